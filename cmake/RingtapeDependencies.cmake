@@ -1,0 +1,40 @@
+# Finds the libraries of docs/design.md's table. A missing optional one is named here and the build goes on.
+add_library(ringtape_dependencies INTERFACE)
+
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Threads REQUIRED)
+target_link_libraries(ringtape_dependencies INTERFACE
+  fmt::fmt nlohmann_json::nlohmann_json ZLIB::ZLIB Threads::Threads $<BUILD_INTERFACE:OpenMP::OpenMP_CXX>)
+target_link_options(ringtape_dependencies INTERFACE $<INSTALL_INTERFACE:-fopenmp>)
+
+# CPU GEMM: oneDNN, else OpenBLAS, else Ringtape's own kernel alone.
+set(RINGTAPE_CPU_BLAS "none")
+find_package(dnnl QUIET)
+if(dnnl_FOUND)
+  set(RINGTAPE_CPU_BLAS "oneDNN")
+  target_link_libraries(ringtape_dependencies INTERFACE DNNL::dnnl)
+else()
+  find_package(OpenBLAS QUIET)
+  if(OpenBLAS_FOUND)
+    set(RINGTAPE_CPU_BLAS "OpenBLAS")
+    target_link_libraries(ringtape_dependencies INTERFACE ${OpenBLAS_LIBRARIES})
+  endif()
+endif()
+message(STATUS "Ringtape: vendor GEMM on the CPU is ${RINGTAPE_CPU_BLAS}")
+
+# Fibers of the SIMT executor: Boost.Context, else ucontext (slower).
+find_package(Boost 1.70 QUIET COMPONENTS context)
+if(Boost_FOUND)
+  set(RINGTAPE_FIBER "boost")
+  target_link_libraries(ringtape_dependencies INTERFACE Boost::context)
+else()
+  set(RINGTAPE_FIBER "ucontext")
+endif()
+message(STATUS "Ringtape: fibers by ${RINGTAPE_FIBER}")
+
+if(RINGTAPE_WITH_CUDA)
+  target_link_libraries(ringtape_dependencies INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
+endif()

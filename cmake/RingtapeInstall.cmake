@@ -1,0 +1,1 @@
+# install rules and the package files behind find_package(ringtape)

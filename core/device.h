@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ringtape {
+
+enum class DeviceType { cpu, cuda };
+
+/// Where a tensor lives and its kernels run: `cpu`, or `cuda:N`.
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  int index = 0;
+
+  /// Parses "cpu", "cuda" (the same as "cuda:0"), "cuda:N", or "auto" (cuda:0 where a GPU is usable, else cpu).
+  /// Throws Error for any other text, and for a GPU that is not there.
+  static Device parse(std::string_view text);
+
+  bool is_cpu() const { return type == DeviceType::cpu; }
+  bool is_cuda() const { return type == DeviceType::cuda; }
+  bool operator==(const Device&) const = default;
+};
+
+/// "cpu" or "cuda:N".
+std::string to_string(Device device);
+
+/// Number of GPUs this process can use; 0 in a build without CUDA and on a machine without a driver.
+int cuda_device_count();
+
+/// One line about the hardware: model name, cores or multiprocessors, memory.
+std::string describe(Device device);
+
+}  // namespace ringtape

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace ringtape {
+
+struct AutogradMeta;  // what the tape knows of a tensor: autograd/tape.h
+
+/// Memory of one or more tensors. `version` counts the in-place changes, so that backward can tell that a value
+/// it saved has been overwritten since.
+struct Storage {
+  std::shared_ptr<void> data;
+  std::size_t bytes = 0;
+  Device device;
+  std::uint64_t version = 0;
+};
+
+/// A handle to a dense, row-major array. Copying a Tensor copies the handle: both see the same elements.
+/// A default-constructed Tensor is undefined and holds nothing. Operations are free functions in
+/// autograd/ops.h.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(std::shared_ptr<Storage> storage, Shape shape, DType dtype, std::int64_t offset = 0);
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t size(int dim) const { return shape_[dim]; }
+  int dims() const { return shape_.dims(); }
+  std::int64_t elements() const { return shape_.elements(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype_); }
+  DType dtype() const { return dtype_; }
+  Device device() const;
+
+  /// Address of the first element, on the tensor's device. `data<T>()` checks that T is the tensor's dtype.
+  void* raw() const;
+  template <class T>
+  T* data() const {
+    expect_dtype(dtype_of<T>);
+    return static_cast<T*>(raw());
+  }
+
+  /// The same elements under another shape with as many elements. Shares storage and is not recorded on the
+  /// tape: operations on tensors with gradients use view() of autograd/ops.h.
+  Tensor alias(Shape shape, std::int64_t offset_elements = 0) const;
+  /// The same elements, cut off from the tape: no gradient flows through the result.
+  Tensor detach() const;
+
+  /// Copies the elements to a host vector; T must be the dtype. Waits for the device.
+  template <class T>
+  std::vector<T> to_vector() const {
+    expect_dtype(dtype_of<T>);
+    std::vector<T> values(static_cast<std::size_t>(elements()));
+    copy_to_host(values.data());
+    return values;
+  }
+  /// The elements as double whatever the dtype, for tests and printing.
+  std::vector<double> to_doubles() const;
+  /// The only element of a one-element tensor, as double. Waits for the device.
+  double item() const;
+
+  /// Overwrites the elements with those of `source` (same shape and dtype, any device).
+  void copy_from(const Tensor& source);
+
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  std::int64_t offset() const { return offset_; }
+  /// To be called by whatever changes elements in place.
+  void bump_version() const { ++storage_->version; }
+
+  // ---- autograd (defined in autograd/tape.cpp) ----
+  /// True when a gradient will be computed for this tensor.
+  bool requires_grad() const;
+  /// Makes a tensor that no operation produced a leaf with (or without) a gradient; returns itself.
+  Tensor& set_requires_grad(bool value);
+  /// The gradient accumulated so far; undefined when there is none.
+  Tensor grad() const;
+  /// Runs the tape in reverse from this scalar, adds into the leaves' gradients, and clears the tape.
+  void backward() const;
+
+  std::shared_ptr<AutogradMeta> autograd;
+
+ private:
+  void expect_dtype(DType dtype) const;
+  void copy_to_host(void* to) const;
+
+  std::shared_ptr<Storage> storage_;
+  Shape shape_;
+  std::int64_t offset_ = 0;  // in elements
+  DType dtype_ = DType::f32;
+};
+
+/// A tensor whose elements are not initialised.
+Tensor empty(Shape shape, DType dtype = DType::f32, Device device = {});
+/// A tensor with these elements, row-major. Throws Error when their number is not the shape's.
+template <class T>
+Tensor from_span(std::span<const T> values, Shape shape, Device device = {});
+template <class T>
+Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {}) {
+  return from_span(std::span<const T>(values), shape, device);
+}
+/// A copy on `device`; the tensor itself when it is there already. Not recorded on the tape.
+Tensor copy_to(const Tensor& tensor, Device device);
+
+/// Elements as PyTorch prints them: rows in brackets, long dimensions shortened, then shape, dtype and device.
+std::string to_string(const Tensor& tensor);
+/// "f32[64, 10] on cpu", for error texts.
+std::string describe(const Tensor& tensor);
+
+}  // namespace ringtape
