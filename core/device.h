@@ -12,8 +12,8 @@ struct Device {
   DeviceType type = DeviceType::cpu;
   int index = 0;
 
-  /// Parses "cpu", "cuda" (the same as "cuda:0"), "cuda:N", or "auto" (cuda:0 where a GPU is usable, else cpu).
-  /// Throws Error for any other text, and for a GPU that is not there.
+  /// Parses "cpu", "cuda" (the same as "cuda:0"), "cuda:N", or "auto" (cuda:0 where a GPU is usable, else
+  /// cpu). Throws Error for any other text, and for a GPU that is not there.
   static Device parse(std::string_view text);
 
   bool is_cpu() const { return type == DeviceType::cpu; }

@@ -18,13 +18,19 @@ constexpr Row kTypes[] = {
     {DType::i32, "i32", 4}, {DType::i64, "i64", 8}, {DType::u8, "u8", 1},
 };
 
-const Row& row(DType dtype) { return kTypes[static_cast<std::size_t>(dtype)]; }
+const Row& row(DType dtype) {
+  return kTypes[static_cast<std::size_t>(dtype)];
+}
 
 }  // namespace
 
-std::size_t size_of(DType dtype) { return row(dtype).size; }
+std::size_t size_of(DType dtype) {
+  return row(dtype).size;
+}
 
-const char* name_of(DType dtype) { return row(dtype).name; }
+const char* name_of(DType dtype) {
+  return row(dtype).name;
+}
 
 bool is_floating(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16 || dtype == DType::f16;

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Element types. This header is read by kernels on both targets, so it declares and defines no inline function.
+/// Element types. This header is read by kernels on both targets, so it declares and defines no inline
+/// function.
 namespace ringtape {
 
 /// Element type of a tensor. f64 exists on the CPU only, for gradient checks.

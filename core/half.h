@@ -3,9 +3,9 @@
 #include "core/dtype.h"
 #include "core/target.h"
 
-/// Conversions between f32 and the two 16-bit formats, rounding to nearest, ties to even, as IEEE 754 hardware
-/// does. Written with integers so that the CPU and the GPU give the same bits. NaN stays NaN (quiet), overflow
-/// becomes infinity, f16 subnormals are kept.
+/// Conversions between f32 and the two 16-bit formats, rounding to nearest, ties to even, as IEEE 754
+/// hardware does. Written with integers so that the CPU and the GPU give the same bits. NaN stays NaN
+/// (quiet), overflow becomes infinity, f16 subnormals are kept.
 namespace ringtape::RINGTAPE_TARGET {
 
 RINGTAPE_HOST_DEVICE inline std::uint32_t float_bits(float value) {

@@ -32,8 +32,8 @@ void empty_cache(Device device);
 /// Makes allocate() throw OutOfMemoryError once `live` would pass `bytes`; 0 removes the limit.
 void set_memory_limit(Device device, std::size_t bytes);
 
-/// Copies `bytes` bytes between any two devices, in the order of the current stream. A copy from or to pageable
-/// host memory has finished when this returns.
+/// Copies `bytes` bytes between any two devices, in the order of the current stream. A copy from or to
+/// pageable host memory has finished when this returns.
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
 }  // namespace ringtape

@@ -7,6 +7,8 @@ Generator& default_generator() {
   return generator;
 }
 
-void manual_seed(std::uint64_t seed) { default_generator() = Generator(seed); }
+void manual_seed(std::uint64_t seed) {
+  default_generator() = Generator(seed);
+}
 
 }  // namespace ringtape

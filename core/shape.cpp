@@ -42,7 +42,9 @@ int Shape::normalize_dim(int dim, const char* operation) const {
   return dim < 0 ? dim + dims_ : dim;
 }
 
-std::int64_t Shape::operator[](int dim) const { return sizes_[normalize_dim(dim, "size")]; }
+std::int64_t Shape::operator[](int dim) const {
+  return sizes_[normalize_dim(dim, "size")];
+}
 
 bool Shape::operator==(const Shape& other) const {
   return std::equal(begin(), end(), other.begin(), other.end());
@@ -64,7 +66,8 @@ Shape Shape::without(int dim) const {
 }
 
 Shape Shape::inserted(int dim, std::int64_t size) const {
-  check(dims_ < kMaxDims, "shape {} already has {} dimensions: no room for one more", to_string(*this), dims_);
+  check(dims_ < kMaxDims, "shape {} already has {} dimensions: no room for one more", to_string(*this),
+        dims_);
   check(dim >= 0 && dim <= dims_, "insert: dimension {} is out of range for shape {}", dim, to_string(*this));
   Shape result = *this;
   std::copy_backward(sizes_.begin() + dim, sizes_.begin() + dims_, result.sizes_.begin() + dims_ + 1);
@@ -74,6 +77,8 @@ Shape Shape::inserted(int dim, std::int64_t size) const {
   return result;
 }
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 }  // namespace ringtape

@@ -13,8 +13,8 @@ namespace ringtape {
 
 struct AutogradMeta;  // what the tape knows of a tensor: autograd/tape.h
 
-/// Memory of one or more tensors. `version` counts the in-place changes, so that backward can tell that a value
-/// it saved has been overwritten since.
+/// Memory of one or more tensors. `version` counts the in-place changes, so that backward can tell that a
+/// value it saved has been overwritten since.
 struct Storage {
   std::shared_ptr<void> data;
   std::size_t bytes = 0;
@@ -108,7 +108,8 @@ Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {}
 /// A copy on `device`; the tensor itself when it is there already. Not recorded on the tape.
 Tensor copy_to(const Tensor& tensor, Device device);
 
-/// Elements as PyTorch prints them: rows in brackets, long dimensions shortened, then shape, dtype and device.
+/// Elements as PyTorch prints them: rows in brackets, long dimensions shortened, then shape, dtype and
+/// device.
 std::string to_string(const Tensor& tensor);
 /// "f32[64, 10] on cpu", for error texts.
 std::string describe(const Tensor& tensor);

@@ -1,0 +1,92 @@
+#include "core/device.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <fstream>
+
+#include "core/cuda_check.h"
+#include "core/error.h"
+
+namespace ringtape {
+namespace {
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "CPU";
+}
+
+double gibibytes(double bytes) {
+  return bytes / (1024.0 * 1024.0 * 1024.0);
+}
+
+}  // namespace
+
+#ifdef RINGTAPE_WITH_CUDA
+void check_cuda(cudaError_t code, const char* call) {
+  if (code == cudaSuccess) return;
+  cudaGetLastError();  // a failed call stays the "last error" until it is read
+  fail("CUDA: {} failed: {} ({})", call, cudaGetErrorString(code), cudaGetErrorName(code));
+}
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;  // no driver, or none that this runtime can use
+  }
+  return count;
+}
+#else
+int cuda_device_count() {
+  return 0;
+}
+#endif
+
+Device Device::parse(std::string_view text) {
+  if (text == "cpu") return {};
+  if (text == "auto") return cuda_device_count() > 0 ? Device{DeviceType::cuda, 0} : Device{};
+  std::string_view number = text == "cuda" ? "0" : text;
+  if (text.starts_with("cuda:")) number.remove_prefix(5);
+  int index = -1;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+  if (error != std::errc() || end != number.data() + number.size() || index < 0) {
+    fail("device '{}' is unknown: expected auto, cpu, cuda or cuda:N", text);
+  }
+#ifndef RINGTAPE_WITH_CUDA
+  fail("device '{}' was asked for, but this build has no CUDA kernels: expected cpu", text);
+#else
+  const int count = cuda_device_count();
+  check(index < count, "device '{}' was asked for, but {} can be used here: expected {}", text,
+        count == 0 ? "no GPU" : fmt::format("only {} GPU(s)", count),
+        count == 0 ? "cpu" : fmt::format("cuda:0 to cuda:{}, or cpu", count - 1));
+  return {DeviceType::cuda, index};
+#endif
+}
+
+std::string to_string(Device device) {
+  return device.is_cpu() ? "cpu" : fmt::format("cuda:{}", device.index);
+}
+
+std::string describe(Device device) {
+#ifdef RINGTAPE_WITH_CUDA
+  if (device.is_cuda()) {
+    cudaDeviceProp properties;
+    RINGTAPE_CUDA(cudaGetDeviceProperties(&properties, device.index));
+    return fmt::format("{}, sm_{}{}, {} multiprocessors, {:.0f} GiB", properties.name, properties.major,
+                       properties.minor, properties.multiProcessorCount,
+                       gibibytes(static_cast<double>(properties.totalGlobalMem)));
+  }
+#endif
+  check(device.is_cpu(), "{} cannot be described: this build has no CUDA kernels", to_string(device));
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return fmt::format("{}, {} threads, {:.0f} GiB", cpu_model(), omp_get_max_threads(), gibibytes(memory));
+}
+
+}  // namespace ringtape

@@ -1,0 +1,240 @@
+#include "core/memory.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/cuda_check.h"
+#include "core/error.h"
+#include "core/stream.h"
+
+namespace ringtape {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// Keeps the counters of one device; the two kinds of device add where the memory comes from.
+class Pool {
+ public:
+  explicit Pool(Device device) : device_(device) {}
+  virtual ~Pool() = default;
+
+  std::shared_ptr<void> allocate(std::size_t bytes) {
+    const std::size_t rounded = round_up(bytes == 0 ? 1 : bytes, kAlignment);
+    const std::lock_guard lock(mutex_);
+    if (rounded < bytes || (limit_ != 0 && stats_.live + rounded > limit_)) {
+      throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes asked for, {} live, limit {}",
+                                         to_string(device_), bytes, stats_.live, limit_));
+    }
+    void* const address = take(bytes == 0 ? 1 : bytes, rounded);
+    if (address == nullptr) {
+      throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes asked for, {} live, {} reserved",
+                                         to_string(device_), bytes, stats_.live, stats_.reserved));
+    }
+    stats_.live += rounded;
+    stats_.peak = std::max(stats_.peak, stats_.live);
+    ++stats_.allocations;
+    return {address, [this, rounded](void* block) {
+              const std::lock_guard relock(mutex_);
+              stats_.live -= rounded;
+              give_back(block, rounded);
+            }};
+  }
+
+  MemoryStats stats() {
+    const std::lock_guard lock(mutex_);
+    update_reserved();
+    return stats_;
+  }
+
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    stats_.peak = stats_.live;
+  }
+
+  void set_limit(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    limit_ = bytes;
+  }
+
+  void empty_cache() {
+    const std::lock_guard lock(mutex_);
+    trim();
+  }
+
+ protected:
+  /// Memory for a block, or null when there is none.
+  virtual void* take(std::size_t bytes, std::size_t rounded) = 0;
+  virtual void give_back(void* block, std::size_t rounded) = 0;
+  virtual void trim() = 0;
+  virtual void update_reserved() {}
+
+  Device device_;
+  MemoryStats stats_;
+
+ private:
+  std::mutex mutex_;
+  std::size_t limit_ = 0;
+};
+
+/// Freed blocks are kept by size: a training step asks for the same sizes again and again, and a block that
+/// comes fresh from the system costs a page fault for every 4 KiB.
+class CpuPool final : public Pool {
+ public:
+  CpuPool() : Pool(Device{}) {}
+
+ private:
+#if defined(__SANITIZE_ADDRESS__)
+  // Exact sizes and no reuse, so that AddressSanitizer sees every overflow and use after free.
+  void* take(std::size_t bytes, std::size_t rounded) override {
+    void* block = nullptr;
+    if (posix_memalign(&block, kAlignment, bytes) != 0) return nullptr;
+    stats_.reserved += rounded;
+    return block;
+  }
+  void give_back(void* block, std::size_t rounded) override {
+    std::free(block);
+    stats_.reserved -= rounded;
+  }
+  void trim() override {}
+#else
+  void* take(std::size_t, std::size_t rounded) override {
+    std::vector<void*>& blocks = free_[rounded];
+    if (!blocks.empty()) {
+      void* const block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+    void* block = std::aligned_alloc(kAlignment, rounded);
+    if (block == nullptr) {
+      trim();
+      block = std::aligned_alloc(kAlignment, rounded);
+    }
+    if (block != nullptr) stats_.reserved += rounded;
+    return block;
+  }
+  void give_back(void* block, std::size_t rounded) override {
+    free_[rounded].push_back(block);
+  }
+  void trim() override {
+    for (auto& [size, blocks] : free_) {
+      for (void* block : blocks) std::free(block);
+      stats_.reserved -= size * blocks.size();
+    }
+    free_.clear();
+  }
+  std::map<std::size_t, std::vector<void*> > free_;
+#endif
+};
+
+#ifdef RINGTAPE_WITH_CUDA
+/// CUDA's stream-ordered pool, told to keep what is freed.
+class CudaPool final : public Pool {
+ public:
+  explicit CudaPool(Device device) : Pool(device) {
+    RINGTAPE_CUDA(cudaDeviceGetDefaultMemPool(&pool_, device.index));
+    std::uint64_t keep_all = UINT64_MAX;
+    RINGTAPE_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all));
+  }
+
+ private:
+  void* take(std::size_t, std::size_t rounded) override {
+    void* block = nullptr;
+    const auto stream = static_cast<cudaStream_t>(Stream::current(device_).native());
+    const cudaError_t code = cudaMallocAsync(&block, rounded, stream);
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    check_cuda(code, "cudaMallocAsync");
+    return block;
+  }
+  void give_back(void* block, std::size_t) override {
+    // A destructor must not throw, and a process that ends may have lost its context already.
+    cudaFreeAsync(block, static_cast<cudaStream_t>(Stream::current(device_).native()));
+  }
+  void trim() override {
+    RINGTAPE_CUDA(cudaDeviceSynchronize());
+    RINGTAPE_CUDA(cudaMemPoolTrimTo(pool_, 0));
+  }
+  void update_reserved() override {
+    std::uint64_t bytes = 0;
+    RINGTAPE_CUDA(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes));
+    stats_.reserved = bytes;
+  }
+  cudaMemPool_t pool_;
+};
+#endif
+
+/// Pools live as long as the process: tensors in static storage may be freed after main() has ended.
+Pool& pool(Device device) {
+  static Pool* const cpu = new CpuPool;
+  if (device.is_cpu()) return *cpu;
+#ifdef RINGTAPE_WITH_CUDA
+  static std::mutex mutex;
+  static auto* const pools = new std::map<int, Pool*>;
+  const std::lock_guard lock(mutex);
+  Pool*& entry = (*pools)[device.index];
+  if (entry == nullptr) entry = new CudaPool(device);
+  return *entry;
+#else
+  fail("no memory of {}: this build has no CUDA kernels", to_string(device));
+#endif
+}
+
+}  // namespace
+
+std::shared_ptr<void> allocate(Device device, std::size_t bytes) {
+  return pool(device).allocate(bytes);
+}
+
+std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
+#ifdef RINGTAPE_WITH_CUDA
+  if (cuda_device_count() > 0) {
+    void* block = nullptr;
+    RINGTAPE_CUDA(cudaMallocHost(&block, bytes));
+    return {block, [](void* address) { cudaFreeHost(address); }};
+  }
+#endif
+  void* const block = std::aligned_alloc(kAlignment, round_up(bytes == 0 ? 1 : bytes, kAlignment));
+  if (block == nullptr) throw OutOfMemoryError(fmt::format("out of host memory: {} bytes asked for", bytes));
+  return {block, [](void* address) { std::free(address); }};
+}
+
+MemoryStats memory_stats(Device device) {
+  return pool(device).stats();
+}
+void reset_peak_memory(Device device) {
+  pool(device).reset_peak();
+}
+void empty_cache(Device device) {
+  pool(device).empty_cache();
+}
+void set_memory_limit(Device device, std::size_t bytes) {
+  pool(device).set_limit(bytes);
+}
+
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
+  if (bytes == 0) return;
+#ifdef RINGTAPE_WITH_CUDA
+  if (to_device.is_cuda() || from_device.is_cuda()) {
+    const Stream stream = Stream::current(to_device.is_cuda() ? to_device : from_device);
+    RINGTAPE_CUDA(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native())));
+    return;
+  }
+#endif
+  check(to_device.is_cpu() && from_device.is_cpu(), "copy from {} to {}: this build has no CUDA kernels",
+        to_string(from_device), to_string(to_device));
+  std::memcpy(to, from, bytes);
+}
+
+}  // namespace ringtape
