@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+/// How a kernel sees the parameter arena: a flat array cut into tiles, each within one parameter.
+namespace ringtape {
+
+/// Elements [offset, offset + length) of the arena; all belong to parameter number `parameter`.
+struct Tile {
+  std::int64_t offset;  ///< a multiple of kTileAlignment
+  std::int32_t length;  ///< 1 to kTileElements
+  std::int32_t parameter;
+};
+
+constexpr std::int32_t kTileElements = 8192;
+constexpr std::int64_t kTileAlignment = 64;
+
+/// What an optimizer reads of each parameter, besides what all share.
+struct ParameterOptions {
+  float lr_scale;      ///< multiplies the learning rate
+  float weight_decay;  ///< lambda of the L2 or the decoupled decay
+};
+
+/// The arena as an optimizer's launch reads and writes it. All pointers are on the device.
+struct ArenaView {
+  float* values;
+  const float* gradients;
+  const Tile* tiles;
+  std::int64_t tile_count;
+  std::int64_t parameter_count;
+  const ParameterOptions* options;  ///< [parameter_count]
+  const std::uint8_t*
+      present;  ///< [parameter_count]; 0: the parameter has no gradient and is skipped entirely
+  const float* learning_rate;
+  const float* clip_factor;  ///< multiplied into every gradient as it is read; null for none
+};
+
+}  // namespace ringtape

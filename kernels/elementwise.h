@@ -1,0 +1,37 @@
+#pragma once
+
+#include "kernels/launcher.h"
+
+/// Kernels that treat a tensor as n elements in a row. Pointers are aligned to 16 bytes where a kernel is to
+/// reach full speed; any element-aligned pointer is right. `floating` below means f32, bf16, f16 and, on the
+/// CPU, f64; 16-bit types are computed in f32 and rounded once. An input may be the output itself (in place),
+/// but may not overlap it otherwise. `accumulate`: y += result instead of y = result.
+
+/// x[i] = value, rounded to dtype. Any dtype.
+RINGTAPE_LAUNCHER(fill, DType dtype, void* x, std::int64_t n, double value);
+
+/// x[i] = start + i * step, computed in double and rounded to dtype. Any dtype.
+RINGTAPE_LAUNCHER(arange, DType dtype, void* x, std::int64_t n, double start, double step);
+
+/// y[i] = x[i] converted. `from` is any dtype; `to` is any floating dtype, or i32 or i64 (toward zero, as C++
+/// does). `accumulate` asks for a floating `to`. Not in place.
+RINGTAPE_LAUNCHER(cast, DType from, const void* x, DType to, void* y, std::int64_t n, bool accumulate);
+
+/// y[i] = alpha * x[i]; floating.
+RINGTAPE_LAUNCHER(scale, DType dtype, const void* x, void* y, std::int64_t n, double alpha);
+
+/// x[i] *= *factor with a scalar on the device, in place; nothing is read or written when it is 1. Floating.
+RINGTAPE_LAUNCHER(scale_by_device, DType dtype, void* x, std::int64_t n, const float* factor);
+
+/// y[i] = a[i] + b[i]; floating.
+RINGTAPE_LAUNCHER(add, DType dtype, const void* a, const void* b, void* y, std::int64_t n);
+
+/// y[i] += alpha * x[i] (BLAS axpy); floating.
+RINGTAPE_LAUNCHER(axpy, DType dtype, double alpha, const void* x, void* y, std::int64_t n);
+
+/// y[i] (+)= a[i] * b[i]; floating. Its own gradient too: da (+)= dy * b.
+RINGTAPE_LAUNCHER(multiply, DType dtype, const void* a, const void* b, void* y, std::int64_t n,
+                  bool accumulate);
+
+/// y[i] = (x[i] / 255 - mean) / std: pixels to a normalised f32 input.
+RINGTAPE_LAUNCHER(normalize_u8, const std::uint8_t* x, float* y, std::int64_t n, float mean, float std);
