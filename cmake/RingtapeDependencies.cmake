@@ -36,5 +36,5 @@ endif()
 message(STATUS "Ringtape: fibers by ${RINGTAPE_FIBER}")
 
 if(RINGTAPE_WITH_CUDA)
-  target_link_libraries(ringtape_dependencies INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
+  target_link_libraries(ringtape_dependencies INTERFACE CUDA::cudart CUDA::cublas)
 endif()

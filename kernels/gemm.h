@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/stream.h"
+
+namespace ringtape {
+
+/// C[m, n] = alpha * op(A) op(B) + beta * C + bias, all row-major.
+struct GemmArgs {
+  std::int64_t m = 0;  ///< rows of C and of op(A)
+  std::int64_t n = 0;  ///< columns of C and of op(B)
+  std::int64_t k = 0;  ///< columns of op(A), rows of op(B)
+
+  const void* a = nullptr;  ///< [m, k], or [k, m] when transpose_a
+  const void* b = nullptr;  ///< [k, n], or [n, k] when transpose_b
+  void* c = nullptr;        ///< [m, n]; must not overlap A or B
+  bool transpose_a = false;
+  bool transpose_b = false;
+
+  /// Elements from one row to the next as stored; 0 means that the rows lie close together.
+  std::int64_t lda = 0;
+  std::int64_t ldb = 0;
+  std::int64_t ldc = 0;
+
+  DType dtype = DType::f32;      ///< of A and B: f32, bf16 or f16; f64 on the CPU
+  DType out_dtype = DType::f32;  ///< of C and bias: that of A and B, or f32
+
+  double alpha = 1;
+  double beta = 0;             ///< 0 means that C is not read, so it may hold anything
+  const void* bias = nullptr;  ///< [n], added to every row; null for none
+};
+
+/// Queues the multiplication on `stream`, by the backend chosen for its device. Sums are kept in f32 (f64 for
+/// f64). m or n of 0 does nothing; k of 0 gives beta * C + bias.
+///
+/// A linear layer Y = X W^T + b (X [rows, in], W [out, in]) needs three forms: Y with transpose_b and bias;
+/// dX = dY W with neither transposed; dW += dY^T X with transpose_a and beta = 1.
+///
+/// Throws Error for a negative size, a leading dimension below the row length, and a pair of dtypes that is
+/// not listed above.
+void gemm(const Stream& stream, const GemmArgs& args);
+
+/// `own` is the tiled kernel of kernels/gemm_tiled.cu, `vendor` the library: cuBLAS on the GPU, oneDNN or
+/// OpenBLAS on the CPU. What the library cannot multiply (f64 and f16 with oneDNN, any but f32 and f64 with
+/// OpenBLAS) goes to the own kernel.
+enum class GemmBackend { own, vendor };
+
+/// Chooses the backend for devices of this type, in every thread. Throws Error when `vendor` is asked for and
+/// this build has no library for the device.
+void set_gemm_backend(GemmBackend backend, Device device = {});
+/// The backend in use: `vendor` where there is one, unless set_gemm_backend() has said otherwise.
+GemmBackend gemm_backend(Device device = {});
+/// The vendor library with its version, such as "oneDNN 2.6" or "cuBLAS 13.0", or "none".
+std::string vendor_gemm_name(Device device = {});
+
+}  // namespace ringtape

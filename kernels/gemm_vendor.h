@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "kernels/gemm.h"
+
+/// What each vendor library provides; kernels/gemm.cpp chooses among them. The arguments have been validated:
+/// no size is 0 and the leading dimensions are filled in.
+namespace ringtape {
+
+/// Multiplies on the CPU, and returns false (having done nothing) where the library lacks this combination of
+/// dtypes. Built from gemm_onednn.cpp or gemm_openblas.cpp.
+bool gemm_cpu_vendor(const GemmArgs& args);
+std::string gemm_cpu_vendor_name();
+
+/// Queues the multiplication on a CUDA stream with cuBLAS.
+void gemm_cublas(const Stream& stream, const GemmArgs& args);
+std::string gemm_cublas_name();
+
+}  // namespace ringtape
