@@ -1,0 +1,116 @@
+#include "core/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+
+namespace ringtape {
+namespace {
+
+// The last component of `path` when it is a symbolic link, so that saving through a link keeps the link.
+std::filesystem::path follow_links(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  check(!error, "{}: cannot follow the link: {}", path.string(), error.message());
+  return target;
+}
+
+// Makes a rename durable. Some file systems have no fsync for folders and answer EINVAL.
+void flush_folder_of(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  check(descriptor >= 0, "{}: cannot open the folder: {}", folder.string(), std::strerror(errno));
+  const int result = ::fsync(descriptor);
+  const int reason = errno;
+  ::close(descriptor);
+  check(result == 0 || reason == EINVAL, "{}: cannot flush the folder: {}", folder.string(),
+        std::strerror(reason));
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path) : name_(path.string()) {
+  // O_NONBLOCK keeps open() from waiting for the other end of a named pipe; it has no effect on regular
+  // files.
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  check(descriptor_ >= 0, "{}: cannot open: {}", name_, std::strerror(errno));
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    fail("{}: is not a regular file", name_);
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() {
+  ::close(descriptor_);
+}
+
+void InputFile::read_at(std::uint64_t offset, void* to, std::size_t bytes) const {
+  char* next = static_cast<char*>(to);
+  while (bytes > 0) {
+    const ssize_t count = ::pread(descriptor_, next, bytes, static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    check(count >= 0, "{}: cannot read: {}", name_, std::strerror(errno));
+    check(count > 0, "{}: ends at byte {}, expected {} bytes more", name_, offset, bytes);
+    next += count;
+    offset += static_cast<std::uint64_t>(count);
+    bytes -= static_cast<std::size_t>(count);
+  }
+}
+
+std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
+  const InputFile file(path);
+  std::vector<std::uint8_t> bytes(file.size());
+  file.read_at(0, bytes.data(), bytes.size());
+  return bytes;
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(follow_links(path)) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path_, error);
+  check(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+        "{}: is not a regular file, so it cannot be written", path_.string());
+  for (int attempt = 0; attempt < 100 && descriptor_ < 0; ++attempt) {
+    temporary_ = path_;
+    temporary_ += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) break;
+  }
+  check(descriptor_ >= 0, "{}: cannot write: {}", path_.string(), std::strerror(errno));
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* from, std::size_t bytes) {
+  const char* next = static_cast<const char*>(from);
+  while (bytes > 0) {
+    const ssize_t count = ::write(descriptor_, next, bytes);
+    if (count < 0 && errno == EINTR) continue;
+    check(count >= 0, "{}: cannot write: {}", path_.string(), std::strerror(errno));
+    next += count;
+    bytes -= static_cast<std::size_t>(count);
+  }
+}
+
+void AtomicFile::commit() {
+  check(::fsync(descriptor_) == 0, "{}: cannot flush: {}", path_.string(), std::strerror(errno));
+  const int closed = ::close(std::exchange(descriptor_, -1));
+  check(closed == 0, "{}: cannot close: {}", path_.string(), std::strerror(errno));
+  check(::rename(temporary_.c_str(), path_.c_str()) == 0, "{}: cannot rename {}: {}", path_.string(),
+        temporary_.string(), std::strerror(errno));
+  temporary_.clear();
+  flush_folder_of(path_);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ringtape {
+
+/// A regular file open for reading. Every function throws Error that names the file and the reason.
+class InputFile {
+ public:
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  /// Bytes in the file when it was opened.
+  std::uint64_t size() const { return size_; }
+  /// The path as given, for error texts.
+  const std::string& name() const { return name_; }
+  /// Reads exactly `bytes` bytes that start at `offset`.
+  void read_at(std::uint64_t offset, void* to, std::size_t bytes) const;
+
+ private:
+  std::string name_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+/// All bytes of a regular file.
+std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
+
+/// Writes a file so that a reader sees the old one or all of the new one, also after a crash or on a full
+/// disk: the bytes go to a temporary file in the same folder, which commit() flushes to the disk and renames.
+/// Without a commit() the temporary file is removed and an old file stays as it was.
+class AtomicFile {
+ public:
+  /// Throws Error when the temporary file cannot be made, or when `path` is something else than a regular
+  /// file.
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* from, std::size_t bytes);
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+}  // namespace ringtape

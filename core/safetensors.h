@@ -1,0 +1,70 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/file.h"
+#include "core/tensor.h"
+
+/// The safetensors format (huggingface.co/docs/safetensors): 8 bytes, the header's length as a little-endian
+/// integer; the header, a JSON object {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+/// ...,
+/// "__metadata__": {"note": "text"}}; then the elements, row-major and little-endian, without holes.
+namespace ringtape {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+/// The strings under "__metadata__".
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+/// Writes `tensors` (any device) to `path`, atomically: on any failure Error is thrown, an old file stays as
+/// it was and nothing else is left behind. Wider elements come first in the file, so that each tensor is
+/// aligned to its element. Two tensors of one name are an error.
+void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                      const SafetensorsMetadata& metadata = {});
+
+/// A safetensors file open for reading. The constructor reads the header and checks all of it against the
+/// file's size before anything else is allocated; whatever is wrong is an Error that names the file, what was
+/// found and what was expected. Limits: a header of 100 MB, 4 dimensions, the dtypes of core/dtype.h.
+class SafetensorsFile {
+ public:
+  struct Entry {
+    std::string name;
+    DType dtype;
+    Shape shape;
+    std::uint64_t offset;  ///< of the first element, from the start of the file
+    std::uint64_t bytes;
+  };
+
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  /// The tensors in the order of their data.
+  const std::vector<Entry>& entries() const { return entries_; }
+  const SafetensorsMetadata& metadata() const { return metadata_; }
+  /// The tensor of that name; throws Error when there is none.
+  const Entry& entry(std::string_view name) const;
+
+  /// A new tensor with the elements of `name`.
+  Tensor load(std::string_view name, Device device = {}) const;
+  /// The same; throws Error unless the file's dtype and shape are these.
+  Tensor load(std::string_view name, DType dtype, const Shape& shape, Device device = {}) const;
+  /// Overwrites every target with the tensor of its name. The file must hold these names and no others, with
+  /// the targets' dtypes and shapes; this is checked before any target is changed.
+  void load_into(const std::vector<NamedTensor>& targets) const;
+
+ private:
+  void expect(const Entry& entry, DType dtype, const Shape& shape) const;
+  void read_elements(const Entry& entry, const Tensor& to) const;
+
+  InputFile file_;
+  std::vector<Entry> entries_;
+  SafetensorsMetadata metadata_;
+};
+
+}  // namespace ringtape

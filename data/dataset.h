@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/tensor.h"
+
+namespace ringtape {
+
+/// What one sample's features, or its target, look like in a batch: a batch of n has the shape [n, shape...].
+struct SampleLayout {
+  DType dtype;
+  Shape shape;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(shape.elements()) * size_of(dtype); }
+};
+
+/// A numbered collection of samples that a DataLoader reads from.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual SampleLayout features() const = 0;
+  virtual SampleLayout target() const = 0;
+  /// Copies the samples of these indices, one after another, to host memory. Prefetch threads call this at
+  /// the same time; what it throws reaches whoever takes the batch from the loader.
+  virtual void read(std::span<const std::int64_t> indices, void* features, void* targets) const = 0;
+};
+
+/// Samples held by two tensors in host memory: row i of `features` ([N, ...], any dtype) and of `targets`
+/// ([N] or [N, ...], any dtype) are sample i.
+class TensorDataset : public Dataset {
+ public:
+  /// Throws Error unless both are on the CPU and have the same, non-zero number of rows.
+  TensorDataset(Tensor features, Tensor targets);
+
+  std::int64_t size() const override { return features_.size(0); }
+  SampleLayout features() const override;
+  SampleLayout target() const override;
+  void read(std::span<const std::int64_t> indices, void* features, void* targets) const override;
+
+  /// All samples at once.
+  const Tensor& all_features() const { return features_; }
+  const Tensor& all_targets() const { return targets_; }
+  /// Samples `first` to `first + count - 1`; they share memory with this dataset.
+  TensorDataset slice(std::int64_t first, std::int64_t count) const;
+
+ private:
+  Tensor features_;
+  Tensor targets_;
+};
+
+}  // namespace ringtape

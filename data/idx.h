@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "core/tensor.h"
+
+/// The IDX format of MNIST: a big-endian magic number 0x000008DD (08: unsigned bytes, DD: number of
+/// dimensions), one big-endian 32-bit size for each dimension, then the bytes, row-major.
+namespace ringtape {
+
+/// Reads an IDX file of unsigned bytes, plain or gzipped (told apart by the first bytes), as a u8 tensor on
+/// the CPU. `dims` is the number of dimensions it must have, 1 to 4. The file must hold exactly what its
+/// header says: a wrong magic number, a size that the file is too short for, missing or trailing bytes and
+/// damaged gzip data are Errors that name the file, what was found and what was expected. Nothing large is
+/// allocated before the header has been checked against the file's size.
+Tensor read_idx(const std::filesystem::path& path, int dims);
+
+/// The same for a file already in memory; `name` stands for the file in error texts.
+Tensor parse_idx(std::span<const std::uint8_t> file, int dims, const std::string& name);
+
+}  // namespace ringtape

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "data/prefetcher.h"
+#include "data/sampler.h"
+
+namespace ringtape {
+
+class BatchBuffer;
+class BatchBufferPool;
+
+/// Samples that stand together in host memory, pinned where there is a GPU. The memory goes back to the
+/// loader when the batch and all tensors made from it are gone.
+class Batch {
+ public:
+  Batch(std::shared_ptr<BatchBuffer> buffer, Tensor features, Tensor targets, std::int64_t first);
+
+  /// [size, ...], on the CPU.
+  const Tensor& features() const { return features_; }
+  const Tensor& targets() const { return targets_; }
+  std::int64_t size() const { return features_.size(0); }
+  /// How many samples of the epoch came before this batch.
+  std::int64_t first() const { return first_; }
+
+  /// Copies features and targets to tensors of the same shapes on any device, in the order of its current
+  /// stream. From pinned memory this does not wait for the copy; the loader does, before it uses the memory
+  /// again.
+  void copy_to(Tensor features, Tensor targets) const;
+  /// Features and targets on `device`: new tensors there, or the batch's own on the CPU.
+  std::pair<Tensor, Tensor> to(Device device) const;
+
+ private:
+  std::shared_ptr<BatchBuffer> buffer_;
+  Tensor features_;
+  Tensor targets_;
+  std::int64_t first_;
+};
+
+struct DataLoaderOptions {
+  std::int64_t batch_size = 64;
+  bool drop_last = false;              ///< leave out the last batch of an epoch when it is short
+  int prefetch_threads = 1;            ///< 0: next() reads the batch itself
+  std::int64_t prefetch_batches = 16;  ///< how many batches may wait, ready
+};
+
+/// Cuts the order that a sampler gives to each epoch into batches and reads them ahead on other threads.
+/// Which samples a batch holds depends on the sampler and the batch size alone, not on the number of threads
+/// or their speed.
+///
+///   for (loader.start_epoch(0); std::optional<Batch> batch = loader.next();) { ... }
+class DataLoader {
+ public:
+  DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,
+             const DataLoaderOptions& options);
+  /// Stops the prefetch threads; batches handed out before stay valid.
+  ~DataLoader();
+
+  std::int64_t batches_per_epoch() const;
+  /// Samples that a whole epoch hands out; with drop_last fewer than the sampler's.
+  std::int64_t samples_per_epoch() const;
+
+  /// Begins (or begins again) epoch `epoch` after its first `samples_consumed` samples, 0 to
+  /// samples_per_epoch().
+  void start_epoch(std::int64_t epoch, std::int64_t samples_consumed = 0);
+  /// Goes to where a run stood that had consumed `samples_consumed` samples since the start of epoch 0.
+  void seek(std::int64_t samples_consumed);
+  std::int64_t epoch() const { return epoch_; }
+
+  /// The next batch, or nothing at the end of the epoch. Throws what reading the batch threw.
+  std::optional<Batch> next();
+
+ private:
+  Batch read_batch(std::span<const std::int64_t> order, std::int64_t first) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const Sampler> sampler_;
+  DataLoaderOptions options_;
+  std::shared_ptr<BatchBufferPool> buffers_;
+  std::int64_t epoch_ = -1;
+  std::unique_ptr<Prefetcher<Batch>> prefetcher_;  // of the epoch that runs
+};
+
+}  // namespace ringtape

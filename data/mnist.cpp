@@ -1,0 +1,81 @@
+#include "data/mnist.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "data/idx.h"
+#include "data/mnist_embedded.h"
+
+namespace ringtape {
+namespace {
+
+constexpr std::int64_t kSide = 28;
+constexpr int kClasses = 10;
+
+struct NamedBytes {
+  std::string name;
+  std::vector<std::uint8_t> owned;  // empty when the bytes are part of the program
+  std::span<const std::uint8_t> bytes;
+};
+
+NamedBytes find_file(const std::optional<std::filesystem::path>& folder, const std::string& name,
+                     std::span<const std::uint8_t> embedded) {
+  if (!folder) return {"embedded " + name, {}, embedded};
+  for (const std::string& candidate : {name + ".gz", name}) {
+    const std::filesystem::path path = *folder / candidate;
+    if (!std::filesystem::exists(path)) continue;
+    NamedBytes file{path.string(), read_file(path), {}};
+    file.bytes = file.owned;
+    return file;
+  }
+  fail("{}: has neither {}.gz nor {}", folder->string(), name, name);
+}
+
+Tensor read_images(const NamedBytes& file) {
+  Tensor images = parse_idx(file.bytes, 3, file.name);
+  check(images.size(1) == kSide && images.size(2) == kSide, "{}: holds images of {} x {}, expected {} x {}",
+        file.name, images.size(1), images.size(2), kSide, kSide);
+  return images;
+}
+
+Tensor read_labels(const NamedBytes& file) {
+  const Tensor bytes = parse_idx(file.bytes, 1, file.name);
+  Tensor labels = empty(bytes.shape(), DType::i64);
+  const std::uint8_t* from = bytes.data<std::uint8_t>();
+  std::int64_t* to = labels.data<std::int64_t>();
+  for (std::int64_t i = 0; i < labels.elements(); ++i) {
+    if (from[i] >= kClasses)
+      fail("{}: label {} is {}, expected 0 to {}", file.name, i, from[i], kClasses - 1);
+    to[i] = from[i];
+  }
+  return labels;
+}
+
+TensorDataset pair_up(const NamedBytes& image_file, const NamedBytes& label_file) {
+  Tensor images = read_images(image_file);
+  Tensor labels = read_labels(label_file);
+  check(images.size(0) == labels.size(0), "{}: holds {} labels, expected one for each of the {} images of {}",
+        label_file.name, labels.size(0), images.size(0), image_file.name);
+  return {std::move(images), std::move(labels)};
+}
+
+}  // namespace
+
+MnistData load_mnist(const std::optional<std::filesystem::path>& folder) {
+  if (folder) {
+    check(std::filesystem::is_directory(*folder), "{}: is not a folder, expected one with the MNIST files",
+          folder->string());
+  }
+  const NamedBytes train_images =
+      find_file(folder, "train-images-idx3-ubyte", embedded::mnist_train_images());
+  const NamedBytes train_labels =
+      find_file(folder, "train-labels-idx1-ubyte", embedded::mnist_train_labels());
+  const NamedBytes test_images = find_file(folder, "t10k-images-idx3-ubyte", embedded::mnist_test_images());
+  const NamedBytes test_labels = find_file(folder, "t10k-labels-idx1-ubyte", embedded::mnist_test_labels());
+  return {pair_up(train_images, train_labels), pair_up(test_images, test_labels)};
+}
+
+}  // namespace ringtape
