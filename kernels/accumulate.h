@@ -1,0 +1,70 @@
+#pragma once
+
+#include "core/half.h"
+#include "core/target.h"
+
+/// The arithmetic type behind each element type, and conversions between the two.
+namespace ringtape::RINGTAPE_TARGET {
+
+template <class T>
+struct Accumulate {
+  using type = float;
+};
+template <>
+struct Accumulate<double> {
+  using type = double;
+};
+
+/// What elements of type T are added up in: float, and double for double.
+template <class T>
+using accumulate_t = typename Accumulate<T>::type;
+
+RINGTAPE_HOST_DEVICE inline float to_accumulate(float value) {
+  return value;
+}
+RINGTAPE_HOST_DEVICE inline double to_accumulate(double value) {
+  return value;
+}
+RINGTAPE_HOST_DEVICE inline float to_accumulate(bfloat16 value) {
+  return to_float(value);
+}
+RINGTAPE_HOST_DEVICE inline float to_accumulate(float16 value) {
+  return to_float(value);
+}
+
+template <class T>
+struct FromAccumulate;
+template <>
+struct FromAccumulate<float> {
+  RINGTAPE_HOST_DEVICE static float convert(float value) { return value; }
+};
+template <>
+struct FromAccumulate<double> {
+  RINGTAPE_HOST_DEVICE static double convert(double value) { return value; }
+};
+template <>
+struct FromAccumulate<bfloat16> {
+  RINGTAPE_HOST_DEVICE static bfloat16 convert(float value) { return to_bfloat16(value); }
+};
+template <>
+struct FromAccumulate<float16> {
+  RINGTAPE_HOST_DEVICE static float16 convert(float value) { return to_float16(value); }
+};
+
+/// Rounds to the element type, to nearest even.
+template <class T>
+RINGTAPE_HOST_DEVICE inline T from_accumulate(accumulate_t<T> value) {
+  return FromAccumulate<T>::convert(value);
+}
+
+/// The smaller and the larger of two values. When one is NaN the result is `a`.
+template <class T>
+RINGTAPE_HOST_DEVICE constexpr T minimum(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+RINGTAPE_HOST_DEVICE constexpr T maximum(T a, T b) {
+  return a < b ? b : a;
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <math.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/target.h"
+#include "kernels/simt/executor.h"
+
+/// CUDA's words, for kernels that the host compiler compiles and the SIMT executor runs.
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+
+// A block runs on one OS thread, so thread-local storage is shared by its threads and by no other block that
+// runs at the same time. Check builds run one block at a time and keep shared memory in a section of its own,
+// which the executor overwrites before each block and AddressSanitizer watches.
+#if defined(RINGTAPE_CHECK)
+#define __shared__ static __attribute__((section("simt_shared")))
+#else
+#define __shared__ static thread_local
+#endif
+
+namespace ringtape::on_cpu {
+
+inline constexpr bool kIsCpu = true;
+#if defined(RINGTAPE_CHECK)
+inline constexpr bool kGpuGeometry = true;
+#else
+inline constexpr bool kGpuGeometry = false;
+#endif
+
+using simt::dim3;
+using simt::uint3;
+
+// The executor sets these before a thread of a block starts or goes on.
+using simt::blockDim;
+using simt::blockIdx;
+using simt::gridDim;
+using simt::threadIdx;
+inline constexpr int warpSize = 32;
+
+/// The block's dynamic shared memory, LaunchShape::shared_bytes long.
+template <class T>
+inline T* dynamic_shared() {
+  return static_cast<T*>(simt::dynamic_shared_bytes());
+}
+
+// A default argument is evaluated where the function is called: an error about a barrier names the kernel's
+// line.
+using simt::Place;
+
+inline void __syncthreads(Place place = Place::here()) {
+  simt::sync_block(place);
+}
+
+inline void __syncwarp(unsigned mask = 0xffffffffu, Place place = Place::here()) {
+  simt::sync_warp(mask, place);
+}
+
+/// Value of `value` in lane `source` (0 to 31) of this warp.
+template <class T>
+inline T shuffle(unsigned mask, T value, int source, Place place) {
+  static_assert(sizeof(T) <= sizeof(std::uint64_t));
+  std::uint64_t word = 0;
+  __builtin_memcpy(&word, &value, sizeof value);
+  word = simt::shuffle_word(mask, word, source, place);
+  __builtin_memcpy(&value, &word, sizeof value);
+  return value;
+}
+
+/// A lane's own number, and the first lane of the group of `width` lanes it belongs to.
+inline int lane_index() {
+  return simt::thread_rank() % warpSize;
+}
+inline int group_start(int width) {
+  return lane_index() / width * width;
+}
+
+template <class T>
+inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, Place place = Place::here()) {
+  return shuffle(mask, value, group_start(width) + (source & (width - 1)), place);
+}
+
+template <class T>
+inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, Place place = Place::here()) {
+  const int source = lane_index() - static_cast<int>(delta);
+  return shuffle(mask, value, source < group_start(width) ? lane_index() : source, place);
+}
+
+template <class T>
+inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                          Place place = Place::here()) {
+  const int source = lane_index() + static_cast<int>(delta);
+  return shuffle(mask, value, source >= group_start(width) + width ? lane_index() : source, place);
+}
+
+template <class T>
+inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, Place place = Place::here()) {
+  const int source = lane_index() ^ lane_mask;
+  return shuffle(mask, value, source >= group_start(width) + width ? lane_index() : source, place);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate, Place place = Place::here()) {
+  return simt::ballot(mask, predicate != 0, place);
+}
+
+inline int __any_sync(unsigned mask, int predicate, Place place = Place::here()) {
+  return simt::ballot(mask, predicate != 0, place) != 0;
+}
+
+inline int __all_sync(unsigned mask, int predicate, Place place = Place::here()) {
+  return simt::ballot(mask, predicate == 0, place) == 0;
+}
+
+inline int __popc(unsigned bits) {
+  return __builtin_popcount(bits);
+}
+
+// Integers only: a sum of floats by atomics would depend on the order in which blocks run.
+inline int atomicAdd(int* address, int value) {
+  return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);
+}
+inline unsigned atomicAdd(unsigned* address, unsigned value) {
+  return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);
+}
+inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
+  return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);
+}
+
+/// Orders this thread's writes before its later atomics, for threads of other blocks. The atomics above order
+/// memory already, so the compiler alone must be kept from moving accesses.
+inline void __threadfence() {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+}  // namespace ringtape::on_cpu

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// Runs CUDA-style kernels on the CPU. Blocks are spread over OpenMP threads; the threads of a block take
+/// turns on one of them. A thread begins as a plain function call and keeps the stack it is on when it has to
+/// wait at a barrier. docs/simt.md tells the whole story. Kernels see this through kernels/kernel.h only.
+namespace ringtape::simt {
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+extern constinit thread_local uint3 threadIdx;
+extern constinit thread_local uint3 blockIdx;
+extern constinit thread_local dim3 blockDim;
+extern constinit thread_local dim3 gridDim;
+
+/// A place in the source.
+struct Place {
+  const char* file;
+  int line;
+  /// Where the call stands; as a default argument, where the function that has it is called.
+  static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+/// Runs `thread(context)` once for every thread of the grid. Rethrows the error of the first block that
+/// failed. Throws Error for a block of more than 1024 threads, and for a launch from inside a kernel.
+void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(const void* context),
+              const void* context);
+
+/// The order in which the threads of a block take their turns. A kernel that lacks a barrier gives other
+/// results under some order.
+enum class ThreadOrder { forward, reversed, shuffled };
+
+/// Sets the order for launches from now on; `seed` is for `shuffled`. Until the first call it is what the
+/// environment variable RINGTAPE_THREAD_ORDER says (forward, reversed, or shuffled:SEED), or else forward.
+void set_thread_order(ThreadOrder order, std::uint64_t seed = 0);
+
+// ---- for the thread of a kernel ----
+
+/// Number of this thread in its block, x running fastest.
+int thread_rank();
+/// Memory that the threads of the block share; the launch said how many bytes.
+void* dynamic_shared_bytes();
+
+/// __syncthreads: returns when every thread of the block that has not returned is here. Throws Error when
+/// threads of the block wait at different places.
+void sync_block(Place place);
+
+/// __syncwarp: returns when the lanes in `mask` are here. In check builds this and the functions below throw
+/// Error when `mask` names a lane that has returned; otherwise such a lane is not waited for.
+void sync_warp(unsigned mask, Place place);
+/// The `word` that lane `source` brought; the lane's own when `source` is not in the mask.
+std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, Place place);
+/// One bit for each lane of `mask` whose `predicate` holds.
+unsigned ballot(unsigned mask, bool predicate, Place place);
+
+/// Combines what `count` threads have brought to a meeting.
+using Combine = std::uint64_t (*)(const std::uint64_t* words, int count);
+/// All threads of the block (of the warp) meet; each gets combine(their words in order of rank). Throws Error
+/// when a thread has returned already.
+std::uint64_t meet_block(std::uint64_t word, Combine combine, Place place);
+std::uint64_t meet_warp(std::uint64_t word, Combine combine, Place place);
+
+}  // namespace ringtape::simt

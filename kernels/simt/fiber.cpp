@@ -1,0 +1,77 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/error.h"
+#include "kernels/simt/fiber.h"
+#include "kernels/simt/sanitizer.h"
+
+namespace ringtape::simt {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kStackBytes = 256 * 1024;  // instrumented frames are larger
+#else
+constexpr std::size_t kStackBytes = 64 * 1024;
+#endif
+
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+}  // namespace
+
+Stack::Stack(std::size_t number) {
+  const std::size_t guard = page_bytes();
+  void* memory = mmap(nullptr, guard + kStackBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED || mprotect(memory, guard, PROT_NONE) != 0) {
+    fail("SIMT executor: no memory for a thread's stack of {} bytes: {}", kStackBytes, std::strerror(errno));
+  }
+  mapping_ = static_cast<char*>(memory);
+  bottom_ = mapping_ + guard;
+  constexpr std::size_t kColours = 16, kColourBytes = 256;
+  top_ = bottom_ + kStackBytes - number % kColours * kColourBytes;
+}
+
+Stack::~Stack() {
+  munmap(mapping_, page_bytes() + kStackBytes);
+}
+
+Fiber::~Fiber() {
+  destroy_context();
+  if (entry_ != nullptr) destroy_tsan_fiber(tsan_fiber_);
+}
+
+void Fiber::start(const Stack& stack, void (*entry)(void*), void* argument) {
+  entry_ = entry;
+  argument_ = argument;
+  stack_bottom_ = stack.bottom();
+  stack_size_ = stack.size();
+  tsan_fiber_ = create_tsan_fiber();
+  create_context(stack);
+}
+
+void Fiber::switch_to(Fiber& from, Fiber& to) {
+  if (from.tsan_fiber_ == nullptr) from.tsan_fiber_ = current_tsan_fiber();
+  to.previous_ = &from;
+  start_switch(&from.fake_stack_, to.stack_bottom_, to.stack_size_, to.tsan_fiber_);
+  from.resume_context(to);
+  from.arrive();
+}
+
+void Fiber::run() {
+  arrive();
+  entry_(argument_);
+  std::abort();
+}
+
+void Fiber::arrive() {
+  finish_switch(fake_stack_, &previous_->stack_bottom_, &previous_->stack_size_);
+}
+
+}  // namespace ringtape::simt

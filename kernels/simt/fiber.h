@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+
+/// Fibers: stacks that one OS thread switches between. The switch itself is in fiber_boost.cpp or in
+/// fiber_ucontext.cpp; the build takes one of them.
+namespace ringtape::simt {
+
+/// Memory for a stack, with a page below it that faults when a thread overflows it.
+class Stack {
+ public:
+  /// `number` shifts the top a little, so that the hottest lines of many stacks do not share cache sets.
+  explicit Stack(std::size_t number);
+  ~Stack();
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  char* bottom() const { return bottom_; }
+  char* top() const { return top_; }
+  std::size_t size() const { return static_cast<std::size_t>(top_ - bottom_); }
+
+ private:
+  char* mapping_;
+  char* bottom_;
+  char* top_;
+};
+
+/// Where to go on: either the OS thread's own stack (as constructed) or a stack of ours (after start()).
+class Fiber {
+ public:
+  Fiber() = default;
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  /// Makes the first switch to this fiber call entry(argument) on `stack`. `entry` must not return.
+  void start(const Stack& stack, void (*entry)(void*), void* argument);
+  /// Leaves `from`, which is the fiber that calls this, and goes on in `to`. Returns when somebody switches
+  /// back.
+  static void switch_to(Fiber& from, Fiber& to);
+
+ private:
+  [[noreturn]] void run();
+  void arrive();
+
+  // The three functions of fiber_boost.cpp and fiber_ucontext.cpp. A context that has just been created calls
+  // run(); resume_context() saves where this fiber is and goes on where `to` was.
+  void create_context(const Stack& stack);
+  void resume_context(Fiber& to);
+  void destroy_context();
+
+  void* context_ = nullptr;
+  Fiber* previous_ = nullptr;  // who switched to this fiber last
+  void (*entry_)(void*) = nullptr;
+  void* argument_ = nullptr;
+
+  // What the sanitizers want to know.
+  const void* stack_bottom_ = nullptr;
+  std::size_t stack_size_ = 0;
+  void* fake_stack_ = nullptr;
+  void* tsan_fiber_ = nullptr;
+};
+
+}  // namespace ringtape::simt

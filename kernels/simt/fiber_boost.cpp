@@ -1,0 +1,25 @@
+#include <boost/context/detail/fcontext.hpp>
+
+#include "kernels/simt/fiber.h"
+
+// Boost.Context's switch is a dozen instructions: it saves the registers that a call preserves on the stack
+// it leaves, and hands the address of that place (an fcontext_t) to whoever goes on.
+namespace ringtape::simt {
+namespace fcontext = boost::context::detail;
+
+void Fiber::create_context(const Stack& stack) {
+  context_ = fcontext::make_fcontext(stack.top(), stack.size(), [](fcontext::transfer_t from) {
+    auto* self = static_cast<Fiber*>(from.data);
+    self->previous_->context_ = from.fctx;
+    self->run();
+  });
+}
+
+void Fiber::resume_context(Fiber& to) {
+  const fcontext::transfer_t back = fcontext::jump_fcontext(to.context_, &to);
+  previous_->context_ = back.fctx;
+}
+
+void Fiber::destroy_context() {}
+
+}  // namespace ringtape::simt

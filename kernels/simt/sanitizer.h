@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+
+/// AddressSanitizer and ThreadSanitizer follow stacks and must be told of every switch. Nothing in other
+/// builds.
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace ringtape::simt {
+
+inline void* create_tsan_fiber() {
+#if defined(__SANITIZE_THREAD__)
+  return __tsan_create_fiber(0);
+#else
+  return nullptr;
+#endif
+}
+
+inline void* current_tsan_fiber() {
+#if defined(__SANITIZE_THREAD__)
+  return __tsan_get_current_fiber();
+#else
+  return nullptr;
+#endif
+}
+
+inline void destroy_tsan_fiber([[maybe_unused]] void* fiber) {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_destroy_fiber(fiber);
+#endif
+}
+
+/// Before leaving a fiber for the stack at `bottom`; `fake_stack` keeps what finish_switch wants back.
+inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* bottom,
+                         [[maybe_unused]] std::size_t size, [[maybe_unused]] void* tsan_fiber) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(fake_stack, bottom, size);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(tsan_fiber, 0);
+#endif
+}
+
+/// After arriving in a fiber; reports the stack that was left.
+inline void finish_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** left_bottom,
+                          [[maybe_unused]] std::size_t* left_size) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake_stack, left_bottom, left_size);
+#endif
+}
+
+}  // namespace ringtape::simt

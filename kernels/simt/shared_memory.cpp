@@ -1,0 +1,45 @@
+#include "kernels/simt/shared_memory.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+// The linker defines these two around the section that holds the __shared__ variables of check builds;
+// without such variables they are null.
+extern "C" {
+extern unsigned char __start_simt_shared[] __attribute__((weak));
+extern unsigned char __stop_simt_shared[] __attribute__((weak));
+}
+
+namespace ringtape::simt {
+
+DynamicShared::~DynamicShared() {
+  std::free(data_);
+}
+
+void DynamicShared::resize(std::size_t bytes) {
+#if defined(RINGTAPE_CHECK)
+  if (bytes == bytes_) return;
+  std::free(data_);
+  data_ = bytes == 0 ? nullptr : std::malloc(bytes);
+#else
+  if (bytes <= bytes_) return;
+  constexpr std::size_t kAlignment = 64;
+  std::free(data_);
+  data_ = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+#endif
+  bytes_ = data_ == nullptr ? 0 : bytes;
+  if (bytes_ != bytes) throw std::bad_alloc();
+}
+
+void DynamicShared::poison() {
+  if (bytes_ > 0) std::memset(data_, 0xff, bytes_);
+}
+
+// AddressSanitizer keeps gaps between the variables that ordinary code must not write; volatile keeps the
+// compiler from making a call to memset of this loop, which would be checked.
+__attribute__((no_sanitize("address", "undefined"))) void poison_static_shared() {
+  for (volatile unsigned char* byte = __start_simt_shared; byte != __stop_simt_shared; ++byte) *byte = 0xff;
+}
+
+}  // namespace ringtape::simt
