@@ -1,0 +1,52 @@
+#include "autograd/creation.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/stream.h"
+#include "kernels/elementwise.h"
+#include "kernels/random.h"
+
+namespace ringtape {
+namespace {
+
+std::uint64_t take_counters(Generator& generator, std::int64_t elements) {
+  return generator.take((static_cast<std::uint64_t>(elements) + 3) / 4);
+}
+
+}  // namespace
+
+Tensor full(Shape shape, double value, DType dtype, Device device) {
+  Tensor x = empty(shape, dtype, device);
+  fill(Stream::current(device), dtype, x.raw(), x.elements(), value);
+  return x;
+}
+
+Tensor zeros(Shape shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
+Tensor ones(Shape shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+
+Tensor arange(double start, double end, double step, DType dtype, Device device) {
+  const double count = std::ceil((end - start) / step);
+  check(std::isfinite(count) && count >= 0, "arange: no way from {} to {} in steps of {}", start, end, step);
+  Tensor x = empty({static_cast<std::int64_t>(count)}, dtype, device);
+  arange(Stream::current(device), dtype, x.raw(), x.elements(), start, step);
+  return x;
+}
+
+Tensor rand(Shape shape, DType dtype, Device device, double low, double high, Generator& generator) {
+  check(is_floating(dtype), "rand: expected a floating dtype, found {}", name_of(dtype));
+  Tensor x = empty(shape, dtype, device);
+  uniform(Stream::current(device), dtype, x.raw(), x.elements(), static_cast<float>(low), static_cast<float>(high),
+          generator.seed, take_counters(generator, x.elements()));
+  return x;
+}
+
+Tensor randn(Shape shape, DType dtype, Device device, double mean, double std, Generator& generator) {
+  check(is_floating(dtype), "randn: expected a floating dtype, found {}", name_of(dtype));
+  Tensor x = empty(shape, dtype, device);
+  normal(Stream::current(device), dtype, x.raw(), x.elements(), static_cast<float>(mean), static_cast<float>(std),
+         generator.seed, take_counters(generator, x.elements()));
+  return x;
+}
+
+}  // namespace ringtape

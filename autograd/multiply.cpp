@@ -1,0 +1,26 @@
+#include "autograd/arguments.h"
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "kernels/elementwise.h"
+
+namespace ringtape {
+
+Tensor multiply(const Tensor& a, const Tensor& b) {
+  check_same("multiply", a, b);
+  Tensor y = empty_like(a);
+  multiply(stream_of(y), y.dtype(), a.raw(), b.raw(), y.raw(), y.elements(), false);
+  if (Tape::records({&a, &b})) {
+    Tape::current().record("multiply", {a, b}, y, {a, b}, [](BackwardContext& context) {
+      const Tensor& dy = context.grad_output();
+      for (std::size_t input : {0u, 1u}) {
+        if (!context.needs_grad(input)) continue;
+        const GradTarget dx = context.grad_target(input);
+        multiply(stream_of(dy), dy.dtype(), dy.raw(), context.saved(1 - input).raw(), dx.grad.raw(), dy.elements(),
+                 dx.accumulate);
+      }
+    });
+  }
+  return y;
+}
+
+}  // namespace ringtape

@@ -1,0 +1,23 @@
+#include "autograd/arguments.h"
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "kernels/relu.h"
+
+namespace ringtape {
+
+Tensor relu(const Tensor& x) {
+  check_floating("relu", x);
+  Tensor y = empty_like(x);
+  relu_forward(stream_of(x), x.dtype(), x.raw(), y.raw(), x.elements());
+  if (Tape::records({&x})) {
+    Tape::current().record("relu", {x}, y, {y}, [](BackwardContext& context) {
+      const Tensor& out = context.saved(0);
+      Tensor& dy = context.grad_output();
+      relu_backward(stream_of(dy), dy.dtype(), out.raw(), dy.raw(), dy.raw(), dy.elements(), false);
+      context.add_grad(0, std::move(dy));
+    });
+  }
+  return y;
+}
+
+}  // namespace ringtape

@@ -1,0 +1,174 @@
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/stream.h"
+#include "kernels/elementwise.h"
+
+namespace ringtape {
+namespace {
+
+thread_local bool recording = true;
+
+bool is_input(const Node& node, const std::shared_ptr<AutogradMeta>& meta) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](const NodeInput& input) { return input.meta == meta; });
+}
+
+/// Calls the hooks of the leaves that no node before this one uses.
+void run_hooks(const Node& node, std::size_t index) {
+  for (auto input = node.inputs.begin(); input != node.inputs.end(); ++input) {
+    const std::shared_ptr<AutogradMeta>& meta = input->meta;
+    if (meta == nullptr || !meta->is_leaf || meta->first_use != index || !meta->grad_written) continue;
+    const bool listed_before = std::any_of(node.inputs.begin(), input,
+                                           [&](const NodeInput& other) { return other.meta == meta; });
+    if (listed_before) continue;
+    for (const auto& hook : meta->post_accumulate_hooks) hook();
+  }
+}
+
+}  // namespace
+
+bool Tensor::requires_grad() const { return autograd != nullptr && autograd->requires_grad; }
+
+Tensor& Tensor::set_requires_grad(bool value) {
+  check(!value || dtype() == DType::f32 || dtype() == DType::f64,
+        "requires_grad: a leaf must be f32 or f64 to have a gradient: it is {}", describe(*this));
+  if (autograd == nullptr) autograd = std::make_shared<AutogradMeta>();
+  check(autograd->is_leaf, "requires_grad can be set for leaves only: an operation produced this {}",
+        describe(*this));
+  autograd->requires_grad = value;
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  return autograd != nullptr && autograd->grad_written ? autograd->grad : Tensor();
+}
+
+void Tensor::backward() const { Tape::current().backward(*this); }
+
+const Tensor& BackwardContext::saved(std::size_t index) const {
+  const auto& [tensor, version] = node_.saved[index];
+  if (tensor.storage()->version != version) {
+    const std::string name = tensor.autograd == nullptr ? "" : tensor.autograd->name;
+    fail("backward of {}: {} ({}) was changed in place after the forward (version {}, expected {})",
+         node_.operation, name.empty() ? "a saved tensor" : name, describe(tensor), tensor.storage()->version,
+         version);
+  }
+  return tensor;
+}
+
+GradTarget BackwardContext::grad_target(std::size_t input) {
+  const NodeInput& to = node_.inputs[input];
+  if (!to.meta->grad.defined()) to.meta->grad = empty(to.shape, to.dtype, to.device);
+  const bool accumulate = to.meta->grad_written;
+  to.meta->grad_written = true;
+  return {to.meta->grad, accumulate};
+}
+
+void BackwardContext::add_grad(std::size_t input, Tensor&& grad) {
+  const NodeInput& to = node_.inputs[input];
+  if (to.meta->grad.defined()) {
+    add_grad(input, static_cast<const Tensor&>(grad));
+    return;
+  }
+  to.meta->grad = grad.alias(to.shape);
+  to.meta->grad_written = true;
+}
+
+void BackwardContext::add_grad(std::size_t input, const Tensor& grad) {
+  GradTarget target = grad_target(input);
+  if (target.accumulate) {
+    axpy(Stream::current(grad.device()), grad.dtype(), 1.0, grad.raw(), target.grad.raw(), grad.elements());
+  } else {
+    target.grad.copy_from(grad.alias(target.grad.shape()));
+  }
+}
+
+Tape& Tape::current() {
+  thread_local Tape tape;
+  return tape;
+}
+
+bool Tape::records(std::initializer_list<const Tensor*> inputs) {
+  return recording && std::any_of(inputs.begin(), inputs.end(),
+                                  [](const Tensor* input) { return input->requires_grad(); });
+}
+
+void Tape::record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
+                  std::vector<Tensor> saved, std::function<void(BackwardContext&)> backward) {
+  Node node;
+  node.operation = operation;
+  node.output_shape = output.shape();
+  node.backward = std::move(backward);
+  for (const Tensor& input : inputs) {
+    const auto meta = input.requires_grad() ? input.autograd : nullptr;
+    node.inputs.push_back({meta, input.shape(), input.dtype(), input.device()});
+    if (meta == nullptr || !meta->is_leaf) continue;
+    // A number left from an earlier tape names a node that does not have this leaf as an input.
+    const bool used_before = meta->first_use < nodes_.size() && is_input(nodes_[meta->first_use], meta);
+    if (!used_before) meta->first_use = nodes_.size();
+  }
+  for (Tensor& tensor : saved) {
+    const std::uint64_t version = tensor.storage()->version;
+    node.saved.push_back({std::move(tensor), version});
+  }
+  output.autograd = std::make_shared<AutogradMeta>();
+  output.autograd->requires_grad = true;
+  output.autograd->is_leaf = false;
+  output.autograd->producer = nodes_.size();
+  node.output = output.autograd;
+  nodes_.push_back(std::move(node));
+}
+
+void Tape::backward(const Tensor& root, const Tensor& gradient) {
+  check(root.requires_grad(), "backward(): this {} does not depend on any tensor with requires_grad",
+        describe(root));
+  AutogradMeta& meta = *root.autograd;
+  check(!meta.is_leaf && meta.producer < nodes_.size() && nodes_[meta.producer].output == root.autograd,
+        "backward(): this {} is not on the tape: its backward() has run already, or the tape was cleared",
+        describe(root));
+  const NoGrad no_grad;  // what backward computes is not recorded
+  struct ClearAtEnd {
+    Tape& tape;
+    ~ClearAtEnd() { tape.clear(); }
+  } const clear_at_end{*this};
+
+  Tensor root_grad = empty(root.shape(), root.dtype(), root.device());
+  if (gradient.defined()) {
+    root_grad.copy_from(gradient);
+  } else {
+    check(root.elements() == 1, "backward() without a gradient needs a single element: the tensor is {}",
+          describe(root));
+    fill(Stream::current(root.device()), root.dtype(), root_grad.raw(), std::int64_t{1}, 1.0);
+  }
+  meta.grad = std::move(root_grad);
+  meta.grad_written = true;
+
+  while (!nodes_.empty()) {
+    Node& node = nodes_.back();
+    if (node.output->grad_written) {
+      node.output->grad_written = false;
+      BackwardContext context(node, std::exchange(node.output->grad, Tensor()));
+      node.backward(context);
+    }
+    run_hooks(node, nodes_.size() - 1);
+    nodes_.pop_back();  // frees what the node saved as early as possible
+  }
+}
+
+void Tape::clear(std::size_t first) {
+  while (nodes_.size() > first) {
+    AutogradMeta& output = *nodes_.back().output;  // may hold a gradient that an exception left in flight
+    output.grad = Tensor();
+    output.grad_written = false;
+    nodes_.pop_back();
+  }
+}
+
+NoGrad::NoGrad() : previous_(recording) { recording = false; }
+NoGrad::~NoGrad() { recording = previous_; }
+
+}  // namespace ringtape

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+/// The tape. An operation computes its result and, if any input needs a gradient, appends a node that knows how
+/// to compute the gradients of its inputs from the gradient of its output. The order of recording is already a
+/// topological order, so backward() is one loop over the nodes in reverse: no graph search, no recursion.
+///
+/// Each thread has a tape of its own. backward() clears it; TapeScope clears it where no backward() follows.
+namespace ringtape {
+
+class BackwardContext;
+
+/// What the tape knows of one tensor: shared by all handles to it.
+struct AutogradMeta {
+  bool requires_grad = false;
+  bool is_leaf = true;        ///< no operation on the tape produced it
+  bool grad_written = false;  ///< `grad` holds a gradient; when false, its memory (if any) is stale
+  Tensor grad;                ///< of a leaf: kept; of an intermediate: exists only while backward() runs
+  std::string name;           ///< of a parameter, for messages and drawings
+  /// Called once in each backward() that contributed to this leaf, after its last contribution.
+  std::vector<std::function<void()>> post_accumulate_hooks;
+
+  std::size_t producer = 0;   ///< of an intermediate: index on the tape of the node whose output it is
+  std::size_t first_use = 0;  ///< of a leaf: index of the first node on the tape that has it as an input
+};
+
+/// An input of a node: all that backward() needs to make room for its gradient, without holding its elements.
+struct NodeInput {
+  std::shared_ptr<AutogradMeta> meta;  ///< null when no gradient is needed
+  Shape shape;
+  DType dtype = DType::f32;
+  Device device;
+};
+
+/// A tensor that a node keeps for its backward, with the version it had when it was saved.
+struct SavedTensor {
+  Tensor tensor;
+  std::uint64_t version = 0;
+};
+
+/// One recorded operation.
+struct Node {
+  const char* operation = "";
+  std::vector<NodeInput> inputs;
+  std::shared_ptr<AutogradMeta> output;
+  Shape output_shape;
+  std::vector<SavedTensor> saved;
+  std::function<void(BackwardContext&)> backward;
+};
+
+/// Where a node writes the gradient of one of its inputs.
+struct GradTarget {
+  Tensor grad;      ///< has the shape and dtype of the input
+  bool accumulate;  ///< true: add to what `grad` holds; false: overwrite it
+};
+
+/// What a node's backward function sees.
+class BackwardContext {
+ public:
+  BackwardContext(Node& node, Tensor grad_output) : node_(node), grad_output_(std::move(grad_output)) {}
+
+  /// Gradient of the output. Nobody reads it after this node, so the node may compute in its place.
+  Tensor& grad_output() { return grad_output_; }
+  /// Tensor number `index` of those given to Tape::record as saved; throws Error if it was changed in place.
+  const Tensor& saved(std::size_t index) const;
+  bool needs_grad(std::size_t input) const { return node_.inputs[input].meta != nullptr; }
+
+  /// The gradient of `input`, for a kernel to write or to add to.
+  GradTarget grad_target(std::size_t input);
+  /// Contributes a finished gradient. An rvalue's memory becomes the gradient where it is the first contribution,
+  /// so nothing else may write to it later.
+  void add_grad(std::size_t input, Tensor&& grad);
+  void add_grad(std::size_t input, const Tensor& grad);
+
+ private:
+  Node& node_;
+  Tensor grad_output_;
+};
+
+class Tape {
+ public:
+  /// The tape of this thread.
+  static Tape& current();
+
+  /// True when an operation on these inputs has to be recorded: recording is on (see NoGrad) and one of the
+  /// inputs needs a gradient.
+  static bool records(std::initializer_list<const Tensor*> inputs);
+
+  /// Appends a node and makes `output` a tensor with a gradient. `saved` are the tensors that backward reads;
+  /// nothing else is kept alive. To be called where records() says so.
+  void record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output, std::vector<Tensor> saved,
+              std::function<void(BackwardContext&)> backward);
+
+  /// Runs the nodes in reverse and clears the tape. `gradient` is the gradient of the root; without it the root
+  /// must be a single element, whose gradient is 1. Nodes that the root does not depend on are passed over.
+  /// Throws Error when the root is not on the tape, a saved tensor has been changed, or the gradient does not
+  /// fit; the tape is empty then too.
+  void backward(const Tensor& root, const Tensor& gradient = {});
+
+  std::size_t size() const { return nodes_.size(); }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  /// Forgets all nodes, or those from number `first` on.
+  void clear(std::size_t first = 0);
+
+  /// Bytes kept alive for backward: each saved memory once. Leaves on which set_requires_grad() was called live
+  /// anyway and do not count; inputs of the model do.
+  std::size_t saved_bytes() const;
+  /// A table with one line a node: number, operation, input and output shapes, bytes it is the first to keep.
+  std::string to_string() const;
+  /// Writes to_string() to standard output.
+  void print() const;
+  /// The tape as a Graphviz digraph: operations as boxes, parameters as ellipses, shapes on the edges.
+  std::string to_dot() const;
+
+ private:
+  std::vector<std::size_t> saved_bytes_by_node() const;
+  std::vector<Node> nodes_;
+};
+
+/// Switches recording off in this thread until the scope ends.
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// Forgets, when the scope ends, every node recorded in it: put it round a forward that may not reach backward().
+class TapeScope {
+ public:
+  TapeScope() : first_(Tape::current().size()) {}
+  ~TapeScope() { Tape::current().clear(first_); }
+  TapeScope(const TapeScope&) = delete;
+  TapeScope& operator=(const TapeScope&) = delete;
+
+ private:
+  std::size_t first_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "autograd/tape.h"
+
+namespace ringtape {
+namespace {
+
+/// Name of an input for a person: the parameter's name, the node that made it, or "input".
+std::string input_label(const NodeInput& input) {
+  if (input.meta == nullptr) return "input";
+  if (!input.meta->is_leaf) return fmt::format("#{}", input.meta->producer);
+  return input.meta->name.empty() ? "leaf" : input.meta->name;
+}
+
+std::string input_list(const Node& node) {
+  std::string text;
+  for (const NodeInput& input : node.inputs) {
+    if (!text.empty()) text += ", ";
+    text += input_label(input) + to_string(input.shape);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::size_t> Tape::saved_bytes_by_node() const {
+  std::set<const Storage*> seen;
+  std::vector<std::size_t> bytes;
+  for (const Node& node : nodes_) {
+    std::size_t sum = 0;
+    for (const auto& [tensor, version] : node.saved) {
+      const bool is_parameter = tensor.autograd != nullptr && tensor.autograd->is_leaf;
+      if (!is_parameter && seen.insert(tensor.storage().get()).second) sum += tensor.storage()->bytes;
+    }
+    bytes.push_back(sum);
+  }
+  return bytes;
+}
+
+std::size_t Tape::saved_bytes() const {
+  std::size_t sum = 0;
+  for (std::size_t bytes : saved_bytes_by_node()) sum += bytes;
+  return sum;
+}
+
+std::string Tape::to_string() const {
+  std::string text = fmt::format("{:>4}  {:<16} {:<52} {:<16} {:>12}\n", "#", "operation", "inputs", "output",
+                                 "bytes kept");
+  const std::vector<std::size_t> bytes = saved_bytes_by_node();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    text += fmt::format("{:>4}  {:<16} {:<52} {:<16} {:>12}\n", i, nodes_[i].operation, input_list(nodes_[i]),
+                        ringtape::to_string(nodes_[i].output_shape), bytes[i]);
+  }
+  return text + fmt::format("{} nodes keep {} bytes for backward\n", nodes_.size(), saved_bytes());
+}
+
+void Tape::print() const { std::fputs(to_string().c_str(), stdout); }
+
+std::string Tape::to_dot() const {
+  std::string dot = "digraph tape {\n  rankdir=BT;\n  node [fontname=\"Helvetica\", fontsize=11];\n";
+  const std::vector<std::size_t> bytes = saved_bytes_by_node();
+  std::map<const AutogradMeta*, std::string> leaves;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    dot += fmt::format("  n{} [shape=box, label=\"#{} {}\\n{}\\nkeeps {} B\"];\n", i, i, node.operation,
+                       ringtape::to_string(node.output_shape), bytes[i]);
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const NodeInput& input = node.inputs[k];
+      std::string from;
+      if (input.meta != nullptr && !input.meta->is_leaf) {
+        from = fmt::format("n{}", input.meta->producer);
+      } else if (input.meta == nullptr) {
+        from = fmt::format("i{}_{}", i, k);
+        dot += fmt::format("  {} [shape=plaintext, label=\"input {}\"];\n", from,
+                           ringtape::to_string(input.shape));
+      } else {
+        const auto [entry, is_new] = leaves.try_emplace(input.meta.get(), fmt::format("p{}", leaves.size()));
+        from = entry->second;
+        if (is_new) {
+          dot += fmt::format("  {} [shape=ellipse, style=filled, fillcolor=\"#e8f0fe\", label=\"{}\\n{}\"];\n", from,
+                             input_label(input), ringtape::to_string(input.shape));
+        }
+      }
+      dot += fmt::format("  {} -> n{} [label=\"{}\"];\n", from, i, ringtape::to_string(input.shape));
+    }
+  }
+  return dot + "}\n";
+}
+
+}  // namespace ringtape
