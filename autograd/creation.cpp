@@ -22,8 +22,12 @@ Tensor full(Shape shape, double value, DType dtype, Device device) {
   return x;
 }
 
-Tensor zeros(Shape shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
-Tensor ones(Shape shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+Tensor zeros(Shape shape, DType dtype, Device device) {
+  return full(shape, 0, dtype, device);
+}
+Tensor ones(Shape shape, DType dtype, Device device) {
+  return full(shape, 1, dtype, device);
+}
 
 Tensor arange(double start, double end, double step, DType dtype, Device device) {
   const double count = std::ceil((end - start) / step);
@@ -36,16 +40,16 @@ Tensor arange(double start, double end, double step, DType dtype, Device device)
 Tensor rand(Shape shape, DType dtype, Device device, double low, double high, Generator& generator) {
   check(is_floating(dtype), "rand: expected a floating dtype, found {}", name_of(dtype));
   Tensor x = empty(shape, dtype, device);
-  uniform(Stream::current(device), dtype, x.raw(), x.elements(), static_cast<float>(low), static_cast<float>(high),
-          generator.seed, take_counters(generator, x.elements()));
+  uniform(Stream::current(device), dtype, x.raw(), x.elements(), static_cast<float>(low),
+          static_cast<float>(high), generator.seed, take_counters(generator, x.elements()));
   return x;
 }
 
 Tensor randn(Shape shape, DType dtype, Device device, double mean, double std, Generator& generator) {
   check(is_floating(dtype), "randn: expected a floating dtype, found {}", name_of(dtype));
   Tensor x = empty(shape, dtype, device);
-  normal(Stream::current(device), dtype, x.raw(), x.elements(), static_cast<float>(mean), static_cast<float>(std),
-         generator.seed, take_counters(generator, x.elements()));
+  normal(Stream::current(device), dtype, x.raw(), x.elements(), static_cast<float>(mean),
+         static_cast<float>(std), generator.seed, take_counters(generator, x.elements()));
   return x;
 }
 

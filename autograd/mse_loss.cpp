@@ -10,22 +10,24 @@ namespace ringtape {
 Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduction) {
   check_same("mse_loss", prediction, target);
   const auto n = static_cast<double>(prediction.elements());
-  const double scale = reduction == Reduction::sum ? 1.0 : n > 0 ? 1.0 / n : std::numeric_limits<double>::quiet_NaN();
+  const double scale = reduction == Reduction::sum ? 1.0
+                       : n > 0                     ? 1.0 / n
+                                                   : std::numeric_limits<double>::quiet_NaN();
   Tensor loss = empty({}, prediction.dtype() == DType::f64 ? DType::f64 : DType::f32, prediction.device());
-  mse_forward(stream_of(loss), prediction.dtype(), prediction.raw(), target.raw(), prediction.elements(), scale,
-              loss.raw());
+  mse_forward(stream_of(loss), prediction.dtype(), prediction.raw(), target.raw(), prediction.elements(),
+              scale, loss.raw());
   if (Tape::records({&prediction, &target})) {
-    Tape::current().record("mse_loss", {prediction, target}, loss, {prediction, target},
-                           [scale](BackwardContext& context) {
-                             const Tensor& dloss = context.grad_output();
-                             for (std::size_t input : {0u, 1u}) {
-                               if (!context.needs_grad(input)) continue;
-                               const Tensor& from = context.saved(input);
-                               const GradTarget dx = context.grad_target(input);
-                               mse_backward(stream_of(from), from.dtype(), from.raw(), context.saved(1 - input).raw(),
-                                            dloss.raw(), from.elements(), scale, dx.grad.raw(), dx.accumulate);
-                             }
-                           });
+    Tape::current().record(
+        "mse_loss", {prediction, target}, loss, {prediction, target}, [scale](BackwardContext& context) {
+          const Tensor& dloss = context.grad_output();
+          for (std::size_t input : {0u, 1u}) {
+            if (!context.needs_grad(input)) continue;
+            const Tensor& from = context.saved(input);
+            const GradTarget dx = context.grad_target(input);
+            mse_backward(stream_of(from), from.dtype(), from.raw(), context.saved(1 - input).raw(),
+                         dloss.raw(), from.elements(), scale, dx.grad.raw(), dx.accumulate);
+          }
+        });
   }
   return loss;
 }

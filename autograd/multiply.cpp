@@ -15,8 +15,8 @@ Tensor multiply(const Tensor& a, const Tensor& b) {
       for (std::size_t input : {0u, 1u}) {
         if (!context.needs_grad(input)) continue;
         const GradTarget dx = context.grad_target(input);
-        multiply(stream_of(dy), dy.dtype(), dy.raw(), context.saved(1 - input).raw(), dx.grad.raw(), dy.elements(),
-                 dx.accumulate);
+        multiply(stream_of(dy), dy.dtype(), dy.raw(), context.saved(1 - input).raw(), dx.grad.raw(),
+                 dy.elements(), dx.accumulate);
       }
     });
   }

@@ -5,9 +5,9 @@
 #include "autograd/creation.h"
 #include "core/tensor.h"
 
-/// Differentiable operations. Each is one file of this folder, with the forward and the backward side by side.
-/// Unless said otherwise the inputs must have one dtype (f32, bf16, f16, or f64 on the CPU) and one device, and
-/// the result has them too. All throw Error for shapes, dtypes or devices that do not fit.
+/// Differentiable operations. Each is one file of this folder, with the forward and the backward side by
+/// side. Unless said otherwise the inputs must have one dtype (f32, bf16, f16, or f64 on the CPU) and one
+/// device, and the result has them too. All throw Error for shapes, dtypes or devices that do not fit.
 namespace ringtape {
 
 // ---- elementwise, equal shapes ----
@@ -37,7 +37,8 @@ Tensor sum(const Tensor& x, int dim, bool keep_dim = false);
 Tensor mean(const Tensor& x, int dim, bool keep_dim = false);
 
 // ---- shape ----
-/// The same elements under another shape. One size may be -1: it follows from the others. Shares memory with x.
+/// The same elements under another shape. One size may be -1: it follows from the others. Shares memory with
+/// x.
 Tensor view(const Tensor& x, std::vector<std::int64_t> sizes);
 /// Tensors that differ in dimension `dim` alone, one after the other along it.
 Tensor cat(const std::vector<Tensor>& tensors, int dim = 0);
@@ -54,8 +55,8 @@ Tensor to(const Tensor& x, Device device);
 // ---- losses ----
 enum class Reduction { mean, sum };
 
-/// Squared error (prediction - target)^2, equal shapes, averaged or summed over all elements: a scalar, f32 (f64
-/// for f64).
+/// Squared error (prediction - target)^2, equal shapes, averaged or summed over all elements: a scalar, f32
+/// (f64 for f64).
 Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduction = Reduction::mean);
 
 struct CrossEntropyOptions {
@@ -67,15 +68,15 @@ struct CrossEntropyOptions {
 /// Softmax cross-entropy of logits [N, C] with targets [N] of i32 or i64 in [0, C), as PyTorch computes it: a
 /// scalar, f32 (f64 for f64). The loss of a mean in which no target counts is NaN.
 ///
-/// When nobody else holds the logits (`cross_entropy(model(x), y)`), the gradient is computed with the loss and takes
-/// the place of the logits: one pass over the memory less, and no second buffer.
+/// When nobody else holds the logits (`cross_entropy(model(x), y)`), the gradient is computed with the loss
+/// and takes the place of the logits: one pass over the memory less, and no second buffer.
 ///
 /// An invalid target is found on the device: the row counts as ignored, and the next call of
 /// check_targets() throws.
 Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-/// Throws Error if a cross_entropy() on this device has met a target outside [0, C) since the last call, naming
-/// a row. Waits for the device: call it where the loss is read anyway.
+/// Throws Error if a cross_entropy() on this device has met a target outside [0, C) since the last call,
+/// naming a row. Waits for the device: call it where the loss is read anyway.
 void check_targets(Device device);
 
 /// Number of rows of logits [N, C] whose largest value (the first of equals) is at the target: i64 scalar. No

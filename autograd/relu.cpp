@@ -1,7 +1,7 @@
+#include "kernels/relu.h"
 #include "autograd/arguments.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
-#include "kernels/relu.h"
 
 namespace ringtape {
 

@@ -28,7 +28,8 @@ Tensor reduce(const char* operation, const Tensor& x, Extents e, Shape result, d
     Tape::current().record(operation, {x}, y, {}, [e, scale](BackwardContext& context) {
       const Tensor& dy = context.grad_output();
       const GradTarget dx = context.grad_target(0);
-      broadcast_dim(stream_of(dy), dy.dtype(), dy.raw(), e.outer, e.mid, e.inner, scale, dx.grad.raw(), dx.accumulate);
+      broadcast_dim(stream_of(dy), dy.dtype(), dy.raw(), e.outer, e.mid, e.inner, scale, dx.grad.raw(),
+                    dx.accumulate);
     });
   }
   return y;
@@ -46,9 +47,17 @@ Tensor reduce_dim(const char* operation, const Tensor& x, int dim, bool keep_dim
 
 }  // namespace
 
-Tensor sum(const Tensor& x) { return reduce("sum", x, {1, x.elements(), 1}, {}, 1); }
-Tensor mean(const Tensor& x) { return reduce("mean", x, {1, x.elements(), 1}, {}, one_over(x.elements())); }
-Tensor sum(const Tensor& x, int dim, bool keep_dim) { return reduce_dim("sum", x, dim, keep_dim, false); }
-Tensor mean(const Tensor& x, int dim, bool keep_dim) { return reduce_dim("mean", x, dim, keep_dim, true); }
+Tensor sum(const Tensor& x) {
+  return reduce("sum", x, {1, x.elements(), 1}, {}, 1);
+}
+Tensor mean(const Tensor& x) {
+  return reduce("mean", x, {1, x.elements(), 1}, {}, one_over(x.elements()));
+}
+Tensor sum(const Tensor& x, int dim, bool keep_dim) {
+  return reduce_dim("sum", x, dim, keep_dim, false);
+}
+Tensor mean(const Tensor& x, int dim, bool keep_dim) {
+  return reduce_dim("mean", x, dim, keep_dim, true);
+}
 
 }  // namespace ringtape

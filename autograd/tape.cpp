@@ -22,8 +22,8 @@ void run_hooks(const Node& node, std::size_t index) {
   for (auto input = node.inputs.begin(); input != node.inputs.end(); ++input) {
     const std::shared_ptr<AutogradMeta>& meta = input->meta;
     if (meta == nullptr || !meta->is_leaf || meta->first_use != index || !meta->grad_written) continue;
-    const bool listed_before = std::any_of(node.inputs.begin(), input,
-                                           [&](const NodeInput& other) { return other.meta == meta; });
+    const bool listed_before =
+        std::any_of(node.inputs.begin(), input, [&](const NodeInput& other) { return other.meta == meta; });
     if (listed_before) continue;
     for (const auto& hook : meta->post_accumulate_hooks) hook();
   }
@@ -31,7 +31,9 @@ void run_hooks(const Node& node, std::size_t index) {
 
 }  // namespace
 
-bool Tensor::requires_grad() const { return autograd != nullptr && autograd->requires_grad; }
+bool Tensor::requires_grad() const {
+  return autograd != nullptr && autograd->requires_grad;
+}
 
 Tensor& Tensor::set_requires_grad(bool value) {
   check(!value || dtype() == DType::f32 || dtype() == DType::f64,
@@ -47,7 +49,9 @@ Tensor Tensor::grad() const {
   return autograd != nullptr && autograd->grad_written ? autograd->grad : Tensor();
 }
 
-void Tensor::backward() const { Tape::current().backward(*this); }
+void Tensor::backward() const {
+  Tape::current().backward(*this);
+}
 
 const Tensor& BackwardContext::saved(std::size_t index) const {
   const auto& [tensor, version] = node_.saved[index];
@@ -112,7 +116,7 @@ void Tape::record(const char* operation, const std::vector<Tensor>& inputs, Tens
     if (!used_before) meta->first_use = nodes_.size();
   }
   for (Tensor& tensor : saved) {
-    const std::uint64_t version = tensor.storage()->version;
+    const std::uint64_t version = tensor.defined() ? tensor.storage()->version : 0;
     node.saved.push_back({std::move(tensor), version});
   }
   output.autograd = std::make_shared<AutogradMeta>();
@@ -168,7 +172,11 @@ void Tape::clear(std::size_t first) {
   }
 }
 
-NoGrad::NoGrad() : previous_(recording) { recording = false; }
-NoGrad::~NoGrad() { recording = previous_; }
+NoGrad::NoGrad() : previous_(recording) {
+  recording = false;
+}
+NoGrad::~NoGrad() {
+  recording = previous_;
+}
 
 }  // namespace ringtape

@@ -8,9 +8,10 @@
 
 #include "core/tensor.h"
 
-/// The tape. An operation computes its result and, if any input needs a gradient, appends a node that knows how
-/// to compute the gradients of its inputs from the gradient of its output. The order of recording is already a
-/// topological order, so backward() is one loop over the nodes in reverse: no graph search, no recursion.
+/// The tape. An operation computes its result and, if any input needs a gradient, appends a node that knows
+/// how to compute the gradients of its inputs from the gradient of its output. The order of recording is
+/// already a topological order, so backward() is one loop over the nodes in reverse: no graph search, no
+/// recursion.
 ///
 /// Each thread has a tape of its own. backward() clears it; TapeScope clears it where no backward() follows.
 namespace ringtape {
@@ -74,8 +75,8 @@ class BackwardContext {
 
   /// The gradient of `input`, for a kernel to write or to add to.
   GradTarget grad_target(std::size_t input);
-  /// Contributes a finished gradient. An rvalue's memory becomes the gradient where it is the first contribution,
-  /// so nothing else may write to it later.
+  /// Contributes a finished gradient. An rvalue's memory becomes the gradient where it is the first
+  /// contribution, so nothing else may write to it later.
   void add_grad(std::size_t input, Tensor&& grad);
   void add_grad(std::size_t input, const Tensor& grad);
 
@@ -95,13 +96,13 @@ class Tape {
 
   /// Appends a node and makes `output` a tensor with a gradient. `saved` are the tensors that backward reads;
   /// nothing else is kept alive. To be called where records() says so.
-  void record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output, std::vector<Tensor> saved,
-              std::function<void(BackwardContext&)> backward);
+  void record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
+              std::vector<Tensor> saved, std::function<void(BackwardContext&)> backward);
 
-  /// Runs the nodes in reverse and clears the tape. `gradient` is the gradient of the root; without it the root
-  /// must be a single element, whose gradient is 1. Nodes that the root does not depend on are passed over.
-  /// Throws Error when the root is not on the tape, a saved tensor has been changed, or the gradient does not
-  /// fit; the tape is empty then too.
+  /// Runs the nodes in reverse and clears the tape. `gradient` is the gradient of the root; without it the
+  /// root must be a single element, whose gradient is 1. Nodes that the root does not depend on are passed
+  /// over. Throws Error when the root is not on the tape, a saved tensor has been changed, or the gradient
+  /// does not fit; the tape is empty then too.
   void backward(const Tensor& root, const Tensor& gradient = {});
 
   std::size_t size() const { return nodes_.size(); }
@@ -109,8 +110,8 @@ class Tape {
   /// Forgets all nodes, or those from number `first` on.
   void clear(std::size_t first = 0);
 
-  /// Bytes kept alive for backward: each saved memory once. Leaves on which set_requires_grad() was called live
-  /// anyway and do not count; inputs of the model do.
+  /// Bytes kept alive for backward: each saved memory once. Leaves on which set_requires_grad() was called
+  /// live anyway and do not count; inputs of the model do.
   std::size_t saved_bytes() const;
   /// A table with one line a node: number, operation, input and output shapes, bytes it is the first to keep.
   std::string to_string() const;
@@ -136,7 +137,8 @@ class NoGrad {
   bool previous_;
 };
 
-/// Forgets, when the scope ends, every node recorded in it: put it round a forward that may not reach backward().
+/// Forgets, when the scope ends, every node recorded in it: put it round a forward that may not reach
+/// backward().
 class TapeScope {
  public:
   TapeScope() : first_(Tape::current().size()) {}

@@ -33,6 +33,7 @@ std::vector<std::size_t> Tape::saved_bytes_by_node() const {
   for (const Node& node : nodes_) {
     std::size_t sum = 0;
     for (const auto& [tensor, version] : node.saved) {
+      if (!tensor.defined()) continue;
       const bool is_parameter = tensor.autograd != nullptr && tensor.autograd->is_leaf;
       if (!is_parameter && seen.insert(tensor.storage().get()).second) sum += tensor.storage()->bytes;
     }
@@ -48,8 +49,8 @@ std::size_t Tape::saved_bytes() const {
 }
 
 std::string Tape::to_string() const {
-  std::string text = fmt::format("{:>4}  {:<16} {:<52} {:<16} {:>12}\n", "#", "operation", "inputs", "output",
-                                 "bytes kept");
+  std::string text =
+      fmt::format("{:>4}  {:<16} {:<52} {:<16} {:>12}\n", "#", "operation", "inputs", "output", "bytes kept");
   const std::vector<std::size_t> bytes = saved_bytes_by_node();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     text += fmt::format("{:>4}  {:<16} {:<52} {:<16} {:>12}\n", i, nodes_[i].operation, input_list(nodes_[i]),
@@ -58,7 +59,9 @@ std::string Tape::to_string() const {
   return text + fmt::format("{} nodes keep {} bytes for backward\n", nodes_.size(), saved_bytes());
 }
 
-void Tape::print() const { std::fputs(to_string().c_str(), stdout); }
+void Tape::print() const {
+  std::fputs(to_string().c_str(), stdout);
+}
 
 std::string Tape::to_dot() const {
   std::string dot = "digraph tape {\n  rankdir=BT;\n  node [fontname=\"Helvetica\", fontsize=11];\n";
@@ -81,8 +84,9 @@ std::string Tape::to_dot() const {
         const auto [entry, is_new] = leaves.try_emplace(input.meta.get(), fmt::format("p{}", leaves.size()));
         from = entry->second;
         if (is_new) {
-          dot += fmt::format("  {} [shape=ellipse, style=filled, fillcolor=\"#e8f0fe\", label=\"{}\\n{}\"];\n", from,
-                             input_label(input), ringtape::to_string(input.shape));
+          dot +=
+              fmt::format("  {} [shape=ellipse, style=filled, fillcolor=\"#e8f0fe\", label=\"{}\\n{}\"];\n",
+                          from, input_label(input), ringtape::to_string(input.shape));
         }
       }
       dot += fmt::format("  {} -> n{} [label=\"{}\"];\n", from, i, ringtape::to_string(input.shape));

@@ -21,8 +21,8 @@ Shape resolve(const Tensor& x, std::vector<std::int64_t> sizes) {
   }
   if (inferred != nullptr && known > 0) *inferred = x.elements() / known;
   const Shape shape(sizes.data(), sizes.data() + sizes.size());
-  check(shape.elements() == x.elements(), "view: {} has {} elements, shape {} has {}", describe(x), x.elements(),
-        to_string(shape), shape.elements());
+  check(shape.elements() == x.elements(), "view: {} has {} elements, shape {} has {}", describe(x),
+        x.elements(), to_string(shape), shape.elements());
   return shape;
 }
 

@@ -1,0 +1,90 @@
+#include "autograd/arguments.h"
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "kernels/copy_rows.h"
+
+namespace ringtape {
+namespace {
+
+/// Where one input of cat() lies in the result, both seen as matrices: its rows are parts of the result's
+/// rows.
+struct Part {
+  std::int64_t rows, columns, total_columns, first_column;
+};
+
+std::vector<Part> parts_of(const std::vector<Tensor>& tensors, const Shape& result, int dim) {
+  std::int64_t rows = 1, inner = 1;
+  for (int i = 0; i < dim; ++i) rows *= result[i];
+  for (int i = dim + 1; i < result.dims(); ++i) inner *= result[i];
+  std::vector<Part> parts;
+  std::int64_t column = 0;
+  for (const Tensor& tensor : tensors) {
+    parts.push_back({rows, tensor.size(dim) * inner, result[dim] * inner, column});
+    column += parts.back().columns;
+  }
+  return parts;
+}
+
+std::byte* column_address(const Tensor& matrix, const Part& part) {
+  return static_cast<std::byte*>(matrix.raw()) +
+         static_cast<std::size_t>(part.first_column) * size_of(matrix.dtype());
+}
+
+Shape cat_shape(const std::vector<Tensor>& tensors, int& dim) {
+  check(!tensors.empty(), "cat: expected at least one tensor");
+  const Tensor& first = tensors[0];
+  check(first.defined(), "cat: found an undefined tensor");
+  dim = first.shape().normalize_dim(dim, "cat");
+  std::int64_t size = 0;
+  for (const Tensor& tensor : tensors) {
+    check(tensor.defined() && tensor.dtype() == first.dtype() && tensor.device() == first.device() &&
+              tensor.dims() == first.dims() && tensor.shape().with(dim, 0) == first.shape().with(dim, 0),
+          "cat: {} and {} differ in more than dimension {}", describe(first), describe(tensor), dim);
+    size += tensor.size(dim);
+  }
+  return first.shape().with(dim, size);
+}
+
+}  // namespace
+
+Tensor cat(const std::vector<Tensor>& tensors, int dim) {
+  const Shape shape = cat_shape(tensors, dim);
+  Tensor y = empty(shape, tensors[0].dtype(), tensors[0].device());
+  const std::vector<Part> parts = parts_of(tensors, shape, dim);
+  bool records = false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    copy_rows(stream_of(y), y.dtype(), tensors[i].raw(), part.columns, column_address(y, part),
+              part.total_columns, part.rows, part.columns, false);
+    records = records || Tape::records({&tensors[i]});
+  }
+  if (records) {
+    Tape::current().record("cat", tensors, y, {}, [parts](BackwardContext& context) {
+      const Tensor& dy = context.grad_output();
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (!context.needs_grad(i)) continue;
+        const Part& part = parts[i];
+        const GradTarget dx = context.grad_target(i);
+        copy_rows(stream_of(dy), dy.dtype(), column_address(dy, part), part.total_columns, dx.grad.raw(),
+                  part.columns, part.rows, part.columns, dx.accumulate);
+      }
+    });
+  }
+  return y;
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, int dim) {
+  check(!tensors.empty() && tensors[0].defined(), "stack: expected at least one tensor");
+  const Shape& shape = tensors[0].shape();
+  if (dim < 0) dim += shape.dims() + 1;
+  const Shape with_new_dim = shape.inserted(dim, 1);
+  std::vector<Tensor> rows;
+  for (const Tensor& tensor : tensors) {
+    check(tensor.defined() && tensor.shape() == shape, "stack: expected equal shapes, found {} and {}",
+          describe(tensors[0]), describe(tensor));
+    rows.push_back(view(tensor, {with_new_dim.begin(), with_new_dim.end()}));
+  }
+  return cat(rows, dim);
+}
+
+}  // namespace ringtape

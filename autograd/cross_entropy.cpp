@@ -1,0 +1,115 @@
+#include <map>
+#include <mutex>
+
+#include "autograd/arguments.h"
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/elementwise.h"
+
+namespace ringtape {
+namespace {
+
+/// 1 + the row of an invalid target, or 0; one for each device. Kernels write it, check_targets() reads it.
+Tensor& invalid_target(Device device) {
+  static std::mutex mutex;
+  static auto* const flags = new std::map<std::string, Tensor>;
+  const std::lock_guard lock(mutex);
+  Tensor& flag = (*flags)[to_string(device)];
+  if (!flag.defined()) flag = zeros({1}, DType::i32, device);
+  return flag;
+}
+
+CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
+                               const CrossEntropyOptions& options) {
+  check_floating("cross_entropy", logits);
+  check(logits.dims() == 2 && targets.defined() && targets.shape() == Shape{logits.size(0)} &&
+            targets.device() == logits.device(),
+        "cross_entropy: logits {} do not fit targets {}: expected [N, C] and [N] on one device",
+        describe(logits), describe(targets));
+  check(targets.dtype() == DType::i64 || targets.dtype() == DType::i32,
+        "cross_entropy: targets must be i64 or i32, found {}", describe(targets));
+  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+        "cross_entropy: label_smoothing must be in [0, 1], found {}", options.label_smoothing);
+  CrossEntropyProblem problem{};
+  problem.dtype = logits.dtype();
+  problem.target_dtype = targets.dtype();
+  problem.targets = targets.raw();
+  problem.rows = logits.size(0);
+  problem.classes = logits.size(1);
+  problem.ignore_index = options.ignore_index;
+  problem.label_smoothing = options.label_smoothing;
+  problem.invalid_target = invalid_target(logits.device()).data<std::int32_t>();
+  return problem;
+}
+
+/// Forward and backward at once, the gradient in the place of the logits.
+void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
+  cross_entropy_fused(stream_of(logits), problem, logits.raw(), loss.raw());
+  logits.bump_version();
+  Tape::current().record("cross_entropy", {logits}, loss, {logits}, [](BackwardContext& context) {
+    Tensor dlogits = context.saved(0);
+    scale_by_device(stream_of(dlogits), dlogits.dtype(), dlogits.raw(), dlogits.elements(),
+                    context.grad_output().data<float>());
+    context.add_grad(0, std::move(dlogits));
+  });
+}
+
+/// The forward, with the backward left for later. The tensors that `problem` points to are kept by the node.
+void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tensor& targets,
+                   const Tensor& divisor, Tensor& loss) {
+  const Tensor stats = empty({problem.rows, 2}, loss.dtype(), logits.device());
+  cross_entropy_forward(stream_of(logits), problem, logits.raw(), stats.raw(), nullptr, loss.raw());
+  if (!Tape::records({&logits})) return;
+  std::vector<Tensor> saved = {logits, targets, stats};
+  if (divisor.defined()) saved.push_back(divisor);
+  Tape::current().record("cross_entropy", {logits}, loss, saved, [problem](BackwardContext& context) {
+    const Tensor& x = context.saved(0);
+    context.saved(1);  // the targets must not have changed
+    const GradTarget dx = context.grad_target(0);
+    cross_entropy_backward(stream_of(x), problem, x.raw(), context.saved(2).raw(),
+                           context.grad_output().raw(), dx.grad.raw(), dx.accumulate);
+  });
+}
+
+}  // namespace
+
+Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  CrossEntropyProblem problem = problem_of(logits, targets, options);
+  const Stream stream = stream_of(logits);
+  Tensor divisor;
+  if (options.reduction == Reduction::mean) {
+    divisor = empty({}, DType::f32, logits.device());
+    count_targets(stream, targets.dtype(), targets.raw(), problem.rows, options.ignore_index,
+                  divisor.data<float>());
+    problem.divisor = divisor.data<float>();
+  }
+  Tensor loss = empty({}, logits.dtype() == DType::f64 ? DType::f64 : DType::f32, logits.device());
+
+  const bool owned = logits.storage().use_count() == 1 && logits.requires_grad() && !logits.autograd->is_leaf;
+  if (owned && Tape::records({&logits}) && logits.dtype() != DType::f64) {
+    fused(problem, logits, loss);
+  } else {
+    in_two_passes(problem, logits, targets, divisor, loss);
+  }
+  if (loss.device().is_cpu()) check_targets(loss.device());  // costs nothing here: the kernels have run
+  return loss;
+}
+
+void check_targets(Device device) {
+  Tensor& flag = invalid_target(device);
+  const auto row = static_cast<std::int64_t>(flag.item());
+  if (row == 0) return;
+  fill(Stream::current(device), DType::i32, flag.raw(), std::int64_t{1}, 0.0);
+  fail("cross_entropy: the target of row {} is outside of [0, classes) and is not the ignored index",
+       row - 1);
+}
+
+Tensor count_correct(const Tensor& logits, const Tensor& targets) {
+  const CrossEntropyProblem problem = problem_of(logits, targets, {});
+  Tensor correct = empty({}, DType::i64, logits.device());
+  count_correct(stream_of(logits), problem, logits.raw(), correct.data<std::int64_t>(), false);
+  return correct;
+}
+
+}  // namespace ringtape

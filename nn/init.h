@@ -1,0 +1,19 @@
+#pragma once
+
+#include "core/random.h"
+#include "core/tensor.h"
+
+/// Initial values of parameters, written in place.
+namespace ringtape::init {
+
+/// Uniform in [-bound, bound).
+void uniform(Tensor& x, double bound, Generator& generator = default_generator());
+/// Normal with mean 0 and this standard deviation.
+void normal(Tensor& x, double std, Generator& generator = default_generator());
+
+/// Kaiming uniform for weight [out, in] and a leaky ReLU of slope `a` (He et al., "Delving deep into
+/// rectifiers", 2015): bound = sqrt(6 / ((1 + a^2) in)). PyTorch's Linear uses a = sqrt(5), which is 1 /
+/// sqrt(in).
+void kaiming_uniform(Tensor& weight, double a = 0, Generator& generator = default_generator());
+
+}  // namespace ringtape::init

@@ -1,0 +1,54 @@
+#include "nn/layers.h"
+
+#include <cmath>
+
+#include "autograd/ops.h"
+#include "core/error.h"
+#include "nn/init.h"
+
+namespace ringtape {
+
+Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias) {
+  check(in > 0 && out > 0, "Linear: sizes must be at least 1, found {} inputs and {} outputs", in, out);
+  weight_ = &register_parameter("weight", empty({out, in}));
+  init::kaiming_uniform(*weight_, std::sqrt(5.0));
+  if (with_bias) {
+    bias_ = &register_parameter("bias", empty({out}));
+    init::uniform(*bias_, 1.0 / std::sqrt(static_cast<double>(in)));
+  }
+}
+
+Tensor Linear::forward(const Tensor& x) {
+  return linear(x, *weight_, bias_ == nullptr ? Tensor() : *bias_);
+}
+
+Tensor ReLU::forward(const Tensor& x) {
+  return relu(x);
+}
+
+Sequential::Sequential(std::vector<std::shared_ptr<Module>> modules) {
+  for (auto& module : modules) push_back(std::move(module));
+}
+
+void Sequential::push_back(std::shared_ptr<Module> module) {
+  check(module != nullptr, "Sequential: module {} is null", order_.size());
+  order_.push_back(register_module(std::to_string(order_.size()), std::move(module)));
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& module : order_) y = (*module)(y);
+  return y;
+}
+
+std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes) {
+  check(sizes.size() >= 2, "make_mlp: expected at least an input and an output size, found {}", sizes.size());
+  auto model = std::make_shared<Sequential>();
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+    if (i > 0) model->push_back(std::make_shared<ReLU>());
+    model->push_back(std::make_shared<Linear>(sizes[i], sizes[i + 1]));
+  }
+  return model;
+}
+
+}  // namespace ringtape

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "nn/module.h"
+
+namespace ringtape {
+
+/// y = x weight^T + bias for x [.., in]: [.., out]. Parameters: weight [out, in] and, unless switched off,
+/// bias [out], both uniform in +-1 / sqrt(in) at first, as in PyTorch. Throws Error for sizes below 1.
+class Linear : public Module {
+ public:
+  Linear(std::int64_t in, std::int64_t out, bool with_bias = true);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  Tensor* weight_;
+  Tensor* bias_ = nullptr;
+};
+
+/// max(x, 0), elementwise.
+class ReLU : public Module {
+ public:
+  Tensor forward(const Tensor& x) override;
+};
+
+/// Modules one after the other, named "0", "1", ...
+class Sequential : public Module {
+ public:
+  explicit Sequential(std::vector<std::shared_ptr<Module>> modules = {});
+  void push_back(std::shared_ptr<Module> module);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  std::vector<std::shared_ptr<Module>> order_;
+};
+
+/// A multilayer perceptron: Linear layers of these sizes with a ReLU between each two, as a Sequential.
+/// Throws Error for fewer than two sizes.
+std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes);
+
+}  // namespace ringtape

@@ -1,0 +1,57 @@
+#include "nn/module.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "autograd/tape.h"
+#include "core/error.h"
+
+namespace ringtape {
+
+void Module::collect(const std::string& prefix, std::vector<NamedParameter>& parameters) {
+  for (const NamedParameter& own : parameters_) {
+    const bool listed = std::any_of(parameters.begin(), parameters.end(),
+                                    [&](const NamedParameter& other) { return other.tensor == own.tensor; });
+    if (!listed) parameters.push_back({prefix + own.name, own.tensor});
+  }
+  for (const auto& [name, module] : modules_) module->collect(prefix + name + ".", parameters);
+}
+
+std::vector<NamedParameter> Module::named_parameters() {
+  std::vector<NamedParameter> parameters;
+  collect("", parameters);
+  return parameters;
+}
+
+Tensor& Module::parameter(const std::string& name) {
+  std::vector<std::string> names;
+  for (const NamedParameter& candidate : named_parameters()) {
+    if (candidate.name == name) return *candidate.tensor;
+    names.push_back(candidate.name);
+  }
+  fail("no parameter is called '{}': there are {}", name, fmt::join(names, ", "));
+}
+
+void Module::requires_grad(bool value) {
+  for (const NamedParameter& parameter : named_parameters()) parameter.tensor->set_requires_grad(value);
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const auto& [name, module] : modules_) module->train(on);
+}
+
+Tensor& Module::register_parameter(std::string name, Tensor value) {
+  Tensor& tensor = owned_.emplace_back(std::move(value));
+  tensor.set_requires_grad(true);
+  tensor.autograd->name = name;
+  parameters_.push_back({std::move(name), &tensor});
+  return tensor;
+}
+
+void Module::share_parameter(std::string name, Tensor& owner) {
+  parameters_.push_back({std::move(name), &owner});
+}
+
+}  // namespace ringtape

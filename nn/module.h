@@ -1,0 +1,65 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace ringtape {
+
+/// A parameter with its full name, such as "0.weight". The pointer is to the tensor that the module computes
+/// with; it stays valid as long as the module, so that the parameter arena can move the elements behind it.
+struct NamedParameter {
+  std::string name;
+  Tensor* tensor;
+};
+
+/// A part of a model: parameters, other modules, and a forward. Modules are neither copied nor moved.
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  virtual Tensor forward(const Tensor& x) = 0;
+  Tensor operator()(const Tensor& x) { return forward(x); }
+
+  /// All parameters, own ones first, then those of the modules inside, each in order of registration. Names
+  /// are joined by dots. A parameter shared by two modules is listed once, under its first name.
+  std::vector<NamedParameter> named_parameters();
+  /// The parameter of that name; throws Error that lists the names otherwise.
+  Tensor& parameter(const std::string& name);
+  /// Sets requires_grad of all parameters. To be called before the parameter arena is made: what is frozen
+  /// then has no gradient, no optimizer state, no weight decay.
+  void requires_grad(bool value);
+
+  /// Training mode, the default; eval() switches it off. Reaches the modules inside.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool is_training() const { return training_; }
+
+ protected:
+  /// Makes `value` a parameter that needs a gradient. The reference stays valid as long as the module.
+  Tensor& register_parameter(std::string name, Tensor value);
+  /// Registers a parameter that another module owns: both then compute with the same tensor (tied weights).
+  void share_parameter(std::string name, Tensor& owner);
+  template <class M>
+  std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
+    modules_.emplace_back(std::move(name), module);
+    return module;
+  }
+
+ private:
+  void collect(const std::string& prefix, std::vector<NamedParameter>& parameters);
+
+  std::deque<Tensor> owned_;  // a deque keeps its elements where they are
+  std::vector<NamedParameter> parameters_;
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;
+  bool training_ = true;
+};
+
+}  // namespace ringtape

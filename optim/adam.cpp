@@ -1,0 +1,38 @@
+#include "optim/adam.h"
+
+#include "autograd/creation.h"
+#include "core/error.h"
+#include "core/stream.h"
+
+namespace ringtape {
+
+Adam::Adam(ParameterArena& arena, const AdamOptions& options, bool decoupled_decay)
+    : Optimizer(arena, options.learning_rate, options.weight_decay),
+      options_(options),
+      decoupled_decay_(decoupled_decay) {
+  check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
+        "Adam: betas must be in [0, 1), found {} and {}", options.beta1, options.beta2);
+  check(options.eps > 0, "Adam: eps must be positive, found {}", options.eps);
+  const auto count = static_cast<std::int64_t>(arena.entries().size());
+  first_moment_ = make_state();
+  second_moment_ = make_state();
+  steps_ = zeros({count}, DType::i64, arena.device());
+  coefficients_ =
+      empty({count * static_cast<std::int64_t>(sizeof(AdamCoefficients))}, DType::u8, arena.device());
+}
+
+void Adam::launch_step(const ArenaView& view) {
+  AdamStep step{};
+  step.arena = view;
+  step.first_moment = first_moment_.data<float>();
+  step.second_moment = second_moment_.data<float>();
+  step.steps = steps_.data<std::int64_t>();
+  step.coefficients = static_cast<AdamCoefficients*>(coefficients_.raw());
+  step.beta1 = options_.beta1;
+  step.beta2 = options_.beta2;
+  step.eps = options_.eps;
+  step.decoupled_decay = decoupled_decay_;
+  adam_step(Stream::current(arena().device()), step);
+}
+
+}  // namespace ringtape

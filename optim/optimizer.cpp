@@ -1,0 +1,58 @@
+#include "optim/optimizer.h"
+
+#include <cmath>
+
+#include "autograd/creation.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/stream.h"
+#include "kernels/elementwise.h"
+
+namespace ringtape {
+namespace {
+
+void check_not_negative(const char* what, double value) {
+  check(std::isfinite(value) && value >= 0, "optimizer: {} must be finite and at least 0, found {}", what,
+        value);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_decay) : arena_(arena) {
+  check_not_negative("weight decay", weight_decay);
+  learning_rate_on_device_ = empty({}, DType::f32, arena.device());
+  set_learning_rate(learning_rate);
+  const std::vector<ParameterOptions> options(arena.entries().size(),
+                                              {1.0f, static_cast<float>(weight_decay)});
+  const auto bytes = static_cast<std::int64_t>(options.size() * sizeof(ParameterOptions));
+  options_ = empty({bytes}, DType::u8, arena.device());
+  copy_bytes(options_.raw(), arena.device(), options.data(), Device{}, options_.bytes());
+}
+
+void Optimizer::set_learning_rate(double value) {
+  check_not_negative("learning rate", value);
+  learning_rate_ = value;
+  fill(Stream::current(arena_.device()), DType::f32, learning_rate_on_device_.raw(), std::int64_t{1}, value);
+}
+
+Tensor Optimizer::make_state() const {
+  return zeros({arena_.size()}, DType::f32, arena_.device());
+}
+
+void Optimizer::step() {
+  ArenaView view{};
+  view.values = arena_.values().data<float>();
+  view.gradients = arena_.gradients().data<float>();
+  view.tiles = arena_.tiles();
+  view.tile_count = arena_.tile_count();
+  view.parameter_count = static_cast<std::int64_t>(arena_.entries().size());
+  view.options = static_cast<const ParameterOptions*>(options_.raw());
+  view.present = arena_.present();
+  view.learning_rate = learning_rate_on_device_.data<float>();
+  view.clip_factor = arena_.clip_factor();
+  launch_step(view);
+  arena_.set_clip_factor(nullptr);
+  arena_.bump_versions();
+}
+
+}  // namespace ringtape

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "core/tensor.h"
+#include "kernels/arena.h"
+#include "nn/arena.h"
+
+namespace ringtape {
+
+/// What all optimizers share. A step reads the gradients of the arena, scaled by the clip factor of the last
+/// clip_grad_norm() if there is one, and changes the values in one launch. A parameter without a gradient is
+/// skipped: no decay, no change of its state. The learning rate lives on the device, so that a step never
+/// waits for the host.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Updates the parameters once.
+  void step();
+  /// The same as the arena's.
+  void zero_grad() { arena_.zero_grad(); }
+
+  double learning_rate() const { return learning_rate_; }
+  /// Throws Error unless `value` is finite and at least 0.
+  void set_learning_rate(double value);
+
+ protected:
+  /// Throws Error for a learning rate or a weight decay that is not finite or is negative.
+  Optimizer(ParameterArena& arena, double learning_rate, double weight_decay);
+
+  /// Queues the launch.
+  virtual void launch_step(const ArenaView& view) = 0;
+  /// Zeros as long as the arena, for a moment or a momentum.
+  Tensor make_state() const;
+  ParameterArena& arena() { return arena_; }
+
+ private:
+  ParameterArena& arena_;
+  double learning_rate_ = 0;
+  Tensor learning_rate_on_device_;
+  Tensor options_;  // ParameterOptions of each entry
+};
+
+}  // namespace ringtape

@@ -1,0 +1,38 @@
+#include "optim/sgd.h"
+
+#include <cmath>
+
+#include "autograd/creation.h"
+#include "core/error.h"
+#include "core/stream.h"
+
+namespace ringtape {
+
+SGD::SGD(ParameterArena& arena, const SGDOptions& options)
+    : Optimizer(arena, options.learning_rate, options.weight_decay), options_(options) {
+  check(std::isfinite(options.momentum) && options.momentum >= 0,
+        "SGD: momentum must be finite and at least 0, found {}", options.momentum);
+  check(std::isfinite(options.dampening), "SGD: dampening must be finite, found {}", options.dampening);
+  check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
+        "SGD: Nesterov needs a momentum above 0 and a dampening of 0, found {} and {}", options.momentum,
+        options.dampening);
+  const auto count = static_cast<std::int64_t>(arena.entries().size());
+  if (options.momentum > 0) momentum_buffer_ = make_state();
+  steps_ = zeros({count}, DType::i64, arena.device());
+  coefficients_ =
+      empty({count * static_cast<std::int64_t>(sizeof(SgdCoefficients))}, DType::u8, arena.device());
+}
+
+void SGD::launch_step(const ArenaView& view) {
+  SgdStep step{};
+  step.arena = view;
+  step.momentum_buffer = momentum_buffer_.defined() ? momentum_buffer_.data<float>() : nullptr;
+  step.steps = steps_.data<std::int64_t>();
+  step.coefficients = static_cast<SgdCoefficients*>(coefficients_.raw());
+  step.momentum = options_.momentum;
+  step.dampening = options_.dampening;
+  step.nesterov = options_.nesterov;
+  sgd_step(Stream::current(arena().device()), step);
+}
+
+}  // namespace ringtape

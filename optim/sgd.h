@@ -1,0 +1,34 @@
+#pragma once
+
+#include "kernels/sgd.h"
+#include "optim/optimizer.h"
+
+namespace ringtape {
+
+struct SGDOptions {
+  double learning_rate = 1e-2;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// Stochastic gradient descent with momentum (Sutskever et al., "On the importance of initialization and
+/// momentum in deep learning", 2013), weight decay and Nesterov's form, as PyTorch computes them; the
+/// formulas are in kernels/sgd.h. Throws Error for a negative momentum, and for Nesterov without momentum or
+/// with dampening.
+class SGD : public Optimizer {
+ public:
+  explicit SGD(ParameterArena& arena, const SGDOptions& options = {});
+
+ protected:
+  void launch_step(const ArenaView& view) override;
+
+ private:
+  SGDOptions options_;
+  Tensor momentum_buffer_;  // undefined without momentum
+  Tensor steps_;
+  Tensor coefficients_;
+};
+
+}  // namespace ringtape
