@@ -1,0 +1,74 @@
+#include "apps/metrics.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/memory.h"
+
+namespace ringtape::apps {
+namespace {
+
+// On the CPU results are there at once; on a GPU a flush every 128 steps costs next to nothing.
+std::int64_t capacity_on(Device device) {
+  return device.is_cpu() ? 1 : 128;
+}
+
+void put(const Tensor& rows, std::size_t row, const Tensor& scalar) {
+  if (!scalar.defined()) return;
+  const Tensor slot = rows.alias({}, static_cast<std::int64_t>(row));
+  copy_bytes(slot.raw(), slot.device(), scalar.raw(), scalar.device(), slot.bytes());
+}
+
+}  // namespace
+
+StepLog::StepLog(Device device)
+    : device_(device),
+      losses_(empty({capacity_on(device)}, DType::f32, device)),
+      norms_(empty({capacity_on(device)}, DType::f32, device)),
+      correct_(empty({capacity_on(device)}, DType::i64, device)) {}
+
+void StepLog::add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm,
+                  const Tensor& correct) {
+  put(losses_, pending_.size(), loss);
+  put(norms_, pending_.size(), grad_norm);
+  put(correct_, pending_.size(), correct);
+  pending_.push_back(known);
+  if (!grad_norm.defined()) pending_.back().grad_norm = std::nan("");
+  if (!correct.defined()) pending_.back().correct = -1;
+}
+
+bool StepLog::is_full() const {
+  return static_cast<std::int64_t>(pending_.size()) == losses_.elements();
+}
+
+std::vector<StepRecord> StepLog::take() {
+  const auto losses = losses_.to_vector<float>();
+  const auto norms = norms_.to_vector<float>();
+  const auto correct = correct_.to_vector<std::int64_t>();
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    StepRecord& record = pending_[i];
+    record.loss = losses[i];
+    if (!std::isnan(record.grad_norm)) record.grad_norm = norms[i];
+    if (record.correct >= 0) record.correct = correct[i];
+  }
+  return std::exchange(pending_, {});
+}
+
+MetricsFile::MetricsFile(const std::string& path) : path_(path) {
+  if (path.empty()) return;
+  file_.reset(std::fopen(path.c_str(), "w"));
+  check(file_ != nullptr, "metrics file '{}' cannot be written: {}", path, std::strerror(errno));
+}
+
+void MetricsFile::write(const nlohmann::ordered_json& object) {
+  if (file_ == nullptr) return;
+  const std::string line = object.dump() + "\n";
+  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
+  check(written && std::fflush(file_.get()) == 0, "metrics file '{}' cannot be written: {}", path_,
+        std::strerror(errno));
+}
+
+}  // namespace ringtape::apps

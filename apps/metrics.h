@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace ringtape::apps {
+
+/// One finished training step, read back from the device.
+struct StepRecord {
+  std::int64_t step;
+  std::int64_t epoch;
+  double loss;
+  double grad_norm;      ///< NaN when it was not measured
+  std::int64_t correct;  ///< right answers in the batch; negative when they are not counted
+  std::int64_t samples;
+};
+
+/// Keeps the results of steps on the device and brings them to the host many at a time, so that a step does
+/// not wait for its own loss.
+class StepLog {
+ public:
+  explicit StepLog(Device device);
+  /// Notes a step; `grad_norm` and `correct` may be undefined.
+  void add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm, const Tensor& correct);
+  bool is_full() const;
+  bool is_empty() const { return pending_.empty(); }
+  /// The steps since the last take(), complete. Waits for the device.
+  std::vector<StepRecord> take();
+
+ private:
+  Device device_;
+  std::vector<StepRecord> pending_;
+  Tensor losses_, norms_, correct_;
+};
+
+/// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
+/// be opened or written.
+class MetricsFile {
+ public:
+  explicit MetricsFile(const std::string& path);
+  bool is_open() const { return file_ != nullptr; }
+  void write(const nlohmann::ordered_json& object);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace ringtape::apps

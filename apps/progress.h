@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace ringtape::apps {
+
+/// Shows how far training is: on a terminal one line that is redrawn a few times a second, otherwise (a pipe,
+/// a file) nothing until line() is called.
+class Progress {
+ public:
+  explicit Progress(std::int64_t total_steps);
+
+  struct State {
+    std::int64_t epoch, epochs;
+    std::int64_t step;  ///< steps done in all
+    double loss;        ///< recent mean
+    double accuracy;    ///< recent share of right answers, in [0, 1]; negative: there is none
+    double samples_per_second;
+  };
+  void update(const State& state);
+  /// Prints a line that stays, in place of the redrawn one.
+  void line(const std::string& text);
+
+ private:
+  std::int64_t total_steps_;
+  bool is_terminal_;
+  std::chrono::steady_clock::time_point start_, last_drawn_;
+};
+
+}  // namespace ringtape::apps

@@ -1,0 +1,90 @@
+// Fits a multilayer perceptron to a table of numbers by mean squared error.
+#include <cmath>
+#include <vector>
+
+#include "apps/training.h"
+#include "autograd/ops.h"
+#include "core/error.h"
+#include "data/csv.h"
+#include "data/regression.h"
+#include "data/sampler.h"
+
+namespace {
+
+using namespace ringtape;
+
+constexpr std::int64_t kGeneratedSamples = 20000;
+
+struct Split {
+  TensorDataset train, test;
+};
+
+/// A fifth of the rows, drawn at random, becomes the test set.
+Split split(const TensorDataset& table, std::uint64_t seed) {
+  const std::int64_t rows = table.size();
+  check(rows >= 5, "the table has {} rows: expected at least 5, to set a fifth apart for the test", rows);
+  const std::vector<std::int64_t> order = RandomSampler(rows, seed).order(0);
+  const std::int64_t columns = table.all_features().size(1);
+  Tensor features = empty({rows, columns});
+  Tensor targets = empty({rows, 1});
+  table.read(order, features.raw(), targets.raw());
+  const TensorDataset shuffled(features, targets);
+  const std::int64_t test_rows = rows / 5;
+  return {shuffled.slice(test_rows, rows - test_rows), shuffled.slice(0, test_rows)};
+}
+
+/// Shifts and scales every feature to mean 0 and variance 1 over the training rows; a constant one becomes 0.
+void standardise(const Split& data) {
+  const Tensor& train = data.train.all_features();
+  const Tensor& test = data.test.all_features();
+  const std::int64_t columns = train.size(1);
+  for (std::int64_t column = 0; column < columns; ++column) {
+    double sum = 0, squares = 0;
+    for (std::int64_t i = column; i < train.elements(); i += columns) sum += train.data<float>()[i];
+    const auto rows = static_cast<double>(train.size(0));
+    const double mean = sum / rows;
+    for (std::int64_t i = column; i < train.elements(); i += columns) {
+      squares += (train.data<float>()[i] - mean) * (train.data<float>()[i] - mean);
+    }
+    const double factor = squares > 0 ? 1.0 / std::sqrt(squares / rows) : 0.0;
+    for (const Tensor& table : {train, test}) {
+      for (std::int64_t i = column; i < table.elements(); i += columns) {
+        float& value = table.data<float>()[i];
+        value = static_cast<float>((value - mean) * factor);
+      }
+    }
+  }
+}
+
+void train_regression(const apps::TrainOptions& options) {
+  const TensorDataset table =
+      options.data.empty() ? make_friedman1(kGeneratedSamples, options.seed) : read_csv(options.data);
+  const Split data = split(table, options.seed);
+  standardise(data);
+  apps::Task task;
+  task.name = options.data.empty() ? "Friedman #1 (noise variance 1)" : options.data;
+  task.train = std::make_shared<TensorDataset>(data.train);
+  task.test = std::make_shared<TensorDataset>(data.test);
+  task.inputs = table.all_features().size(1);
+  task.outputs = 1;
+  task.prepare = [](const Tensor& features) { return features; };
+  task.loss = [](const Tensor& prediction, const Tensor& targets) { return mse_loss(prediction, targets); };
+  apps::train(task, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Fits a multilayer perceptron to a table of numbers and tests it on a fifth of the rows.\n"
+      "Example: regression --epochs 20 --hidden 64,64");
+  apps::TrainOptions options;
+  options.epochs = 20;
+  options.hidden = {64, 64};
+  apps::add_train_options(app, options);
+  app.add_option("--data", options.data,
+                 "table with the target in the last column [generated: Friedman's first function]")
+      ->type_name("FILE.csv")
+      ->group("Data");
+  return apps::run(app, argc, argv, [&options] { train_regression(options); });
+}

@@ -1,0 +1,253 @@
+#include "apps/training.h"
+
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "apps/chart.h"
+#include "apps/metrics.h"
+#include "apps/progress.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/safetensors.h"
+#include "data/loader.h"
+#include "kernels/gemm.h"
+#include "nn/layers.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "optim/sgd.h"
+
+namespace ringtape::apps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<std::int64_t> layer_sizes(const Task& task, const TrainOptions& options) {
+  std::vector<std::int64_t> sizes = {task.inputs};
+  sizes.insert(sizes.end(), options.hidden.begin(), options.hidden.end());
+  sizes.push_back(task.outputs);
+  return sizes;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, ParameterArena& arena) {
+  if (options.optimizer == "sgd") {
+    SGDOptions sgd{.learning_rate = options.lr.value_or(0.05), .momentum = 0.9};
+    sgd.weight_decay = options.weight_decay.value_or(0);
+    return std::make_unique<SGD>(arena, sgd);
+  }
+  AdamOptions adam{.learning_rate = options.lr.value_or(1e-3)};
+  const bool decoupled = options.optimizer == "adamw";
+  adam.weight_decay = options.weight_decay.value_or(decoupled ? 1e-2 : 0);
+  if (decoupled) return std::make_unique<AdamW>(arena, adam);
+  return std::make_unique<Adam>(arena, adam);
+}
+
+void choose_gemm(const std::string& choice, Device device) {
+  if (choice == "default") return;
+  set_gemm_backend(choice == "own" ? GemmBackend::own : GemmBackend::vendor, device);
+}
+
+std::vector<NamedTensor> weights_of(Module& model) {
+  std::vector<NamedTensor> weights;
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    weights.push_back({parameter.name, *parameter.tensor});
+  }
+  return weights;
+}
+
+struct TestResult {
+  double loss;
+  double accuracy;  // NaN without right answers
+};
+
+/// One training run: what its parts share.
+class Run {
+ public:
+  Run(const Task& task, const TrainOptions& options)
+      : task_(task),
+        options_(options),
+        device_(Device::parse(options.device)),
+        model_((manual_seed(options.seed), make_mlp(layer_sizes(task, options)))),
+        arena_(*model_, device_),
+        optimizer_(make_optimizer(options, arena_)),
+        log_(device_) {
+    check(options.clip_norm >= 0, "--clip-norm must be at least 0, found {}", options.clip_norm);
+    check(!options.eval_only || !options.load.empty(),
+          "--eval-only tests weights: name them with --load FILE");
+    choose_gemm(options.gemm, device_);
+    if (!options.load.empty()) SafetensorsFile(options.load).load_into(weights_of(*model_));
+  }
+
+  void describe_run() const {
+    const std::string gemm =
+        gemm_backend(device_) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device_);
+    fmt::print("{}: {} training and {} test samples\n", task_.name, task_.train->size(), task_.test->size());
+    fmt::print("model {} ({} parameters), batch {}, {} at {}\n", fmt::join(layer_sizes(task_, options_), "-"),
+               arena_.parameter_elements(), options_.batch_size, options_.optimizer,
+               optimizer_->learning_rate());
+    fmt::print("device {} ({}), GEMM by {}\n", to_string(device_), describe(device_), gemm);
+  }
+
+  TestResult test() const {
+    const NoGrad no_grad;
+    model_->eval();
+    DataLoader loader(task_.test, std::make_shared<SequentialSampler>(task_.test->size()),
+                      {.batch_size = options_.eval_batch_size});
+    double loss = 0;
+    double correct = 0;
+    loader.start_epoch(0);
+    while (std::optional<Batch> batch = loader.next()) {
+      const auto [features, targets] = batch->to(device_);
+      Tensor prediction = (*model_)(task_.prepare(features));
+      if (task_.correct) correct += task_.correct(prediction, targets).item();
+      loss += task_.loss(std::move(prediction), targets).item() * static_cast<double>(batch->size());
+    }
+    model_->train();
+    const auto samples = static_cast<double>(task_.test->size());
+    return {loss / samples, task_.correct ? correct / samples : std::nan("")};
+  }
+
+  void train() {
+    DataLoader loader(task_.train, std::make_shared<RandomSampler>(task_.train->size(), options_.seed),
+                      {.batch_size = options_.batch_size});
+    const std::int64_t per_epoch = loader.batches_per_epoch();
+    const std::int64_t all = options_.epochs * per_epoch;
+    total_steps_ = options_.max_steps > 0 ? std::min(all, options_.max_steps) : all;
+    MetricsFile metrics(options_.metrics);
+    Progress progress(total_steps_);
+    const Clock::time_point start = Clock::now();
+    last_flush_ = start;
+
+    TestResult result{};
+    for (std::int64_t epoch = 1; step_ < total_steps_; ++epoch) {
+      loader.start_epoch(epoch - 1);
+      const std::size_t first_loss = losses_.size();
+      while (std::optional<Batch> batch = step_ < total_steps_ ? loader.next() : std::nullopt) {
+        train_step(*batch, epoch, metrics.is_open());
+        if (log_.is_full()) flush(metrics, progress);
+      }
+      flush(metrics, progress);
+      result = test();
+      last_flush_ = Clock::now();
+      progress.line(epoch_line(epoch, first_loss, result, seconds_since(start)));
+    }
+    const double seconds = seconds_since(start);
+    report(result, seconds, metrics);
+    if (!options_.save.empty()) {
+      save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
+      fmt::print("weights written to {}\n", options_.save);
+    }
+  }
+
+ private:
+  void train_step(const Batch& batch, std::int64_t epoch, bool wants_norm) {
+    const TapeScope scope;
+    const auto [features, targets] = batch.to(device_);
+    Tensor prediction = (*model_)(task_.prepare(features));
+    Tensor correct, norm;
+    if (task_.correct) correct = task_.correct(prediction, targets);
+    const Tensor loss = task_.loss(std::move(prediction), targets);
+    optimizer_->zero_grad();
+    loss.backward();
+    if (options_.clip_norm > 0 || wants_norm) {
+      norm = clip_grad_norm(arena_, options_.clip_norm > 0 ? options_.clip_norm : INFINITY);
+    }
+    optimizer_->step();
+    ++step_;
+    log_.add(
+        {.step = step_, .epoch = epoch, .loss = 0, .grad_norm = 0, .correct = 0, .samples = batch.size()},
+        loss, norm, correct);
+  }
+
+  /// Brings the finished steps to the metrics file, the curve and the progress line.
+  void flush(MetricsFile& metrics, Progress& progress) {
+    if (log_.is_empty()) return;
+    const std::vector<StepRecord> records = log_.take();
+    std::int64_t samples = 0;
+    for (const StepRecord& record : records) samples += record.samples;
+    const double rate = static_cast<double>(samples) / seconds_since(last_flush_);
+    last_flush_ = Clock::now();
+    for (const StepRecord& record : records) {
+      losses_.push_back(record.loss);
+      // What the progress line shows is an exponential mean over about the last hundred steps.
+      const double weight = std::max(0.01, 1.0 / static_cast<double>(losses_.size()));
+      recent_loss_ += weight * (record.loss - recent_loss_);
+      recent_rate_ += weight * (rate - recent_rate_);
+      const double share = static_cast<double>(record.correct) / static_cast<double>(record.samples);
+      recent_accuracy_ += weight * (share - recent_accuracy_);
+      if (metrics.is_open()) {
+        metrics.write({{"step", record.step},
+                       {"epoch", record.epoch},
+                       {"loss", record.loss},
+                       {"lr", optimizer_->learning_rate()},
+                       {"grad_norm", record.grad_norm},
+                       {"samples_per_s", rate}});
+      }
+    }
+    progress.update({records.back().epoch, options_.epochs, step_, recent_loss_,
+                     task_.correct ? recent_accuracy_ : -1, recent_rate_});
+  }
+
+  std::string epoch_line(std::int64_t epoch, std::size_t first_loss, const TestResult& result,
+                         double seconds) const {
+    double sum = 0;
+    for (std::size_t i = first_loss; i < losses_.size(); ++i) sum += losses_[i];
+    const double mean = sum / static_cast<double>(losses_.size() - first_loss);
+    const std::string accuracy =
+        task_.correct ? fmt::format("  test accuracy {:.2f}%", result.accuracy * 100) : std::string();
+    return fmt::format("epoch {}/{}  training loss {:.4f}  test loss {:.4f}{}  {:.1f} s", epoch,
+                       options_.epochs, mean, result.loss, accuracy, seconds);
+  }
+
+  void report(const TestResult& result, double seconds, MetricsFile& metrics) const {
+    const std::string curve = line_chart(losses_, 72, 10);
+    if (!curve.empty()) fmt::print("\ntraining loss, steps 1 to {} (logarithmic)\n{}\n", step_, curve);
+    if (task_.correct) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
+    fmt::print("test loss {:.4f} after {} steps in {:.1f} s on {}\n", result.loss, step_, seconds,
+               to_string(device_));
+    if (!metrics.is_open()) return;
+    nlohmann::ordered_json done = {{"event", "done"}};
+    if (task_.correct) done["test_accuracy"] = result.accuracy;
+    done["test_loss"] = result.loss;
+    done["steps"] = step_;
+    done["seconds"] = seconds;
+    done["device"] = to_string(device_);
+    metrics.write(done);
+  }
+
+  const Task& task_;
+  const TrainOptions& options_;
+  Device device_;
+  std::shared_ptr<Sequential> model_;
+  ParameterArena arena_;
+  std::unique_ptr<Optimizer> optimizer_;
+  StepLog log_;
+
+  std::int64_t total_steps_ = 0;
+  std::int64_t step_ = 0;
+  std::vector<double> losses_;
+  double recent_loss_ = 0;
+  double recent_accuracy_ = 0;
+  double recent_rate_ = 0;
+  Clock::time_point last_flush_;
+};
+
+}  // namespace
+
+void train(const Task& task, const TrainOptions& options) {
+  Run run(task, options);
+  run.describe_run();
+  if (!options.eval_only) return run.train();
+  const TestResult result = run.test();
+  if (task.correct) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
+  fmt::print("test loss {:.4f}\n", result.loss);
+}
+
+}  // namespace ringtape::apps
