@@ -1,0 +1,518 @@
+#include "kernels/kernel.h"
+
+#include "kernels/cross_entropy.h"
+#include "kernels/grid_sum.h"
+#include "kernels/math.h"
+
+// Two shapes of kernel. Rows of few classes: a block stages a run of whole rows in shared memory, where each thread
+// works on one row. Longer rows: a block works on one row. Either does the forward, the backward or both.
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+enum class Pass { forward, backward, fused };
+
+constexpr std::int64_t kMostClassesOfThread = 32;
+constexpr int kRowsPerBlock = 128;  // of the kernel with one thread for each row
+
+constexpr std::int64_t kIgnored = -1;
+constexpr std::int64_t kInvalid = -2;
+
+/// The tensors that a pass reads and writes; those it does not use are null.
+template <class T>
+struct Buffers {
+  const T* logits;
+  accumulate_t<T>* stats;
+  accumulate_t<T>* row_loss;
+  accumulate_t<T>* loss;
+  const accumulate_t<T>* grad_loss;
+  T* dlogits;
+  bool accumulate;
+  ReduceScratch* scratch;
+};
+
+/// The row's target, kIgnored or kInvalid.
+__device__ std::int64_t target_of(const CrossEntropyProblem& problem, std::int64_t row) {
+  const std::int64_t target = problem.target_dtype == DType::i64
+                                  ? static_cast<const std::int64_t*>(problem.targets)[row]
+                                  : static_cast<const std::int32_t*>(problem.targets)[row];
+  if (target == problem.ignore_index) return kIgnored;
+  return target >= 0 && target < problem.classes ? target : kInvalid;
+}
+
+/// The largest (sum: the sum) of N values, by halves so that the additions do not wait for one another.
+template <class Op, class A, int N>
+__device__ A fold(A (&values)[N]) {
+#pragma unroll
+  for (int half = N / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) values[i] = Op::combine(values[i], values[i + half]);
+  }
+  return values[0];
+}
+
+/// Below every finite value that matters, and finite: -inf - lowest is -inf where -inf - -inf would be NaN.
+template <class A>
+constexpr A kLowest = static_cast<A>(sizeof(A) == 8 ? -1e300 : -3e38);
+
+/// Running maximum m, sum of exp(x - m), and for label smoothing sum of x - m, over the logits seen so far.
+template <class A>
+struct RunningSoftmax {
+  A max = kLowest<A>;
+  A sum = 0;
+  A shifted_sum = 0;
+  A seen = 0;
+
+  /// Expresses the sums relative to a larger maximum.
+  __device__ void raise_max(A larger) {
+    sum *= softmax_exp(max - larger);
+    if (seen > 0) shifted_sum -= seen * (larger - max);
+    max = larger;
+  }
+
+  template <int N>
+  __device__ void add(const A (&logits)[N], bool smoothing) {
+    A values[N];
+    for (int i = 0; i < N; ++i) values[i] = logits[i];
+    const A larger = maximum(max, fold<Max>(values));
+    if (larger > max) raise_max(larger);
+    if (smoothing) {
+      for (int i = 0; i < N; ++i) values[i] = logits[i] - max;
+      shifted_sum += fold<Sum>(values);
+      seen += N;
+    }
+    for (int i = 0; i < N; ++i) values[i] = softmax_exp(logits[i] - max);
+    sum += fold<Sum>(values);
+  }
+
+  /// Joins the threads of a block; all get the result.
+  __device__ void combine_block(bool smoothing) {
+    raise_max(block_max(max));
+    sum = block_sum(sum);
+    if (smoothing) shifted_sum = block_sum(shifted_sum);
+  }
+
+  /// Loss of the row whose target has this logit.
+  __device__ A loss(A target_logit, A classes, A smoothing) const {
+    const A log_sum = natural_log(sum);
+    const A likelihood = (1 - smoothing) * (log_sum - (target_logit - max));
+    if (smoothing == 0) return likelihood;
+    return likelihood + smoothing / classes * (classes * log_sum - shifted_sum);
+  }
+};
+
+/// Gradient of a row: scale * (softmax - (1 - e) * onehot(target) - e / classes).
+template <class A>
+struct RowGradient {
+  A max;
+  A softmax_scale;  // scale / sum of exp
+  A everywhere;     // scale * e / classes
+  A at_target;      // scale * (1 - e)
+
+  __device__ RowGradient(A row_max, A row_sum, A scale, A classes, A smoothing)
+      : max(row_max),
+        softmax_scale(scale / row_sum),
+        everywhere(scale * smoothing / classes),
+        at_target(scale * (1 - smoothing)) {}
+
+  __device__ A operator()(A logit) const { return softmax_scale * softmax_exp(logit - max) - everywhere; }
+};
+
+/// What the gradient of a row's loss is multiplied by: the upstream gradient over the divisor.
+template <Pass pass, class T>
+__device__ accumulate_t<T> gradient_scale(const CrossEntropyProblem& problem, const Buffers<T>& buffers) {
+  accumulate_t<T> scale = 1;
+  if constexpr (pass == Pass::backward) scale = *buffers.grad_loss;
+  return problem.divisor == nullptr ? scale : scale / *problem.divisor;
+}
+
+/// Adds up the blocks' losses (in thread 0 of each) and writes the total.
+template <class T>
+__device__ void finish_loss(const CrossEntropyProblem& problem, const Buffers<T>& buffers, double block_loss) {
+  double total;
+  if (grid_sum(block_loss, buffers.scratch, total) && threadIdx.x == 0) {
+    *buffers.loss = static_cast<accumulate_t<T>>(problem.divisor == nullptr ? total : total / *problem.divisor);
+  }
+}
+
+/// Writes what the forward knows of a row.
+template <class T>
+__device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulate_t<T> max, accumulate_t<T> sum,
+                          accumulate_t<T> loss) {
+  if (buffers.stats != nullptr) {
+    buffers.stats[2 * row] = max;
+    buffers.stats[2 * row + 1] = sum;
+  }
+  if (buffers.row_loss != nullptr) buffers.row_loss[row] = loss;
+}
+
+// ---- one thread for each row ----
+
+/// Softmax of a row in shared memory. The threads of a warp begin at different classes, so that their reads fall on
+/// different banks.
+template <class T>
+__device__ RunningSoftmax<accumulate_t<T>> softmax_of(const T* logits, int classes, int first, bool smoothing) {
+  RunningSoftmax<accumulate_t<T>> softmax;
+  for (int k = 0, j = first; k < classes; ++k, j = j + 1 < classes ? j + 1 : 0) {
+    softmax.max = maximum(softmax.max, to_accumulate(logits[j]));
+  }
+  for (int k = 0, j = first; k < classes; ++k, j = j + 1 < classes ? j + 1 : 0) {
+    const auto shifted = to_accumulate(logits[j]) - softmax.max;
+    softmax.sum += softmax_exp(shifted);
+    if (smoothing) softmax.shifted_sum += shifted;
+  }
+  return softmax;
+}
+
+template <class T, Pass pass>
+__global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffers<T> buffers) {
+  using A = accumulate_t<T>;
+  T* staged = dynamic_shared<T>();
+  const int classes = static_cast<int>(problem.classes);
+  const A smoothing = static_cast<A>(problem.label_smoothing);
+  [[maybe_unused]] A scale = 0;
+  if constexpr (pass != Pass::forward) scale = gradient_scale<pass>(problem, buffers);
+  double loss_of_rows = 0;
+
+  const std::int64_t stride = std::int64_t{gridDim.x} * kRowsPerBlock;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kRowsPerBlock; first < problem.rows; first += stride) {
+    const int rows = static_cast<int>(minimum<std::int64_t>(kRowsPerBlock, problem.rows - first));
+    const T* logits = buffers.logits + first * classes;
+    for_each_vec_in_block<T>(rows * classes, [=](std::int64_t i, auto lanes) {
+      store_vec(staged + i, load_vec<lanes>(logits + i));
+    });
+    __syncthreads();
+
+    for (int r = static_cast<int>(threadIdx.x); r < rows; r += static_cast<int>(blockDim.x)) {
+      T* row = staged + r * classes;
+      const int start = kGpuGeometry ? r % classes : 0;
+      const std::int64_t target = target_of(problem, first + r);
+      if (target < 0) {
+        if constexpr (pass != Pass::backward) {
+          if (target == kInvalid) atomicAdd(problem.invalid_targets, 1);
+          store_row(buffers, first + r, A{0}, A{1}, A{0});
+        }
+        if constexpr (pass != Pass::forward) {
+          for (int j = 0; j < classes; ++j) row[j] = from_accumulate<T>(0);
+        }
+        continue;
+      }
+      RunningSoftmax<A> softmax;
+      if constexpr (pass == Pass::backward) {
+        softmax.max = buffers.stats[2 * (first + r)];
+        softmax.sum = buffers.stats[2 * (first + r) + 1];
+      } else {
+        softmax = softmax_of(row, classes, start, smoothing > 0);
+        const A loss = softmax.loss(to_accumulate(row[target]), static_cast<A>(classes), smoothing);
+        store_row(buffers, first + r, softmax.max, softmax.sum, loss);
+        loss_of_rows += loss;
+      }
+      if constexpr (pass != Pass::forward) {
+        const RowGradient<A> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes), smoothing);
+        for (int k = 0, j = start; k < classes; ++k, j = j + 1 < classes ? j + 1 : 0) {
+          const A value = gradient(to_accumulate(row[j]));
+          row[j] = from_accumulate<T>(j == target ? value - gradient.at_target : value);
+        }
+      }
+    }
+    __syncthreads();
+
+    if constexpr (pass != Pass::forward) {
+      T* dlogits = buffers.dlogits + first * classes;
+      const bool accumulate = buffers.accumulate;
+      for_each_vec_in_block<T>(rows * classes, [=](std::int64_t i, auto lanes) {
+        auto gradients = load_vec<lanes>(staged + i);
+        if (accumulate) {
+          const auto before = load_vec<lanes>(dlogits + i);
+          for (int k = 0; k < lanes; ++k) {
+            gradients[k] = from_accumulate<T>(to_accumulate(before[k]) + to_accumulate(gradients[k]));
+          }
+        }
+        store_vec(dlogits + i, gradients);
+      });
+      __syncthreads();
+    }
+  }
+  if constexpr (pass != Pass::backward) finish_loss(problem, buffers, block_sum(loss_of_rows));
+}
+
+// ---- one block for each row ----
+
+/// Elements of T by which a row's address is beyond the last 16-byte boundary.
+template <class T>
+__device__ int misalignment(const T* row) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
+}
+
+/// Calls body(j, step, vectors, lanes) until every class j of a row has been visited by one thread of the block. The
+/// call covers `vectors` pieces of `lanes` neighbouring classes, the next piece `step` classes on: several vectors
+/// at a time keep enough loads under way. `row` is where the row begins, for its alignment.
+template <class T, class Body>
+__device__ void for_each_in_row(const T* row, std::int64_t classes, const Body& body) {
+  constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
+  constexpr int kVectors = kGpuGeometry ? 2 : 16;
+  const std::int64_t rank = threadIdx.x;
+  const std::int64_t threads = blockDim.x;
+  std::int64_t head = 0;
+  if constexpr (kGpuGeometry) {
+    const int beyond = misalignment(row);
+    if (beyond > 0) head = minimum<std::int64_t>(kWidth - beyond, classes);
+    for (std::int64_t j = rank; j < head; j += threads) body(j, threads, Lanes<1>{}, Lanes<1>{});
+  }
+  const std::int64_t step = threads * kWidth;
+  std::int64_t j = head + rank * kWidth;
+  for (; j + (kVectors - 1) * step + kWidth <= classes; j += kVectors * step) {
+    body(j, step, Lanes<kVectors>{}, Lanes<kWidth>{});
+  }
+  for (; j + kWidth <= classes; j += step) body(j, step, Lanes<1>{}, Lanes<kWidth>{});
+  j = head + (classes - head) / kWidth * kWidth + rank;
+  for (; j < classes; j += threads) body(j, threads, Lanes<1>{}, Lanes<1>{});
+}
+
+template <class T, Pass pass, bool kStaged>
+__global__ void __launch_bounds__(1024)
+    cross_entropy_block_per_row(CrossEntropyProblem problem, Buffers<T> buffers) {
+  using A = accumulate_t<T>;
+  const std::int64_t classes = problem.classes;
+  const A smoothing = static_cast<A>(problem.label_smoothing);
+  [[maybe_unused]] A scale = 0;
+  if constexpr (pass != Pass::forward) scale = gradient_scale<pass>(problem, buffers);
+  double loss_of_rows = 0;
+
+  for (std::int64_t row = blockIdx.x; row < problem.rows; row += gridDim.x) {
+    const T* logits = buffers.logits + row * classes;
+    // Where the second pass reads the logits: on chip, as far from a 16-byte boundary as the row itself, or again
+    // from memory. Each thread reads what it wrote.
+    [[maybe_unused]] T* staged = nullptr;
+    if constexpr (kStaged) staged = dynamic_shared<T>() + misalignment(logits);
+
+    const std::int64_t target = target_of(problem, row);
+    RunningSoftmax<A> softmax;
+    if constexpr (pass == Pass::backward) {
+      softmax.max = buffers.stats[2 * row];
+      softmax.sum = buffers.stats[2 * row + 1];
+    } else if (target < 0) {
+      if (threadIdx.x == 0) {
+        if (target == kInvalid) atomicAdd(problem.invalid_targets, 1);
+        store_row(buffers, row, A{0}, A{1}, A{0});
+      }
+    } else {
+      const A target_logit = to_accumulate(logits[target]);
+      for_each_in_row(logits, classes, [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
+        Vec<T, lanes> read[vectors];
+        A values[vectors * lanes];
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) read[v] = load_vec<lanes>(logits + j + v * step);
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+          if constexpr (kStaged) store_vec(staged + j + v * step, read[v]);
+          for (int k = 0; k < lanes; ++k) values[v * lanes + k] = to_accumulate(read[v][k]);
+        }
+        softmax.add(values, smoothing > 0);
+      });
+      softmax.combine_block(smoothing > 0);
+      if (threadIdx.x == 0) {
+        const A loss = softmax.loss(target_logit, static_cast<A>(classes), smoothing);
+        store_row(buffers, row, softmax.max, softmax.sum, loss);
+        loss_of_rows += loss;
+      }
+    }
+
+    if constexpr (pass != Pass::forward) {
+      const T* source = kStaged ? staged : logits;
+      T* dlogits = buffers.dlogits + row * classes;
+      const bool accumulate = buffers.accumulate;
+      const RowGradient<A> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes), smoothing);
+      for_each_in_row(logits, classes, [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
+        Vec<T, lanes> read[vectors];
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) read[v] = load_vec<lanes>(source + j + v * step);
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+          const std::int64_t begin = j + v * step;
+          A values[lanes];
+          for (int k = 0; k < lanes; ++k) values[k] = target < 0 ? A{0} : gradient(to_accumulate(read[v][k]));
+          if (target >= begin && target < begin + lanes) {
+            for (int k = 0; k < lanes; ++k) {
+              if (begin + k == target) values[k] -= gradient.at_target;
+            }
+          }
+          Vec<T, lanes> result;
+          if (accumulate) {
+            const auto before = load_vec<lanes>(dlogits + begin);
+            for (int k = 0; k < lanes; ++k) values[k] += to_accumulate(before[k]);
+          }
+          for (int k = 0; k < lanes; ++k) result[k] = from_accumulate<T>(values[k]);
+          store_vec(dlogits + begin, result);
+        }
+      });
+    }
+  }
+  if constexpr (pass != Pass::backward) finish_loss(problem, buffers, loss_of_rows);
+}
+
+// ---- counting ----
+
+template <class I>
+__global__ void count_targets(const I* targets, std::int64_t rows, std::int64_t ignore_index,
+                              ReduceScratch* scratch, float* count) {
+  LaneSum<float> sum;
+  for_each_vec<I>(rows, [&](std::int64_t i, auto lanes, int slot) {
+    const auto values = load_vec<lanes>(targets + i);
+    for (int k = 0; k < lanes; ++k) sum.add(slot + k, values[k] == ignore_index ? 0.0f : 1.0f);
+  });
+  double total;
+  if (grid_sum(block_sum(static_cast<double>(sum.total())), scratch, total) && threadIdx.x == 0) {
+    *count = static_cast<float>(total);
+  }
+}
+
+template <class T>
+__global__ void count_correct(CrossEntropyProblem problem, const T* logits, ReduceScratch* scratch,
+                              std::int64_t* correct, bool accumulate) {
+  double correct_rows = 0;
+  for (std::int64_t row = blockIdx.x; row < problem.rows; row += gridDim.x) {
+    const std::int64_t target = target_of(problem, row);
+    if (target < 0) continue;
+    const T* values = logits + row * problem.classes;
+    const auto target_logit = to_accumulate(values[target]);
+    int beaten = 0;
+    for_each_in_row(values, problem.classes,
+                    [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
+                      for (int v = 0; v < vectors; ++v) {
+                        const auto read = load_vec<lanes>(values + j + v * step);
+                        for (int k = 0; k < lanes; ++k) {
+                          const auto logit = to_accumulate(read[k]);
+                          const bool later = j + v * step + k >= target;
+                          // Written so that a NaN beats the target.
+                          beaten |= !(logit < target_logit || (logit == target_logit && later));
+                        }
+                      }
+                    });
+    if (block_max(beaten) == 0) correct_rows += 1;
+  }
+  double total;
+  if (grid_sum(correct_rows, scratch, total) && threadIdx.x == 0) {
+    *correct = static_cast<std::int64_t>(total) + (accumulate ? *correct : 0);
+  }
+}
+
+// ---- launching ----
+
+unsigned blocks_for(std::int64_t wanted) {
+  return static_cast<unsigned>(
+      minimum<std::int64_t>(maximum<std::int64_t>(wanted, 1), ReduceScratch::kMaxBlocks));
+}
+
+template <class T>
+LaunchShape thread_per_row_shape(const CrossEntropyProblem& problem) {
+  // On the CPU one thread takes all rows of its block: nobody to wait for.
+  return {blocks_for(ceil_div(problem.rows, kRowsPerBlock)), kGpuGeometry ? kRowsPerBlock : 1u,
+          static_cast<std::size_t>(kRowsPerBlock * problem.classes) * sizeof(T)};
+}
+
+/// Shared memory of a block that stages a row of `classes` logits.
+template <class T>
+std::size_t staging_bytes(std::int64_t classes) {
+  return static_cast<std::size_t>(classes) * sizeof(T) + 16;
+}
+
+/// Largest row, in bytes of shared memory, that the fused kernel stages.
+std::size_t staging_limit(const Stream& stream) {
+#if defined(__CUDACC__)
+  int bytes = 0;
+  const cudaError_t status =
+      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, stream.device().index);
+  constexpr int kForReductions = 1024;
+  return status == cudaSuccess ? static_cast<std::size_t>(bytes - kForReductions) : 0;
+#else
+  static_cast<void>(stream);
+  return 64 * 1024;  // stays in the second-level cache
+#endif
+}
+
+template <class T>
+LaunchShape block_per_row_shape(const CrossEntropyProblem& problem, std::size_t shared_bytes = 0) {
+  if constexpr (!kGpuGeometry) return {blocks_for(problem.rows), 1u, shared_bytes};
+  // Two vectors for each thread. Two blocks share a multiprocessor unless the row takes most of it.
+  const unsigned most = shared_bytes > 112 * 1024 ? 1024 : 512;
+  const std::int64_t wanted = ceil_div(problem.classes, 2 * kVecLanes<T> * 32) * 32;
+  return {blocks_for(problem.rows), static_cast<unsigned>(minimum<std::int64_t>(wanted, most)), shared_bytes};
+}
+
+void check_target_dtype(const char* operation, DType dtype) {
+  if (dtype != DType::i32 && dtype != DType::i64) fail_unsupported_dtype(operation, dtype);
+}
+
+template <class T, Pass pass>
+void run(const Stream& stream, const CrossEntropyProblem& problem, const Buffers<T>& buffers) {
+  if (problem.classes <= kMostClassesOfThread) {
+    launch(cross_entropy_thread_per_row<T, pass>, thread_per_row_shape<T>(problem), stream, problem, buffers);
+    return;
+  }
+  if constexpr (pass == Pass::fused) {
+    const std::size_t bytes = staging_bytes<T>(problem.classes);
+    if (bytes <= staging_limit(stream)) {
+      launch(cross_entropy_block_per_row<T, pass, true>, block_per_row_shape<T>(problem, bytes), stream, problem,
+             buffers);
+      return;
+    }
+  }
+  launch(cross_entropy_block_per_row<T, pass, false>, block_per_row_shape<T>(problem), stream, problem, buffers);
+}
+
+}  // namespace
+
+void count_targets(const Stream& stream, DType target_dtype, const void* targets, std::int64_t rows,
+                   std::int64_t ignore_index, float* count) {
+  check_target_dtype("count_targets", target_dtype);
+  if (target_dtype == DType::i64) {
+    launch(count_targets<std::int64_t>, grid_sum_shape<std::int64_t>(rows), stream,
+           static_cast<const std::int64_t*>(targets), rows, ignore_index, reduce_scratch(stream), count);
+  } else {
+    launch(count_targets<std::int32_t>, grid_sum_shape<std::int32_t>(rows), stream,
+           static_cast<const std::int32_t*>(targets), rows, ignore_index, reduce_scratch(stream), count);
+  }
+}
+
+void cross_entropy_forward(const Stream& stream, const CrossEntropyProblem& problem, const void* logits,
+                           void* stats, void* row_loss, void* loss) {
+  check_target_dtype("cross_entropy_forward", problem.target_dtype);
+  RINGTAPE_DISPATCH_FLOATING(problem.dtype, T, {
+    using A = accumulate_t<T>;
+    run<T, Pass::forward>(stream, problem,
+                          {static_cast<const T*>(logits), static_cast<A*>(stats), static_cast<A*>(row_loss),
+                           static_cast<A*>(loss), nullptr, nullptr, false, reduce_scratch(stream)});
+  });
+}
+
+void cross_entropy_backward(const Stream& stream, const CrossEntropyProblem& problem, const void* logits,
+                            const void* stats, const void* grad_loss, void* dlogits, bool accumulate) {
+  check_target_dtype("cross_entropy_backward", problem.target_dtype);
+  RINGTAPE_DISPATCH_FLOATING(problem.dtype, T, {
+    using A = accumulate_t<T>;
+    run<T, Pass::backward>(
+        stream, problem,
+        {static_cast<const T*>(logits), const_cast<A*>(static_cast<const A*>(stats)), nullptr, nullptr,
+         static_cast<const A*>(grad_loss), static_cast<T*>(dlogits), accumulate, nullptr});
+  });
+}
+
+void cross_entropy_fused(const Stream& stream, const CrossEntropyProblem& problem, void* logits, void* loss) {
+  check_target_dtype("cross_entropy_fused", problem.target_dtype);
+  RINGTAPE_DISPATCH_FLOATING(problem.dtype, T, {
+    T* in_place = static_cast<T*>(logits);
+    run<T, Pass::fused>(stream, problem,
+                        {in_place, nullptr, nullptr, static_cast<accumulate_t<T>*>(loss), nullptr, in_place,
+                         false, reduce_scratch(stream)});
+  });
+}
+
+void count_correct(const Stream& stream, const CrossEntropyProblem& problem, const void* logits,
+                   std::int64_t* correct, bool accumulate) {
+  check_target_dtype("count_correct", problem.target_dtype);
+  RINGTAPE_DISPATCH_FLOATING(problem.dtype, T,
+                             launch(count_correct<T>, block_per_row_shape<T>(problem), stream, problem,
+                                    static_cast<const T*>(logits), reduce_scratch(stream), correct, accumulate));
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,219 @@
+#include "kernels/kernel.h"
+
+#include "kernels/elementwise.h"
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+/// Runs a statement with T standing for the element type that `dtype` names, integers included.
+#define RINGTAPE_DISPATCH_ANY(dtype, T, ...)                \
+  do {                                                      \
+    switch (dtype) {                                        \
+      RINGTAPE_CASE(i32, std::int32_t, T, __VA_ARGS__)      \
+      RINGTAPE_CASE(i64, std::int64_t, T, __VA_ARGS__)      \
+      RINGTAPE_CASE(u8, std::uint8_t, T, __VA_ARGS__)       \
+      default:                                              \
+        RINGTAPE_DISPATCH_FLOATING(dtype, T, __VA_ARGS__);  \
+    }                                                       \
+  } while (false)
+
+template <class T>
+struct IsHalf {
+  static constexpr bool value = false;
+};
+template <>
+struct IsHalf<bfloat16> {
+  static constexpr bool value = true;
+};
+template <>
+struct IsHalf<float16> {
+  static constexpr bool value = true;
+};
+
+/// `value` as a To, whatever the two element types are.
+template <class To, class From>
+RINGTAPE_HOST_DEVICE To convert(From value) {
+  if constexpr (IsHalf<From>::value) {
+    return convert<To>(to_float(value));
+  } else if constexpr (IsHalf<To>::value) {
+    return from_accumulate<To>(static_cast<float>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <class T>
+__global__ void fill(T* x, std::int64_t n, T value) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    Vec<T, lanes> values;
+    for (int k = 0; k < lanes; ++k) values[k] = value;
+    store_vec(x + i, values);
+  });
+}
+
+template <class T>
+__global__ void arange(T* x, std::int64_t n, double start, double step) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    Vec<T, lanes> values;
+    for (int k = 0; k < lanes; ++k) values[k] = convert<T>(start + static_cast<double>(i + k) * step);
+    store_vec(x + i, values);
+  });
+}
+
+template <class From, class To>
+__global__ void cast(const From* x, To* y, std::int64_t n) {
+  for_each_vec<From>(n, [=](std::int64_t i, auto lanes) {
+    const auto values = load_vec<lanes>(x + i);
+    Vec<To, lanes> converted;
+    for (int k = 0; k < lanes; ++k) converted[k] = convert<To>(values[k]);
+    store_vec(y + i, converted);
+  });
+}
+
+template <class From, class To>
+__global__ void cast_accumulate(const From* x, To* y, std::int64_t n) {
+  for_each_vec<From>(n, [=](std::int64_t i, auto lanes) {
+    const auto values = load_vec<lanes>(x + i);
+    auto sums = load_vec<lanes>(y + i);
+    for (int k = 0; k < lanes; ++k) {
+      sums[k] = from_accumulate<To>(to_accumulate(sums[k]) + convert<accumulate_t<To>>(values[k]));
+    }
+    store_vec(y + i, sums);
+  });
+}
+
+template <class T>
+__global__ void scale(const T* x, T* y, std::int64_t n, accumulate_t<T> alpha) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    auto values = load_vec<lanes>(x + i);
+    for (int k = 0; k < lanes; ++k) values[k] = from_accumulate<T>(alpha * to_accumulate(values[k]));
+    store_vec(y + i, values);
+  });
+}
+
+template <class T>
+__global__ void scale_by_device(T* x, std::int64_t n, const float* factor) {
+  const float alpha = *factor;
+  if (alpha == 1) return;
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    auto values = load_vec<lanes>(x + i);
+    for (int k = 0; k < lanes; ++k) values[k] = from_accumulate<T>(alpha * to_accumulate(values[k]));
+    store_vec(x + i, values);
+  });
+}
+
+template <class T>
+__global__ void add(const T* a, const T* b, T* y, std::int64_t n) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    auto sums = load_vec<lanes>(a + i);
+    const auto values = load_vec<lanes>(b + i);
+    for (int k = 0; k < lanes; ++k) {
+      sums[k] = from_accumulate<T>(to_accumulate(sums[k]) + to_accumulate(values[k]));
+    }
+    store_vec(y + i, sums);
+  });
+}
+
+template <class T>
+__global__ void axpy(accumulate_t<T> alpha, const T* x, T* y, std::int64_t n) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    const auto values = load_vec<lanes>(x + i);
+    auto sums = load_vec<lanes>(y + i);
+    for (int k = 0; k < lanes; ++k) {
+      sums[k] = from_accumulate<T>(to_accumulate(sums[k]) + alpha * to_accumulate(values[k]));
+    }
+    store_vec(y + i, sums);
+  });
+}
+
+template <class T, bool kAccumulate>
+__global__ void multiply(const T* a, const T* b, T* y, std::int64_t n) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    const auto left = load_vec<lanes>(a + i);
+    const auto right = load_vec<lanes>(b + i);
+    Vec<T, lanes> products;
+    if constexpr (kAccumulate) products = load_vec<lanes>(y + i);
+    for (int k = 0; k < lanes; ++k) {
+      accumulate_t<T> product = to_accumulate(left[k]) * to_accumulate(right[k]);
+      if constexpr (kAccumulate) product += to_accumulate(products[k]);
+      products[k] = from_accumulate<T>(product);
+    }
+    store_vec(y + i, products);
+  });
+}
+
+__global__ void normalize_pixels(const std::uint8_t* x, float* y, std::int64_t n, float mean, float std) {
+  for_each_vec<std::uint8_t>(n, [=](std::int64_t i, auto lanes) {
+    const auto pixels = load_vec<lanes>(x + i);
+    Vec<float, lanes> values;
+    for (int k = 0; k < lanes; ++k) values[k] = (static_cast<float>(pixels[k]) / 255 - mean) / std;
+    store_vec(y + i, values);
+  });
+}
+
+}  // namespace
+
+void fill(const Stream& stream, DType dtype, void* x, std::int64_t n, double value) {
+  RINGTAPE_DISPATCH_ANY(
+      dtype, T, launch(fill<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n, convert<T>(value)));
+}
+
+void arange(const Stream& stream, DType dtype, void* x, std::int64_t n, double start, double step) {
+  RINGTAPE_DISPATCH_ANY(
+      dtype, T, launch(arange<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n, start, step));
+}
+
+void cast(const Stream& stream, DType from, const void* x, DType to, void* y, std::int64_t n, bool accumulate) {
+  if (accumulate) {
+    RINGTAPE_DISPATCH_FLOATING(
+        to, To,
+        RINGTAPE_DISPATCH_FLOATING(from, From,
+                                   launch(cast_accumulate<From, To>, elementwise_shape<From>(n), stream,
+                                          static_cast<const From*>(x), static_cast<To*>(y), n)));
+    return;
+  }
+  RINGTAPE_DISPATCH_ANY(from, From,
+                        RINGTAPE_DISPATCH_ANY(to, To,
+                                              launch(cast<From, To>, elementwise_shape<From>(n), stream,
+                                                     static_cast<const From*>(x), static_cast<To*>(y), n)));
+}
+
+void scale(const Stream& stream, DType dtype, const void* x, void* y, std::int64_t n, double alpha) {
+  RINGTAPE_DISPATCH_FLOATING(
+      dtype, T,
+      launch(scale<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(x), static_cast<T*>(y), n,
+             static_cast<accumulate_t<T>>(alpha)));
+}
+
+void scale_by_device(const Stream& stream, DType dtype, void* x, std::int64_t n, const float* factor) {
+  RINGTAPE_DISPATCH_FLOATING(
+      dtype, T,
+      launch(scale_by_device<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n, factor));
+}
+
+void add(const Stream& stream, DType dtype, const void* a, const void* b, void* y, std::int64_t n) {
+  RINGTAPE_DISPATCH_FLOATING(dtype, T,
+                             launch(add<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(a),
+                                    static_cast<const T*>(b), static_cast<T*>(y), n));
+}
+
+void axpy(const Stream& stream, DType dtype, double alpha, const void* x, void* y, std::int64_t n) {
+  RINGTAPE_DISPATCH_FLOATING(
+      dtype, T,
+      launch(axpy<T>, elementwise_shape<T>(n), stream, static_cast<accumulate_t<T>>(alpha),
+             static_cast<const T*>(x), static_cast<T*>(y), n));
+}
+
+void multiply(const Stream& stream, DType dtype, const void* a, const void* b, void* y, std::int64_t n,
+              bool accumulate) {
+  RINGTAPE_DISPATCH_FLOATING(dtype, T,
+                             launch(accumulate ? multiply<T, true> : multiply<T, false>,
+                                    elementwise_shape<T>(n), stream, static_cast<const T*>(a),
+                                    static_cast<const T*>(b), static_cast<T*>(y), n));
+}
+
+void normalize_u8(const Stream& stream, const std::uint8_t* x, float* y, std::int64_t n, float mean, float std) {
+  launch(normalize_pixels, elementwise_shape<std::uint8_t>(n), stream, x, y, n, mean, std);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "kernels/kernel.h"
+
+#include "kernels/reduce_scratch.h"
+
+/// One sum over a whole launch without float atomics: every block leaves a partial sum, and the block that finishes
+/// last adds them up in the order of the blocks.
+namespace ringtape::RINGTAPE_TARGET {
+
+/// reduction_shape with at least one block, so that the sum of nothing is written too.
+template <class T>
+LaunchShape grid_sum_shape(std::int64_t n) {
+  return reduction_shape<T>(maximum<std::int64_t>(n, 1));
+}
+
+/// Called once by all threads of every block, with the block's partial sum in thread 0. In the block that
+/// finishes last it returns true and sets `total`, in all threads. At most ReduceScratch::kMaxBlocks blocks.
+__device__ inline bool grid_sum(double block_partial, ReduceScratch* scratch, double& total) {
+  if (threadIdx.x == 0) scratch->partial[blockIdx.x] = block_partial;
+  if (!last_block_done(&scratch->blocks_done)) return false;
+  double sum = 0;
+  for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) sum += scratch->partial[block];
+  total = block_sum(sum);
+  return true;
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,53 @@
+#include "kernels/kernel.h"
+
+#include "kernels/relu.h"
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+template <class T>
+__global__ void relu_forward(const T* x, T* y, std::int64_t n) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    auto values = load_vec<lanes>(x + i);
+    for (int k = 0; k < lanes; ++k) {
+      if (to_accumulate(values[k]) <= 0) values[k] = from_accumulate<T>(0);
+    }
+    store_vec(y + i, values);
+  });
+}
+
+template <class T, bool kAccumulate>
+__global__ void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    const auto outputs = load_vec<lanes>(y + i);
+    auto gradients = load_vec<lanes>(dy + i);
+    for (int k = 0; k < lanes; ++k) {
+      if (to_accumulate(outputs[k]) <= 0) gradients[k] = from_accumulate<T>(0);
+    }
+    if constexpr (kAccumulate) {
+      const auto before = load_vec<lanes>(dx + i);
+      for (int k = 0; k < lanes; ++k) {
+        gradients[k] = from_accumulate<T>(to_accumulate(before[k]) + to_accumulate(gradients[k]));
+      }
+    }
+    store_vec(dx + i, gradients);
+  });
+}
+
+}  // namespace
+
+void relu_forward(const Stream& stream, DType dtype, const void* x, void* y, std::int64_t n) {
+  RINGTAPE_DISPATCH_FLOATING(dtype, T,
+                             launch(relu_forward<T>, elementwise_shape<T>(n), stream,
+                                    static_cast<const T*>(x), static_cast<T*>(y), n));
+}
+
+void relu_backward(const Stream& stream, DType dtype, const void* y, const void* dy, void* dx, std::int64_t n,
+                   bool accumulate) {
+  RINGTAPE_DISPATCH_FLOATING(dtype, T,
+                             launch(accumulate ? relu_backward<T, true> : relu_backward<T, false>,
+                                    elementwise_shape<T>(n), stream, static_cast<const T*>(y),
+                                    static_cast<const T*>(dy), static_cast<T*>(dx), n));
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET
