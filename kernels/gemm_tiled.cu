@@ -1,0 +1,351 @@
+#include "kernels/kernel.h"
+
+#include "kernels/gemm_tiled.h"
+
+/// Each block computes one tile of C. It walks along k in steps of Tile::k: the threads copy a tile of A and
+/// one of B into shared memory, then each adds the products for its own rows x columns of C into registers.
+/// The copy of the next step is read from global memory before the products and written to a second pair of
+/// tiles after them, so that the GPU computes while it waits for memory, and one barrier per step is enough.
+///
+/// Every element of C is one chain of multiply-adds in the order of k, whatever the tile: so both executors
+/// and both tiles give the same bits.
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+/// Neighbouring values that are read and multiplied together: 16 bytes on the GPU, a vector register on the
+/// CPU.
+#if defined(__CUDACC__)
+template <class A, int W>
+struct alignas(sizeof(A) * W) Row {
+  A lane[W];
+  __device__ A& operator[](int i) { return lane[i]; }
+  __device__ const A& operator[](int i) const { return lane[i]; }
+};
+template <class A, int W>
+__device__ void multiply_add(Row<A, W>& sum, A a, const Row<A, W>& b) {
+#pragma unroll
+  for (int i = 0; i < W; ++i) sum[i] += a * b[i];
+}
+#else
+template <class A, int W>
+struct VectorRegister {
+  typedef A type __attribute__((vector_size(sizeof(A) * W)));
+};
+template <class A, int W>
+using Row = typename VectorRegister<A, W>::type;
+template <class A, class R>
+void multiply_add(R& sum, A a, const R& b) {
+  sum += a * b;
+}
+#endif
+
+#if defined(__AVX512F__)
+constexpr int kCpuRegisterBytes = 64;
+#elif defined(__AVX__)
+constexpr int kCpuRegisterBytes = 32;
+#else
+constexpr int kCpuRegisterBytes = 16;
+#endif
+constexpr int kRowBytes = kGpuGeometry ? 16 : kCpuRegisterBytes;
+template <class A>
+constexpr int kLanes = kRowBytes / static_cast<int>(sizeof(A));
+
+/// Sizes of a block's tile, M x N of C and K of the sum, and of a thread's part of it.
+template <class A, int M, int N, int K, int ThreadRows, int ThreadColumns>
+struct TileSizes {
+  using Accumulator = A;
+  static constexpr int m = M, n = N, k = K;
+  static constexpr int thread_rows = ThreadRows;
+  static constexpr int threads_x = N / ThreadColumns;
+  static constexpr int threads = M / ThreadRows * threads_x;
+  static constexpr int blocks_per_multiprocessor = 512 / threads;  // leaves each thread 128 registers
+
+  // A thread's rows and columns come in chunks spread over the tile, so that the threads of a warp read
+  // neighbouring addresses of shared memory.
+  static constexpr int row_chunk = kGpuGeometry ? kLanes<A> : ThreadRows;
+  static constexpr int column_chunk = kLanes<A>;
+  static constexpr int row_chunks = ThreadRows / row_chunk;
+  static constexpr int column_chunks = ThreadColumns / column_chunk;
+
+  // Elements from one k to the next in the tiles of A and B. The padding halves the bank conflicts of
+  // transposing stores; reads have none.
+  static constexpr int a_stride = M + kLanes<A>;
+  static constexpr int b_stride = N + kLanes<A>;
+  static constexpr int a_elements = K * a_stride;
+  static constexpr int b_elements = K * b_stride;
+  static constexpr std::size_t shared_bytes = 2 * (a_elements + b_elements) * sizeof(A);
+};
+
+// A CPU thread's part is as large as 32 vector registers can hold; its steps are long, because a barrier
+// costs it a fiber switch.
+template <class A>
+using LargeTile = std::conditional_t<kGpuGeometry, TileSizes<A, 128, 128, 16, 8, 8>,
+                                     TileSizes<A, 64, 128, 512 / sizeof(A), 8, 2 * kLanes<A>>>;
+template <class A>
+using SmallTile = std::conditional_t<kGpuGeometry, TileSizes<A, 32, 32, 32, 4, 4>,
+                                     TileSizes<A, 16, 2 * kLanes<A>, 512 / sizeof(A), 8, 2 * kLanes<A>>>;
+
+/// op(A) or op(B) as the kernel walks over it: `outer` counts rows of op(A) or columns of op(B).
+template <class T>
+struct Operand {
+  const T* data;
+  std::int64_t ld;
+  std::int64_t outer;
+  bool k_contiguous;  // neighbours in memory differ in k, else in outer
+};
+
+template <class T, class Out>
+struct Problem {
+  Operand<T> a, b;
+  std::int64_t k;
+  Out* c;
+  std::int64_t ldc;
+  const Out* bias;
+  accumulate_t<T> alpha, beta;
+};
+
+/// One operand's share of the copy into shared memory that belongs to one thread: pieces of neighbouring
+/// elements, held in registers between `fetch` and `store`.
+template <class T, class Tile, int Outer, int Stride>
+class TileCopy {
+  using A = typename Tile::Accumulator;
+
+ public:
+  __device__ TileCopy(const Operand<T>& operand, std::int64_t k_end, std::int64_t first_outer)
+      : operand_(operand), k_end_(k_end), first_outer_(first_outer) {}
+
+  /// Reads the step that starts at first_k; elements beyond the matrix count as 0.
+  __device__ void fetch(std::int64_t first_k) {
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const std::int64_t k = first_k + k_of(i);
+      const std::int64_t outer = first_outer_ + outer_of(i);
+      const bool inside = k < k_end_ && outer < operand_.outer;
+      const std::int64_t at = operand_.k_contiguous ? outer * operand_.ld + k : k * operand_.ld + outer;
+      const std::int64_t left = operand_.k_contiguous ? k_end_ - k : operand_.outer - outer;
+      if (inside && left >= kWidth) {
+        pieces_[i] = load_vec<kWidth>(operand_.data + at);
+      } else {
+#pragma unroll
+        for (int lane = 0; lane < kWidth; ++lane)
+          pieces_[i][lane] = inside && lane < left ? operand_.data[at + lane] : T{};
+      }
+    }
+  }
+
+  /// Writes what `fetch` read to tile[k][outer].
+  __device__ void store(A* tile) const {
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      A* to = tile + k_of(i) * Stride + outer_of(i);
+      if (operand_.k_contiguous) {
+#pragma unroll
+        for (int lane = 0; lane < kWidth; ++lane) to[lane * Stride] = to_accumulate(pieces_[i][lane]);
+      } else {
+#pragma unroll
+        for (int lane = 0; lane < kWidth; lane += kLanes<A>) {
+          Vec<A, kLanes<A>> values;
+#pragma unroll
+          for (int j = 0; j < kLanes<A>; ++j) values[j] = to_accumulate(pieces_[i][lane + j]);
+          Row<A, kLanes<A>> row;
+          __builtin_memcpy(&row, &values, sizeof row);
+          *reinterpret_cast<Row<A, kLanes<A>>*>(to + lane) = row;
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
+  static constexpr int kPieces = Outer * Tile::k / (kWidth * Tile::threads);
+  static_assert(kPieces * kWidth * Tile::threads == Outer * Tile::k);
+
+  __device__ int piece(int i) const {
+    return i * Tile::threads + thread_rank();
+  }
+  __device__ int k_of(int i) const {
+    return operand_.k_contiguous ? piece(i) % (Tile::k / kWidth) * kWidth : piece(i) / (Outer / kWidth);
+  }
+  __device__ int outer_of(int i) const {
+    return operand_.k_contiguous ? piece(i) / (Tile::k / kWidth) : piece(i) % (Outer / kWidth) * kWidth;
+  }
+
+  const Operand<T>& operand_;
+  std::int64_t k_end_;
+  std::int64_t first_outer_;
+  Vec<T, kWidth> pieces_[kPieces];
+};
+
+/// Writes `valid` of W neighbouring elements of C: alpha * sum + beta * C + bias.
+template <class Out, int W>
+__device__ void write_result(Out* c, const Row<accumulate_t<Out>, W>& sum, int valid, const Out* bias,
+                             accumulate_t<Out> alpha, accumulate_t<Out> beta) {
+  Vec<Out, W> result;
+  if (beta != 0) {
+    if (valid == W) {
+      result = load_vec<W>(c);
+    } else {
+#pragma unroll
+      for (int i = 0; i < W; ++i) result[i] = i < valid ? c[i] : Out{};
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < W; ++i) {
+    accumulate_t<Out> value = alpha * sum[i];
+    if (beta != 0) value += beta * to_accumulate(result[i]);
+    if (bias != nullptr && i < valid) value += to_accumulate(bias[i]);
+    result[i] = from_accumulate<Out>(value);
+  }
+  if (valid == W) {
+    store_vec(c, result);
+  } else {
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+      if (i < valid) c[i] = result[i];
+    }
+  }
+}
+
+/// Where a thread's part of the tile lies. The 32 threads of a warp form a patch of 4 x 8, so that one read
+/// of shared memory serves all of them from 4 chunks of A and 8 of B.
+template <class Tile>
+struct ThreadPart {
+  static constexpr int kPatchX = kGpuGeometry ? 8 : Tile::threads_x;
+  static constexpr int kPatchY = kGpuGeometry ? 4 : 1;
+  int x, y;
+
+  __device__ ThreadPart() {
+    const int patch = thread_rank() / (kPatchX * kPatchY);
+    const int within = thread_rank() % (kPatchX * kPatchY);
+    x = patch % (Tile::threads_x / kPatchX) * kPatchX + within % kPatchX;
+    y = patch / (Tile::threads_x / kPatchX) * kPatchY + within / kPatchX;
+  }
+  __device__ int row(int i) const {
+    return i / Tile::row_chunk * (Tile::m / Tile::row_chunks) + y * Tile::row_chunk + i % Tile::row_chunk;
+  }
+  __device__ int column(int chunk) const {
+    return chunk * (Tile::n / Tile::column_chunks) + x * Tile::column_chunk;
+  }
+};
+
+template <class T, class Out, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    gemm_kernel(Problem<T, Out> problem) {
+  using A = accumulate_t<T>;
+  constexpr int kRowReads = kGpuGeometry ? kLanes<A> : 1;  // the CPU broadcasts single elements from memory
+  using Columns = Row<A, Tile::column_chunk>;
+  using Rows = Row<A, kRowReads>;
+
+  A* const a_tiles = dynamic_shared<A>();
+  A* const b_tiles = a_tiles + 2 * Tile::a_elements;
+
+  const std::int64_t first_row = std::int64_t{blockIdx.x} * Tile::m;
+  const std::int64_t first_column = std::int64_t{blockIdx.y} * Tile::n;
+  TileCopy<T, Tile, Tile::m, Tile::a_stride> copy_a(problem.a, problem.k, first_row);
+  TileCopy<T, Tile, Tile::n, Tile::b_stride> copy_b(problem.b, problem.k, first_column);
+  const ThreadPart<Tile> part;
+  Columns sums[Tile::thread_rows][Tile::column_chunks] = {};
+
+  copy_a.fetch(0);
+  copy_b.fetch(0);
+  copy_a.store(a_tiles);
+  copy_b.store(b_tiles);
+  __syncthreads();
+
+  int now = 0;
+  for (std::int64_t k = 0; k < problem.k; k += Tile::k) {
+    const bool more = k + Tile::k < problem.k;
+    if (more) {
+      copy_a.fetch(k + Tile::k);
+      copy_b.fetch(k + Tile::k);
+    }
+    const A* const a_tile = a_tiles + now * Tile::a_elements;
+    const A* const b_tile = b_tiles + now * Tile::b_elements;
+#pragma unroll
+    for (int step = 0; step < Tile::k; ++step) {
+      A a[Tile::thread_rows];
+      Columns b[Tile::column_chunks];
+#pragma unroll
+      for (int i = 0; i < Tile::thread_rows; i += kRowReads) {
+        const Rows rows = *reinterpret_cast<const Rows*>(a_tile + step * Tile::a_stride + part.row(i));
+#pragma unroll
+        for (int j = 0; j < kRowReads; ++j) a[i + j] = rows[j];
+      }
+#pragma unroll
+      for (int j = 0; j < Tile::column_chunks; ++j) {
+        b[j] = *reinterpret_cast<const Columns*>(b_tile + step * Tile::b_stride + part.column(j));
+      }
+#pragma unroll
+      for (int i = 0; i < Tile::thread_rows; ++i) {
+#pragma unroll
+        for (int j = 0; j < Tile::column_chunks; ++j) multiply_add(sums[i][j], a[i], b[j]);
+      }
+    }
+    now = 1 - now;
+    if (more) {
+      copy_a.store(a_tiles + now * Tile::a_elements);
+      copy_b.store(b_tiles + now * Tile::b_elements);
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int i = 0; i < Tile::thread_rows; ++i) {
+    const std::int64_t row = first_row + part.row(i);
+    if (row >= problem.a.outer) continue;
+#pragma unroll
+    for (int j = 0; j < Tile::column_chunks; ++j) {
+      const std::int64_t column = first_column + part.column(j);
+      const std::int64_t valid = minimum<std::int64_t>(problem.b.outer - column, Tile::column_chunk);
+      if (valid <= 0) continue;
+      write_result<Out, Tile::column_chunk>(
+          problem.c + row * problem.ldc + column, sums[i][j], static_cast<int>(valid),
+          problem.bias == nullptr ? nullptr : problem.bias + column, problem.alpha, problem.beta);
+    }
+  }
+}
+
+template <class T, class Out, class Tile>
+void launch_tile(const Stream& stream, const GemmArgs& args) {
+  const Problem<T, Out> problem{
+      {static_cast<const T*>(args.a), args.lda, args.m, !args.transpose_a},
+      {static_cast<const T*>(args.b), args.ldb, args.n, args.transpose_b},
+      args.k,
+      static_cast<Out*>(args.c),
+      args.ldc,
+      static_cast<const Out*>(args.bias),
+      static_cast<accumulate_t<T>>(args.alpha),
+      static_cast<accumulate_t<T>>(args.beta),
+  };
+  const dim3 grid(static_cast<unsigned>(ceil_div(args.m, Tile::m)),
+                  static_cast<unsigned>(ceil_div(args.n, Tile::n)));
+  launch(gemm_kernel<T, Out, Tile>, {grid, Tile::threads, Tile::shared_bytes}, stream, problem);
+}
+
+/// The large tile reads memory less often; the small one gives a small C enough blocks to occupy the device.
+template <class T, class Out>
+void launch_gemm(const Stream& stream, const GemmArgs& args) {
+  using Large = LargeTile<accumulate_t<T>>;
+  using Small = SmallTile<accumulate_t<T>>;
+  constexpr std::int64_t kEnoughBlocks = kIsCpu ? 2 : 128;
+  const std::int64_t blocks = ceil_div(args.m, Large::m) * ceil_div(args.n, Large::n);
+  if (blocks >= kEnoughBlocks) {
+    launch_tile<T, Out, Large>(stream, args);
+  } else {
+    launch_tile<T, Out, Small>(stream, args);
+  }
+}
+
+}  // namespace
+
+void gemm_tiled(const Stream& stream, const GemmArgs& args) {
+  RINGTAPE_DISPATCH_FLOATING(args.dtype, T, {
+    if (args.out_dtype == args.dtype) {
+      launch_gemm<T, T>(stream, args);
+    } else {
+      launch_gemm<T, accumulate_t<T>>(stream, args);
+    }
+  });
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET
