@@ -3,9 +3,11 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/grid_sum.h"
 #include "kernels/math.h"
+#include "kernels/store_result.h"
 
-// Two shapes of kernel. Rows of few classes: a block stages a run of whole rows in shared memory, where each thread
-// works on one row. Longer rows: a block works on one row. Either does the forward, the backward or both.
+// Two shapes of kernel. Rows of few classes: a block stages a run of whole rows in shared memory, where each
+// thread works on one row. Longer rows: a block works on one row. Either does the forward, the backward or
+// both.
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
@@ -127,17 +129,19 @@ __device__ accumulate_t<T> gradient_scale(const CrossEntropyProblem& problem, co
 
 /// Adds up the blocks' losses (in thread 0 of each) and writes the total.
 template <class T>
-__device__ void finish_loss(const CrossEntropyProblem& problem, const Buffers<T>& buffers, double block_loss) {
+__device__ void finish_loss(const CrossEntropyProblem& problem, const Buffers<T>& buffers,
+                            double block_loss) {
   double total;
   if (grid_sum(block_loss, buffers.scratch, total) && threadIdx.x == 0) {
-    *buffers.loss = static_cast<accumulate_t<T>>(problem.divisor == nullptr ? total : total / *problem.divisor);
+    *buffers.loss =
+        static_cast<accumulate_t<T>>(problem.divisor == nullptr ? total : total / *problem.divisor);
   }
 }
 
 /// Writes what the forward knows of a row.
 template <class T>
-__device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulate_t<T> max, accumulate_t<T> sum,
-                          accumulate_t<T> loss) {
+__device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulate_t<T> max,
+                          accumulate_t<T> sum, accumulate_t<T> loss) {
   if (buffers.stats != nullptr) {
     buffers.stats[2 * row] = max;
     buffers.stats[2 * row + 1] = sum;
@@ -147,10 +151,11 @@ __device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulat
 
 // ---- one thread for each row ----
 
-/// Softmax of a row in shared memory. The threads of a warp begin at different classes, so that their reads fall on
-/// different banks.
+/// Softmax of a row in shared memory. The threads of a warp begin at different classes, so that their reads
+/// fall on different banks.
 template <class T>
-__device__ RunningSoftmax<accumulate_t<T>> softmax_of(const T* logits, int classes, int first, bool smoothing) {
+__device__ RunningSoftmax<accumulate_t<T>> softmax_of(const T* logits, int classes, int first,
+                                                      bool smoothing) {
   RunningSoftmax<accumulate_t<T>> softmax;
   for (int k = 0, j = first; k < classes; ++k, j = j + 1 < classes ? j + 1 : 0) {
     softmax.max = maximum(softmax.max, to_accumulate(logits[j]));
@@ -220,14 +225,10 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
       T* dlogits = buffers.dlogits + first * classes;
       const bool accumulate = buffers.accumulate;
       for_each_vec_in_block<T>(rows * classes, [=](std::int64_t i, auto lanes) {
-        auto gradients = load_vec<lanes>(staged + i);
-        if (accumulate) {
-          const auto before = load_vec<lanes>(dlogits + i);
-          for (int k = 0; k < lanes; ++k) {
-            gradients[k] = from_accumulate<T>(to_accumulate(before[k]) + to_accumulate(gradients[k]));
-          }
-        }
-        store_vec(dlogits + i, gradients);
+        const auto read = load_vec<lanes>(staged + i);
+        Vec<A, lanes> gradients;
+        for (int k = 0; k < lanes; ++k) gradients[k] = to_accumulate(read[k]);
+        store_result(dlogits + i, gradients, accumulate);
       });
       __syncthreads();
     }
@@ -243,9 +244,9 @@ __device__ int misalignment(const T* row) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
 }
 
-/// Calls body(j, step, vectors, lanes) until every class j of a row has been visited by one thread of the block. The
-/// call covers `vectors` pieces of `lanes` neighbouring classes, the next piece `step` classes on: several vectors
-/// at a time keep enough loads under way. `row` is where the row begins, for its alignment.
+/// Calls body(j, step, vectors, lanes) until every class j of a row has been visited by one thread of the
+/// block. The call covers `vectors` pieces of `lanes` neighbouring classes, the next piece `step` classes on:
+/// several vectors at a time keep enough loads under way. `row` is where the row begins, for its alignment.
 template <class T, class Body>
 __device__ void for_each_in_row(const T* row, std::int64_t classes, const Body& body) {
   constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
@@ -280,8 +281,8 @@ __global__ void __launch_bounds__(1024)
 
   for (std::int64_t row = blockIdx.x; row < problem.rows; row += gridDim.x) {
     const T* logits = buffers.logits + row * classes;
-    // Where the second pass reads the logits: on chip, as far from a 16-byte boundary as the row itself, or again
-    // from memory. Each thread reads what it wrote.
+    // Where the second pass reads the logits: on chip, as far from a 16-byte boundary as the row itself, or
+    // again from memory. Each thread reads what it wrote.
     [[maybe_unused]] T* staged = nullptr;
     if constexpr (kStaged) staged = dynamic_shared<T>() + misalignment(logits);
 
@@ -329,20 +330,14 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
           const std::int64_t begin = j + v * step;
-          A values[lanes];
+          Vec<A, lanes> values;
           for (int k = 0; k < lanes; ++k) values[k] = target < 0 ? A{0} : gradient(to_accumulate(read[v][k]));
           if (target >= begin && target < begin + lanes) {
             for (int k = 0; k < lanes; ++k) {
               if (begin + k == target) values[k] -= gradient.at_target;
             }
           }
-          Vec<T, lanes> result;
-          if (accumulate) {
-            const auto before = load_vec<lanes>(dlogits + begin);
-            for (int k = 0; k < lanes; ++k) values[k] += to_accumulate(before[k]);
-          }
-          for (int k = 0; k < lanes; ++k) result[k] = from_accumulate<T>(values[k]);
-          store_vec(dlogits + begin, result);
+          store_result(dlogits + begin, values, accumulate);
         }
       });
     }
@@ -452,12 +447,13 @@ void run(const Stream& stream, const CrossEntropyProblem& problem, const Buffers
   if constexpr (pass == Pass::fused) {
     const std::size_t bytes = staging_bytes<T>(problem.classes);
     if (bytes <= staging_limit(stream)) {
-      launch(cross_entropy_block_per_row<T, pass, true>, block_per_row_shape<T>(problem, bytes), stream, problem,
-             buffers);
+      launch(cross_entropy_block_per_row<T, pass, true>, block_per_row_shape<T>(problem, bytes), stream,
+             problem, buffers);
       return;
     }
   }
-  launch(cross_entropy_block_per_row<T, pass, false>, block_per_row_shape<T>(problem), stream, problem, buffers);
+  launch(cross_entropy_block_per_row<T, pass, false>, block_per_row_shape<T>(problem), stream, problem,
+         buffers);
 }
 
 }  // namespace
@@ -510,9 +506,10 @@ void cross_entropy_fused(const Stream& stream, const CrossEntropyProblem& proble
 void count_correct(const Stream& stream, const CrossEntropyProblem& problem, const void* logits,
                    std::int64_t* correct, bool accumulate) {
   check_target_dtype("count_correct", problem.target_dtype);
-  RINGTAPE_DISPATCH_FLOATING(problem.dtype, T,
-                             launch(count_correct<T>, block_per_row_shape<T>(problem), stream, problem,
-                                    static_cast<const T*>(logits), reduce_scratch(stream), correct, accumulate));
+  RINGTAPE_DISPATCH_FLOATING(
+      problem.dtype, T,
+      launch(count_correct<T>, block_per_row_shape<T>(problem), stream, problem,
+             static_cast<const T*>(logits), reduce_scratch(stream), correct, accumulate));
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

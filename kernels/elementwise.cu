@@ -1,20 +1,21 @@
 #include "kernels/kernel.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/store_result.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
 /// Runs a statement with T standing for the element type that `dtype` names, integers included.
-#define RINGTAPE_DISPATCH_ANY(dtype, T, ...)                \
-  do {                                                      \
-    switch (dtype) {                                        \
-      RINGTAPE_CASE(i32, std::int32_t, T, __VA_ARGS__)      \
-      RINGTAPE_CASE(i64, std::int64_t, T, __VA_ARGS__)      \
-      RINGTAPE_CASE(u8, std::uint8_t, T, __VA_ARGS__)       \
-      default:                                              \
-        RINGTAPE_DISPATCH_FLOATING(dtype, T, __VA_ARGS__);  \
-    }                                                       \
+#define RINGTAPE_DISPATCH_ANY(dtype, T, ...)               \
+  do {                                                     \
+    switch (dtype) {                                       \
+      RINGTAPE_CASE(i32, std::int32_t, T, __VA_ARGS__)     \
+      RINGTAPE_CASE(i64, std::int64_t, T, __VA_ARGS__)     \
+      RINGTAPE_CASE(u8, std::uint8_t, T, __VA_ARGS__)      \
+      default:                                             \
+        RINGTAPE_DISPATCH_FLOATING(dtype, T, __VA_ARGS__); \
+    }                                                      \
   } while (false)
 
 template <class T>
@@ -74,11 +75,9 @@ template <class From, class To>
 __global__ void cast_accumulate(const From* x, To* y, std::int64_t n) {
   for_each_vec<From>(n, [=](std::int64_t i, auto lanes) {
     const auto values = load_vec<lanes>(x + i);
-    auto sums = load_vec<lanes>(y + i);
-    for (int k = 0; k < lanes; ++k) {
-      sums[k] = from_accumulate<To>(to_accumulate(sums[k]) + convert<accumulate_t<To>>(values[k]));
-    }
-    store_vec(y + i, sums);
+    Vec<accumulate_t<To>, lanes> converted;
+    for (int k = 0; k < lanes; ++k) converted[k] = convert<accumulate_t<To>>(values[k]);
+    store_result(y + i, converted, true);
   });
 }
 
@@ -126,19 +125,14 @@ __global__ void axpy(accumulate_t<T> alpha, const T* x, T* y, std::int64_t n) {
   });
 }
 
-template <class T, bool kAccumulate>
-__global__ void multiply(const T* a, const T* b, T* y, std::int64_t n) {
+template <class T>
+__global__ void multiply(const T* a, const T* b, T* y, std::int64_t n, bool accumulate) {
   for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
     const auto left = load_vec<lanes>(a + i);
     const auto right = load_vec<lanes>(b + i);
-    Vec<T, lanes> products;
-    if constexpr (kAccumulate) products = load_vec<lanes>(y + i);
-    for (int k = 0; k < lanes; ++k) {
-      accumulate_t<T> product = to_accumulate(left[k]) * to_accumulate(right[k]);
-      if constexpr (kAccumulate) product += to_accumulate(products[k]);
-      products[k] = from_accumulate<T>(product);
-    }
-    store_vec(y + i, products);
+    Vec<accumulate_t<T>, lanes> products;
+    for (int k = 0; k < lanes; ++k) products[k] = to_accumulate(left[k]) * to_accumulate(right[k]);
+    store_result(y + i, products, accumulate);
   });
 }
 
@@ -163,7 +157,8 @@ void arange(const Stream& stream, DType dtype, void* x, std::int64_t n, double s
       dtype, T, launch(arange<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n, start, step));
 }
 
-void cast(const Stream& stream, DType from, const void* x, DType to, void* y, std::int64_t n, bool accumulate) {
+void cast(const Stream& stream, DType from, const void* x, DType to, void* y, std::int64_t n,
+          bool accumulate) {
   if (accumulate) {
     RINGTAPE_DISPATCH_FLOATING(
         to, To,
@@ -179,16 +174,14 @@ void cast(const Stream& stream, DType from, const void* x, DType to, void* y, st
 }
 
 void scale(const Stream& stream, DType dtype, const void* x, void* y, std::int64_t n, double alpha) {
-  RINGTAPE_DISPATCH_FLOATING(
-      dtype, T,
-      launch(scale<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(x), static_cast<T*>(y), n,
-             static_cast<accumulate_t<T>>(alpha)));
+  RINGTAPE_DISPATCH_FLOATING(dtype, T,
+                             launch(scale<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(x),
+                                    static_cast<T*>(y), n, static_cast<accumulate_t<T>>(alpha)));
 }
 
 void scale_by_device(const Stream& stream, DType dtype, void* x, std::int64_t n, const float* factor) {
   RINGTAPE_DISPATCH_FLOATING(
-      dtype, T,
-      launch(scale_by_device<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n, factor));
+      dtype, T, launch(scale_by_device<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n, factor));
 }
 
 void add(const Stream& stream, DType dtype, const void* a, const void* b, void* y, std::int64_t n) {
@@ -207,12 +200,12 @@ void axpy(const Stream& stream, DType dtype, double alpha, const void* x, void* 
 void multiply(const Stream& stream, DType dtype, const void* a, const void* b, void* y, std::int64_t n,
               bool accumulate) {
   RINGTAPE_DISPATCH_FLOATING(dtype, T,
-                             launch(accumulate ? multiply<T, true> : multiply<T, false>,
-                                    elementwise_shape<T>(n), stream, static_cast<const T*>(a),
-                                    static_cast<const T*>(b), static_cast<T*>(y), n));
+                             launch(multiply<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(a),
+                                    static_cast<const T*>(b), static_cast<T*>(y), n, accumulate));
 }
 
-void normalize_u8(const Stream& stream, const std::uint8_t* x, float* y, std::int64_t n, float mean, float std) {
+void normalize_u8(const Stream& stream, const std::uint8_t* x, float* y, std::int64_t n, float mean,
+                  float std) {
   launch(normalize_pixels, elementwise_shape<std::uint8_t>(n), stream, x, y, n, mean, std);
 }
 

@@ -4,8 +4,8 @@
 
 #include "kernels/reduce_scratch.h"
 
-/// One sum over a whole launch without float atomics: every block leaves a partial sum, and the block that finishes
-/// last adds them up in the order of the blocks.
+/// One sum over a whole launch without float atomics: every block leaves a partial sum, and the block that
+/// finishes last adds them up in the order of the blocks.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// reduction_shape with at least one block, so that the sum of nothing is written too.

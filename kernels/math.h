@@ -7,13 +7,13 @@
 /// Functions of one value that kernels on both targets need in a cheaper form than the C library's.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// exp(x) for x <= 88, for the inner loops of a softmax. Relative error below 2 ulp for -1 <= x and, where the GPU's
-/// ex2 instruction works on the rounded product x * log2(e), below (2 + |x|) ulp; results under 2^-126 are 0.
-/// exp(-inf) is 0 and NaN stays NaN.
+/// exp(x) for x <= 88, for the inner loops of a softmax. Relative error below 2 ulp for -1 <= x and, where
+/// the GPU's ex2 instruction works on the rounded product x * log2(e), below (2 + |x|) ulp; results under
+/// 2^-126 are 0. exp(-inf) is 0 and NaN stays NaN.
 ///
 /// CPU: x = n ln 2 + r with |r| <= ln(2)/2, ln 2 in two parts (Cody and Waite, "Software Manual for the
-/// Elementary Functions", 1980), the Taylor polynomial of degree 7 in r, then n added to the exponent bits. Written
-/// without a branch, so that compilers vectorise it; std::exp they do not.
+/// Elementary Functions", 1980), the Taylor polynomial of degree 7 in r, then n added to the exponent bits.
+/// Written without a branch, so that compilers vectorise it; std::exp they do not.
 RINGTAPE_HOST_DEVICE inline float softmax_exp(float x) {
 #if defined(__CUDA_ARCH__)
   float result;
@@ -38,12 +38,18 @@ RINGTAPE_HOST_DEVICE inline float softmax_exp(float x) {
 }
 
 /// log(x) for either type, by the C library.
-RINGTAPE_HOST_DEVICE inline float natural_log(float x) { return logf(x); }
+RINGTAPE_HOST_DEVICE inline float natural_log(float x) {
+  return logf(x);
+}
 
 #if !defined(__CUDACC__)
 // The double forms, for gradient checks on the CPU.
-inline double softmax_exp(double x) { return exp(x); }
-inline double natural_log(double x) { return log(x); }
+inline double softmax_exp(double x) {
+  return exp(x);
+}
+inline double natural_log(double x) {
+  return log(x);
+}
 #endif
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -2,6 +2,7 @@
 
 #include "kernels/grid_sum.h"
 #include "kernels/mse.h"
+#include "kernels/store_result.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
@@ -24,43 +25,38 @@ __global__ void mse_forward(const T* prediction, const T* target, std::int64_t n
   }
 }
 
-template <class T, bool kAccumulate>
+template <class T>
 __global__ void mse_backward(const T* prediction, const T* target, const accumulate_t<T>* grad_loss,
-                             std::int64_t n, accumulate_t<T> factor, T* dprediction) {
+                             std::int64_t n, accumulate_t<T> factor, T* dprediction, bool accumulate) {
   const accumulate_t<T> slope = 2 * factor * *grad_loss;
   for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
     const auto predictions = load_vec<lanes>(prediction + i);
     const auto targets = load_vec<lanes>(target + i);
-    Vec<T, lanes> gradients;
-    if constexpr (kAccumulate) gradients = load_vec<lanes>(dprediction + i);
+    Vec<accumulate_t<T>, lanes> gradients;
     for (int k = 0; k < lanes; ++k) {
-      auto gradient = slope * (to_accumulate(predictions[k]) - to_accumulate(targets[k]));
-      if constexpr (kAccumulate) gradient += to_accumulate(gradients[k]);
-      gradients[k] = from_accumulate<T>(gradient);
+      gradients[k] = slope * (to_accumulate(predictions[k]) - to_accumulate(targets[k]));
     }
-    store_vec(dprediction + i, gradients);
+    store_result(dprediction + i, gradients, accumulate);
   });
 }
 
 }  // namespace
 
-void mse_forward(const Stream& stream, DType dtype, const void* prediction, const void* target, std::int64_t n,
-                 double factor, void* loss) {
-  RINGTAPE_DISPATCH_FLOATING(
-      dtype, T,
-      launch(mse_forward<T>, grid_sum_shape<T>(n), stream, static_cast<const T*>(prediction),
-             static_cast<const T*>(target), n, factor, reduce_scratch(stream),
-             static_cast<accumulate_t<T>*>(loss)));
+void mse_forward(const Stream& stream, DType dtype, const void* prediction, const void* target,
+                 std::int64_t n, double factor, void* loss) {
+  RINGTAPE_DISPATCH_FLOATING(dtype, T,
+                             launch(mse_forward<T>, grid_sum_shape<T>(n), stream,
+                                    static_cast<const T*>(prediction), static_cast<const T*>(target), n,
+                                    factor, reduce_scratch(stream), static_cast<accumulate_t<T>*>(loss)));
 }
 
 void mse_backward(const Stream& stream, DType dtype, const void* prediction, const void* target,
                   const void* grad_loss, std::int64_t n, double factor, void* dprediction, bool accumulate) {
   RINGTAPE_DISPATCH_FLOATING(
       dtype, T,
-      launch(accumulate ? mse_backward<T, true> : mse_backward<T, false>, elementwise_shape<T>(n), stream,
-             static_cast<const T*>(prediction), static_cast<const T*>(target),
-             static_cast<const accumulate_t<T>*>(grad_loss), n, static_cast<accumulate_t<T>>(factor),
-             static_cast<T*>(dprediction)));
+      launch(mse_backward<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(prediction),
+             static_cast<const T*>(target), static_cast<const accumulate_t<T>*>(grad_loss), n,
+             static_cast<accumulate_t<T>>(factor), static_cast<T*>(dprediction), accumulate));
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

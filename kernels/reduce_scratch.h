@@ -13,8 +13,8 @@ struct ReduceScratch {
   unsigned blocks_done;  ///< 0 between launches: the last block resets it
 };
 
-/// The scratch of this stream, on its device. Launches of one stream follow each other, so they can share it. The
-/// first call for a stream allocates, so it must come before a graph capture of that stream.
+/// The scratch of this stream, on its device. Launches of one stream follow each other, so they can share it.
+/// The first call for a stream allocates, so it must come before a graph capture of that stream.
 ReduceScratch* reduce_scratch(const Stream& stream);
 
 }  // namespace ringtape

@@ -1,6 +1,7 @@
 #include "kernels/kernel.h"
 
 #include "kernels/relu.h"
+#include "kernels/store_result.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
@@ -16,21 +17,16 @@ __global__ void relu_forward(const T* x, T* y, std::int64_t n) {
   });
 }
 
-template <class T, bool kAccumulate>
-__global__ void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n) {
+template <class T>
+__global__ void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, bool accumulate) {
   for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
     const auto outputs = load_vec<lanes>(y + i);
-    auto gradients = load_vec<lanes>(dy + i);
+    const auto upstream = load_vec<lanes>(dy + i);
+    Vec<accumulate_t<T>, lanes> gradients;
     for (int k = 0; k < lanes; ++k) {
-      if (to_accumulate(outputs[k]) <= 0) gradients[k] = from_accumulate<T>(0);
+      gradients[k] = to_accumulate(outputs[k]) <= 0 ? 0 : to_accumulate(upstream[k]);
     }
-    if constexpr (kAccumulate) {
-      const auto before = load_vec<lanes>(dx + i);
-      for (int k = 0; k < lanes; ++k) {
-        gradients[k] = from_accumulate<T>(to_accumulate(before[k]) + to_accumulate(gradients[k]));
-      }
-    }
-    store_vec(dx + i, gradients);
+    store_result(dx + i, gradients, accumulate);
   });
 }
 
@@ -44,10 +40,10 @@ void relu_forward(const Stream& stream, DType dtype, const void* x, void* y, std
 
 void relu_backward(const Stream& stream, DType dtype, const void* y, const void* dy, void* dx, std::int64_t n,
                    bool accumulate) {
-  RINGTAPE_DISPATCH_FLOATING(dtype, T,
-                             launch(accumulate ? relu_backward<T, true> : relu_backward<T, false>,
-                                    elementwise_shape<T>(n), stream, static_cast<const T*>(y),
-                                    static_cast<const T*>(dy), static_cast<T*>(dx), n));
+  RINGTAPE_DISPATCH_FLOATING(
+      dtype, T,
+      launch(relu_backward<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(y),
+             static_cast<const T*>(dy), static_cast<T*>(dx), n, accumulate));
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -8,8 +8,8 @@
 
 #include "core/half.h"
 #include "core/memory.h"
-#include "core/random.h"
 #include "core/philox.h"
+#include "core/random.h"
 #include "core/stream.h"
 
 // What kernel tests share: arrays on a device, conversions to and from double, random values.
