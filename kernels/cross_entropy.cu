@@ -193,7 +193,7 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
       const std::int64_t target = target_of(problem, first + r);
       if (target < 0) {
         if constexpr (pass != Pass::backward) {
-          if (target == kInvalid) atomicAdd(problem.invalid_targets, 1);
+          if (target == kInvalid) atomicExch(problem.invalid_target, static_cast<int>(first + r + 1));
           store_row(buffers, first + r, A{0}, A{1}, A{0});
         }
         if constexpr (pass != Pass::forward) {
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(1024)
       softmax.sum = buffers.stats[2 * row + 1];
     } else if (target < 0) {
       if (threadIdx.x == 0) {
-        if (target == kInvalid) atomicAdd(problem.invalid_targets, 1);
+        if (target == kInvalid) atomicExch(problem.invalid_target, static_cast<int>(row + 1));
         store_row(buffers, row, A{0}, A{1}, A{0});
       }
     } else {

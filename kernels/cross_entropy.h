@@ -13,8 +13,8 @@ namespace ringtape {
 /// NaN, as in PyTorch, and all gradients are 0.
 ///
 /// A target outside [0, classes) that is not ignore_index is an error: nothing is read out of bounds, the row
-/// counts as ignored, and the forward and fused kernels add the number of such rows to *invalid_targets. The
-/// caller zeroes it and looks at it when it next waits for the device.
+/// counts as ignored, and the forward and fused kernels set *invalid_target to 1 + its row (of one such row).
+/// The caller zeroes it and looks at it when it next waits for the device.
 struct CrossEntropyProblem {
   DType dtype;         ///< of the logits: f32, bf16, f16, f64 (CPU)
   DType target_dtype;  ///< i32 or i64
@@ -24,7 +24,7 @@ struct CrossEntropyProblem {
   std::int64_t ignore_index;
   double label_smoothing;
   const float* divisor;  ///< on the device, or null for 1
-  int* invalid_targets;  ///< on the device
+  int* invalid_target;   ///< on the device
 };
 
 }  // namespace ringtape

@@ -131,6 +131,10 @@ inline unsigned long long atomicAdd(unsigned long long* address, unsigned long l
   return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);
 }
 
+inline int atomicExch(int* address, int value) {
+  return __atomic_exchange_n(address, value, __ATOMIC_ACQ_REL);
+}
+
 /// Orders this thread's writes before its later atomics, for threads of other blocks. The atomics above order
 /// memory already, so the compiler alone must be kept from moving accesses.
 inline void __threadfence() {
