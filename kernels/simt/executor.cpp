@@ -176,6 +176,10 @@ void result_of_combine(Warp& warp, unsigned lanes, Combine combine) {
   std::fill_n(warp.results, kWarp, combine(warp.words, std::popcount(lanes)));
 }
 
+bool same(Place a, Place b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
+
 /// Runs blocks, one at a time, on one OS thread.
 class Worker {
  public:
@@ -351,7 +355,7 @@ void Worker::join(Meeting& meeting, Place place) {
   if (cancelled_) throw Cancelled{};
   if (meeting.arrived == 0) {
     meeting.place = place;
-  } else if (meeting.place.line != place.line || std::strcmp(meeting.place.file, place.file) != 0) {
+  } else if (!same(meeting.place, place)) {
     fail("{}: thread ({}, {}, {}) waits at {}:{} while others wait at {}:{}", block_text(), threadIdx.x,
          threadIdx.y, threadIdx.z, place.file, place.line, meeting.place.file, meeting.place.line);
   }
@@ -413,8 +417,10 @@ std::uint64_t Worker::meet_warp(unsigned mask, std::uint64_t word, int source, W
                                 Combine combine, Place place) {
   Warp& warp = warps_[running_->rank / kWarp];
   const int lane = running_->rank % kWarp;
-  check(contains(mask, lane), "{}: lane {} calls {}:{} with mask {:#010x}, which leaves it out", block_text(),
-        lane, place.file, place.line, mask);
+  if (!contains(mask, lane)) {
+    fail("{}: lane {} calls {}:{} with mask {:#010x}, which leaves it out", block_text(), lane, place.file,
+         place.line, mask);
+  }
   // Masks in use at one time do not overlap, so the lowest lane tells them apart.
   WarpMeeting& meeting = warp.meetings[std::countr_zero(mask)];
   const unsigned slot = 1u << std::countr_zero(mask);
@@ -424,9 +430,10 @@ std::uint64_t Worker::meet_warp(unsigned mask, std::uint64_t word, int source, W
     meeting.result = result;
     meeting.combine = combine;
   }
-  check(meeting.mask == mask,
-        "{}: lanes of one warp meet at {}:{} with different masks, {:#010x} and {:#010x}", block_text(),
-        place.file, place.line, meeting.mask, mask);
+  if (meeting.mask != mask) {
+    fail("{}: lanes of one warp meet at {}:{} with different masks, {:#010x} and {:#010x}", block_text(),
+         place.file, place.line, meeting.mask, mask);
+  }
   join(meeting, place);
   warp.active |= slot;
   meeting.present |= 1u << lane;
