@@ -1,3 +1,5 @@
+#include "kernels/simt/fiber.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -6,8 +8,6 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "kernels/simt/fiber.h"
-#include "kernels/simt/sanitizer.h"
 
 namespace ringtape::simt {
 namespace {
@@ -56,22 +56,10 @@ void Fiber::start(const Stack& stack, void (*entry)(void*), void* argument) {
   create_context(stack);
 }
 
-void Fiber::switch_to(Fiber& from, Fiber& to) {
-  if (from.tsan_fiber_ == nullptr) from.tsan_fiber_ = current_tsan_fiber();
-  to.previous_ = &from;
-  start_switch(&from.fake_stack_, to.stack_bottom_, to.stack_size_, to.tsan_fiber_);
-  from.resume_context(to);
-  from.arrive();
-}
-
 void Fiber::run() {
   arrive();
   entry_(argument_);
   std::abort();
-}
-
-void Fiber::arrive() {
-  finish_switch(fake_stack_, &previous_->stack_bottom_, &previous_->stack_size_);
 }
 
 }  // namespace ringtape::simt

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "kernels/simt/sanitizer.h"
+
 /// Fibers: stacks that one OS thread switches between. The switch itself is in fiber_boost.cpp or in
 /// fiber_ucontext.cpp; the build takes one of them.
 namespace ringtape::simt {
@@ -40,14 +42,18 @@ class Fiber {
   static void switch_to(Fiber& from, Fiber& to);
 
  private:
-  [[noreturn]] void run();
-  void arrive();
-
-  // The three functions of fiber_boost.cpp and fiber_ucontext.cpp. A context that has just been created calls
-  // run(); resume_context() saves where this fiber is and goes on where `to` was.
+  // Of fiber_boost.cpp and fiber_ucontext.cpp, as switch_to() is. A new context begins with run().
   void create_context(const Stack& stack);
-  void resume_context(Fiber& to);
   void destroy_context();
+
+  [[noreturn]] void run();
+
+  void leave_for(Fiber& to) {
+    if (tsan_fiber_ == nullptr) tsan_fiber_ = current_tsan_fiber();
+    to.previous_ = this;
+    start_switch(&fake_stack_, to.stack_bottom_, to.stack_size_, to.tsan_fiber_);
+  }
+  void arrive() { finish_switch(fake_stack_, &previous_->stack_bottom_, &previous_->stack_size_); }
 
   void* context_ = nullptr;
   Fiber* previous_ = nullptr;  // who switched to this fiber last

@@ -15,9 +15,11 @@ void Fiber::create_context(const Stack& stack) {
   });
 }
 
-void Fiber::resume_context(Fiber& to) {
+void Fiber::switch_to(Fiber& from, Fiber& to) {
+  from.leave_for(to);
   const fcontext::transfer_t back = fcontext::jump_fcontext(to.context_, &to);
-  previous_->context_ = back.fctx;
+  from.previous_->context_ = back.fctx;
+  from.arrive();
 }
 
 void Fiber::destroy_context() {}

@@ -22,9 +22,11 @@ void Fiber::create_context(const Stack& stack) {
   context_ = context;
 }
 
-void Fiber::resume_context(Fiber& to) {
-  if (context_ == nullptr) context_ = new ucontext_t;  // the OS thread's own stack
-  swapcontext(static_cast<ucontext_t*>(context_), static_cast<ucontext_t*>(to.context_));
+void Fiber::switch_to(Fiber& from, Fiber& to) {
+  if (from.context_ == nullptr) from.context_ = new ucontext_t;  // the OS thread's own stack
+  from.leave_for(to);
+  swapcontext(static_cast<ucontext_t*>(from.context_), static_cast<ucontext_t*>(to.context_));
+  from.arrive();
 }
 
 void Fiber::destroy_context() {
