@@ -6,16 +6,13 @@
 /// Sums. f32, bf16 and f16 add up in f32, f64 (CPU) in f64. The order of every sum depends on the sizes
 /// alone.
 
-/// y = scale * sum of x[0..n), or y += it. y: a scalar of dtype `to`, which is `from` or f32.
-RINGTAPE_LAUNCHER(sum_all, DType from, const void* x, std::int64_t n, double scale, DType to, void* y,
-                  bool accumulate);
-
 /// y[o, i] (+)= scale * sum over m of x[o, m, i], for x [outer, mid, inner] and y [outer, inner] of dtype
-/// `to`, which is `from` or f32. With outer = 1 this is the sum of each column, with inner = 1 of each row.
+/// `to`, which is `from` or f32. With outer = 1 this is the sum of each column, with inner = 1 of each row,
+/// with both the sum of everything.
 RINGTAPE_LAUNCHER(sum_dim, DType from, const void* x, std::int64_t outer, std::int64_t mid,
                   std::int64_t inner, double scale, DType to, void* y, bool accumulate);
 
-/// y[o, m, i] (+)= scale * x[o, i]: the gradient of sum_dim, and with outer = inner = 1 that of sum_all.
+/// y[o, m, i] (+)= scale * x[o, i]: the gradient of sum_dim.
 RINGTAPE_LAUNCHER(broadcast_dim, DType dtype, const void* x, std::int64_t outer, std::int64_t mid,
                   std::int64_t inner, double scale, void* y, bool accumulate);
 

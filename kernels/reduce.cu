@@ -1,0 +1,230 @@
+#include "kernels/kernel.h"
+
+#include "kernels/grid_sum.h"
+#include "kernels/reduce.h"
+#include "kernels/store_result.h"
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+/// x [outer, mid, inner] is summed over mid, which `parts` blocks share in pieces of part_length.
+struct Extents {
+  std::int64_t outer, mid, inner, parts, part_length;
+};
+
+template <class To>
+__device__ void write_sum(To* y, std::int64_t index, double sum, double scale, bool accumulate) {
+  store_result(y + index, Vec<accumulate_t<To>, 1>{{static_cast<accumulate_t<To>>(scale * sum)}}, accumulate);
+}
+
+/// To be called by all threads of all blocks once their sums of this block's part are where add_part() puts
+/// them.
+template <class To>
+__device__ void join_parts(const Extents& e, ReduceScratch* scratch, To* y, double scale, bool accumulate) {
+  if (e.parts == 1 || !last_block_done(&scratch->blocks_done)) return;
+  const std::int64_t sums = e.outer * e.inner;
+  for (std::int64_t index = thread_rank(); index < sums; index += block_threads()) {
+    double sum = 0;
+    for (std::int64_t part = 0; part < e.parts; ++part) sum += scratch->partial[part * sums + index];
+    write_sum(y, index, sum, scale, accumulate);
+  }
+}
+
+/// Takes the sum of one part of y's element `index`: the result itself when it is the only part.
+template <class To>
+__device__ void add_part(const Extents& e, std::int64_t index, double sum, ReduceScratch* scratch, To* y,
+                         double scale, bool accumulate) {
+  if (e.parts == 1) {
+    write_sum(y, index, sum, scale, accumulate);
+  } else {
+    scratch->partial[blockIdx.y * e.outer * e.inner + index] = sum;
+  }
+}
+
+/// inner = 1: a block for each row and part.
+template <class From, class To>
+__global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool accumulate,
+                         ReduceScratch* scratch) {
+  const std::int64_t first = blockIdx.y * e.part_length;
+  const From* part = x + blockIdx.x * e.mid + first;
+  LaneSum<accumulate_t<From>> sum;
+  for_each_vec_in_block<From>(minimum(e.part_length, e.mid - first),
+                              [&](std::int64_t i, auto lanes, int slot) {
+                                const auto values = load_vec<lanes>(part + i);
+                                for (int k = 0; k < lanes; ++k) sum.add(slot + k, to_accumulate(values[k]));
+                              });
+  const double total = block_sum(static_cast<double>(sum.total()));
+  if (threadIdx.x == 0) add_part(e, blockIdx.x, total, scratch, y, scale, accumulate);
+  join_parts(e, scratch, y, scale, accumulate);
+}
+
+/// Neighbouring columns that one thread adds up: on the CPU many, a loop over contiguous memory.
+constexpr int kColumnsOfThread = kGpuGeometry ? 1 : 64;
+constexpr unsigned kColumnThreads = kGpuGeometry ? 32 : 1;
+constexpr unsigned kRowThreads = kGpuGeometry ? 16 : 1;
+constexpr int kColumnsOfBlock = kColumnsOfThread * static_cast<int>(kColumnThreads);
+
+/// inner > 1: a block for each group of neighbouring columns and part; its threads share the rows of the
+/// part.
+template <class From, class To>
+__global__ void sum_columns(const From* x, Extents e, double scale, To* y, bool accumulate,
+                            ReduceScratch* scratch) {
+  using A = accumulate_t<From>;
+  const std::int64_t groups = ceil_div(e.inner, kColumnsOfBlock);
+  const std::int64_t outer = blockIdx.x / groups;
+  const std::int64_t column =
+      blockIdx.x % groups * kColumnsOfBlock + static_cast<std::int64_t>(threadIdx.x) * kColumnsOfThread;
+  const int columns = static_cast<int>(minimum<std::int64_t>(kColumnsOfThread, e.inner - column));
+  const std::int64_t first = blockIdx.y * e.part_length;
+  const std::int64_t end = minimum(first + e.part_length, e.mid);
+
+  A sums[kColumnsOfThread] = {};
+  for (std::int64_t row = first + threadIdx.y; row < end; row += blockDim.y) {
+    const From* values = x + (outer * e.mid + row) * e.inner + column;
+    for (int k = 0; k < columns; ++k) sums[k] += to_accumulate(values[k]);
+  }
+
+  A* shared = dynamic_shared<A>();  // [kRowThreads, kColumnsOfBlock]
+  A* mine = shared + static_cast<int>(threadIdx.y) * kColumnsOfBlock +
+            static_cast<int>(threadIdx.x) * kColumnsOfThread;
+  for (int k = 0; k < kColumnsOfThread; ++k) mine[k] = sums[k];
+  __syncthreads();
+  if (threadIdx.y == 0) {
+    for (int k = 0; k < columns; ++k) {
+      double total = 0;
+      for (unsigned row = 0; row < kRowThreads; ++row)
+        total += mine[k + static_cast<int>(row) * kColumnsOfBlock];
+      add_part(e, outer * e.inner + column + k, total, scratch, y, scale, accumulate);
+    }
+  }
+  join_parts(e, scratch, y, scale, accumulate);
+}
+
+/// Shares mid among blocks, in parts of at least `least` elements, where there are few sums.
+Extents with_parts(std::int64_t outer, std::int64_t mid, std::int64_t inner, std::int64_t least) {
+  constexpr std::int64_t kMostParts = 1024;
+  constexpr std::int64_t kMultiple = 64;  // keeps the parts of a row aligned
+  const std::int64_t room = minimum<std::int64_t>(ReduceScratch::kMaxBlocks / (outer * inner), kMostParts);
+  const std::int64_t parts = maximum<std::int64_t>(minimum(room, mid / least), 1);
+  const std::int64_t length = ceil_div(ceil_div(mid, parts), kMultiple) * kMultiple;
+  return {outer, mid, inner, maximum<std::int64_t>(ceil_div(mid, maximum<std::int64_t>(length, 1)), 1),
+          length};
+}
+
+template <class From, class To>
+void launch_sum(const Stream& stream, const From* x, std::int64_t outer, std::int64_t mid, std::int64_t inner,
+                double scale, To* y, bool accumulate) {
+  if (outer * inner == 0) return;
+  if (inner == 1) {
+    const Extents e = with_parts(outer, mid, 1, 8192);
+    const std::int64_t threads = ceil_div(ceil_div(e.part_length, kVecLanes<From>), 32) * 32;
+    const LaunchShape shape{
+        dim3(static_cast<unsigned>(outer), static_cast<unsigned>(e.parts)),
+        kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(maximum<std::int64_t>(threads, 32), 256))
+                     : 1u};
+    launch(sum_rows<From, To>, shape, stream, x, e, scale, y, accumulate, reduce_scratch(stream));
+  } else {
+    const Extents e = with_parts(outer, mid, inner, 256);
+    const LaunchShape shape{
+        dim3(static_cast<unsigned>(outer * ceil_div(inner, kColumnsOfBlock)), static_cast<unsigned>(e.parts)),
+        dim3(kColumnThreads, kRowThreads), kRowThreads * kColumnsOfBlock * sizeof(accumulate_t<From>)};
+    launch(sum_columns<From, To>, shape, stream, x, e, scale, y, accumulate, reduce_scratch(stream));
+  }
+}
+
+/// A block for each stretch of kStretch elements of each row of y. With `constant` a row has one value of x,
+/// else row r has the values of x's row r / mid.
+constexpr std::int64_t kStretch = 8192;
+
+template <class T>
+__global__ void broadcast_rows(const T* x, std::int64_t mid, std::int64_t length, bool constant,
+                               accumulate_t<T> scale, T* y, bool accumulate) {
+  const std::int64_t row = blockIdx.x;
+  const std::int64_t first = blockIdx.y * kStretch;
+  const T* source = constant ? x + row : x + row / mid * length + first;
+  T* to = y + row * length + first;
+  for_each_vec_in_block<T>(minimum(kStretch, length - first), [=](std::int64_t i, auto lanes) {
+    Vec<accumulate_t<T>, lanes> values;
+    for (int k = 0; k < lanes; ++k) values[k] = scale * to_accumulate(source[constant ? 0 : i + k]);
+    store_result(to + i, values, accumulate);
+  });
+}
+
+constexpr unsigned kTileThreads = kGpuGeometry ? 256 : 1;
+
+__global__ void squared_norm(const float* gradients, const Tile* tiles, std::int64_t tile_count,
+                             const std::uint8_t* present, float max_norm, GradientNorm* result,
+                             ReduceScratch* scratch) {
+  double sum = 0;
+  for (std::int64_t t = blockIdx.x; t < tile_count; t += gridDim.x) {
+    const Tile tile = tiles[t];
+    if (present[tile.parameter] == 0) continue;
+    const float* values = gradients + tile.offset;
+    LaneSum<float> squares;
+    for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
+      const auto read = load_vec<lanes>(values + i);
+      for (int k = 0; k < lanes; ++k) squares.add(slot + k, read[k] * read[k]);
+    });
+    sum += static_cast<double>(squares.total());
+  }
+  double total;
+  if (grid_sum(block_sum(sum), scratch, total) && threadIdx.x == 0) {
+    const float norm = static_cast<float>(sqrt(total));
+    const float factor = max_norm / (norm + 1e-6f);
+    result->norm = norm;
+    result->clip_factor = factor > 1 ? 1 : factor;
+    result->nonfinite = norm - norm == 0 ? 0 : 1;
+  }
+}
+
+__global__ void clip_to_limit(float* x, std::int64_t n, float limit) {
+  for_each_vec<float>(n, [=](std::int64_t i, auto lanes) {
+    auto values = load_vec<lanes>(x + i);
+    for (int k = 0; k < lanes; ++k) values[k] = minimum(maximum(values[k], -limit), limit);
+    store_vec(x + i, values);
+  });
+}
+
+}  // namespace
+
+void sum_dim(const Stream& stream, DType from, const void* x, std::int64_t outer, std::int64_t mid,
+             std::int64_t inner, double scale, DType to, void* y, bool accumulate) {
+  if (to != from && to != DType::f32) fail_unsupported_dtype("sum_dim", to);
+  RINGTAPE_DISPATCH_FLOATING(from, T, {
+    const T* values = static_cast<const T*>(x);
+    if (to == from) {
+      launch_sum(stream, values, outer, mid, inner, scale, static_cast<T*>(y), accumulate);
+    } else {
+      launch_sum(stream, values, outer, mid, inner, scale, static_cast<float*>(y), accumulate);
+    }
+  });
+}
+
+void broadcast_dim(const Stream& stream, DType dtype, const void* x, std::int64_t outer, std::int64_t mid,
+                   std::int64_t inner, double scale, void* y, bool accumulate) {
+  const bool constant = inner == 1;
+  const std::int64_t rows = constant ? outer : outer * mid;
+  const std::int64_t length = constant ? mid : inner;
+  RINGTAPE_DISPATCH_FLOATING(dtype, T, {
+    const std::int64_t threads = ceil_div(ceil_div(minimum(length, kStretch), kVecLanes<T>), 32) * 32;
+    const LaunchShape shape{
+        dim3(static_cast<unsigned>(rows), static_cast<unsigned>(ceil_div(length, kStretch))),
+        kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(threads, 256)) : 1u};
+    launch(broadcast_rows<T>, shape, stream, static_cast<const T*>(x), mid, length, constant,
+           static_cast<accumulate_t<T>>(scale), static_cast<T*>(y), accumulate);
+  });
+}
+
+void gradient_norm(const Stream& stream, const float* gradients, const Tile* tiles, std::int64_t tile_count,
+                   const std::uint8_t* present, float max_norm, GradientNorm* result) {
+  const std::int64_t blocks =
+      minimum<std::int64_t>(maximum<std::int64_t>(tile_count, 1), kMaxReductionBlocks);
+  launch(squared_norm, {static_cast<unsigned>(blocks), kTileThreads}, stream, gradients, tiles, tile_count,
+         present, max_norm, result, reduce_scratch(stream));
+}
+
+void clip_value(const Stream& stream, float* x, std::int64_t n, float limit) {
+  launch(clip_to_limit, elementwise_shape<float>(n), stream, x, n, limit);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,76 @@
+#include "kernels/kernel.h"
+
+#include "kernels/arena_kernel.h"
+#include "kernels/sgd.h"
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+/// Counts the step of each present parameter and works out its factors.
+__global__ void sgd_coefficients(SgdStep step) {
+  for_each_present(step.arena, [=](std::int64_t p, double learning_rate) {
+    const bool first = step.steps[p]++ == 0;
+    SgdCoefficients& c = step.coefficients[p];
+    c.learning_rate = static_cast<float>(learning_rate);
+    c.weight_decay = step.arena.options[p].weight_decay;
+    c.momentum = first ? 0 : static_cast<float>(step.momentum);
+    c.gradient_weight = first ? 1 : static_cast<float>(1 - step.dampening);
+  });
+}
+
+__global__ void sgd_update(SgdStep step) {
+  const Tile tile = step.arena.tiles[blockIdx.x];
+  if (step.arena.present[tile.parameter] == 0) return;
+  const SgdCoefficients c = step.coefficients[tile.parameter];
+  const float clip = clip_factor_of(step.arena);
+  float* const values = step.arena.values + tile.offset;
+  const float* const gradients = step.arena.gradients + tile.offset;
+
+  for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
+    auto w = load_vec<lanes>(values + i);
+    const auto gradient = load_vec<lanes>(gradients + i);
+    for (int k = 0; k < lanes; ++k) {
+      const float g = clip * gradient[k] + c.weight_decay * w[k];
+      w[k] -= c.learning_rate * g;
+    }
+    store_vec(values + i, w);
+  });
+}
+
+__global__ void sgd_momentum_update(SgdStep step) {
+  const Tile tile = step.arena.tiles[blockIdx.x];
+  if (step.arena.present[tile.parameter] == 0) return;
+  const SgdCoefficients c = step.coefficients[tile.parameter];
+  const float clip = clip_factor_of(step.arena);
+  const float momentum = static_cast<float>(step.momentum);
+  const bool nesterov = step.nesterov;
+  float* const values = step.arena.values + tile.offset;
+  const float* const gradients = step.arena.gradients + tile.offset;
+  float* const buffers = step.momentum_buffer + tile.offset;
+
+  for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
+    auto w = load_vec<lanes>(values + i);
+    const auto gradient = load_vec<lanes>(gradients + i);
+    auto b = load_vec<lanes>(buffers + i);
+    for (int k = 0; k < lanes; ++k) {
+      const float g = clip * gradient[k] + c.weight_decay * w[k];
+      b[k] = c.momentum * b[k] + c.gradient_weight * g;
+      w[k] -= c.learning_rate * (nesterov ? g + momentum * b[k] : b[k]);
+    }
+    store_vec(values + i, w);
+    store_vec(buffers + i, b);
+  });
+}
+
+}  // namespace
+
+void sgd_step(const Stream& stream, const SgdStep& step) {
+  launch(sgd_coefficients, elementwise_shape<double>(step.arena.parameter_count), stream, step);
+  if (step.momentum == 0) {
+    launch(sgd_update, tile_shape(step.arena), stream, step);
+  } else {
+    launch(sgd_momentum_update, tile_shape(step.arena), stream, step);
+  }
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET
