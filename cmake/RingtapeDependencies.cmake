@@ -12,10 +12,14 @@ target_link_options(ringtape_dependencies INTERFACE $<INSTALL_INTERFACE:-fopenmp
 
 # CPU GEMM: oneDNN, else OpenBLAS, else Ringtape's own kernel alone.
 set(RINGTAPE_CPU_BLAS "none")
-find_package(dnnl QUIET)
-if(dnnl_FOUND)
+# (oneDNN is looked for by its files: the package file that Debian ships stops CMake where there is no OpenCL.)
+find_path(RINGTAPE_DNNL_INCLUDE_DIR dnnl.hpp)
+find_library(RINGTAPE_DNNL_LIBRARY dnnl)
+mark_as_advanced(RINGTAPE_DNNL_INCLUDE_DIR RINGTAPE_DNNL_LIBRARY)
+if(RINGTAPE_DNNL_INCLUDE_DIR AND RINGTAPE_DNNL_LIBRARY)
   set(RINGTAPE_CPU_BLAS "oneDNN")
-  target_link_libraries(ringtape_dependencies INTERFACE DNNL::dnnl)
+  target_include_directories(ringtape_dependencies INTERFACE $<BUILD_INTERFACE:${RINGTAPE_DNNL_INCLUDE_DIR}>)
+  target_link_libraries(ringtape_dependencies INTERFACE ${RINGTAPE_DNNL_LIBRARY})
 else()
   find_package(OpenBLAS QUIET)
   if(OpenBLAS_FOUND)
