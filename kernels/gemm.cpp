@@ -29,18 +29,22 @@ std::string describe(const GemmArgs& args) {
                      args.transpose_b ? " (B transposed)" : "", name_of(args.out_dtype));
 }
 
+// The checks below call fail() themselves, so that describe() runs for a mistake only.
+
 void resolve_leading_dimension(const GemmArgs& args, const char* name, std::int64_t row, std::int64_t& ld) {
   if (ld == 0) ld = row;
-  check(ld >= row, "{}: {} is {}, but a row has {} elements", describe(args), name, ld, row);
+  if (ld < row) fail("{}: {} is {}, but a row has {} elements", describe(args), name, ld, row);
 }
 
 void check_dtypes(const Stream& stream, const GemmArgs& args) {
   const bool half = args.dtype == DType::bf16 || args.dtype == DType::f16;
   const bool doubles = args.dtype == DType::f64 && stream.device().is_cpu();
-  check(half || doubles || args.dtype == DType::f32, "{} on {}: expected f32, bf16, f16, or f64 on the CPU",
-        describe(args), to_string(stream.device()));
-  check(args.out_dtype == args.dtype || (half && args.out_dtype == DType::f32),
-        "{}: expected a result of the inputs' dtype{}", describe(args), half ? " or f32" : "");
+  if (!half && !doubles && args.dtype != DType::f32) {
+    fail("{} on {}: expected f32, bf16, f16, or f64 on the CPU", describe(args), to_string(stream.device()));
+  }
+  if (args.out_dtype != args.dtype && !(half && args.out_dtype == DType::f32)) {
+    fail("{}: expected a result of the inputs' dtype{}", describe(args), half ? " or f32" : "");
+  }
 }
 
 }  // namespace
@@ -68,7 +72,7 @@ std::string vendor_gemm_name([[maybe_unused]] Device device) {
 
 void gemm(const Stream& stream, const GemmArgs& given) {
   GemmArgs args = given;
-  check(args.m >= 0 && args.n >= 0 && args.k >= 0, "{}: a size is negative", describe(args));
+  if (args.m < 0 || args.n < 0 || args.k < 0) fail("{}: a size is negative", describe(args));
   check_dtypes(stream, args);
   resolve_leading_dimension(args, "lda", args.transpose_a ? args.m : args.k, args.lda);
   resolve_leading_dimension(args, "ldb", args.transpose_b ? args.k : args.n, args.ldb);

@@ -83,7 +83,7 @@ using LargeTile = std::conditional_t<kGpuGeometry, TileSizes<A, 128, 128, 16, 8,
                                      TileSizes<A, 64, 128, 512 / sizeof(A), 8, 2 * kLanes<A>>>;
 template <class A>
 using SmallTile = std::conditional_t<kGpuGeometry, TileSizes<A, 32, 32, 32, 4, 4>,
-                                     TileSizes<A, 16, 2 * kLanes<A>, 512 / sizeof(A), 8, 2 * kLanes<A>>>;
+                                     TileSizes<A, 32, 2 * kLanes<A>, 256 / sizeof(A), 8, 2 * kLanes<A>>>;
 
 /// op(A) or op(B) as the kernel walks over it: `outer` counts rows of op(A) or columns of op(B).
 template <class T>
@@ -104,6 +104,13 @@ struct Problem {
   accumulate_t<T> alpha, beta;
 };
 
+/// How much of a tile's k is used by the step that starts at first_k. The GPU always takes all of it, with
+/// zeros beyond the matrix, so that the loop can be unrolled.
+template <class Tile>
+__device__ int steps_from(std::int64_t first_k, std::int64_t k_end) {
+  return kGpuGeometry ? Tile::k : static_cast<int>(minimum<std::int64_t>(k_end - first_k, Tile::k));
+}
+
 /// One operand's share of the copy into shared memory that belongs to one thread: pieces of neighbouring
 /// elements, held in registers between `fetch` and `store`.
 template <class T, class Tile, int Outer, int Stride>
@@ -112,12 +119,14 @@ class TileCopy {
 
  public:
   __device__ TileCopy(const Operand<T>& operand, std::int64_t k_end, std::int64_t first_outer)
-      : operand_(operand), k_end_(k_end), first_outer_(first_outer) {}
+      : operand_(operand), k_end_(k_end), first_outer_(first_outer), rank_(thread_rank()) {}
 
   /// Reads the step that starts at first_k; elements beyond the matrix count as 0.
   __device__ void fetch(std::int64_t first_k) {
+    steps_ = steps_from<Tile>(first_k, k_end_);
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
+      if (k_of(i) >= steps_) continue;
       const std::int64_t k = first_k + k_of(i);
       const std::int64_t outer = first_outer_ + outer_of(i);
       const bool inside = k < k_end_ && outer < operand_.outer;
@@ -137,6 +146,7 @@ class TileCopy {
   __device__ void store(A* tile) const {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
+      if (k_of(i) >= steps_) continue;
       A* to = tile + k_of(i) * Stride + outer_of(i);
       if (operand_.k_contiguous) {
 #pragma unroll
@@ -161,7 +171,7 @@ class TileCopy {
   static_assert(kPieces * kWidth * Tile::threads == Outer * Tile::k);
 
   __device__ int piece(int i) const {
-    return i * Tile::threads + thread_rank();
+    return i * Tile::threads + rank_;
   }
   __device__ int k_of(int i) const {
     return operand_.k_contiguous ? piece(i) % (Tile::k / kWidth) * kWidth : piece(i) / (Outer / kWidth);
@@ -173,6 +183,8 @@ class TileCopy {
   const Operand<T>& operand_;
   std::int64_t k_end_;
   std::int64_t first_outer_;
+  int rank_;
+  int steps_ = 0;
   Vec<T, kWidth> pieces_[kPieces];
 };
 
@@ -180,29 +192,35 @@ class TileCopy {
 template <class Out, int W>
 __device__ void write_result(Out* c, const Row<accumulate_t<Out>, W>& sum, int valid, const Out* bias,
                              accumulate_t<Out> alpha, accumulate_t<Out> beta) {
-  Vec<Out, W> result;
-  if (beta != 0) {
-    if (valid == W) {
-      result = load_vec<W>(c);
-    } else {
+  using A = accumulate_t<Out>;
+  const bool whole = valid == W;
+  Vec<A, W> value;
+  __builtin_memcpy(&value, &sum, sizeof value);
 #pragma unroll
-      for (int i = 0; i < W; ++i) result[i] = i < valid ? c[i] : Out{};
-    }
+  for (int i = 0; i < W; ++i) value[i] *= alpha;
+  if (beta != 0 && whole) {
+    const auto old = load_vec<W>(c);
+#pragma unroll
+    for (int i = 0; i < W; ++i) value[i] += beta * to_accumulate(old[i]);
+  }
+  if (bias != nullptr && whole) {
+    const auto b = load_vec<W>(bias);
+#pragma unroll
+    for (int i = 0; i < W; ++i) value[i] += to_accumulate(b[i]);
+  }
+  if (whole) {
+    Vec<Out, W> result;
+#pragma unroll
+    for (int i = 0; i < W; ++i) result[i] = from_accumulate<Out>(value[i]);
+    store_vec(c, result);
+    return;
   }
 #pragma unroll
   for (int i = 0; i < W; ++i) {
-    accumulate_t<Out> value = alpha * sum[i];
-    if (beta != 0) value += beta * to_accumulate(result[i]);
-    if (bias != nullptr && i < valid) value += to_accumulate(bias[i]);
-    result[i] = from_accumulate<Out>(value);
-  }
-  if (valid == W) {
-    store_vec(c, result);
-  } else {
-#pragma unroll
-    for (int i = 0; i < W; ++i) {
-      if (i < valid) c[i] = result[i];
-    }
+    if (i >= valid) break;
+    if (beta != 0) value[i] += beta * to_accumulate(c[i]);
+    if (bias != nullptr) value[i] += to_accumulate(bias[i]);
+    c[i] = from_accumulate<Out>(value[i]);
   }
 }
 
@@ -261,8 +279,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     }
     const A* const a_tile = a_tiles + now * Tile::a_elements;
     const A* const b_tile = b_tiles + now * Tile::b_elements;
+    const int steps = steps_from<Tile>(k, problem.k);
 #pragma unroll
-    for (int step = 0; step < Tile::k; ++step) {
+    for (int step = 0; step < steps; ++step) {
       A a[Tile::thread_rows];
       Columns b[Tile::column_chunks];
 #pragma unroll
@@ -322,14 +341,15 @@ void launch_tile(const Stream& stream, const GemmArgs& args) {
   launch(gemm_kernel<T, Out, Tile>, {grid, Tile::threads, Tile::shared_bytes}, stream, problem);
 }
 
-/// The large tile reads memory less often; the small one gives a small C enough blocks to occupy the device.
+/// The large tile reads memory less often. The small one wastes less on a narrow C, and gives a small C
+/// enough blocks to occupy the device.
 template <class T, class Out>
 void launch_gemm(const Stream& stream, const GemmArgs& args) {
   using Large = LargeTile<accumulate_t<T>>;
   using Small = SmallTile<accumulate_t<T>>;
   constexpr std::int64_t kEnoughBlocks = kIsCpu ? 2 : 128;
-  const std::int64_t blocks = ceil_div(args.m, Large::m) * ceil_div(args.n, Large::n);
-  if (blocks >= kEnoughBlocks) {
+  const bool narrow = args.m <= Small::m || args.n <= Small::n;
+  if (!narrow && ceil_div(args.m, Large::m) * ceil_div(args.n, Large::n) >= kEnoughBlocks) {
     launch_tile<T, Out, Large>(stream, args);
   } else {
     launch_tile<T, Out, Small>(stream, args);

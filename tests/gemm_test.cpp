@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "core/tensor.h"
+#include "kernels/simt/executor.h"
 #include "tests/catch.h"
 
 using namespace ringtape;
@@ -290,30 +291,60 @@ TEST_CASE("gemm: the three products of a linear layer", "[gemm]") {
   });
 }
 
+namespace {
+
+/// The own kernel's result for op(A) [m, 200] by op(B) [200, n], the same inputs on every device.
+std::vector<double> own_product(std::int64_t m, std::int64_t n, bool transpose_a, bool transpose_b,
+                                Device device) {
+  const BackendScope scope(GemmBackend::own, device);
+  const std::int64_t k = 200;
+  std::mt19937 engine(7);
+  const Matrix a = random_matrix(m, k, 0, DType::f32, device, engine);
+  const Matrix b = random_matrix(k, n, 0, DType::f32, device, engine);
+  const Tensor c = empty({m, n}, DType::f32, device);
+  GemmArgs args;
+  args.m = m;
+  args.n = n;
+  args.k = k;
+  args.a = a.tensor.raw();
+  args.b = b.tensor.raw();
+  args.c = c.raw();
+  args.transpose_a = transpose_a;
+  args.transpose_b = transpose_b;
+  gemm(Stream::current(device), args);
+  return c.to_doubles();
+}
+
+struct Product {
+  std::int64_t m, n;
+  bool transpose_a, transpose_b;
+};
+// The first two take the small tile, the others the large one.
+const std::vector<Product> kProducts{
+    {64, 10, false, true}, {10, 256, true, false}, {300, 170, false, true}, {300, 170, true, false}};
+
+}  // namespace
+
+TEST_CASE("gemm: own kernel gives the same bits in every order of the threads", "[gemm]") {
+  for (const Product& p : kProducts) {
+    const std::vector<double> forward = own_product(p.m, p.n, p.transpose_a, p.transpose_b, {});
+    simt::set_thread_order(simt::ThreadOrder::reversed);
+    CHECK(own_product(p.m, p.n, p.transpose_a, p.transpose_b, {}) == forward);
+    simt::set_thread_order(simt::ThreadOrder::shuffled, 3);
+    CHECK(own_product(p.m, p.n, p.transpose_a, p.transpose_b, {}) == forward);
+    simt::set_thread_order(simt::ThreadOrder::forward);
+  }
+}
+
 TEST_CASE("gemm: own kernel gives the same bits on the CPU and the GPU", "[gemm]") {
   if (cuda_device_count() == 0) {
     WARN("skipped: no GPU");
     return;
   }
-  std::mt19937 engine(7);
-  std::vector<std::vector<double>> results;
-  for (const Device device : test_devices()) {
-    const BackendScope scope(GemmBackend::own, device);
-    engine.seed(7);
-    const Matrix a = random_matrix(300, 200, 0, DType::f32, device, engine);
-    const Matrix b = random_matrix(200, 170, 0, DType::f32, device, engine);
-    const Tensor c = empty({300, 170}, DType::f32, device);
-    GemmArgs args;
-    args.m = 300;
-    args.n = 170;
-    args.k = 200;
-    args.a = a.tensor.raw();
-    args.b = b.tensor.raw();
-    args.c = c.raw();
-    gemm(Stream::current(device), args);
-    results.push_back(c.to_doubles());
+  for (const Product& p : kProducts) {
+    CHECK(own_product(p.m, p.n, p.transpose_a, p.transpose_b, {DeviceType::cuda, 0}) ==
+          own_product(p.m, p.n, p.transpose_a, p.transpose_b, {}));
   }
-  REQUIRE(results[0] == results[1]);
 }
 
 TEST_CASE("gemm: what it refuses", "[gemm]") {
