@@ -143,11 +143,22 @@ struct WarpMeeting : Meeting {
 
 struct Warp {
   unsigned gone = 0;    // lanes that have returned, or that the block does not have
-  unsigned active = 0;  // meetings in progress, by their lowest lane
+  unsigned active = 0;  // which of the meetings are in progress
   WarpMeeting meetings[kWarp];
   std::uint64_t words[kWarp];
   std::uint64_t results[kWarp];
   int sources[kWarp];
+
+  unsigned bit_of(const WarpMeeting& meeting) const { return 1u << (&meeting - meetings); }
+
+  /// The meeting in progress under this mask, or one that is free.
+  WarpMeeting& meeting_of(unsigned mask) {
+    for (unsigned rest = active; rest != 0; rest &= rest - 1) {
+      WarpMeeting& meeting = meetings[std::countr_zero(rest)];
+      if (meeting.mask == mask) return meeting;
+    }
+    return meetings[std::countr_one(active)];
+  }
 };
 
 bool contains(unsigned lanes, int lane) {
@@ -409,7 +420,7 @@ void Worker::finish_warp_meeting(Warp& warp, WarpMeeting& meeting) {
                                   meeting.place.file, meeting.place.line, std::countr_zero(missing)));
   }
   meeting.result(warp, meeting.present, meeting.combine);
-  warp.active &= ~(1u << std::countr_zero(meeting.mask));
+  warp.active &= ~warp.bit_of(meeting);
   release(meeting);
 }
 
@@ -421,21 +432,15 @@ std::uint64_t Worker::meet_warp(unsigned mask, std::uint64_t word, int source, W
     fail("{}: lane {} calls {}:{} with mask {:#010x}, which leaves it out", block_text(), lane, place.file,
          place.line, mask);
   }
-  // Masks in use at one time do not overlap, so the lowest lane tells them apart.
-  WarpMeeting& meeting = warp.meetings[std::countr_zero(mask)];
-  const unsigned slot = 1u << std::countr_zero(mask);
-  if ((warp.active & slot) == 0) {
+  WarpMeeting& meeting = warp.meeting_of(mask);
+  if (meeting.arrived == 0) {
     meeting.mask = mask;
     meeting.present = 0;
     meeting.result = result;
     meeting.combine = combine;
   }
-  if (meeting.mask != mask) {
-    fail("{}: lanes of one warp meet at {}:{} with different masks, {:#010x} and {:#010x}", block_text(),
-         place.file, place.line, meeting.mask, mask);
-  }
   join(meeting, place);
-  warp.active |= slot;
+  warp.active |= warp.bit_of(meeting);
   meeting.present |= 1u << lane;
   warp.words[lane] = word;
   warp.sources[lane] = source;
@@ -533,6 +538,15 @@ std::string Worker::deadlock() const {
 
 void set_thread_order(ThreadOrder order, std::uint64_t seed) {
   order_setting() = {order, seed};
+}
+
+ThreadOrderScope::ThreadOrderScope(ThreadOrder order, std::uint64_t seed)
+    : previous_order_(order_setting().order), previous_seed_(order_setting().seed) {
+  set_thread_order(order, seed);
+}
+
+ThreadOrderScope::~ThreadOrderScope() {
+  set_thread_order(previous_order_, previous_seed_);
 }
 
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(const void*),

@@ -45,6 +45,19 @@ enum class ThreadOrder { forward, reversed, shuffled };
 /// environment variable RINGTAPE_THREAD_ORDER says (forward, reversed, or shuffled:SEED), or else forward.
 void set_thread_order(ThreadOrder order, std::uint64_t seed = 0);
 
+/// set_thread_order until the end of the scope, then what was set before.
+class ThreadOrderScope {
+ public:
+  explicit ThreadOrderScope(ThreadOrder order, std::uint64_t seed = 0);
+  ~ThreadOrderScope();
+  ThreadOrderScope(const ThreadOrderScope&) = delete;
+  ThreadOrderScope& operator=(const ThreadOrderScope&) = delete;
+
+ private:
+  ThreadOrder previous_order_;
+  std::uint64_t previous_seed_;
+};
+
 // ---- for the thread of a kernel ----
 
 /// Number of this thread in its block, x running fastest.

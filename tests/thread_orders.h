@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/simt/executor.h"
+#include "tests/catch.h"
+
+namespace ringtape::test {
+
+/// Runs `body` under each order in which the CPU may run the threads of a block.
+template <class Body>
+void for_each_thread_order(const Body& body) {
+  using simt::ThreadOrder;
+  const std::pair<ThreadOrder, std::uint64_t> orders[] = {{ThreadOrder::forward, 0},
+                                                          {ThreadOrder::reversed, 0},
+                                                          {ThreadOrder::shuffled, 1},
+                                                          {ThreadOrder::shuffled, 2}};
+  for (const auto& [order, seed] : orders) {
+    INFO("thread order " << static_cast<int>(order) << ", seed " << seed);
+    const simt::ThreadOrderScope scope(order, seed);
+    body();
+  }
+}
+
+}  // namespace ringtape::test
