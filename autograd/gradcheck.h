@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace ringtape {
+
+/// What gradcheck() allows. The error of a central difference is about eps^2 |f'''| / 6 from the cut-off
+/// series plus 2^-53 |f| / eps from rounding, so that eps near the cube root of 2^-53 serves best: for
+/// functions and inputs of size 1 both parts stay below 1e-10.
+struct GradcheckOptions {
+  double eps = 1e-5;                 ///< step either side
+  double absolute_tolerance = 1e-8;  ///< |analytic - numeric| <= absolute + relative * |numeric|
+  double relative_tolerance = 1e-6;
+};
+
+/// The outcome: which element came off worst, and how.
+struct GradcheckResult {
+  std::int64_t elements = 0;  ///< how many were compared
+  std::size_t input = 0;      ///< of the worst element: number of its input ...
+  std::int64_t index = 0;     ///< ... and its row-major index there
+  double analytic = 0;
+  double numeric = 0;
+  double error = 0;  ///< |analytic - numeric| over what was allowed; infinite where either is NaN
+
+  bool passed() const { return error <= 1; }
+};
+
+/// One line with all of it.
+std::string to_string(const GradcheckResult& result);
+
+/// Compares the gradients that the tape computes with central differences (f(x + eps) - f(x - eps)) / (2
+/// eps), for every element of every input. `function` gets copies of the inputs that need a gradient, and may
+/// return a tensor of any shape; what is checked is the gradient of a fixed weighted sum of its elements.
+/// Where the function has a kink (ReLU at 0), keep the inputs further away from it than eps. Throws Error
+/// unless inputs and output are f64 on the CPU. Clears the tape.
+GradcheckResult gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                          const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
+
+}  // namespace ringtape
