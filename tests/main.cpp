@@ -1,7 +1,23 @@
 // Catch2's main program, for version 2 (Debian 12) and version 3 (Ubuntu 24.04).
 #define CATCH_CONFIG_RUNNER
+#include <cstdio>
+
+#include "core/device.h"
 #include "tests/catch.h"
+#include "tests/gpu.h"
 
 int main(int argc, char** argv) {
-  return Catch::Session().run(argc, argv);
+  Catch::Session session;
+  const int usage_error = session.applyCommandLine(argc, argv);
+  if (usage_error != 0) return usage_error;
+  const bool has_gpu = ringtape::cuda_device_count() > 0;
+  if (!has_gpu) session.configData().testsOrTags.push_back("~[gpu]");
+  const int result = session.run();
+
+  const auto& gpu_tests = ringtape::test::gpu_test_cases();
+  if (!has_gpu && !gpu_tests.empty()) {
+    std::printf("skipped %zu test cases that need a GPU; none can be used here:\n", gpu_tests.size());
+    for (const std::string& name : gpu_tests) std::printf("  %s\n", name.c_str());
+  }
+  return result;
 }

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "kernels/gemm.h"
+#include "tests/catch.h"
+#include "tests/device_array.h"
+
+// What the tests of tensors and operations share.
+namespace ringtape::test {
+
+/// A tensor with these elements, rounded to `dtype`.
+inline Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType dtype,
+                        Device device = {}) {
+  switch (dtype) {
+    case DType::f32:
+      return from_vector(convert<float>(values), shape, device);
+    case DType::f64:
+      return from_vector(values, shape, device);
+    case DType::bf16:
+      return from_vector(convert<bfloat16>(values), shape, device);
+    case DType::f16:
+      return from_vector(convert<float16>(values), shape, device);
+    case DType::i32:
+      return from_vector(convert<std::int32_t>(values), shape, device);
+    case DType::i64:
+      return from_vector(convert<std::int64_t>(values), shape, device);
+    case DType::u8:
+      return from_vector(convert<std::uint8_t>(values), shape, device);
+  }
+  return {};
+}
+
+/// Half a unit in the last place, relative: the error of one rounding to `dtype`.
+inline double rounding_of(DType dtype) {
+  return dtype == DType::bf16  ? 0x1p-9
+         : dtype == DType::f16 ? 0x1p-12
+         : dtype == DType::f32 ? 0x1p-24
+                               : 0x1p-53;
+}
+
+/// |found - expected| <= absolute + relative * |expected|. NaN agrees with NaN alone, an infinity with
+/// itself.
+inline bool is_close(double found, double expected, double relative, double absolute = 0) {
+  if (std::isnan(expected)) return std::isnan(found);
+  if (std::isinf(expected)) return found == expected;
+  return std::abs(found - expected) <= absolute + relative * std::abs(expected);
+}
+
+/// Checks is_close() for every element; reports the first that is not.
+inline void check_close(const std::vector<double>& found, const std::vector<double>& expected,
+                        double relative, double absolute = 0) {
+  REQUIRE(found.size() == expected.size());
+  std::size_t i = 0;
+  while (i < found.size() && is_close(found[i], expected[i], relative, absolute)) ++i;
+  if (i < found.size()) {
+    INFO("element " << i << " of " << found.size() << ": found " << found[i] << ", expected " << expected[i]);
+    CHECK(is_close(found[i], expected[i], relative, absolute));
+  } else {
+    SUCCEED();
+  }
+}
+
+/// Chooses the CPU's GEMM until the scope ends.
+class GemmScope {
+ public:
+  explicit GemmScope(GemmBackend backend) { set_gemm_backend(backend); }
+  ~GemmScope() { set_gemm_backend(previous_); }
+  GemmScope(const GemmScope&) = delete;
+  GemmScope& operator=(const GemmScope&) = delete;
+
+ private:
+  GemmBackend previous_ = gemm_backend();
+};
+
+inline double largest_of(const std::vector<double>& values) {
+  double largest = 0;
+  for (double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+}  // namespace ringtape::test
