@@ -13,7 +13,7 @@ __global__ void adam_coefficients(AdamStep step) {
     const double t = static_cast<double>(++step.steps[p]);
     const double decay = step.arena.options[p].weight_decay;
     AdamCoefficients& c = step.coefficients[p];
-    c.decay = step.decoupled_decay ? static_cast<float>(1 - learning_rate * decay) : 1;
+    c.decay = step.decoupled_decay ? static_cast<float>(learning_rate * decay) : 0;
     c.l2 = step.decoupled_decay ? 0 : static_cast<float>(decay);
     c.step_size = static_cast<float>(learning_rate / (1 - pow(step.beta1, t)));
     c.inverse_root = static_cast<float>(1 / sqrt(1 - pow(step.beta2, t)));
@@ -43,7 +43,7 @@ __global__ void adam_update(AdamStep step) {
       const float g = clip * gradient[k] + c.l2 * w[k];
       m[k] += weight1 * (g - m[k]);
       v[k] = beta2 * v[k] + weight2 * g * g;
-      w[k] = c.decay * w[k] - c.step_size * m[k] / (sqrtf(v[k]) * c.inverse_root + eps);
+      w[k] -= c.decay * w[k] + c.step_size * m[k] / (sqrtf(v[k]) * c.inverse_root + eps);
     }
     store_vec(values + i, w);
     store_vec(first_moments + i, m);

@@ -7,8 +7,8 @@ namespace ringtape {
 
 /// Per-parameter factors of one Adam step, worked out on the device in double before the step.
 struct AdamCoefficients {
-  float decay;         ///< AdamW: 1 - lr * weight_decay, multiplies the value
-  float l2;            ///< Adam: weight_decay, adds decay * value to the gradient
+  float decay;  ///< AdamW: lr * weight_decay, the part of the value that goes (1 minus it would lose digits)
+  float l2;     ///< Adam: weight_decay, adds decay * value to the gradient
   float step_size;     ///< lr / (1 - beta1^t)
   float inverse_root;  ///< 1 / sqrt(1 - beta2^t)
 };

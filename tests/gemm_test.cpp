@@ -10,6 +10,7 @@
 #include "core/tensor.h"
 #include "kernels/simt/executor.h"
 #include "tests/catch.h"
+#include "tests/gpu.h"
 
 using namespace ringtape;
 
@@ -336,11 +337,7 @@ TEST_CASE("gemm: own kernel gives the same bits in every order of the threads", 
   }
 }
 
-TEST_CASE("gemm: own kernel gives the same bits on the CPU and the GPU", "[gemm]") {
-  if (cuda_device_count() == 0) {
-    WARN("skipped: no GPU");
-    return;
-  }
+GPU_TEST_CASE("gemm: own kernel gives the same bits on the CPU and the GPU", "[gemm]") {
   for (const Product& p : kProducts) {
     CHECK(own_product(p.m, p.n, p.transpose_a, p.transpose_b, {DeviceType::cuda, 0}) ==
           own_product(p.m, p.n, p.transpose_a, p.transpose_b, {}));

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "autograd/tape.h"
-#include "core/error.h"
+#include "core/half.h"
 #include "core/safetensors.h"
 #include "kernels/gemm.h"
 #include "nn/arena.h"
