@@ -1,0 +1,155 @@
+// Times whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm
+// clipping, Adam. Beside each time stands the floor: the FLOPs of the matrix products at the rate of a large
+// product on this device, plus the bytes that Adam and the norm must move at the rate of a large copy.
+#include <CLI/CLI.hpp>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/stream.h"
+#include "kernels/gemm.h"
+#include "nn/layers.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+
+namespace {
+
+using namespace ringtape;
+using Clock = std::chrono::steady_clock;
+
+struct Problem {
+  std::vector<std::int64_t> sizes;
+  std::int64_t batch;
+};
+
+const std::vector<Problem> kProblems = {
+    {{784, 256, 10}, 64}, {{784, 1024, 1024, 10}, 128}, {{784, 2048, 2048, 10}, 512}};
+
+/// Median seconds of `repeats` runs after a tenth as many to warm up.
+double median_seconds(Device device, int repeats, const std::function<void()>& work) {
+  const Stream stream = Stream::current(device);
+  for (int i = 0; i < std::max(3, repeats / 10); ++i) work();
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    stream.synchronize();
+    const Clock::time_point start = Clock::now();
+    work();
+    stream.synchronize();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + repeats / 2, seconds.end());
+  return seconds[static_cast<std::size_t>(repeats / 2)];
+}
+
+struct Ceilings {
+  double flops_per_second;
+  double bytes_per_second;
+};
+
+Ceilings measure_ceilings(Device device) {
+  const NoGrad no_grad;
+  const std::int64_t n = device.is_cpu() ? 2048 : 8192;
+  const Tensor a = rand({n, n}, DType::f32, device, -1, 1);
+  const Tensor b = rand({n, n}, DType::f32, device, -1, 1);
+  const double product = median_seconds(device, 5, [&] { matmul(a, b); });
+  Tensor from = rand({1 << 26}, DType::f32, device);
+  Tensor to = empty({1 << 26}, DType::f32, device);
+  // Adding an array to itself moves a read and a write for each element, as a copy does, on all threads.
+  const double copy = median_seconds(device, 10, [&] { to = scale(from, 1.5); });
+  const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+  return {2 * cube / product, 2.0 * static_cast<double>(from.bytes()) / copy};
+}
+
+/// FLOPs of the matrix products of a step: forward, weight gradients, and input gradients of all but the
+/// first layer.
+double step_flops(const Problem& problem) {
+  double flops = 0;
+  for (std::size_t i = 0; i + 1 < problem.sizes.size(); ++i) {
+    const double product = 2.0 * static_cast<double>(problem.batch * problem.sizes[i] * problem.sizes[i + 1]);
+    flops += product * (i == 0 ? 2 : 3);
+  }
+  return flops;
+}
+
+nlohmann::ordered_json run(const Problem& problem, Device device, const Ceilings& ceilings, int repeats) {
+  manual_seed(1);
+  const auto model = make_mlp(problem.sizes);
+  ParameterArena arena(*model, device);
+  Adam adam(arena);
+  const Tensor x = randn({problem.batch, problem.sizes.front()}, DType::f32, device);
+  const Tensor y =
+      to(rand({problem.batch}, DType::f32, device, 0, static_cast<double>(problem.sizes.back())), DType::i64);
+  const double seconds = median_seconds(device, repeats, [&] {
+    arena.zero_grad();
+    cross_entropy((*model)(x), y).backward();
+    clip_grad_norm(arena, 1.0);
+    adam.step();
+  });
+  const double bytes = 32.0 * static_cast<double>(arena.parameter_elements());
+  const double floor = step_flops(problem) / ceilings.flops_per_second + bytes / ceilings.bytes_per_second;
+  return {{"model", fmt::format("{}", fmt::join(problem.sizes, "-"))},
+          {"batch", problem.batch},
+          {"milliseconds", seconds * 1e3},
+          {"gigaflop", step_flops(problem) * 1e-9},
+          {"gflop_per_s", step_flops(problem) / seconds * 1e-9},
+          {"floor_milliseconds", floor * 1e3},
+          {"times_floor", seconds / floor}};
+}
+
+void benchmark(const std::string& device_name, const std::string& gemm, const std::string& json_path) {
+  const Device device = Device::parse(device_name);
+  if (gemm != "default") set_gemm_backend(gemm == "own" ? GemmBackend::own : GemmBackend::vendor, device);
+  const Ceilings ceilings = measure_ceilings(device);
+  fmt::print("{}: {}\n", to_string(device), describe(device));
+  fmt::print("GEMM by {}: {:.0f} GFLOP/s on a large product; copy {:.1f} GB/s (read + written)\n\n",
+             gemm_backend(device) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device),
+             ceilings.flops_per_second * 1e-9, ceilings.bytes_per_second * 1e-9);
+  fmt::print("{:<20} {:>6} {:>10} {:>10} {:>10} {:>12} {:>8}\n", "model", "batch", "ms/step", "GFLOP",
+             "GFLOP/s", "floor ms", "x floor");
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Problem& problem : kProblems) {
+    rows.push_back(run(problem, device, ceilings, problem.batch > 256 ? 30 : 200));
+    const auto& row = rows.back();
+    fmt::print("{:<20} {:>6} {:>10.3f} {:>10.3f} {:>10.0f} {:>12.3f} {:>8.2f}\n",
+               row["model"].get<std::string>(), problem.batch, row["milliseconds"].get<double>(),
+               row["gigaflop"].get<double>(), row["gflop_per_s"].get<double>(),
+               row["floor_milliseconds"].get<double>(), row["times_floor"].get<double>());
+  }
+  if (json_path.empty()) return;
+  std::ofstream file(json_path);
+  file << nlohmann::ordered_json{{"device", to_string(device)},
+                                 {"description", describe(device)},
+                                 {"steps", rows}}
+              .dump(2)
+       << '\n';
+  check(file.good(), "'{}' cannot be written", json_path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Times training steps of multilayer perceptrons against the machine's floor.");
+  std::string device = "auto", gemm = "default", json;
+  app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--gemm", gemm, "default, own or vendor")
+      ->check(CLI::IsMember({"default", "own", "vendor"}));
+  app.add_option("--json", json, "also write the rows to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    benchmark(device, gemm, json);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
