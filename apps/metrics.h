@@ -15,10 +15,11 @@ namespace ringtape::apps {
 struct StepRecord {
   std::int64_t step;
   std::int64_t epoch;
-  double loss;
-  double grad_norm;      ///< NaN when it was not measured
-  std::int64_t correct;  ///< right answers in the batch; negative when they are not counted
+  double rate;  ///< the learning rate
   std::int64_t samples;
+  double loss = 0;
+  double grad_norm = 0;      ///< NaN when it was not measured
+  std::int64_t correct = 0;  ///< right answers in the batch; negative when they are not counted
 };
 
 /// Keeps the results of steps on the device and brings them to the host many at a time, so that a step does

@@ -52,6 +52,10 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--lr", options.lr, "learning rate [adam, adamw: 0.001; sgd: 0.05]")->group("Optimizer");
   app.add_option("--weight-decay", options.weight_decay, "weight decay [adamw: 0.01; adam, sgd: 0]")
       ->group("Optimizer");
+  app.add_option("--schedule", options.schedule,
+                 "learning rate over the run: constant, linear (down to 0), cosine (down to 0) or one-cycle")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "one-cycle"}))
+      ->group("Optimizer");
   app.add_option("--clip-norm", options.clip_norm, "limit of the global gradient norm; 0: no clipping")
       ->group("Optimizer");
 

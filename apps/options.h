@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct TrainOptions {
   std::string optimizer = "adam";
   std::optional<double> lr;
   std::optional<double> weight_decay;
+  std::string schedule = "linear";
   double clip_norm = 0;  // 0: off
 
   std::string metrics;

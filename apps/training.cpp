@@ -18,6 +18,7 @@
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/schedule.h"
 #include "optim/sgd.h"
 
 namespace ringtape::apps {
@@ -47,6 +48,13 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, Parameter
   adam.weight_decay = options.weight_decay.value_or(decoupled ? 1e-2 : 0);
   if (decoupled) return std::make_unique<AdamW>(arena, adam);
   return std::make_unique<Adam>(arena, adam);
+}
+
+Schedule make_schedule(const std::string& name, double rate, std::int64_t steps) {
+  if (name == "linear") return schedule::linear_decay(rate, steps);
+  if (name == "cosine") return schedule::cosine(rate, steps);
+  if (name == "one-cycle") return schedule::one_cycle(rate, steps);
+  return schedule::constant(rate);
 }
 
 void choose_gemm(const std::string& choice, Device device) {
@@ -120,6 +128,7 @@ class Run {
     const std::int64_t per_epoch = loader.batches_per_epoch();
     const std::int64_t all = options_.epochs * per_epoch;
     total_steps_ = options_.max_steps > 0 ? std::min(all, options_.max_steps) : all;
+    const Schedule rate = make_schedule(options_.schedule, optimizer_->learning_rate(), total_steps_);
     MetricsFile metrics(options_.metrics);
     Progress progress(total_steps_);
     const Clock::time_point start = Clock::now();
@@ -130,6 +139,7 @@ class Run {
       loader.start_epoch(epoch - 1);
       const std::size_t first_loss = losses_.size();
       while (std::optional<Batch> batch = step_ < total_steps_ ? loader.next() : std::nullopt) {
+        optimizer_->set_learning_rate(rate(step_));
         train_step(*batch, epoch, metrics.is_open());
         if (log_.is_full()) flush(metrics, progress);
       }
@@ -186,7 +196,7 @@ class Run {
         metrics.write({{"step", record.step},
                        {"epoch", record.epoch},
                        {"loss", record.loss},
-                       {"lr", optimizer_->learning_rate()},
+                       {"lr", record.rate},
                        {"grad_norm", record.grad_norm},
                        {"samples_per_s", rate}});
       }
