@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -9,17 +11,29 @@
 #include "core/half.h"
 #include "core/memory.h"
 #include "core/philox.h"
-#include "core/random.h"
 #include "core/stream.h"
+#include "kernels/simt/executor.h"
+#include "tests/catch.h"
 
-// What kernel tests share: arrays on a device, conversions to and from double, random values.
+// What kernel tests share: devices and thread orders to run on, arrays on a device, conversions to and from
+// double, random values, comparison.
 namespace ringtape::test {
 
-/// The devices at hand: the CPU, and the first GPU where there is one.
-inline std::vector<Device> devices() {
-  std::vector<Device> result{Device{}};
-  if (cuda_device_count() > 0) result.push_back({DeviceType::cuda, 0});
-  return result;
+/// Calls body(device, stream) on the CPU under three orders of a block's threads, and on the first GPU where
+/// there is one and T exists there.
+template <class T = float, class Body>
+void on_every_device(const Body& body) {
+  using simt::ThreadOrder;
+  for (const ThreadOrder order : {ThreadOrder::forward, ThreadOrder::reversed, ThreadOrder::shuffled}) {
+    INFO("cpu, thread order " << static_cast<int>(order));
+    simt::set_thread_order(order, 7);
+    body(Device{}, Stream::current({}));
+  }
+  simt::set_thread_order(ThreadOrder::forward);
+  if (cuda_device_count() == 0 || std::is_same_v<T, double>) return;
+  INFO("cuda:0");
+  const Device gpu{DeviceType::cuda, 0};
+  body(gpu, Stream::current(gpu));
 }
 
 template <class T>
@@ -45,8 +59,8 @@ T from_double(double value) {
 /// Half a unit in the last place of T, relative: the error of one rounding.
 template <class T>
 constexpr double rounding() {
-  if constexpr (std::is_same_v<T, bfloat16>) return 0x1p-9;
-  if constexpr (std::is_same_v<T, float16>) return 0x1p-12;
+  if constexpr (std::is_same_v<T, bfloat16>) return 0x1p-8;
+  if constexpr (std::is_same_v<T, float16>) return 0x1p-11;
   if constexpr (std::is_same_v<T, float>) return 0x1p-24;
   return 0x1p-53;
 }
@@ -76,6 +90,20 @@ std::vector<T> random_values(std::int64_t n, std::uint64_t seed, double low = -2
   return result;
 }
 
+/// Largest error as a multiple of what is allowed: relative * |expected| + absolute. 0 where all are equal
+/// (NaN to NaN, and infinities); infinite where the lengths or the places of NaN and infinity differ.
+inline double worst_error(const std::vector<double>& actual, const std::vector<double>& expected,
+                          double relative, double absolute = 0) {
+  if (actual.size() != expected.size()) return INFINITY;
+  double worst = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    if (actual[i] == expected[i] || (std::isnan(actual[i]) && std::isnan(expected[i]))) continue;
+    const double error = std::abs(actual[i] - expected[i]) / (relative * std::abs(expected[i]) + absolute);
+    if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
+  }
+  return worst;
+}
+
 /// n elements on a device.
 template <class T>
 class DeviceArray {
@@ -84,6 +112,7 @@ class DeviceArray {
       : device_(device), n_(values.size()), memory_(allocate(device, n_ * sizeof(T))) {
     copy_bytes(data(), device_, values.data(), Device{}, n_ * sizeof(T));
   }
+  DeviceArray(Device device, std::initializer_list<T> values) : DeviceArray(device, std::vector<T>(values)) {}
   DeviceArray(Device device, std::int64_t n, T value = T{})
       : DeviceArray(device, std::vector<T>(static_cast<std::size_t>(n), value)) {}
 
