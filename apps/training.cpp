@@ -171,9 +171,8 @@ class Run {
     }
     optimizer_->step();
     ++step_;
-    log_.add(
-        {.step = step_, .epoch = epoch, .loss = 0, .grad_norm = 0, .correct = 0, .samples = batch.size()},
-        loss, norm, correct);
+    log_.add({.step = step_, .epoch = epoch, .rate = optimizer_->learning_rate(), .samples = batch.size()},
+             loss, norm, correct);
   }
 
   /// Brings the finished steps to the metrics file, the curve and the progress line.
