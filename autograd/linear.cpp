@@ -3,6 +3,7 @@
 #include "autograd/tape.h"
 #include "kernels/bias.h"
 #include "kernels/gemm.h"
+#include "kernels/reduce.h"
 
 namespace ringtape {
 namespace {
@@ -40,6 +41,17 @@ void weight_gradient(const LinearSizes& s, const Tensor& dy, const Tensor& x, co
   gemm(stream_of(dy), args);
 }
 
+/// dbias (+)= column sums of dy. bias_gradient() writes f32 for a 16-bit dy, which is right for parameters; a
+/// bias that was converted to 16 bits has a gradient of 16 bits.
+void bias_gradient(const LinearSizes& s, const Tensor& dy, const GradTarget& dbias) {
+  if (size_of(dbias.grad.dtype()) == 2) {
+    sum_dim(stream_of(dy), dy.dtype(), dy.raw(), std::int64_t{1}, s.rows, s.out, 1.0, dbias.grad.dtype(),
+            dbias.grad.raw(), dbias.accumulate);
+  } else {
+    bias_gradient(stream_of(dy), dy.dtype(), dy.raw(), dbias.grad.raw(), s.rows, s.out, dbias.accumulate);
+  }
+}
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -69,11 +81,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
       const Tensor& dy = context.grad_output();
       if (context.needs_grad(0)) input_gradient(sizes, dy, context.saved(1), context.grad_target(0));
       if (context.needs_grad(1)) weight_gradient(sizes, dy, context.saved(0), context.grad_target(1));
-      if (has_bias && context.needs_grad(2)) {
-        const GradTarget dbias = context.grad_target(2);
-        bias_gradient(stream_of(dy), dy.dtype(), dy.raw(), dbias.grad.raw(), sizes.rows, sizes.out,
-                      dbias.accumulate);
-      }
+      if (has_bias && context.needs_grad(2)) bias_gradient(sizes, dy, context.grad_target(2));
     });
   }
   return y;

@@ -10,7 +10,10 @@ Tensor multiply(const Tensor& a, const Tensor& b) {
   Tensor y = empty_like(a);
   multiply(stream_of(y), y.dtype(), a.raw(), b.raw(), y.raw(), y.elements(), false);
   if (Tape::records({&a, &b})) {
-    Tape::current().record("multiply", {a, b}, y, {a, b}, [](BackwardContext& context) {
+    std::vector<Tensor> saved(2);  // each is read for the other's gradient
+    if (b.requires_grad()) saved[0] = a;
+    if (a.requires_grad()) saved[1] = b;
+    Tape::current().record("multiply", {a, b}, y, saved, [](BackwardContext& context) {
       const Tensor& dy = context.grad_output();
       for (std::size_t input : {0u, 1u}) {
         if (!context.needs_grad(input)) continue;

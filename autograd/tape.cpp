@@ -17,14 +17,12 @@ bool is_input(const Node& node, const std::shared_ptr<AutogradMeta>& meta) {
                      [&](const NodeInput& input) { return input.meta == meta; });
 }
 
-/// Calls the hooks of the leaves that no node before this one uses.
+/// Calls the hooks of the leaves that have got a contribution and that no node before this one uses.
 void run_hooks(const Node& node, std::size_t index) {
   for (auto input = node.inputs.begin(); input != node.inputs.end(); ++input) {
     const std::shared_ptr<AutogradMeta>& meta = input->meta;
-    if (meta == nullptr || !meta->is_leaf || meta->first_use != index || !meta->grad_written) continue;
-    const bool listed_before =
-        std::any_of(node.inputs.begin(), input, [&](const NodeInput& other) { return other.meta == meta; });
-    if (listed_before) continue;
+    if (meta == nullptr || !meta->is_leaf || meta->first_use != index || !meta->contributed) continue;
+    meta->contributed = false;  // so that a leaf which the node lists twice is met once
     for (const auto& hook : meta->post_accumulate_hooks) hook();
   }
 }
@@ -69,6 +67,7 @@ GradTarget BackwardContext::grad_target(std::size_t input) {
   if (!to.meta->grad.defined()) to.meta->grad = empty(to.shape, to.dtype, to.device);
   const bool accumulate = to.meta->grad_written;
   to.meta->grad_written = true;
+  to.meta->contributed = true;
   return {to.meta->grad, accumulate};
 }
 
@@ -80,6 +79,7 @@ void BackwardContext::add_grad(std::size_t input, Tensor&& grad) {
   }
   to.meta->grad = grad.alias(to.shape);
   to.meta->grad_written = true;
+  to.meta->contributed = true;
 }
 
 void BackwardContext::add_grad(std::size_t input, const Tensor& grad) {
@@ -165,9 +165,13 @@ void Tape::backward(const Tensor& root, const Tensor& gradient) {
 
 void Tape::clear(std::size_t first) {
   while (nodes_.size() > first) {
-    AutogradMeta& output = *nodes_.back().output;  // may hold a gradient that an exception left in flight
+    // An exception may have stopped a backward() half-way.
+    AutogradMeta& output = *nodes_.back().output;
     output.grad = Tensor();
     output.grad_written = false;
+    for (const NodeInput& input : nodes_.back().inputs) {
+      if (input.meta != nullptr) input.meta->contributed = false;
+    }
     nodes_.pop_back();
   }
 }

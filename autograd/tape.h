@@ -23,6 +23,7 @@ struct AutogradMeta {
   bool requires_grad = false;
   bool is_leaf = true;        ///< no operation on the tape produced it
   bool grad_written = false;  ///< `grad` holds a gradient; when false, its memory (if any) is stale
+  bool contributed = false;   ///< the running backward() has written or added to `grad`
   Tensor grad;                ///< of a leaf: kept; of an intermediate: exists only while backward() runs
   std::string name;           ///< of a parameter, for messages and drawings
   /// Called once in each backward() that contributed to this leaf, after its last contribution.

@@ -1,5 +1,7 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "autograd/arguments.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
@@ -9,17 +11,15 @@ namespace {
 
 /// Fills in the size given as -1.
 Shape resolve(const Tensor& x, std::vector<std::int64_t> sizes) {
-  std::int64_t known = 1;
-  std::int64_t* inferred = nullptr;
-  for (std::int64_t& size : sizes) {
-    if (size != -1) {
-      known *= size;
-      continue;
-    }
-    check(inferred == nullptr, "view: more than one size is -1 in [{}]", fmt::join(sizes, ", "));
-    inferred = &size;
+  const auto inferred = std::find(sizes.begin(), sizes.end(), -1);
+  if (inferred != sizes.end()) {
+    const std::string asked = fmt::format("[{}]", fmt::join(sizes, ", "));
+    *inferred = 1;
+    check(std::count(sizes.begin(), sizes.end(), -1) == 0, "view: more than one size is -1 in {}", asked);
+    const std::int64_t known = Shape(sizes.data(), sizes.data() + sizes.size()).elements();
+    check(known > 0, "view: the size -1 in {} could be any, because the others leave no element", asked);
+    *inferred = x.elements() / known;
   }
-  if (inferred != nullptr && known > 0) *inferred = x.elements() / known;
   const Shape shape(sizes.data(), sizes.data() + sizes.size());
   check(shape.elements() == x.elements(), "view: {} has {} elements, shape {} has {}", describe(x),
         x.elements(), to_string(shape), shape.elements());

@@ -51,8 +51,8 @@ int cuda_device_count() {
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return {};
   if (text == "auto") return cuda_device_count() > 0 ? Device{DeviceType::cuda, 0} : Device{};
-  std::string_view number = text == "cuda" ? "0" : text;
-  if (text.starts_with("cuda:")) number.remove_prefix(5);
+  std::string_view number = text == "cuda" ? "0" : "";
+  if (text.starts_with("cuda:")) number = text.substr(5);
   int index = -1;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
   if (error != std::errc() || end != number.data() + number.size() || index < 0) {

@@ -1,6 +1,6 @@
 #include "core/tensor.h"
 
-#include <algorithm>
+#include <limits>
 
 #include "core/error.h"
 #include "core/half.h"
@@ -97,8 +97,13 @@ void Tensor::copy_from(const Tensor& source) {
 Tensor empty(Shape shape, DType dtype, Device device) {
   check(dtype != DType::f64 || device.is_cpu(), "f64 tensors exist on the CPU only: {} was asked for",
         to_string(device));
+  const auto elements = static_cast<std::size_t>(shape.elements());
+  if (elements > std::numeric_limits<std::size_t>::max() / size_of(dtype)) {
+    throw OutOfMemoryError(fmt::format("out of memory on {}: {}{} has more bytes than fit in 64 bits",
+                                       to_string(device), name_of(dtype), to_string(shape)));
+  }
   auto storage = std::make_shared<Storage>();
-  storage->bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
+  storage->bytes = elements * size_of(dtype);
   storage->data = allocate(device, storage->bytes);
   storage->device = device;
   return {std::move(storage), shape, dtype};
