@@ -19,6 +19,13 @@
 // double, random values, comparison.
 namespace ringtape::test {
 
+/// The devices at hand: the CPU, and the first GPU where there is one.
+inline std::vector<Device> devices() {
+  std::vector<Device> result{Device{}};
+  if (cuda_device_count() > 0) result.push_back({DeviceType::cuda, 0});
+  return result;
+}
+
 /// Calls body(device, stream) on the CPU under three orders of a block's threads, and on the first GPU where
 /// there is one and T exists there.
 template <class T = float, class Body>

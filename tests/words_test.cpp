@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "tests/catch.h"
-#include "tests/device_array.h"
+#include "tests/kernel_test.h"
 #include "tests/thread_orders.h"
 #include "tests/words_kernels.h"
 
