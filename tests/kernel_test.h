@@ -12,31 +12,18 @@
 #include "core/memory.h"
 #include "core/philox.h"
 #include "core/stream.h"
-#include "kernels/simt/executor.h"
 #include "tests/catch.h"
+#include "tests/thread_orders.h"
 
 // What kernel tests share: devices and thread orders to run on, arrays on a device, conversions to and from
 // double, random values, comparison.
 namespace ringtape::test {
 
-/// The devices at hand: the CPU, and the first GPU where there is one.
-inline std::vector<Device> devices() {
-  std::vector<Device> result{Device{}};
-  if (cuda_device_count() > 0) result.push_back({DeviceType::cuda, 0});
-  return result;
-}
-
-/// Calls body(device, stream) on the CPU under three orders of a block's threads, and on the first GPU where
+/// Calls body(device, stream) on the CPU under each order of a block's threads, and on the first GPU where
 /// there is one and T exists there.
 template <class T = float, class Body>
 void on_every_device(const Body& body) {
-  using simt::ThreadOrder;
-  for (const ThreadOrder order : {ThreadOrder::forward, ThreadOrder::reversed, ThreadOrder::shuffled}) {
-    INFO("cpu, thread order " << static_cast<int>(order));
-    simt::set_thread_order(order, 7);
-    body(Device{}, Stream::current({}));
-  }
-  simt::set_thread_order(ThreadOrder::forward);
+  for_each_thread_order([&] { body(Device{}, Stream::current({})); });
   if (cuda_device_count() == 0 || std::is_same_v<T, double>) return;
   INFO("cuda:0");
   const Device gpu{DeviceType::cuda, 0};

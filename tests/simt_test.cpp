@@ -210,13 +210,8 @@ __global__ void throws_block_number() {
   if (blockIdx.x >= 3) throw std::out_of_range(std::to_string(blockIdx.x));
 }
 
-TEST_CASE("simt: the error of a launch is that of a block that failed", "[simt]") {
-  try {
-    launch(throws_block_number, {1000, 4}, stream());
-    FAIL("no error");
-  } catch (const std::out_of_range& error) {
-    CHECK(std::stoi(error.what()) >= 3);
-  }
+TEST_CASE("simt: the error of a launch is that of the first block that fails", "[simt]") {
+  for (int run = 0; run < 20; ++run) CHECK_THROWS_WITH(launch(throws_block_number, {1000, 4}, stream()), "3");
 }
 
 __global__ void launches() {
@@ -249,11 +244,7 @@ TEST_CASE("simt: a thread that overflows its stack meets the guard page", "[simt
   int out = 0;
   launch(recurses, {1, 4}, stream(), 20, &out);
   const auto ending = run_in_child([&] { launch(recurses, {1, 4}, stream(), 10000, &out); });
-#if defined(__SANITIZE_ADDRESS__)
-  CHECK_THAT(ending.text, ContainsSubstring("stack-overflow"));
-#else
   CHECK((ending.by_signal && ending.code == SIGSEGV));
-#endif
 }
 
 #if defined(RINGTAPE_CHECK)

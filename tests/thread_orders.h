@@ -17,7 +17,7 @@ void for_each_thread_order(const Body& body) {
                                                           {ThreadOrder::shuffled, 1},
                                                           {ThreadOrder::shuffled, 2}};
   for (const auto& [order, seed] : orders) {
-    INFO("thread order " << static_cast<int>(order) << ", seed " << seed);
+    INFO("cpu, thread order " << static_cast<int>(order) << ", seed " << seed);
     const simt::ThreadOrderScope scope(order, seed);
     body();
   }

@@ -8,26 +8,13 @@
 #include "core/error.h"
 #include "tests/catch.h"
 #include "tests/kernel_test.h"
-#include "tests/thread_orders.h"
 #include "tests/words_kernels.h"
 
 using namespace ringtape;
 using namespace ringtape::test;
 
-namespace {
-
-template <class Body>
-void on_each_device(const Body& body) {
-  for (const Device device : devices()) {
-    INFO(to_string(device));
-    for_each_thread_order([&] { body(device, Stream::current(device)); });
-  }
-}
-
-}  // namespace
-
 TEST_CASE("words: every thread of a grid runs once and knows where it is", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 6 * 2 * 3 * 4 * 5 * 3 * 2, -1);
     test_indices(stream, 2, 3, 4, 5, 3, 2, out.data());
     std::vector<int> expected;
@@ -42,7 +29,7 @@ TEST_CASE("words: every thread of a grid runs once and knows where it is", "[sim
 }
 
 TEST_CASE("words: a grid without blocks is no work", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 6, -1);
     test_indices(stream, 0, 1, 1, 32, 1, 1, out.data());
     test_indices(stream, 1, 1, 0, 32, 1, 1, out.data());
@@ -51,7 +38,7 @@ TEST_CASE("words: a grid without blocks is no work", "[simt]") {
 }
 
 TEST_CASE("words: a barrier and dynamic shared memory, for blocks of any size", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     for (const int n : {1, 31, 33, 257, 1024}) {
       std::vector<int> values(n);
       std::iota(values.begin(), values.end(), 7);
@@ -65,7 +52,7 @@ TEST_CASE("words: a barrier and dynamic shared memory, for blocks of any size", 
 }
 
 TEST_CASE("words: threads that have returned are not waited for", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     for (const int staying : {1, 2, 40, 255, 256}) {
       DeviceArray<int> out(device, 256, -1);
       test_rotate(stream, 256, staying, 5, out.data());
@@ -77,7 +64,7 @@ TEST_CASE("words: threads that have returned are not waited for", "[simt]") {
 }
 
 TEST_CASE("words: shuffles", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 8 * 32, -1);
     test_shuffles(stream, out.data());
     const std::vector<int> values = out.host();
@@ -97,7 +84,7 @@ TEST_CASE("words: shuffles", "[simt]") {
 }
 
 TEST_CASE("words: the halves of a warp meet apart, under masks of their own", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 32, -1);
     test_partial_masks(stream, 3, out.data());
     // Lane 0 ends its half with 1. In the upper half a pair's first round gives both the sum, later rounds
@@ -110,7 +97,7 @@ TEST_CASE("words: the halves of a warp meet apart, under masks of their own", "[
 }
 
 TEST_CASE("words: votes", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     for (const unsigned pattern : {0u, 1u, 0x80000001u, 0xffffffffu, 0x5a5a1234u}) {
       std::vector<int> in(32);
       for (int lane = 0; lane < 32; ++lane) in[lane] = static_cast<int>(pattern >> lane & 1);
@@ -178,7 +165,7 @@ void check_reductions(DType dtype, Device device, const Stream& stream) {
 }  // namespace
 
 TEST_CASE("words: sums and maxima over warps and blocks, in the stated order", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     check_reductions<float>(DType::f32, device, stream);
     check_reductions<double>(DType::f64, device, stream);
     check_reductions<std::int64_t>(DType::i64, device, stream);
@@ -186,7 +173,7 @@ TEST_CASE("words: sums and maxima over warps and blocks, in the stated order", "
 }
 
 TEST_CASE("words: a sum over blocks that the last of them finishes", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     DeviceArray<float> partial(device, 1024), total(device, 1);
     DeviceArray<unsigned> counter(device, 1);
     for (const std::int64_t n : {1, 31, 33, 257, 4096, 1000003}) {
@@ -205,7 +192,7 @@ TEST_CASE("words: a sum over blocks that the last of them finishes", "[simt]") {
 }
 
 TEST_CASE("words: for_each_vec visits every element once", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const std::int64_t n : {0, 1, 3, 31, 33, 257, 4099, 16384, 100003}) {
         DeviceArray<int> visits(device, n + 4, 0);
@@ -226,7 +213,7 @@ TEST_CASE("words: for_each_vec visits every element once", "[simt]") {
 }
 
 TEST_CASE("words: vectors at any address", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     const std::vector<float> values = random_values<float>(1000, 3);
     const DeviceArray<float> x(device, values);
     for (const int offset : {0, 1, 4}) {
@@ -240,7 +227,7 @@ TEST_CASE("words: vectors at any address", "[simt]") {
 }
 
 TEST_CASE("words: atomics", "[simt]") {
-  on_each_device([](Device device, Stream stream) {
+  on_every_device([](Device device, Stream stream) {
     DeviceArray<int> a(device, 1, -5);
     DeviceArray<unsigned> b(device, 1, 5u);
     DeviceArray<unsigned long long> c(device, 1, 1ull << 40);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -67,18 +68,17 @@ struct Launch {
   const void* context;
   OrderSetting order;
 
-  std::atomic<bool> failed = false;
+  // The error kept is that of the first block, by number, that fails. Blocks before it all run, those after
+  // it need not: so it is the same one whatever the number of workers.
+  std::atomic<std::int64_t> first_failed_block = std::numeric_limits<std::int64_t>::max();
   std::mutex mutex{};
   std::exception_ptr error{};
-  std::int64_t error_block = 0;
 
   void report(std::exception_ptr what, std::int64_t block_number) {
     const std::lock_guard lock(mutex);
-    if (!error || block_number < error_block) {
-      error = what;
-      error_block = block_number;
-    }
-    failed = true;
+    if (block_number >= first_failed_block) return;
+    error = what;
+    first_failed_block = block_number;
   }
 };
 
@@ -287,7 +287,7 @@ void Worker::run_threads() {
       run_thread();
     } else if (live_ > 0) {
       fail_block(deadlock());
-    } else if (next_block_ < last_block_ && !launch_->failed.load(std::memory_order_relaxed)) {
+    } else if (next_block_ < std::min<std::int64_t>(last_block_, launch_->first_failed_block)) {
       begin_block();
     } else {
       Runner* self = running_;
