@@ -1,10 +1,9 @@
 #include "data/idx.h"
 
-#include <zlib.h>
-
 #include "core/error.h"
 #include "data/mnist.h"
 #include "tests/catch.h"
+#include "tests/gzip_text.h"
 #include "tests/temporary_folder.h"
 
 using namespace ringtape;
@@ -21,20 +20,6 @@ std::string idx_header(std::uint32_t magic, const std::vector<std::uint32_t>& si
   std::string text = big_endian(magic);
   for (std::uint32_t size : sizes) text += big_endian(size);
   return text;
-}
-
-std::string gzip(const std::string& plain) {
-  std::string packed(plain.size() + 1000, '\0');
-  z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
-  stream.avail_in = static_cast<uInt>(plain.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 Tensor parse(const std::string& bytes, int dims) {
@@ -56,9 +41,9 @@ std::string flip_bit(std::string bytes, std::size_t at) {
 void write_mnist(const TemporaryFolder& folder, const std::string& train_images,
                  const std::string& train_labels) {
   write_text(folder / "train-images-idx3-ubyte", train_images);
-  write_text(folder / "train-labels-idx1-ubyte.gz", gzip(train_labels));
+  write_text(folder / "train-labels-idx1-ubyte.gz", gzip_text(train_labels));
   write_text(folder / "t10k-images-idx3-ubyte.gz",
-             gzip(idx_header(0x803, {2, 28, 28}) + std::string(2 * 28 * 28, '\1')));
+             gzip_text(idx_header(0x803, {2, 28, 28}) + std::string(2 * 28 * 28, '\1')));
   write_text(folder / "t10k-labels-idx1-ubyte", idx_header(0x801, {2}) + "\0\11"s);
 }
 
@@ -70,7 +55,7 @@ std::string images(std::uint32_t count) {
 
 TEST_CASE("idx: plain and gzipped", "[idx]") {
   const std::string plain = idx_header(0x802, {2, 3}) + "\1\2\3\4\5\xff";
-  for (const std::string& bytes : {plain, gzip(plain)}) {
+  for (const std::string& bytes : {plain, gzip_text(plain)}) {
     const Tensor values = parse(bytes, 2);
     CHECK(values.shape() == Shape{2, 3});
     CHECK(values.to_vector<std::uint8_t>() == std::vector<std::uint8_t>{1, 2, 3, 4, 5, 255});
@@ -81,7 +66,7 @@ TEST_CASE("idx: plain and gzipped", "[idx]") {
 
 TEST_CASE("idx: damaged and lying files", "[idx]") {
   const std::string good = idx_header(0x802, {2, 3}) + "\1\2\3\4\5\6";
-  const std::string packed = gzip(good);
+  const std::string packed = gzip_text(good);
   const BadFile bad_files[] = {
       {"empty", "", "ends inside the magic number"},
       {"3 bytes", good.substr(0, 3), "ends inside the magic number"},
@@ -100,9 +85,11 @@ TEST_CASE("idx: damaged and lying files", "[idx]") {
       {"absurd size", idx_header(0x802, {4294967295, 3}) + "123456",
        "is too short for what it claims: dimension 0 has the size 4294967295"},
       {"sizes whose product wraps", idx_header(0x802, {2147483648, 4294967295}) + "123456", "is too short"},
-      {"gzip: too short", gzip(good.substr(0, 17)), "holds 5 bytes of data, expected 6 for shape [2, 3]"},
-      {"gzip: trailing byte", gzip(good + "7"), "has bytes after the 6 of shape [2, 3]"},
-      {"gzip: absurd size", gzip(idx_header(0x802, {4294967295, 4294967295}) + "123456"), "is too short"},
+      {"gzip: too short", gzip_text(good.substr(0, 17)),
+       "holds 5 bytes of data, expected 6 for shape [2, 3]"},
+      {"gzip: trailing byte", gzip_text(good + "7"), "has bytes after the 6 of shape [2, 3]"},
+      {"gzip: absurd size", gzip_text(idx_header(0x802, {4294967295, 4294967295}) + "123456"),
+       "is too short"},
       {"gzip: cut off", packed.substr(0, packed.size() - 9), "the gzip data is truncated"},
       {"gzip: no length", packed.substr(0, packed.size() - 4), "the gzip data is truncated"},
       {"gzip: only the first bytes", packed.substr(0, 2), "the gzip data is truncated"},

@@ -1,0 +1,73 @@
+#include "tests/fuzz/readers.h"
+
+#include <cmath>
+#include <fstream>
+#include <stdexcept>
+
+#include "core/error.h"
+#include "core/safetensors.h"
+#include "data/csv.h"
+#include "data/gzip.h"
+#include "data/idx.h"
+
+namespace ringtape::fuzz {
+namespace {
+
+void expect(bool condition, const char* what) {
+  if (!condition) throw std::logic_error(what);
+}
+
+// Runs `read`; running out of memory is not an answer that a lying file may get.
+template <class Read>
+std::optional<std::string> error_of(Read read) {
+  try {
+    read();
+  } catch (const OutOfMemoryError&) {
+    throw std::logic_error("a reader asked for more memory than there is");
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    expect(text.find('\n') == std::string::npos, "an error has more than one line");
+    return text;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> read_idx(const std::string& input) {
+  return error_of([&input] {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(input.data());
+    const std::span<const std::uint8_t> file(bytes, input.size());
+    const int dims = input.size() > 3 && bytes[3] >= 1 && bytes[3] <= 4 ? bytes[3] : 1;
+    const Tensor values = parse_idx(file, dims, "FILE");
+    const std::size_t header = 4 + 4 * static_cast<std::size_t>(dims);
+    expect(is_gzip(file) || input.size() == header + values.bytes(),
+           "an IDX file of another length was accepted");
+  });
+}
+
+std::optional<std::string> read_csv(const std::string& input) {
+  return error_of([&input] {
+    const TensorDataset table = parse_csv(input, "FILE");
+    for (const Tensor& part : {table.all_features(), table.all_targets()}) {
+      for (float value : part.to_vector<float>()) expect(std::isfinite(value), "a number that is not finite");
+    }
+  });
+}
+
+std::optional<std::string> read_safetensors(const std::string& input, const std::filesystem::path& path) {
+  std::ofstream(path, std::ios::binary) << input;
+  return error_of([&input, &path] {
+    const SafetensorsFile file(path);
+    std::size_t bytes = 0;
+    for (const SafetensorsFile::Entry& entry : file.entries()) {
+      const Tensor tensor = file.load(entry.name, entry.dtype, entry.shape);
+      const std::string_view loaded(static_cast<const char*>(tensor.raw()), tensor.bytes());
+      expect(loaded == input.substr(entry.offset, entry.bytes), "a tensor has other bytes than the file");
+      bytes += tensor.bytes();
+    }
+    expect(bytes <= input.size() - 8, "more data than the file holds");
+  });
+}
+
+}  // namespace ringtape::fuzz
