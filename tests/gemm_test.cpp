@@ -5,15 +5,12 @@
 #include <random>
 #include <vector>
 
-#include "core/error.h"
-#include "core/half.h"
-#include "core/tensor.h"
-#include "kernels/simt/executor.h"
-#include "tests/catch.h"
 #include "tests/gpu.h"
+#include "tests/kernel_test.h"
+#include "tests/tensors.h"
+#include "tests/thread_orders.h"
 
-using namespace ringtape;
-
+namespace ringtape::test {
 namespace {
 
 struct Case {
@@ -27,38 +24,6 @@ struct Case {
   DType out_dtype = DType::f32;
   std::int64_t padding = 0;  // elements between the end of a row and the next
 };
-
-/// Largest relative error of one rounding to this dtype: 2^-p for p significant bits.
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return std::ldexp(1.0, -53);
-    case DType::bf16:
-      return std::ldexp(1.0, -8);
-    case DType::f16:
-      return std::ldexp(1.0, -11);
-    default:
-      return std::ldexp(1.0, -24);
-  }
-}
-
-Tensor tensor_of(const std::vector<double>& values, DType dtype, Device device) {
-  const auto convert = [&](auto one) {
-    std::vector<decltype(one(0.0))> converted;
-    for (const double value : values) converted.push_back(one(value));
-    return from_vector(converted, {static_cast<std::int64_t>(values.size())}, device);
-  };
-  switch (dtype) {
-    case DType::f64:
-      return convert([](double v) { return v; });
-    case DType::bf16:
-      return convert([](double v) { return on_cpu::to_bfloat16(static_cast<float>(v)); });
-    case DType::f16:
-      return convert([](double v) { return on_cpu::to_float16(static_cast<float>(v)); });
-    default:
-      return convert([](double v) { return static_cast<float>(v); });
-  }
-}
 
 /// A stored matrix: its values as rounded to the dtype, with the row length including the padding.
 struct Matrix {
@@ -74,7 +39,7 @@ Matrix random_matrix(std::int64_t rows, std::int64_t columns, std::int64_t paddi
   std::uniform_real_distribution<double> uniform(-1, 1);
   std::vector<double> values(static_cast<std::size_t>(rows * ld));
   for (double& value : values) value = uniform(engine);
-  Tensor tensor = tensor_of(values, dtype, device);
+  const Tensor tensor = tensor_of(values, {rows * ld}, dtype, device);
   return {rows, columns, ld, tensor, tensor.to_doubles()};
 }
 
@@ -100,7 +65,7 @@ void check_gemm(const Case& c, Device device = {}) {
         with_nan[i * out.ld + j] = std::numeric_limits<double>::quiet_NaN();
       }
     }
-    out.tensor = tensor_of(with_nan, c.out_dtype, device);
+    out.tensor = tensor_of(with_nan, out.tensor.shape(), c.out_dtype, device);
   }
 
   GemmArgs args;
@@ -123,7 +88,7 @@ void check_gemm(const Case& c, Device device = {}) {
   gemm(Stream::current(device), args);
 
   const std::vector<double> result = out.tensor.to_doubles();
-  const double u = unit_roundoff(c.dtype == DType::f64 ? DType::f64 : DType::f32);
+  const double u = rounding_of(c.dtype == DType::f64 ? DType::f64 : DType::f32);
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < c.m; ++i) {
     for (std::int64_t j = 0; j < out.ld; ++j) {
@@ -151,19 +116,13 @@ void check_gemm(const Case& c, Device device = {}) {
         magnitude += std::abs(bias.at(0, j));
       }
       const double bound = static_cast<double>(c.k + 4) * u * magnitude;
-      const double rounding = unit_roundoff(c.out_dtype) * (std::abs(expected) + bound);
+      const double rounding = rounding_of(c.out_dtype) * (std::abs(expected) + bound);
       const bool right = std::abs(got - expected) <= bound + rounding;  // false for NaN
       if (!right && wrong++ == 0)
         UNSCOPED_INFO("[" << i << ", " << j << "]: " << got << ", expected " << expected);
     }
   }
   REQUIRE(wrong == 0);
-}
-
-std::vector<Device> test_devices() {
-  std::vector<Device> devices{{}};
-  if (cuda_device_count() > 0) devices.push_back({DeviceType::cuda, 0});
-  return devices;
 }
 
 /// Chooses a backend for one test and puts the old one back.
@@ -184,7 +143,7 @@ class BackendScope {
 /// Calls `body(device)` with each backend of each device.
 template <class Body>
 void for_each_backend(const Body& body) {
-  for (const Device device : test_devices()) {
+  for (const Device device : devices()) {
     for (const GemmBackend backend : {GemmBackend::own, GemmBackend::vendor}) {
       if (backend == GemmBackend::vendor && vendor_gemm_name(device) == "none") continue;
       INFO((backend == GemmBackend::own ? "own" : vendor_gemm_name(device)));
@@ -328,12 +287,9 @@ const std::vector<Product> kProducts{
 
 TEST_CASE("gemm: own kernel gives the same bits in every order of the threads", "[gemm]") {
   for (const Product& p : kProducts) {
-    const std::vector<double> forward = own_product(p.m, p.n, p.transpose_a, p.transpose_b, {});
-    simt::set_thread_order(simt::ThreadOrder::reversed);
-    CHECK(own_product(p.m, p.n, p.transpose_a, p.transpose_b, {}) == forward);
-    simt::set_thread_order(simt::ThreadOrder::shuffled, 3);
-    CHECK(own_product(p.m, p.n, p.transpose_a, p.transpose_b, {}) == forward);
-    simt::set_thread_order(simt::ThreadOrder::forward);
+    const std::vector<double> expected = own_product(p.m, p.n, p.transpose_a, p.transpose_b, {});
+    for_each_thread_order(
+        [&] { CHECK(own_product(p.m, p.n, p.transpose_a, p.transpose_b, {}) == expected); });
   }
 }
 
@@ -385,3 +341,5 @@ TEST_CASE("gemm: what it refuses", "[gemm]") {
     CHECK(gemm_backend(device) == GemmBackend::vendor);
   }
 }
+
+}  // namespace ringtape::test
