@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -59,16 +60,29 @@ std::vector<StepRecord> StepLog::take() {
 
 MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
-  file_.reset(std::fopen(path.c_str(), "w"));
+  file_ = std::fopen(path.c_str(), "w");
   check(file_ != nullptr, "metrics file '{}' cannot be written: {}", path, std::strerror(errno));
+}
+
+MetricsFile::~MetricsFile() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::error_code ignored;
+  if (!is_finished_ && std::filesystem::is_regular_file(path_, ignored)) std::remove(path_.c_str());
 }
 
 void MetricsFile::write(const nlohmann::ordered_json& object) {
   if (file_ == nullptr) return;
   const std::string line = object.dump() + "\n";
-  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
-  check(written && std::fflush(file_.get()) == 0, "metrics file '{}' cannot be written: {}", path_,
-        std::strerror(errno));
+  const bool written =
+      std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0;
+  const int reason = errno;
+  check(written, "metrics file '{}' cannot be written: {}", path_, std::strerror(reason));
+}
+
+void MetricsFile::finish(const nlohmann::ordered_json& object) {
+  write(object);
+  is_finished_ = true;
 }
 
 }  // namespace ringtape::apps

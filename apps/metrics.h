@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -41,19 +40,23 @@ class StepLog {
 };
 
 /// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
-/// be opened or written.
+/// be opened or written. Without a finish(), because an exception is on its way, the file is removed.
 class MetricsFile {
  public:
   explicit MetricsFile(const std::string& path);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
   bool is_open() const { return file_ != nullptr; }
   void write(const nlohmann::ordered_json& object);
+  /// Writes the last line.
+  void finish(const nlohmann::ordered_json& object);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  std::FILE* file_ = nullptr;
+  bool is_finished_ = false;
 };
 
 }  // namespace ringtape::apps

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   apps::TrainOptions options;
   apps::add_train_options(app, options);
   app.add_option("--data", options.data, "folder with MNIST's four IDX files [the copy inside this program]")
+      ->check(apps::file_name_check())
       ->type_name("DIR")
       ->group("Data");
   return apps::run(app, argc, argv, [&options] { train_mnist(options); });

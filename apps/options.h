@@ -36,11 +36,14 @@ struct TrainOptions {
   std::string metrics;
 };
 
+/// Refuses the empty text where a file or folder is to be named.
+CLI::Validator file_name_check();
+
 /// Adds the flags to a program's command line.
 void add_train_options(CLI::App& app, TrainOptions& options);
 
 /// Parses the command line, runs `program`, and turns what it throws into one line on standard error. Returns
-/// the exit code: 0, 1 for an error, or CLI11's code for a wrong flag.
+/// the exit code: 0, 1 for an error, 2 for a wrong flag.
 int run(CLI::App& app, int argc, char** argv, const std::function<void()>& program);
 
 }  // namespace ringtape::apps

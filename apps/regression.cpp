@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
   apps::add_train_options(app, options);
   app.add_option("--data", options.data,
                  "table with the target in the last column [generated: Friedman's first function]")
+      ->check(apps::file_name_check())
       ->type_name("FILE.csv")
       ->group("Data");
   return apps::run(app, argc, argv, [&options] { train_regression(options); });

@@ -11,6 +11,7 @@
 #include "apps/progress.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "core/random.h"
 #include "core/safetensors.h"
 #include "data/loader.h"
@@ -89,6 +90,8 @@ class Run {
     check(options.clip_norm >= 0, "--clip-norm must be at least 0, found {}", options.clip_norm);
     check(!options.eval_only || !options.load.empty(),
           "--eval-only tests weights: name them with --load FILE");
+    if (!options.save.empty())
+      AtomicFile{options.save};  // where it cannot be written, say so before training
     choose_gemm(options.gemm, device_);
     if (!options.load.empty()) SafetensorsFile(options.load).load_into(weights_of(*model_));
   }
@@ -101,6 +104,14 @@ class Run {
                arena_.parameter_elements(), options_.batch_size, options_.optimizer,
                optimizer_->learning_rate());
     fmt::print("device {} ({}), GEMM by {}\n", to_string(device_), describe(device_), gemm);
+  }
+
+  /// Tests the weights as they are, and reports.
+  void evaluate() {
+    MetricsFile metrics(options_.metrics);
+    const Clock::time_point start = Clock::now();
+    const TestResult result = test();
+    report(result, seconds_since(start), metrics);
   }
 
   TestResult test() const {
@@ -221,14 +232,13 @@ class Run {
     if (task_.correct) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
     fmt::print("test loss {:.4f} after {} steps in {:.1f} s on {}\n", result.loss, step_, seconds,
                to_string(device_));
-    if (!metrics.is_open()) return;
     nlohmann::ordered_json done = {{"event", "done"}};
     if (task_.correct) done["test_accuracy"] = result.accuracy;
     done["test_loss"] = result.loss;
     done["steps"] = step_;
     done["seconds"] = seconds;
     done["device"] = to_string(device_);
-    metrics.write(done);
+    metrics.finish(done);
   }
 
   const Task& task_;
@@ -253,10 +263,7 @@ class Run {
 void train(const Task& task, const TrainOptions& options) {
   Run run(task, options);
   run.describe_run();
-  if (!options.eval_only) return run.train();
-  const TestResult result = run.test();
-  if (task.correct) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
-  fmt::print("test loss {:.4f}\n", result.loss);
+  options.eval_only ? run.evaluate() : run.train();
 }
 
 }  // namespace ringtape::apps

@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Runs the programs of apps/ as a user would, with good input and with bad.
+#   tests/cli_test.sh BIN_DIR
+set -uo pipefail
+bin=$(cd "$1" && pwd)
+mnist_files=$(cd "$(dirname "$0")/../data/mnist" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/run" && cd "$work/run" || exit 1
+
+passed=0
+failed=0
+pass() { passed=$((passed + 1)); }
+failure() {
+  failed=$((failed + 1))
+  printf 'FAILED: %s\n' "$*"
+}
+
+# refuse TEXT PROGRAM ARGUMENTS...: the program must end with 1 or 2, print one line that holds TEXT on standard
+# error, and leave no file behind.
+refuse() {
+  local text=$1 status before
+  shift
+  before=$(ls -A)
+  timeout 120 "$bin/$1" "${@:2}" >"$work/out" 2>"$work/err" </dev/null
+  status=$?
+  if [ $status -ne 1 ] && [ $status -ne 2 ]; then
+    failure "$*: ended with $status, expected 1 or 2"
+  elif [ "$(wc -l <"$work/err")" -ne 1 ] || ! grep -q '^error: ' "$work/err"; then
+    failure "$*: expected one line 'error: ...', found: $(cat "$work/err")"
+  elif ! grep -qF -- "$text" "$work/err"; then
+    failure "$*: expected '$text' in: $(cat "$work/err")"
+  elif [ "$(ls -A)" != "$before" ]; then
+    failure "$*: left files behind: $(ls -A)"
+  else
+    pass
+    if [ -n "${VERBOSE:-}" ]; then cat "$work/err"; fi
+  fi
+}
+
+# accept PROGRAM ARGUMENTS...: the program must end with 0 and print nothing on standard error.
+accept() {
+  timeout 600 "$bin/$1" "${@:2}" >"$work/out" 2>"$work/err" </dev/null
+  local status=$?
+  if [ $status -ne 0 ] || [ -s "$work/err" ]; then
+    failure "$*: ended with $status: $(cat "$work/err")"
+  else
+    pass
+  fi
+}
+
+# expect WHAT COMMAND...: the command must succeed.
+expect() {
+  local what=$1
+  shift
+  if "$@" >"$work/out" 2>&1; then pass; else failure "$what: $(head -c 500 "$work/out")"; fi
+}
+
+# ---- flags ------------------------------------------------------------------------------------------------
+
+refuse "--nope" mnist --nope
+refuse "extra" mnist extra
+refuse "found nan" mnist --lr nan
+refuse "found -1" mnist --lr=-1
+refuse "fast" mnist --lr fast
+refuse "found inf" mnist --weight-decay inf
+refuse "found nan" mnist --clip-norm nan
+refuse "--hidden" mnist --hidden 0
+refuse "--hidden" mnist --hidden 64,none
+refuse "--epochs" mnist --epochs 0
+refuse "--max-steps" mnist --max-steps=-1
+refuse "--batch-size" mnist --batch-size 0
+refuse "--seed" mnist --seed=-1
+refuse "--seed" mnist --seed 18446744073709551616
+refuse "--optimizer" mnist --optimizer lion
+refuse "--gemm" mnist --gemm fast
+refuse "'tpu'" mnist --device tpu
+refuse "'cuda:99'" mnist --device cuda:99
+refuse "--load" mnist --eval-only
+refuse "--save" mnist --eval-only --load x --save y
+refuse "out of memory" mnist --device cpu --hidden 1048576,1048576
+
+# ---- files to write ---------------------------------------------------------------------------------------
+
+mkdir folder
+refuse "missing/w.safetensors" mnist --max-steps 1 --save missing/w.safetensors
+refuse "folder" mnist --max-steps 1 --save folder
+refuse "--save" mnist --max-steps 1 --save ""
+refuse "missing/m.jsonl" mnist --max-steps 1 --metrics missing/m.jsonl
+refuse "folder" mnist --max-steps 1 --metrics folder
+refuse "No space left" mnist --max-steps 1 --metrics /dev/full
+refuse "out of memory" mnist --device cpu --hidden 1048576,1048576 --metrics m.jsonl --save w.safetensors
+
+# ---- MNIST files ------------------------------------------------------------------------------------------
+
+# A folder `data` with the shipped files, of which one (the first argument) is replaced by standard input.
+damaged() {
+  rm -rf data && mkdir data
+  ln -s "$mnist_files"/*.gz data/
+  rm "data/$1"
+  cat >"data/$1"
+}
+labels=t10k-labels-idx1-ubyte.gz
+refuse "missing" mnist --data missing
+refuse "folder" mnist --data folder
+head -c 2000 "$mnist_files/$labels" | damaged $labels
+refuse "truncated" mnist --data data
+gzip -dc "$mnist_files/$labels" | head -c 5000 | gzip | damaged $labels
+refuse "expected 10000" mnist --data data
+{ printf '\x00\x00\x09\x01' && gzip -dc "$mnist_files/$labels" | tail -c +5; } | gzip | damaged $labels
+refuse "0x00000901, expected 0x00000801" mnist --data data
+{ gzip -dc "$mnist_files/$labels" | head -c 10007 && printf '\x0a'; } | gzip | damaged $labels
+refuse "label 9999 is 10" mnist --data data
+damaged $labels <"$mnist_files/t10k-images-idx3-ubyte.gz"
+refuse "0x00000803, expected 0x00000801" mnist --data data
+rm -rf data
+
+# ---- tables -----------------------------------------------------------------------------------------------
+
+refuse "missing.csv" regression --data missing.csv
+printf '1,2\n3,x\n1,1\n1,1\n1,1\n' >table.csv
+refuse "'x'" regression --data table.csv
+printf '1,2\n3\n1,1\n1,1\n1,1\n' >table.csv
+refuse "line 2" regression --data table.csv
+printf '1,2\n3,nan\n1,1\n1,1\n1,1\n' >table.csv
+refuse "nan" regression --data table.csv
+printf '1,2\n' >table.csv
+refuse "expected at least 5" regression --data table.csv
+: >table.csv
+refuse "table.csv" regression --data table.csv
+for i in {1..50}; do printf '%d,%d\n' "$i" $((3 * i)); done >table.csv
+accept regression --data table.csv --epochs 2
+rm table.csv
+
+# ---- training, metrics, saving ----------------------------------------------------------------------------
+
+small=(--device cpu --hidden 32 --max-steps 60)
+accept mnist --help
+accept mnist "${small[@]}" --metrics a.jsonl --save a.safetensors
+expect "no control characters in a pipe" [ "$(grep -c '[[:cntrl:]]' "$work/out")" -eq 0 ]
+accept mnist "${small[@]}" --metrics b.jsonl --save b.safetensors
+accept mnist "${small[@]}" --metrics c.jsonl --seed 1 --gemm own
+number='-?[0-9.]+(e[-+]?[0-9]+)?'
+step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":0.001,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
+done="^\{\"event\":\"done\",\"test_accuracy\":$number,\"test_loss\":$number,\"steps\":60,\"seconds\":$number,\"device\":\"cpu\"\}$"
+expect "60 lines of steps" [ "$(grep -cE "$step" a.jsonl)" -eq 60 ]
+expect "a last line 'done'" [ "$(tail -n 1 a.jsonl | grep -cE "$done")" -eq 1 ]
+expect "61 lines" [ "$(wc -l <a.jsonl)" -eq 61 ]
+without_times() { sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$1"; }
+expect "equal seeds, equal metrics" [ "$(without_times a.jsonl)" = "$(without_times b.jsonl)" ]
+expect "equal seeds, equal weights" cmp a.safetensors b.safetensors
+expect "other seeds, other metrics" [ "$(without_times a.jsonl)" != "$(without_times c.jsonl)" ]
+
+accept mnist --device cpu --hidden 32 --load a.safetensors --eval-only --metrics e.jsonl
+accuracy() { grep -oE '"test_accuracy":[0-9.]+' "$1"; }
+expect "saved and loaded weights, the same accuracy" [ "$(accuracy a.jsonl)" = "$(accuracy e.jsonl)" ]
+if python3 -c 'import safetensors, numpy' 2>/dev/null; then
+  expect "Python reads the weights" python3 - <<'PYTHON'
+from safetensors.numpy import load_file
+shapes = {name: (value.shape, str(value.dtype)) for name, value in load_file("a.safetensors").items()}
+assert shapes == {"0.weight": ((32, 784), "float32"), "0.bias": ((32,), "float32"),
+                  "2.weight": ((10, 32), "float32"), "2.bias": ((10,), "float32")}, shapes
+PYTHON
+else
+  echo "skipped: Python has no safetensors here, so it did not read the weights"
+fi
+accept regression --epochs 1 --metrics r.jsonl --save r.safetensors
+expect "regression's last line" grep -qE '^\{"event":"done","test_loss":' r.jsonl
+
+# ---- weights that lie -------------------------------------------------------------------------------------
+
+# header LENGTH JSON: the start of a safetensors file; LENGTH as 8 bytes, lowest first.
+header() { printf '%b%s' "$1" "$2"; }
+refuse "missing.safetensors" mnist --load missing.safetensors
+refuse "0.weight" mnist --load a.safetensors --hidden 64
+refuse "0.weight" regression --load a.safetensors
+head -c 4 a.safetensors >bad.safetensors
+refuse "expected at least 8" mnist --load bad.safetensors
+head -c -100 a.safetensors >bad.safetensors
+refuse "data_offsets" mnist --hidden 32 --load bad.safetensors
+sed 's/F32/F16/' a.safetensors >bad.safetensors
+refuse "F16" mnist --hidden 32 --load bad.safetensors
+sed 's/0\.bias/0.bees/' a.safetensors >bad.safetensors
+refuse "0.bias" mnist --hidden 32 --load bad.safetensors
+header '\xff\xff\xff\xff\xff\xff\xff\x7f' '{}' >bad.safetensors
+refuse "at most 100000000" mnist --load bad.safetensors
+header '\x05\x00\x00\x00\x00\x00\x00\x00' '{"a":' >bad.safetensors
+refuse "not valid JSON" mnist --load bad.safetensors
+header '\x3f\x00\x00\x00\x00\x00\x00\x00' '{"0.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,400]}}' >bad.safetensors
+refuse "[0, 400]" mnist --load bad.safetensors
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
