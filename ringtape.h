@@ -3,6 +3,7 @@
 /// All of Ringtape's public interface but the shipped MNIST, which is a library of its own: data/mnist.h and
 /// ringtape::ringtape_mnist.
 #include "autograd/creation.h"
+#include "autograd/gradcheck.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/device.h"
@@ -14,9 +15,11 @@
 #include "core/shape.h"
 #include "core/stream.h"
 #include "core/tensor.h"
+#include "data/csv.h"
 #include "data/dataset.h"
 #include "data/idx.h"
 #include "data/loader.h"
+#include "data/regression.h"
 #include "data/sampler.h"
 #include "kernels/gemm.h"
 #include "nn/arena.h"
@@ -27,4 +30,5 @@
 #include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "optim/sgd.h"

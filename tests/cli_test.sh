@@ -141,7 +141,7 @@ expect "no control characters in a pipe" [ "$(grep -c '[[:cntrl:]]' "$work/out")
 accept mnist "${small[@]}" --metrics b.jsonl --save b.safetensors
 accept mnist "${small[@]}" --metrics c.jsonl --seed 1 --gemm own
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
-step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":0.001,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
+step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":$number,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
 done="^\{\"event\":\"done\",\"test_accuracy\":$number,\"test_loss\":$number,\"steps\":60,\"seconds\":$number,\"device\":\"cpu\"\}$"
 expect "60 lines of steps" [ "$(grep -cE "$step" a.jsonl)" -eq 60 ]
 expect "a last line 'done'" [ "$(tail -n 1 a.jsonl | grep -cE "$done")" -eq 1 ]
