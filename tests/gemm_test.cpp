@@ -143,7 +143,9 @@ class BackendScope {
 /// Calls `body(device)` with each backend of each device.
 template <class Body>
 void for_each_backend(const Body& body) {
-  for (const Device device : devices()) {
+  std::vector<Device> devices{{}};
+  if (cuda_device_count() > 0) devices.push_back({DeviceType::cuda, 0});
+  for (const Device device : devices) {
     for (const GemmBackend backend : {GemmBackend::own, GemmBackend::vendor}) {
       if (backend == GemmBackend::vendor && vendor_gemm_name(device) == "none") continue;
       INFO((backend == GemmBackend::own ? "own" : vendor_gemm_name(device)));
