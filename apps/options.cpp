@@ -95,6 +95,8 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
       ->check(file_name_check())
       ->type_name("FILE")
       ->group("Output");
+  app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step")
+      ->group("Output");
 }
 
 int run(CLI::App& app, int argc, char** argv, const std::function<void()>& program) {

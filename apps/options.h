@@ -34,6 +34,7 @@ struct TrainOptions {
   double clip_norm = 0;  // 0: off
 
   std::string metrics;
+  bool print_tape = false;
 };
 
 /// Refuses the empty text where a file or folder is to be named.

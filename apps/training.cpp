@@ -12,6 +12,7 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "core/random.h"
 #include "core/safetensors.h"
 #include "data/loader.h"
@@ -175,6 +176,7 @@ class Run {
     Tensor correct, norm;
     if (task_.correct) correct = task_.correct(prediction, targets);
     const Tensor loss = task_.loss(std::move(prediction), targets);
+    if (options_.print_tape && step_ == 0) Tape::current().print();
     optimizer_->zero_grad();
     loss.backward();
     if (options_.clip_norm > 0 || wants_norm) {
@@ -230,8 +232,9 @@ class Run {
     const std::string curve = line_chart(losses_, 72, 10);
     if (!curve.empty()) fmt::print("\ntraining loss, steps 1 to {} (logarithmic)\n{}\n", step_, curve);
     if (task_.correct) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
-    fmt::print("test loss {:.4f} after {} steps in {:.1f} s on {}\n", result.loss, step_, seconds,
-               to_string(device_));
+    const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
+    fmt::print("test loss {:.4f} after {} steps in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss, step_,
+               seconds, to_string(device_), peak);
     nlohmann::ordered_json done = {{"event", "done"}};
     if (task_.correct) done["test_accuracy"] = result.accuracy;
     done["test_loss"] = result.loss;

@@ -31,6 +31,7 @@ Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_
 
 void Optimizer::set_learning_rate(double value) {
   check_not_negative("learning rate", value);
+  if (value == learning_rate_) return;
   learning_rate_ = value;
   fill(Stream::current(arena_.device()), DType::f32, learning_rate_on_device_.raw(), std::int64_t{1}, value);
 }

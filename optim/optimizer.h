@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "core/tensor.h"
 #include "kernels/arena.h"
 #include "nn/arena.h"
@@ -37,7 +39,7 @@ class Optimizer {
 
  private:
   ParameterArena& arena_;
-  double learning_rate_ = 0;
+  double learning_rate_ = std::numeric_limits<double>::quiet_NaN();
   Tensor learning_rate_on_device_;
   Tensor options_;  // ParameterOptions of each entry
 };
