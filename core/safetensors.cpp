@@ -306,6 +306,10 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   check(header.starts_with('{'), "{}: the header begins with {}, expected '{{'", file_.name(),
         quote(header.substr(0, 1)));
 
+  // The JSON parser would take a zero byte for the end of its input and ignore the rest.
+  check(header.find('\0') == std::string::npos,
+        "{}: the header is not valid JSON at its byte {}: a zero byte", file_.name(), header.find('\0') + 1);
+
   const std::uint64_t data_start = kLengthBytes + length;
   HeaderReader reader(file_.name(), data_start, file_.size() - data_start);
   nlohmann::json::sax_parse(header, &reader);

@@ -128,19 +128,22 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<c
   check(batches_per_epoch() > 0, "DataLoader: {} samples make no batch of {}", sampler_->size(),
         options_.batch_size);
   const auto rows = static_cast<std::size_t>(std::min(options_.batch_size, sampler_->size()));
-  // Those that wait, one in the hands of each thread, and two in the hands of the user.
-  const std::int64_t planned =
-      (options_.prefetch_threads > 0 ? options_.prefetch_batches : 0) + options_.prefetch_threads + 2;
+  options_.prefetch_batches = std::min(options_.prefetch_batches, batches_per_epoch());
+  // Those that wait or are being read, and two in the hands of the user.
+  const std::int64_t planned = (options_.prefetch_threads > 0 ? options_.prefetch_batches : 0) + 2;
   buffers_ = std::make_shared<BatchBufferPool>(dataset_->features().bytes() * rows,
-                                               dataset_->target().bytes() * rows,
-                                               std::min(planned, batches_per_epoch()));
+                                               dataset_->target().bytes() * rows, planned);
 }
 
 DataLoader::~DataLoader() = default;
 
+std::int64_t DataLoader::batches_for(std::int64_t samples) const {
+  const bool has_short_batch = !options_.drop_last && samples % options_.batch_size != 0;
+  return samples / options_.batch_size + (has_short_batch ? 1 : 0);
+}
+
 std::int64_t DataLoader::batches_per_epoch() const {
-  const std::int64_t whole = sampler_->size() / options_.batch_size;
-  return whole + (!options_.drop_last && sampler_->size() % options_.batch_size != 0 ? 1 : 0);
+  return batches_for(sampler_->size());
 }
 
 std::int64_t DataLoader::samples_per_epoch() const {
@@ -157,13 +160,12 @@ void DataLoader::start_epoch(std::int64_t epoch, std::int64_t samples_consumed) 
         "DataLoader: the sampler gave {} samples, expected {}", order.size(), sampler_->size());
   prefetcher_.reset();
   epoch_ = epoch;
-  const std::int64_t size = options_.batch_size;
-  const std::int64_t batches = (end - samples_consumed + size - 1) / size;
   auto make = [this, order = std::move(order), samples_consumed](std::int64_t batch) {
     return read_batch(order, samples_consumed + batch * options_.batch_size);
   };
-  prefetcher_ = std::make_unique<Prefetcher<Batch>>(batches, options_.prefetch_threads,
-                                                    options_.prefetch_batches, std::move(make));
+  prefetcher_ =
+      std::make_unique<Prefetcher<Batch>>(batches_for(end - samples_consumed), options_.prefetch_threads,
+                                          options_.prefetch_batches, std::move(make));
 }
 
 void DataLoader::seek(std::int64_t samples_consumed) {

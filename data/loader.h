@@ -77,6 +77,7 @@ class DataLoader {
   std::optional<Batch> next();
 
  private:
+  std::int64_t batches_for(std::int64_t samples) const;
   Batch read_batch(std::span<const std::int64_t> order, std::int64_t first) const;
 
   std::shared_ptr<const Dataset> dataset_;

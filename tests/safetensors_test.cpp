@@ -13,6 +13,7 @@
 #include "tests/temporary_folder.h"
 
 using namespace ringtape;
+using std::string_literals::operator""s;
 
 namespace {
 
@@ -92,6 +93,7 @@ const BadFile kBadFiles[] = {
     {"an array", file_text("[]"), "the header begins with '['"},
     {"broken JSON", file_text(R"({"a")"), "not valid JSON at its byte"},
     {"text after the JSON", file_text("{}x"), "not valid JSON at its byte 3"},
+    {"text after a zero byte", file_text("{}\0x"s), "not valid JSON at its byte 3: a zero byte"},
     {"bytes that are not UTF-8", file_text("{\"\xff\":{}}"), "not valid JSON"},
     {"value is a number", file_text(R"({"a":1})"), "the value of 'a' is a number, expected an object"},
     {"value is an array", file_text(R"({"a":[]})"), "the value of 'a' is an array, expected an object"},
