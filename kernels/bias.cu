@@ -18,8 +18,8 @@ dim3 block_over(std::int64_t columns) {
 }
 
 template <class T>
-__global__ void bias_add_kernel(const T* bias, T* y, std::int64_t rows, std::int64_t columns, std::int64_t ld,
-                                std::int64_t block_rows) {
+__global__ void add_bias(const T* bias, T* y, std::int64_t rows, std::int64_t columns, std::int64_t ld,
+                         std::int64_t block_rows) {
   const std::int64_t begin = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kColumns;
   const std::int64_t end = minimum(columns, begin + kColumns);
   const std::int64_t first_row = std::int64_t{blockIdx.x} * block_rows;
@@ -33,8 +33,8 @@ __global__ void bias_add_kernel(const T* bias, T* y, std::int64_t rows, std::int
 }
 
 template <class T>
-__global__ void column_sums_kernel(const T* x, accumulate_t<T>* sums, std::int64_t rows, std::int64_t columns,
-                                   std::int64_t chunk_rows, bool accumulate) {
+__global__ void sum_columns(const T* x, accumulate_t<T>* sums, std::int64_t rows, std::int64_t columns,
+                            std::int64_t chunk_rows, bool accumulate) {
   using A = accumulate_t<T>;
   const std::int64_t begin = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kColumns;
   const int count =
@@ -82,7 +82,7 @@ void bias_add(const Stream& stream, DType dtype, const void* bias, void* y, std:
   const std::int64_t block_rows = kGpuGeometry ? 8 * threads_y : 256;
   const LaunchShape shape = shape_over(ceil_div(rows, block_rows), columns);
   RINGTAPE_DISPATCH_FLOATING(dtype, T,
-                             launch(bias_add_kernel<T>, shape, stream, static_cast<const T*>(bias),
+                             launch(add_bias<T>, shape, stream, static_cast<const T*>(bias),
                                     static_cast<T*>(y), rows, columns, ld, block_rows));
 }
 
@@ -92,8 +92,8 @@ void column_sums(const Stream& stream, DType dtype, const void* x, void* sums, s
   LaunchShape shape = shape_over(maximum<std::int64_t>(ceil_div(rows, chunk_rows), 1), columns);
   RINGTAPE_DISPATCH_FLOATING(dtype, T, {
     shape.shared_bytes = shape.block.x * shape.block.y * kColumns * sizeof(accumulate_t<T>);
-    launch(column_sums_kernel<T>, shape, stream, static_cast<const T*>(x),
-           static_cast<accumulate_t<T>*>(sums), rows, columns, chunk_rows, accumulate);
+    launch(sum_columns<T>, shape, stream, static_cast<const T*>(x), static_cast<accumulate_t<T>*>(sums), rows,
+           columns, chunk_rows, accumulate);
   });
 }
 

@@ -7,13 +7,13 @@
 /// The copy of the next step is read from global memory before the products and written to a second pair of
 /// tiles after them, so that the GPU computes while it waits for memory, and one barrier per step is enough.
 ///
-/// Every element of C is one chain of multiply-adds in the order of k, whatever the tile: so both executors
-/// and both tiles give the same bits.
+/// Every element of C is one chain of multiply-adds in the order of k, whatever the tile. So both tiles give
+/// the same bits, and so do the GPU and a CPU that has fused multiply-add.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
 /// Neighbouring values that are read and multiplied together: 16 bytes on the GPU, a vector register on the
-/// CPU.
+/// CPU. (GCC keeps an array of these in registers; of a struct with an array inside it does not.)
 #if defined(__CUDACC__)
 template <class A, int W>
 struct alignas(sizeof(A) * W) Row {
@@ -248,7 +248,7 @@ struct ThreadPart {
 
 template <class T, class Out, class Tile>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
-    gemm_kernel(Problem<T, Out> problem) {
+    gemm_tile(Problem<T, Out> problem) {
   using A = accumulate_t<T>;
   constexpr int kRowReads = kGpuGeometry ? kLanes<A> : 1;  // the CPU broadcasts single elements from memory
   using Columns = Row<A, Tile::column_chunk>;
@@ -338,7 +338,7 @@ void launch_tile(const Stream& stream, const GemmArgs& args) {
   };
   const dim3 grid(static_cast<unsigned>(ceil_div(args.m, Tile::m)),
                   static_cast<unsigned>(ceil_div(args.n, Tile::n)));
-  launch(gemm_kernel<T, Out, Tile>, {grid, Tile::threads, Tile::shared_bytes}, stream, problem);
+  launch(gemm_tile<T, Out, Tile>, {grid, Tile::threads, Tile::shared_bytes}, stream, problem);
 }
 
 /// The large tile reads memory less often. The small one wastes less on a narrow C, and gives a small C
