@@ -51,6 +51,8 @@ std::string to_string(const GradcheckResult& result) {
 
 GradcheckResult gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                           const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
+  check(options.eps > 0 && options.every > 0, "gradcheck: eps and every must be above 0, found {} and {}",
+        options.eps, options.every);
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) {
     check_f64("an input", input);
@@ -65,7 +67,7 @@ GradcheckResult gradcheck(const std::function<Tensor(const std::vector<Tensor>&)
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const Tensor grad = leaves[i].grad();
     double* const elements = leaves[i].data<double>();
-    for (std::int64_t k = 0; k < leaves[i].elements(); ++k) {
+    for (std::int64_t k = 0; k < leaves[i].elements(); k += options.every) {
       const double original = elements[k];
       elements[k] = original + options.eps;
       const std::vector<double> above = function(leaves).to_vector<double>();

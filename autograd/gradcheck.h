@@ -16,6 +16,7 @@ struct GradcheckOptions {
   double eps = 1e-5;                 ///< step either side
   double absolute_tolerance = 1e-8;  ///< |analytic - numeric| <= absolute + relative * |numeric|
   double relative_tolerance = 1e-6;
+  std::int64_t every = 1;  ///< checks one element in so many of each input, the first among them
 };
 
 /// The outcome: which element came off worst, and how.
@@ -34,7 +35,7 @@ struct GradcheckResult {
 std::string to_string(const GradcheckResult& result);
 
 /// Compares the gradients that the tape computes with central differences (f(x + eps) - f(x - eps)) / (2
-/// eps), for every element of every input. `function` gets copies of the inputs that need a gradient, and may
+/// eps), for the elements of every input. `function` gets copies of the inputs that need a gradient, and may
 /// return a tensor of any shape; what is checked is the gradient of a fixed weighted sum of its elements.
 /// Where the function has a kink (ReLU at 0), keep the inputs further away from it than eps. Throws Error
 /// unless inputs and output are f64 on the CPU. Clears the tape.

@@ -169,7 +169,7 @@ std::vector<Shapes> cube(std::int64_t n) {
   return {{{n, 3, 2}}, {{3, n, 2}}, {{2, 3, n}}};
 }
 std::vector<Shapes> logits(std::int64_t n) {
-  return {{{n, 5}}, {{6, std::max<std::int64_t>(n, 1)}}};
+  return {{{n, 5}}, {{6, std::max<std::int64_t>(n, 2)}}};
 }
 
 const Operation kOperations[] = {
@@ -343,19 +343,21 @@ void check_forward(DType dtype, Device device) {
     const std::vector<double> found = y.to_doubles();
     const Sums expected = operation.reference(arrays_of(shapes));
     REQUIRE(found.size() == expected.size());
-    const double computed_in = rounding_of(dtype == DType::f64 ? DType::f64 : DType::f32);
-    bool all_close = true;
-    for (std::size_t i = 0; i < found.size() && all_close; ++i) {
-      // One rounding to the dtype of the result, and those of the sum: in any order they stay below 16 units
-      // unless very many go one way (the worst case is as many as there are terms).
-      const double allowed =
-          rounding_of(y.dtype()) * std::abs(expected[i].value) + 16 * computed_in * expected[i].size;
-      all_close = is_close(found[i], expected[i].value, 0, allowed);
-      INFO("element " << i << ": found " << found[i] << ", expected " << expected[i].value << " within "
-                      << allowed);
-      if (!all_close) CHECK(all_close);
+    // One rounding to the dtype of the result, and those of the sum: 16 units in f32, more only if very many
+    // roundings go one way. In f64 those of the reference, which adds up to 1800 terms one by one, count for
+    // more.
+    const double rounding_of_sum = dtype == DType::f64 ? 512 * 0x1p-53 : 16 * 0x1p-24;
+    const auto allowed = [&](const Sum& sum) {
+      return rounding_of(y.dtype()) * std::abs(sum.value) + rounding_of_sum * sum.size;
+    };
+    std::size_t i = 0;
+    while (i < found.size() && is_close(found[i], expected[i].value, 0, allowed(expected[i]))) ++i;
+    if (i == found.size()) {
+      SUCCEED();
+    } else {
+      FAIL_CHECK("element " << i << ": found " << found[i] << ", expected " << expected[i].value << " within "
+                            << allowed(expected[i]));
     }
-    CHECK(all_close);
   });
 }
 
@@ -367,9 +369,11 @@ void check_gradients(DType dtype, Device device) {
     const auto expected = run(operation, shapes, DType::f64, Device{});
     for (std::size_t i = 1; i < found.size(); ++i) {
       INFO("gradient of input " << i - 1);
-      // 16 bits: rounded once as a result, and once more where an intermediate gradient is stored.
+      // 16 bits: rounded once as a result, and once more where an intermediate gradient is stored; below
+      // 2^-14 the numbers of f16 lie 2^-24 apart.
       const double relative = dtype == DType::f32 ? 0 : 2 * rounding_of(dtype);
-      check_close(found[i], expected[i], relative, 32 * 0x1p-24 * largest_of(expected[i]));
+      const double smallest = dtype == DType::f16 ? 0x1p-24 : 0;
+      check_close(found[i], expected[i], relative, 32 * 0x1p-24 * largest_of(expected[i]) + smallest);
     }
   });
 }
@@ -380,7 +384,10 @@ TEST_CASE("operations: the forward agrees with the reference", "[ops]") {
 
 TEST_CASE("operations: the gradient agrees with finite differences", "[ops]") {
   for_each_case([](const Operation& operation, const Shapes& shapes) {
-    const GradcheckResult result = gradcheck(operation.run, Leaves(shapes, DType::f64, Device{}).inputs);
+    const Leaves leaves(shapes, DType::f64, Device{});
+    GradcheckOptions options;
+    for (const Tensor& input : leaves.inputs) options.every = std::max(options.every, input.elements() / 24);
+    const GradcheckResult result = gradcheck(operation.run, leaves.inputs, options);
     INFO(to_string(result));
     CHECK(result.passed());
   });
@@ -483,35 +490,43 @@ TEST_CASE("operations name the shapes, dtypes and dimensions that do not fit", "
   const Tensor b = tensor_of({1, 2, 3, 4}, {2, 2});
   const Tensor half = to(a, DType::f16);
   const Tensor labels = tensor_of({0, 1}, {2}, DType::i64);
-  const auto names = [](const char* operation, const char* detail) {
-    return ContainsSubstring(operation) && ContainsSubstring(detail);
-  };
-  CHECK_THROWS_WITH(add(a, b), names("add: expected equal shapes", "f32[2, 3] on cpu and f32[2, 2] on cpu"));
-  CHECK_THROWS_WITH(multiply(a, half), names("multiply: expected one dtype", "f16[2, 3]"));
-  CHECK_THROWS_WITH(add(a, Tensor()), names("add", "an undefined tensor"));
-  CHECK_THROWS_WITH(relu(labels), names("relu: expected a floating tensor", "i64[2]"));
-  CHECK_THROWS_WITH(relu(Tensor()), names("relu", "an undefined tensor"));
-  CHECK_THROWS_WITH(matmul(a, a), names("matmul: inner sizes", "f32[2, 3]"));
-  CHECK_THROWS_WITH(linear(a, b), names("linear: input f32[2, 3] on cpu", "weight f32[2, 2]"));
-  CHECK_THROWS_WITH(linear(a, a, tensor_of({1}, {1})), names("linear: bias f32[1]", "expected shape [2]"));
-  CHECK_THROWS_WITH(sum(a, 2), names("sum: dimension 2", "[2, 3]"));
-  CHECK_THROWS_WITH(mean(a, -3), names("mean: dimension -3", "[2, 3]"));
-  CHECK_THROWS_WITH(view(a, {4, -1}), names("view", "has 6 elements"));
-  CHECK_THROWS_WITH(view(a, {-1, -1}), names("view", "more than one size is -1 in [-1, -1]"));
-  CHECK_THROWS_WITH(view(zeros({0}), {0, -1}), names("view", "-1 in [0, -1] could be any"));
+  CHECK_THROWS_WITH(add(a, b), ContainsSubstring("add: expected equal shapes") &&
+                                   ContainsSubstring("f32[2, 3] on cpu and f32[2, 2] on cpu"));
+  CHECK_THROWS_WITH(multiply(a, half),
+                    ContainsSubstring("multiply: expected one dtype") && ContainsSubstring("f16[2, 3]"));
+  CHECK_THROWS_WITH(add(a, Tensor()), ContainsSubstring("add") && ContainsSubstring("an undefined tensor"));
+  CHECK_THROWS_WITH(relu(labels),
+                    ContainsSubstring("relu: expected a floating tensor") && ContainsSubstring("i64[2]"));
+  CHECK_THROWS_WITH(relu(Tensor()), ContainsSubstring("relu") && ContainsSubstring("an undefined tensor"));
+  CHECK_THROWS_WITH(matmul(a, a), ContainsSubstring("matmul: inner sizes") && ContainsSubstring("f32[2, 3]"));
+  CHECK_THROWS_WITH(linear(a, b), ContainsSubstring("linear: input f32[2, 3] on cpu") &&
+                                      ContainsSubstring("weight f32[2, 2]"));
+  CHECK_THROWS_WITH(linear(a, a, tensor_of({1}, {1})),
+                    ContainsSubstring("linear: bias f32[1]") && ContainsSubstring("expected shape [2]"));
+  CHECK_THROWS_WITH(sum(a, 2), ContainsSubstring("sum: dimension 2") && ContainsSubstring("[2, 3]"));
+  CHECK_THROWS_WITH(mean(a, -3), ContainsSubstring("mean: dimension -3") && ContainsSubstring("[2, 3]"));
+  CHECK_THROWS_WITH(view(a, {4, -1}), ContainsSubstring("view") && ContainsSubstring("has 6 elements"));
+  CHECK_THROWS_WITH(view(a, {-1, -1}),
+                    ContainsSubstring("view") && ContainsSubstring("more than one size is -1 in [-1, -1]"));
+  CHECK_THROWS_WITH(view(zeros({0}), {0, -1}),
+                    ContainsSubstring("view") && ContainsSubstring("-1 in [0, -1] could be any"));
   CHECK_THROWS_WITH(view(a, {std::int64_t{1} << 40, std::int64_t{1} << 40}), ContainsSubstring("63 bits"));
-  CHECK_THROWS_WITH(cat({a, b}, 0), names("cat", "differ in more than dimension 0"));
+  CHECK_THROWS_WITH(cat({a, b}, 0),
+                    ContainsSubstring("cat") && ContainsSubstring("differ in more than dimension 0"));
   CHECK_THROWS_WITH(cat({}), ContainsSubstring("at least one tensor"));
-  CHECK_THROWS_WITH(stack({a, b}), names("stack: expected equal shapes", "f32[2, 2]"));
+  CHECK_THROWS_WITH(stack({a, b}),
+                    ContainsSubstring("stack: expected equal shapes") && ContainsSubstring("f32[2, 2]"));
   CHECK_THROWS_WITH(mse_loss(a, b), ContainsSubstring("mse_loss"));
   CHECK_THROWS_WITH(cross_entropy(a, tensor_of({0}, {1}, DType::i64)),
-                    names("cross_entropy", "do not fit targets"));
-  CHECK_THROWS_WITH(cross_entropy(a, tensor_of({0, 1}, {2})), names("targets must be i64 or i32", "f32[2]"));
-  CHECK_THROWS_WITH(cross_entropy(a, labels, {.label_smoothing = 1.5}), names("label_smoothing", "1.5"));
+                    ContainsSubstring("cross_entropy") && ContainsSubstring("do not fit targets"));
+  CHECK_THROWS_WITH(cross_entropy(a, tensor_of({0, 1}, {2})),
+                    ContainsSubstring("targets must be i64 or i32") && ContainsSubstring("f32[2]"));
+  CHECK_THROWS_WITH(cross_entropy(a, labels, {.label_smoothing = 1.5}),
+                    ContainsSubstring("label_smoothing") && ContainsSubstring("1.5"));
   CHECK_THROWS_WITH(arange(0, 1, 0), ContainsSubstring("arange"));
   CHECK_THROWS_WITH(arange(0, 1, -1), ContainsSubstring("no way from 0 to 1"));
-  CHECK_THROWS_WITH(rand({2}, DType::i64), names("rand", "i64"));
-  CHECK_THROWS_WITH(randn({2}, DType::u8), names("randn", "u8"));
+  CHECK_THROWS_WITH(rand({2}, DType::i64), ContainsSubstring("rand") && ContainsSubstring("i64"));
+  CHECK_THROWS_WITH(randn({2}, DType::u8), ContainsSubstring("randn") && ContainsSubstring("u8"));
 }
 
 TEST_CASE("an invalid target is an error that names the row, once", "[ops]") {
