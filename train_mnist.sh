@@ -4,4 +4,4 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")" && pwd)
 "$root/scripts/setup.sh" mnist
-exec "$root/build/bin/mnist" "$@"
+exec "$root/build/release/bin/mnist" "$@"

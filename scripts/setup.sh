@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing (Debian, Ubuntu), then configures and builds Ringtape in build/.
+# Installs what is missing (Debian, Ubuntu), then configures and builds Ringtape in build/release.
 #
 #   scripts/setup.sh [TARGET...]     CMake targets to build; without one: everything
 #
@@ -23,7 +23,7 @@ find_missing() {
   missing=()
   need_command "${CXX:-g++}" g++
   need_command cmake cmake
-  command -v ninja >/dev/null || need_command make ninja-build
+  need_command ninja ninja-build
   need_header fmt/format.h libfmt-dev
   need_header nlohmann/json.hpp nlohmann-json3-dev
   need_header zlib.h zlib1g-dev
@@ -126,18 +126,17 @@ logged() {
 # invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
 configure() {
   local flags=("-DRINGTAPE_WERROR=${RINGTAPE_WERROR:-OFF}")
-  if [ ! -f build/CMakeCache.txt ] && command -v ninja >/dev/null; then flags+=(-G Ninja); fi
-  if command -v nvcc >/dev/null && grep -qs 'CMAKE_CUDA_COMPILER.*NOTFOUND' build/CMakeCache.txt; then
+  if command -v nvcc >/dev/null && grep -qs 'CMAKE_CUDA_COMPILER.*NOTFOUND' "$folder"/CMakeCache.txt; then
     flags+=(-U CMAKE_CUDA_COMPILER)
-  elif [ -f build/build.ninja ] || [ -f build/Makefile ]; then
+  elif [ -f "$folder"/build.ninja ]; then
     return
   fi
-  logged "cmake" cmake -S . -B build "${flags[@]}"
+  logged "cmake" cmake --preset release "${flags[@]}"
   sed -n 's/^-- Ringtape: //p' "$log"
 }
 
 build() {
-  local command=(cmake --build build --parallel "$(jobs)")
+  local command=(cmake --build "$folder" --parallel "$(jobs)")
   if [ $# -gt 0 ]; then command+=(--target "$@"); fi
   say "building with $(jobs) jobs"
   if [ -t 1 ]; then
@@ -149,14 +148,15 @@ build() {
 
 # ---- all of it --------------------------------------------------------------------------------------------
 
-mkdir -p build
+folder=build/release
 log=build/setup.log
+mkdir -p build
 : >"$log"
 # The toolkit's own installer does not put nvcc on PATH.
 if ! command -v nvcc >/dev/null && [ -x /usr/local/cuda/bin/nvcc ]; then PATH=$PATH:/usr/local/cuda/bin; fi
 
 install_needed "$@"
-if [ ! -f build/CMakeCache.txt ]; then install_optional; fi
+if [ ! -f "$folder"/CMakeCache.txt ]; then install_optional; fi
 check_versions
 configure
 build "$@"
