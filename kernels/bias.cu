@@ -7,7 +7,7 @@ namespace {
 
 /// Columns per thread: neighbouring threads of the GPU take neighbouring columns, a CPU thread takes a
 /// stretch that the compiler vectorises.
-constexpr int kColumns = kGpuGeometry ? 1 : 64;
+constexpr int kColumns = kGpuGeometry ? 1 : 512;
 
 /// Threads as a rectangle over columns (x) and rows (y): a row of a narrow matrix does not fill a warp.
 dim3 block_over(std::int64_t columns) {
@@ -46,11 +46,7 @@ __global__ void sum_columns(const T* x, accumulate_t<T>* sums, std::int64_t rows
 #pragma unroll 4
   for (std::int64_t row = first_row + threadIdx.y; row < last_row; row += blockDim.y) {
     const T* from = x + row * columns + begin;
-    if (count == kColumns) {
-      for (int i = 0; i < kColumns; ++i) sum[i] += to_accumulate(from[i]);
-    } else {
-      for (int i = 0; i < count; ++i) sum[i] += to_accumulate(from[i]);
-    }
+    for (int i = 0; i < count; ++i) sum[i] += to_accumulate(from[i]);
   }
 
   // The threads of a column leave their sums in shared memory, and the first of them adds these up.
