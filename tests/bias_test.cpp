@@ -9,7 +9,7 @@ TEMPLATE_TEST_CASE("bias_add adds the bias to every row and leaves the padding a
   using T = TestType;
   on_every_device<T>([&](Device device, const Stream& stream) {
     for (const std::int64_t rows : {0, 1, 31, 300}) {
-      for (const std::int64_t columns : {0, 1, 10, 33, 257}) {
+      for (const std::int64_t columns : {0, 1, 10, 33, 257, 600}) {
         for (const std::int64_t padding : {0, 3}) {
           INFO(rows << " x " << columns << " + " << padding);
           const std::int64_t ld = columns + padding;
@@ -34,7 +34,7 @@ TEMPLATE_TEST_CASE("bias_gradient is the column sum, whatever the number of rows
   using T = TestType;
   using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
   for (const std::int64_t rows : {0, 1, 31, 1024, 1025, 3000}) {
-    for (const std::int64_t columns : {0, 1, 10, 33, 64, 257}) {
+    for (const std::int64_t columns : {0, 1, 10, 33, 257, 600}) {
       const std::vector<T> dy = random_values<T>(rows * columns, 3);
       const std::vector<Sum> before = random_values<Sum>(columns, 4);
       std::vector<double> sums(columns), magnitudes(columns);
