@@ -1,0 +1,221 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, in one call of under ten minutes: builds for the GPU at hand, runs all tests on it, the
+# CUDA Toolkit's memory and race checkers over the kernel tests, MNIST, the benchmarks beside PyTorch, and Nsight
+# Compute over the kernels of a training step.
+#
+#   tests/gpu_check.sh OUTDIR
+#
+# Writes one text file for each stage and summary.txt, which begins with the machine's description and ends with a
+# table of the stages: passed, FAILED, or skipped with the reason. Ends with 0 only when no stage failed. Installs
+# nothing.
+set -uo pipefail
+[ $# -eq 1 ] || { echo "usage: tests/gpu_check.sh OUTDIR" >&2; exit 2; }
+mkdir -p "$1" || exit 2
+out=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.." || exit 2
+root=$PWD
+build=$root/build/gpu
+deadline=$((SECONDS + 570))
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+table=""
+failures=0
+PATH=$PATH:/usr/local/cuda/bin
+
+# ---- running stages ---------------------------------------------------------------------------------------
+
+row() { # NAME RESULT SECONDS NOTE
+  local line
+  line=$(printf '%-16s %-8s %4s s  %s' "$@")
+  table+="$line"$'\n'
+  printf '%s\n' "$line"
+}
+
+skip() { row "$1" skipped 0 "$2"; } # NAME REASON
+
+# stage NAME SECONDS COMMAND...: the output goes to OUTDIR/NAME.txt; what the command writes to $work/note goes into
+# the table. A function as the command runs in a shell of its own that sees this script's variables.
+stage() {
+  local name=$1 limit=$2 start=$SECONDS status
+  shift 2
+  if [ $((deadline - SECONDS)) -lt "$limit" ]; then limit=$((deadline - SECONDS)); fi
+  if [ "$limit" -lt 5 ]; then
+    failures=$((failures + 1))
+    row "$name" FAILED 0 "no time was left for it"
+    return 1
+  fi
+  : >"$work/note"
+  timeout --kill-after=5 "$limit" bash -uo pipefail -c '"$@"' - "$@" >"$out/$name.txt" 2>&1
+  status=$?
+  if [ $status -eq 77 ]; then
+    skip "$name" "$(cat "$work/note")"
+  elif [ $status -eq 0 ]; then
+    row "$name" passed $((SECONDS - start)) "$(cat "$work/note")"
+  else
+    failures=$((failures + 1))
+    if [ $status -eq 124 ] || [ $status -eq 137 ]; then echo "stopped at its limit of $limit s" >"$work/note"; fi
+    row "$name" FAILED $((SECONDS - start)) "$(cat "$work/note")"
+    return 1
+  fi
+}
+
+# The end of the script: the table goes to the summary last.
+finish() {
+  {
+    echo
+    printf '%s' "$table"
+    echo "$failures failed, $SECONDS s in all"
+  } >>"$out/summary.txt"
+  echo "$failures failed, $SECONDS s in all; results in $out"
+  [ $failures -eq 0 ]
+  exit
+}
+
+# ---- the stages -------------------------------------------------------------------------------------------
+
+describe_machine() {
+  date -u '+%Y-%m-%d %H:%M UTC'
+  git -C "$root" log -1 --format='commit %h %s' 2>/dev/null
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem --format=csv 2>&1
+  nvidia-smi 2>&1
+  nvcc --version 2>&1 | tail -n 2
+  lscpu | grep -E '^(Model name|CPU\(s\)|Thread|L2|L3)'
+  grep MemTotal /proc/meminfo
+  . /etc/os-release && echo "$PRETTY_NAME, $(g++ --version | head -n 1), $(cmake --version | head -n 1)"
+}
+
+build_all() {
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRINGTAPE_CUDA=ON -DRINGTAPE_WERROR=OFF &&
+    cmake --build "$build" --parallel "$(nproc)" || return 1
+  grep -h '^-- Ringtape: ' "$out/build.txt" | sed 's/^-- Ringtape: //' | paste -sd ';' >"$work/note"
+}
+
+run_tests() {
+  ctest --test-dir "$build" --output-on-failure
+  local status=$?
+  local log=$build/Testing/Temporary/LastTest.log
+  grep -hE '^(All tests passed|test cases:|skipped)' "$log"
+  grep -hE '^(All tests passed|test cases:|skipped)' "$log" | head -n 1 >"$work/note"
+  if grep -q '^skipped .* need a GPU' "$log"; then
+    echo "the tests did not see the GPU" >"$work/note"
+    return 1
+  fi
+  return $status
+}
+
+# The four checkers side by side over the tests of kernels, each to a file of its own first.
+run_sanitizers() {
+  if ! command -v compute-sanitizer >/dev/null; then
+    echo "compute-sanitizer was not found" >"$work/note"
+    return 77
+  fi
+  local tests tool status=0 notes=""
+  tests=$(find "$build" -name ringtape_tests -type f)
+  for tool in memcheck racecheck initcheck synccheck; do
+    (
+      timeout 150 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 20 "$tests" \
+        '[elementwise],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer],[words]' \
+        >"$work/$tool.txt" 2>&1
+      echo $? >"$work/$tool.status"
+    ) &
+  done
+  wait
+  for tool in memcheck racecheck initcheck synccheck; do
+    echo "==== $tool"
+    tail -n 60 "$work/$tool.txt"
+    case $(cat "$work/$tool.status") in
+      0) notes+="$tool clean; " ;;
+      124) notes+="$tool stopped after 150 s; " && status=1 ;;
+      *) notes+="$tool FAILED; " && status=1 ;;
+    esac
+  done
+  echo "${notes%; }" >"$work/note"
+  return $status
+}
+
+# Accuracy of five seeds, and two runs with one seed, which must agree but for times.
+run_mnist() {
+  local seed
+  for seed in 0 1 2 3 4; do
+    "$build/bin/mnist" --device cuda --seed $seed --metrics "$work/$seed.jsonl" | tail -n 1 || return 1
+  done
+  "$build/bin/mnist" --device cuda --seed 0 --metrics "$work/again.jsonl" || return 1
+  echo
+  echo "own GEMM:"
+  "$build/bin/mnist" --device cuda --seed 0 --gemm own --metrics "$work/own.jsonl" | tail -n 1 || return 1
+  for seed in 0 again; do
+    sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$work/$seed.jsonl" >"$work/$seed.without-times"
+  done
+  if ! cmp "$work/0.without-times" "$work/again.without-times"; then
+    echo "two runs with seed 0 differ" >"$work/note"
+    return 1
+  fi
+  cat "$work"/[0-4].jsonl | grep -oE '"test_accuracy":[0-9.]+' | cut -d: -f2 | sort -n |
+    awk '{ a[NR] = $1 } END {
+      printf "accuracy of 5 seeds: lowest %.4f, median %.4f; two runs with one seed agree\n", a[1], a[3]
+      exit !(NR == 5 && a[1] >= 0.972 && a[3] >= 0.975) }' | tee "$work/note"
+}
+
+run_benchmarks() {
+  local name program notes=""
+  for name in bench_kernels bench_gemm bench_step; do
+    program=$(find "$build" -name $name -type f)
+    echo
+    echo "==== $name --device cuda"
+    if [ -z "$program" ]; then
+      echo "not built"
+      notes+="$name is not there; "
+      continue
+    fi
+    timeout 60 "$program" --device cuda || { echo "$name ended with $?" >"$work/note" && return 1; }
+    notes+="$name; "
+  done
+  echo "${notes%; }" >"$work/note"
+}
+
+run_torch() {
+  if ! python3 -c 'import torch' 2>/dev/null; then
+    echo "python3 has no torch" >"$work/note"
+    return 77
+  fi
+  python3 "$root/benchmarks/compare_torch.py" --device cuda --bench "$(find "$build" -name bench_step -type f)"
+}
+
+# Clocks are left as they are: a profiler that locks them changes what is measured, and may not be allowed to.
+run_ncu() {
+  if ! command -v ncu >/dev/null; then
+    echo "ncu was not found" >"$work/note"
+    return 77
+  fi
+  ncu --clock-control none --section SpeedOfLight --section LaunchStats --section Occupancy --launch-skip 60 \
+    --launch-count 40 --print-summary per-kernel "$build/bin/mnist" --device cuda --gemm own --batch-size 1024 \
+    --max-steps 10
+  local status=$?
+  if [ $status -ne 0 ] && grep -q ERR_NVGPUCTRPERM "$out/ncu.txt"; then
+    echo "the driver keeps the performance counters to administrators here" >"$work/note"
+    return 77
+  fi
+  return $status
+}
+
+# ---- all of it --------------------------------------------------------------------------------------------
+
+export build root out work
+export -f build_all run_tests run_sanitizers run_mnist run_benchmarks run_torch run_ncu
+
+describe_machine >"$out/summary.txt"
+if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then
+  failures=1
+  row machine FAILED 0 "no GPU: nvidia-smi finds none, so nothing was run"
+  finish
+fi
+row machine passed 0 "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)"
+
+stage build 260 build_all || finish
+stage tests 150 run_tests
+stage sanitizers 170 run_sanitizers
+stage mnist 60 run_mnist
+stage benchmarks 130 run_benchmarks
+stage torch 120 run_torch
+stage ncu 90 run_ncu
+finish
