@@ -61,7 +61,8 @@ __device__ inline T warp_reduce(T value, Place) {
   return reduce_lanes<Op>(value, warp_lanes());
 }
 
-/// One 8-byte word for each warp of a block, and one for the result.
+/// One 8-byte word for each warp of a block, and one for the result. `static`, because GCC keeps a variable in the
+/// section of shared memory (check builds) only where the function is neither a template nor inline elsewhere.
 static __device__ inline void* reduce_words() {
   __shared__ std::uint64_t words[33];
   return words;
@@ -174,7 +175,7 @@ static __device__ inline bool& last_block_flag() {
 /// afterwards.
 __device__ inline bool last_block_done(unsigned* counter) {
   __threadfence();
-  __syncthreads();
+  __syncthreads();  // between blocks: the count must not run ahead of any thread's writes
   bool& last = last_block_flag();
   if (thread_rank() == 0) {
     last = atomicAdd(counter, 1u) == gridDim.x * gridDim.y * gridDim.z - 1;
