@@ -35,7 +35,7 @@ inline LaunchShape elementwise_shape(std::int64_t n) {
     constexpr unsigned kThreads = 256;
     return {static_cast<unsigned>(ceil_div(n, kThreads * kVecLanes<T>)), kThreads};
   } else {
-    constexpr std::int64_t kThreads = 4, kElementsPerThread = 4096;
+    constexpr std::int64_t kThreads = 2, kElementsPerThread = 8192;
     const std::int64_t threads = ceil_div(n, kElementsPerThread);
     return {static_cast<unsigned>(ceil_div(threads, kThreads)),
             static_cast<unsigned>(minimum(maximum<std::int64_t>(threads, 1), kThreads))};

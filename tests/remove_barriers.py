@@ -23,8 +23,6 @@ ROOT = Path(__file__).resolve().parent.parent
 BARRIER = re.compile(r"^\s*(__syncthreads|__syncwarp)\(.*\);")
 BETWEEN_BLOCKS = re.compile(r"//\s*between blocks:")
 ORDERS = ["forward", "reversed", "shuffled:1"]
-# Tests that run no kernel, by their tags.
-HOST_ONLY = ["loader", "safetensors", "idx", "csv", "mnist", "regression"]
 SKIPPED_FOLDERS = {".git", "build", "out"}
 
 
@@ -52,11 +50,14 @@ def compile_tests(build):
 
 
 def first_failure(build, tags, order):
-    """The name of the first test that fails, or None. `tags` is a Catch2 test specification."""
+    """The name of the first test with one of the tags that fails, or None."""
+    if not tags:
+        return None
+    tests = ",".join(f"[{tag}]" for tag in tags)
     program = next(Path(build).rglob("ringtape_tests"))
     environment = dict(os.environ, RINGTAPE_THREAD_ORDER=order)
     try:
-        done = subprocess.run([program, tags, "--abort", "-r", "xml"], env=environment, capture_output=True,
+        done = subprocess.run([program, tests, "--abort", "-r", "xml"], env=environment, capture_output=True,
                               text=True, errors="replace", timeout=1200)
     except subprocess.TimeoutExpired:
         return "(the tests did not end)"
@@ -72,20 +73,24 @@ def first_failure(build, tags, order):
     return name or "(before the first test)"
 
 
-def kernel_tests():
-    return "".join(f"~[{tag}]" for tag in HOST_ONLY)
+def family(name):
+    return name.split("_")[0]
 
 
-def tests_of(source):
-    """The tests most likely to notice: those that carry a name that the file's begins with."""
-    return {"gemm_tiled": "[gemm]", "reduce": "[elementwise],[reduce]", "block_reduce": "[simt]",
-            "grid_sum": "[mse]"}.get(source.stem, f"[{source.stem}]")
+def kernel_tests(build):
+    """The tags of the kernels' tests: [simt], and those named as a kernel file is."""
+    families = {family(source.stem) for source in ROOT.glob("kernels/*.cu")} | {"simt"}
+    program = next(Path(build).rglob("ringtape_tests"))
+    listed = subprocess.run([program, "-t"], capture_output=True, text=True).stdout
+    return [tag for tag in re.findall(r"\[(\w+)\]", listed) if family(tag) in families]
 
 
 def find_failure(build, source):
-    for tests in (tests_of(source), kernel_tests()):
+    tags = kernel_tests(build)
+    likely = [tag for tag in tags if family(tag) == family(source.stem)]
+    for some in (likely, [tag for tag in tags if tag not in likely]):
         for order in ORDERS:
-            name = first_failure(build, tests, order)
+            name = first_failure(build, some, order)
             if name:
                 return name, order
     return None, None
@@ -112,7 +117,7 @@ def main():
         configure(copy, build)
         compile_tests(build)
         for order in ORDERS:
-            name = first_failure(build, kernel_tests(), order)
+            name = first_failure(build, kernel_tests(build), order)
             if name:
                 sys.exit(f"before any change, under thread order {order}, this test fails: {name}")
 
