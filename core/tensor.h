@@ -108,8 +108,8 @@ Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {}
 /// A copy on `device`; the tensor itself when it is there already. Not recorded on the tape.
 Tensor copy_to(const Tensor& tensor, Device device);
 
-/// Elements as PyTorch prints them: rows in brackets, long dimensions shortened, then shape, dtype and
-/// device.
+/// Elements much as PyTorch prints them: rows in brackets, long dimensions shortened, four decimals
+/// (scientific where an element is below 1e-4 or from 1e8 on), then shape, dtype and device.
 std::string to_string(const Tensor& tensor);
 /// "f32[64, 10] on cpu", for error texts.
 std::string describe(const Tensor& tensor);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -10,20 +11,45 @@ namespace {
 constexpr std::int64_t kEdge = 3;          // elements shown at either end of a shortened dimension
 constexpr std::int64_t kSummarise = 1000;  // tensors with more elements are shortened, as in PyTorch
 
+/// How the elements of one tensor are written: all alike and right-aligned.
+struct Format {
+  bool is_float;
+  bool scientific = false;  ///< some element would lose its digits, or fill the line, with four decimals
+  std::size_t width = 0;
+
+  Format(const std::vector<double>& values, DType dtype) : is_float(is_floating(dtype)) {
+    double largest = 0, smallest = 0;  // the longest text is that of one of these, or "-inf"
+    for (const double value : values) {
+      if (!std::isfinite(value)) {
+        width = 4;
+        continue;
+      }
+      largest = std::max(largest, value);
+      smallest = std::min(smallest, value);
+      const double size = std::abs(value);
+      if (is_float && size != 0 && (size < 1e-4 || size >= 1e8)) scientific = true;
+    }
+    width = std::max({width, text(largest).size(), text(smallest).size()});
+  }
+
+  std::string text(double value) const {
+    if (!std::isfinite(value)) return fmt::format("{}", value);
+    return !is_float    ? fmt::format("{:.0f}", value)
+           : scientific ? fmt::format("{:.4e}", value)
+                        : fmt::format("{:.4f}", value);
+  }
+};
+
 struct Printer {
   const std::vector<double>& values;
   const Shape& shape;
-  bool is_float;
+  Format format;
   bool shorten;
 
-  std::string element(std::int64_t index) const {
-    const double value = values[static_cast<std::size_t>(index)];
-    if (!is_float || !std::isfinite(value)) return fmt::format("{}", value);
-    return fmt::format("{:.4f}", value);
-  }
-
   std::string block(int dim, std::int64_t first, int indent) const {
-    if (dim == shape.dims()) return element(first);
+    if (dim == shape.dims()) {
+      return fmt::format("{:>{}}", format.text(values[static_cast<std::size_t>(first)]), format.width);
+    }
     std::int64_t stride = 1;
     for (int inner = dim + 1; inner < shape.dims(); ++inner) stride *= shape[inner];
     const bool rows = dim + 1 < shape.dims();
@@ -47,7 +73,8 @@ struct Printer {
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "tensor(undefined)";
   const std::vector<double> values = tensor.to_doubles();
-  const Printer printer{values, tensor.shape(), is_floating(tensor.dtype()), tensor.elements() > kSummarise};
+  const Printer printer{values, tensor.shape(), Format(values, tensor.dtype()),
+                        tensor.elements() > kSummarise};
   return fmt::format("tensor({}, shape={}, dtype={}, device={})", printer.block(0, 0, 7),
                      to_string(tensor.shape()), name_of(tensor.dtype()), to_string(tensor.device()));
 }
