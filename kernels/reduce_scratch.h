@@ -8,7 +8,7 @@ namespace ringtape {
 
 /// Where the blocks of a launch leave their partial sums for the block that finishes last.
 struct ReduceScratch {
-  static constexpr int kMaxBlocks = 4096;
+  static constexpr int kMaxBlocks = 2048;
   double partial[kMaxBlocks];
   unsigned blocks_done;  ///< 0 between launches: the last block resets it
 };

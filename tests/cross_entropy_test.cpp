@@ -148,9 +148,9 @@ TEST_CASE("cross-entropy: 50,304 and 50,257 classes", "[cross_entropy]") {
 }
 
 TEST_CASE("cross-entropy: more rows than one round of blocks takes", "[cross_entropy]") {
-  Case<float> narrow = random_case<float>(4096 * 128 + 77, 2);
+  Case<float> narrow = random_case<float>(2048 * 128 + 77, 2);
   check_case(narrow, 1e-6, 1e-6);
-  Case<float> wide = random_case<float>(4096 + 5, 40);
+  Case<float> wide = random_case<float>(2048 + 5, 40);
   check_case(wide, 1e-6, 1e-6);
 }
 
