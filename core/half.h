@@ -25,22 +25,39 @@ RINGTAPE_HOST_DEVICE inline float to_float(bfloat16 value) {
 }
 
 RINGTAPE_HOST_DEVICE inline bfloat16 to_bfloat16(float value) {
+#if defined(__CUDA_ARCH__)
+  bfloat16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+#else
   const std::uint32_t bits = float_bits(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
   // Adding just under half a unit, plus the lowest kept bit, carries exactly when the nearest value is above.
   return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+#endif
 }
 
 RINGTAPE_HOST_DEVICE inline float to_float(float16 value) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+  return result;
+#else
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
   const std::uint32_t magnitude = value.bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return float_from_bits(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
   if (magnitude >= 0x0400u) return float_from_bits(sign | ((magnitude << 13) + (112u << 23)));
   // Zero or subnormal: magnitude units of 2^-24, exact in f32.
   return float_from_bits(sign | float_bits(static_cast<float>(magnitude) * 5.9604644775390625e-8f));
+#endif
 }
 
 RINGTAPE_HOST_DEVICE inline float16 to_float16(float value) {
+#if defined(__CUDA_ARCH__)
+  float16 result;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+#else
   const std::uint32_t bits = float_bits(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
@@ -53,6 +70,7 @@ RINGTAPE_HOST_DEVICE inline float16 to_float16(float value) {
   // Subnormal in f16: adding 0.5 aligns the unit of the last place to 2^-24, and f32 addition rounds to even.
   const std::uint32_t sum = float_bits(float_from_bits(magnitude) + 0.5f);
   return {static_cast<std::uint16_t>(sign | (sum - 0x3f000000u))};
+#endif
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET
