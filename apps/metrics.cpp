@@ -29,7 +29,7 @@ StepLog::StepLog(Device device)
     : device_(device),
       losses_(empty({capacity_on(device)}, DType::f32, device)),
       norms_(empty({capacity_on(device)}, DType::f32, device)),
-      correct_(empty({capacity_on(device)}, DType::i64, device)) {}
+      correct_(empty({capacity_on(device)}, DType::f32, device)) {}
 
 void StepLog::add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm,
                   const Tensor& correct) {
@@ -48,12 +48,12 @@ bool StepLog::is_full() const {
 std::vector<StepRecord> StepLog::take() {
   const auto losses = losses_.to_vector<float>();
   const auto norms = norms_.to_vector<float>();
-  const auto correct = correct_.to_vector<std::int64_t>();
+  const auto correct = correct_.to_vector<float>();
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     StepRecord& record = pending_[i];
     record.loss = losses[i];
     if (!std::isnan(record.grad_norm)) record.grad_norm = norms[i];
-    if (record.correct >= 0) record.correct = correct[i];
+    if (record.correct >= 0) record.correct = static_cast<std::int64_t>(correct[i]);
   }
   return std::exchange(pending_, {});
 }

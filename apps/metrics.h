@@ -26,7 +26,7 @@ struct StepRecord {
 class StepLog {
  public:
   explicit StepLog(Device device);
-  /// Notes a step; `grad_norm` and `correct` may be undefined.
+  /// Notes a step; the results are f32 scalars, `grad_norm` and `correct` may be undefined.
   void add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm, const Tensor& correct);
   bool is_full() const;
   bool is_empty() const { return pending_.empty(); }

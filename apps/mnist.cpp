@@ -28,7 +28,9 @@ void train_mnist(const apps::TrainOptions& options) {
   task.inputs = 28 * 28;
   task.outputs = 10;
   task.prepare = normalise;
-  task.loss = [](Tensor logits, const Tensor& labels) { return cross_entropy(std::move(logits), labels); };
+  task.loss = [](Tensor logits, const Tensor& labels, double divisor) {
+    return cross_entropy(std::move(logits), labels, {.reduction = Reduction::sum, .divisor = divisor});
+  };
   task.correct = [](const Tensor& logits, const Tensor& labels) { return count_correct(logits, labels); };
   apps::train(task, options);
 }

@@ -63,8 +63,14 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--max-steps", options.max_steps, "stop after this many steps; 0: no limit")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->group("Training");
-  app.add_option("--batch-size", options.batch_size, "samples in a training step")
+  app.add_option("--batch-size", options.batch_size, "samples in an update of the weights (the global batch)")
       ->check(positive)
+      ->group("Training");
+  app.add_option(
+         "--micro-batch", options.micro_batch,
+         "samples that go through the model at a time; the gradients of a batch are accumulated, with the "
+         "result of the whole batch at once; 0: the whole batch")
+      ->check(CLI::NonNegativeNumber)
       ->group("Training");
   app.add_option("--eval-batch-size", options.eval_batch_size, "samples at a time when testing")
       ->check(positive)

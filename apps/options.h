@@ -24,6 +24,7 @@ struct TrainOptions {
   std::int64_t epochs = 3;
   std::int64_t max_steps = 0;  // 0: no limit
   std::int64_t batch_size = 64;
+  std::int64_t micro_batch = 0;  // 0: the whole batch at once
   std::int64_t eval_batch_size = 1000;
   bool eval_only = false;
 

@@ -68,7 +68,9 @@ void train_regression(const apps::TrainOptions& options) {
   task.inputs = table.all_features().size(1);
   task.outputs = 1;
   task.prepare = [](const Tensor& features) { return features; };
-  task.loss = [](const Tensor& prediction, const Tensor& targets) { return mse_loss(prediction, targets); };
+  task.loss = [](const Tensor& prediction, const Tensor& targets, double divisor) {
+    return mse_loss(prediction, targets, Reduction::sum, divisor);
+  };
   apps::train(task, options);
 }
 

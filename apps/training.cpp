@@ -9,6 +9,7 @@
 #include "apps/chart.h"
 #include "apps/metrics.h"
 #include "apps/progress.h"
+#include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/file.h"
@@ -18,6 +19,7 @@
 #include "data/loader.h"
 #include "kernels/gemm.h"
 #include "nn/layers.h"
+#include "optim/accumulation.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/schedule.h"
@@ -72,6 +74,18 @@ std::vector<NamedTensor> weights_of(Module& model) {
   return weights;
 }
 
+/// What a micro-batch adds to its update's log, on the device.
+struct MicroResult {
+  Tensor loss;
+  Tensor correct;  // undefined for a task without right answers
+
+  MicroResult& operator+=(const MicroResult& other) {
+    loss = loss.defined() ? add(loss, other.loss) : other.loss;
+    if (other.correct.defined()) correct = correct.defined() ? add(correct, other.correct) : other.correct;
+    return *this;
+  }
+};
+
 struct TestResult {
   double loss;
   double accuracy;  // NaN without right answers
@@ -87,7 +101,8 @@ class Run {
         model_((manual_seed(options.seed), make_mlp(layer_sizes(task, options)))),
         arena_(*model_, device_),
         optimizer_(make_optimizer(options, arena_)),
-        log_(device_) {
+        log_(device_),
+        print_tape_(options.print_tape) {
     check(options.clip_norm >= 0, "--clip-norm must be at least 0, found {}", options.clip_norm);
     check(!options.eval_only || !options.load.empty(),
           "--eval-only tests weights: name them with --load FILE");
@@ -101,9 +116,11 @@ class Run {
     const std::string gemm =
         gemm_backend(device_) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device_);
     fmt::print("{}: {} training and {} test samples\n", task_.name, task_.train->size(), task_.test->size());
-    fmt::print("model {} ({} parameters), batch {}, {} at {}\n", fmt::join(layer_sizes(task_, options_), "-"),
-               arena_.parameter_elements(), options_.batch_size, options_.optimizer,
-               optimizer_->learning_rate());
+    const std::string pieces =
+        options_.micro_batch > 0 ? fmt::format(" in pieces of {}", options_.micro_batch) : std::string();
+    fmt::print("model {} ({} parameters), batch {}{}, {} at {}\n",
+               fmt::join(layer_sizes(task_, options_), "-"), arena_.parameter_elements(), options_.batch_size,
+               pieces, options_.optimizer, optimizer_->learning_rate());
     fmt::print("device {} ({}), GEMM by {}\n", to_string(device_), describe(device_), gemm);
   }
 
@@ -127,7 +144,7 @@ class Run {
       const auto [features, targets] = batch->to(device_);
       Tensor prediction = (*model_)(task_.prepare(features));
       if (task_.correct) correct += task_.correct(prediction, targets).item();
-      loss += task_.loss(std::move(prediction), targets).item() * static_cast<double>(batch->size());
+      loss += task_.loss(std::move(prediction), targets, 1).item();
     }
     model_->train();
     const auto samples = static_cast<double>(task_.test->size());
@@ -169,29 +186,43 @@ class Run {
   }
 
  private:
+  /// One update of the weights.
   void train_step(const Batch& batch, std::int64_t epoch, bool wants_norm) {
-    const TapeScope scope;
-    const auto [features, targets] = batch.to(device_);
-    Tensor prediction = (*model_)(task_.prepare(features));
-    Tensor correct, norm;
-    if (task_.correct) correct = task_.correct(prediction, targets);
-    const Tensor loss = task_.loss(std::move(prediction), targets);
-    if (options_.print_tape && step_ == 0) Tape::current().print();
+    const std::int64_t micro_batch = options_.micro_batch > 0 ? options_.micro_batch : batch.size();
+    window_.begin(batch.size());
     optimizer_->zero_grad();
-    loss.backward();
+    MicroResult sum;
+    for (const MicroBatch& piece : cut_into_micro_batches(batch.size(), micro_batch)) {
+      sum += forward_backward(batch.slice(piece.first, piece.size));
+    }
+    Tensor norm;
     if (options_.clip_norm > 0 || wants_norm) {
       norm = clip_grad_norm(arena_, options_.clip_norm > 0 ? options_.clip_norm : INFINITY);
     }
     optimizer_->step();
     ++step_;
     log_.add({.step = step_, .epoch = epoch, .rate = optimizer_->learning_rate(), .samples = batch.size()},
-             loss, norm, correct);
+             sum.loss, norm, sum.correct);
+  }
+
+  MicroResult forward_backward(const Batch& batch) {
+    const TapeScope scope;
+    const auto [features, targets] = batch.to(device_);
+    Tensor prediction = (*model_)(task_.prepare(features));
+    MicroResult result;
+    if (task_.correct) result.correct = to(task_.correct(prediction, targets), DType::f32);
+    result.loss = task_.loss(std::move(prediction), targets, window_.divisor());
+    if (std::exchange(print_tape_, false)) Tape::current().print();
+    result.loss.backward();
+    result.loss = result.loss.detach();
+    return result;
   }
 
   /// Brings the finished steps to the metrics file, the curve and the progress line.
   void flush(MetricsFile& metrics, Progress& progress) {
     if (log_.is_empty()) return;
     const std::vector<StepRecord> records = log_.take();
+    if (task_.correct) check_targets(device_);
     std::int64_t samples = 0;
     for (const StepRecord& record : records) samples += record.samples;
     const double rate = static_cast<double>(samples) / seconds_since(last_flush_);
@@ -250,7 +281,9 @@ class Run {
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
   std::unique_ptr<Optimizer> optimizer_;
+  AccumulationWindow window_;
   StepLog log_;
+  bool print_tape_;
 
   std::int64_t total_steps_ = 0;
   std::int64_t step_ = 0;

@@ -19,8 +19,8 @@ struct Task {
   std::int64_t outputs;  ///< outputs of the model
   /// Makes the model's input, f32 [n, inputs], of a batch's features as they come from the dataset.
   std::function<Tensor(const Tensor& features)> prepare;
-  /// Mean loss of a batch; gets the prediction to own (see cross_entropy()).
-  std::function<Tensor(Tensor prediction, const Tensor& targets)> loss;
+  /// Sum of the samples' losses over `divisor`; gets the prediction to own (see cross_entropy()).
+  std::function<Tensor(Tensor prediction, const Tensor& targets, double divisor)> loss;
   /// Number of right answers in a batch, i64; null for a task that has none.
   std::function<Tensor(const Tensor& prediction, const Tensor& targets)> correct;
 };

@@ -31,6 +31,7 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
         "cross_entropy: targets must be i64 or i32, found {}", describe(targets));
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
         "cross_entropy: label_smoothing must be in [0, 1], found {}", options.label_smoothing);
+  check(options.divisor > 0, "cross_entropy: divisor must be above 0, found {}", options.divisor);
   CrossEntropyProblem problem{};
   problem.dtype = logits.dtype();
   problem.target_dtype = targets.dtype();
@@ -41,6 +42,17 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
   problem.label_smoothing = options.label_smoothing;
   problem.invalid_target = invalid_target(logits.device()).data<std::int32_t>();
   return problem;
+}
+
+/// What the sum of the rows' losses is divided by, on the device; undefined for 1.
+Tensor divisor_of(const Tensor& targets, const CrossEntropyOptions& options) {
+  if (options.reduction == Reduction::sum) {
+    return options.divisor == 1 ? Tensor() : full({}, options.divisor, DType::f32, targets.device());
+  }
+  const Tensor divisor = empty({}, DType::f32, targets.device());
+  count_targets(stream_of(targets), targets.dtype(), targets.raw(), targets.elements(), options.ignore_index,
+                divisor.data<float>());
+  return options.divisor == 1 ? divisor : scale(divisor, options.divisor);
 }
 
 /// Forward and backward at once, the gradient in the place of the logits.
@@ -76,14 +88,8 @@ void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tens
 
 Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options) {
   CrossEntropyProblem problem = problem_of(logits, targets, options);
-  const Stream stream = stream_of(logits);
-  Tensor divisor;
-  if (options.reduction == Reduction::mean) {
-    divisor = empty({}, DType::f32, logits.device());
-    count_targets(stream, targets.dtype(), targets.raw(), problem.rows, options.ignore_index,
-                  divisor.data<float>());
-    problem.divisor = divisor.data<float>();
-  }
+  const Tensor divisor = divisor_of(targets, options);
+  if (divisor.defined()) problem.divisor = divisor.data<float>();
   Tensor loss = empty({}, logits.dtype() == DType::f64 ? DType::f64 : DType::f32, logits.device());
 
   const bool owned = logits.storage().use_count() == 1 && logits.requires_grad() && !logits.autograd->is_leaf;

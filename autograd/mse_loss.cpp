@@ -7,12 +7,12 @@
 
 namespace ringtape {
 
-Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduction) {
+Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduction, double divisor) {
   check_same("mse_loss", prediction, target);
+  check(divisor > 0, "mse_loss: divisor must be above 0, found {}", divisor);
   const auto n = static_cast<double>(prediction.elements());
-  const double scale = reduction == Reduction::sum ? 1.0
-                       : n > 0                     ? 1.0 / n
-                                                   : std::numeric_limits<double>::quiet_NaN();
+  const double count = reduction == Reduction::mean ? n : 1;
+  const double scale = count > 0 ? 1 / (count * divisor) : std::numeric_limits<double>::quiet_NaN();
   Tensor loss = empty({}, prediction.dtype() == DType::f64 ? DType::f64 : DType::f32, prediction.device());
   mse_forward(stream_of(loss), prediction.dtype(), prediction.raw(), target.raw(), prediction.elements(),
               scale, loss.raw());

@@ -56,13 +56,17 @@ Tensor to(const Tensor& x, Device device);
 enum class Reduction { mean, sum };
 
 /// Squared error (prediction - target)^2, equal shapes, averaged or summed over all elements: a scalar, f32
-/// (f64 for f64).
-Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduction = Reduction::mean);
+/// (f64 for f64). `divisor` divides the result (see CrossEntropyOptions).
+Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduction = Reduction::mean,
+                double divisor = 1);
 
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< mean over the targets that count
   std::int64_t ignore_index = -100;       ///< rows with this target have no loss and no gradient
   double label_smoothing = 0;             ///< in [0, 1]
+  /// Divides the result. With the sum of a micro-batch and the number of targets in the whole accumulation window,
+  /// the gradients of the micro-batches add up to that of the mean over the window (optim/accumulation.h).
+  double divisor = 1;
 };
 
 /// Softmax cross-entropy of logits [N, C] with targets [N] of i32 or i64 in [0, C), as PyTorch computes it: a

@@ -101,6 +101,16 @@ Batch::Batch(std::shared_ptr<BatchBuffer> buffer, Tensor features, Tensor target
       targets_(std::move(targets)),
       first_(first) {}
 
+Batch Batch::slice(std::int64_t first, std::int64_t count) const {
+  check(first >= 0 && count >= 0 && first + count <= size(),
+        "Batch: slice of {} samples at {}, expected one in {}", count, first, size());
+  const auto rows = [=](const Tensor& all) {
+    const Shape shape = all.shape().with(0, count);
+    return all.alias(shape, all.size(0) == 0 ? 0 : first * (all.elements() / all.size(0)));
+  };
+  return {buffer_, rows(features_), rows(targets_), first_ + first};
+}
+
 void Batch::copy_to(Tensor features, Tensor targets) const {
   features.copy_from(features_);
   targets.copy_from(targets_);

@@ -29,6 +29,9 @@ class Batch {
   /// How many samples of the epoch came before this batch.
   std::int64_t first() const { return first_; }
 
+  /// Samples `first` to `first + count - 1` of this batch; shares its memory.
+  Batch slice(std::int64_t first, std::int64_t count) const;
+
   /// Copies features and targets to tensors of the same shapes on any device, in the order of its current
   /// stream. From pinned memory this does not wait for the copy; the loader does, before it uses the memory
   /// again.
