@@ -6,6 +6,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "nn/arena.h"
 #include "nn/layers.h"
 #include "tests/catch.h"
 
