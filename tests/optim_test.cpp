@@ -1,0 +1,252 @@
+#include <cmath>
+#include <limits>
+
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "nn/arena.h"
+#include "nn/layers.h"
+#include "nn/losses.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "optim/sgd.h"
+#include "tests/catch.h"
+#include "tests/tensors.h"
+
+namespace ringtape::test {
+namespace {
+
+using Values = std::vector<double>;
+
+/// Two parameters whose gradients a test gives.
+struct Two : Module {
+  Two()
+      : a(register_parameter("a", tensor_of({1, 2}, {2}))), b(register_parameter("b", tensor_of({3}, {1}))) {}
+  Tensor forward(const Tensor& x) override { return x; }
+  Tensor& a;
+  Tensor& b;
+};
+
+/// Adds `gradient` to the gradient of `parameter`.
+void add_gradient(const Tensor& parameter, const Values& gradient) {
+  sum(multiply(parameter, tensor_of(gradient, parameter.shape()))).backward();
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST_CASE("optimizers refuse settings that make no sense, by name", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  for (const double bad : {-1.0, std::nan(""), kInfinity}) {
+    CHECK_THROWS_WITH(SGD(arena, {.learning_rate = bad}),
+                      ContainsSubstring("learning rate must be finite and at least 0"));
+    CHECK_THROWS_WITH(Adam(arena, {.learning_rate = bad}), ContainsSubstring("learning rate"));
+    CHECK_THROWS_WITH(AdamW(arena, {.weight_decay = bad}), ContainsSubstring("weight decay"));
+    CHECK_THROWS_WITH(SGD(arena, {.momentum = bad}), ContainsSubstring("momentum"));
+  }
+  CHECK_THROWS_WITH(SGD(arena, {.learning_rate = -0.5}), ContainsSubstring("found -0.5"));
+  CHECK_THROWS_WITH(SGD(arena, {.momentum = 0.9, .dampening = 0.5, .nesterov = true}),
+                    ContainsSubstring("Nesterov"));
+  CHECK_THROWS_WITH(SGD(arena, {.nesterov = true}), ContainsSubstring("Nesterov"));
+  for (const double bad : {-0.1, 1.0, std::nan("")}) {
+    CHECK_THROWS_WITH(Adam(arena, {.beta1 = bad}), ContainsSubstring("betas must be in [0, 1)"));
+    CHECK_THROWS_WITH(Adam(arena, {.beta2 = bad}), ContainsSubstring("betas must be in [0, 1)"));
+  }
+  CHECK_THROWS_WITH(Adam(arena, {.eps = 0}), ContainsSubstring("eps must be positive"));
+  CHECK_THROWS_WITH(Adam(arena, {.eps = std::nan("")}), ContainsSubstring("eps"));
+  for (const double bad : {0.0, -1.0, std::nan("")}) {
+    CHECK_THROWS_WITH(clip_grad_norm(arena, bad), ContainsSubstring("max_norm must be above 0"));
+    CHECK_THROWS_WITH(clip_grad_value(arena, bad), ContainsSubstring("limit must be above 0"));
+  }
+  SGD optimizer(arena);
+  CHECK_THROWS_WITH(optimizer.set_learning_rate(std::nan("")), ContainsSubstring("found nan"));
+  CHECK(optimizer.learning_rate() == 0.01);
+}
+
+TEST_CASE("the learning rate can be changed between steps; 0 changes nothing", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.a, {0.25, 0.5});
+  optimizer.step();
+  CHECK(model.a.to_doubles() == Values{0.75, 1.5});
+  optimizer.set_learning_rate(2);
+  CHECK(optimizer.learning_rate() == 2);
+  optimizer.step();
+  CHECK(model.a.to_doubles() == Values{0.25, 0.5});
+  optimizer.set_learning_rate(0);
+  optimizer.step();
+  CHECK(model.a.to_doubles() == Values{0.25, 0.5});
+}
+
+TEST_CASE("a parameter without a gradient is left alone: no step, no decay, no change of its state",
+          "[optim]") {
+  const auto check_skipped = [](auto make) {
+    Two model, reference;
+    ParameterArena arena(model, Device{}), reference_arena(reference, Device{});
+    const auto optimizer = make(arena);
+    const auto reference_optimizer = make(reference_arena);
+    for (int step = 0; step < 5; ++step) {
+      optimizer->zero_grad();
+      add_gradient(model.a, {1, 1});
+      if (step % 2 == 0) {
+        add_gradient(model.b, {0.5 * step});
+        reference_optimizer->zero_grad();
+        add_gradient(reference.b, {0.5 * step});
+        reference_optimizer->step();
+      }
+      const Values before = model.b.to_doubles();
+      optimizer->step();
+      if (step % 2 == 1) CHECK(model.b.to_doubles() == before);
+    }
+    // Five steps in two of which b was absent, and the three others alone, end at the same bits.
+    CHECK(model.b.to_doubles() == reference.b.to_doubles());
+    CHECK(reference.a.to_doubles() == Values{1, 2});
+  };
+  check_skipped([](ParameterArena& arena) {
+    return std::make_unique<SGD>(arena, SGDOptions{.momentum = 0.9, .weight_decay = 0.1});
+  });
+  check_skipped(
+      [](ParameterArena& arena) { return std::make_unique<Adam>(arena, AdamOptions{.weight_decay = 0.1}); });
+  check_skipped(
+      [](ParameterArena& arena) { return std::make_unique<AdamW>(arena, AdamOptions{.weight_decay = 0.1}); });
+}
+
+TEST_CASE("a gradient of zeros is a gradient: the decay acts", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 0.5, .weight_decay = 0.5});
+  add_gradient(model.a, {0, 0});
+  optimizer.step();
+  CHECK(model.a.to_doubles() == Values{0.75, 1.5});
+  CHECK(model.b.to_doubles() == Values{3});
+}
+
+TEST_CASE("the clip factor acts on the next step, once", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.a, {3, 0});
+  add_gradient(model.b, {4});
+  CHECK(clip_grad_norm(arena, 2.5).item() == 5);
+  CHECK(model.a.grad().to_doubles() == Values{3, 0});  // in memory the gradients stay as they are
+  optimizer.step();
+  // factor 2.5 / (5 + 1e-6)
+  check_close(model.a.to_doubles(), {1 - 1.5, 2}, 1e-6);
+  check_close(model.b.to_doubles(), {3 - 2}, 1e-6);
+  const double before = model.b.item();
+  optimizer.step();  // not clipped again
+  check_close(model.b.to_doubles(), {before - 4}, 1e-6);
+}
+
+TEST_CASE("a norm below the limit leaves the step as it is, and an infinite limit measures only", "[optim]") {
+  for (const double limit : {5.1, kInfinity}) {
+    Two model;
+    ParameterArena arena(model, Device{});
+    SGD optimizer(arena, {.learning_rate = 1});
+    add_gradient(model.a, {3, 0});
+    add_gradient(model.b, {4});
+    CHECK(clip_grad_norm(arena, limit).item() == 5);
+    optimizer.step();
+    CHECK(model.a.to_doubles() == Values{-2, 2});
+    CHECK(model.b.to_doubles() == Values{-1});
+  }
+}
+
+TEST_CASE("the norm is that of the gradients present, and zero_grad forgets the factor", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.a, {30, 40});
+  add_gradient(model.b, {4});
+  arena.zero_grad();
+  add_gradient(model.b, {4});  // a's old gradient still lies in memory
+  CHECK(clip_grad_norm(arena, 1).item() == 4);
+  arena.zero_grad();
+  CHECK(arena.clip_factor() == nullptr);
+  CHECK(clip_grad_norm(arena, 1).item() == 0);
+  arena.zero_grad();
+  add_gradient(model.b, {4});
+  optimizer.step();
+  CHECK(model.b.to_doubles() == Values{-1});
+}
+
+TEST_CASE("clip_grad_value limits each element in memory", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  add_gradient(model.a, {-3, 0.5});
+  add_gradient(model.b, {std::nan("")});
+  clip_grad_value(arena, 1);
+  CHECK(model.a.grad().to_doubles() == Values{-1, 0.5});
+  CHECK(std::isnan(model.b.grad().item()));
+}
+
+TEST_CASE("a step counts as a change of the parameters", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena);
+  const std::uint64_t before = model.a.storage()->version;
+  optimizer.step();
+  CHECK(model.a.storage()->version > before);
+}
+
+// ---- training ----
+
+/// Trains a small classifier on points of three classes; returns all values of its parameters.
+Values train(std::uint64_t seed, double& loss_value) {
+  manual_seed(seed);
+  const std::shared_ptr<Sequential> model = make_mlp({8, 33, 3});
+  ParameterArena arena(*model, Device{});
+  Adam optimizer(arena, {.learning_rate = 0.01});
+  const CrossEntropyLoss criterion;
+  for (int step = 0; step < 60; ++step) {
+    const Tensor x = randn({64, 8});
+    const Values values = x.to_doubles();
+    Values labels;
+    for (int row = 0; row < 64; ++row) {
+      const double* point = values.data() + 8 * row;
+      labels.push_back(point[0] > point[1] ? 0 : point[2] > 0 ? 1 : 2);
+    }
+    optimizer.zero_grad();
+    const Tensor loss = criterion((*model)(x), tensor_of(labels, {64}, DType::i64));
+    loss.backward();
+    clip_grad_norm(arena, 1);
+    optimizer.step();
+    loss_value = loss.item();
+  }
+  return arena.values().to_doubles();
+}
+
+TEST_CASE("two training runs with one seed end at the same bits, by either GEMM", "[optim]") {
+  for (const GemmBackend backend : {GemmBackend::own, gemm_backend()}) {
+    const GemmScope scope(backend);
+    double loss = 0, other_loss = 0;
+    const Values first = train(11, loss);
+    CHECK(train(11, other_loss) == first);
+    CHECK(loss == other_loss);
+    CHECK(train(12, other_loss) != first);
+    CHECK(loss < 0.6);  // it has learnt: log(3) = 1.1 by guessing
+  }
+}
+
+TEST_CASE("the sum over micro-batches is the gradient of the whole batch", "[optim]") {
+  manual_seed(2);
+  const std::shared_ptr<Sequential> model = make_mlp({8, 16, 3});
+  ParameterArena arena(*model, Device{});
+  const Tensor x = randn({12, 8});
+  Values labels;
+  for (int i = 0; i < 12; ++i) labels.push_back(i % 3);
+  const Tensor targets = tensor_of(labels, {12}, DType::i64);
+  const CrossEntropyLoss criterion({.reduction = Reduction::sum});
+
+  criterion((*model)(x), targets).backward();
+  const Values whole = arena.gradients().to_doubles();
+  arena.zero_grad();
+  for (int part = 0; part < 3; ++part) {
+    criterion((*model)(x.alias({4, 8}, 32 * part)), targets.alias({4}, 4 * part)).backward();
+  }
+  // sums of 12 terms below 4, in another order
+  check_close(arena.gradients().to_doubles(), whole, 1e-6, 1e-6);
+}
+
+}  // namespace
+}  // namespace ringtape::test
