@@ -32,7 +32,7 @@ def copy_tree(to):
             return {"__pycache__"}
         return {name for name in names if name in SKIPPED_FOLDERS or name.startswith("build")}
 
-    shutil.copytree(ROOT, to, ignore=skipped)
+    shutil.copytree(ROOT, to, ignore=skipped, dirs_exist_ok=True)
 
 
 def configure(source, build):
@@ -53,7 +53,7 @@ def first_failure(build, tags, order):
     """The name of the first test with one of the tags that fails, or None."""
     if not tags:
         return None
-    tests = ",".join(f"[{tag}]" for tag in tags)
+    tests = ",".join(f"[{tag}]~[gpu]" for tag in tags)
     program = next(Path(build).rglob("ringtape_tests"))
     environment = dict(os.environ, RINGTAPE_THREAD_ORDER=order)
     try:
@@ -105,41 +105,47 @@ def barriers(folder, only):
                 yield source, number
 
 
+def try_all(scratch, only):
+    """Prints a line for each barrier and returns how many are not needed."""
+    copy, build = scratch / "source", scratch / "build"
+    copy_tree(copy)
+    configure(copy, build)
+    compile_tests(build)
+    for order in ORDERS:
+        name = first_failure(build, kernel_tests(build), order)
+        if name:
+            sys.exit(f"before any change, under thread order {order}, this test fails: {name}")
+
+    not_needed = 0
+    for source, number in barriers(copy, only):
+        original = source.read_text()
+        lines = original.splitlines(keepends=True)
+        removed = lines[number]
+        lines[number] = "\n"
+        source.write_text("".join(lines))
+        compile_tests(build)
+        name, order = find_failure(build, source)
+        source.write_text(original)
+
+        if name:
+            result = f"{name} ({order})"
+        elif BETWEEN_BLOCKS.search(removed):
+            result = "between blocks: cannot show on the CPU"
+        else:
+            result = "NOT NEEDED"
+            not_needed += 1
+        print(f"{f'{source.relative_to(copy)}:{number + 1}':<36} {result}", flush=True)
+    return not_needed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", help="only files whose name contains TEXT")
+    parser.add_argument("--scratch", metavar="DIR", help="work here and keep it, so that a second run compiles less")
     arguments = parser.parse_args()
 
-    not_needed = 0
-    with tempfile.TemporaryDirectory(prefix="remove_barriers_") as scratch:
-        copy, build = Path(scratch) / "source", Path(scratch) / "build"
-        copy_tree(copy)
-        configure(copy, build)
-        compile_tests(build)
-        for order in ORDERS:
-            name = first_failure(build, kernel_tests(build), order)
-            if name:
-                sys.exit(f"before any change, under thread order {order}, this test fails: {name}")
-
-        for source, number in barriers(copy, arguments.only):
-            original = source.read_text()
-            lines = original.splitlines(keepends=True)
-            removed = lines[number]
-            lines[number] = "\n"
-            source.write_text("".join(lines))
-            compile_tests(build)
-            name, order = find_failure(build, source)
-            source.write_text(original)
-
-            place = f"{source.relative_to(copy)}:{number + 1}"
-            if name:
-                result = f"{name} ({order})"
-            elif BETWEEN_BLOCKS.search(removed):
-                result = "between blocks: cannot show on the CPU"
-            else:
-                result = "NOT NEEDED"
-                not_needed += 1
-            print(f"{place:<36} {result}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="remove_barriers_") as temporary:
+        not_needed = try_all(Path(arguments.scratch or temporary).absolute(), arguments.only)
     print(f"{not_needed} not needed")
     return 1 if not_needed else 0
 

@@ -225,6 +225,10 @@ TEST_CASE("simt: what a launch refuses", "[simt]") {
                launch(throws_block_number, {1, {33, 32}}, stream());
              }),
              ContainsSubstring("33 x 32 x 1") && ContainsSubstring("1024"));
+  CHECK_THAT(error_of([] {
+               launch(throws_block_number, {{1, 65536}, 1}, stream());
+             }),
+             ContainsSubstring("1 x 65536 x 1") && ContainsSubstring("65535"));
   CHECK_THAT(error_of([] { launch(launches, {1, 1}, stream()); }), ContainsSubstring("inside a kernel"));
 }
 

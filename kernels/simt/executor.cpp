@@ -31,7 +31,8 @@ constinit thread_local dim3 gridDim{};
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kMaxThreads = 1024;
+constexpr int kMaxThreads = 1024;  // of a block
+constexpr unsigned kMaxGridYZ = 65535;
 
 #if defined(RINGTAPE_CHECK)
 constexpr bool kCheck = true;
@@ -96,7 +97,7 @@ struct Runner {
   Runner* next = nullptr;  // in the one list it is in
 };
 
-/// First in, first out, linked through the runners themselves.
+/// Runners in a row, linked through themselves: first in, first out.
 class RunnerList {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -104,6 +105,11 @@ class RunnerList {
     runner->next = nullptr;
     (empty() ? first_ : last_->next) = runner;
     last_ = runner;
+  }
+  void push_front(Runner* runner) {
+    if (empty()) last_ = runner;
+    runner->next = first_;
+    first_ = runner;
   }
   Runner* pop() {
     Runner* runner = first_;
@@ -256,13 +262,12 @@ class Worker {
   DynamicShared dynamic_shared_;
 
   std::vector<std::unique_ptr<Runner>> runners_;
-  RunnerList idle_;
+  RunnerList idle_;  // the one used last in front: its stack is still in the cache
   Runner* running_ = nullptr;
   Fiber caller_;  // of run_blocks
 };
 
 void Worker::run_blocks(Launch& launch, std::int64_t first, std::int64_t last) {
-  launch_ = &launch;
   next_block_ = first;
   last_block_ = last;
   threads_ = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
@@ -273,6 +278,7 @@ void Worker::run_blocks(Launch& launch, std::int64_t first, std::int64_t last) {
   shuffled_.resize(threads_);
   dynamic_shared_.resize(launch.shared_bytes);
   running_ = idle_runner();
+  launch_ = &launch;
   Fiber::switch_to(caller_, running_->fiber);
   launch_ = nullptr;
 }
@@ -281,7 +287,7 @@ void Worker::run_blocks(Launch& launch, std::int64_t first, std::int64_t last) {
 void Worker::run_threads() {
   for (;;) {
     if (Runner* runner = ready_.pop()) {
-      idle_.push(running_);
+      idle_.push_front(running_);
       switch_to(runner);
     } else if (begun_ < threads_) {
       run_thread();
@@ -291,7 +297,7 @@ void Worker::run_threads() {
       begin_block();
     } else {
       Runner* self = running_;
-      idle_.push(self);
+      idle_.push_front(self);
       Fiber::switch_to(self->fiber, caller_);
     }
   }
@@ -469,7 +475,7 @@ void Worker::add_idle_runner() {
   Runner* runner = runners_.back().get();
   runner->fiber.start(
       runner->stack, [](void* worker) { static_cast<Worker*>(worker)->run_threads(); }, this);
-  idle_.push(runner);
+  idle_.push_front(runner);
 }
 
 Runner* Worker::idle_runner() {
@@ -556,6 +562,9 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(co
   if (blocks == 0 || threads == 0) return;
   check(threads <= kMaxThreads, "launch with {} x {} x {} threads in a block: expected at most {}", block.x,
         block.y, block.z, kMaxThreads);
+  check(grid.y <= kMaxGridYZ && grid.z <= kMaxGridYZ,
+        "launch with {} x {} x {} blocks: expected at most {} in y and z, as in CUDA", grid.x, grid.y, grid.z,
+        kMaxGridYZ);
   check(!Worker::current().busy(), "launch from inside a kernel");
 
   Launch launch{grid, block, shared_bytes, thread, context, order_setting()};
@@ -566,12 +575,13 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(co
       launch.report(std::current_exception(), first);
     }
   };
-  const std::int64_t workers =
-      kCheck || omp_in_parallel() ? 1 : std::min<std::int64_t>(blocks, omp_get_max_threads());
+  const bool one_worker = kCheck || omp_in_parallel();
+  const int workers =
+      one_worker ? 1 : static_cast<int>(std::min<std::int64_t>(blocks, omp_get_max_threads()));
   if (workers == 1) {
     run(0, blocks);
   } else {
-#pragma omp parallel num_threads(static_cast <int>(workers))
+#pragma omp parallel num_threads(workers)
     {
       const int worker = omp_get_thread_num(), team = omp_get_num_threads();
       run(blocks * worker / team, blocks * (worker + 1) / team);
