@@ -86,6 +86,8 @@ const BadFile kBadFiles[] = {
     {"empty file", "", "is 0 bytes long, expected at least 8"},
     {"7 bytes", "1234567", "is 7 bytes long, expected at least 8"},
     {"header beyond the file", length_field(100) + "{}", "claims a header of 100 bytes, but only 2 follow"},
+    {"header one byte beyond the file", length_field(3) + "{}",
+     "claims a header of 3 bytes, but only 2 follow"},
     {"header of 100 MB and one", length_field(100'000'001) + "{}", "claims a header of 100000001 bytes"},
     {"header of 2^64 - 1", length_field(~0ull) + "{}", "claims a header of 18446744073709551615 bytes"},
     {"no header", file_text(""), "the header begins with '', expected '{'"},
