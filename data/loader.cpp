@@ -189,7 +189,7 @@ std::optional<Batch> DataLoader::next() {
 }
 
 Batch DataLoader::read_batch(std::span<const std::int64_t> order, std::int64_t first) const {
-  const std::int64_t rows = std::min(options_.batch_size, samples_per_epoch() - first);
+  const std::int64_t rows = std::min(options_.batch_size, sampler_->size() - first);
   std::shared_ptr<BatchBuffer> buffer = buffers_->take();
   dataset_->read(order.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows)),
                  buffer->features(), buffer->targets());
