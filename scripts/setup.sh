@@ -54,6 +54,7 @@ can_install() {
 }
 
 apt_updated=no
+newly_installed=no
 apt_install() {
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
     apt-get -q -o Acquire::http::Timeout=20 -o Acquire::Retries=1)
@@ -61,7 +62,7 @@ apt_install() {
     "${apt[@]}" update >>"$log" 2>&1 || return 1
     apt_updated=yes
   fi
-  "${apt[@]}" install -y --no-install-recommends "$@" >>"$log" 2>&1
+  "${apt[@]}" install -y --no-install-recommends "$@" >>"$log" 2>&1 && newly_installed=yes
 }
 
 install_needed() {
@@ -122,13 +123,13 @@ logged() {
   die "$what failed; all of its output is in $log"
 }
 
-# Configures a new build, and again one from before there was a CUDA Toolkit. A warning that a newer compiler
-# invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
+# Configures a new build, and again one from before some package or the CUDA Toolkit was there. A warning that a
+# newer compiler invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
 configure() {
   local flags=("-DRINGTAPE_WERROR=${RINGTAPE_WERROR:-OFF}")
   if command -v nvcc >/dev/null && grep -qs 'CMAKE_CUDA_COMPILER.*NOTFOUND' "$folder"/CMakeCache.txt; then
     flags+=(-U CMAKE_CUDA_COMPILER)
-  elif [ -f "$folder"/build.ninja ]; then
+  elif [ -f "$folder"/build.ninja ] && [ $newly_installed = no ]; then
     return
   fi
   logged "cmake" cmake --preset release "${flags[@]}"
