@@ -64,8 +64,9 @@ struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< mean over the targets that count
   std::int64_t ignore_index = -100;       ///< rows with this target have no loss and no gradient
   double label_smoothing = 0;             ///< in [0, 1]
-  /// Divides the result. With the sum of a micro-batch and the number of targets in the whole accumulation window,
-  /// the gradients of the micro-batches add up to that of the mean over the window (optim/accumulation.h).
+  /// Divides the result. With the sum of a micro-batch and the number of targets in the whole accumulation
+  /// window, the gradients of the micro-batches add up to that of the mean over the window
+  /// (optim/accumulation.h).
   double divisor = 1;
 };
 

@@ -61,8 +61,9 @@ __device__ inline T warp_reduce(T value, Place) {
   return reduce_lanes<Op>(value, warp_lanes());
 }
 
-/// One 8-byte word for each warp of a block, and one for the result. `static`, because GCC keeps a variable in the
-/// section of shared memory (check builds) only where the function is neither a template nor inline elsewhere.
+/// One 8-byte word for each warp of a block, and one for the result. `static`, because GCC keeps a variable
+/// in the section of shared memory (check builds) only where the function is neither a template nor inline
+/// elsewhere.
 static __device__ inline void* reduce_words() {
   __shared__ std::uint64_t words[33];
   return words;

@@ -5,40 +5,40 @@
 #include "core/dtype.h"
 #include "core/stream.h"
 
-/// Declares a launcher: the host function that starts a kernel. The `.cu` file defines it once, and being compiled
-/// for both targets it exists twice; this macro declares both and a third, `ringtape::name`, that picks the one
-/// of the stream's device:
+/// Declares a launcher: the host function that starts a kernel. The `.cu` file defines it once, and being
+/// compiled for both targets it exists twice; this macro declares both and a third, `ringtape::name`, that
+/// picks the one of the stream's device:
 ///
 ///   RINGTAPE_LAUNCHER(relu_forward, DType dtype, const void* x, void* y, std::int64_t n);
 ///
 /// A `.cu` file sees the declaration of its own target alone.
 #if defined(RINGTAPE_IN_KERNEL_FILE)
 
-#define RINGTAPE_LAUNCHER(name, ...)           \
-  namespace ringtape::RINGTAPE_TARGET {        \
+#define RINGTAPE_LAUNCHER(name, ...)            \
+  namespace ringtape::RINGTAPE_TARGET {         \
   void name(const Stream& stream, __VA_ARGS__); \
-  }                                            \
+  }                                             \
   static_assert(true)
 
 #elif defined(RINGTAPE_WITH_CUDA)
 
-#define RINGTAPE_LAUNCHER(name, ...)                            \
-  namespace ringtape::on_cpu {                                  \
-  void name(const Stream& stream, __VA_ARGS__);                 \
-  }                                                             \
-  namespace ringtape::on_cuda {                                 \
-  void name(const Stream& stream, __VA_ARGS__);                 \
-  }                                                             \
-  namespace ringtape {                                          \
-  template <class... Args>                                      \
-  void name(const Stream& stream, const Args&... args) {        \
-    if (stream.device().is_cuda()) {                            \
-      on_cuda::name(stream, args...);                           \
-    } else {                                                    \
-      on_cpu::name(stream, args...);                            \
-    }                                                           \
-  }                                                             \
-  }                                                             \
+#define RINGTAPE_LAUNCHER(name, ...)                     \
+  namespace ringtape::on_cpu {                           \
+  void name(const Stream& stream, __VA_ARGS__);          \
+  }                                                      \
+  namespace ringtape::on_cuda {                          \
+  void name(const Stream& stream, __VA_ARGS__);          \
+  }                                                      \
+  namespace ringtape {                                   \
+  template <class... Args>                               \
+  void name(const Stream& stream, const Args&... args) { \
+    if (stream.device().is_cuda()) {                     \
+      on_cuda::name(stream, args...);                    \
+    } else {                                             \
+      on_cpu::name(stream, args...);                     \
+    }                                                    \
+  }                                                      \
+  }                                                      \
   static_assert(true)
 
 #else  // without CUDA no Device::cuda can exist: Device::parse refuses it
