@@ -20,6 +20,7 @@ using namespace ringtape;
 using Work = std::function<void()>;
 
 double seconds_of(const Work& work, int repeats) {
+  work();  // wakes OpenMP's threads and warms the cache
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repeats;
