@@ -2,6 +2,7 @@
 // RINGTAPE_FUZZ_READER names the reader.
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
