@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "autograd/creation.h"
@@ -53,7 +55,7 @@ class Table {
  public:
   explicit Table(Device device) : device_(device) {
     const std::int64_t n = device.is_cpu() ? std::int64_t{1} << 26 : std::int64_t{1} << 28;
-    const Tensor from = zeros({n}, DType::f32, device), to = zeros({n}, DType::f32, device);
+    const Tensor from = randn({n}, DType::f32, device), to = zeros({n}, DType::f32, device);
     const double seconds =
         seconds_of(device, [&] { scale(Stream::current(device), DType::f32, from.raw(), to.raw(), n, 1.0); });
     bytes_per_second_ = 2 * static_cast<double>(from.bytes()) / seconds;
@@ -65,17 +67,35 @@ class Table {
 
   /// `bytes`: what the work must move. `loop`: the same work as a plain loop, on the CPU.
   void row(const char* kernel, const std::string& size, double bytes, const Work& work,
-           const Work& loop = {}) const {
+           const Work& loop = {}) {
     const double seconds = seconds_of(device_, work);
     const double limit = bytes / bytes_per_second_;
     fmt::print("{:<28} {:<18} {:>10.2f} {:>11.2f} {:>11.2f} {:>8.1f} {:>6.2f}", kernel, size, bytes / 1e6,
                limit * 1e6, seconds * 1e6, bytes / seconds / 1e9, seconds / limit);
+    rows_.push_back({{"kernel", kernel},
+                     {"size", size},
+                     {"megabytes", bytes / 1e6},
+                     {"microseconds", seconds * 1e6},
+                     {"limit_microseconds", limit * 1e6}});
     if (loop && device_.is_cpu()) {
       const double of_loop = seconds_of(device_, loop);
       fmt::print(" {:>11.2f} {:>6.2f}", of_loop * 1e6, seconds / of_loop);
+      rows_.back()["loop_microseconds"] = of_loop * 1e6;
     }
     fmt::print("\n");
     std::fflush(stdout);
+  }
+
+  /// Writes the rows so far to a file.
+  void save(const std::string& path) const {
+    std::ofstream file(path);
+    file << nlohmann::ordered_json{{"device", to_string(device_)},
+                                   {"description", describe(device_)},
+                                   {"copy_gb_per_s", bytes_per_second_ / 1e9},
+                                   {"kernels", rows_}}
+                .dump(2)
+         << '\n';
+    check(file.good(), "'{}' cannot be written", path);
   }
 
   Device device() const { return device_; }
@@ -84,6 +104,7 @@ class Table {
  private:
   Device device_;
   double bytes_per_second_ = 0;
+  nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };
 
 // ---- plain loops ----
@@ -149,7 +170,7 @@ void loop_cross_entropy_backward(const float* x, const std::int64_t* targets, st
 
 // ---- rows ----
 
-void elementwise_rows(const Table& table, std::int64_t n) {
+void elementwise_rows(Table& table, std::int64_t n) {
   const Stream stream = table.stream();
   const Tensor a = randn({n}, DType::f32, table.device()), b = randn({n}, DType::f32, table.device());
   const Tensor y = zeros({n}, DType::f32, table.device());
@@ -196,7 +217,7 @@ void elementwise_rows(const Table& table, std::int64_t n) {
   });
 }
 
-void cross_entropy_rows(const Table& table, std::int64_t rows, std::int64_t classes, DType dtype) {
+void cross_entropy_rows(Table& table, std::int64_t rows, std::int64_t classes, DType dtype) {
   const Stream stream = table.stream();
   const std::int64_t n = rows * classes;
   const Tensor logits = randn({n}, dtype, table.device()), gradient = zeros({n}, dtype, table.device());
@@ -263,7 +284,7 @@ Tensor upload(const std::vector<T>& values, Device device) {
 }
 
 /// Norm and optimizer steps over `parameters` parameters of `length` elements.
-void arena_rows(const Table& table, std::int64_t parameters, std::int64_t length) {
+void arena_rows(Table& table, std::int64_t parameters, std::int64_t length) {
   const Stream stream = table.stream();
   const Device device = table.device();
   const std::int64_t padded = (length + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
@@ -323,8 +344,8 @@ void arena_rows(const Table& table, std::int64_t parameters, std::int64_t length
   });
 }
 
-void run(Device device) {
-  const Table table(device);
+void run(Device device, const std::string& json) {
+  Table table(device);
   const std::int64_t large = device.is_cpu() ? std::int64_t{1} << 24 : std::int64_t{1} << 28;
   elementwise_rows(table, large);
   cross_entropy_rows(table, 64, 10, DType::f32);
@@ -334,17 +355,19 @@ void run(Device device) {
   cross_entropy_rows(table, device.is_cpu() ? 256 : 8192, 50304, DType::bf16);
   arena_rows(table, 1, large);
   arena_rows(table, 1000, 1000);
+  if (!json.empty()) table.save(json);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Times of Ringtape's kernels beside what the memory allows"};
-  std::string device = "auto";
+  std::string device = "auto", json;
   app.add_option("--device", device, "cpu, cuda:N or auto")->capture_default_str();
+  app.add_option("--json", json, "also write the rows to this file");
   CLI11_PARSE(app, argc, argv);
   try {
-    run(Device::parse(device));
+    run(Device::parse(device), json);
   } catch (const Error& error) {
     fmt::print(stderr, "bench_kernels: {}\n", error.what());
     return 1;
