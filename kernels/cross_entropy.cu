@@ -42,56 +42,13 @@ __device__ std::int64_t target_of(const CrossEntropyProblem& problem, std::int64
   return target >= 0 && target < problem.classes ? target : kInvalid;
 }
 
-/// The largest (sum: the sum) of N values, by halves so that the additions do not wait for one another.
-template <class Op, class A, int N>
-__device__ A fold(A (&values)[N]) {
-#pragma unroll
-  for (int half = N / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) values[i] = Op::combine(values[i], values[i + half]);
-  }
-  return values[0];
-}
-
-/// Below every finite value that matters, and finite: -inf - lowest is -inf where -inf - -inf would be NaN.
+/// What the loss needs to know of a row x: its maximum m, the sum of exp(x - m) and, for label smoothing, of
+/// x - m.
 template <class A>
-constexpr A kLowest = static_cast<A>(sizeof(A) == 8 ? -1e300 : -3e38);
-
-/// Running maximum m, sum of exp(x - m), and for label smoothing sum of x - m, over the logits seen so far.
-template <class A>
-struct RunningSoftmax {
-  A max = kLowest<A>;
-  A sum = 0;
-  A shifted_sum = 0;
-  A seen = 0;
-
-  /// Expresses the sums relative to a larger maximum.
-  __device__ void raise_max(A larger) {
-    sum *= softmax_exp(max - larger);
-    if (seen > 0) shifted_sum -= seen * (larger - max);
-    max = larger;
-  }
-
-  template <int N>
-  __device__ void add(const A (&logits)[N], bool smoothing) {
-    A values[N];
-    for (int i = 0; i < N; ++i) values[i] = logits[i];
-    const A larger = maximum(max, fold<Max>(values));
-    if (larger > max) raise_max(larger);
-    if (smoothing) {
-      for (int i = 0; i < N; ++i) values[i] = logits[i] - max;
-      shifted_sum += fold<Sum>(values);
-      seen += N;
-    }
-    for (int i = 0; i < N; ++i) values[i] = softmax_exp(logits[i] - max);
-    sum += fold<Sum>(values);
-  }
-
-  /// Joins the threads of a block; all get the result.
-  __device__ void combine_block(bool smoothing) {
-    raise_max(block_max(max));
-    sum = block_sum(sum);
-    if (smoothing) shifted_sum = block_sum(shifted_sum);
-  }
+struct Softmax {
+  A max;
+  A sum;
+  A shifted_sum;
 
   /// Loss of the row whose target has this logit.
   __device__ A loss(A target_logit, A classes, A smoothing) const {
@@ -100,6 +57,72 @@ struct RunningSoftmax {
     if (smoothing == 0) return likelihood;
     return likelihood + smoothing / classes * (classes * log_sum - shifted_sum);
   }
+};
+
+/// Below every finite value that matters, and finite: -inf - lowest is -inf where -inf - -inf would be NaN.
+template <class A>
+constexpr A kLowest = static_cast<A>(sizeof(A) == 8 ? -1e300 : -3e38);
+
+/// The softmax of the logits seen so far. On the CPU it is kept in slots, each for every kSoftmaxSlots-th
+/// logit, so that the compiler can make vectors of them.
+constexpr int kSoftmaxSlots = kGpuGeometry ? 1 : 32;
+
+template <class A>
+class RunningSoftmax {
+ public:
+  __device__ RunningSoftmax() {
+    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = kLowest<A>;
+  }
+
+  /// Adds N logits: 1, or a multiple of kSoftmaxSlots.
+  template <int N>
+  __device__ void add(const A (&logits)[N], bool smoothing) {
+    constexpr int kUsed = minimum(N, kSoftmaxSlots);
+    A larger[kUsed];
+    for (int s = 0; s < kUsed; ++s) larger[s] = max_[s];
+    for (int i = 0; i < N; i += kUsed) {
+      for (int s = 0; s < kUsed; ++s) larger[s] = maximum(larger[s], logits[i + s]);
+    }
+    if (smoothing) {
+      for (int s = 0; s < kUsed; ++s) shifted_sum_[s] = shifted_to(larger[s], s);
+      for (int i = 0; i < N; i += kUsed) {
+        for (int s = 0; s < kUsed; ++s) shifted_sum_[s] += logits[i + s] - larger[s];
+      }
+      for (int s = 0; s < kUsed; ++s) seen_[s] += N / kUsed;
+    }
+    for (int s = 0; s < kUsed; ++s) {
+      sum_[s] *= softmax_exp(max_[s] - larger[s]);
+      max_[s] = larger[s];
+    }
+    for (int i = 0; i < N; i += kUsed) {
+      for (int s = 0; s < kUsed; ++s) sum_[s] += softmax_exp(logits[i + s] - larger[s]);
+    }
+  }
+
+  /// The softmax of what all threads of the block have seen; all get the result.
+  __device__ Softmax<A> of_block(bool smoothing) const {
+    A max = max_[0], sum = 0, shifted_sum = 0;
+    for (int s = 1; s < kSoftmaxSlots; ++s) max = maximum(max, max_[s]);
+    max = block_max(max);
+    for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * softmax_exp(max_[s] - max);
+    sum = block_sum(sum);
+    if (smoothing) {
+      for (int s = 0; s < kSoftmaxSlots; ++s) shifted_sum += shifted_to(max, s);
+      shifted_sum = block_sum(shifted_sum);
+    }
+    return {max, sum, shifted_sum};
+  }
+
+ private:
+  /// The slot's sum of x - m for a larger m.
+  __device__ A shifted_to(A larger, int s) const {
+    return seen_[s] > 0 ? shifted_sum_[s] - seen_[s] * (larger - max_[s]) : 0;
+  }
+
+  A max_[kSoftmaxSlots];
+  A sum_[kSoftmaxSlots] = {};
+  A shifted_sum_[kSoftmaxSlots] = {};
+  A seen_[kSoftmaxSlots] = {};
 };
 
 /// Gradient of a row: scale * (softmax - (1 - e) * onehot(target) - e / classes).
@@ -151,21 +174,31 @@ __device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulat
 
 // ---- one thread for each row ----
 
-/// Softmax of a row in shared memory. The threads of a warp begin at different classes, so that their reads
-/// fall on different banks.
+/// Calls body(j) for every class. On the GPU row r begins at class r, so that the reads of a warp, whose rows
+/// lie side by side in shared memory, fall on different banks.
+template <class Body>
+__device__ void for_each_class(int classes, [[maybe_unused]] int row, const Body& body) {
+  if constexpr (kGpuGeometry) {
+    int j = row % classes;
+    for (int k = 0; k < classes; ++k) {
+      body(j);
+      j = j + 1 < classes ? j + 1 : 0;
+    }
+  } else {
+#pragma GCC ivdep
+    for (int j = 0; j < classes; ++j) body(j);
+  }
+}
+
+/// Softmax of row r, in shared memory.
 template <class T>
-__device__ RunningSoftmax<accumulate_t<T>> softmax_of(const T* logits, int classes, int first,
-                                                      bool smoothing) {
-  RunningSoftmax<accumulate_t<T>> softmax;
-  for (int k = 0, j = first; k < classes; ++k, j = j + 1 < classes ? j + 1 : 0) {
-    softmax.max = maximum(softmax.max, to_accumulate(logits[j]));
-  }
-  for (int k = 0, j = first; k < classes; ++k, j = j + 1 < classes ? j + 1 : 0) {
-    const auto shifted = to_accumulate(logits[j]) - softmax.max;
-    softmax.sum += softmax_exp(shifted);
-    if (smoothing) softmax.shifted_sum += shifted;
-  }
-  return softmax;
+__device__ Softmax<accumulate_t<T>> softmax_of(const T* logits, int classes, int r, bool smoothing) {
+  using A = accumulate_t<T>;
+  A max = kLowest<A>, sum = 0, shifted_sum = 0;
+  for_each_class(classes, r, [&](int j) { max = maximum(max, to_accumulate(logits[j])); });
+  for_each_class(classes, r, [&](int j) { sum += softmax_exp(to_accumulate(logits[j]) - max); });
+  if (smoothing) for_each_class(classes, r, [&](int j) { shifted_sum += to_accumulate(logits[j]) - max; });
+  return {max, sum, shifted_sum};
 }
 
 template <class T, Pass pass>
@@ -189,7 +222,6 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
 
     for (int r = static_cast<int>(threadIdx.x); r < rows; r += static_cast<int>(blockDim.x)) {
       T* row = staged + r * classes;
-      const int start = kGpuGeometry ? r % classes : 0;
       const std::int64_t target = target_of(problem, first + r);
       if (target < 0) {
         if constexpr (pass != Pass::backward) {
@@ -201,22 +233,21 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
         }
         continue;
       }
-      RunningSoftmax<A> softmax;
+      Softmax<A> softmax;
       if constexpr (pass == Pass::backward) {
-        softmax.max = buffers.stats[2 * (first + r)];
-        softmax.sum = buffers.stats[2 * (first + r) + 1];
+        softmax = {buffers.stats[2 * (first + r)], buffers.stats[2 * (first + r) + 1], 0};
       } else {
-        softmax = softmax_of(row, classes, start, smoothing > 0);
+        softmax = softmax_of(row, classes, r, smoothing > 0);
         const A loss = softmax.loss(to_accumulate(row[target]), static_cast<A>(classes), smoothing);
         store_row(buffers, first + r, softmax.max, softmax.sum, loss);
         loss_of_rows += loss;
       }
       if constexpr (pass != Pass::forward) {
         const RowGradient<A> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes), smoothing);
-        for (int k = 0, j = start; k < classes; ++k, j = j + 1 < classes ? j + 1 : 0) {
-          const A value = gradient(to_accumulate(row[j]));
-          row[j] = from_accumulate<T>(j == target ? value - gradient.at_target : value);
-        }
+        const A at_target = gradient(to_accumulate(row[target])) - gradient.at_target;
+        for_each_class(classes, r,
+                       [=](int j) { row[j] = from_accumulate<T>(gradient(to_accumulate(row[j]))); });
+        row[target] = from_accumulate<T>(at_target);
       }
     }
     __syncthreads();
@@ -246,11 +277,12 @@ __device__ int misalignment(const T* row) {
 
 /// Calls body(j, step, vectors, lanes) until every class j of a row has been visited by one thread of the
 /// block. The call covers `vectors` pieces of `lanes` neighbouring classes, the next piece `step` classes on:
-/// several vectors at a time keep enough loads under way. `row` is where the row begins, for its alignment.
+/// on the GPU 16-byte vectors, two at a time to keep enough loads under way, and on the CPU pieces long
+/// enough for loops that the compiler makes vectors of. `row` is where the row begins, for its alignment.
 template <class T, class Body>
 __device__ void for_each_in_row(const T* row, std::int64_t classes, const Body& body) {
-  constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
-  constexpr int kVectors = kGpuGeometry ? 2 : 16;
+  constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : kSoftmaxSlots;
+  constexpr int kVectors = kGpuGeometry ? 2 : 8;
   const std::int64_t rank = threadIdx.x;
   const std::int64_t threads = blockDim.x;
   std::int64_t head = 0;
@@ -287,10 +319,9 @@ __global__ void __launch_bounds__(1024)
     if constexpr (kStaged) staged = dynamic_shared<T>() + misalignment(logits);
 
     const std::int64_t target = target_of(problem, row);
-    RunningSoftmax<A> softmax;
+    [[maybe_unused]] Softmax<A> softmax{};
     if constexpr (pass == Pass::backward) {
-      softmax.max = buffers.stats[2 * row];
-      softmax.sum = buffers.stats[2 * row + 1];
+      softmax = {buffers.stats[2 * row], buffers.stats[2 * row + 1], 0};
     } else if (target < 0) {
       if (threadIdx.x == 0) {
         if (target == kInvalid) atomicExch(problem.invalid_target, static_cast<int>(row + 1));
@@ -298,6 +329,7 @@ __global__ void __launch_bounds__(1024)
       }
     } else {
       const A target_logit = to_accumulate(logits[target]);
+      RunningSoftmax<A> running;
       for_each_in_row(logits, classes, [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
         Vec<T, lanes> read[vectors];
         A values[vectors * lanes];
@@ -308,9 +340,9 @@ __global__ void __launch_bounds__(1024)
           if constexpr (kStaged) store_vec(staged + j + v * step, read[v]);
           for (int k = 0; k < lanes; ++k) values[v * lanes + k] = to_accumulate(read[v][k]);
         }
-        softmax.add(values, smoothing > 0);
+        running.add(values, smoothing > 0);
       });
-      softmax.combine_block(smoothing > 0);
+      softmax = running.of_block(smoothing > 0);
       if (threadIdx.x == 0) {
         const A loss = softmax.loss(target_logit, static_cast<A>(classes), smoothing);
         store_row(buffers, row, softmax.max, softmax.sum, loss);
@@ -322,8 +354,14 @@ __global__ void __launch_bounds__(1024)
       const T* source = kStaged ? staged : logits;
       T* dlogits = buffers.dlogits + row * classes;
       const bool accumulate = buffers.accumulate;
+      if (target < 0) {
+        for_each_in_row(logits, classes, [=](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
+          for (int v = 0; v < vectors; ++v) store_result(dlogits + j + v * step, Vec<A, lanes>{}, accumulate);
+        });
+        continue;
+      }
       const RowGradient<A> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes), smoothing);
-      for_each_in_row(logits, classes, [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
+      for_each_in_row(logits, classes, [=](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
         Vec<T, lanes> read[vectors];
 #pragma unroll
         for (int v = 0; v < vectors; ++v) read[v] = load_vec<lanes>(source + j + v * step);
@@ -331,7 +369,7 @@ __global__ void __launch_bounds__(1024)
         for (int v = 0; v < vectors; ++v) {
           const std::int64_t begin = j + v * step;
           Vec<A, lanes> values;
-          for (int k = 0; k < lanes; ++k) values[k] = target < 0 ? A{0} : gradient(to_accumulate(read[v][k]));
+          for (int k = 0; k < lanes; ++k) values[k] = gradient(to_accumulate(read[v][k]));
           if (target >= begin && target < begin + lanes) {
             for (int k = 0; k < lanes; ++k) {
               if (begin + k == target) values[k] -= gradient.at_target;

@@ -59,7 +59,7 @@ __global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool acc
 }
 
 /// Neighbouring columns that one thread adds up: on the CPU many, a loop over contiguous memory.
-constexpr int kColumnsOfThread = kGpuGeometry ? 1 : 64;
+constexpr int kColumnsOfThread = kGpuGeometry ? 1 : 512;
 constexpr unsigned kColumnThreads = kGpuGeometry ? 32 : 1;
 constexpr unsigned kRowThreads = kGpuGeometry ? 16 : 1;
 constexpr int kColumnsOfBlock = kColumnsOfThread * static_cast<int>(kColumnThreads);
