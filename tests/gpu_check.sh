@@ -48,7 +48,7 @@ stage() {
   timeout --kill-after=5 "$limit" bash -uo pipefail -c '"$@"' - "$@" >"$out/$name.txt" 2>&1
   status=$?
   if [ $status -eq 77 ]; then
-    skip "$name" "$(cat "$work/note")"
+    skip "$name" "$(tee -a "$out/$name.txt" <"$work/note")"
   elif [ $status -eq 0 ]; then
     row "$name" passed $((SECONDS - start)) "$(cat "$work/note")"
   else
@@ -114,7 +114,7 @@ run_sanitizers() {
   for tool in memcheck racecheck initcheck synccheck; do
     (
       timeout 150 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 20 "$tests" \
-        '[elementwise],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer],[words]' \
+        '[elementwise],[golden],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer],[words]' \
         >"$work/$tool.txt" 2>&1
       echo $? >"$work/$tool.status"
     ) &
@@ -157,20 +157,20 @@ run_mnist() {
 }
 
 run_benchmarks() {
-  local name program notes=""
+  local name program status=0 notes=""
   for name in bench_kernels bench_gemm bench_step; do
     program=$(find "$build" -name $name -type f)
     echo
     echo "==== $name --device cuda"
-    if [ -z "$program" ]; then
-      echo "not built"
-      notes+="$name is not there; "
-      continue
+    if [ -n "$program" ] && timeout 60 "$program" --device cuda; then
+      notes+="$name; "
+    else
+      notes+="$name FAILED; "
+      status=1
     fi
-    timeout 60 "$program" --device cuda || { echo "$name ended with $?" >"$work/note" && return 1; }
-    notes+="$name; "
   done
   echo "${notes%; }" >"$work/note"
+  return $status
 }
 
 run_torch() {
