@@ -109,11 +109,10 @@ run_sanitizers() {
     echo "compute-sanitizer was not found" >"$work/note"
     return 77
   fi
-  local tests tool status=0 notes=""
-  tests=$(find "$build" -name ringtape_tests -type f)
+  local tool status=0 notes=""
   for tool in memcheck racecheck initcheck synccheck; do
     (
-      timeout 150 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 20 "$tests" \
+      timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 20 "$build/bin/ringtape_tests" \
         '[elementwise],[golden],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer],[words]' \
         >"$work/$tool.txt" 2>&1
       echo $? >"$work/$tool.status"
@@ -125,7 +124,7 @@ run_sanitizers() {
     tail -n 60 "$work/$tool.txt"
     case $(cat "$work/$tool.status") in
       0) notes+="$tool clean; " ;;
-      124) notes+="$tool stopped after 150 s; " && status=1 ;;
+      124) notes+="$tool stopped after 120 s; " && status=1 ;;
       *) notes+="$tool FAILED; " && status=1 ;;
     esac
   done
@@ -157,12 +156,11 @@ run_mnist() {
 }
 
 run_benchmarks() {
-  local name program status=0 notes=""
+  local name status=0 notes=""
   for name in bench_kernels bench_gemm bench_step; do
-    program=$(find "$build" -name $name -type f)
     echo
     echo "==== $name --device cuda"
-    if [ -n "$program" ] && timeout 60 "$program" --device cuda; then
+    if timeout 60 "$build/bin/$name" --device cuda; then
       notes+="$name; "
     else
       notes+="$name FAILED; "
@@ -178,7 +176,7 @@ run_torch() {
     echo "python3 has no torch" >"$work/note"
     return 77
   fi
-  python3 "$root/benchmarks/compare_torch.py" --device cuda --bench "$(find "$build" -name bench_step -type f)"
+  python3 "$root/benchmarks/compare_torch.py" all --device cuda --rounds 1 --bin "$build/bin"
 }
 
 # Clocks are left as they are: a profiler that locks them changes what is measured, and may not be allowed to.
@@ -213,9 +211,9 @@ row machine passed 0 "$(nvidia-smi --query-gpu=name,driver_version --format=csv,
 
 stage build 260 build_all || finish
 stage tests 150 run_tests
-stage sanitizers 170 run_sanitizers
+stage sanitizers 135 run_sanitizers
 stage mnist 60 run_mnist
 stage benchmarks 130 run_benchmarks
-stage torch 120 run_torch
+stage torch 180 run_torch
 stage ncu 90 run_ncu
 finish
