@@ -1,6 +1,6 @@
 // Times whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm
 // clipping, Adam. Beside each time stands the floor: the FLOPs of the matrix products at the rate of a large
-// product on this device, plus the bytes that Adam and the norm must move at the rate of a large copy.
+// product on this device, plus the bytes that Adam and the norm must move at the rate of a copy of that size.
 #include <CLI/CLI.hpp>
 
 #include <fmt/ranges.h>
@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
@@ -51,23 +52,26 @@ double median_seconds(Device device, int repeats, const std::function<void()>& w
   return seconds[static_cast<std::size_t>(repeats / 2)];
 }
 
-struct Ceilings {
-  double flops_per_second;
-  double bytes_per_second;
-};
-
-Ceilings measure_ceilings(Device device) {
+/// FLOPs per second of a large matrix product.
+double measure_flops(Device device) {
   const NoGrad no_grad;
   const std::int64_t n = device.is_cpu() ? 2048 : 8192;
   const Tensor a = rand({n, n}, DType::f32, device, -1, 1);
   const Tensor b = rand({n, n}, DType::f32, device, -1, 1);
-  const double product = median_seconds(device, 5, [&] { matmul(a, b); });
-  Tensor from = rand({1 << 26}, DType::f32, device);
-  Tensor to = empty({1 << 26}, DType::f32, device);
-  // Adding an array to itself moves a read and a write for each element, as a copy does, on all threads.
-  const double copy = median_seconds(device, 10, [&] { to = scale(from, 1.5); });
   const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-  return {2 * cube / product, 2.0 * static_cast<double>(from.bytes()) / copy};
+  return 2 * cube / median_seconds(device, 5, [&] { matmul(a, b); });
+}
+
+/// Bytes per second, read and written, of a copy that moves `bytes` bytes: what fits in a cache moves faster.
+double measure_copy(Device device, double bytes) {
+  const auto n = static_cast<std::int64_t>(bytes / 2 / sizeof(float));
+  const Tensor from = rand({n}, DType::f32, device);
+  const Tensor to = empty({n}, DType::f32, device);
+  const Stream stream = Stream::current(device);
+  // Our own kernel, as memcpy would use one thread.
+  const double seconds =
+      median_seconds(device, 50, [&] { scale(stream, DType::f32, from.raw(), to.raw(), n, 1.5); });
+  return 2.0 * static_cast<double>(from.bytes()) / seconds;
 }
 
 /// FLOPs of the matrix products of a step: forward, weight gradients, and input gradients of all but the
@@ -81,7 +85,7 @@ double step_flops(const Problem& problem) {
   return flops;
 }
 
-nlohmann::ordered_json run(const Problem& problem, Device device, const Ceilings& ceilings, int repeats) {
+nlohmann::ordered_json run(const Problem& problem, Device device, double flops_per_second, int repeats) {
   manual_seed(1);
   const auto model = make_mlp(problem.sizes);
   ParameterArena arena(*model, device);
@@ -95,13 +99,17 @@ nlohmann::ordered_json run(const Problem& problem, Device device, const Ceilings
     clip_grad_norm(arena, 1.0);
     adam.step();
   });
+  // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all but the
+  // gradient.
   const double bytes = 32.0 * static_cast<double>(arena.parameter_elements());
-  const double floor = step_flops(problem) / ceilings.flops_per_second + bytes / ceilings.bytes_per_second;
+  const double copy_rate = measure_copy(device, bytes);
+  const double floor = step_flops(problem) / flops_per_second + bytes / copy_rate;
   return {{"model", fmt::format("{}", fmt::join(problem.sizes, "-"))},
           {"batch", problem.batch},
           {"milliseconds", seconds * 1e3},
           {"gigaflop", step_flops(problem) * 1e-9},
           {"gflop_per_s", step_flops(problem) / seconds * 1e-9},
+          {"copy_gb_per_s", copy_rate * 1e-9},
           {"floor_milliseconds", floor * 1e3},
           {"times_floor", seconds / floor}};
 }
@@ -109,21 +117,21 @@ nlohmann::ordered_json run(const Problem& problem, Device device, const Ceilings
 void benchmark(const std::string& device_name, const std::string& gemm, const std::string& json_path) {
   const Device device = Device::parse(device_name);
   if (gemm != "default") set_gemm_backend(gemm == "own" ? GemmBackend::own : GemmBackend::vendor, device);
-  const Ceilings ceilings = measure_ceilings(device);
+  const double flops = measure_flops(device);
   fmt::print("{}: {}\n", to_string(device), describe(device));
-  fmt::print("GEMM by {}: {:.0f} GFLOP/s on a large product; copy {:.1f} GB/s (read + written)\n\n",
+  fmt::print("GEMM by {}: {:.0f} GFLOP/s on a large product\n\n",
              gemm_backend(device) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device),
-             ceilings.flops_per_second * 1e-9, ceilings.bytes_per_second * 1e-9);
-  fmt::print("{:<20} {:>6} {:>10} {:>10} {:>10} {:>12} {:>8}\n", "model", "batch", "ms/step", "GFLOP",
-             "GFLOP/s", "floor ms", "x floor");
+             flops * 1e-9);
+  fmt::print("{:<20} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}\n", "model", "batch", "ms/step", "GFLOP",
+             "GFLOP/s", "copy GB/s", "floor ms", "x floor");
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Problem& problem : kProblems) {
-    rows.push_back(run(problem, device, ceilings, problem.batch > 256 ? 30 : 200));
-    const auto& row = rows.back();
-    fmt::print("{:<20} {:>6} {:>10.3f} {:>10.3f} {:>10.0f} {:>12.3f} {:>8.2f}\n",
-               row["model"].get<std::string>(), problem.batch, row["milliseconds"].get<double>(),
-               row["gigaflop"].get<double>(), row["gflop_per_s"].get<double>(),
-               row["floor_milliseconds"].get<double>(), row["times_floor"].get<double>());
+    rows.push_back(run(problem, device, flops, problem.batch > 256 ? 30 : 200));
+    const auto number = [&](const char* key) { return rows.back()[key].get<double>(); };
+    fmt::print("{:<20} {:>6} {:>10.3f} {:>10.3f} {:>10.0f} {:>10.1f} {:>10.3f} {:>8.2f}\n",
+               rows.back()["model"].get<std::string>(), problem.batch, number("milliseconds"),
+               number("gigaflop"), number("gflop_per_s"), number("copy_gb_per_s"),
+               number("floor_milliseconds"), number("times_floor"));
   }
   if (json_path.empty()) return;
   std::ofstream file(json_path);
