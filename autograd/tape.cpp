@@ -34,6 +34,7 @@ bool Tensor::requires_grad() const {
 }
 
 Tensor& Tensor::set_requires_grad(bool value) {
+  check(defined(), "requires_grad of an undefined tensor");
   check(!value || dtype() == DType::f32 || dtype() == DType::f64,
         "requires_grad: a leaf must be f32 or f64 to have a gradient: it is {}", describe(*this));
   if (autograd == nullptr) autograd = std::make_shared<AutogradMeta>();

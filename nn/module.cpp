@@ -42,7 +42,17 @@ void Module::train(bool on) {
   for (const auto& [name, module] : modules_) module->train(on);
 }
 
+void Module::check_new_name(const std::string& name) const {
+  check(!name.empty() && name.find('.') == std::string::npos,
+        "a module's name for a part of it must not be empty or have a dot, found '{}'", name);
+  for (const NamedParameter& own : parameters_)
+    check(own.name != name, "this module has a parameter '{}' already", name);
+  for (const auto& [own, module] : modules_)
+    check(own != name, "this module has a module '{}' already", name);
+}
+
 Tensor& Module::register_parameter(std::string name, Tensor value) {
+  check_new_name(name);
   Tensor& tensor = owned_.emplace_back(std::move(value));
   tensor.set_requires_grad(true);
   tensor.autograd->name = name;
@@ -51,6 +61,7 @@ Tensor& Module::register_parameter(std::string name, Tensor value) {
 }
 
 void Module::share_parameter(std::string name, Tensor& owner) {
+  check_new_name(name);
   parameters_.push_back({std::move(name), &owner});
 }
 

@@ -43,17 +43,21 @@ class Module {
   bool is_training() const { return training_; }
 
  protected:
+  // Each registers a part under a name that this module has not used yet, without a dot; Error otherwise.
+
   /// Makes `value` a parameter that needs a gradient. The reference stays valid as long as the module.
   Tensor& register_parameter(std::string name, Tensor value);
   /// Registers a parameter that another module owns: both then compute with the same tensor (tied weights).
   void share_parameter(std::string name, Tensor& owner);
   template <class M>
   std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
+    check_new_name(name);
     modules_.emplace_back(std::move(name), module);
     return module;
   }
 
  private:
+  void check_new_name(const std::string& name) const;
   void collect(const std::string& prefix, std::vector<NamedParameter>& parameters);
 
   std::deque<Tensor> owned_;  // a deque keeps its elements where they are
