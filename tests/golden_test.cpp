@@ -12,6 +12,7 @@
 #include "optim/clip.h"
 #include "optim/sgd.h"
 #include "tests/catch.h"
+#include "tests/gpu.h"
 #include "tests/tensors.h"
 
 // What PyTorch computes, from the files that tests/golden/make_golden.py wrote. Their results were computed
@@ -167,18 +168,18 @@ void set_gradient(const Tensor& parameter, const Tensor& gradient) {
   sum(multiply(parameter, gradient)).backward();
 }
 
-void run_optimizer(const std::string& name,
+void run_optimizer(const std::string& name, Device device,
                    const std::function<std::unique_ptr<Optimizer>(ParameterArena&)>& make) {
   const SafetensorsFile file = golden("optimizers");
   Parameters model(file);
-  ParameterArena arena(model, Device{});
+  ParameterArena arena(model, device);
   const std::unique_ptr<Optimizer> optimizer = make(arena);
   for (int step = 0; step < 50; ++step) {
     optimizer->zero_grad();
     for (int i = 0; i < 3; ++i) {
       if (i == 1 && step % 4 == 1) continue;
       const Tensor& parameter = *model.tensors[i];
-      const Tensor all = file.load("gradients" + std::to_string(i));
+      const Tensor all = file.load("gradients" + std::to_string(i), device);
       set_gradient(parameter, all.alias(parameter.shape(), step * parameter.elements()));
     }
     optimizer->step();
@@ -193,7 +194,7 @@ void run_optimizer(const std::string& name,
   }
 }
 
-TEST_CASE("SGD agrees with PyTorch over 50 steps, in some of which a parameter has no gradient", "[golden]") {
+void check_sgd(Device device) {
   const std::pair<const char*, SGDOptions> cases[] = {
       {"sgd", {.learning_rate = 0.01}},
       {"sgd_decay", {.learning_rate = 0.01, .weight_decay = 0.1}},
@@ -202,28 +203,45 @@ TEST_CASE("SGD agrees with PyTorch over 50 steps, in some of which a parameter h
       {"sgd_nesterov", {.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}},
   };
   for (const auto& [name, options] : cases) {
-    run_optimizer(name, [&](ParameterArena& arena) { return std::make_unique<SGD>(arena, options); });
+    run_optimizer(name, device, [&](ParameterArena& arena) { return std::make_unique<SGD>(arena, options); });
   }
 }
 
-TEST_CASE("Adam agrees with PyTorch over 50 steps, in some of which a parameter has no gradient",
-          "[golden]") {
+void check_adam(Device device) {
   const std::pair<const char*, AdamOptions> cases[] = {
       {"adam", {}},
       {"adam_decay", {.weight_decay = 0.1}},
       {"adam_betas", {.learning_rate = 0.01, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3}},
   };
   for (const auto& [name, options] : cases) {
-    run_optimizer(name, [&](ParameterArena& arena) { return std::make_unique<Adam>(arena, options); });
+    run_optimizer(name, device,
+                  [&](ParameterArena& arena) { return std::make_unique<Adam>(arena, options); });
   }
 }
 
-TEST_CASE("AdamW agrees with PyTorch over 50 steps, in some of which a parameter has no gradient",
-          "[golden]") {
-  run_optimizer("adamw", [](ParameterArena& arena) { return std::make_unique<AdamW>(arena); });
-  run_optimizer("adamw_decay", [](ParameterArena& arena) {
+void check_adamw(Device device) {
+  run_optimizer("adamw", device, [](ParameterArena& arena) { return std::make_unique<AdamW>(arena); });
+  run_optimizer("adamw_decay", device, [](ParameterArena& arena) {
     return std::make_unique<AdamW>(arena, AdamOptions{.learning_rate = 0.01, .weight_decay = 0.3});
   });
+}
+
+// In some of the 50 steps one of the parameters has no gradient.
+TEST_CASE("SGD agrees with PyTorch over 50 steps", "[golden]") {
+  check_sgd(Device{});
+}
+TEST_CASE("Adam agrees with PyTorch over 50 steps", "[golden]") {
+  check_adam(Device{});
+}
+TEST_CASE("AdamW agrees with PyTorch over 50 steps", "[golden]") {
+  check_adamw(Device{});
+}
+
+GPU_TEST_CASE("optimizers agree with PyTorch over 50 steps on the GPU", "[golden]") {
+  const Device gpu = Device::parse("cuda");
+  check_sgd(gpu);
+  check_adam(gpu);
+  check_adamw(gpu);
 }
 
 TEST_CASE("gradient clipping agrees with PyTorch", "[golden]") {

@@ -71,6 +71,20 @@ TEST_CASE("a module that stands in two places has its parameters once", "[nn]") 
   CHECK(names_of(model) == Names{"0.weight", "0.bias"});
 }
 
+TEST_CASE("a module gives each name once, without a dot", "[nn]") {
+  struct Named : Module {
+    Named(const char* first, const char* second) {
+      register_parameter(first, tensor_of({1}, {1}));
+      register_module(second, std::make_shared<ReLU>());
+    }
+    Tensor forward(const Tensor& x) override { return x; }
+  };
+  CHECK_NOTHROW(Named("a", "b"));
+  CHECK_THROWS_WITH(Named("a", "a"), ContainsSubstring("has a parameter 'a' already"));
+  CHECK_THROWS_WITH(Named("a.b", "c"), ContainsSubstring("found 'a.b'"));
+  CHECK_THROWS_WITH(Named("a", ""), ContainsSubstring("must not be empty"));
+}
+
 TEST_CASE("train and eval reach the modules inside", "[nn]") {
   const auto layer = std::make_shared<Linear>(2, 2);
   const auto inner = std::make_shared<Sequential>(std::vector<std::shared_ptr<Module>>{layer});

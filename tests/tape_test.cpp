@@ -373,6 +373,24 @@ TEST_CASE("the first layer's input gets no gradient and its weight is not kept",
   CHECK(memory_stats({}).allocations - before == 3 + 4);
 }
 
+TEST_CASE("a product keeps what the gradients asked for need and nothing else", "[tape]") {
+  const Tensor x = leaf(Values(64, 1.0), {8, 8});
+  const Tensor constant = tensor_of(Values(64, 2.0), {8, 8});
+  const Tensor h = scale(x, 1);
+  const auto kept_by = [&](const Tensor& y) {
+    CHECK(y.requires_grad());
+    const SavedTensor* saved = Tape::current().nodes().back().saved.data();
+    return std::pair(saved[0].tensor.defined(), saved[1].tensor.defined());
+  };
+  CHECK(kept_by(linear(h, constant)) == std::pair(false, true));
+  CHECK(kept_by(linear(constant, h)) == std::pair(true, false));
+  CHECK(kept_by(matmul(h, constant)) == std::pair(false, true));
+  CHECK(kept_by(matmul(constant, h)) == std::pair(true, false));
+  CHECK(kept_by(multiply(h, constant)) == std::pair(false, true));
+  CHECK(kept_by(multiply(constant, h)) == std::pair(true, false));
+  Tape::current().clear();
+}
+
 TEST_CASE("a frozen parameter gets no gradient, and nothing is kept for it", "[tape]") {
   const std::shared_ptr<Sequential> model = make_mlp({4, 3, 2});
   model->parameter("0.weight").set_requires_grad(false);
