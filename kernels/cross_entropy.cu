@@ -211,8 +211,9 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
   if constexpr (pass != Pass::forward) scale = gradient_scale<pass>(problem, buffers);
   double loss_of_rows = 0;
 
-  const std::int64_t stride = std::int64_t{gridDim.x} * kRowsPerBlock;
-  for (std::int64_t first = std::int64_t{blockIdx.x} * kRowsPerBlock; first < problem.rows; first += stride) {
+  const BlockShare share = share_of_block(ceil_div(problem.rows, kRowsPerBlock));
+  for (std::int64_t group = share.first; group < share.end; group += share.step) {
+    const std::int64_t first = group * kRowsPerBlock;
     const int rows = static_cast<int>(minimum<std::int64_t>(kRowsPerBlock, problem.rows - first));
     const T* logits = buffers.logits + first * classes;
     for_each_vec_in_block<T>(rows * classes, [=](std::int64_t i, auto lanes) {
@@ -311,7 +312,8 @@ __global__ void __launch_bounds__(1024)
   if constexpr (pass != Pass::forward) scale = gradient_scale<pass>(problem, buffers);
   double loss_of_rows = 0;
 
-  for (std::int64_t row = blockIdx.x; row < problem.rows; row += gridDim.x) {
+  const BlockShare share = share_of_block(problem.rows);
+  for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const T* logits = buffers.logits + row * classes;
     // Where the second pass reads the logits: on chip, as far from a 16-byte boundary as the row itself, or
     // again from memory. Each thread reads what it wrote.
@@ -403,7 +405,8 @@ template <class T>
 __global__ void count_correct(CrossEntropyProblem problem, const T* logits, ReduceScratch* scratch,
                               std::int64_t* correct, bool accumulate) {
   double correct_rows = 0;
-  for (std::int64_t row = blockIdx.x; row < problem.rows; row += gridDim.x) {
+  const BlockShare share = share_of_block(problem.rows);
+  for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const std::int64_t target = target_of(problem, row);
     if (target < 0) continue;
     const T* values = logits + row * problem.classes;

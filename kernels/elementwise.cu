@@ -125,14 +125,14 @@ __global__ void axpy(accumulate_t<T> alpha, const T* x, T* y, std::int64_t n) {
   });
 }
 
-template <class T>
-__global__ void multiply(const T* a, const T* b, T* y, std::int64_t n, bool accumulate) {
+template <class T, bool kAccumulate>
+__global__ void multiply(const T* a, const T* b, T* y, std::int64_t n) {
   for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
     const auto left = load_vec<lanes>(a + i);
     const auto right = load_vec<lanes>(b + i);
     Vec<accumulate_t<T>, lanes> products;
     for (int k = 0; k < lanes; ++k) products[k] = to_accumulate(left[k]) * to_accumulate(right[k]);
-    store_result(y + i, products, accumulate);
+    store_result(y + i, products, kAccumulate);
   });
 }
 
@@ -199,9 +199,16 @@ void axpy(const Stream& stream, DType dtype, double alpha, const void* x, void* 
 
 void multiply(const Stream& stream, DType dtype, const void* a, const void* b, void* y, std::int64_t n,
               bool accumulate) {
-  RINGTAPE_DISPATCH_FLOATING(dtype, T,
-                             launch(multiply<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(a),
-                                    static_cast<const T*>(b), static_cast<T*>(y), n, accumulate));
+  RINGTAPE_DISPATCH_FLOATING(dtype, T, {
+    const T* left = static_cast<const T*>(a);
+    const T* right = static_cast<const T*>(b);
+    T* products = static_cast<T*>(y);
+    if (accumulate) {
+      launch(multiply<T, true>, elementwise_shape<T>(n), stream, left, right, products, n);
+    } else {
+      launch(multiply<T, false>, elementwise_shape<T>(n), stream, left, right, products, n);
+    }
+  });
 }
 
 void normalize_u8(const Stream& stream, const std::uint8_t* x, float* y, std::int64_t n, float mean,

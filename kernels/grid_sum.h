@@ -14,6 +14,19 @@ LaunchShape grid_sum_shape(std::int64_t n) {
   return reduction_shape<T>(maximum<std::int64_t>(n, 1));
 }
 
+/// Which of n items (rows, tiles) a block works on, where there may be more items than blocks:
+///   for (std::int64_t i = share.first; i < share.end; i += share.step)
+/// On the GPU blocks at work at one time have neighbouring items; on the CPU a block's own are neighbours.
+struct BlockShare {
+  std::int64_t first, end, step;
+};
+
+__device__ inline BlockShare share_of_block(std::int64_t n) {
+  if constexpr (kGpuGeometry) return {blockIdx.x, n, gridDim.x};
+  const std::int64_t length = ceil_div(n, gridDim.x);
+  return {blockIdx.x * length, minimum(n, (blockIdx.x + 1) * length), 1};
+}
+
 /// Called once by all threads of every block, with the block's partial sum in thread 0. In the block that
 /// finishes last it returns true and sets `total`, in all threads. At most ReduceScratch::kMaxBlocks blocks.
 __device__ inline bool grid_sum(double block_partial, ReduceScratch* scratch, double& total) {

@@ -25,9 +25,9 @@ __global__ void mse_forward(const T* prediction, const T* target, std::int64_t n
   }
 }
 
-template <class T>
+template <class T, bool kAccumulate>
 __global__ void mse_backward(const T* prediction, const T* target, const accumulate_t<T>* grad_loss,
-                             std::int64_t n, accumulate_t<T> factor, T* dprediction, bool accumulate) {
+                             std::int64_t n, accumulate_t<T> factor, T* dprediction) {
   const accumulate_t<T> slope = 2 * factor * *grad_loss;
   for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
     const auto predictions = load_vec<lanes>(prediction + i);
@@ -36,7 +36,7 @@ __global__ void mse_backward(const T* prediction, const T* target, const accumul
     for (int k = 0; k < lanes; ++k) {
       gradients[k] = slope * (to_accumulate(predictions[k]) - to_accumulate(targets[k]));
     }
-    store_result(dprediction + i, gradients, accumulate);
+    store_result(dprediction + i, gradients, kAccumulate);
   });
 }
 
@@ -52,11 +52,20 @@ void mse_forward(const Stream& stream, DType dtype, const void* prediction, cons
 
 void mse_backward(const Stream& stream, DType dtype, const void* prediction, const void* target,
                   const void* grad_loss, std::int64_t n, double factor, void* dprediction, bool accumulate) {
-  RINGTAPE_DISPATCH_FLOATING(
-      dtype, T,
-      launch(mse_backward<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(prediction),
-             static_cast<const T*>(target), static_cast<const accumulate_t<T>*>(grad_loss), n,
-             static_cast<accumulate_t<T>>(factor), static_cast<T*>(dprediction), accumulate));
+  RINGTAPE_DISPATCH_FLOATING(dtype, T, {
+    const T* predictions = static_cast<const T*>(prediction);
+    const T* targets = static_cast<const T*>(target);
+    const auto* upstream = static_cast<const accumulate_t<T>*>(grad_loss);
+    const auto rounded_factor = static_cast<accumulate_t<T>>(factor);
+    T* gradients = static_cast<T*>(dprediction);
+    if (accumulate) {
+      launch(mse_backward<T, true>, elementwise_shape<T>(n), stream, predictions, targets, upstream, n,
+             rounded_factor, gradients);
+    } else {
+      launch(mse_backward<T, false>, elementwise_shape<T>(n), stream, predictions, targets, upstream, n,
+             rounded_factor, gradients);
+    }
+  });
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

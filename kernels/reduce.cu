@@ -41,20 +41,23 @@ __device__ void add_part(const Extents& e, std::int64_t index, double sum, Reduc
   }
 }
 
-/// inner = 1: a block for each row and part.
+/// inner = 1: blockIdx.x shares the rows, blockIdx.y the parts of each.
 template <class From, class To>
 __global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool accumulate,
                          ReduceScratch* scratch) {
   const std::int64_t first = blockIdx.y * e.part_length;
-  const From* part = x + blockIdx.x * e.mid + first;
-  LaneSum<accumulate_t<From>> sum;
-  for_each_vec_in_block<From>(minimum(e.part_length, e.mid - first),
-                              [&](std::int64_t i, auto lanes, int slot) {
-                                const auto values = load_vec<lanes>(part + i);
-                                for (int k = 0; k < lanes; ++k) sum.add(slot + k, to_accumulate(values[k]));
-                              });
-  const double total = block_sum(static_cast<double>(sum.total()));
-  if (threadIdx.x == 0) add_part(e, blockIdx.x, total, scratch, y, scale, accumulate);
+  const std::int64_t length = minimum(e.part_length, e.mid - first);
+  const BlockShare share = share_of_block(e.outer);
+  for (std::int64_t row = share.first; row < share.end; row += share.step) {
+    const From* part = x + row * e.mid + first;
+    LaneSum<accumulate_t<From>> sum;
+    for_each_vec_in_block<From>(length, [&](std::int64_t i, auto lanes, int slot) {
+      const auto values = load_vec<lanes>(part + i);
+      for (int k = 0; k < lanes; ++k) sum.add(slot + k, to_accumulate(values[k]));
+    });
+    const double total = block_sum(static_cast<double>(sum.total()));
+    if (threadIdx.x == 0) add_part(e, row, total, scratch, y, scale, accumulate);
+  }
   join_parts(e, scratch, y, scale, accumulate);
 }
 
@@ -119,7 +122,8 @@ void launch_sum(const Stream& stream, const From* x, std::int64_t outer, std::in
     const Extents e = with_parts(outer, mid, 1, 8192);
     const std::int64_t threads = ceil_div(ceil_div(e.part_length, kVecLanes<From>), 32) * 32;
     const LaunchShape shape{
-        dim3(static_cast<unsigned>(outer), static_cast<unsigned>(e.parts)),
+        dim3(static_cast<unsigned>(minimum<std::int64_t>(outer, ReduceScratch::kMaxBlocks)),
+             static_cast<unsigned>(e.parts)),
         kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(maximum<std::int64_t>(threads, 32), 256))
                      : 1u};
     launch(sum_rows<From, To>, shape, stream, x, e, scale, y, accumulate, reduce_scratch(stream));
@@ -156,7 +160,8 @@ __global__ void squared_norm(const float* gradients, const Tile* tiles, std::int
                              const std::uint8_t* present, float max_norm, GradientNorm* result,
                              ReduceScratch* scratch) {
   double sum = 0;
-  for (std::int64_t t = blockIdx.x; t < tile_count; t += gridDim.x) {
+  const BlockShare share = share_of_block(tile_count);
+  for (std::int64_t t = share.first; t < share.end; t += share.step) {
     const Tile tile = tiles[t];
     if (present[tile.parameter] == 0) continue;
     const float* values = gradients + tile.offset;
