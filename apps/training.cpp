@@ -232,7 +232,7 @@ class Run {
       // What the progress line shows is an exponential mean over about the last hundred steps.
       const double weight = std::max(0.01, 1.0 / static_cast<double>(losses_.size()));
       recent_loss_ += weight * (record.loss - recent_loss_);
-      recent_rate_ += weight * (rate - recent_rate_);
+      recent_sample_seconds_ += weight * (1 / rate - recent_sample_seconds_);
       const double share = static_cast<double>(record.correct) / static_cast<double>(record.samples);
       recent_accuracy_ += weight * (share - recent_accuracy_);
       if (metrics.is_open()) {
@@ -245,7 +245,7 @@ class Run {
       }
     }
     progress.update({records.back().epoch, options_.epochs, step_, recent_loss_,
-                     task_.correct ? recent_accuracy_ : -1, recent_rate_});
+                     task_.correct ? recent_accuracy_ : -1, 1 / recent_sample_seconds_});
   }
 
   std::string epoch_line(std::int64_t epoch, std::size_t first_loss, const TestResult& result,
@@ -290,7 +290,7 @@ class Run {
   std::vector<double> losses_;
   double recent_loss_ = 0;
   double recent_accuracy_ = 0;
-  double recent_rate_ = 0;
+  double recent_sample_seconds_ = 0;
   Clock::time_point last_flush_;
 };
 

@@ -8,6 +8,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/run" && cd "$work/run" || exit 1
 
+# Under AddressSanitizer an allocation of terabytes is to fail as it does elsewhere; its own remark is taken out below.
+export ASAN_OPTIONS=allocator_may_return_null=1
+
 passed=0
 failed=0
 pass() { passed=$((passed + 1)); }
@@ -24,6 +27,7 @@ refuse() {
   before=$(ls -A)
   timeout 120 "$bin/$1" "${@:2}" >"$work/out" 2>"$work/err" </dev/null
   status=$?
+  sed -i '/WARNING: AddressSanitizer failed to allocate/d' "$work/err"
   if [ $status -ne 1 ] && [ $status -ne 2 ]; then
     failure "$*: ended with $status, expected 1 or 2"
   elif [ "$(wc -l <"$work/err")" -ne 1 ] || ! grep -q '^error: ' "$work/err"; then
