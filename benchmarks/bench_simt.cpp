@@ -35,7 +35,7 @@ double median(std::vector<double> values) {
 std::pair<double, double> compare(const Work& kernel, const Work& loop) {
   const int repeats = std::max(1, static_cast<int>(2e-3 / seconds_of(loop, 3)));
   std::vector<double> of_kernel, of_loop;
-  for (int round = 0; round < 41; ++round) {
+  for (int round = 0; round < 21; ++round) {
     of_kernel.push_back(seconds_of(kernel, repeats));
     of_loop.push_back(seconds_of(loop, repeats));
   }
@@ -167,12 +167,12 @@ void print_costs() {
                step_ns(threads, [&](int steps) { bench_block_sums(stream, 1, threads, steps, &out); }));
   }
   std::vector<double> times;
-  for (int round = 0; round < 41; ++round) {
+  for (int round = 0; round < 21; ++round) {
     times.push_back(seconds_of([&] { bench_barriers(stream, 1, 1, 0); }, 1000));
   }
   fmt::print("\nlaunch of one empty thread: {:.0f} ns", median(times) * 1e9);
   times.clear();
-  for (int round = 0; round < 41; ++round) {
+  for (int round = 0; round < 21; ++round) {
     times.push_back(seconds_of([&] { bench_barriers(stream, omp_get_max_threads(), 1, 0); }, 1000));
   }
   fmt::print(", of one on each of {} OS threads: {:.0f} ns\n", omp_get_max_threads(), median(times) * 1e9);
@@ -181,7 +181,7 @@ void print_costs() {
 }  // namespace
 
 int main() {
-  fmt::print("{}\n{} OpenMP threads, medians of 41\n\n", describe(Device{}), omp_get_max_threads());
+  fmt::print("{}\n{} OpenMP threads, medians of 21\n\n", describe(Device{}), omp_get_max_threads());
   fmt::print("{:<14} {:>9} {:>9} {:>11} {:>8} {:>11} {:>8} {:>7} {:>7}\n", "work", "n", "MB", "kernel us",
              "GB/s", "loop us", "GB/s", "ratio", "target");
   compare_with_loops(std::int64_t{1} << 18, 2, 3);
