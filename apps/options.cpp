@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 
 namespace ringtape::apps {
 namespace {
@@ -109,6 +110,9 @@ int run(CLI::App& app, int argc, char** argv, const std::function<void()>& progr
   try {
     app.parse(argc, argv);
     program();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      throw std::runtime_error("standard output cannot be written");
+    }
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help

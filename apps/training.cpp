@@ -103,6 +103,8 @@ class Run {
         optimizer_(make_optimizer(options, arena_)),
         log_(device_),
         print_tape_(options.print_tape) {
+    check(options.save.empty() || options.save != options.metrics,
+          "--save and --metrics both name '{}': expected two files", options.save);
     check(options.clip_norm >= 0, "--clip-norm must be at least 0, found {}", options.clip_norm);
     check(!options.eval_only || !options.load.empty(),
           "--eval-only tests weights: name them with --load FILE");
@@ -178,6 +180,10 @@ class Run {
       progress.line(epoch_line(epoch, first_loss, result, seconds_since(start)));
     }
     const double seconds = seconds_since(start);
+    if (!std::isfinite(result.loss)) {
+      fail("training diverged: the test loss is {} after {} steps; a smaller --lr or --clip-norm may help",
+           result.loss, step_);
+    }
     report(result, seconds, metrics);
     if (!options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
@@ -261,7 +267,7 @@ class Run {
 
   void report(const TestResult& result, double seconds, MetricsFile& metrics) const {
     const std::string curve = line_chart(losses_, 72, 10);
-    if (!curve.empty()) fmt::print("\ntraining loss, steps 1 to {} (logarithmic)\n{}\n", step_, curve);
+    if (!curve.empty()) fmt::print("\ntraining loss, steps 1 to {}\n{}\n", step_, curve);
     if (task_.correct) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
     const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
     fmt::print("test loss {:.4f} after {} steps in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss, step_,

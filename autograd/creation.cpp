@@ -31,7 +31,7 @@ Tensor ones(Shape shape, DType dtype, Device device) {
 
 Tensor arange(double start, double end, double step, DType dtype, Device device) {
   const double count = std::ceil((end - start) / step);
-  check(std::isfinite(count) && count >= 0, "arange: no way from {} to {} in steps of {}", start, end, step);
+  check(count >= 0 && count < 9e18, "arange: no way from {} to {} in steps of {}", start, end, step);
   Tensor x = empty({static_cast<std::int64_t>(count)}, dtype, device);
   arange(Stream::current(device), dtype, x.raw(), x.elements(), start, step);
   return x;

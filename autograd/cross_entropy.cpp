@@ -1,5 +1,5 @@
 #include <map>
-#include <mutex>
+#include <string>
 
 #include "autograd/arguments.h"
 #include "autograd/ops.h"
@@ -10,12 +10,11 @@
 namespace ringtape {
 namespace {
 
-/// 1 + the row of an invalid target, or 0; one for each device. Kernels write it, check_targets() reads it.
+/// 1 + the row of an invalid target, or 0; one for each device and thread. Kernels write it, check_targets()
+/// reads it.
 Tensor& invalid_target(Device device) {
-  static std::mutex mutex;
-  static auto* const flags = new std::map<std::string, Tensor>;
-  const std::lock_guard lock(mutex);
-  Tensor& flag = (*flags)[to_string(device)];
+  thread_local std::map<std::string, Tensor> flags;
+  Tensor& flag = flags[to_string(device)];
   if (!flag.defined()) flag = zeros({1}, DType::i32, device);
   return flag;
 }
@@ -27,6 +26,7 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
             targets.device() == logits.device(),
         "cross_entropy: logits {} do not fit targets {}: expected [N, C] and [N] on one device",
         describe(logits), describe(targets));
+  check(logits.size(1) > 0, "cross_entropy: logits {} have no classes", describe(logits));
   check(targets.dtype() == DType::i64 || targets.dtype() == DType::i32,
         "cross_entropy: targets must be i64 or i32, found {}", describe(targets));
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
@@ -93,7 +93,10 @@ Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOpt
   Tensor loss = empty({}, logits.dtype() == DType::f64 ? DType::f64 : DType::f32, logits.device());
 
   const bool owned = logits.storage().use_count() == 1 && logits.requires_grad() && !logits.autograd->is_leaf;
-  if (owned && Tape::records({&logits}) && logits.dtype() != DType::f64) {
+  // The fused form rounds the gradient before the upstream gradient multiplies it, which would lose in f16
+  // what a loss scale is there to keep.
+  const bool fits = logits.dtype() == DType::f32 || logits.dtype() == DType::bf16;
+  if (owned && fits && Tape::records({&logits})) {
     fused(problem, logits, loss);
   } else {
     in_two_passes(problem, logits, targets, divisor, loss);

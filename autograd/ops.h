@@ -73,8 +73,8 @@ struct CrossEntropyOptions {
 /// Softmax cross-entropy of logits [N, C] with targets [N] of i32 or i64 in [0, C), as PyTorch computes it: a
 /// scalar, f32 (f64 for f64). The loss of a mean in which no target counts is NaN.
 ///
-/// When nobody else holds the logits (`cross_entropy(model(x), y)`), the gradient is computed with the loss
-/// and takes the place of the logits: one pass over the memory less, and no second buffer.
+/// When nobody else holds f32 or bf16 logits (`cross_entropy(model(x), y)`), the gradient is computed with
+/// the loss and takes the place of the logits: one pass over the memory less, and no second buffer.
 ///
 /// An invalid target is found on the device: the row counts as ignored, and the next call of
 /// check_targets() throws.

@@ -6,7 +6,7 @@
 
 namespace ringtape {
 
-/// Throws Error (OutOfMemoryError for an allocation) that names the call and CUDA's own words for the code.
+/// Throws Error that names the call and CUDA's own words for the code.
 void check_cuda(cudaError_t code, const char* call);
 
 }  // namespace ringtape

@@ -4,8 +4,8 @@
 #include "core/target.h"
 
 /// Conversions between f32 and the two 16-bit formats, rounding to nearest, ties to even, as IEEE 754
-/// hardware does. Written with integers so that the CPU and the GPU give the same bits. NaN stays NaN
-/// (quiet), overflow becomes infinity, f16 subnormals are kept.
+/// hardware does. The GPU's own instructions where it has them, integers elsewhere, with the same bits but
+/// for those of NaN. NaN stays NaN (quiet), overflow becomes infinity, f16 subnormals are kept.
 namespace ringtape::RINGTAPE_TARGET {
 
 RINGTAPE_HOST_DEVICE inline std::uint32_t float_bits(float value) {
@@ -25,7 +25,7 @@ RINGTAPE_HOST_DEVICE inline float to_float(bfloat16 value) {
 }
 
 RINGTAPE_HOST_DEVICE inline bfloat16 to_bfloat16(float value) {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800  // Ampere and later have the instruction
   bfloat16 result;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
   return result;

@@ -34,7 +34,8 @@ class Pool {
       throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes asked for, {} live, limit {}",
                                          to_string(device_), bytes, stats_.live, limit_));
     }
-    void* const address = take(bytes == 0 ? 1 : bytes, rounded);
+    void* const stream = Stream::current(device_).native();
+    void* const address = take(bytes == 0 ? 1 : bytes, rounded, stream);
     if (address == nullptr) {
       throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes asked for, {} live, {} reserved",
                                          to_string(device_), bytes, stats_.live, stats_.reserved));
@@ -42,10 +43,10 @@ class Pool {
     stats_.live += rounded;
     stats_.peak = std::max(stats_.peak, stats_.live);
     ++stats_.allocations;
-    return {address, [this, rounded](void* block) {
+    return {address, [this, rounded, stream](void* block) {
               const std::lock_guard relock(mutex_);
               stats_.live -= rounded;
-              give_back(block, rounded);
+              give_back(block, rounded, stream);
             }};
   }
 
@@ -71,9 +72,10 @@ class Pool {
   }
 
  protected:
-  /// Memory for a block, or null when there is none.
-  virtual void* take(std::size_t bytes, std::size_t rounded) = 0;
-  virtual void give_back(void* block, std::size_t rounded) = 0;
+  /// Memory for a block, or null when there is none. `stream` is the native stream that the block belongs to.
+  virtual void* take(std::size_t bytes, std::size_t rounded, void* stream) = 0;
+  /// Called by destructors: must not throw.
+  virtual void give_back(void* block, std::size_t rounded, void* stream) = 0;
   virtual void trim() = 0;
   virtual void update_reserved() {}
 
@@ -94,19 +96,19 @@ class CpuPool final : public Pool {
  private:
 #if defined(__SANITIZE_ADDRESS__)
   // Exact sizes and no reuse, so that AddressSanitizer sees every overflow and use after free.
-  void* take(std::size_t bytes, std::size_t rounded) override {
+  void* take(std::size_t bytes, std::size_t rounded, void*) override {
     void* block = nullptr;
     if (posix_memalign(&block, kAlignment, bytes) != 0) return nullptr;
     stats_.reserved += rounded;
     return block;
   }
-  void give_back(void* block, std::size_t rounded) override {
+  void give_back(void* block, std::size_t rounded, void*) override {
     std::free(block);
     stats_.reserved -= rounded;
   }
   void trim() override {}
 #else
-  void* take(std::size_t, std::size_t rounded) override {
+  void* take(std::size_t, std::size_t rounded, void*) override {
     std::vector<void*>& blocks = free_[rounded];
     if (!blocks.empty()) {
       void* const block = blocks.back();
@@ -121,7 +123,7 @@ class CpuPool final : public Pool {
     if (block != nullptr) stats_.reserved += rounded;
     return block;
   }
-  void give_back(void* block, std::size_t rounded) override {
+  void give_back(void* block, std::size_t rounded, void*) override {
     free_[rounded].push_back(block);
   }
   void trim() override {
@@ -146,10 +148,9 @@ class CudaPool final : public Pool {
   }
 
  private:
-  void* take(std::size_t, std::size_t rounded) override {
+  void* take(std::size_t, std::size_t rounded, void* stream) override {
     void* block = nullptr;
-    const auto stream = static_cast<cudaStream_t>(Stream::current(device_).native());
-    const cudaError_t code = cudaMallocAsync(&block, rounded, stream);
+    const cudaError_t code = cudaMallocAsync(&block, rounded, static_cast<cudaStream_t>(stream));
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();
       return nullptr;
@@ -157,11 +158,11 @@ class CudaPool final : public Pool {
     check_cuda(code, "cudaMallocAsync");
     return block;
   }
-  void give_back(void* block, std::size_t) override {
-    // A destructor must not throw, and a process that ends may have lost its context already.
-    cudaFreeAsync(block, static_cast<cudaStream_t>(Stream::current(device_).native()));
+  void give_back(void* block, std::size_t, void* stream) override {
+    cudaFreeAsync(block, static_cast<cudaStream_t>(stream));  // may fail harmlessly while the process ends
   }
   void trim() override {
+    RINGTAPE_CUDA(cudaSetDevice(device_.index));
     RINGTAPE_CUDA(cudaDeviceSynchronize());
     RINGTAPE_CUDA(cudaMemPoolTrimTo(pool_, 0));
   }
@@ -189,6 +190,15 @@ Pool& pool(Device device) {
   fail("no memory of {}: this build has no CUDA kernels", to_string(device));
 #endif
 }
+
+#ifdef RINGTAPE_WITH_CUDA
+/// Makes what is queued on `later` from now on wait for what is queued on `earlier`.
+void make_wait(const Stream& later, const Stream& earlier) {
+  Event event(earlier.device());
+  event.record(earlier);
+  event.wait_on(later);
+}
+#endif
 
 }  // namespace
 
@@ -222,19 +232,29 @@ void set_memory_limit(Device device, std::size_t bytes) {
   pool(device).set_limit(bytes);
 }
 
-void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
+void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
   if (bytes == 0) return;
 #ifdef RINGTAPE_WITH_CUDA
   if (to_device.is_cuda() || from_device.is_cuda()) {
     const Stream stream = Stream::current(to_device.is_cuda() ? to_device : from_device);
+    const bool between_gpus = to_device.is_cuda() && from_device.is_cuda() && to_device != from_device;
+    if (between_gpus) make_wait(stream, Stream::current(from_device));
     RINGTAPE_CUDA(
         cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native())));
+    if (between_gpus) make_wait(Stream::current(from_device), stream);
     return;
   }
 #endif
   check(to_device.is_cpu() && from_device.is_cpu(), "copy from {} to {}: this build has no CUDA kernels",
         to_string(from_device), to_string(to_device));
   std::memcpy(to, from, bytes);
+}
+
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {
+  copy_bytes_async(to, to_device, from, from_device, bytes);
+  if (to_device.is_cpu() != from_device.is_cpu()) {
+    Stream::current(to_device.is_cuda() ? to_device : from_device).synchronize();
+  }
 }
 
 }  // namespace ringtape

@@ -5,8 +5,8 @@
 #include "core/target.h"
 
 /// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11): a bijection from a
-/// 128-bit counter and a 64-bit key to 128 random bits. Element i of a random tensor depends on (seed, offset
-/// + i) alone, so the CPU and the GPU, and any number of threads, give the same values.
+/// 128-bit counter and a 64-bit key to 128 random bits. Element i of a random tensor is word i % 4
+/// of counter offset + i / 4, so the CPU and the GPU, and any number of threads, give the same values.
 namespace ringtape::RINGTAPE_TARGET {
 
 struct Philox4 {

@@ -69,7 +69,6 @@ Tensor Tensor::detach() const {
 
 void Tensor::copy_to_host(void* to) const {
   copy_bytes(to, Device{}, raw(), device(), bytes());
-  Stream::current(device()).synchronize();
 }
 
 std::vector<double> Tensor::to_doubles() const {

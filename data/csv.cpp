@@ -53,6 +53,10 @@ bool is_header(const std::vector<std::string_view>& fields) {
 TensorDataset parse_csv(std::string_view text, const std::string& name) {
   std::vector<float> values;
   std::size_t columns = 0;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets begin a UTF-8 file with it
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  const std::size_t last = text.find_last_not_of(" \t\r\n");  // empty lines at the end are no rows
+  text = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
   for (std::int64_t line_number = 1; !text.empty(); ++line_number) {
     std::string_view line = take_until(text, '\n');
     if (line.ends_with('\r')) line.remove_suffix(1);

@@ -11,9 +11,10 @@ namespace ringtape {
 /// Reads a table of numbers separated by commas, one row in a line, for regression. Features: f32 [rows,
 /// columns - 1]. Targets: f32 [rows, 1], the last column. A first line in which no field is a number holds
 /// the columns' names. Numbers are written as in C++ ("-1.5e3"), with '.' whatever the locale; blanks around
-/// them are allowed, quotes and empty lines are not. Throws Error that names line and column for a field that
-/// is not a finite number in the range of f32, and for a row with more or fewer fields than the first; also
-/// for a table without rows or with a single column.
+/// them are allowed, so are empty lines at the end and a byte order mark at the start; quotes and other empty
+/// lines are not. Throws Error that names line and column for a field that is not a finite number in the
+/// range of f32, and for a row with more or fewer fields than the first; also for a table without rows or
+/// with a single column.
 TensorDataset read_csv(const std::filesystem::path& path);
 
 /// The same for a file already in memory; `name` stands for the file in error texts.

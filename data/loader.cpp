@@ -95,6 +95,17 @@ Tensor tensor_over(const std::shared_ptr<BatchBuffer>& buffer, void* address, co
 
 }  // namespace
 
+namespace {
+
+void copy_rows_async(const Tensor& to, const Tensor& from) {
+  check(to.shape() == from.shape() && to.dtype() == from.dtype(), "Batch: cannot copy {} into {}",
+        describe(from), describe(to));
+  copy_bytes_async(to.raw(), to.device(), from.raw(), from.device(), from.bytes());
+  to.bump_version();
+}
+
+}  // namespace
+
 Batch::Batch(std::shared_ptr<BatchBuffer> buffer, Tensor features, Tensor targets, std::int64_t first)
     : buffer_(std::move(buffer)),
       features_(std::move(features)),
@@ -112,8 +123,8 @@ Batch Batch::slice(std::int64_t first, std::int64_t count) const {
 }
 
 void Batch::copy_to(Tensor features, Tensor targets) const {
-  features.copy_from(features_);
-  targets.copy_from(targets_);
+  copy_rows_async(features, features_);
+  copy_rows_async(targets, targets_);
   for (Device device : {features.device(), targets.device()}) {
     if (device.is_cuda()) buffer_->in_use_by(Stream::current(device));
   }

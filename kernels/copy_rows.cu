@@ -5,47 +5,48 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// One block a row.
-template <class T>
-__global__ void copy_rows(const T* from, std::int64_t from_ld, T* to, std::int64_t to_ld,
-                          std::int64_t columns) {
-  const T* const from_row = from + blockIdx.x * from_ld;
-  T* const to_row = to + blockIdx.x * to_ld;
-  for_each_vec_in_block<T>(
-      columns, [=](std::int64_t c, auto lanes) { store_vec(to_row + c, load_vec<lanes>(from_row + c)); });
+/// Columns that one block works on; a longer row is shared by several.
+constexpr std::int64_t kStretch = 65536;
+
+LaunchShape stretches_shape(std::int64_t rows, std::int64_t columns, LaunchShape of_row) {
+  of_row.grid = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(ceil_div(columns, kStretch)));
+  return of_row;
 }
 
-/// One block a row.
-template <class T>
-__global__ void add_rows(const T* from, std::int64_t from_ld, T* to, std::int64_t to_ld,
-                         std::int64_t columns) {
-  const T* const from_row = from + blockIdx.x * from_ld;
-  T* const to_row = to + blockIdx.x * to_ld;
-  for_each_vec_in_block<T>(columns, [=](std::int64_t c, auto lanes) {
-    const auto x = load_vec<lanes>(from_row + c);
-    auto y = load_vec<lanes>(to_row + c);
-    for (int k = 0; k < lanes; ++k) y[k] = from_accumulate<T>(to_accumulate(y[k]) + to_accumulate(x[k]));
-    store_vec(to_row + c, y);
+/// Block (r, s) copies stretch s of row r, or adds it.
+template <class T, bool kAccumulate>
+__global__ void copy_stretch(const T* from, std::int64_t from_ld, T* to, std::int64_t to_ld,
+                             std::int64_t columns) {
+  const std::int64_t first = blockIdx.y * kStretch;
+  const T* const source = from + blockIdx.x * from_ld + first;
+  T* const target = to + blockIdx.x * to_ld + first;
+  for_each_vec_in_block<T>(minimum(kStretch, columns - first), [=](std::int64_t c, auto lanes) {
+    auto values = load_vec<lanes>(source + c);
+    if constexpr (kAccumulate) {
+      const auto sums = load_vec<lanes>(target + c);
+      for (int k = 0; k < lanes; ++k) {
+        values[k] = from_accumulate<T>(to_accumulate(sums[k]) + to_accumulate(values[k]));
+      }
+    }
+    store_vec(target + c, values);
   });
 }
 
-template <class T>
+template <class T, bool kAccumulate = false>
 void launch_copy(const Stream& stream, const void* from, std::int64_t from_ld, void* to, std::int64_t to_ld,
                  std::int64_t rows, std::int64_t columns) {
-  launch(copy_rows<T>, row_shape<T>(rows, columns), stream, static_cast<const T*>(from), from_ld,
-         static_cast<T*>(to), to_ld, columns);
+  launch(copy_stretch<T, kAccumulate>,
+         stretches_shape(rows, columns, row_shape<T>(rows, minimum(columns, kStretch))), stream,
+         static_cast<const T*>(from), from_ld, static_cast<T*>(to), to_ld, columns);
 }
-
 }  // namespace
 
 void copy_rows(const Stream& stream, DType dtype, const void* from, std::int64_t from_ld, void* to,
                std::int64_t to_ld, std::int64_t rows, std::int64_t columns, bool accumulate) {
   if (rows == 0 || columns == 0) return;
   if (accumulate) {
-    RINGTAPE_DISPATCH_FLOATING(
-        dtype, T,
-        launch(add_rows<T>, row_shape<T>(rows, columns), stream, static_cast<const T*>(from), from_ld,
-               static_cast<T*>(to), to_ld, columns));
+    RINGTAPE_DISPATCH_FLOATING(dtype, T,
+                               launch_copy<T, true>(stream, from, from_ld, to, to_ld, rows, columns));
     return;
   }
   // A copy looks at the size of an element alone.

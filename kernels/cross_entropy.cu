@@ -1,5 +1,7 @@
 #include "kernels/kernel.h"
 
+#include <cfloat>
+
 #include "kernels/cross_entropy.h"
 #include "kernels/grid_sum.h"
 #include "kernels/math.h"
@@ -59,9 +61,9 @@ struct Softmax {
   }
 };
 
-/// Below every finite value that matters, and finite: -inf - lowest is -inf where -inf - -inf would be NaN.
+/// Not above any finite value, and finite itself: -inf - lowest is -inf where -inf - -inf would be NaN.
 template <class A>
-constexpr A kLowest = static_cast<A>(sizeof(A) == 8 ? -1e300 : -3e38);
+constexpr A kLowest = static_cast<A>(sizeof(A) == 8 ? -DBL_MAX : -FLT_MAX);
 
 /// The softmax of the logits seen so far. On the CPU it is kept in slots, each for every kSoftmaxSlots-th
 /// logit, so that the compiler can make vectors of them.
@@ -318,6 +320,9 @@ __global__ void __launch_bounds__(1024)
     // Where the second pass reads the logits: on chip, as far from a 16-byte boundary as the row itself, or
     // again from memory. Each thread reads what it wrote.
     [[maybe_unused]] T* staged = nullptr;
+    static_assert(
+        ReduceScratch::kMaxBlocks * sizeof(T) % 16 == 0,
+        "the rows of one block must be equally far from a boundary: no barrier parts one row from the next");
     if constexpr (kStaged) staged = dynamic_shared<T>() + misalignment(logits);
 
     const std::int64_t target = target_of(problem, row);

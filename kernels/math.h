@@ -33,7 +33,8 @@ RINGTAPE_HOST_DEVICE inline float softmax_exp(float x) {
   series = series * r + 1.0f;
   series = series * r + 1.0f;
   const float result = float_from_bits(float_bits(series) + (float_bits(shifted) << 23));
-  return x < -87.3365447f ? 0.0f : result;
+  const float with_underflow = x < -87.3365447f ? 0.0f : result;
+  return x == x ? with_underflow : x;  // the addition to the exponent can make a number of a NaN
 #endif
 }
 

@@ -25,6 +25,12 @@ __device__ void for_each_counter(T* x, std::int64_t n, std::uint64_t seed, std::
   });
 }
 
+/// `value` as it will be stored.
+template <class T>
+__device__ float rounded_to(float value) {
+  return static_cast<float>(to_accumulate(from_accumulate<T>(value)));
+}
+
 template <class T>
 __global__ void uniform(T* x, std::int64_t n, float low, float high, std::uint64_t seed,
                         std::uint64_t offset) {
@@ -32,8 +38,9 @@ __global__ void uniform(T* x, std::int64_t n, float low, float high, std::uint64
     Vec<float, 4> values{
         {uniform_float(bits.x), uniform_float(bits.y), uniform_float(bits.z), uniform_float(bits.w)}};
     for (int k = 0; k < 4; ++k) {
-      const float value = fmaf(high - low, values[k], low);  // one rounding, on either target
-      values[k] = value < high ? value : low;                // that rounding may reach `high`
+      // One rounding here, on either target, and one to T; either may reach `high`.
+      const float value = rounded_to<T>(fmaf(high - low, values[k], low));
+      values[k] = value < high ? value : low;
     }
     return values;
   });

@@ -136,18 +136,23 @@ void launch_sum(const Stream& stream, const From* x, std::int64_t outer, std::in
   }
 }
 
-/// A block for each stretch of kStretch elements of each row of y. With `constant` a row has one value of x,
-/// else row r has the values of x's row r / mid.
-constexpr std::int64_t kStretch = 8192;
+/// How many elements of a row one block of broadcast_rows writes: more in a row so long that the grid's y,
+/// which ends at 65,535, would not reach.
+std::int64_t stretch_of(std::int64_t length) {
+  constexpr std::int64_t kLeast = 8192, kMostBlocks = 65535;
+  return kLeast * maximum<std::int64_t>(1, ceil_div(length, kLeast * kMostBlocks));
+}
 
+/// A block for each stretch of each row of y. With `constant` a row has one value of x, else row r has the
+/// values of x's row r / mid.
 template <class T>
-__global__ void broadcast_rows(const T* x, std::int64_t mid, std::int64_t length, bool constant,
-                               accumulate_t<T> scale, T* y, bool accumulate) {
+__global__ void broadcast_rows(const T* x, std::int64_t mid, std::int64_t length, std::int64_t stretch,
+                               bool constant, accumulate_t<T> scale, T* y, bool accumulate) {
   const std::int64_t row = blockIdx.x;
-  const std::int64_t first = blockIdx.y * kStretch;
+  const std::int64_t first = blockIdx.y * stretch;
   const T* source = constant ? x + row : x + row / mid * length + first;
   T* to = y + row * length + first;
-  for_each_vec_in_block<T>(minimum(kStretch, length - first), [=](std::int64_t i, auto lanes) {
+  for_each_vec_in_block<T>(minimum(stretch, length - first), [=](std::int64_t i, auto lanes) {
     Vec<accumulate_t<T>, lanes> values;
     for (int k = 0; k < lanes; ++k) values[k] = scale * to_accumulate(source[constant ? 0 : i + k]);
     store_result(to + i, values, accumulate);
@@ -210,12 +215,13 @@ void broadcast_dim(const Stream& stream, DType dtype, const void* x, std::int64_
   const bool constant = inner == 1;
   const std::int64_t rows = constant ? outer : outer * mid;
   const std::int64_t length = constant ? mid : inner;
+  const std::int64_t stretch = stretch_of(length);
   RINGTAPE_DISPATCH_FLOATING(dtype, T, {
-    const std::int64_t threads = ceil_div(ceil_div(minimum(length, kStretch), kVecLanes<T>), 32) * 32;
+    const std::int64_t threads = ceil_div(ceil_div(minimum(length, stretch), kVecLanes<T>), 32) * 32;
     const LaunchShape shape{
-        dim3(static_cast<unsigned>(rows), static_cast<unsigned>(ceil_div(length, kStretch))),
+        dim3(static_cast<unsigned>(rows), static_cast<unsigned>(ceil_div(length, stretch))),
         kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(threads, 256)) : 1u};
-    launch(broadcast_rows<T>, shape, stream, static_cast<const T*>(x), mid, length, constant,
+    launch(broadcast_rows<T>, shape, stream, static_cast<const T*>(x), mid, length, stretch, constant,
            static_cast<accumulate_t<T>>(scale), static_cast<T*>(y), accumulate);
   });
 }

@@ -15,6 +15,7 @@ ReduceScratch* reduce_scratch(const Stream& stream) {
   std::shared_ptr<void>& scratch = of_stream[stream.native()];
   if (!scratch) {
     static const ReduceScratch zero{};
+    const StreamScope scope(stream);  // the memory is used on this stream
     scratch = allocate(stream.device(), sizeof(ReduceScratch));
     copy_bytes(scratch.get(), stream.device(), &zero, Device{}, sizeof(ReduceScratch));
   }

@@ -1,10 +1,13 @@
 #include "autograd/ops.h"
 
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "autograd/gradcheck.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/half.h"
 #include "kernels/simt/executor.h"
 #include "tests/catch.h"
 #include "tests/gpu.h"
@@ -544,6 +547,42 @@ TEST_CASE("count_correct counts rows whose first largest logit is at the target"
   CHECK(count_correct(x, tensor_of({2, 0, 1, 2, 1}, {5}, DType::i64)).item() == 3);
   CHECK(count_correct(x, tensor_of({2, 1, -100, 1, 0}, {5}, DType::i64)).item() == 2);
   CHECK(count_correct(zeros({0, 3}), tensor_of({}, {0}, DType::i64)).item() == 0);
+}
+
+TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and takes the lowest finite logits", "[ops]") {
+  for (const std::uint32_t bits : {0x7fc00000u, 0x7fc00001u, 0xffffffffu}) {
+    Tensor logits = zeros({2, 40});
+    logits.data<float>()[41] = on_cpu::float_from_bits(bits);
+    CHECK(std::isnan(cross_entropy(logits, from_vector<std::int64_t>({0, 0}, {2})).item()));
+  }
+  for (const std::int64_t classes : {4, 64}) {
+    const Tensor masked = full({1, classes}, -std::numeric_limits<float>::max());
+    const double loss = cross_entropy(masked, from_vector<std::int64_t>({1}, {1})).item();
+    CHECK(loss == Approx(std::log(static_cast<double>(classes))));
+  }
+  CHECK_THROWS_WITH(cross_entropy(empty({3, 0}), zeros({3}, DType::i64)), ContainsSubstring("no classes"));
+}
+
+TEST_CASE("a loss scale reaches f16 gradients before they are rounded", "[ops]") {
+  const std::int64_t rows = 4096, classes = 10;  // gradients of 1e-5 and less: lost in f16 without the scale
+  Tensor x = zeros({rows, classes});
+  x.set_requires_grad(true);
+  const Tensor targets = zeros({rows}, DType::i64);
+  scale(cross_entropy(to(x, DType::f16), targets), 65536).backward();
+  const double expected = 65536 * (0.1 - 1) / static_cast<double>(rows);
+  CHECK(x.grad().to_doubles()[0] == Approx(expected).epsilon(1e-3));
+}
+
+TEST_CASE("cat of long rows, and of a single one", "[ops]") {
+  const std::int64_t n = 70001;  // more than one block takes
+  const Tensor a = rand({n}), b = rand({3});
+  const auto joined = cat({a, b, a}).to_doubles();
+  auto expected = a.to_doubles();
+  for (const Tensor& part : {b, a}) {
+    const auto values = part.to_doubles();
+    expected.insert(expected.end(), values.begin(), values.end());
+  }
+  CHECK(joined == expected);
 }
 
 TEST_CASE("arange, full, zeros and ones", "[ops]") {

@@ -45,6 +45,16 @@ TEST_CASE("uniform stays below its upper bound when rounding would reach it", "[
   });
 }
 
+TEMPLATE_TEST_CASE("uniform stays below its upper bound in 16 bits too", "[random]", bfloat16, float16) {
+  on_every_device<TestType>([&](Device device, const Stream& stream) {
+    const std::int64_t n = 100000;
+    DeviceArray<TestType> x(device, n);
+    uniform(stream, dtype_of<TestType>, x.data(), n, 0.0f, 1.0f, std::uint64_t{1}, std::uint64_t{0});
+    const std::vector<double> values = x.doubles();
+    CHECK(*std::max_element(values.begin(), values.end()) < 1);
+  });
+}
+
 TEMPLATE_TEST_CASE("normal is Box and Muller's transform of the same words", "[random]", float, double,
                    bfloat16, float16) {
   using T = TestType;
