@@ -262,11 +262,15 @@ __global__ void static_array(int index, float* out) {
   *out = values[0];
 }
 
+// The compiler does not know here how much there is behind the pointer, so only AddressSanitizer can tell.
+__attribute__((noipa)) void write_at(float* values, int index) {
+  values[index] = 1;
+}
+
 __global__ void static_memory(int index, float* out) {
   __shared__ float values[24];
-  float* first = values;
-  first[index] = 1;
-  *out = first[0];
+  write_at(values, index);
+  *out = values[0];
 }
 
 __global__ void dynamic_memory(int index, float* out) {
