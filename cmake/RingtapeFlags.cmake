@@ -2,9 +2,6 @@
 add_library(ringtape_flags INTERFACE)
 
 set(ringtape_warnings -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
-if(RINGTAPE_SANITIZE)
-  list(APPEND ringtape_warnings -Wno-maybe-uninitialized)  # GCC 12's false alarms in instrumented std::regex
-endif()
 if(RINGTAPE_WERROR)
   list(APPEND ringtape_warnings -Werror)
 endif()
