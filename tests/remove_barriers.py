@@ -32,7 +32,7 @@ def copy_tree(to):
             return {"__pycache__"}
         return {name for name in names if name in SKIPPED_FOLDERS or name.startswith("build")}
 
-    shutil.copytree(ROOT, to, ignore=skipped, dirs_exist_ok=True)
+    shutil.copytree(ROOT, to, ignore=skipped)
 
 
 def configure(source, build):
@@ -141,11 +141,10 @@ def try_all(scratch, only):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", help="only files whose name contains TEXT")
-    parser.add_argument("--scratch", metavar="DIR", help="work here and keep it, so that a second run compiles less")
     arguments = parser.parse_args()
 
-    with tempfile.TemporaryDirectory(prefix="remove_barriers_") as temporary:
-        not_needed = try_all(Path(arguments.scratch or temporary).absolute(), arguments.only)
+    with tempfile.TemporaryDirectory(prefix="remove_barriers_") as scratch:
+        not_needed = try_all(Path(scratch), arguments.only)
     print(f"{not_needed} not needed")
     return 1 if not_needed else 0
 
