@@ -221,8 +221,37 @@ def initialisation():
     write("initialisation", out)
 
 
+def schedules():
+    """The rates of 60 steps from 0.1, by torch.optim.lr_scheduler."""
+    from torch.optim import lr_scheduler
+
+    makers = {
+        "step": lambda o: lr_scheduler.StepLR(o, step_size=7, gamma=0.3),
+        "polynomial": lambda o: lr_scheduler.PolynomialLR(o, total_iters=50, power=2),
+        "linear": lambda o: lr_scheduler.LinearLR(o, start_factor=1, end_factor=0, total_iters=50),
+        "cosine": lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=60, eta_min=1e-4),
+        "one_cycle": lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=60, pct_start=0.1),
+        "constant_warmup": lambda o: lr_scheduler.ConstantLR(o, factor=1 / 3, total_iters=5),
+        "linear_warmup_cosine": lambda o: lr_scheduler.SequentialLR(
+            o, [lr_scheduler.LinearLR(o, start_factor=1 / 6, total_iters=5),
+                lr_scheduler.CosineAnnealingLR(o, T_max=55)], milestones=[5]),
+    }
+    out = {}
+    for name, make in makers.items():
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+        scheduler = make(optimizer)
+        rates = []
+        for _ in range(60):
+            rates.append(scheduler.get_last_lr()[0])
+            optimizer.step()
+            if len(rates) < 60:
+                scheduler.step()
+        out[name] = torch.tensor(rates, dtype=torch.float64)
+    write("schedules", out)
+
+
 if __name__ == "__main__":
     torch.manual_seed(20)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for part in (operations, losses, mlp, optimizers, clipping, rounding, initialisation):
+    for part in (operations, losses, mlp, optimizers, clipping, rounding, initialisation, schedules):
         part()
