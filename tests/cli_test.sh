@@ -82,7 +82,7 @@ refuse "'tpu'" mnist --device tpu
 refuse "'cuda:99'" mnist --device cuda:99
 refuse "--load" mnist --eval-only
 refuse "--save" mnist --eval-only --load x --save y
-refuse "out of memory" mnist --device cpu --hidden 1048576,1048576
+refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576
 
 # ---- files to write ---------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ refuse "--save" mnist --max-steps 1 --save ""
 refuse "missing/m.jsonl" mnist --max-steps 1 --metrics missing/m.jsonl
 refuse "folder" mnist --max-steps 1 --metrics folder
 refuse "No space left" mnist --max-steps 1 --metrics /dev/full
-refuse "out of memory" mnist --device cpu --hidden 1048576,1048576 --metrics m.jsonl --save w.safetensors
+refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576 --metrics m.jsonl --save w.safetensors
 
 # ---- MNIST files ------------------------------------------------------------------------------------------
 
