@@ -1,0 +1,114 @@
+#pragma once
+
+#include "kernels/kernel.h"
+
+#include <cfloat>
+
+#include "kernels/math.h"
+
+/// The arithmetic of softmax cross-entropy for one row of logits: the softmax in one pass over them (Milakov
+/// and Gimelshein, "Online normalizer calculation for softmax", 2018), the loss, and the gradient. The
+/// kernels are in kernels/cross_entropy.cu.
+namespace ringtape::RINGTAPE_TARGET {
+
+/// What the loss needs to know of a row x: its maximum m, the sum of exp(x - m) and, for label smoothing, of
+/// x - m.
+template <class A>
+struct Softmax {
+  A max;
+  A sum;
+  A shifted_sum;
+
+  /// Loss of the row whose target has this logit.
+  __device__ A loss(A target_logit, A classes, A smoothing) const {
+    const A log_sum = natural_log(sum);
+    const A likelihood = (1 - smoothing) * (log_sum - (target_logit - max));
+    if (smoothing == 0) return likelihood;
+    return likelihood + smoothing / classes * (classes * log_sum - shifted_sum);
+  }
+};
+
+/// Not above any finite value, and finite itself: -inf - lowest is -inf where -inf - -inf would be NaN.
+template <class A>
+inline constexpr A kLowest = static_cast<A>(sizeof(A) == 8 ? -DBL_MAX : -FLT_MAX);
+
+/// The softmax of the logits seen so far. On the CPU it is kept in slots, each for every kSoftmaxSlots-th
+/// logit, so that the compiler can make vectors of them.
+inline constexpr int kSoftmaxSlots = kGpuGeometry ? 1 : 32;
+
+template <class A>
+class RunningSoftmax {
+ public:
+  __device__ RunningSoftmax() {
+    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = kLowest<A>;
+  }
+
+  /// Adds N logits: 1, or a multiple of kSoftmaxSlots.
+  template <int N>
+  __device__ void add(const A (&logits)[N], bool smoothing) {
+    constexpr int kUsed = minimum(N, kSoftmaxSlots);
+    A larger[kUsed];
+    for (int s = 0; s < kUsed; ++s) larger[s] = max_[s];
+    for (int i = 0; i < N; i += kUsed) {
+      for (int s = 0; s < kUsed; ++s) larger[s] = maximum(larger[s], logits[i + s]);
+    }
+    if (smoothing) {
+      for (int s = 0; s < kUsed; ++s) shifted_sum_[s] = shifted_to(larger[s], s);
+      for (int i = 0; i < N; i += kUsed) {
+        for (int s = 0; s < kUsed; ++s) shifted_sum_[s] += logits[i + s] - larger[s];
+      }
+      for (int s = 0; s < kUsed; ++s) seen_[s] += N / kUsed;
+    }
+    for (int s = 0; s < kUsed; ++s) {
+      sum_[s] *= softmax_exp(max_[s] - larger[s]);
+      max_[s] = larger[s];
+    }
+    for (int i = 0; i < N; i += kUsed) {
+      for (int s = 0; s < kUsed; ++s) sum_[s] += softmax_exp(logits[i + s] - larger[s]);
+    }
+  }
+
+  /// The softmax of what all threads of the block have seen; all get the result.
+  __device__ Softmax<A> of_block(bool smoothing) const {
+    A max = max_[0], sum = 0, shifted_sum = 0;
+    for (int s = 1; s < kSoftmaxSlots; ++s) max = maximum(max, max_[s]);
+    max = block_max(max);
+    for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * softmax_exp(max_[s] - max);
+    sum = block_sum(sum);
+    if (smoothing) {
+      for (int s = 0; s < kSoftmaxSlots; ++s) shifted_sum += shifted_to(max, s);
+      shifted_sum = block_sum(shifted_sum);
+    }
+    return {max, sum, shifted_sum};
+  }
+
+ private:
+  /// The slot's sum of x - m for a larger m.
+  __device__ A shifted_to(A larger, int s) const {
+    return seen_[s] > 0 ? shifted_sum_[s] - seen_[s] * (larger - max_[s]) : 0;
+  }
+
+  A max_[kSoftmaxSlots];
+  A sum_[kSoftmaxSlots] = {};
+  A shifted_sum_[kSoftmaxSlots] = {};
+  A seen_[kSoftmaxSlots] = {};
+};
+
+/// Gradient of a row: scale * (softmax - (1 - e) * onehot(target) - e / classes).
+template <class A>
+struct RowGradient {
+  A max;
+  A softmax_scale;  // scale / sum of exp
+  A everywhere;     // scale * e / classes
+  A at_target;      // scale * (1 - e)
+
+  __device__ RowGradient(A row_max, A row_sum, A scale, A classes, A smoothing)
+      : max(row_max),
+        softmax_scale(scale / row_sum),
+        everywhere(scale * smoothing / classes),
+        at_target(scale * (1 - smoothing)) {}
+
+  __device__ A operator()(A logit) const { return softmax_scale * softmax_exp(logit - max) - everywhere; }
+};
+
+}  // namespace ringtape::RINGTAPE_TARGET
