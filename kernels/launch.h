@@ -26,6 +26,7 @@ template <class... Params>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& stream,
             std::type_identity_t<Params>... args) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  if (shape.block.x == 0 || shape.block.y == 0 || shape.block.z == 0) return;
   const void* entry = reinterpret_cast<const void*>(kernel);
   constexpr std::size_t kDefaultSharedLimit = 48 * 1024;
   if (shape.shared_bytes > kDefaultSharedLimit) {
