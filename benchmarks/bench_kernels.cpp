@@ -299,7 +299,7 @@ void arena_rows(Table& table, std::int64_t parameters, std::int64_t length) {
   const auto count = static_cast<std::size_t>(parameters);
   const Tensor table_of_tiles = upload(tiles, device),
                present = upload(std::vector<std::uint8_t>(count, 1), device);
-  const Tensor options = upload(std::vector<ParameterOptions>(count, {1.0f, 0.01f}), device);
+  const Tensor options = upload(std::vector<ParameterOptions>(count, {1.0f, 0.01f, 1}), device);
   const Tensor steps = zeros({parameters}, DType::i64, device);
   const Tensor coefficients = empty({parameters * 16}, DType::u8, device);
   static_assert(sizeof(AdamCoefficients) == 16 && sizeof(SgdCoefficients) == 16);
@@ -309,15 +309,16 @@ void arena_rows(Table& table, std::int64_t parameters, std::int64_t length) {
   const Tensor second = zeros({parameters * padded}, DType::f32, device);
   const Tensor rate = full({}, 1e-3, DType::f32, device), norm = zeros({3}, DType::f32, device);
   auto* const result = static_cast<GradientNorm*>(norm.raw());
-  const ArenaView arena{values.data<float>(),
-                        gradients.data<float>(),
-                        static_cast<const Tile*>(table_of_tiles.raw()),
-                        static_cast<std::int64_t>(tiles.size()),
-                        parameters,
-                        static_cast<const ParameterOptions*>(options.raw()),
-                        present.data<std::uint8_t>(),
-                        rate.data<float>(),
-                        &result->clip_factor};
+  ArenaView arena{};
+  arena.values = values.data<float>();
+  arena.gradients = gradients.data<float>();
+  arena.tiles = static_cast<const Tile*>(table_of_tiles.raw());
+  arena.tile_count = static_cast<std::int64_t>(tiles.size());
+  arena.parameter_count = parameters;
+  arena.options = static_cast<const ParameterOptions*>(options.raw());
+  arena.present = present.data<std::uint8_t>();
+  arena.learning_rate = rate.data<float>();
+  arena.clip_factor = &result->clip_factor;
   const double bytes = 4 * static_cast<double>(parameters * length);
   const std::string size = fmt::format("{} x {}", parameters, length);
   const std::int64_t n = parameters * padded;

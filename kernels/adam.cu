@@ -22,14 +22,14 @@ __global__ void adam_coefficients(AdamStep step) {
 
 __global__ void adam_update(AdamStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (step.arena.present[tile.parameter] == 0) return;
+  if (!takes_part(step.arena, tile.parameter)) return;
   const AdamCoefficients c = step.coefficients[tile.parameter];
   const float clip = clip_factor_of(step.arena);
   const float beta2 = static_cast<float>(step.beta2);
   const float weight1 = static_cast<float>(1 - step.beta1);
   const float weight2 = static_cast<float>(1 - step.beta2);
   const float eps = static_cast<float>(step.eps);
-  float* const values = step.arena.values + tile.offset;
+  const float* const values = step.arena.values + tile.offset;
   const float* const gradients = step.arena.gradients + tile.offset;
   float* const first_moments = step.first_moment + tile.offset;
   float* const second_moments = step.second_moment + tile.offset;
@@ -45,7 +45,7 @@ __global__ void adam_update(AdamStep step) {
       v[k] = beta2 * v[k] + weight2 * g * g;
       w[k] -= c.decay * w[k] + c.step_size * m[k] / (sqrtf(v[k]) * c.inverse_root + eps);
     }
-    store_vec(values + i, w);
+    store_values(step.arena, tile.offset + i, w);
     store_vec(first_moments + i, m);
     store_vec(second_moments + i, v);
   });

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "core/dtype.h"
+
 /// How a kernel sees the parameter arena: a flat array cut into tiles, each within one parameter.
 namespace ringtape {
 
@@ -17,13 +19,16 @@ constexpr std::int64_t kTileAlignment = 64;
 
 /// What an optimizer reads of each parameter, besides what all share.
 struct ParameterOptions {
-  float lr_scale;      ///< multiplies the learning rate
-  float weight_decay;  ///< lambda of the L2 or the decoupled decay
+  float lr_scale;       ///< multiplies the learning rate
+  float weight_decay;   ///< lambda of the L2 or the decoupled decay
+  std::int32_t adapts;  ///< LAMB, LARS: 1 where the rate is scaled by the ratio of norms, else 0
 };
 
 /// The arena as an optimizer's launch reads and writes it. All pointers are on the device.
 struct ArenaView {
   float* values;
+  void* low_precision;  ///< bf16 or f16 copy of the values, at the same offsets, written with them; or null
+  DType low_precision_dtype;
   const float* gradients;
   const Tile* tiles;
   std::int64_t tile_count;
@@ -33,6 +38,7 @@ struct ArenaView {
       present;  ///< [parameter_count]; 0: the parameter has no gradient and is skipped entirely
   const float* learning_rate;
   const float* clip_factor;  ///< multiplied into every gradient as it is read; null for none
+  const int* skip;           ///< not 0: nothing is changed and no step is counted; null for never
 };
 
 }  // namespace ringtape

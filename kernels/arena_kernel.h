@@ -3,6 +3,7 @@
 #include "kernels/kernel.h"
 
 #include "kernels/arena.h"
+#include "kernels/store_result.h"
 
 /// What the optimizers' kernels share.
 namespace ringtape::RINGTAPE_TARGET {
@@ -17,12 +18,29 @@ __device__ inline float clip_factor_of(const ArenaView& arena) {
   return arena.clip_factor == nullptr ? 1.0f : *arena.clip_factor;
 }
 
-/// Calls prepare(p, learning rate) for each present parameter p.
+/// False where parameter p has no gradient, or the whole update is to be skipped.
+__device__ inline bool takes_part(const ArenaView& arena, std::int64_t p) {
+  return arena.present[p] != 0 && (arena.skip == nullptr || *arena.skip == 0);
+}
+
+/// Writes the new values of arena elements i to i + W - 1, and their 16-bit copy where there is one.
+template <int W>
+__device__ void store_values(const ArenaView& arena, std::int64_t i, const Vec<float, W>& values) {
+  store_vec(arena.values + i, values);
+  if (arena.low_precision == nullptr) return;
+  if (arena.low_precision_dtype == DType::bf16) {
+    store_result(static_cast<bfloat16*>(arena.low_precision) + i, values, false);
+  } else {
+    store_result(static_cast<float16*>(arena.low_precision) + i, values, false);
+  }
+}
+
+/// Calls prepare(p, learning rate) for each parameter p that takes part in the update.
 template <class Prepare>
 __device__ void for_each_present(const ArenaView& arena, const Prepare& prepare) {
   for_each_vec<double>(arena.parameter_count, [=](std::int64_t first, auto lanes) {
     for (std::int64_t p = first; p < first + lanes; ++p) {
-      if (arena.present[p] == 0) continue;
+      if (!takes_part(arena, p)) continue;
       prepare(p, static_cast<double>(*arena.learning_rate) * arena.options[p].lr_scale);
     }
   });

@@ -20,10 +20,10 @@ __global__ void sgd_coefficients(SgdStep step) {
 
 __global__ void sgd_update(SgdStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (step.arena.present[tile.parameter] == 0) return;
+  if (!takes_part(step.arena, tile.parameter)) return;
   const SgdCoefficients c = step.coefficients[tile.parameter];
   const float clip = clip_factor_of(step.arena);
-  float* const values = step.arena.values + tile.offset;
+  const float* const values = step.arena.values + tile.offset;
   const float* const gradients = step.arena.gradients + tile.offset;
 
   for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
@@ -33,18 +33,18 @@ __global__ void sgd_update(SgdStep step) {
       const float g = clip * gradient[k] + c.weight_decay * w[k];
       w[k] -= c.learning_rate * g;
     }
-    store_vec(values + i, w);
+    store_values(step.arena, tile.offset + i, w);
   });
 }
 
 __global__ void sgd_momentum_update(SgdStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (step.arena.present[tile.parameter] == 0) return;
+  if (!takes_part(step.arena, tile.parameter)) return;
   const SgdCoefficients c = step.coefficients[tile.parameter];
   const float clip = clip_factor_of(step.arena);
   const float momentum = static_cast<float>(step.momentum);
   const bool nesterov = step.nesterov;
-  float* const values = step.arena.values + tile.offset;
+  const float* const values = step.arena.values + tile.offset;
   const float* const gradients = step.arena.gradients + tile.offset;
   float* const buffers = step.momentum_buffer + tile.offset;
 
@@ -57,7 +57,7 @@ __global__ void sgd_momentum_update(SgdStep step) {
       b[k] = c.momentum * b[k] + c.gradient_weight * g;
       w[k] -= c.learning_rate * (nesterov ? g + momentum * b[k] : b[k]);
     }
-    store_vec(values + i, w);
+    store_values(step.arena, tile.offset + i, w);
     store_vec(buffers + i, b);
   });
 }

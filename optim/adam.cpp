@@ -21,6 +21,10 @@ Adam::Adam(ParameterArena& arena, const AdamOptions& options, bool decoupled_dec
       empty({count * static_cast<std::int64_t>(sizeof(AdamCoefficients))}, DType::u8, arena.device());
 }
 
+std::vector<NamedTensor> Adam::state() const {
+  return {{"exp_avg", first_moment_}, {"exp_avg_sq", second_moment_}, {"step", steps_}};
+}
+
 void Adam::launch_step(const ArenaView& view) {
   AdamStep step{};
   step.arena = view;

@@ -19,6 +19,8 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   explicit Adam(ParameterArena& arena, const AdamOptions& options = {}) : Adam(arena, options, false) {}
+  /// "exp_avg", "exp_avg_sq" and "step".
+  std::vector<NamedTensor> state() const override;
 
  protected:
   Adam(ParameterArena& arena, const AdamOptions& options, bool decoupled_decay);

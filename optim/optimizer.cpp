@@ -22,8 +22,9 @@ Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_
   check_not_negative("weight decay", weight_decay);
   learning_rate_on_device_ = empty({}, DType::f32, arena.device());
   set_learning_rate(learning_rate);
-  const std::vector<ParameterOptions> options(arena.entries().size(),
-                                              {1.0f, static_cast<float>(weight_decay)});
+  const std::vector<ParameterOptions> options(
+      arena.entries().size(),
+      {.lr_scale = 1.0f, .weight_decay = static_cast<float>(weight_decay), .adapts = 0});
   const auto bytes = static_cast<std::int64_t>(options.size() * sizeof(ParameterOptions));
   options_ = empty({bytes}, DType::u8, arena.device());
   copy_bytes(options_.raw(), arena.device(), options.data(), Device{}, options_.bytes());

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/safetensors.h"
 #include "core/tensor.h"
 #include "kernels/arena.h"
 #include "nn/arena.h"
@@ -24,6 +25,10 @@ class Optimizer {
   void zero_grad() { arena_.zero_grad(); }
 
   double learning_rate() const { return learning_rate_; }
+  /// What the steps so far have left, by PyTorch's names, for a checkpoint: moments as long as the arena,
+  /// step counts of each entry. The tensors share the optimizer's memory, so that loading into them restores.
+  virtual std::vector<NamedTensor> state() const = 0;
+
   /// Throws Error unless `value` is finite and at least 0.
   void set_learning_rate(double value);
 

@@ -23,6 +23,12 @@ SGD::SGD(ParameterArena& arena, const SGDOptions& options)
       empty({count * static_cast<std::int64_t>(sizeof(SgdCoefficients))}, DType::u8, arena.device());
 }
 
+std::vector<NamedTensor> SGD::state() const {
+  std::vector<NamedTensor> state = {{"step", steps_}};
+  if (momentum_buffer_.defined()) state.push_back({"momentum_buffer", momentum_buffer_});
+  return state;
+}
+
 void SGD::launch_step(const ArenaView& view) {
   SgdStep step{};
   step.arena = view;

@@ -20,6 +20,8 @@ struct SGDOptions {
 class SGD : public Optimizer {
  public:
   explicit SGD(ParameterArena& arena, const SGDOptions& options = {});
+  /// "momentum_buffer" (with momentum only) and "step".
+  std::vector<NamedTensor> state() const override;
 
  protected:
   void launch_step(const ArenaView& view) override;

@@ -12,7 +12,7 @@ constexpr float kPadding = 77;
 
 struct Arena {
   std::vector<Tile> tiles;
-  std::vector<ParameterOptions> options = {{1.0f, 0.1f}, {0.5f, 0.0f}, {2.0f, 0.03f}};
+  std::vector<ParameterOptions> options = {{1.0f, 0.1f, 1}, {0.5f, 0.0f, 0}, {2.0f, 0.03f, 1}};
   std::int64_t length = 0;
 
   Arena() {
@@ -67,9 +67,17 @@ void compare_steps(Device device, bool clip, const MakeStep& make_step, const Up
     const DeviceArray<float> device_gradients(device, gradients);
     const std::vector<std::uint8_t> present = present_in_step(step);
     const DeviceArray<std::uint8_t> flags(device, present);
-    make_step(ArenaView{values.data(), device_gradients.data(), tiles.data(),
-                        static_cast<std::int64_t>(arena.tiles.size()), kParameters, options.data(),
-                        flags.data(), rate.data(), clip ? clip_factor.data() : nullptr});
+    ArenaView view{};
+    view.values = values.data();
+    view.gradients = device_gradients.data();
+    view.tiles = tiles.data();
+    view.tile_count = static_cast<std::int64_t>(arena.tiles.size());
+    view.parameter_count = kParameters;
+    view.options = options.data();
+    view.present = flags.data();
+    view.learning_rate = rate.data();
+    view.clip_factor = clip ? clip_factor.data() : nullptr;
+    make_step(view);
     Stream::current(device).synchronize();
     arena.for_each([&](std::size_t i, std::size_t p) {
       if (present[p] == 0) return;
