@@ -6,19 +6,18 @@
 
 namespace ringtape {
 
-Adam::Adam(ParameterArena& arena, const AdamOptions& options, bool decoupled_decay)
-    : Optimizer(arena, options.learning_rate, options.weight_decay),
+Adam::Adam(ParameterArena& arena, const AdamOptions& options, const std::vector<ParameterGroup>& groups,
+           bool decoupled_decay)
+    : Optimizer(arena, options.learning_rate, options.weight_decay, groups),
       options_(options),
       decoupled_decay_(decoupled_decay) {
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "Adam: betas must be in [0, 1), found {} and {}", options.beta1, options.beta2);
   check(options.eps > 0, "Adam: eps must be positive, found {}", options.eps);
-  const auto count = static_cast<std::int64_t>(arena.entries().size());
   first_moment_ = make_state();
   second_moment_ = make_state();
-  steps_ = zeros({count}, DType::i64, arena.device());
-  coefficients_ =
-      empty({count * static_cast<std::int64_t>(sizeof(AdamCoefficients))}, DType::u8, arena.device());
+  steps_ = zeros({parameter_count()}, DType::i64, arena.device());
+  coefficients_ = make_scratch<AdamCoefficients>(parameter_count());
 }
 
 std::vector<NamedTensor> Adam::state() const {

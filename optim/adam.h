@@ -18,12 +18,15 @@ struct AdamOptions {
 /// formulas are in kernels/adam.h. Throws Error for betas outside [0, 1) and an eps that is not positive.
 class Adam : public Optimizer {
  public:
-  explicit Adam(ParameterArena& arena, const AdamOptions& options = {}) : Adam(arena, options, false) {}
+  explicit Adam(ParameterArena& arena, const AdamOptions& options = {},
+                const std::vector<ParameterGroup>& groups = {})
+      : Adam(arena, options, groups, false) {}
   /// "exp_avg", "exp_avg_sq" and "step".
   std::vector<NamedTensor> state() const override;
 
  protected:
-  Adam(ParameterArena& arena, const AdamOptions& options, bool decoupled_decay);
+  Adam(ParameterArena& arena, const AdamOptions& options, const std::vector<ParameterGroup>& groups,
+       bool decoupled_decay);
   void launch_step(const ArenaView& view) override;
 
  private:
@@ -39,8 +42,9 @@ class Adam : public Optimizer {
 /// by lr * weight_decay and does not enter the moments. The default decay is PyTorch's, 0.01.
 class AdamW : public Adam {
  public:
-  explicit AdamW(ParameterArena& arena, const AdamOptions& options = {.weight_decay = 1e-2})
-      : Adam(arena, options, true) {}
+  explicit AdamW(ParameterArena& arena, const AdamOptions& options = {.weight_decay = 1e-2},
+                 const std::vector<ParameterGroup>& groups = {})
+      : Adam(arena, options, groups, true) {}
 };
 
 }  // namespace ringtape

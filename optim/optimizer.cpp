@@ -18,15 +18,14 @@ void check_not_negative(const char* what, double value) {
 
 }  // namespace
 
-Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_decay) : arena_(arena) {
+Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_decay,
+                     const std::vector<ParameterGroup>& groups)
+    : arena_(arena) {
   check_not_negative("weight decay", weight_decay);
   learning_rate_on_device_ = empty({}, DType::f32, arena.device());
   set_learning_rate(learning_rate);
-  const std::vector<ParameterOptions> options(
-      arena.entries().size(),
-      {.lr_scale = 1.0f, .weight_decay = static_cast<float>(weight_decay), .adapts = 0});
-  const auto bytes = static_cast<std::int64_t>(options.size() * sizeof(ParameterOptions));
-  options_ = empty({bytes}, DType::u8, arena.device());
+  const std::vector<ParameterOptions> options = options_of_entries(arena, weight_decay, groups);
+  options_ = make_scratch<ParameterOptions>(parameter_count());
   copy_bytes(options_.raw(), arena.device(), options.data(), Device{}, options_.bytes());
 }
 
@@ -47,7 +46,7 @@ void Optimizer::step() {
   view.gradients = arena_.gradients().data<float>();
   view.tiles = arena_.tiles();
   view.tile_count = arena_.tile_count();
-  view.parameter_count = static_cast<std::int64_t>(arena_.entries().size());
+  view.parameter_count = parameter_count();
   view.options = static_cast<const ParameterOptions*>(options_.raw());
   view.present = arena_.present();
   view.learning_rate = learning_rate_on_device_.data<float>();

@@ -2,10 +2,12 @@
 
 #include <limits>
 
+#include "autograd/creation.h"
 #include "core/safetensors.h"
 #include "core/tensor.h"
 #include "kernels/arena.h"
 #include "nn/arena.h"
+#include "optim/parameter_group.h"
 
 namespace ringtape {
 
@@ -33,13 +35,22 @@ class Optimizer {
   void set_learning_rate(double value);
 
  protected:
-  /// Throws Error for a learning rate or a weight decay that is not finite or is negative.
-  Optimizer(ParameterArena& arena, double learning_rate, double weight_decay);
+  /// Throws Error for a learning rate or a weight decay that is not finite or is negative, and for a group
+  /// that contains nothing or sets what makes no sense.
+  Optimizer(ParameterArena& arena, double learning_rate, double weight_decay,
+            const std::vector<ParameterGroup>& groups);
 
   /// Queues the launch.
   virtual void launch_step(const ArenaView& view) = 0;
   /// Zeros as long as the arena, for a moment or a momentum.
   Tensor make_state() const;
+  /// Uninitialised memory for `count` of T, for what one step's launches tell each other.
+  template <class T>
+  Tensor make_scratch(std::int64_t count) const {
+    return empty({count * static_cast<std::int64_t>(sizeof(T))}, DType::u8, arena_.device());
+  }
+  /// Entries of the arena.
+  std::int64_t parameter_count() const { return static_cast<std::int64_t>(arena_.entries().size()); }
   ParameterArena& arena() { return arena_; }
 
  private:

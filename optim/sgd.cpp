@@ -8,19 +8,17 @@
 
 namespace ringtape {
 
-SGD::SGD(ParameterArena& arena, const SGDOptions& options)
-    : Optimizer(arena, options.learning_rate, options.weight_decay), options_(options) {
+SGD::SGD(ParameterArena& arena, const SGDOptions& options, const std::vector<ParameterGroup>& groups)
+    : Optimizer(arena, options.learning_rate, options.weight_decay, groups), options_(options) {
   check(std::isfinite(options.momentum) && options.momentum >= 0,
         "SGD: momentum must be finite and at least 0, found {}", options.momentum);
   check(std::isfinite(options.dampening), "SGD: dampening must be finite, found {}", options.dampening);
   check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
         "SGD: Nesterov needs a momentum above 0 and a dampening of 0, found {} and {}", options.momentum,
         options.dampening);
-  const auto count = static_cast<std::int64_t>(arena.entries().size());
   if (options.momentum > 0) momentum_buffer_ = make_state();
-  steps_ = zeros({count}, DType::i64, arena.device());
-  coefficients_ =
-      empty({count * static_cast<std::int64_t>(sizeof(SgdCoefficients))}, DType::u8, arena.device());
+  steps_ = zeros({parameter_count()}, DType::i64, arena.device());
+  coefficients_ = make_scratch<SgdCoefficients>(parameter_count());
 }
 
 std::vector<NamedTensor> SGD::state() const {

@@ -19,7 +19,8 @@ struct SGDOptions {
 /// with dampening.
 class SGD : public Optimizer {
  public:
-  explicit SGD(ParameterArena& arena, const SGDOptions& options = {});
+  explicit SGD(ParameterArena& arena, const SGDOptions& options = {},
+               const std::vector<ParameterGroup>& groups = {});
   /// "momentum_buffer" (with momentum only) and "step".
   std::vector<NamedTensor> state() const override;
 

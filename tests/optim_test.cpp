@@ -63,6 +63,47 @@ TEST_CASE("optimizers refuse settings that make no sense, by name", "[optim]") {
   CHECK(optimizer.learning_rate() == 0.01);
 }
 
+/// A group of the parameters of this name.
+ParameterGroup named(const std::string& name) {
+  return {.name = "only " + name, .contains = [=](const ArenaEntry& entry) { return entry.name == name; }};
+}
+
+TEST_CASE("parameter groups have their own rate and decay; what is in several has all their settings",
+          "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  ParameterGroup fast = named("b"), slow = named("b"), undecayed = named("a");
+  fast.lr_scale = 4;
+  fast.weight_decay = 2;
+  slow.lr_scale = 0.5;
+  slow.weight_decay = 1;
+  undecayed.weight_decay = 0;
+  SGD optimizer(arena, {.learning_rate = 0.125, .weight_decay = 7}, {fast, slow, undecayed});
+  add_gradient(model.a, {1, 2});
+  add_gradient(model.b, {1});
+  optimizer.step();
+  CHECK(model.a.to_doubles() == Values{1 - 0.125, 2 - 0.25});
+  CHECK(model.b.to_doubles() == Values{3 - 0.25 * (1 + 3)});
+}
+
+TEST_CASE("a parameter group that contains nothing or sets what makes no sense is an error that names it",
+          "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  CHECK_THROWS_WITH(AdamW(arena, {}, {named("a"), named("head")}),
+                    ContainsSubstring("parameter group 'only head' contains none of the 2 trainable"));
+  for (const double bad : {-1.0, std::nan(""), kInfinity}) {
+    ParameterGroup group = named("a");
+    group.lr_scale = bad;
+    CHECK_THROWS_WITH(SGD(arena, {}, {group}), ContainsSubstring("'only a': lr_scale must be finite"));
+    group.lr_scale = 1;
+    group.weight_decay = bad;
+    CHECK_THROWS_WITH(SGD(arena, {}, {group}), ContainsSubstring("'only a': weight decay must be finite"));
+  }
+  CHECK_THROWS_WITH(SGD(arena, {}, {{.name = "empty", .contains = nullptr}}),
+                    ContainsSubstring("'empty' has no predicate"));
+}
+
 TEST_CASE("the learning rate can be changed between steps; 0 changes nothing", "[optim]") {
   Two model;
   ParameterArena arena(model, Device{});

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "kernels/arena.h"
+#include "kernels/launcher.h"
+
+namespace ringtape {
+
+/// Sums of squares over a tile or a parameter, in double, that a trust ratio is made of.
+struct SquaredNorms {
+  double values;  ///< of the parameter
+  double step;    ///< of what would change it: LAMB's update, LARS's gradient
+};
+
+}  // namespace ringtape
+
+/// of_parameters[p] = the sum of of_tiles[t] over the tiles t of parameter p, for each parameter that is
+/// present. The order of the additions depends on the number of tiles alone.
+RINGTAPE_LAUNCHER(sum_tile_norms, const ArenaView& arena, const SquaredNorms* of_tiles,
+                  SquaredNorms* of_parameters);

@@ -1,0 +1,73 @@
+#include "kernels/kernel.h"
+
+#include "kernels/arena_kernel.h"
+#include "kernels/lars.h"
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+__global__ void lars_norms(LarsStep step) {
+  const Tile tile = step.arena.tiles[blockIdx.x];
+  if (!takes_part(step.arena, tile.parameter)) return;
+  const float* const values = step.arena.values + tile.offset;
+  const float* const gradients = step.arena.gradients + tile.offset;
+  LaneSum<double> of_values, of_gradients;
+  for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
+    const auto w = load_vec<lanes>(values + i);
+    const auto g = load_vec<lanes>(gradients + i);
+    for (int k = 0; k < lanes; ++k) {
+      const double value = w[k];
+      const double gradient = g[k];
+      of_values.add(slot + k, value * value);
+      of_gradients.add(slot + k, gradient * gradient);
+    }
+  });
+  const double values_sum = block_sum(of_values.total());
+  const double gradients_sum = block_sum(of_gradients.total());
+  if (threadIdx.x == 0) step.tile_norms[blockIdx.x] = {values_sum, gradients_sum};
+}
+
+/// The parameter's own learning rate, relative to the common one.
+__device__ float local_rate(const LarsStep& step, std::int64_t p, float clip) {
+  const ParameterOptions options = step.arena.options[p];
+  const double values = sqrt(step.norms[p].values);
+  const double gradients = clip * sqrt(step.norms[p].step);
+  if (options.adapts == 0 || !(values > 0 && gradients > 0)) return 1;
+  const double whole = gradients + options.weight_decay * values + step.eps;
+  return static_cast<float>(step.trust_coefficient * values / whole);
+}
+
+__global__ void lars_update(LarsStep step) {
+  const Tile tile = step.arena.tiles[blockIdx.x];
+  if (!takes_part(step.arena, tile.parameter)) return;
+  const ArenaView arena = step.arena;
+  const ParameterOptions options = arena.options[tile.parameter];
+  const float clip = clip_factor_of(arena);
+  const float local = local_rate(step, tile.parameter, clip);
+  const float learning_rate = *arena.learning_rate * options.lr_scale;
+  const float momentum = static_cast<float>(step.momentum);
+  float* const buffers = step.momentum_buffer;
+
+  for_each_vec_in_block<float>(tile.length, [=](std::int64_t in_tile, auto lanes) {
+    const std::int64_t i = tile.offset + in_tile;
+    auto w = load_vec<lanes>(arena.values + i);
+    const auto g = load_vec<lanes>(arena.gradients + i);
+    auto v = load_vec<lanes>(buffers + i);
+    for (int k = 0; k < lanes; ++k) {
+      v[k] = momentum * v[k] + local * (clip * g[k] + options.weight_decay * w[k]);
+      w[k] -= learning_rate * v[k];
+    }
+    store_values(arena, i, w);
+    store_vec(buffers + i, v);
+  });
+}
+
+}  // namespace
+
+void lars_step(const Stream& stream, const LarsStep& step) {
+  launch(lars_norms, tile_shape(step.arena), stream, step);
+  sum_tile_norms(stream, step.arena, step.tile_norms, step.norms);
+  launch(lars_update, tile_shape(step.arena), stream, step);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "kernels/arena.h"
+#include "kernels/arena_norms.h"
+#include "kernels/launcher.h"
+
+namespace ringtape {
+
+/// LARS (You et al., "Large batch training of convolutional networks", 2017, arXiv:1708.03888).
+struct LarsStep {
+  ArenaView arena;
+  float* momentum_buffer;    ///< v, as long as the arena
+  SquaredNorms* tile_norms;  ///< [tile_count], scratch
+  SquaredNorms* norms;       ///< [parameter_count], of w and the gradient before clipping, scratch
+  double momentum;
+  double trust_coefficient;
+  double eps;
+};
+
+}  // namespace ringtape
+
+/// One step over the whole arena. With g the gradient times the clip factor, per parameter and per element:
+///   local = trust_coefficient * ||w|| / (||g|| + decay * ||w|| + eps)
+///   v = momentum * v + local * (g + decay * w)
+///   w = w - lr * v
+/// local is 1 where either norm is 0 and for a parameter that does not adapt, which makes it SGD with
+/// momentum.
+///
+/// Three launches: a partial norm for each tile, the sum of those for each parameter, the values. Bytes per
+/// element are the first's 8 (w, g read) and the last's 20 (w, g, v read, w, v written): 28, as AdamW.
+RINGTAPE_LAUNCHER(lars_step, const LarsStep& step);

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <limits>
+
+#include "kernels/lamb.h"
+#include "optim/optimizer.h"
+
+namespace ringtape {
+
+struct LambOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-6;  ///< outside of the square root
+  double weight_decay = 1e-2;
+  LambDebias debias = LambDebias::in_norm;
+  double min_ratio = 0;  ///< limits of the trust ratio
+  double max_ratio = std::numeric_limits<double>::infinity();
+};
+
+/// LAMB (You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020,
+/// arXiv:1904.00962): Adam's update plus weight_decay * w, scaled for each parameter by the trust ratio
+/// ||w|| / ||update||. The ratio is 1 where either norm is 0, and for a parameter that does not adapt: by
+/// default one of fewer than two dimensions (see ParameterGroup::adapts). The formulas are in kernels/lamb.h.
+///
+/// Where implementations differ:
+/// - Bias correction. In the norm: the paper as published (Algorithm 2), NVIDIA's apex, timm, today's
+///   DeepSpeed. Out of the norm: DeepSpeed's older releases, which multiplied the learning rate by
+///   sqrt(1 - beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv and
+///   pytorch-lamb after it, and bias_correction=False elsewhere. In the norm and without decay the correction
+///   cancels but for eps, since the ratio takes any common factor of the update out again.
+/// - Which parameters adapt. apex and timm leave those without weight decay alone unless told otherwise
+///   (use_nvlamb, always_adapt); pytorch-lamb adapts all. Here it is a flag of its own.
+/// - The ratio's limits. The paper limits ||w|| (its function phi) and leaves the limits open; DeepSpeed
+///   limits the ratio to [0.01, 10], timm's trust_clip to at most 1. By default it is not limited here.
+/// - apex and timm clip the gradients' global norm to 1 by themselves; here clip_grad_norm() does it.
+class Lamb : public Optimizer {
+ public:
+  /// Throws Error for betas outside [0, 1), an eps that is not positive and limits of the ratio that are
+  /// negative, NaN or in the wrong order.
+  explicit Lamb(ParameterArena& arena, const LambOptions& options = {},
+                const std::vector<ParameterGroup>& groups = {});
+  /// "exp_avg", "exp_avg_sq" and "step".
+  std::vector<NamedTensor> state() const override;
+
+ protected:
+  void launch_step(const ArenaView& view) override;
+
+ private:
+  LambOptions options_;
+  Tensor first_moment_;
+  Tensor second_moment_;
+  Tensor steps_;
+  Tensor coefficients_;
+  Tensor tile_norms_;
+  Tensor norms_;
+};
+
+}  // namespace ringtape

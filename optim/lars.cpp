@@ -1,0 +1,40 @@
+#include "optim/lars.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/stream.h"
+
+namespace ringtape {
+
+Lars::Lars(ParameterArena& arena, const LarsOptions& options, const std::vector<ParameterGroup>& groups)
+    : Optimizer(arena, options.learning_rate, options.weight_decay, groups), options_(options) {
+  const auto check_setting = [](const char* what, double value) {
+    check(std::isfinite(value) && value >= 0, "LARS: {} must be finite and at least 0, found {}", what,
+          value);
+  };
+  check_setting("momentum", options.momentum);
+  check_setting("the trust coefficient", options.trust_coefficient);
+  check_setting("eps", options.eps);
+  momentum_buffer_ = make_state();
+  tile_norms_ = make_scratch<SquaredNorms>(arena.tile_count());
+  norms_ = make_scratch<SquaredNorms>(parameter_count());
+}
+
+std::vector<NamedTensor> Lars::state() const {
+  return {{"momentum_buffer", momentum_buffer_}};
+}
+
+void Lars::launch_step(const ArenaView& view) {
+  LarsStep step{};
+  step.arena = view;
+  step.momentum_buffer = momentum_buffer_.data<float>();
+  step.tile_norms = static_cast<SquaredNorms*>(tile_norms_.raw());
+  step.norms = static_cast<SquaredNorms*>(norms_.raw());
+  step.momentum = options_.momentum;
+  step.trust_coefficient = options_.trust_coefficient;
+  step.eps = options_.eps;
+  lars_step(Stream::current(arena().device()), step);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "kernels/lars.h"
+#include "optim/optimizer.h"
+
+namespace ringtape {
+
+struct LarsOptions {
+  double learning_rate = 1;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  double trust_coefficient = 1e-3;
+  double eps = 1e-8;
+};
+
+/// LARS (You et al., "Large batch training of convolutional networks", 2017, arXiv:1708.03888): SGD with
+/// momentum in which each parameter's gradient, decay included, is scaled by a local rate
+/// trust_coefficient * ||w|| / (||g|| + weight_decay * ||w|| + eps). The local rate is 1 where either norm is
+/// 0, and for a parameter that does not adapt: by default one of fewer than two dimensions (see
+/// ParameterGroup::adapts). The formulas are in kernels/lars.h. Learning rates are about a thousand times
+/// those of SGD, since the trust coefficient is 0.001.
+///
+/// Where implementations differ:
+/// - The paper has no eps, and keeps the learning rate inside the momentum: v = m v + lr * local * (g + decay
+///   w), w = w - v. The two are the same at a constant rate; while it changes, the one here (also of timm and
+///   of apex's LARC around PyTorch's SGD) lets the new rate act on the whole of v at once.
+/// - timm adapts parameters with weight decay only, unless told otherwise; apex's LARC adapts all, and leaves
+///   out the decay of a parameter where a norm is 0.
+/// - LARC by default takes min(local / lr, 1) as the local rate, with a coefficient of 0.02: clipping.
+class Lars : public Optimizer {
+ public:
+  /// Throws Error for a momentum, trust coefficient or eps that is not finite or is negative.
+  explicit Lars(ParameterArena& arena, const LarsOptions& options = {},
+                const std::vector<ParameterGroup>& groups = {});
+  /// "momentum_buffer".
+  std::vector<NamedTensor> state() const override;
+
+ protected:
+  void launch_step(const ArenaView& view) override;
+
+ private:
+  LarsOptions options_;
+  Tensor momentum_buffer_;
+  Tensor tile_norms_;
+  Tensor norms_;
+};
+
+}  // namespace ringtape
