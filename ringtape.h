@@ -2,6 +2,7 @@
 
 /// All of Ringtape's public interface but the shipped MNIST, which is a library of its own: data/mnist.h and
 /// ringtape::ringtape_mnist.
+#include "autograd/checkpoint.h"
 #include "autograd/creation.h"
 #include "autograd/gradcheck.h"
 #include "autograd/ops.h"

@@ -11,6 +11,7 @@ namespace ringtape {
 namespace {
 
 thread_local bool recording = true;
+thread_local Tape* innermost = nullptr;  // null: the thread's own
 
 bool is_input(const Node& node, const std::shared_ptr<AutogradMeta>& meta) {
   return std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -26,6 +27,11 @@ void run_hooks(const Node& node, std::size_t index) {
     for (const auto& hook : meta->post_accumulate_hooks) hook();
   }
 }
+
+struct ClearAtEnd {
+  Tape& tape;
+  ~ClearAtEnd() { tape.clear(); }
+};
 
 }  // namespace
 
@@ -94,7 +100,11 @@ void BackwardContext::add_grad(std::size_t input, const Tensor& grad) {
 
 Tape& Tape::current() {
   thread_local Tape tape;
-  return tape;
+  return innermost == nullptr ? tape : *innermost;
+}
+
+bool Tape::is_recording() {
+  return recording;
 }
 
 bool Tape::records(std::initializer_list<const Tensor*> inputs) {
@@ -102,8 +112,21 @@ bool Tape::records(std::initializer_list<const Tensor*> inputs) {
                                   [](const Tensor* input) { return input->requires_grad(); });
 }
 
-void Tape::record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
-                  std::vector<Tensor> saved, std::function<void(BackwardContext&)> backward) {
+bool Tape::produced(const Tensor& tensor) const {
+  if (tensor.autograd == nullptr || tensor.autograd->is_leaf) return false;
+  const std::size_t producer = tensor.autograd->producer;
+  return producer < nodes_.size() && nodes_[producer].output == tensor.autograd;
+}
+
+/// Remembers the first node that uses the leaf, which is the last to run in backward.
+void Tape::note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf) {
+  // A number left from an earlier tape names a node that does not have this leaf as an input.
+  const bool used_before = leaf->first_use < nodes_.size() && is_input(nodes_[leaf->first_use], leaf);
+  if (!used_before) leaf->first_use = nodes_.size();
+}
+
+Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
+                   std::vector<Tensor> saved, std::function<void(BackwardContext&)> backward) {
   Node node;
   node.operation = operation;
   node.output_shape = output.shape();
@@ -111,10 +134,14 @@ void Tape::record(const char* operation, const std::vector<Tensor>& inputs, Tens
   for (const Tensor& input : inputs) {
     const auto meta = input.requires_grad() ? input.autograd : nullptr;
     node.inputs.push_back({meta, input.shape(), input.dtype(), input.device()});
-    if (meta == nullptr || !meta->is_leaf) continue;
-    // A number left from an earlier tape names a node that does not have this leaf as an input.
-    const bool used_before = meta->first_use < nodes_.size() && is_input(nodes_[meta->first_use], meta);
-    if (!used_before) meta->first_use = nodes_.size();
+    if (meta == nullptr) continue;
+    if (is_nested_) {
+      const bool listed = std::any_of(outside_inputs_.begin(), outside_inputs_.end(),
+                                      [&](const Tensor& outside) { return outside.autograd == meta; });
+      if (!listed && !produced(input)) outside_inputs_.push_back(input);
+    } else if (meta->is_leaf) {
+      note_leaf_use(meta);
+    }
   }
   for (Tensor& tensor : saved) {
     const std::uint64_t version = tensor.defined() ? tensor.storage()->version : 0;
@@ -126,21 +153,16 @@ void Tape::record(const char* operation, const std::vector<Tensor>& inputs, Tens
   output.autograd->producer = nodes_.size();
   node.output = output.autograd;
   nodes_.push_back(std::move(node));
+  return nodes_.back();
 }
 
 void Tape::backward(const Tensor& root, const Tensor& gradient) {
   check(root.requires_grad(), "backward(): this {} does not depend on any tensor with requires_grad",
         describe(root));
-  AutogradMeta& meta = *root.autograd;
-  check(!meta.is_leaf && meta.producer < nodes_.size() && nodes_[meta.producer].output == root.autograd,
+  check(produced(root),
         "backward(): this {} is not on the tape: its backward() has run already, or the tape was cleared",
         describe(root));
-  const NoGrad no_grad;  // what backward computes is not recorded
-  struct ClearAtEnd {
-    Tape& tape;
-    ~ClearAtEnd() { tape.clear(); }
-  } const clear_at_end{*this};
-
+  const ClearAtEnd clear_at_end{*this};
   Tensor root_grad = empty(root.shape(), root.dtype(), root.device());
   if (gradient.defined()) {
     root_grad.copy_from(gradient);
@@ -149,9 +171,14 @@ void Tape::backward(const Tensor& root, const Tensor& gradient) {
           describe(root));
     fill(Stream::current(root.device()), root.dtype(), root_grad.raw(), std::int64_t{1}, 1.0);
   }
-  meta.grad = std::move(root_grad);
-  meta.grad_written = true;
+  run_backward(root.autograd, std::move(root_grad));
+}
 
+void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradient) {
+  const NoGrad no_grad;  // what backward computes is not recorded
+  const ClearAtEnd clear_at_end{*this};
+  root->grad = std::move(gradient);
+  root->grad_written = true;
   while (!nodes_.empty()) {
     Node& node = nodes_.back();
     if (node.output->grad_written) {
@@ -159,7 +186,7 @@ void Tape::backward(const Tensor& root, const Tensor& gradient) {
       BackwardContext context(node, std::exchange(node.output->grad, Tensor()));
       node.backward(context);
     }
-    run_hooks(node, nodes_.size() - 1);
+    if (!is_nested_) run_hooks(node, nodes_.size() - 1);
     nodes_.pop_back();  // frees what the node saved as early as possible
   }
 }
@@ -171,10 +198,20 @@ void Tape::clear(std::size_t first) {
     output.grad = Tensor();
     output.grad_written = false;
     for (const NodeInput& input : nodes_.back().inputs) {
-      if (input.meta != nullptr) input.meta->contributed = false;
+      if (input.meta != nullptr && !is_nested_) input.meta->contributed = false;
     }
     nodes_.pop_back();
   }
+}
+
+NestedTape::NestedTape()
+    : outer_(std::exchange(innermost, &tape_)), was_recording_(std::exchange(recording, true)) {
+  tape_.is_nested_ = true;
+}
+NestedTape::~NestedTape() {
+  tape_.clear();
+  innermost = outer_;
+  recording = was_recording_;
 }
 
 NoGrad::NoGrad() : previous_(recording) {

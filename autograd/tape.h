@@ -55,6 +55,7 @@ struct Node {
   Shape output_shape;
   std::vector<SavedTensor> saved;
   std::function<void(BackwardContext&)> backward;
+  std::string detail;  ///< more for a person who prints the tape, or empty
 };
 
 /// Where a node writes the gradient of one of its inputs.
@@ -88,23 +89,31 @@ class BackwardContext {
 
 class Tape {
  public:
-  /// The tape of this thread.
+  /// The tape that operations of this thread record on: its own, or the innermost NestedTape's.
   static Tape& current();
+
+  /// True where no NoGrad is in force.
+  static bool is_recording();
 
   /// True when an operation on these inputs has to be recorded: recording is on (see NoGrad) and one of the
   /// inputs needs a gradient.
   static bool records(std::initializer_list<const Tensor*> inputs);
 
   /// Appends a node and makes `output` a tensor with a gradient. `saved` are the tensors that backward reads;
-  /// nothing else is kept alive. To be called where records() says so.
-  void record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
-              std::vector<Tensor> saved, std::function<void(BackwardContext&)> backward);
+  /// nothing else is kept alive. To be called where records() says so. Returns the node.
+  Node& record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
+               std::vector<Tensor> saved, std::function<void(BackwardContext&)> backward);
+  /// True if a node of this tape produced `tensor`.
+  bool produced(const Tensor& tensor) const;
 
   /// Runs the nodes in reverse and clears the tape. `gradient` is the gradient of the root; without it the
   /// root must be a single element, whose gradient is 1. Nodes that the root does not depend on are passed
   /// over. Throws Error when the root is not on the tape, a saved tensor has been changed, or the gradient
   /// does not fit; the tape is empty then too.
   void backward(const Tensor& root, const Tensor& gradient = {});
+  /// The reverse loop itself, from the output of one of the nodes. Computes in the memory of `gradient`,
+  /// which has the root's shape and dtype.
+  void run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradient);
 
   std::size_t size() const { return nodes_.size(); }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -122,8 +131,38 @@ class Tape {
   std::string to_dot() const;
 
  private:
+  friend class NestedTape;
+  void note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf);
   std::vector<std::size_t> saved_bytes_by_node() const;
+
   std::vector<Node> nodes_;
+  bool is_nested_ = false;
+  std::vector<Tensor> outside_inputs_;  // see NestedTape
+};
+
+/// Makes the operations of this thread record on a tape of their own until the scope ends, even inside of
+/// NoGrad; then that tape is dropped. A recomputed segment runs on one (autograd/checkpoint.h).
+///
+/// Its backward adds into the gradients of whatever it did not produce itself: parameters, and intermediates
+/// of the tapes outside. Which parameters are complete is known to the outermost tape alone, so this one
+/// calls no hooks.
+class NestedTape {
+ public:
+  NestedTape();
+  ~NestedTape();
+  NestedTape(const NestedTape&) = delete;
+  NestedTape& operator=(const NestedTape&) = delete;
+
+  Tape& tape() { return tape_; }
+  const Tape& tape() const { return tape_; }
+  /// The tensors with a gradient that the recorded operations had as inputs and did not produce, each once,
+  /// in the order of their first use.
+  const std::vector<Tensor>& outside_inputs() const { return tape_.outside_inputs_; }
+
+ private:
+  Tape tape_;
+  Tape* outer_;
+  bool was_recording_;
 };
 
 /// Switches recording off in this thread until the scope ends.

@@ -55,6 +55,7 @@ std::string Tape::to_string() const {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     text += fmt::format("{:>4}  {:<16} {:<52} {:<16} {:>12}\n", i, nodes_[i].operation, input_list(nodes_[i]),
                         ringtape::to_string(nodes_[i].output_shape), bytes[i]);
+    if (!nodes_[i].detail.empty()) text += fmt::format("      {}\n", nodes_[i].detail);
   }
   return text + fmt::format("{} nodes keep {} bytes for backward\n", nodes_.size(), saved_bytes());
 }
@@ -69,8 +70,9 @@ std::string Tape::to_dot() const {
   std::map<const AutogradMeta*, std::string> leaves;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    dot += fmt::format("  n{} [shape=box, label=\"#{} {}\\n{}\\nkeeps {} B\"];\n", i, i, node.operation,
-                       ringtape::to_string(node.output_shape), bytes[i]);
+    const std::string detail = node.detail.empty() ? "" : "\\n" + node.detail;
+    dot += fmt::format("  n{} [shape=box, label=\"#{} {}\\n{}\\nkeeps {} B{}\"];\n", i, i, node.operation,
+                       ringtape::to_string(node.output_shape), bytes[i], detail);
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const NodeInput& input = node.inputs[k];
       std::string from;

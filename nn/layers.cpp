@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "autograd/checkpoint.h"
 #include "autograd/ops.h"
 #include "core/error.h"
 #include "nn/init.h"
@@ -35,10 +36,23 @@ void Sequential::push_back(std::shared_ptr<Module> module) {
   order_.push_back(register_module(std::to_string(order_.size()), std::move(module)));
 }
 
+void Sequential::set_recompute(std::int64_t modules) {
+  check(modules >= 0, "Sequential: segments to recompute have at least 0 modules, found {}", modules);
+  recompute_ = static_cast<std::size_t>(modules);
+}
+
+Tensor Sequential::run(Tensor x, std::size_t first, std::size_t end) {
+  for (std::size_t i = first; i < end; ++i) x = (*order_[i])(x);
+  return x;
+}
+
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (const auto& module : order_) y = (*module)(y);
-  return y;
+  std::size_t first = 0;
+  for (; recompute_ > 0 && first + recompute_ < order_.size(); first += recompute_) {
+    y = checkpoint([=, this](const Tensor& input) { return run(input, first, first + recompute_); }, y);
+  }
+  return run(std::move(y), first, order_.size());
 }
 
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes) {

@@ -32,8 +32,18 @@ class Sequential : public Module {
   void push_back(std::shared_ptr<Module> module);
   Tensor forward(const Tensor& x) override;
 
+  /// Trades time for memory: cuts the modules into segments of `modules` each and keeps the input of each
+  /// segment alone, whose other activations backward computes again (autograd/checkpoint.h). Those of the
+  /// last segment are kept, as backward reads them at once. 0, the default, keeps everything. A segment of an
+  /// MLP's hidden layers is worth it from two layers, 4 modules, on: of one layer backward reads the result
+  /// alone. Throws Error for a negative number.
+  void set_recompute(std::int64_t modules);
+
  private:
+  Tensor run(Tensor x, std::size_t first, std::size_t end);
+
   std::vector<std::shared_ptr<Module>> order_;
+  std::size_t recompute_ = 0;
 };
 
 /// A multilayer perceptron: Linear layers of these sizes with a ReLU between each two, as a Sequential.
