@@ -1,6 +1,8 @@
 #include "optim/accumulation.h"
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "autograd/ops.h"
@@ -18,7 +20,7 @@ constexpr std::int64_t kInputs = 20, kClasses = 7;
 
 /// A model with fixed weights, and data for it. Some targets are ignored.
 struct Case {
-  std::shared_ptr<Sequential> model = (manual_seed(3), make_mlp({kInputs, 33, kClasses}));
+  std::shared_ptr<Sequential> model = (manual_seed(3), make_mlp({kInputs, 33, 33, kClasses}));
   ParameterArena arena{*model, Device{}};
   Tensor x;
   std::vector<std::int64_t> targets;
@@ -27,9 +29,13 @@ struct Case {
     for (std::int64_t i = 0; i < samples; ++i) targets.push_back(i * 5 % kClasses);
   }
 
-  std::int64_t targets_that_count() const {
+  /// Of the samples in these pieces.
+  std::int64_t targets_that_count(const std::vector<MicroBatch>& pieces) const {
     std::int64_t count = 0;
-    for (std::int64_t target : targets) count += target != -100 ? 1 : 0;
+    for (const MicroBatch& piece : pieces) {
+      const auto first = targets.begin() + piece.first;
+      count += piece.size - std::count(first, first + piece.size, -100);
+    }
     return count;
   }
 
@@ -49,15 +55,16 @@ struct Case {
     return all;
   }
 
-  std::vector<Tensor> at_once() {
+  std::vector<Tensor> at_once() { return at_once({0, x.size(0)}); }
+  std::vector<Tensor> at_once(const MicroBatch& samples) {
     arena.zero_grad();
-    backward({0, x.size(0)}, {});  // the mean over the targets that count
+    backward(samples, {});  // the mean over the targets that count
     return gradients();
   }
 
   std::vector<Tensor> accumulated(const std::vector<MicroBatch>& pieces) {
     AccumulationWindow window;
-    window.begin(targets_that_count());
+    window.begin(targets_that_count(pieces));
     arena.zero_grad();
     for (const MicroBatch& piece : pieces) {
       backward(piece, {.reduction = Reduction::sum, .divisor = window.divisor()});
@@ -79,6 +86,11 @@ double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
     largest = std::max(largest, std::sqrt(distance / norm));
   }
   return largest;
+}
+
+bool equal_in_every_bit(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Tensor& x, const Tensor& y) { return x.to_doubles() == y.to_doubles(); });
 }
 
 }  // namespace
@@ -116,6 +128,39 @@ TEST_CASE("ignored targets are left out of the window's count", "[accumulation]"
   CHECK(difference(c.gradients(), expected) > 1e-3);
 }
 
+TEST_CASE("a short last window has its own divisor", "[accumulation]") {
+  Case c(100);  // 80 samples, then 20: the second update is one of 20, not a quarter of one
+  for (std::size_t i : {3u, 81u, 99u}) c.targets[i] = -100;
+  const auto pieces = cut_into_micro_batches(100, 10);
+  const std::vector<MicroBatch> full(pieces.begin(), pieces.begin() + 8),
+      last(pieces.begin() + 8, pieces.end());
+  CHECK(difference(c.accumulated(full), c.at_once({0, 80})) < 1e-6);
+  CHECK(difference(c.accumulated(last), c.at_once({80, 20})) < 1e-6);
+}
+
+TEST_CASE("gradients without the scaling are far from those of the batch", "[accumulation]") {
+  Case c(80);
+  const auto expected = c.at_once();
+  c.arena.zero_grad();
+  for (const MicroBatch& piece : cut_into_micro_batches(80, 10)) c.backward(piece, {});
+  CHECK(difference(c.gradients(), expected) == Approx(7).epsilon(1e-5));  // eight times as large
+}
+
+TEST_CASE("recomputation changes no bit of accumulated gradients", "[accumulation][checkpoint]") {
+  Case c(80);
+  for (std::size_t i = 15; i < 35; ++i) c.targets[i] = -100;
+  for (const auto& pieces : {cut_into_micro_batches(80, 10), cut_into_micro_batches(80, 33)}) {
+    c.model->set_recompute(0);
+    const auto at_once = c.at_once(), kept = c.accumulated(pieces);
+    for (std::int64_t modules : {1, 2, 4}) {
+      c.model->set_recompute(modules);
+      CHECK(equal_in_every_bit(c.accumulated(pieces), kept));
+      CHECK(equal_in_every_bit(c.at_once(), at_once));
+      CHECK(difference(kept, at_once) < 1e-6);
+    }
+  }
+}
+
 TEST_CASE("a window with nothing to count adds zero and is counted", "[accumulation]") {
   Case c(20);
   c.targets.assign(20, -100);
@@ -127,6 +172,54 @@ TEST_CASE("a window with nothing to count adds zero and is counted", "[accumulat
   CHECK(window.targets() == 0);
   CHECK(window.divisor() == 1);
   CHECK(window.empty_windows() == 1);
+}
+
+/// Replaces the gradients of all ranks by their mean, as an all-reduce does.
+void reduce(std::vector<std::unique_ptr<Case>>& ranks) {
+  const std::int64_t size = ranks[0]->arena.size();
+  for (std::int64_t i = 0; i < size; ++i) {
+    double sum = 0;
+    for (const auto& rank : ranks) sum += rank->arena.gradients().data<float>()[i];
+    for (const auto& rank : ranks) {
+      rank->arena.gradients().data<float>()[i] = static_cast<float>(sum / static_cast<double>(ranks.size()));
+    }
+  }
+}
+
+TEST_CASE("reducing over ranks after every micro-batch gives what reducing once gives", "[accumulation]") {
+  Case whole(90);
+  for (std::size_t i = 20; i < 38; ++i) whole.targets[i] = -100;
+  const auto expected = whole.at_once();
+  const std::vector<MicroBatch> pieces = {{0, 5}, {5, 25}, {30, 10}, {40, 20}, {60, 21}, {81, 9}};
+  const std::size_t n = 3;  // rank r has the pieces r and r + 3
+
+  for (bool every_time : {false, true}) {
+    std::vector<std::unique_ptr<Case>> ranks;
+    for (std::size_t r = 0; r < n; ++r) {
+      ranks.push_back(std::make_unique<Case>(90));
+      ranks[r]->targets = whole.targets;
+    }
+    for (std::size_t step = 0; step < 2; ++step) {
+      for (std::size_t r = 0; r < n; ++r) {
+        AccumulationWindow window(n, [&](std::int64_t own) {
+          CHECK(own == whole.targets_that_count({pieces[r], pieces[r + n]}));
+          return whole.targets_that_count(pieces);
+        });
+        window.begin(whole.targets_that_count({pieces[r], pieces[r + n]}));
+        ranks[r]->backward(pieces[r + step * n], {.reduction = Reduction::sum, .divisor = window.divisor()});
+      }
+      if (every_time) reduce(ranks);
+    }
+    if (every_time) {
+      const auto once_more = ranks[0]->gradients();
+      reduce(ranks);
+      CHECK(equal_in_every_bit(ranks[0]->gradients(), once_more));
+    } else {
+      CHECK(difference(ranks[0]->gradients(), expected) > 0.1);
+      reduce(ranks);
+    }
+    for (const auto& rank : ranks) CHECK(difference(rank->gradients(), expected) < 1e-6);
+  }
 }
 
 TEST_CASE("with several ranks the divisor is the window's count over the ranks", "[accumulation]") {

@@ -155,13 +155,21 @@ TEST_CASE("the gradient reaches what a segment has captured", "[checkpoint]") {
   const Tensor x = tensor_of({1, 2, 3, 4}, {2, 2});
   sum(checkpoint([h](const Tensor& in) { return multiply(h, in); }, x)).backward();
   CHECK(a.grad().to_doubles() == Values{2, 4, 6, 8});
+
+  Tensor changed = scale(a, 2);
+  const Tensor y = checkpoint([&](const Tensor& in) { return multiply(changed, in); }, x);
+  CHECK_THAT(Tape::current().to_string(), ContainsSubstring("1  checkpoint       #0[2, 2] "));
+  changed.copy_from(x);
+  CHECK_THROWS_WITH(sum(y).backward(), ContainsSubstring("backward of checkpoint: a saved tensor"));
 }
 
 TEST_CASE("a segment that returns its input, or what needs no gradient", "[checkpoint]") {
   const Tensor a = leaf({1, 2}, {2});
   const auto pass = [](const Tensor& x) { return x; };
-  sum(multiply(checkpoint(pass, a), tensor_of({3, 4}, {2}))).backward();
-  CHECK(a.grad().to_doubles() == Values{3, 4});
+  for (double times : {1, 2}) {
+    sum(multiply(checkpoint(pass, a), tensor_of({3, 4}, {2}))).backward();
+    CHECK(a.grad().to_doubles() == Values{3 * times, 4 * times});
+  }
 
   const Tensor y = checkpoint([&](const Tensor& x) { return scale(a, 3), scale(x, 2); }, tensor_of({5}, {1}));
   CHECK_FALSE(y.requires_grad());
@@ -225,6 +233,12 @@ TEST_CASE("the hook of a recomputed parameter fires once, after its last use on 
   }
   SECTION("in a segment inside of a segment") {
     CHECK(train([&] { return checkpoint(nested, x); }) == train([&] { return linear(twice(x), w); }));
+  }
+  SECTION("in a segment that makes nothing of it") {
+    const Tensor a = parameter("a", {4, 4}, 3);
+    const auto ignores = [&](const Tensor& h) { return checkpoint(twice, h), linear(h, a); };
+    CHECK(train([&] { return linear(checkpoint(ignores, x), w); }) ==
+          train([&] { return linear(linear(x, a), w); }));
   }
   SECTION("a segment that the loss does not depend on") {
     checkpoint(twice, x);
@@ -292,6 +306,30 @@ TEST_CASE("the peak of a recomputed deep network grows with the square root of i
   CHECK(peak(0) == segments * layers + 2);
   // Seven inputs of segments (x was there before), what the last segment keeps, and the same two gradients.
   CHECK(peak(2 * layers) == (segments - 1) + layers + 2);
+}
+
+TEST_CASE("the second result of a segment is freed where its backward does not read it", "[checkpoint]") {
+  const Tensor w = parameter("w", {64, 64}, 1);
+  const Tensor x = leaf(random_doubles(64 * 64, 2), {64, 64});
+  std::size_t before = 0;
+  for (int i = 0; i < 2; ++i) {  // the first makes room for the gradients of w and x
+    const Tensor loss = sum(checkpoint([&](const Tensor& h) { return linear(h, w); }, scale(x, 2)));
+    before = memory_stats({}).live;
+    reset_peak_memory({});
+    loss.backward();
+  }
+  const std::size_t extra = memory_stats({}).peak - before;
+  CHECK(extra / x.bytes() ==
+        2);  // the gradient of the result, and the result or else the gradient of the input
+}
+
+TEST_CASE("after the backward of a segment nothing is recorded in the backward outside", "[checkpoint]") {
+  const Tensor x = leaf({1, 2}, {2});
+  Tensor y = tensor_of({1, 2}, {2});
+  bool recorded = true;
+  Tape::current().record("ask", {x}, y, {}, [&](BackwardContext&) { recorded = Tape::is_recording(); });
+  sum(checkpoint([](const Tensor& h) { return scale(h, 2); }, y)).backward();
+  CHECK_FALSE(recorded);
 }
 
 TEST_CASE("the printed tape shows segments, their parameters, and what they run again", "[checkpoint]") {
