@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/checksum.h"
 #include "core/error.h"
 
 namespace ringtape {
@@ -98,6 +99,7 @@ void AtomicFile::write(const void* from, std::size_t bytes) {
     const ssize_t count = ::write(descriptor_, next, bytes);
     if (count < 0 && errno == EINTR) continue;
     check(count >= 0, "{}: cannot write: {}", path_.string(), std::strerror(errno));
+    checksum_ = crc32(checksum_, next, static_cast<std::size_t>(count));
     next += count;
     bytes -= static_cast<std::size_t>(count);
   }

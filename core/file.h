@@ -45,12 +45,15 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* from, std::size_t bytes);
+  /// The CRC-32 of what has been written so far.
+  std::uint32_t checksum() const { return checksum_; }
   void commit();
 
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
+  std::uint32_t checksum_ = 0;
 };
 
 }  // namespace ringtape

@@ -277,8 +277,8 @@ std::string header_text(const std::vector<NamedTensor>& tensors, const Safetenso
 
 }  // namespace
 
-void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                      const SafetensorsMetadata& metadata) {
+std::uint32_t save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                               const SafetensorsMetadata& metadata) {
   std::vector<NamedTensor> sorted = tensors;
   for (const auto& [name, tensor] : sorted) {
     check(tensor.defined(), "{}: save: tensor {} is undefined", path.string(), quote(name));
@@ -297,6 +297,7 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
     file.write(host.raw(), host.bytes());
   }
   file.commit();
+  return file.checksum();
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {

@@ -25,9 +25,9 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 
 /// Writes `tensors` (any device) to `path`, atomically: on any failure Error is thrown, an old file stays as
 /// it was and nothing else is left behind. Wider elements come first in the file, so that each tensor is
-/// aligned to its element. Two tensors of one name are an error.
-void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                      const SafetensorsMetadata& metadata = {});
+/// aligned to its element. Two tensors of one name are an error. Returns the file's CRC-32.
+std::uint32_t save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                               const SafetensorsMetadata& metadata = {});
 
 /// A safetensors file open for reading. The constructor reads the header and checks all of it against the
 /// file's size before anything else is allocated; whatever is wrong is an Error that names the file, what was

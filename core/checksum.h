@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+
+namespace ringtape {
+
+/// The CRC-32 that gzip and PNG use, of bytes that follow others: `before` is the checksum of those, 0 at the
+/// start.
+std::uint32_t crc32(std::uint32_t before, const void* bytes, std::size_t count);
+
+/// The CRC-32 of a whole file, which is read in pieces. Throws Error when it cannot be read.
+std::uint32_t crc32_of_file(const std::filesystem::path& path);
+
+}  // namespace ringtape

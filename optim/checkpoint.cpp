@@ -1,0 +1,154 @@
+#include "optim/checkpoint.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "core/checksum.h"
+#include "core/error.h"
+#include "core/quote.h"
+
+namespace ringtape {
+namespace {
+
+constexpr int kFormat = 1;
+constexpr std::string_view kHistory = "history.";
+
+std::string checksum_text(std::uint32_t checksum) {
+  return fmt::format("{:08x}", checksum);
+}
+
+/// The JSON's first line; `body` is the rest.
+std::string first_line(std::string_view body) {
+  return fmt::format("{{\"crc32\": \"{}\",\n", checksum_text(crc32(0, body.data(), body.size())));
+}
+
+std::filesystem::path tensors_beside(std::filesystem::path json) {
+  return json.replace_extension(".safetensors");
+}
+
+nlohmann::json read_json(const std::filesystem::path& path) {
+  const std::vector<std::uint8_t> bytes = read_file(path);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::size_t line = std::min(text.find('\n'), text.size() - 1) + 1;
+  check(!text.empty() && text.substr(0, line) == first_line(text.substr(line)),
+        "{}: its first line is {}, expected its own checksum", path.string(), quote(text.substr(0, line)));
+  return nlohmann::json::parse(text);
+}
+
+std::string describe(const SafetensorsFile::Entry& entry) {
+  return fmt::format("{}{}", name_of(entry.dtype), to_string(entry.shape));
+}
+
+/// The first few of `differences` in one line.
+std::string list(const std::vector<std::string>& differences) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(differences.size(), kMost); ++i) {
+    text += (i == 0 ? "" : "; ") + differences[i];
+  }
+  if (differences.size() > kMost) text += fmt::format("; and {} more", differences.size() - kMost);
+  return text;
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& json, const TrainingState& state) {
+  std::vector<NamedTensor> tensors = state.tensors;
+  for (const auto& [name, tensor] : state.history) tensors.push_back({std::string(kHistory) + name, tensor});
+  const std::filesystem::path path = tensors_beside(json);
+  const std::uint32_t checksum = save_safetensors(path, tensors, {{"format", "pt"}});
+
+  nlohmann::ordered_json content;
+  content["format"] = kFormat;
+  content["step"] = state.position.step;
+  content["epoch"] = state.position.epoch;
+  content["samples"] = state.position.samples;
+  content["random"] = {{"seed", state.random.seed}, {"offset", state.random.offset}};
+  content["settings"] = state.settings;
+  content["tensors"] = {{"bytes", std::filesystem::file_size(path)}, {"crc32", checksum_text(checksum)}};
+  const std::string body = fmt::format("\"checkpoint\": {}}}\n", content.dump(2));
+  const std::string line = first_line(body);
+  try {
+    AtomicFile file(json);
+    file.write(line.data(), line.size());
+    file.write(body.data(), body.size());
+    file.commit();
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);  // the disk is full: leave no file that nothing refers to
+    throw;
+  }
+}
+
+Checkpoint::Checkpoint(const std::filesystem::path& json) : name_(json.string()) {
+  const std::filesystem::path path = tensors_beside(json);
+  try {
+    const nlohmann::json content = read_json(json).at("checkpoint");
+    const int format = content.at("format");
+    check(format == kFormat, "{}: has format {}, expected {}", name_, format, kFormat);
+    position_ = {content.at("step"), content.at("epoch"), content.at("samples")};
+    random_ = Generator(content.at("random").at("seed"));
+    random_.offset = content.at("random").at("offset");
+    settings_ = content.at("settings").get<TrainingSettings>();
+
+    const std::string expected = content.at("tensors").at("crc32");
+    const std::uint64_t bytes = content.at("tensors").at("bytes");
+    const std::uint64_t found_bytes = InputFile(path).size();
+    check(found_bytes == bytes, "{}: is {} bytes long, expected {}", path.string(), found_bytes, bytes);
+    const std::string found = checksum_text(crc32_of_file(path));
+    check(found == expected, "{}: has the checksum {}, expected {}", path.string(), found, expected);
+  } catch (const nlohmann::json::exception& error) {
+    fail("{}: is not a checkpoint: {}", name_, error.what());
+  }
+  tensors_ = std::make_unique<SafetensorsFile>(path);
+}
+
+void Checkpoint::expect_settings(const TrainingSettings& expected) const {
+  const auto text_in = [](const TrainingSettings& settings, const std::string& name) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? "not set" : found->second;
+  };
+  TrainingSettings all = settings_;
+  all.insert(expected.begin(), expected.end());
+  std::vector<std::string> differences;
+  for (const auto& [name, ignored] : all) {
+    const std::string before = text_in(settings_, name);
+    const std::string now = text_in(expected, name);
+    if (before != now) differences.push_back(fmt::format("{} was {}, found {}", name, before, now));
+  }
+  check(differences.empty(), "{}: was made by another training: {}", name_, list(differences));
+}
+
+void Checkpoint::load_into(const std::vector<NamedTensor>& targets) const {
+  std::map<std::string_view, const SafetensorsFile::Entry*> entries;
+  for (const SafetensorsFile::Entry& entry : tensors_->entries()) {
+    if (!entry.name.starts_with(kHistory)) entries.emplace(entry.name, &entry);
+  }
+  std::vector<std::string> differences;
+  for (const auto& [name, tensor] : targets) {
+    const std::string expected = fmt::format("{}{}", name_of(tensor.dtype()), to_string(tensor.shape()));
+    const auto found = entries.find(name);
+    if (found == entries.end()) {
+      differences.push_back(fmt::format("has no {}, expected {}", name, expected));
+      continue;
+    }
+    const std::string there = describe(*found->second);
+    if (there != expected) differences.push_back(fmt::format("{} is {}, expected {}", name, there, expected));
+    entries.erase(found);
+  }
+  for (const auto& [name, entry] : entries) {
+    differences.push_back(fmt::format("{} is {}, expected none", quote(name), describe(*entry)));
+  }
+  check(differences.empty(), "{}: is of another model or optimizer: {}", name_, list(differences));
+  for (const auto& [name, tensor] : targets) {
+    Tensor target = tensor;
+    target.copy_from(tensors_->load(name));
+  }
+}
+
+Tensor Checkpoint::history(const std::string& name) const {
+  return tensors_->load(std::string(kHistory) + name);
+}
+
+}  // namespace ringtape

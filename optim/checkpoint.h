@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "core/safetensors.h"
+#include "core/tensor.h"
+
+/// A checkpoint: what a training run has to remember so that, stopped at any moment, it can go on as if it
+/// had not stopped, with the same bits.
+///
+/// It is a pair of files. `NAME.safetensors`, with the tensors, is written first; `NAME.json`, which holds
+/// the rest and the other file's length and CRC-32, last. Each is written under a temporary name, flushed to
+/// the disk and renamed, so a process killed at any moment leaves either a complete pair or a file that no
+/// JSON refers to. The JSON's first line is the CRC-32 of the lines after it.
+namespace ringtape {
+
+/// What the result of a training run depends on besides its data, by name, as text: batch size, seed, ...
+using TrainingSettings = std::map<std::string, std::string>;
+
+/// Where a training run stands.
+struct TrainingPosition {
+  std::int64_t step = 0;   ///< updates done
+  std::int64_t epoch = 0;  ///< the epoch that runs, counted from 0
+  std::int64_t samples =
+      0;  ///< samples of that epoch that updates have used; what was read ahead is not used
+};
+
+/// All that a checkpoint holds. A schedule is a function of the step and the order of the data one of (seed,
+/// epoch), so that both need no more than the position.
+struct TrainingState {
+  TrainingPosition position;
+  Generator random{0};
+  TrainingSettings settings;
+  /// Weights, optimizer state, loss scale: what a run has as tensors from its start.
+  std::vector<NamedTensor> tensors;
+  /// What grows with the run, such as the losses so far: of any shape when it is read back.
+  std::vector<NamedTensor> history;
+};
+
+/// Writes `json` and the .safetensors file beside it. Throws Error when that fails, as on a full disk.
+void save_checkpoint(const std::filesystem::path& json, const TrainingState& state);
+
+/// One complete checkpoint, open for reading.
+class Checkpoint {
+ public:
+  /// Reads `json` and verifies the file beside it. Throws Error when either is missing or is not what was
+  /// written.
+  explicit Checkpoint(const std::filesystem::path& json);
+
+  const TrainingPosition& position() const { return position_; }
+  const Generator& random() const { return random_; }
+  const TrainingSettings& settings() const { return settings_; }
+
+  /// Throws Error that names every difference unless the checkpoint was made with these settings.
+  void expect_settings(const TrainingSettings& expected) const;
+  /// Overwrites the targets with the tensors of their names. The checkpoint must hold these and, apart from
+  /// the history, no others, with the same dtypes and shapes; else Error names those that differ, and nothing
+  /// is changed.
+  void load_into(const std::vector<NamedTensor>& targets) const;
+  /// A tensor of the history, on the CPU. Throws Error when there is none of that name.
+  Tensor history(const std::string& name) const;
+
+ private:
+  std::string name_;
+  TrainingPosition position_;
+  Generator random_{0};
+  TrainingSettings settings_;
+  std::unique_ptr<SafetensorsFile> tensors_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,130 @@
+#include "optim/checkpoint_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <system_error>
+
+#include "core/error.h"
+
+namespace ringtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+
+std::string json_name(std::int64_t step) {
+  return fmt::format("{}{:012}.json", kPrefix, step);
+}
+
+/// The step in "step-N.json", "step-N.safetensors" or the temporary name of either; nothing for other names.
+std::optional<std::int64_t> step_in(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  std::int64_t step = 0;
+  const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  name.remove_prefix(static_cast<std::size_t>(stop - name.data()));
+  const bool is_ours = name.starts_with(".json") || name.starts_with(".safetensors");
+  return error == std::errc() && is_ours ? std::optional(step) : std::nullopt;
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  check(!error, "{}: cannot list the folder: {}", folder.string(), error.message());
+  return names;
+}
+
+int lock_folder(const fs::path& folder) {
+  const fs::path path = folder / "lock";
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  check(file >= 0, "{}: cannot write checkpoints there: {}", folder.string(), std::strerror(errno));
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+  const int reason = errno;
+  ::close(file);
+  check(reason != EWOULDBLOCK, "{}: another process keeps its checkpoints there", folder.string());
+  fail("{}: cannot lock the folder: {}", folder.string(), std::strerror(reason));
+}
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(const fs::path& folder, int keep) : folder_(folder), keep_(keep) {
+  check(keep >= 1, "checkpoints: {} to keep, expected at least 1", keep);
+  std::error_code error;
+  fs::create_directory(folder, error);
+  check(!error, "{}: cannot make the folder of checkpoints: {}", folder.string(), error.message());
+  lock_ = lock_folder(folder);
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  ::close(lock_);
+}
+
+std::vector<std::int64_t> CheckpointFolder::steps() const {
+  std::vector<std::int64_t> steps;
+  for (const std::string& name : names_in(folder_)) {
+    const std::optional<std::int64_t> step = step_in(name);
+    if (step && name == json_name(*step)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  return steps;
+}
+
+void CheckpointFolder::save(const TrainingState& state) const {
+  try {
+    save_checkpoint(folder_ / json_name(state.position.step), state);
+  } catch (const Error& error) {
+    fail("checkpoint of step {} was not saved, older ones are as they were: {}", state.position.step,
+         error.what());
+  }
+  remove_old(state.position.step);
+}
+
+void CheckpointFolder::remove_old(std::int64_t newest_step) const {
+  std::vector<std::int64_t> kept;
+  for (std::int64_t step : steps()) {
+    if (step <= newest_step && kept.size() < static_cast<std::size_t>(keep_)) kept.push_back(step);
+  }
+  std::vector<std::string> old;
+  for (const std::string& name : names_in(folder_)) {
+    const std::optional<std::int64_t> step = step_in(name);
+    if (!step) continue;
+    const fs::path json = json_name(*step);
+    const bool is_kept = std::find(kept.begin(), kept.end(), *step) != kept.end() &&
+                         (name == json || name == fs::path(json).replace_extension(".safetensors"));
+    if (!is_kept) old.push_back(name);
+  }
+  // A JSON goes before the file it refers to: ".json" sorts first.
+  std::sort(old.begin(), old.end());
+  for (const std::string& name : old) {
+    std::error_code error;
+    fs::remove(folder_ / name, error);
+    check(!error, "{}: cannot remove the old {}: {}", folder_.string(), name, error.message());
+  }
+}
+
+std::optional<Checkpoint> CheckpointFolder::newest() {
+  damaged_.clear();
+  for (std::int64_t step : steps()) {
+    try {
+      return Checkpoint(folder_ / json_name(step));
+    } catch (const Error& error) {
+      damaged_.push_back(error.what());
+    }
+  }
+  check(damaged_.empty(), "{}: all {} checkpoints are damaged; the newest: {}", folder_.string(),
+        damaged_.size(), damaged_.empty() ? "" : damaged_.front());
+  return std::nullopt;
+}
+
+}  // namespace ringtape

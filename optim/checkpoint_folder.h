@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "optim/checkpoint.h"
+
+namespace ringtape {
+
+/// A folder of checkpoints of one training run: step-000000000120.json, its .safetensors, and so on. A lock
+/// (flock on the file `lock`, which ends with the process) keeps other processes out of it.
+class CheckpointFolder {
+ public:
+  /// Makes the folder if need be (its parent must exist). Throws Error where it cannot be written or another
+  /// process uses it, and unless `keep`, the number of checkpoints to keep, is at least 1.
+  CheckpointFolder(const std::filesystem::path& folder, int keep);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+
+  /// Writes a checkpoint; then removes all but the newest, those of later steps (damaged ones, which a
+  /// resumed run has passed over), and what a killed process left half-written. On failure, as on a full
+  /// disk, Error is thrown and the older checkpoints stay.
+  void save(const TrainingState& state) const;
+
+  /// The newest complete checkpoint; nothing for a folder without checkpoints. A damaged one is passed over.
+  /// Throws Error where all are damaged.
+  std::optional<Checkpoint> newest();
+  /// What newest() found wrong with each checkpoint that it passed over.
+  const std::vector<std::string>& damaged() const { return damaged_; }
+
+  bool is_empty() const { return steps().empty(); }
+
+ private:
+  std::vector<std::int64_t> steps() const;
+  void remove_old(std::int64_t newest_step) const;
+
+  std::filesystem::path folder_;
+  int keep_;
+  int lock_ = -1;
+  std::vector<std::string> damaged_;
+};
+
+}  // namespace ringtape

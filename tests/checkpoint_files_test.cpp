@@ -1,0 +1,270 @@
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "core/checksum.h"
+#include "core/error.h"
+#include "optim/checkpoint_folder.h"
+#include "tests/catch.h"
+#include "tests/child_process.h"
+#include "tests/temporary_folder.h"
+
+namespace ringtape::test {
+namespace {
+
+/// A state whose tensors and numbers all tell `step`.
+TrainingState state_at(std::int64_t step) {
+  TrainingState state;
+  state.position = {step, step / 10, step * 64};
+  state.random = Generator(0xFFFFFFFFFFFFFFFFu);
+  state.random.offset = static_cast<std::uint64_t>(step) << 40;
+  state.settings = {{"batch-size", "64"}, {"lr", "0.001"}};
+  const auto value = static_cast<float>(step);
+  state.tensors = {{"model.0.weight", from_vector<float>({value, -0.0f, 1e-40f, value / 3}, {2, 2})},
+                   {"optimizer.step", from_vector<std::int64_t>({step}, {1})}};
+  state.history = {{"losses", from_vector(std::vector<double>(static_cast<std::size_t>(step), 0.1), {step})}};
+  return state;
+}
+
+/// Targets as state_at()'s, with other contents.
+std::vector<NamedTensor> targets() {
+  return {{"model.0.weight", from_vector<float>({9, 9, 9, 9}, {2, 2})},
+          {"optimizer.step", from_vector<std::int64_t>({9}, {1})}};
+}
+
+std::string bits(const Tensor& tensor) {
+  return {static_cast<const char*>(tensor.raw()), tensor.bytes()};
+}
+
+std::string file_of(std::int64_t step, const char* ending) {
+  return fmt::format("step-{:012}.{}", step, ending);
+}
+
+std::vector<std::string> files_of(const std::vector<std::int64_t>& steps) {
+  std::vector<std::string> names = {"lock"};
+  for (std::int64_t step : steps) {
+    names.push_back(file_of(step, "json"));
+    names.push_back(file_of(step, "safetensors"));
+  }
+  return names;
+}
+
+/// The step of the newest complete checkpoint; -1 for none.
+std::int64_t newest_step(CheckpointFolder& folder) {
+  const std::optional<Checkpoint> checkpoint = folder.newest();
+  return checkpoint ? checkpoint->position().step : -1;
+}
+
+TEST_CASE("the checksum is the CRC-32 of gzip, whole or in pieces", "[checkpoint]") {
+  CHECK(crc32(0, "123456789", 9) == 0xCBF43926);  // the check value in the CRC catalogues
+  CHECK(crc32(crc32(0, "1234", 4), "56789", 5) == 0xCBF43926);
+  CHECK(crc32(0, "", 0) == 0);
+  const TemporaryFolder folder;
+  const std::string long_text(3'000'000, 'x');
+  CHECK(crc32_of_file(write_text(folder / "a", long_text)) == crc32(0, long_text.data(), long_text.size()));
+  CHECK(crc32_of_file(write_text(folder / "b", "")) == 0);
+  const std::uint32_t saved =
+      save_safetensors(folder / "c", {{"x", from_vector<float>({1, 2, 3}, {3})}}, {{"note", "y"}});
+  CHECK(saved == crc32_of_file(folder / "c"));
+}
+
+TEST_CASE("a checkpoint gives back every bit", "[checkpoint]") {
+  const TemporaryFolder folder;
+  const TrainingState state = state_at(7);
+  save_checkpoint(folder / "a.json", state);
+  CHECK(folder.names() == std::vector<std::string>{"a.json", "a.safetensors"});
+
+  const Checkpoint checkpoint(folder / "a.json");
+  CHECK(checkpoint.position().step == 7);
+  CHECK(checkpoint.position().epoch == 0);
+  CHECK(checkpoint.position().samples == 448);
+  CHECK(checkpoint.random().seed == 0xFFFFFFFFFFFFFFFFu);
+  CHECK(checkpoint.random().offset == std::uint64_t{7} << 40);
+  CHECK(checkpoint.settings() == state.settings);
+  CHECK(checkpoint.history("losses").to_doubles() == std::vector<double>(7, 0.1));
+  CHECK_THROWS_WITH(checkpoint.history("accuracy"), ContainsSubstring("has no tensor 'history.accuracy'"));
+  const std::vector<NamedTensor> loaded = targets();
+  checkpoint.load_into(loaded);
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    CHECK(bits(loaded[i].tensor) == bits(state.tensors[i].tensor));
+  }
+}
+
+TEST_CASE("a checkpoint of another model or training is refused, and every difference named",
+          "[checkpoint]") {
+  const TemporaryFolder folder;
+  save_checkpoint(folder / "a.json", state_at(7));
+  const Checkpoint checkpoint(folder / "a.json");
+
+  const std::vector<NamedTensor> other = {{"model.0.weight", from_vector<float>({9, 9}, {1, 2})},
+                                          {"model.0.bias", from_vector<float>({9}, {1})}};
+  CHECK_THROWS_WITH(
+      checkpoint.load_into(other),
+      (folder / "a.json").string() +
+          ": is of another model or optimizer: model.0.weight is f32[2, 2], expected f32[1, 2]; has no "
+          "model.0.bias, expected f32[1]; 'optimizer.step' is i64[1], expected none");
+  CHECK(other[0].tensor.to_doubles() == std::vector<double>{9, 9});
+  std::vector<NamedTensor> other_dtype = targets();
+  other_dtype[1].tensor = from_vector<std::int32_t>({9}, {1});
+  CHECK_THROWS_WITH(checkpoint.load_into(other_dtype),
+                    ContainsSubstring("optimizer.step is i64[1], expected i32[1]"));
+  CHECK(other_dtype[0].tensor.to_doubles() == std::vector<double>(4, 9));
+  std::vector<NamedTensor> many = targets();
+  for (int i = 0; i < 20; ++i) many.push_back({fmt::format("more.{}", i), from_vector<float>({9}, {1})});
+  CHECK_THROWS_WITH(checkpoint.load_into(many), ContainsSubstring("; and 12 more"));
+
+  CHECK_NOTHROW(checkpoint.expect_settings(state_at(1).settings));
+  CHECK_THROWS_WITH(checkpoint.expect_settings({{"batch-size", "32"}, {"seed", "1"}}),
+                    ContainsSubstring("was made by another training: batch-size was 64, found 32; lr was "
+                                      "0.001, found not set; seed was not set, found 1"));
+}
+
+TEST_CASE("a folder keeps the newest checkpoints", "[checkpoint]") {
+  const TemporaryFolder parent;
+  const std::filesystem::path path = parent / "run";
+  CheckpointFolder folder(path, 2);
+  CHECK(folder.is_empty());
+  CHECK(newest_step(folder) == -1);
+  write_text(path / "notes.txt", "mine");
+  write_text(path / "step-by-step.json", "mine");
+  for (std::int64_t step : {8, 9, 10, 11}) folder.save(state_at(step));
+  CHECK_FALSE(folder.is_empty());
+  CHECK(newest_step(folder) == 11);
+  std::filesystem::remove(path / "notes.txt");
+  std::filesystem::remove(path / "step-by-step.json");
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  CHECK(names == files_of({10, 11}));
+
+  CHECK_THROWS_WITH(CheckpointFolder(parent / "zero", 0), ContainsSubstring("0 to keep"));
+  CHECK_THROWS_WITH(CheckpointFolder(parent / "no" / "run", 1), ContainsSubstring("No such file"));
+  write_text(parent / "file", "");
+  CHECK_THROWS_WITH(CheckpointFolder(parent / "file", 1), ContainsSubstring("cannot make the folder"));
+}
+
+TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[checkpoint]") {
+  const TemporaryFolder folder;
+  const std::string json = file_of(20, "json");
+  const std::string tensors = file_of(20, "safetensors");
+  {
+    CheckpointFolder checkpoints(folder.path(), 3);
+    checkpoints.save(state_at(10));
+    checkpoints.save(state_at(20));
+  }
+  const std::string good_json = read_text(folder / json);
+  const std::string good_tensors = read_text(folder / tensors);
+  std::string file, text;  // what is damaged, and how
+  SECTION("any byte of the tensors changed") {
+    file = tensors;
+    text = good_tensors;
+    text[GENERATE(std::size_t{0}, std::size_t{9}, std::size_t{200}, std::size_t{400})] ^= 1;
+  }
+  SECTION("the tensors' last byte changed") {
+    file = tensors;
+    text = good_tensors;
+    text.back() ^= 64;
+  }
+  SECTION("a byte of the JSON changed") {
+    file = json;
+    text = good_json;
+    text[GENERATE(std::size_t{0}, std::size_t{5}, std::size_t{15}, std::size_t{22}, std::size_t{60})] ^= 1;
+  }
+  SECTION("a step number changed to another valid one") {
+    file = json;
+    text = good_json;
+    text.replace(text.find("\"step\": 20"), 10, "\"step\": 21");
+  }
+  SECTION("files cut off") {
+    const bool is_json = GENERATE(true, false);
+    file = is_json ? json : tensors;
+    text = is_json ? good_json : good_tensors;
+    text.resize(GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{100}));
+  }
+  SECTION("files with something after their end") {
+    const bool is_json = GENERATE(true, false);
+    file = is_json ? json : tensors;
+    text = (is_json ? good_json : good_tensors) + "x";
+  }
+  SECTION("the tensors missing") {
+    std::filesystem::remove(folder / tensors);
+  }
+  if (!file.empty()) write_text(folder / file, text);
+
+  CheckpointFolder checkpoints(folder.path(), 1);
+  CHECK(newest_step(checkpoints) == 10);
+  REQUIRE(checkpoints.damaged().size() == 1);
+  CHECK_THAT(checkpoints.damaged()[0], ContainsSubstring(file_of(20, "")));
+  // The run that goes on from step 10 keeps its own checkpoints, not the damaged later one.
+  checkpoints.save(state_at(15));
+  CHECK(folder.names() == files_of({15}));
+  CHECK(newest_step(checkpoints) == 15);
+  CHECK(checkpoints.damaged().empty());
+
+  std::filesystem::resize_file(folder / file_of(15, "json"), 40);
+  CHECK_THROWS_WITH(checkpoints.newest(), ContainsSubstring("all 1 checkpoints are damaged"));
+}
+
+TEST_CASE("what a killed process left half-written is no checkpoint and goes with the next save",
+          "[checkpoint]") {
+  const TemporaryFolder folder;
+  {
+    CheckpointFolder checkpoints(folder.path(), 3);
+    checkpoints.save(state_at(10));
+    checkpoints.save(state_at(20));
+  }
+  // Killed after the tensors and before the JSON; killed within a file.
+  std::filesystem::remove(folder / file_of(20, "json"));
+  write_text(folder / (file_of(20, "json") + ".tmp-77-0"), "{\"crc");
+  write_text(folder / (file_of(30, "safetensors") + ".tmp-78-0"), "half");
+  CheckpointFolder checkpoints(folder.path(), 3);
+  CHECK(newest_step(checkpoints) == 10);
+  CHECK(checkpoints.damaged().empty());
+  checkpoints.save(state_at(20));
+  CHECK(folder.names() == files_of({10, 20}));
+  CHECK(newest_step(checkpoints) == 20);
+}
+
+TEST_CASE("a folder belongs to one process at a time", "[checkpoint]") {
+  const TemporaryFolder folder;
+  {
+    const CheckpointFolder first(folder.path(), 1);
+    CHECK_THROWS_WITH(CheckpointFolder(folder.path(), 1),
+                      folder.path().string() + ": another process keeps its checkpoints there");
+  }
+  CHECK_NOTHROW(CheckpointFolder(folder.path(), 1));
+}
+
+TEST_CASE("a full disk leaves the older checkpoints and a clear error", "[checkpoint]") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), 1);
+  checkpoints.save(state_at(10));
+  const std::vector<std::string> before = folder.names();
+  // No file may pass the limit, as if the disk were full. 4 KiB hold the tensors, but not the longer JSON.
+  const rlim_t limit = GENERATE(rlim_t{0}, rlim_t{100}, rlim_t{4096});
+  const Ending ending = run_in_child([&] {
+    std::signal(SIGXFSZ, SIG_IGN);  // a write past the limit fails instead of ending the process
+    const rlimit limits = {limit, limit};
+    setrlimit(RLIMIT_FSIZE, &limits);
+    TrainingState state = state_at(20);
+    state.settings["note"] = std::string(10'000, 'x');
+    try {
+      checkpoints.save(state);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s", error.what());
+      _exit(1);
+    }
+  });
+  CHECK(ending.code == 1);
+  CHECK_THAT(ending.text, ContainsSubstring("checkpoint of step 20 was not saved, older ones are as they "
+                                            "were:"));
+  CHECK_THAT(ending.text, ContainsSubstring("File too large"));
+  CHECK(folder.names() == before);
+  CHECK(newest_step(checkpoints) == 10);
+}
+
+}  // namespace
+}  // namespace ringtape::test
