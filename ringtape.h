@@ -29,6 +29,8 @@
 #include "nn/losses.h"
 #include "nn/module.h"
 #include "optim/adam.h"
+#include "optim/checkpoint.h"
+#include "optim/checkpoint_folder.h"
 #include "optim/clip.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
