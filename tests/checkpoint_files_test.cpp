@@ -57,7 +57,7 @@ std::int64_t newest_step(CheckpointFolder& folder) {
   return checkpoint ? checkpoint->position().step : -1;
 }
 
-TEST_CASE("the checksum is the CRC-32 of gzip, whole or in pieces", "[checkpoint]") {
+TEST_CASE("the checksum is the CRC-32 of gzip, whole or in pieces", "[resume]") {
   CHECK(crc32(0, "123456789", 9) == 0xCBF43926);  // the check value in the CRC catalogues
   CHECK(crc32(crc32(0, "1234", 4), "56789", 5) == 0xCBF43926);
   CHECK(crc32(0, "", 0) == 0);
@@ -70,7 +70,7 @@ TEST_CASE("the checksum is the CRC-32 of gzip, whole or in pieces", "[checkpoint
   CHECK(saved == crc32_of_file(folder / "c"));
 }
 
-TEST_CASE("a checkpoint gives back every bit", "[checkpoint]") {
+TEST_CASE("a checkpoint gives back every bit", "[resume]") {
   const TemporaryFolder folder;
   const TrainingState state = state_at(7);
   save_checkpoint(folder / "a.json", state);
@@ -92,8 +92,7 @@ TEST_CASE("a checkpoint gives back every bit", "[checkpoint]") {
   }
 }
 
-TEST_CASE("a checkpoint of another model or training is refused, and every difference named",
-          "[checkpoint]") {
+TEST_CASE("a checkpoint of another model or training is refused, and every difference named", "[resume]") {
   const TemporaryFolder folder;
   save_checkpoint(folder / "a.json", state_at(7));
   const Checkpoint checkpoint(folder / "a.json");
@@ -121,7 +120,7 @@ TEST_CASE("a checkpoint of another model or training is refused, and every diffe
                                       "0.001, found not set; seed was not set, found 1"));
 }
 
-TEST_CASE("a folder keeps the newest checkpoints", "[checkpoint]") {
+TEST_CASE("a folder keeps the newest checkpoints", "[resume]") {
   const TemporaryFolder parent;
   const std::filesystem::path path = parent / "run";
   CheckpointFolder folder(path, 2);
@@ -146,7 +145,7 @@ TEST_CASE("a folder keeps the newest checkpoints", "[checkpoint]") {
   CHECK_THROWS_WITH(CheckpointFolder(parent / "file", 1), ContainsSubstring("cannot make the folder"));
 }
 
-TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[checkpoint]") {
+TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[resume]") {
   const TemporaryFolder folder;
   const std::string json = file_of(20, "json");
   const std::string tensors = file_of(20, "safetensors");
@@ -209,7 +208,7 @@ TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[che
 }
 
 TEST_CASE("what a killed process left half-written is no checkpoint and goes with the next save",
-          "[checkpoint]") {
+          "[resume]") {
   const TemporaryFolder folder;
   {
     CheckpointFolder checkpoints(folder.path(), 3);
@@ -228,7 +227,7 @@ TEST_CASE("what a killed process left half-written is no checkpoint and goes wit
   CHECK(newest_step(checkpoints) == 20);
 }
 
-TEST_CASE("a folder belongs to one process at a time", "[checkpoint]") {
+TEST_CASE("a folder belongs to one process at a time", "[resume]") {
   const TemporaryFolder folder;
   {
     const CheckpointFolder first(folder.path(), 1);
@@ -238,7 +237,7 @@ TEST_CASE("a folder belongs to one process at a time", "[checkpoint]") {
   CHECK_NOTHROW(CheckpointFolder(folder.path(), 1));
 }
 
-TEST_CASE("a full disk leaves the older checkpoints and a clear error", "[checkpoint]") {
+TEST_CASE("a full disk leaves the older checkpoints and a clear error", "[resume]") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder.path(), 1);
   checkpoints.save(state_at(10));

@@ -8,6 +8,8 @@
 #include "optim/adam.h"
 #include "optim/checkpoint_folder.h"
 #include "optim/clip.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 #include "tests/catch.h"
@@ -108,17 +110,18 @@ std::string result_of(Training& training) {
   return bits;
 }
 
+template <class T>
+std::unique_ptr<Optimizer> make(ParameterArena& arena) {
+  return std::make_unique<T>(arena);
+}
+
+std::unique_ptr<Optimizer> make_momentum_sgd(ParameterArena& arena) {
+  return std::make_unique<SGD>(arena, SGDOptions{.momentum = 0.9, .weight_decay = 1e-3});
+}
+
 void check_resuming(Device device) {
   const MakeOptimizer make_optimizer =
-      GENERATE(MakeOptimizer([](ParameterArena& arena) -> std::unique_ptr<Optimizer> {
-                 return std::make_unique<SGD>(arena, SGDOptions{.momentum = 0.9, .weight_decay = 1e-3});
-               }),
-               MakeOptimizer([](ParameterArena& arena) -> std::unique_ptr<Optimizer> {
-                 return std::make_unique<SGD>(arena);
-               }),
-               MakeOptimizer([](ParameterArena& arena) -> std::unique_ptr<Optimizer> {
-                 return std::make_unique<AdamW>(arena);
-               }));
+      GENERATE(&make<SGD>, &make_momentum_sgd, &make<Adam>, &make<AdamW>, &make<Lamb>, &make<Lars>);
   Training uninterrupted(make_optimizer, device);
   uninterrupted.run_to(kSteps);
   const std::string expected = result_of(uninterrupted);
@@ -140,13 +143,12 @@ void check_resuming(Device device) {
   }
 }
 
-TEST_CASE("a run resumed from a checkpoint ends with the bits of the uninterrupted run",
-          "[checkpoint][resume]") {
+TEST_CASE("a run resumed from a checkpoint ends with the bits of the uninterrupted run", "[resume]") {
   check_resuming(Device{});
 }
 
 GPU_TEST_CASE("a run on the GPU resumed from a checkpoint ends with the bits of the uninterrupted run",
-              "[checkpoint][resume]") {
+              "[resume]") {
   check_resuming(Device::parse("cuda"));
 }
 
