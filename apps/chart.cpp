@@ -27,10 +27,11 @@ std::vector<double> columns_of(const std::vector<double>& values, int width) {
 
 }  // namespace
 
-std::string line_chart(const std::vector<double>& values, int width, int height) {
+std::string line_chart(const std::vector<double>& values, int width, int height, Axis axis) {
   if (values.size() < 2) return "";
   std::vector<double> columns = columns_of(values, width);
-  const bool logarithmic = std::all_of(columns.begin(), columns.end(), [](double v) { return !(v <= 0); });
+  const bool logarithmic = axis == Axis::automatic &&
+                           std::all_of(columns.begin(), columns.end(), [](double v) { return !(v <= 0); });
   double low = INFINITY, high = -INFINITY;
   for (double& value : columns) {
     if (logarithmic) value = std::log10(value);

@@ -5,10 +5,15 @@
 
 namespace ringtape::apps {
 
+/// The vertical axis of a chart.
+enum class Axis {
+  automatic,  ///< logarithmic when all values are above 0, as loss curves are read, else linear
+  linear,
+};
+
 /// A line chart for a terminal: values in order from left to right, averaged where several share a column,
-/// the vertical axis logarithmic when all are above 0 (loss curves are read that way), `width` x `height`
-/// characters without the axis. Values that are not finite are left out; fewer than two values give an empty
-/// text.
-std::string line_chart(const std::vector<double>& values, int width, int height);
+/// `width` x `height` characters without the axis. Values that are not finite are left out; fewer than two
+/// values give an empty text.
+std::string line_chart(const std::vector<double>& values, int width, int height, Axis axis = Axis::automatic);
 
 }  // namespace ringtape::apps

@@ -5,6 +5,8 @@
 #include <exception>
 #include <stdexcept>
 
+#include "apps/recipe.h"
+
 namespace ringtape::apps {
 namespace {
 
@@ -21,6 +23,18 @@ CLI::Validator seed_check() {
       "");
 }
 
+/// Accepts a number of updates, or "auto".
+CLI::Validator warmup_check() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const bool digits =
+            !text.empty() && text.size() < 16 && text.find_first_not_of("0123456789") == std::string::npos;
+        if (digits || text == "auto") return "";
+        return "'" + text + "' is neither a number of updates nor auto";
+      },
+      "");
+}
+
 }  // namespace
 
 CLI::Validator file_name_check() {
@@ -28,82 +42,136 @@ CLI::Validator file_name_check() {
       [](std::string& text) -> std::string { return text.empty() ? "the file name is empty" : ""; }, "");
 }
 
-void add_train_options(CLI::App& app, TrainOptions& options) {
-  app.option_defaults()->always_capture_default();
+namespace {
 
-  app.add_option("--device", options.device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu")
-      ->group("Machine");
+const auto kPositive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40);
+const auto kNotNegative = CLI::Range(std::int64_t{0}, std::int64_t{1} << 40);
+
+void add_machine_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Machine");
+  app.add_option("--device", options.device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
   app.add_option(
          "--gemm", options.gemm,
          "matrix products by the vendor's library (cuBLAS, oneDNN) or by our own kernel; default: vendor "
          "where there is one, as it is faster")
-      ->check(CLI::IsMember({"default", "own", "vendor"}))
-      ->group("Machine");
+      ->check(CLI::IsMember({"default", "own", "vendor"}));
   app.add_option("--seed", options.seed, "seed of the initial weights and of the order of the data")
-      ->check(seed_check())
-      ->group("Machine");
+      ->check(seed_check());
+}
 
+void add_model_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Model");
   app.add_option("--hidden", options.hidden, "sizes of the hidden layers, such as 256,128")
       ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->group("Model");
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   app.add_option("--load", options.load, "start from the weights in this safetensors file")
       ->check(file_name_check())
-      ->type_name("FILE")
-      ->group("Model");
-  CLI::Option* const save =
-      app.add_option("--save", options.save, "write the trained weights to this safetensors file")
-          ->check(file_name_check())
-          ->type_name("FILE")
-          ->group("Model");
+      ->type_name("FILE");
+  app.add_option("--save", options.save, "write the trained weights to this safetensors file")
+      ->check(file_name_check())
+      ->type_name("FILE");
+}
 
-  const auto positive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40);
-  app.add_option("--epochs", options.epochs, "times to go through the training data")
-      ->check(positive)
-      ->group("Training");
-  app.add_option("--max-steps", options.max_steps, "stop after this many steps; 0: no limit")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
-      ->group("Training");
+void add_training_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Training");
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
+  app.add_option("--recipe", options.recipe,
+                 "a set of flags that train well together; those you give come before it")
+      ->check(CLI::IsMember(names));
+  app.add_option("--epochs", options.epochs, "times to go through the training data")->check(kPositive);
+  app.add_option("--max-steps", options.max_steps, "stop after this many updates; 0: no limit")
+      ->check(kNotNegative);
   app.add_option("--batch-size", options.batch_size, "samples in an update of the weights (the global batch)")
-      ->check(positive)
-      ->group("Training");
+      ->check(kPositive);
   app.add_option(
          "--micro-batch", options.micro_batch,
          "samples that go through the model at a time; the gradients of a batch are accumulated, with the "
          "result of the whole batch at once; 0: the whole batch")
-      ->check(CLI::NonNegativeNumber)
-      ->group("Training");
+      ->check(kNotNegative);
   app.add_option("--eval-batch-size", options.eval_batch_size, "samples at a time when testing")
-      ->check(positive)
-      ->group("Training");
+      ->check(kPositive);
   app.add_flag("--eval-only", options.eval_only, "only test the weights given with --load")
-      ->excludes(save)
-      ->group("Training");
+      ->excludes(app.get_option("--save"));
+}
 
-  app.add_option("--optimizer", options.optimizer, "sgd (momentum 0.9), adam or adamw")
-      ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
-      ->group("Optimizer");
-  app.add_option("--lr", options.lr, "learning rate [adam, adamw: 0.001; sgd: 0.05]")
-      ->check(CLI::Number)
-      ->group("Optimizer");
-  app.add_option("--weight-decay", options.weight_decay, "weight decay [adamw: 0.01; adam, sgd: 0]")
-      ->check(CLI::Number)
-      ->group("Optimizer");
-  app.add_option("--schedule", options.schedule,
-                 "learning rate over the run: constant, linear (down to 0), cosine (down to 0) or one-cycle")
-      ->check(CLI::IsMember({"constant", "linear", "cosine", "one-cycle"}))
-      ->group("Optimizer");
+void add_optimizer_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Optimizer");
+  app.add_option("--optimizer", options.optimizer, "sgd, adam, adamw, lamb or lars")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw", "lamb", "lars"}));
+  app.add_option("--lr", options.lr, "learning rate [adam, adamw: 0.001; lamb: 0.01; sgd: 0.05; lars: 10]")
+      ->check(CLI::Number);
+  app.add_option("--momentum", options.momentum, "momentum of sgd and lars")->check(CLI::Number);
+  app.add_option("--weight-decay", options.weight_decay, "weight decay [adamw, lamb: 0.01; others: 0]")
+      ->check(CLI::Number);
+  app.add_flag("--decay-biases", options.decay_biases, "decay the biases too, as PyTorch's optimizers do");
+}
+
+void add_clipping_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Clipping");
   app.add_option("--clip-norm", options.clip_norm, "limit of the global gradient norm; 0: no clipping")
-      ->check(CLI::Number)
-      ->group("Optimizer");
+      ->check(CLI::Number);
+  app.add_option("--clip-norm-type", options.clip_norm_type,
+                 "p of that norm, above 0; inf: the largest element")
+      ->check(CLI::Number);
+  app.add_flag("--clip-each-micro-batch", options.clip_each_micro_batch,
+               "clip what has been accumulated so far after every micro-batch, to the limit divided by the "
+               "square root of their number; the result depends on how a batch is cut");
+  app.add_option("--clip-value", options.clip_value, "limit of each gradient element; 0: no clipping")
+      ->check(CLI::Number);
+}
 
+void add_schedule_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Schedule of the learning rate");
+  app.add_option(
+         "--schedule", options.schedule,
+         "after the warm-up: constant; linear, cosine or polynomial (down to --final-lr); step (times "
+         "--gamma every --step-epochs); or one-cycle, which has a warm-up of its own")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "polynomial", "step", "one-cycle"}));
+  app.add_option("--final-lr", options.final_lr,
+                 "where linear, cosine and polynomial end, as a share of --lr")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--power", options.power, "exponent of polynomial")->check(CLI::Number);
+  app.add_option("--step-epochs", options.step_epochs, "epochs between two drops of step")->check(kPositive);
+  app.add_option("--gamma", options.gamma, "factor of each drop of step")->check(CLI::Number);
+  app.add_option("--warmup", options.warmup,
+                 "updates of warm-up, or auto: a length that suits the batch (You et al., 2020)")
+      ->check(warmup_check());
+  app.add_option("--warmup-shape", options.warmup_shape,
+                 "linear or quadratic rise, or constant at a third of the rate")
+      ->check(CLI::IsMember({"linear", "quadratic", "constant"}));
+  app.add_option("--lr-scaling", options.lr_scaling,
+                 "how the rate grows with the batch: --lr is then that of --base-batch")
+      ->check(CLI::IsMember({"none", "linear", "sqrt"}));
+  app.add_option("--base-batch", options.base_batch, "batch that --lr suits, for --lr-scaling")
+      ->check(kPositive);
+  app.add_flag("--print-schedule", options.print_schedule,
+               "print and draw the learning rate of this run, and do not train");
+}
+
+void add_output_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Output");
   app.add_option("--metrics", options.metrics,
                  "write one JSON object for each step, and a last one, to this file")
       ->check(file_name_check())
-      ->type_name("FILE")
-      ->group("Output");
-  app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step")
-      ->group("Output");
+      ->type_name("FILE");
+  app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step");
+}
+
+}  // namespace
+
+void add_train_options(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->always_capture_default();
+  add_machine_flags(app, options);
+  add_model_flags(app, options);
+  add_training_flags(app, options);
+  add_optimizer_flags(app, options);
+  add_clipping_flags(app, options);
+  add_schedule_flags(app, options);
+  add_output_flags(app, options);
+  app.callback([&app, &options] {
+    if (!options.recipe.empty()) apply_recipe(app, options.recipe);
+  });
 }
 
 int run(CLI::App& app, int argc, char** argv, const std::function<void()>& program) {

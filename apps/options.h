@@ -15,6 +15,7 @@ struct TrainOptions {
   std::string device = "auto";
   std::string gemm = "default";
   std::uint64_t seed = 0;
+  std::string recipe;
   std::string data;
 
   std::vector<std::int64_t> hidden = {256};
@@ -30,9 +31,24 @@ struct TrainOptions {
 
   std::string optimizer = "adam";
   std::optional<double> lr;
+  double momentum = 0.9;
   std::optional<double> weight_decay;
-  std::string schedule = "linear";
+  bool decay_biases = false;
   double clip_norm = 0;  // 0: off
+  double clip_norm_type = 2;
+  double clip_value = 0;  // 0: off
+  bool clip_each_micro_batch = false;
+
+  std::string schedule = "linear";
+  double final_lr = 0;  // as a share of the rate
+  double power = 2;
+  std::int64_t step_epochs = 1;
+  double gamma = 0.5;
+  std::string warmup = "0";  // updates, or "auto"
+  std::string warmup_shape = "linear";
+  std::string lr_scaling = "none";
+  std::int64_t base_batch = 64;
+  bool print_schedule = false;
 
   std::string metrics;
   bool print_tape = false;

@@ -9,8 +9,12 @@ namespace ringtape::apps {
 
 using Clock = std::chrono::steady_clock;
 
-Progress::Progress(std::int64_t total_steps)
-    : total_steps_(total_steps), is_terminal_(isatty(STDOUT_FILENO) == 1), start_(Clock::now()) {}
+Progress::Progress() : is_terminal_(isatty(STDOUT_FILENO) == 1) {}
+
+void Progress::begin(std::int64_t total_steps) {
+  total_steps_ = total_steps;
+  start_ = Clock::now();
+}
 
 void Progress::update(const State& state) {
   const Clock::time_point now = Clock::now();

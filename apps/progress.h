@@ -10,7 +10,9 @@ namespace ringtape::apps {
 /// a file) nothing until line() is called.
 class Progress {
  public:
-  explicit Progress(std::int64_t total_steps);
+  Progress();
+  /// Training begins, of `total_steps` in all.
+  void begin(std::int64_t total_steps);
 
   struct State {
     std::int64_t epoch, epochs;
@@ -24,7 +26,7 @@ class Progress {
   void line(const std::string& text);
 
  private:
-  std::int64_t total_steps_;
+  std::int64_t total_steps_ = 0;
   bool is_terminal_;
   std::chrono::steady_clock::time_point start_, last_drawn_;
 };

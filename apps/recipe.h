@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ringtape::apps {
+
+/// Flags that were found to train well together, under one name.
+struct Recipe {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> flags;  ///< such as {"--lr", "0.01"}
+};
+
+/// The recipes that --recipe knows: large batches for MNIST's 784-256-10 in 15 epochs, with the rates and
+/// warm-ups found by scripts/batch_table.py (docs/large-batch.md has its table).
+const std::vector<Recipe>& recipes();
+
+/// Gives each flag of the recipe its value, unless the command line has that flag. Throws CLI::ParseError for
+/// a name that is not known.
+void apply_recipe(CLI::App& app, const std::string& name);
+
+}  // namespace ringtape::apps

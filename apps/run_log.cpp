@@ -1,0 +1,96 @@
+#include "apps/run_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "apps/chart.h"
+#include "autograd/ops.h"
+#include "core/memory.h"
+
+namespace ringtape::apps {
+namespace {
+
+double seconds_since(RunLog::Clock::time_point start) {
+  return std::chrono::duration<double>(RunLog::Clock::now() - start).count();
+}
+
+}  // namespace
+
+RunLog::RunLog(const TrainOptions& options, Device device, bool counts_correct)
+    : options_(options),
+      device_(device),
+      counts_correct_(counts_correct),
+      steps_(device),
+      metrics_(options.metrics) {}
+
+void RunLog::begin(std::int64_t updates) {
+  start_ = last_flush_ = Clock::now();
+  progress_.begin(updates);
+}
+
+void RunLog::add(const StepRecord& known, const UpdateResult& result) {
+  steps_.add(known, result.loss, result.grad_norm, result.correct);
+  if (steps_.is_full()) flush();
+}
+
+void RunLog::flush() {
+  if (steps_.is_empty()) return;
+  const std::vector<StepRecord> records = steps_.take();
+  if (counts_correct_) check_targets(device_);
+  std::int64_t samples = 0;
+  for (const StepRecord& record : records) samples += record.samples;
+  const double rate = static_cast<double>(samples) / seconds_since(last_flush_);
+  last_flush_ = Clock::now();
+  for (const StepRecord& record : records) show(record, rate);
+  progress_.update({records.back().epoch, options_.epochs, records.back().step, recent_loss_,
+                    counts_correct_ ? recent_accuracy_ : -1, 1 / recent_sample_seconds_});
+}
+
+void RunLog::show(const StepRecord& record, double samples_per_second) {
+  losses_.push_back(record.loss);
+  // What the progress line shows is an exponential mean over about the last hundred steps.
+  const double weight = std::max(0.01, 1.0 / static_cast<double>(losses_.size()));
+  recent_loss_ += weight * (record.loss - recent_loss_);
+  recent_sample_seconds_ += weight * (1 / samples_per_second - recent_sample_seconds_);
+  const double share = static_cast<double>(record.correct) / static_cast<double>(record.samples);
+  recent_accuracy_ += weight * (share - recent_accuracy_);
+  metrics_.write({{"step", record.step},
+                  {"epoch", record.epoch},
+                  {"loss", record.loss},
+                  {"lr", record.rate},
+                  {"grad_norm", record.grad_norm},
+                  {"samples_per_s", samples_per_second}});
+}
+
+void RunLog::end_epoch(std::int64_t epoch, const TestResult& result) {
+  const auto first = losses_.begin() + static_cast<std::ptrdiff_t>(first_of_epoch_);
+  const double mean = std::accumulate(first, losses_.end(), 0.0) / static_cast<double>(losses_.end() - first);
+  first_of_epoch_ = losses_.size();
+  const std::string accuracy =
+      counts_correct_ ? fmt::format("  test accuracy {:.2f}%", result.accuracy * 100) : std::string();
+  progress_.line(fmt::format("epoch {}/{}  training loss {:.4f}  test loss {:.4f}{}  {:.1f} s", epoch,
+                             options_.epochs, mean, result.loss, accuracy, seconds_since(start_)));
+  last_flush_ = Clock::now();  // the test's time is not training time
+}
+
+void RunLog::report(const TestResult& result, std::int64_t updates) {
+  const double seconds = seconds_since(start_);
+  const std::string curve = line_chart(losses_, 72, 10);
+  if (!curve.empty()) fmt::print("\ntraining loss, steps 1 to {}\n{}\n", updates, curve);
+  if (counts_correct_) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
+  const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
+  fmt::print("test loss {:.4f} after {} steps in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss, updates,
+             seconds, to_string(device_), peak);
+  nlohmann::ordered_json done = {{"event", "done"}};
+  if (counts_correct_) done["test_accuracy"] = result.accuracy;
+  done["test_loss"] = result.loss;
+  done["steps"] = updates;
+  done["seconds"] = seconds;
+  done["device"] = to_string(device_);
+  metrics_.finish(done);
+}
+
+}  // namespace ringtape::apps

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "apps/metrics.h"
+#include "apps/options.h"
+#include "apps/progress.h"
+#include "apps/update.h"
+
+namespace ringtape::apps {
+
+struct TestResult {
+  double loss;
+  double accuracy;  ///< NaN for a task without right answers
+};
+
+/// What a run tells of itself: the metrics file, the progress line, a line for each epoch, and at the end the
+/// loss curve and the result.
+class RunLog {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RunLog(const TrainOptions& options, Device device, bool counts_correct);
+
+  /// Training begins, of `updates` in all.
+  void begin(std::int64_t updates);
+  /// Notes an update; brings the finished ones to the file and the screen when there are enough of them.
+  void add(const StepRecord& known, const UpdateResult& result);
+  /// Brings all that were noted to the file and the screen. Waits for the device. Throws Error for a label
+  /// out of range.
+  void flush();
+  /// An epoch has ended, with this test of its weights.
+  void end_epoch(std::int64_t epoch, const TestResult& result);
+  /// The run has ended.
+  void report(const TestResult& result, std::int64_t updates);
+
+  bool has_metrics_file() const { return metrics_.is_open(); }
+
+ private:
+  void show(const StepRecord& record, double samples_per_second);
+
+  const TrainOptions& options_;
+  Device device_;
+  bool counts_correct_;
+  StepLog steps_;
+  MetricsFile metrics_;
+  Progress progress_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_flush_ = start_;
+  std::vector<double> losses_;
+  std::size_t first_of_epoch_ = 0;  // index into losses_
+  double recent_loss_ = 0;
+  double recent_accuracy_ = 0;
+  double recent_sample_seconds_ = 0;
+};
+
+}  // namespace ringtape::apps

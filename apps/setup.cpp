@@ -1,0 +1,121 @@
+#include "apps/setup.h"
+
+#include <fmt/format.h>
+
+#include "apps/chart.h"
+#include "core/error.h"
+#include "optim/adam.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
+#include "optim/sgd.h"
+
+namespace ringtape::apps {
+namespace {
+
+/// The schedule after the warm-up, over `updates` of them.
+Schedule main_schedule(const TrainOptions& options, double rate, std::int64_t updates,
+                       std::int64_t updates_per_epoch) {
+  const double last = rate * options.final_lr;
+  if (options.schedule == "linear") return schedule::linear_decay(rate, updates, last);
+  if (options.schedule == "cosine") return schedule::cosine(rate, updates, last);
+  if (options.schedule == "polynomial") return schedule::polynomial(rate, updates, options.power, last);
+  if (options.schedule == "one-cycle") return schedule::one_cycle(rate, updates);
+  if (options.schedule == "step") {
+    return schedule::step_decay(rate, options.step_epochs * updates_per_epoch, options.gamma);
+  }
+  return schedule::constant(rate);
+}
+
+schedule::Warmup warmup_kind(const std::string& name) {
+  if (name == "quadratic") return schedule::Warmup::quadratic;
+  if (name == "constant") return schedule::Warmup::constant;
+  return schedule::Warmup::linear;
+}
+
+BatchScaling scaling_rule(const std::string& name) {
+  if (name == "linear") return BatchScaling::linear;
+  if (name == "sqrt") return BatchScaling::square_root;
+  return BatchScaling::none;
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, ParameterArena& arena) {
+  const std::string& name = options.optimizer;
+  const auto decay = [&](double otherwise) { return options.weight_decay.value_or(otherwise); };
+  const auto rate = [&](double otherwise) { return options.lr.value_or(otherwise); };
+  std::vector<ParameterGroup> groups;
+  if (!options.decay_biases) groups.push_back(no_decay_below_two_dimensions());
+  if (name == "sgd") {
+    return std::make_unique<SGD>(
+        arena,
+        SGDOptions{.learning_rate = rate(0.05), .momentum = options.momentum, .weight_decay = decay(0)},
+        groups);
+  }
+  if (name == "lars") {
+    return std::make_unique<Lars>(
+        arena, LarsOptions{.learning_rate = rate(10), .momentum = options.momentum, .weight_decay = decay(0)},
+        groups);
+  }
+  if (name == "lamb") {
+    return std::make_unique<Lamb>(
+        arena, LambOptions{.learning_rate = rate(1e-2), .weight_decay = decay(1e-2)}, groups);
+  }
+  if (name == "adamw") {
+    return std::make_unique<AdamW>(
+        arena, AdamOptions{.learning_rate = rate(1e-3), .weight_decay = decay(1e-2)}, groups);
+  }
+  return std::make_unique<Adam>(arena, AdamOptions{.learning_rate = rate(1e-3), .weight_decay = decay(0)},
+                                groups);
+}
+
+std::int64_t warmup_updates(const TrainOptions& options, const RunLength& length) {
+  if (options.warmup == "auto") {
+    return suggested_warmup_steps(length.samples, options.batch_size, length.updates);
+  }
+  const std::int64_t updates = std::stoll(options.warmup);
+  check(updates < length.updates,
+        "--warmup {} is not shorter than the training: expected less than its {} updates ({} an epoch)",
+        updates, length.updates, length.updates_per_epoch);
+  return updates;
+}
+
+Schedule make_schedule(const TrainOptions& options, double rate, const RunLength& length) {
+  const double scaled =
+      scale_rate(scaling_rule(options.lr_scaling), rate, options.batch_size, options.base_batch);
+  const std::int64_t warmup = warmup_updates(options, length);
+  const Schedule main = main_schedule(options, scaled, length.updates - warmup, length.updates_per_epoch);
+  return warmup > 0 ? schedule::warm_up(warmup_kind(options.warmup_shape), warmup, main) : main;
+}
+
+std::string draw_schedule(const TrainOptions& options, const Schedule& schedule, const RunLength& length) {
+  std::vector<double> rates;
+  for (std::int64_t update = 0; update < length.updates; ++update) rates.push_back(schedule(update));
+
+  const std::int64_t warmup = warmup_updates(options, length);
+  std::string text = fmt::format("{} updates of {} samples, {} an epoch: ", length.updates,
+                                 options.batch_size, length.updates_per_epoch);
+  if (warmup > 0) text += fmt::format("{} of {} warm-up, then ", warmup, options.warmup_shape);
+  text += options.schedule + "\n\n   update   epoch   learning rate\n";
+  constexpr std::int64_t kRows = 16;
+  std::int64_t last = -1;
+  for (std::int64_t row = 0; row <= kRows; ++row) {
+    const std::int64_t update = row * (length.updates - 1) / kRows;
+    if (update == last) continue;
+    last = update;
+    text += fmt::format("{:>9}  {:>6.2f}   {:.6g}\n", update + 1,
+                        static_cast<double>(update) / static_cast<double>(length.updates_per_epoch),
+                        rates[static_cast<std::size_t>(update)]);
+  }
+  return text + "\n" + line_chart(rates, 72, 12, Axis::linear);
+}
+
+std::vector<NamedTensor> weights_of(Module& model) {
+  std::vector<NamedTensor> weights;
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    weights.push_back({parameter.name, *parameter.tensor});
+  }
+  return weights;
+}
+
+}  // namespace ringtape::apps

@@ -1,0 +1,56 @@
+#include "apps/update.h"
+
+#include <cmath>
+#include <utility>
+
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "optim/clip.h"
+
+namespace ringtape::apps {
+namespace {
+
+void add_to(Tensor& sum, const Tensor& value) {
+  sum = sum.defined() ? add(sum, value) : value;
+}
+
+}  // namespace
+
+Update::Update(const Task& task, const TrainOptions& options, Module& model, ParameterArena& arena,
+               Optimizer& optimizer, bool measure_norm)
+    : task_(task),
+      options_(options),
+      model_(model),
+      arena_(arena),
+      optimizer_(optimizer),
+      measure_norm_(measure_norm),
+      print_tape_(options.print_tape) {}
+
+UpdateResult Update::operator()(const Batch& batch) {
+  const std::int64_t micro_batch = options_.micro_batch > 0 ? options_.micro_batch : batch.size();
+  UpdateResult result;
+  window_.begin(batch.size());
+  optimizer_.zero_grad();
+  for (const MicroBatch& piece : cut_into_micro_batches(batch.size(), micro_batch)) {
+    forward_backward(batch.slice(piece.first, piece.size), result);
+  }
+  if (window_.targets() == 0) return result;
+  if (options_.clip_norm > 0 || measure_norm_) {
+    result.grad_norm = clip_grad_norm(arena_, options_.clip_norm > 0 ? options_.clip_norm : INFINITY);
+  }
+  optimizer_.step();
+  return result;
+}
+
+void Update::forward_backward(const Batch& micro_batch, UpdateResult& sum) {
+  const TapeScope scope;
+  const auto [features, targets] = micro_batch.to(arena_.device());
+  Tensor prediction = model_(task_.prepare(features));
+  if (task_.correct) add_to(sum.correct, to(task_.correct(prediction, targets), DType::f32));
+  const Tensor loss = task_.loss(std::move(prediction), targets, window_.divisor());
+  if (std::exchange(print_tape_, false)) Tape::current().print();
+  loss.backward();
+  add_to(sum.loss, loss.detach());
+}
+
+}  // namespace ringtape::apps

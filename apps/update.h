@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+
+#include "apps/options.h"
+#include "apps/training.h"
+#include "data/loader.h"
+#include "nn/arena.h"
+#include "nn/module.h"
+#include "optim/accumulation.h"
+#include "optim/optimizer.h"
+
+namespace ringtape::apps {
+
+/// What an update leaves on the device for the log, as f32 scalars.
+struct UpdateResult {
+  Tensor loss;
+  Tensor correct;    ///< undefined for a task without right answers
+  Tensor grad_norm;  ///< undefined where it was not measured
+};
+
+/// One update of the weights: forward and backward of each micro-batch, clipping, the optimizer's step.
+/// Nothing in it waits for the device.
+class Update {
+ public:
+  /// `measure_norm`: the gradient norm is wanted even where nothing is clipped.
+  Update(const Task& task, const TrainOptions& options, Module& model, ParameterArena& arena,
+         Optimizer& optimizer, bool measure_norm);
+
+  /// `batch` holds the samples of the whole update. Without any target that counts in it, nothing changes.
+  UpdateResult operator()(const Batch& batch);
+
+  /// Updates left out so far because they had no target that counts.
+  std::int64_t empty_windows() const { return window_.empty_windows(); }
+
+ private:
+  void forward_backward(const Batch& micro_batch, UpdateResult& sum);
+
+  const Task& task_;
+  const TrainOptions& options_;
+  Module& model_;
+  ParameterArena& arena_;
+  Optimizer& optimizer_;
+  bool measure_norm_;
+  bool print_tape_;
+  AccumulationWindow window_;
+};
+
+}  // namespace ringtape::apps
