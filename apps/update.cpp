@@ -5,6 +5,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "core/error.h"
 #include "optim/clip.h"
 
 namespace ringtape::apps {
@@ -24,7 +25,10 @@ Update::Update(const Task& task, const TrainOptions& options, Module& model, Par
       arena_(arena),
       optimizer_(optimizer),
       measure_norm_(measure_norm),
-      print_tape_(options.print_tape) {}
+      print_tape_(options.print_tape) {
+  check(std::isfinite(options.clip_norm) && options.clip_norm >= 0,
+        "--clip-norm must be finite and at least 0, found {}", options.clip_norm);
+}
 
 UpdateResult Update::operator()(const Batch& batch) {
   const std::int64_t micro_batch = options_.micro_batch > 0 ? options_.micro_batch : batch.size();
