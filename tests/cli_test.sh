@@ -171,6 +171,23 @@ fi
 accept regression --epochs 1 --metrics r.jsonl --save r.safetensors
 expect "regression's last line" grep -qE '^\{"event":"done","test_loss":' r.jsonl
 
+# ---- accumulation, step by step ---------------------------------------------------------------------------
+
+refuse "--batch-size" accumulate --batch-size 0
+refuse "--micro-batch" accumulate --micro-batch none
+refuse "'tpu'" accumulate --device tpu
+accept accumulate --device cpu
+cp "$work/out" shown
+expect "a micro-batch of 10 in a batch of 80 weighs an eighth" grep -qE '^ +8  70 to 79 +10 +80  0\.12500 ' shown
+expect "eight parameters, all recomputed alike" [ "$(grep -c 'the same in every bit$' shown)" -eq 8 ]
+expect "without scaling the gradient is eight times too large" grep -q 'scaling forgotten: .* 7\.00e+00$' shown
+expect "batches of 20: 5 updates" grep -q '20 in micro-batches of 20: 5 updates an epoch$' shown
+expect "8 micro-batches of 10: 2 updates" grep -q '80 in micro-batches of 10: 2 updates an epoch$' shown
+expect "8 micro-batches" grep -qE '^ +1  0 to 79 +8 x 10 +80  10/80 = 0\.125$' shown
+expect "then 2, weighted as 2" grep -qE '^ +2  80 to 99 +2 x 10 +20  10/20 = 0\.5$' shown
+accept accumulate --device cpu --batch-size 70 --micro-batch 32
+rm shown
+
 # ---- weights that lie -------------------------------------------------------------------------------------
 
 # header LENGTH JSON: the start of a safetensors file; LENGTH as 8 bytes, lowest first.
