@@ -18,6 +18,7 @@
 #include "core/stream.h"
 #include "core/tensor.h"
 #include "kernels/adam.h"
+#include "kernels/clip.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 #include "kernels/math.h"
@@ -322,12 +323,16 @@ void arena_rows(Table& table, std::int64_t parameters, std::int64_t length) {
   const double bytes = 4 * static_cast<double>(parameters * length);
   const std::string size = fmt::format("{} x {}", parameters, length);
   const std::int64_t n = parameters * padded;
-  const auto take_norm = [&] {
-    gradient_norm(stream, arena.gradients, arena.tiles, arena.tile_count, arena.present, 1.0f, result);
+  const auto take_norm = [&](double norm_type) {
+    gradient_norm(stream,
+                  GradientNormProblem{arena.gradients, arena.tiles, arena.tile_count, arena.present,
+                                      norm_type, 1.0f, nullptr},
+                  result);
   };
-  table.row("gradient_norm", size, bytes, take_norm,
-            [&] { loop_norm(gradients.data<float>(), n, norm.data<float>()); });
-  take_norm();
+  table.row(
+      "gradient_norm", size, bytes, [&] { take_norm(2); },
+      [&] { loop_norm(gradients.data<float>(), n, norm.data<float>()); });
+  take_norm(2);
   table.row(
       "adam_step (AdamW, clip)", size, 7 * bytes,
       [&] {

@@ -67,4 +67,19 @@ RINGTAPE_HOST_DEVICE constexpr T maximum(T a, T b) {
   return a < b ? b : a;
 }
 
+/// How a reduction combines two values.
+struct Sum {
+  template <class T>
+  RINGTAPE_HOST_DEVICE static T combine(T a, T b) {
+    return a + b;
+  }
+};
+
+struct Max {
+  template <class T>
+  RINGTAPE_HOST_DEVICE static T combine(T a, T b) {
+    return maximum(a, b);
+  }
+};
+
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -39,6 +39,7 @@ struct ArenaView {
   const float* learning_rate;
   const float* clip_factor;  ///< multiplied into every gradient as it is read; null for none
   const int* skip;           ///< not 0: nothing is changed and no step is counted; null for never
+  std::int64_t* skipped_updates;  ///< what `skip` has skipped so far is counted here; unused without it
 };
 
 }  // namespace ringtape

@@ -18,9 +18,19 @@ __device__ inline float clip_factor_of(const ArenaView& arena) {
   return arena.clip_factor == nullptr ? 1.0f : *arena.clip_factor;
 }
 
+/// True where the whole update is to be skipped.
+__device__ inline bool is_skipped(const ArenaView& arena) {
+  return arena.skip != nullptr && *arena.skip != 0;
+}
+
 /// False where parameter p has no gradient, or the whole update is to be skipped.
 __device__ inline bool takes_part(const ArenaView& arena, std::int64_t p) {
-  return arena.present[p] != 0 && (arena.skip == nullptr || *arena.skip == 0);
+  return arena.present[p] != 0 && !is_skipped(arena);
+}
+
+/// To be called by all threads of the first launch of a step.
+__device__ inline void count_if_skipped(const ArenaView& arena) {
+  if (is_skipped(arena) && blockIdx.x == 0 && threadIdx.x == 0) ++*arena.skipped_updates;
 }
 
 /// Writes the new values of arena elements i to i + W - 1, and their 16-bit copy where there is one.
@@ -35,9 +45,11 @@ __device__ void store_values(const ArenaView& arena, std::int64_t i, const Vec<f
   }
 }
 
-/// Calls prepare(p, learning rate) for each parameter p that takes part in the update.
+/// Calls prepare(p, learning rate) for each parameter p that takes part in the update. For the first launch
+/// of a step: it counts the update if it is skipped.
 template <class Prepare>
 __device__ void for_each_present(const ArenaView& arena, const Prepare& prepare) {
+  count_if_skipped(arena);
   for_each_vec<double>(arena.parameter_count, [=](std::int64_t first, auto lanes) {
     for (std::int64_t p = first; p < first + lanes; ++p) {
       if (!takes_part(arena, p)) continue;

@@ -11,20 +11,6 @@
 /// the same way. The order depends on the block's shape alone.
 namespace ringtape::RINGTAPE_TARGET {
 
-struct Sum {
-  template <class T>
-  RINGTAPE_HOST_DEVICE static T combine(T a, T b) {
-    return a + b;
-  }
-};
-
-struct Max {
-  template <class T>
-  RINGTAPE_HOST_DEVICE static T combine(T a, T b) {
-    return maximum(a, b);
-  }
-};
-
 // The CPU could run the GPU's form below, and does so in check builds; but there each shuffle is a fiber
 // switch for every lane. So in normal builds the threads meet once and the last to arrive combines what all
 // have brought.

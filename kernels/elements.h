@@ -120,7 +120,7 @@ __device__ inline void for_each_vec_in_block(std::int64_t n, const Body& body) {
   for_each_vec_of<T>(n, thread_rank(), block_threads(), body);
 }
 
-/// A sum kept as kSlots running sums, for the bodies of for_each_vec:
+/// A reduction kept as kSlots running values that start at 0, for the bodies of for_each_vec:
 ///
 ///   LaneSum<float> sum;
 ///   for_each_vec<float>(n, [&](std::int64_t i, auto lanes, int slot) {
@@ -128,22 +128,25 @@ __device__ inline void for_each_vec_in_block(std::int64_t n, const Body& body) {
 ///     for (int k = 0; k < lanes; ++k) sum.add(slot + k, v[k]);
 ///   });
 ///   const float total = block_sum(sum.total());
-template <class A>
-class LaneSum {
+template <class Op, class A>
+class LaneReduction {
  public:
-  __device__ void add(int slot, A value) { sums_[slot] += value; }
-  /// The sum of the slots, in a fixed order.
+  __device__ void add(int slot, A value) { values_[slot] = Op::combine(values_[slot], value); }
+  /// The combination of the slots, in a fixed order.
   __device__ A total() const {
     A folded[kSlots];
-    for (int i = 0; i < kSlots; ++i) folded[i] = sums_[i];
+    for (int i = 0; i < kSlots; ++i) folded[i] = values_[i];
     for (int half = kSlots / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) folded[i] += folded[i + half];
+      for (int i = 0; i < half; ++i) folded[i] = Op::combine(folded[i], folded[i + half]);
     }
     return folded[0];
   }
 
  private:
-  A sums_[kSlots] = {};
+  A values_[kSlots] = {};
 };
+
+template <class A>
+using LaneSum = LaneReduction<Sum, A>;
 
 }  // namespace ringtape::RINGTAPE_TARGET

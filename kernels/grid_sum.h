@@ -4,8 +4,8 @@
 
 #include "kernels/reduce_scratch.h"
 
-/// One sum over a whole launch without float atomics: every block leaves a partial sum, and the block that
-/// finishes last adds them up in the order of the blocks.
+/// One sum (or maximum) over a whole launch without float atomics: every block leaves a partial result, and
+/// the block that finishes last combines them in the order of the blocks.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// reduction_shape with at least one block, so that the sum of nothing is written too.
@@ -27,15 +27,23 @@ __device__ inline BlockShare share_of_block(std::int64_t n) {
   return {blockIdx.x * length, minimum(n, (blockIdx.x + 1) * length), 1};
 }
 
-/// Called once by all threads of every block, with the block's partial sum in thread 0. In the block that
-/// finishes last it returns true and sets `total`, in all threads. At most ReduceScratch::kMaxBlocks blocks.
-__device__ inline bool grid_sum(double block_partial, ReduceScratch* scratch, double& total) {
+/// Called once by all threads of every block, with the block's partial result in thread 0. In the block that
+/// finishes last it returns true and sets `total`, in all threads: the combination of all results and 0. At
+/// most ReduceScratch::kMaxBlocks blocks.
+template <class Op>
+__device__ inline bool grid_reduce(double block_partial, ReduceScratch* scratch, double& total) {
   if (threadIdx.x == 0) scratch->partial[blockIdx.x] = block_partial;
   if (!last_block_done(&scratch->blocks_done)) return false;
-  double sum = 0;
-  for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) sum += scratch->partial[block];
-  total = block_sum(sum);
+  double result = 0;
+  for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
+    result = Op::combine(result, scratch->partial[block]);
+  }
+  total = block_reduce<Op>(result, Place::here());
   return true;
+}
+
+__device__ inline bool grid_sum(double block_partial, ReduceScratch* scratch, double& total) {
+  return grid_reduce<Sum>(block_partial, scratch, total);
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

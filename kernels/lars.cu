@@ -7,6 +7,7 @@ namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
 __global__ void lars_norms(LarsStep step) {
+  count_if_skipped(step.arena);
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
   const float* const values = step.arena.values + tile.offset;

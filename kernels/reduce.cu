@@ -159,42 +159,6 @@ __global__ void broadcast_rows(const T* x, std::int64_t mid, std::int64_t length
   });
 }
 
-constexpr unsigned kTileThreads = kGpuGeometry ? 256 : 1;
-
-__global__ void squared_norm(const float* gradients, const Tile* tiles, std::int64_t tile_count,
-                             const std::uint8_t* present, float max_norm, GradientNorm* result,
-                             ReduceScratch* scratch) {
-  double sum = 0;
-  const BlockShare share = share_of_block(tile_count);
-  for (std::int64_t t = share.first; t < share.end; t += share.step) {
-    const Tile tile = tiles[t];
-    if (present[tile.parameter] == 0) continue;
-    const float* values = gradients + tile.offset;
-    LaneSum<float> squares;
-    for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
-      const auto read = load_vec<lanes>(values + i);
-      for (int k = 0; k < lanes; ++k) squares.add(slot + k, read[k] * read[k]);
-    });
-    sum += static_cast<double>(squares.total());
-  }
-  double total;
-  if (grid_sum(block_sum(sum), scratch, total) && threadIdx.x == 0) {
-    const float norm = static_cast<float>(sqrt(total));
-    const float factor = max_norm / (norm + 1e-6f);
-    result->norm = norm;
-    result->clip_factor = factor > 1 ? 1 : factor;
-    result->nonfinite = norm - norm == 0 ? 0 : 1;
-  }
-}
-
-__global__ void clip_to_limit(float* x, std::int64_t n, float limit) {
-  for_each_vec<float>(n, [=](std::int64_t i, auto lanes) {
-    auto values = load_vec<lanes>(x + i);
-    for (int k = 0; k < lanes; ++k) values[k] = minimum(maximum(values[k], -limit), limit);
-    store_vec(x + i, values);
-  });
-}
-
 }  // namespace
 
 void sum_dim(const Stream& stream, DType from, const void* x, std::int64_t outer, std::int64_t mid,
@@ -224,18 +188,6 @@ void broadcast_dim(const Stream& stream, DType dtype, const void* x, std::int64_
     launch(broadcast_rows<T>, shape, stream, static_cast<const T*>(x), mid, length, stretch, constant,
            static_cast<accumulate_t<T>>(scale), static_cast<T*>(y), accumulate);
   });
-}
-
-void gradient_norm(const Stream& stream, const float* gradients, const Tile* tiles, std::int64_t tile_count,
-                   const std::uint8_t* present, float max_norm, GradientNorm* result) {
-  const std::int64_t blocks =
-      minimum<std::int64_t>(maximum<std::int64_t>(tile_count, 1), kMaxReductionBlocks);
-  launch(squared_norm, {static_cast<unsigned>(blocks), kTileThreads}, stream, gradients, tiles, tile_count,
-         present, max_norm, result, reduce_scratch(stream));
-}
-
-void clip_value(const Stream& stream, float* x, std::int64_t n, float limit) {
-  launch(clip_to_limit, elementwise_shape<float>(n), stream, x, n, limit);
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -6,7 +6,7 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/memory.h"
-#include "kernels/reduce.h"
+#include "kernels/clip.h"
 
 namespace ringtape {
 namespace {
@@ -98,6 +98,7 @@ const Tile* ParameterArena::tiles() const {
 void ParameterArena::zero_grad() {
   for (const ArenaEntry& entry : entries_) entry.tensor->autograd->grad_written = false;
   clip_factor_ = nullptr;
+  skip_ = nullptr;
 }
 
 const std::uint8_t* ParameterArena::present() {

@@ -44,7 +44,7 @@ class ParameterArena {
   std::int64_t parameter_elements() const { return parameter_elements_; }
 
   /// Declares every gradient absent: the next backward writes where it would otherwise add, so that nothing
-  /// has to be set to zero. Forgets a clip factor that was not used.
+  /// has to be set to zero. Forgets a clip factor and a skip flag that were not used.
   void zero_grad();
 
   /// The tile table on the device, and its length.
@@ -57,6 +57,9 @@ class ParameterArena {
   /// The clip factor on the device that the next optimizer step is to use, or null. clip_grad_norm() sets it.
   void set_clip_factor(const float* factor) { clip_factor_ = factor; }
   const float* clip_factor() const { return clip_factor_; }
+  /// The flag on the device by which the next optimizer step is skipped where it is not 0, or null for none.
+  void set_skip(const int* skip) { skip_ = skip; }
+  const int* skip() const { return skip_; }
   /// Scratch of clip_grad_norm(): one GradientNorm on the device.
   Tensor& norm_result() { return norm_result_; }
 
@@ -77,6 +80,7 @@ class ParameterArena {
   Tensor present_;
   Tensor norm_result_;
   const float* clip_factor_ = nullptr;
+  const int* skip_ = nullptr;
 };
 
 }  // namespace ringtape

@@ -4,24 +4,55 @@
 
 #include "core/error.h"
 #include "core/stream.h"
-#include "kernels/reduce.h"
+#include "kernels/clip.h"
 
 namespace ringtape {
+namespace {
 
-Tensor clip_grad_norm(ParameterArena& arena, double max_norm) {
-  check(max_norm > 0, "clip_grad_norm: max_norm must be above 0, found {}", max_norm);
-  auto* const result = static_cast<GradientNorm*>(arena.norm_result().raw());
-  gradient_norm(Stream::current(arena.device()), arena.gradients().data<float>(), arena.tiles(),
-                arena.tile_count(), arena.present(), static_cast<float>(max_norm), result);
-  arena.set_clip_factor(&result->clip_factor);
+GradientNorm* result_of(ParameterArena& arena) {
+  return static_cast<GradientNorm*>(arena.norm_result().raw());
+}
+
+/// Leaves norm and factor on the device.
+GradientNormProblem measure(const char* operation, ParameterArena& arena, double max_norm, double norm_type,
+                            const float* loss_scale) {
+  check(max_norm > 0, "{}: max_norm must be above 0, found {}", operation, max_norm);
+  check(norm_type > 0, "{}: norm_type must be above 0, found {}", operation, norm_type);
+  const GradientNormProblem problem{.gradients = arena.gradients().data<float>(),
+                                    .tiles = arena.tiles(),
+                                    .tile_count = arena.tile_count(),
+                                    .present = arena.present(),
+                                    .norm_type = norm_type,
+                                    .max_norm = static_cast<float>(max_norm),
+                                    .loss_scale = loss_scale};
+  gradient_norm(Stream::current(arena.device()), problem, result_of(arena));
+  return problem;
+}
+
+Tensor norm_of(ParameterArena& arena) {
   static_assert(offsetof(GradientNorm, norm) == 0);
   return arena.norm_result().alias({});
 }
 
-void clip_grad_value(ParameterArena& arena, double limit) {
+}  // namespace
+
+Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options) {
+  measure("clip_grad_norm", arena, max_norm, options.norm_type, options.loss_scale);
+  arena.set_clip_factor(&result_of(arena)->clip_factor);
+  arena.set_skip(options.skip_nonfinite ? &result_of(arena)->nonfinite : nullptr);
+  return norm_of(arena);
+}
+
+Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type, const float* loss_scale) {
+  const GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type, loss_scale);
+  clip_gradients(Stream::current(arena.device()), problem, result_of(arena), arena.gradients().data<float>());
+  return norm_of(arena);
+}
+
+void clip_grad_value(ParameterArena& arena, double limit, const float* loss_scale) {
   check(limit > 0, "clip_grad_value: limit must be above 0, found {}", limit);
   clip_value(Stream::current(arena.device()), arena.gradients().data<float>(), arena.size(),
-             static_cast<float>(limit));
+             static_cast<float>(limit), loss_scale);
 }
 
 }  // namespace ringtape

@@ -24,6 +24,7 @@ Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_
   check_not_negative("weight decay", weight_decay);
   learning_rate_on_device_ = empty({}, DType::f32, arena.device());
   set_learning_rate(learning_rate);
+  skipped_updates_ = zeros({}, DType::i64, arena.device());
   const std::vector<ParameterOptions> options = options_of_entries(arena, weight_decay, groups);
   options_ = make_scratch<ParameterOptions>(parameter_count());
   copy_bytes(options_.raw(), arena.device(), options.data(), Device{}, options_.bytes());
@@ -51,8 +52,11 @@ void Optimizer::step() {
   view.present = arena_.present();
   view.learning_rate = learning_rate_on_device_.data<float>();
   view.clip_factor = arena_.clip_factor();
+  view.skip = arena_.skip();
+  view.skipped_updates = skipped_updates_.data<std::int64_t>();
   launch_step(view);
   arena_.set_clip_factor(nullptr);
+  arena_.set_skip(nullptr);
   arena_.bump_versions();
 }
 

@@ -12,9 +12,10 @@
 namespace ringtape {
 
 /// What all optimizers share. A step reads the gradients of the arena, scaled by the clip factor of the last
-/// clip_grad_norm() if there is one, and changes the values in one launch. A parameter without a gradient is
-/// skipped: no decay, no change of its state. The learning rate lives on the device, so that a step never
-/// waits for the host.
+/// clip_grad_norm() if there is one, and changes the values in a few launches, whatever the number of
+/// parameters. A parameter without a gradient is skipped: no decay, no change of its state. The whole step is
+/// skipped, and counted, where clip_grad_norm() was told to skip a norm that is not finite and found one. The
+/// learning rate lives on the device, so that a step never waits for the host.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -30,6 +31,9 @@ class Optimizer {
   /// What the steps so far have left, by PyTorch's names, for a checkpoint: moments as long as the arena,
   /// step counts of each entry. The tensors share the optimizer's memory, so that loading into them restores.
   virtual std::vector<NamedTensor> state() const = 0;
+
+  /// How many steps the arena's skip flag has skipped, an i64 scalar on the device.
+  const Tensor& skipped_updates() const { return skipped_updates_; }
 
   /// Throws Error unless `value` is finite and at least 0.
   void set_learning_rate(double value);
@@ -58,6 +62,7 @@ class Optimizer {
   double learning_rate_ = std::numeric_limits<double>::quiet_NaN();
   Tensor learning_rate_on_device_;
   Tensor options_;  // ParameterOptions of each entry
+  Tensor skipped_updates_;
 };
 
 }  // namespace ringtape

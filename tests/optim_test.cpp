@@ -8,6 +8,8 @@
 #include "nn/losses.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
 #include "optim/sgd.h"
 #include "tests/catch.h"
 #include "tests/gpu.h"
@@ -56,6 +58,9 @@ TEST_CASE("optimizers refuse settings that make no sense, by name", "[optim]") {
   CHECK_THROWS_WITH(Adam(arena, {.eps = std::nan("")}), ContainsSubstring("eps"));
   for (const double bad : {0.0, -1.0, std::nan("")}) {
     CHECK_THROWS_WITH(clip_grad_norm(arena, bad), ContainsSubstring("max_norm must be above 0"));
+    CHECK_THROWS_WITH(clip_grad_norm(arena, 1, {.norm_type = bad}),
+                      ContainsSubstring("norm_type must be above 0"));
+    CHECK_THROWS_WITH(clip_grad_norm_now(arena, bad), ContainsSubstring("clip_grad_norm_now: max_norm must"));
     CHECK_THROWS_WITH(clip_grad_value(arena, bad), ContainsSubstring("limit must be above 0"));
   }
   SGD optimizer(arena);
@@ -120,6 +125,20 @@ TEST_CASE("the learning rate can be changed between steps; 0 changes nothing", "
   CHECK(model.a.to_doubles() == Values{0.25, 0.5});
 }
 
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ParameterArena&)>;
+
+/// One of each kind, with momentum and decay.
+const std::vector<MakeOptimizer> kOptimizers = {
+    [](ParameterArena& arena) {
+      return std::make_unique<SGD>(arena, SGDOptions{.momentum = 0.9, .weight_decay = 0.1});
+    },
+    [](ParameterArena& arena) { return std::make_unique<SGD>(arena); },
+    [](ParameterArena& arena) { return std::make_unique<Adam>(arena, AdamOptions{.weight_decay = 0.1}); },
+    [](ParameterArena& arena) { return std::make_unique<AdamW>(arena, AdamOptions{.weight_decay = 0.1}); },
+    [](ParameterArena& arena) { return std::make_unique<Lamb>(arena); },
+    [](ParameterArena& arena) { return std::make_unique<Lars>(arena, LarsOptions{.weight_decay = 0.1}); },
+};
+
 TEST_CASE("a parameter without a gradient is left alone: no step, no decay, no change of its state",
           "[optim]") {
   const auto check_skipped = [](auto make) {
@@ -144,13 +163,7 @@ TEST_CASE("a parameter without a gradient is left alone: no step, no decay, no c
     CHECK(model.b.to_doubles() == reference.b.to_doubles());
     CHECK(reference.a.to_doubles() == Values{1, 2});
   };
-  check_skipped([](ParameterArena& arena) {
-    return std::make_unique<SGD>(arena, SGDOptions{.momentum = 0.9, .weight_decay = 0.1});
-  });
-  check_skipped(
-      [](ParameterArena& arena) { return std::make_unique<Adam>(arena, AdamOptions{.weight_decay = 0.1}); });
-  check_skipped(
-      [](ParameterArena& arena) { return std::make_unique<AdamW>(arena, AdamOptions{.weight_decay = 0.1}); });
+  for (const MakeOptimizer& make : kOptimizers) check_skipped(make);
 }
 
 TEST_CASE("a gradient of zeros is a gradient: the decay acts", "[optim]") {
@@ -210,6 +223,96 @@ TEST_CASE("the norm is that of the gradients present, and zero_grad forgets the 
   add_gradient(model.b, {4});
   optimizer.step();
   CHECK(model.b.to_doubles() == Values{-1});
+}
+
+TEST_CASE("a norm that is not finite skips the step, if so wished: nothing changes but the count",
+          "[optim]") {
+  for (const MakeOptimizer& make : kOptimizers) {
+    for (const double bad : {std::nan(""), kInfinity}) {
+      Two model, reference;
+      ParameterArena arena(model, Device{}), reference_arena(reference, Device{});
+      const auto optimizer = make(arena), reference_optimizer = make(reference_arena);
+      for (int step = 0; step < 6; ++step) {
+        const bool skipped = step == 1 || step == 2 || step == 4;
+        optimizer->zero_grad();
+        add_gradient(model.a, {0.5 * step, 1});
+        add_gradient(model.b, {skipped ? bad : 2});
+        clip_grad_norm(arena, 1.5, {.skip_nonfinite = true});
+        optimizer->step();
+        if (skipped) continue;
+        reference_optimizer->zero_grad();
+        add_gradient(reference.a, {0.5 * step, 1});
+        add_gradient(reference.b, {2});
+        clip_grad_norm(reference_arena, 1.5);
+        reference_optimizer->step();
+      }
+      CHECK(arena.values().to_doubles() == reference_arena.values().to_doubles());
+      const std::vector<NamedTensor> state = optimizer->state(), expected = reference_optimizer->state();
+      REQUIRE(state.size() == expected.size());
+      for (std::size_t i = 0; i < state.size(); ++i) {
+        INFO(state[i].name);
+        CHECK(state[i].tensor.to_doubles() == expected[i].tensor.to_doubles());
+      }
+      CHECK(optimizer->skipped_updates().item() == 3);
+      CHECK(reference_optimizer->skipped_updates().item() == 0);
+    }
+  }
+}
+
+TEST_CASE("the skip flag acts once, and only where it was asked for", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.b, {kInfinity});
+  clip_grad_norm(arena, 1, {.skip_nonfinite = true});
+  optimizer.zero_grad();
+  CHECK(arena.skip() == nullptr);
+  add_gradient(model.a, {kInfinity, 0});
+  clip_grad_norm(arena, 1, {.skip_nonfinite = true});
+  optimizer.step();
+  CHECK(model.a.to_doubles() == Values{1, 2});
+  optimizer.step();
+  CHECK(model.a.to_doubles() == Values{-kInfinity, 2});
+  add_gradient(model.b, {std::nan("")});
+  clip_grad_norm(arena, 1);
+  optimizer.step();
+  CHECK(std::isnan(model.b.item()));
+  CHECK(optimizer.skipped_updates().item() == 1);
+}
+
+TEST_CASE("with a loss scale the step unscales, and clips by the unscaled norm", "[optim]") {
+  for (const double max_norm : {2.5, 100.0}) {
+    Two model;
+    ParameterArena arena(model, Device{});
+    SGD optimizer(arena, {.learning_rate = 1});
+    const Tensor scale = tensor_of({64}, {});
+    add_gradient(model.a, {3 * 64, 0});
+    add_gradient(model.b, {4 * 64});
+    CHECK(clip_grad_norm(arena, max_norm, {.loss_scale = scale.data<float>()}).item() == 5);
+    optimizer.step();
+    const double factor = std::min(1.0, max_norm / 5);
+    check_close(model.a.to_doubles(), {1 - 3 * factor, 2}, 1e-6);
+    check_close(model.b.to_doubles(), {3 - 4 * factor}, 1e-6);
+  }
+}
+
+TEST_CASE("clip_grad_norm_now clips what has been accumulated, in memory, after each micro-batch",
+          "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.a, {3, 0});
+  add_gradient(model.b, {4});
+  CHECK(clip_grad_norm_now(arena, 2.5).item() == 5);
+  check_close(arena.gradients().alias({1}, 0).to_doubles(), {2}, 1e-6);
+  check_close(model.a.grad().to_doubles(), {1.5, 0}, 1e-6);
+  add_gradient(model.a, {0, 1.5});
+  CHECK(is_close(clip_grad_norm_now(arena, 3, 1).item(), 5, 1e-6));  // the sum of absolute values
+  check_close(model.a.grad().to_doubles(), {0.9, 0.9}, 1e-6);
+  check_close(model.b.grad().to_doubles(), {1.2}, 1e-6);
+  CHECK(arena.clip_factor() == nullptr);
+  optimizer.step();
+  check_close(model.b.to_doubles(), {3 - 1.2}, 1e-6);
 }
 
 TEST_CASE("clip_grad_value limits each element in memory", "[optim]") {

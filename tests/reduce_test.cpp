@@ -1,7 +1,5 @@
 #include "kernels/reduce.h"
 
-#include <limits>
-
 #include "tests/kernel_test.h"
 
 namespace ringtape::test {
@@ -93,98 +91,6 @@ TEMPLATE_TEST_CASE("broadcast_dim repeats along the dimension", "[reduce]", floa
       broadcast_dim(stream, dtype_of<T>, x.data(), e.outer, e.mid, e.inner, -0.5, y.data(), true);
       CHECK(y.doubles() == twice);
     }
-  });
-}
-
-namespace {
-
-/// Parameters of these lengths in one arena, cut into tiles.
-std::vector<Tile> tiles_of(const std::vector<std::int64_t>& lengths, std::int64_t& arena_length) {
-  std::vector<Tile> tiles;
-  arena_length = 0;
-  for (std::size_t p = 0; p < lengths.size(); ++p) {
-    for (std::int64_t first = 0; first < lengths[p]; first += kTileElements) {
-      const std::int64_t length = std::min<std::int64_t>(kTileElements, lengths[p] - first);
-      tiles.push_back(
-          {arena_length + first, static_cast<std::int32_t>(length), static_cast<std::int32_t>(p)});
-    }
-    arena_length += (lengths[p] + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
-  }
-  return tiles;
-}
-
-GradientNorm run_gradient_norm(Device device, const Stream& stream, const std::vector<float>& gradients,
-                               const std::vector<Tile>& tiles, const std::vector<std::uint8_t>& present,
-                               float max_norm) {
-  const DeviceArray<float> values(device, gradients);
-  const DeviceArray<Tile> table(device, tiles);
-  const DeviceArray<std::uint8_t> flags(device, present);
-  DeviceArray<GradientNorm> result(device, 1);
-  gradient_norm(stream, values.data(), table.data(), static_cast<std::int64_t>(tiles.size()), flags.data(),
-                max_norm, result.data());
-  return result.host()[0];
-}
-
-}  // namespace
-
-TEST_CASE("gradient_norm covers the present parameters and no padding", "[reduce]") {
-  std::int64_t length = 0;
-  const std::vector<Tile> tiles = tiles_of({1, 31, 20000, 64, 8192, 300}, length);
-  const std::vector<std::uint8_t> present = {1, 1, 1, 0, 1, 1};
-  std::vector<float> gradients(static_cast<std::size_t>(length), 1e6f);  // padding must not be read
-  const std::vector<float> values = random_values<float>(length, 5);
-  double squares = 0;
-  for (const Tile& tile : tiles) {
-    for (std::int64_t i = tile.offset; i < tile.offset + tile.length; ++i) {
-      const auto index = static_cast<std::size_t>(i);
-      gradients[index] = values[index];
-      if (present[static_cast<std::size_t>(tile.parameter)] != 0) squares += values[index] * values[index];
-    }
-  }
-  on_every_device([&](Device device, const Stream& stream) {
-    const GradientNorm small = run_gradient_norm(device, stream, gradients, tiles, present, 1.5f);
-    const double norm = std::sqrt(squares);
-    CHECK(worst_error({small.norm, small.clip_factor}, {norm, 1.5 / (norm + 1e-6)}, 4 * rounding<float>()) <=
-          1);
-    CHECK(small.nonfinite == 0);
-    const GradientNorm large = run_gradient_norm(device, stream, gradients, tiles, present, 1e6f);
-    CHECK(large.clip_factor == 1);
-    CHECK(large.norm == small.norm);
-    CHECK(run_gradient_norm(device, stream, gradients, tiles, present, INFINITY).clip_factor == 1);
-  });
-}
-
-TEST_CASE("gradient_norm of many tiles, of none, of zeros, infinity and NaN", "[reduce]") {
-  std::int64_t length = 0;
-  const std::vector<Tile> tiles = tiles_of(std::vector<std::int64_t>(2500, 3), length);
-  const std::vector<std::uint8_t> present(2500, 1);
-  on_every_device([&](Device device, const Stream& stream) {
-    std::vector<float> gradients(static_cast<std::size_t>(length), 2.0f);
-    const float norm = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f).norm;
-    CHECK(worst_error({norm}, {std::sqrt(4.0 * 3 * 2500)}, 4 * rounding<float>()) <= 1);
-    CHECK(run_gradient_norm(device, stream, gradients, {}, present, 1.0f).norm == 0);
-    gradients.assign(gradients.size(), 0.0f);
-    const GradientNorm zero = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f);
-    CHECK(zero.norm == 0);
-    CHECK(zero.clip_factor == 1);
-    gradients[64] = INFINITY;
-    const GradientNorm infinite = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f);
-    CHECK(std::isinf(infinite.norm));
-    CHECK(infinite.clip_factor == 0);
-    CHECK(infinite.nonfinite == 1);
-    gradients[128] = NAN;
-    const GradientNorm nan = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f);
-    CHECK(std::isnan(nan.norm));
-    CHECK(std::isnan(nan.clip_factor));
-    CHECK(nan.nonfinite == 1);
-  });
-}
-
-TEST_CASE("clip_value clamps to both limits and keeps NaN", "[reduce]") {
-  on_every_device([&](Device device, const Stream& stream) {
-    const DeviceArray<float> x(device, {-3, -0.5f, 0, 0.5f, 3, INFINITY, -INFINITY, NAN});
-    clip_value(stream, x.data(), std::int64_t{8}, 0.75f);
-    CHECK(worst_error(x.doubles(), {-0.75, -0.5, 0, 0.5, 0.75, 0.75, -0.75, NAN}, 0) == 0);
   });
 }
 

@@ -1,0 +1,138 @@
+#include "kernels/kernel.h"
+
+#include <math.h>
+
+#include "kernels/clip.h"
+#include "kernels/grid_sum.h"
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+/// The kinds of norm: each value becomes a term, Op combines the terms, the root of that is the norm.
+struct EuclideanNorm {
+  using Op = Sum;
+  using Term = float;
+  __device__ Term term(float x) const { return x * x; }
+  __device__ double root(double total) const { return sqrt(total); }
+};
+
+struct AbsoluteNorm {
+  using Op = Sum;
+  using Term = float;
+  __device__ Term term(float x) const { return fabsf(x); }
+  __device__ double root(double total) const { return total; }
+};
+
+struct PowerNorm {
+  using Op = Sum;
+  using Term = double;
+  double p;
+  __device__ Term term(float x) const { return pow(fabs(static_cast<double>(x)), p); }
+  __device__ double root(double total) const { return pow(total, 1 / p); }
+};
+
+/// The larger of two values; NaN if one of them is.
+struct MaxOrNan {
+  template <class T>
+  RINGTAPE_HOST_DEVICE static T combine(T a, T b) {
+    return a >= b || a != a ? a : b;
+  }
+};
+
+struct MaximumNorm {
+  using Op = MaxOrNan;
+  using Term = float;
+  __device__ Term term(float x) const { return fabsf(x); }
+  __device__ double root(double total) const { return total; }
+};
+
+__device__ float loss_scale_of(const float* loss_scale) {
+  return loss_scale == nullptr ? 1.0f : *loss_scale;
+}
+
+template <class Norm>
+__global__ void gradient_norm(GradientNormProblem problem, Norm kind, GradientNorm* result,
+                              ReduceScratch* scratch) {
+  using Op = typename Norm::Op;
+  double of_block = 0;
+  const BlockShare share = share_of_block(problem.tile_count);
+  for (std::int64_t t = share.first; t < share.end; t += share.step) {
+    const Tile tile = problem.tiles[t];
+    if (problem.present[tile.parameter] == 0) continue;
+    const float* values = problem.gradients + tile.offset;
+    LaneReduction<Op, typename Norm::Term> terms;
+    for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
+      const auto read = load_vec<lanes>(values + i);
+      for (int k = 0; k < lanes; ++k) terms.add(slot + k, kind.term(read[k]));
+    });
+    of_block = Op::combine(of_block, static_cast<double>(terms.total()));
+  }
+  double total;
+  if (grid_reduce<Op>(block_reduce<Op>(of_block, Place::here()), scratch, total) && threadIdx.x == 0) {
+    const float scale = loss_scale_of(problem.loss_scale);
+    const float norm = static_cast<float>(kind.root(total) / scale);
+    const float factor = problem.max_norm / (norm + 1e-6f);
+    result->norm = norm;
+    result->clip_factor = (factor > 1 ? 1 : factor) / scale;
+    result->nonfinite = norm - norm == 0 ? 0 : 1;
+  }
+}
+
+constexpr unsigned kTileThreads = kGpuGeometry ? 256 : 1;
+
+template <class Norm>
+void launch_norm(const Stream& stream, const GradientNormProblem& problem, const Norm& kind,
+                 GradientNorm* result) {
+  const std::int64_t blocks =
+      minimum<std::int64_t>(maximum<std::int64_t>(problem.tile_count, 1), kMaxReductionBlocks);
+  launch(gradient_norm<Norm>, {static_cast<unsigned>(blocks), kTileThreads}, stream, problem, kind, result,
+         reduce_scratch(stream));
+}
+
+__global__ void clip_in_memory(GradientNormProblem problem, const GradientNorm* result, float* gradients) {
+  const Tile tile = problem.tiles[blockIdx.x];
+  const float factor = result->clip_factor * loss_scale_of(problem.loss_scale);
+  if (problem.present[tile.parameter] == 0 || factor == 1) return;
+  float* const values = gradients + tile.offset;
+  for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
+    auto read = load_vec<lanes>(values + i);
+    for (int k = 0; k < lanes; ++k) read[k] *= factor;
+    store_vec(values + i, read);
+  });
+}
+
+__global__ void clip_to_limit(float* x, std::int64_t n, float limit, const float* loss_scale) {
+  const float scaled = limit * loss_scale_of(loss_scale);
+  for_each_vec<float>(n, [=](std::int64_t i, auto lanes) {
+    auto values = load_vec<lanes>(x + i);
+    for (int k = 0; k < lanes; ++k) values[k] = minimum(maximum(values[k], -scaled), scaled);
+    store_vec(x + i, values);
+  });
+}
+
+}  // namespace
+
+void gradient_norm(const Stream& stream, const GradientNormProblem& problem, GradientNorm* result) {
+  const double p = problem.norm_type;
+  if (p == 2) {
+    launch_norm(stream, problem, EuclideanNorm{}, result);
+  } else if (p == 1) {
+    launch_norm(stream, problem, AbsoluteNorm{}, result);
+  } else if (p - p != 0) {
+    launch_norm(stream, problem, MaximumNorm{}, result);
+  } else {
+    launch_norm(stream, problem, PowerNorm{p}, result);
+  }
+}
+
+void clip_gradients(const Stream& stream, const GradientNormProblem& problem, const GradientNorm* result,
+                    float* gradients) {
+  launch(clip_in_memory, {static_cast<unsigned>(problem.tile_count), kTileThreads}, stream, problem, result,
+         gradients);
+}
+
+void clip_value(const Stream& stream, float* x, std::int64_t n, float limit, const float* loss_scale) {
+  launch(clip_to_limit, elementwise_shape<float>(n), stream, x, n, limit, loss_scale);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "kernels/arena.h"
+#include "kernels/launcher.h"
+
+namespace ringtape {
+
+/// What gradient_norm leaves on the device.
+struct GradientNorm {
+  float norm;  ///< of the unscaled gradients
+  /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_, over the loss scale: what turns the
+  /// gradients as they lie in memory into unscaled, clipped ones. NaN for a NaN norm.
+  float clip_factor;
+  int nonfinite;  ///< 1 when the norm is infinite or NaN, else 0
+};
+
+/// The gradients of all parameters that are present (see kernels/arena.h).
+struct GradientNormProblem {
+  const float* gradients;
+  const Tile* tiles;
+  std::int64_t tile_count;
+  const std::uint8_t* present;
+  double norm_type;         ///< p of the norm (sum |g|^p)^(1/p); infinity: the largest |g|
+  float max_norm;           ///< infinity: the clip factor is 1 for every finite norm
+  const float* loss_scale;  ///< on the device: the gradients are this times too large; null for 1
+};
+
+}  // namespace ringtape
+
+/// Norm and clip factor, in one launch.
+RINGTAPE_LAUNCHER(gradient_norm, const GradientNormProblem& problem, GradientNorm* result);
+
+/// Clips in memory: multiplies the gradients of the same parameters by min(1, max_norm / (norm + 1e-6)) of
+/// `result`, that gradient_norm has left for the same problem. A loss scale stays in them. Where the factor
+/// is 1 nothing is read or written.
+RINGTAPE_LAUNCHER(clip_gradients, const GradientNormProblem& problem, const GradientNorm* result,
+                  float* gradients);
+
+/// x[i] = min(max(x[i], -limit), limit) with the limit times the loss scale, if there is one; NaN stays NaN.
+RINGTAPE_LAUNCHER(clip_value, float* x, std::int64_t n, float limit, const float* loss_scale);
