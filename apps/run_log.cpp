@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "apps/chart.h"
 #include "autograd/ops.h"
+#include "core/error.h"
 #include "core/memory.h"
 
 namespace ringtape::apps {
@@ -63,6 +65,9 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
                   {"lr", record.rate},
                   {"grad_norm", record.grad_norm},
                   {"samples_per_s", samples_per_second}});
+  check(std::isfinite(record.loss),
+        "training diverged: the loss of step {} is {}; a smaller --lr, --warmup or --clip-norm may help",
+        record.step, record.loss);
 }
 
 void RunLog::end_epoch(std::int64_t epoch, const TestResult& result) {

@@ -99,10 +99,10 @@ class Run {
       result = test();
       log.end_epoch(epoch, result);
     }
-    if (!std::isfinite(result.loss)) {
-      fail("training diverged: the test loss is {} after {} steps; a smaller --lr or --clip-norm may help",
-           result.loss, done);
-    }
+    check(std::isfinite(result.loss),
+          "training diverged: the test loss is {} after {} steps; a smaller --lr, --warmup or --clip-norm "
+          "may help",
+          result.loss, done);
     log.report(result, done);
     if (!options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});

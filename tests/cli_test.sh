@@ -78,6 +78,15 @@ refuse "--seed" mnist --seed=-1
 refuse "--seed" mnist --seed 18446744073709551616
 refuse "--optimizer" mnist --optimizer lion
 refuse "--gemm" mnist --gemm fast
+refuse "--recipe" mnist --recipe lamb-1
+refuse "neither a number of updates nor auto" mnist --warmup=-1
+refuse "--warmup 938 is not shorter" mnist --epochs 1 --warmup 938
+refuse "found nan" mnist --schedule polynomial --power nan
+refuse "found -1" mnist --schedule step --gamma=-1
+refuse "--final-lr" mnist --final-lr 2
+refuse "--lr-scaling" mnist --lr-scaling cubic
+refuse "found nan" mnist --momentum nan --optimizer lars
+refuse "training diverged: the loss of step" mnist --optimizer sgd --lr 1e6 --max-steps 60
 refuse "'tpu'" mnist --device tpu
 refuse "'cuda:99'" mnist --device cuda:99
 refuse "--load" mnist --eval-only
@@ -170,6 +179,24 @@ else
 fi
 accept regression --epochs 1 --metrics r.jsonl --save r.safetensors
 expect "regression's last line" grep -qE '^\{"event":"done","test_loss":' r.jsonl
+
+# ---- schedules and recipes --------------------------------------------------------------------------------
+
+# show FLAGS...: the schedule of these flags, in the file `shown`
+show() {
+  accept mnist --print-schedule "$@"
+  cp "$work/out" shown
+}
+show --epochs 1 --batch-size 600 --lr 0.8 --warmup 4
+expect "the first of 4 updates of warm-up: 0.8 * 1/5" grep -qE '^ +1 +0\.00 +0\.16$' shown
+expect "the last of 100 updates: 0.8 / 96" grep -qE '^ +100 +0\.99 +0\.00833333$' shown
+show --epochs 1 --batch-size 6400 --lr 0.01 --schedule constant --lr-scaling sqrt
+expect "100 times the batch, 10 times the rate" grep -qE '^ +1 +0\.00 +0\.1$' shown
+show --recipe lamb-8192
+expect "a recipe sets the batch and the epochs" grep -q '^120 updates of 8192 samples' shown
+show --recipe lamb-8192 --epochs 2 --warmup 3
+expect "a flag comes before the recipe" grep -q '^16 updates of 8192 samples' shown
+rm shown
 
 # ---- accumulation, step by step ---------------------------------------------------------------------------
 
