@@ -10,6 +10,8 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "autograd/creation.h"
@@ -21,6 +23,8 @@
 #include "kernels/clip.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
+#include "kernels/lamb.h"
+#include "kernels/lars.h"
 #include "kernels/math.h"
 #include "kernels/mse.h"
 #include "kernels/random.h"
@@ -284,30 +288,56 @@ Tensor upload(const std::vector<T>& values, Device device) {
   return bytes;
 }
 
-/// Norm and optimizer steps over `parameters` parameters of `length` elements.
-void arena_rows(Table& table, std::int64_t parameters, std::int64_t length) {
-  const Stream stream = table.stream();
-  const Device device = table.device();
-  const std::int64_t padded = (length + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+/// Lengths of GPT-2's 148 parameters (124M), as torch.nn.Module.parameters() would list them.
+std::vector<std::int64_t> gpt2_lengths() {
+  constexpr std::int64_t kWidth = 768, kVocabulary = 50257, kContext = 1024, kLayers = 12;
+  std::vector<std::int64_t> lengths = {kVocabulary * kWidth, kContext * kWidth};
+  for (std::int64_t layer = 0; layer < kLayers; ++layer) {
+    for (const auto& [in, out] : {std::pair(kWidth, 3 * kWidth), std::pair(kWidth, kWidth),
+                                  std::pair(kWidth, 4 * kWidth), std::pair(4 * kWidth, kWidth)}) {
+      lengths.insert(lengths.end(), {in * out, out});
+    }
+    lengths.insert(lengths.end(), 4, kWidth);  // two normalisations
+  }
+  lengths.insert(lengths.end(), 2, kWidth);
+  return lengths;
+}
+
+/// Parameters of these lengths in one arena, cut into tiles.
+std::vector<Tile> tiles_of(const std::vector<std::int64_t>& lengths, std::int64_t& arena_length) {
   std::vector<Tile> tiles;
-  for (std::int64_t p = 0; p < parameters; ++p) {
-    for (std::int64_t first = 0; first < length; first += kTileElements) {
-      tiles.push_back({p * padded + first,
-                       static_cast<std::int32_t>(std::min<std::int64_t>(kTileElements, length - first)),
+  arena_length = 0;
+  for (std::size_t p = 0; p < lengths.size(); ++p) {
+    for (std::int64_t first = 0; first < lengths[p]; first += kTileElements) {
+      tiles.push_back({arena_length + first,
+                       static_cast<std::int32_t>(std::min<std::int64_t>(kTileElements, lengths[p] - first)),
                        static_cast<std::int32_t>(p)});
     }
+    arena_length += (lengths[p] + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
   }
-  const auto count = static_cast<std::size_t>(parameters);
+  return tiles;
+}
+
+/// Norms and optimizer steps over parameters of these lengths.
+void arena_rows(Table& table, const std::string& size, const std::vector<std::int64_t>& lengths) {
+  const Stream stream = table.stream();
+  const Device device = table.device();
+  std::int64_t n = 0;
+  const std::vector<Tile> tiles = tiles_of(lengths, n);
+  const auto count = static_cast<std::int64_t>(lengths.size());
   const Tensor table_of_tiles = upload(tiles, device),
-               present = upload(std::vector<std::uint8_t>(count, 1), device);
-  const Tensor options = upload(std::vector<ParameterOptions>(count, {1.0f, 0.01f, 1}), device);
-  const Tensor steps = zeros({parameters}, DType::i64, device);
-  const Tensor coefficients = empty({parameters * 16}, DType::u8, device);
-  static_assert(sizeof(AdamCoefficients) == 16 && sizeof(SgdCoefficients) == 16);
-  const Tensor values = randn({parameters * padded}, DType::f32, device);
-  const Tensor gradients = randn({parameters * padded}, DType::f32, device);
-  const Tensor first = zeros({parameters * padded}, DType::f32, device);
-  const Tensor second = zeros({parameters * padded}, DType::f32, device);
+               present = upload(std::vector<std::uint8_t>(lengths.size(), 1), device);
+  const Tensor options = upload(std::vector<ParameterOptions>(lengths.size(), {1.0f, 0.01f, 1}), device);
+  const Tensor steps = zeros({count}, DType::i64, device);
+  const Tensor coefficients = empty({count * 16}, DType::u8, device);
+  static_assert(sizeof(AdamCoefficients) == 16 && sizeof(SgdCoefficients) == 16 &&
+                sizeof(LambCoefficients) == 16);
+  const Tensor tile_norms = upload(std::vector<SquaredNorms>(tiles.size()), device);
+  const Tensor norms = upload(std::vector<SquaredNorms>(lengths.size()), device);
+  const Tensor values = randn({n}, DType::f32, device);
+  const Tensor gradients = randn({n}, DType::f32, device);
+  const Tensor first = zeros({n}, DType::f32, device);
+  const Tensor second = zeros({n}, DType::f32, device);
   const Tensor rate = full({}, 1e-3, DType::f32, device), norm = zeros({3}, DType::f32, device);
   auto* const result = static_cast<GradientNorm*>(norm.raw());
   ArenaView arena{};
@@ -315,14 +345,16 @@ void arena_rows(Table& table, std::int64_t parameters, std::int64_t length) {
   arena.gradients = gradients.data<float>();
   arena.tiles = static_cast<const Tile*>(table_of_tiles.raw());
   arena.tile_count = static_cast<std::int64_t>(tiles.size());
-  arena.parameter_count = parameters;
+  arena.parameter_count = count;
   arena.options = static_cast<const ParameterOptions*>(options.raw());
   arena.present = present.data<std::uint8_t>();
   arena.learning_rate = rate.data<float>();
   arena.clip_factor = &result->clip_factor;
-  const double bytes = 4 * static_cast<double>(parameters * length);
-  const std::string size = fmt::format("{} x {}", parameters, length);
-  const std::int64_t n = parameters * padded;
+  auto* const norms_of_tiles = static_cast<SquaredNorms*>(tile_norms.raw());
+  auto* const norms_of_parameters = static_cast<SquaredNorms*>(norms.raw());
+
+  const double bytes =
+      4 * static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
   const auto take_norm = [&](double norm_type) {
     gradient_norm(stream,
                   GradientNormProblem{arena.gradients, arena.tiles, arena.tile_count, arena.present,
@@ -332,6 +364,7 @@ void arena_rows(Table& table, std::int64_t parameters, std::int64_t length) {
   table.row(
       "gradient_norm", size, bytes, [&] { take_norm(2); },
       [&] { loop_norm(gradients.data<float>(), n, norm.data<float>()); });
+  table.row("gradient_norm, largest", size, bytes, [&] { take_norm(INFINITY); });
   take_norm(2);
   table.row(
       "adam_step (AdamW, clip)", size, 7 * bytes,
@@ -344,9 +377,18 @@ void arena_rows(Table& table, std::int64_t parameters, std::int64_t length) {
         loop_adamw(values.data<float>(), gradients.data<float>(), first.data<float>(), second.data<float>(),
                    n);
       });
+  table.row("lamb_step (clip)", size, 10 * bytes, [&] {
+    lamb_step(stream, LambStep{arena, first.data<float>(), second.data<float>(), steps.data<std::int64_t>(),
+                               static_cast<LambCoefficients*>(coefficients.raw()), norms_of_tiles,
+                               norms_of_parameters, 0.9, 0.999, 1e-6, LambDebias::in_norm, 0, INFINITY});
+  });
   table.row("sgd_step (momentum, clip)", size, 5 * bytes, [&] {
     sgd_step(stream, SgdStep{arena, first.data<float>(), steps.data<std::int64_t>(),
                              static_cast<SgdCoefficients*>(coefficients.raw()), 0.9, 0, false});
+  });
+  table.row("lars_step (clip)", size, 7 * bytes, [&] {
+    lars_step(stream,
+              LarsStep{arena, first.data<float>(), norms_of_tiles, norms_of_parameters, 0.9, 1e-3, 1e-8});
   });
 }
 
@@ -359,8 +401,9 @@ void run(Device device, const std::string& json) {
   cross_entropy_rows(table, device.is_cpu() ? 8192 : 65536, 1000, DType::f32);
   cross_entropy_rows(table, device.is_cpu() ? 256 : 8192, 50304, DType::f32);
   cross_entropy_rows(table, device.is_cpu() ? 256 : 8192, 50304, DType::bf16);
-  arena_rows(table, 1, large);
-  arena_rows(table, 1000, 1000);
+  arena_rows(table, fmt::format("1 x {}", large), {large});
+  arena_rows(table, "1000 x 1000", std::vector<std::int64_t>(1000, 1000));
+  arena_rows(table, "148 of GPT-2", gpt2_lengths());
   if (!json.empty()) table.save(json);
 }
 

@@ -29,25 +29,20 @@ __global__ void adam_update(AdamStep step) {
   const float weight1 = static_cast<float>(1 - step.beta1);
   const float weight2 = static_cast<float>(1 - step.beta2);
   const float eps = static_cast<float>(step.eps);
-  const float* const values = step.arena.values + tile.offset;
-  const float* const gradients = step.arena.gradients + tile.offset;
-  float* const first_moments = step.first_moment + tile.offset;
-  float* const second_moments = step.second_moment + tile.offset;
-
-  for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
-    auto w = load_vec<lanes>(values + i);
-    const auto gradient = load_vec<lanes>(gradients + i);
-    auto m = load_vec<lanes>(first_moments + i);
-    auto v = load_vec<lanes>(second_moments + i);
+  update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
+    auto w = load_vec<lanes>(step.arena.values + i);
+    const auto gradient = load_vec<lanes>(step.arena.gradients + i);
+    auto m = load_vec<lanes>(step.first_moment + i);
+    auto v = load_vec<lanes>(step.second_moment + i);
     for (int k = 0; k < lanes; ++k) {
       const float g = clip * gradient[k] + c.l2 * w[k];
       m[k] += weight1 * (g - m[k]);
       v[k] = beta2 * v[k] + weight2 * g * g;
       w[k] -= c.decay * w[k] + c.step_size * m[k] / (sqrtf(v[k]) * c.inverse_root + eps);
     }
-    store_values(step.arena, tile.offset + i, w);
-    store_vec(first_moments + i, m);
-    store_vec(second_moments + i, v);
+    store_vec(step.first_moment + i, m);
+    store_vec(step.second_moment + i, v);
+    return w;
   });
 }
 

@@ -2,6 +2,9 @@
 
 #include "kernels/kernel.h"
 
+#include <cstddef>
+#include <type_traits>
+
 #include "kernels/arena.h"
 #include "kernels/store_result.h"
 
@@ -33,15 +36,26 @@ __device__ inline void count_if_skipped(const ArenaView& arena) {
   if (is_skipped(arena) && blockIdx.x == 0 && threadIdx.x == 0) ++*arena.skipped_updates;
 }
 
-/// Writes the new values of arena elements i to i + W - 1, and their 16-bit copy where there is one.
-template <int W>
-__device__ void store_values(const ArenaView& arena, std::int64_t i, const Vec<float, W>& values) {
-  store_vec(arena.values + i, values);
-  if (arena.low_precision == nullptr) return;
-  if (arena.low_precision_dtype == DType::bf16) {
-    store_result(static_cast<bfloat16*>(arena.low_precision) + i, values, false);
+/// Calls body(i, lanes) for the arena elements i to i + lanes - 1 until all of the tile have been visited,
+/// and writes the values that it returns, and their 16-bit copy where there is one.
+template <class Body>
+__device__ void update_values(const ArenaView& arena, const Tile& tile, const Body& body) {
+  const auto run = [&](auto copy) {
+    using Copy = decltype(copy);
+    for_each_vec_in_block<float>(tile.length, [=](std::int64_t in_tile, auto lanes) {
+      const std::int64_t i = tile.offset + in_tile;
+      const auto values = body(i, lanes);
+      store_vec(arena.values + i, values);
+      if constexpr (!std::is_same_v<Copy, std::nullptr_t>) store_result(copy + i, values, false);
+    });
+  };
+  // The choice stands outside of the loops, so that compilers vectorise them.
+  if (arena.low_precision == nullptr) {
+    run(nullptr);
+  } else if (arena.low_precision_dtype == DType::bf16) {
+    run(static_cast<bfloat16*>(arena.low_precision));
   } else {
-    store_result(static_cast<float16*>(arena.low_precision) + i, values, false);
+    run(static_cast<float16*>(arena.low_precision));
   }
 }
 

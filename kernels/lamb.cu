@@ -77,17 +77,12 @@ __global__ void lamb_update(LambStep step) {
   const LambCoefficients c = step.coefficients[tile.parameter];
   const float rate = static_cast<float>(c.learning_rate * trust_ratio(step, tile.parameter));
   const float eps = static_cast<float>(step.eps);
-  const ArenaView arena = step.arena;
-  const float* const first_moments = step.first_moment;
-  const float* const second_moments = step.second_moment;
-
-  for_each_vec_in_block<float>(tile.length, [=](std::int64_t in_tile, auto lanes) {
-    const std::int64_t i = tile.offset + in_tile;
-    auto w = load_vec<lanes>(arena.values + i);
-    const auto m = load_vec<lanes>(first_moments + i);
-    const auto v = load_vec<lanes>(second_moments + i);
+  update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
+    auto w = load_vec<lanes>(step.arena.values + i);
+    const auto m = load_vec<lanes>(step.first_moment + i);
+    const auto v = load_vec<lanes>(step.second_moment + i);
     for (int k = 0; k < lanes; ++k) w[k] -= rate * lamb_direction(c, eps, w[k], m[k], v[k]);
-    store_values(arena, i, w);
+    return w;
   });
 }
 

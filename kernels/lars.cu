@@ -41,25 +41,21 @@ __device__ float local_rate(const LarsStep& step, std::int64_t p, float clip) {
 __global__ void lars_update(LarsStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
-  const ArenaView arena = step.arena;
-  const ParameterOptions options = arena.options[tile.parameter];
-  const float clip = clip_factor_of(arena);
+  const ParameterOptions options = step.arena.options[tile.parameter];
+  const float clip = clip_factor_of(step.arena);
   const float local = local_rate(step, tile.parameter, clip);
-  const float learning_rate = *arena.learning_rate * options.lr_scale;
+  const float learning_rate = *step.arena.learning_rate * options.lr_scale;
   const float momentum = static_cast<float>(step.momentum);
-  float* const buffers = step.momentum_buffer;
-
-  for_each_vec_in_block<float>(tile.length, [=](std::int64_t in_tile, auto lanes) {
-    const std::int64_t i = tile.offset + in_tile;
-    auto w = load_vec<lanes>(arena.values + i);
-    const auto g = load_vec<lanes>(arena.gradients + i);
-    auto v = load_vec<lanes>(buffers + i);
+  update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
+    auto w = load_vec<lanes>(step.arena.values + i);
+    const auto g = load_vec<lanes>(step.arena.gradients + i);
+    auto v = load_vec<lanes>(step.momentum_buffer + i);
     for (int k = 0; k < lanes; ++k) {
       v[k] = momentum * v[k] + local * (clip * g[k] + options.weight_decay * w[k]);
       w[k] -= learning_rate * v[k];
     }
-    store_values(arena, i, w);
-    store_vec(buffers + i, v);
+    store_vec(step.momentum_buffer + i, v);
+    return w;
   });
 }
 

@@ -23,17 +23,14 @@ __global__ void sgd_update(SgdStep step) {
   if (!takes_part(step.arena, tile.parameter)) return;
   const SgdCoefficients c = step.coefficients[tile.parameter];
   const float clip = clip_factor_of(step.arena);
-  const float* const values = step.arena.values + tile.offset;
-  const float* const gradients = step.arena.gradients + tile.offset;
-
-  for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
-    auto w = load_vec<lanes>(values + i);
-    const auto gradient = load_vec<lanes>(gradients + i);
+  update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
+    auto w = load_vec<lanes>(step.arena.values + i);
+    const auto gradient = load_vec<lanes>(step.arena.gradients + i);
     for (int k = 0; k < lanes; ++k) {
       const float g = clip * gradient[k] + c.weight_decay * w[k];
       w[k] -= c.learning_rate * g;
     }
-    store_values(step.arena, tile.offset + i, w);
+    return w;
   });
 }
 
@@ -43,22 +40,17 @@ __global__ void sgd_momentum_update(SgdStep step) {
   const SgdCoefficients c = step.coefficients[tile.parameter];
   const float clip = clip_factor_of(step.arena);
   const float momentum = static_cast<float>(step.momentum);
-  const bool nesterov = step.nesterov;
-  const float* const values = step.arena.values + tile.offset;
-  const float* const gradients = step.arena.gradients + tile.offset;
-  float* const buffers = step.momentum_buffer + tile.offset;
-
-  for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
-    auto w = load_vec<lanes>(values + i);
-    const auto gradient = load_vec<lanes>(gradients + i);
-    auto b = load_vec<lanes>(buffers + i);
+  update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
+    auto w = load_vec<lanes>(step.arena.values + i);
+    const auto gradient = load_vec<lanes>(step.arena.gradients + i);
+    auto b = load_vec<lanes>(step.momentum_buffer + i);
     for (int k = 0; k < lanes; ++k) {
       const float g = clip * gradient[k] + c.weight_decay * w[k];
       b[k] = c.momentum * b[k] + c.gradient_weight * g;
-      w[k] -= c.learning_rate * (nesterov ? g + momentum * b[k] : b[k]);
+      w[k] -= c.learning_rate * (step.nesterov ? g + momentum * b[k] : b[k]);
     }
-    store_values(step.arena, tile.offset + i, w);
-    store_vec(buffers + i, b);
+    store_vec(step.momentum_buffer + i, b);
+    return w;
   });
 }
 
