@@ -226,6 +226,30 @@ void check_adamw(Device device) {
   });
 }
 
+/// The groups of the cases with groups in make_golden.py.
+std::vector<ParameterGroup> golden_groups(double weight_decay) {
+  const auto only = [](const std::string& name) {
+    return [=](const ArenaEntry& entry) { return entry.name == name; };
+  };
+  return {{.name = "undecayed", .contains = only("1"), .weight_decay = 0},
+          {.name = "slow", .contains = only("2"), .lr_scale = 1.0 / 3, .weight_decay = 2 * weight_decay}};
+}
+
+void check_groups(Device device) {
+  run_optimizer("sgd_groups", device, [](ParameterArena& arena) {
+    const SGDOptions options{.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.1};
+    return std::make_unique<SGD>(arena, options, golden_groups(0.1));
+  });
+  run_optimizer("adam_groups", device, [](ParameterArena& arena) {
+    const AdamOptions options{.learning_rate = 0.01, .weight_decay = 0.1};
+    return std::make_unique<Adam>(arena, options, golden_groups(0.1));
+  });
+  run_optimizer("adamw_groups", device, [](ParameterArena& arena) {
+    const AdamOptions options{.learning_rate = 0.01, .weight_decay = 0.3};
+    return std::make_unique<AdamW>(arena, options, golden_groups(0.3));
+  });
+}
+
 // In some of the 50 steps one of the parameters has no gradient.
 TEST_CASE("SGD agrees with PyTorch over 50 steps", "[golden]") {
   check_sgd(Device{});
@@ -236,37 +260,54 @@ TEST_CASE("Adam agrees with PyTorch over 50 steps", "[golden]") {
 TEST_CASE("AdamW agrees with PyTorch over 50 steps", "[golden]") {
   check_adamw(Device{});
 }
+TEST_CASE("parameter groups agree with PyTorch over 50 steps", "[golden]") {
+  check_groups(Device{});
+}
 
 GPU_TEST_CASE("optimizers agree with PyTorch over 50 steps on the GPU", "[golden]") {
   const Device gpu = Device::parse("cuda");
   check_sgd(gpu);
   check_adam(gpu);
   check_adamw(gpu);
+  check_groups(gpu);
+}
+
+void check_clipping(const std::string& name, double max_norm, double norm_type) {
+  INFO(name);
+  const SafetensorsFile file = golden("clipping");
+  const SafetensorsFile start = golden("optimizers");
+  Parameters model(start);
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  for (int i = 0; i < 3; ++i) set_gradient(*model.tensors[i], file.load("gradient" + std::to_string(i)));
+  const Tensor norm = clip_grad_norm(arena, max_norm, {.norm_type = norm_type});
+  CHECK(is_close(norm.item(), file.load(name + ".norm").item(), 1e-6));
+  optimizer.step();  // with a rate of 1 the values change by the clipped gradient
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<double> before = start.load("start" + std::to_string(i)).to_doubles();
+    const std::vector<double> after = model.tensors[i]->to_doubles();
+    std::vector<double> step(before.size());
+    for (std::size_t k = 0; k < step.size(); ++k) step[k] = before[k] - after[k];
+    // Values and gradients are below 4, so each rounding is below 4 * 2^-24 = 2.4e-7.
+    check_close(step, file.load(name + "." + std::to_string(i)).to_doubles(), 1e-6, 5e-7);
+  }
+  clip_grad_norm_now(arena, max_norm, norm_type);
+  for (int i = 0; i < 3; ++i) {
+    check_close(model.tensors[i]->grad().to_doubles(), file.load(name + "." + std::to_string(i)).to_doubles(),
+                1e-6);
+  }
 }
 
 TEST_CASE("gradient clipping agrees with PyTorch", "[golden]") {
-  const SafetensorsFile file = golden("clipping");
-  const SafetensorsFile start = golden("optimizers");
-  for (const auto& [name, max_norm] : {std::pair("tight", 1.0), std::pair("loose", 100.0)}) {
-    INFO(name);
-    Parameters model(start);
-    ParameterArena arena(model, Device{});
-    SGD optimizer(arena, {.learning_rate = 1});
-    for (int i = 0; i < 3; ++i) set_gradient(*model.tensors[i], file.load("gradient" + std::to_string(i)));
-    const Tensor norm = clip_grad_norm(arena, max_norm);
-    CHECK(is_close(norm.item(), file.load(std::string(name) + ".norm").item(), 1e-6));
-    optimizer.step();  // with a rate of 1 the values change by the clipped gradient
-    for (int i = 0; i < 3; ++i) {
-      const std::vector<double> before = start.load("start" + std::to_string(i)).to_doubles();
-      const std::vector<double> after = model.tensors[i]->to_doubles();
-      std::vector<double> step(before.size());
-      for (std::size_t k = 0; k < step.size(); ++k) step[k] = before[k] - after[k];
-      // Values and gradients are below 4, so each rounding is below 4 * 2^-24 = 2.4e-7.
-      check_close(step, file.load(std::string(name) + "." + std::to_string(i)).to_doubles(), 1e-6, 5e-7);
-    }
-  }
+  check_clipping("tight", 1, 2);
+  check_clipping("loose", 100, 2);
+  check_clipping("norm1", 1, 1);
+  check_clipping("norm2.5", 1, 2.5);
+  check_clipping("norm3", 1, 3);
+  check_clipping("norminf", 1, INFINITY);
 
-  Parameters model(start);
+  const SafetensorsFile file = golden("clipping");
+  Parameters model(golden("optimizers"));
   ParameterArena arena(model, Device{});
   for (int i = 0; i < 3; ++i) set_gradient(*model.tensors[i], file.load("gradient" + std::to_string(i)));
   clip_grad_value(arena, 0.75);

@@ -135,9 +135,20 @@ OPTIMIZERS = {
     "adam_betas": (torch.optim.Adam, {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-3}),
     "adamw": (torch.optim.AdamW, {"lr": 1e-3}),
     "adamw_decay": (torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.3}),
+    "sgd_groups": (torch.optim.SGD, {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.1}),
+    "adam_groups": (torch.optim.Adam, {"lr": 0.01, "weight_decay": 0.1}),
+    "adamw_groups": (torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.3}),
 }
 STEPS = 50
 SHAPES = [(5, 3), (7,), (2, 4)]
+
+
+def parameters_or_groups(name, parameters, options):
+    """In the cases with groups, parameter 1 is not decayed, and 2 has a third of the rate and twice the decay."""
+    if not name.endswith("_groups"):
+        return parameters
+    slow = {"params": [parameters[2]], "lr": options["lr"] / 3, "weight_decay": 2 * options["weight_decay"]}
+    return [{"params": [parameters[0]]}, {"params": [parameters[1]], "weight_decay": 0}, slow]
 
 
 def optimizers():
@@ -149,7 +160,7 @@ def optimizers():
         out[f"start{i}"], out[f"gradients{i}"] = start[i], gradients[i]
     for name, (kind, options) in OPTIMIZERS.items():
         parameters = [leaf(x) for x in start]
-        optimizer = kind(parameters, **options)
+        optimizer = kind(parameters_or_groups(name, parameters, options), **options)
         for step in range(STEPS):
             for i, parameter in enumerate(parameters):
                 absent = i == 1 and step % 4 == 1
@@ -176,6 +187,13 @@ def clipping():
     torch.nn.utils.clip_grad_value_(parameters, 0.75)
     for i, parameter in enumerate(parameters):
         out[f"value.{i}"] = parameter.grad
+    for norm_type in (1, 2.5, 3, float("inf")):
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.grad = gradient.double()
+        norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0, norm_type)
+        out[f"norm{norm_type}.norm"] = norm
+        for i, parameter in enumerate(parameters):
+            out[f"norm{norm_type}.{i}"] = parameter.grad
     write("clipping", out)
 
 
