@@ -46,6 +46,11 @@ struct MaximumNorm {
   __device__ double root(double total) const { return total; }
 };
 
+template <class T>
+RINGTAPE_HOST_DEVICE bool is_finite(T x) {
+  return x - x == 0;
+}
+
 __device__ float loss_scale_of(const float* loss_scale) {
   return loss_scale == nullptr ? 1.0f : *loss_scale;
 }
@@ -71,10 +76,10 @@ __global__ void gradient_norm(GradientNormProblem problem, Norm kind, GradientNo
   if (grid_reduce<Op>(block_reduce<Op>(of_block, Place::here()), scratch, total) && threadIdx.x == 0) {
     const float scale = loss_scale_of(problem.loss_scale);
     const float norm = static_cast<float>(kind.root(total) / scale);
-    const float factor = problem.max_norm / (norm + 1e-6f);
+    const float factor = is_finite(problem.max_norm) ? problem.max_norm / (norm + 1e-6f) : 1.0f;
     result->norm = norm;
     result->clip_factor = (factor > 1 ? 1 : factor) / scale;
-    result->nonfinite = norm - norm == 0 ? 0 : 1;
+    result->nonfinite = is_finite(norm) ? 0 : 1;
   }
 }
 
@@ -118,10 +123,10 @@ void gradient_norm(const Stream& stream, const GradientNormProblem& problem, Gra
     launch_norm(stream, problem, EuclideanNorm{}, result);
   } else if (p == 1) {
     launch_norm(stream, problem, AbsoluteNorm{}, result);
-  } else if (p - p != 0) {
-    launch_norm(stream, problem, MaximumNorm{}, result);
-  } else {
+  } else if (is_finite(p)) {
     launch_norm(stream, problem, PowerNorm{p}, result);
+  } else {
+    launch_norm(stream, problem, MaximumNorm{}, result);
   }
 }
 

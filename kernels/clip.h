@@ -21,7 +21,7 @@ struct GradientNormProblem {
   std::int64_t tile_count;
   const std::uint8_t* present;
   double norm_type;         ///< p of the norm (sum |g|^p)^(1/p); infinity: the largest |g|
-  float max_norm;           ///< infinity: the clip factor is 1 for every finite norm
+  float max_norm;           ///< infinity: the norm is only measured, and the clip factor is 1
   const float* loss_scale;  ///< on the device: the gradients are this times too large; null for 1
 };
 

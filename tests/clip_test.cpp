@@ -83,6 +83,11 @@ TEST_CASE("gradient_norm of many tiles, of none, of zeros, infinity and NaN", "[
     CHECK(std::isinf(infinite.norm));
     CHECK(infinite.clip_factor == 0);
     CHECK(infinite.nonfinite == 1);
+    // What only measures changes nothing, though the square of a large gradient overflows.
+    gradients[64] = 1e30f;
+    const GradientNorm measured = run_gradient_norm(device, stream, gradients, tiles, present, INFINITY);
+    CHECK(measured.clip_factor == 1);
+    CHECK(measured.nonfinite == 1);
     gradients[128] = NAN;
     const GradientNorm nan = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f);
     CHECK(std::isnan(nan.norm));
