@@ -1,4 +1,5 @@
 #include "autograd/arguments.h"
+#include "autograd/low_precision.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "kernels/bias.h"
@@ -54,7 +55,10 @@ void bias_gradient(const LinearSizes& s, const Tensor& dy, const GradTarget& dbi
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& given_weight, const Tensor& given_bias) {
+  check_floating("linear", x);
+  const Tensor weight = in_dtype(given_weight, x.dtype());
+  const Tensor bias = in_dtype(given_bias, x.dtype());
   check_same_kind("linear", x, weight);
   check(weight.dims() == 2 && x.dims() >= 1 && x.size(-1) == weight.size(1),
         "linear: input {} does not fit weight {}: expected a last dimension of the weight's second size",
@@ -75,8 +79,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     std::vector<Tensor> saved(2);
     if (weight.requires_grad()) saved[0] = x;
     if (x.requires_grad()) saved[1] = weight;
-    std::vector<Tensor> inputs = {x, weight};
-    if (has_bias) inputs.push_back(bias);
+    std::vector<Tensor> inputs = {x, given_weight};
+    if (has_bias) inputs.push_back(given_bias);
     Tape::current().record("linear", inputs, y, saved, [sizes, has_bias](BackwardContext& context) {
       const Tensor& dy = context.grad_output();
       if (context.needs_grad(0)) input_gradient(sizes, dy, context.saved(1), context.grad_target(0));

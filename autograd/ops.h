@@ -23,7 +23,9 @@ Tensor relu(const Tensor& x);
 // ---- products ----
 /// op(a) op(b) for a [M, K] and b [K, N] (stored as [K, M] and [N, K] where transposed): [M, N].
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
-/// x weight^T + bias for x [.., K], weight [N, K], bias [N] (may be undefined): [.., N].
+/// x weight^T + bias for x [.., K], weight [N, K], bias [N] (may be undefined): [.., N]. A 16-bit x may meet
+/// f32 parameters that have a copy of its dtype (ParameterArena): the product is made with the copy, and the
+/// gradient is added up in f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- sums ----

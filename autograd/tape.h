@@ -26,6 +26,12 @@ struct AutogradMeta {
   bool contributed = false;   ///< the running backward() has written or added to `grad`
   Tensor grad;                ///< of a leaf: kept; of an intermediate: exists only while backward() runs
   std::string name;           ///< of a parameter, for messages and drawings
+
+  /// Of a parameter in an arena with a 16-bit copy of the values (nn/arena.h): the copy, and the version of
+  /// the values that it was rounded from. See in_dtype().
+  Tensor low_precision;
+  std::uint64_t low_precision_version = 0;
+
   /// Called once in each backward() that contributed to this leaf, after its last contribution.
   std::vector<std::function<void()>> post_accumulate_hooks;
 

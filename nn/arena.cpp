@@ -6,7 +6,9 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/stream.h"
 #include "kernels/clip.h"
+#include "kernels/elementwise.h"
 
 namespace ringtape {
 namespace {
@@ -18,11 +20,11 @@ std::int64_t padded(std::int64_t elements) {
 /// A tensor of its own, with its own version count, whose elements are a range of `buffer`.
 Tensor part_of(const Tensor& buffer, std::int64_t offset, const Shape& shape) {
   auto storage = std::make_shared<Storage>();
-  float* const first = buffer.data<float>() + offset;
-  storage->data = std::shared_ptr<void>(buffer.storage()->data, first);
-  storage->bytes = static_cast<std::size_t>(shape.elements()) * sizeof(float);
+  const Tensor part = buffer.alias(shape, offset);
+  storage->data = std::shared_ptr<void>(buffer.storage()->data, part.raw());
+  storage->bytes = part.bytes();
   storage->device = buffer.device();
-  return {std::move(storage), shape, DType::f32};
+  return {std::move(storage), shape, buffer.dtype()};
 }
 
 template <class T>
@@ -34,18 +36,21 @@ Tensor upload(const std::vector<T>& values, Device device) {
 
 }  // namespace
 
-ParameterArena::ParameterArena(Module& model, Device device) {
+ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype) {
+  check(compute_dtype == DType::f32 || compute_dtype == DType::bf16 || compute_dtype == DType::f16,
+        "parameter arena: a model computes in f32, bf16 or f16, not in {}", name_of(compute_dtype));
   std::vector<NamedParameter> parameters = model.named_parameters();
   check(!parameters.empty(), "parameter arena: the model has no parameters");
   std::reverse(parameters.begin(), parameters.end());
   std::stable_partition(parameters.begin(), parameters.end(),
                         [](const NamedParameter& parameter) { return parameter.tensor->requires_grad(); });
-  lay_out(parameters, device);
+  lay_out(parameters, device, compute_dtype);
   make_tiles(device);
   norm_result_ = zeros({static_cast<std::int64_t>(sizeof(GradientNorm) / sizeof(float))}, DType::f32, device);
 }
 
-void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Device device) {
+void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Device device,
+                             DType compute_dtype) {
   std::int64_t total = 0;
   std::int64_t trainable = 0;
   for (const NamedParameter& parameter : parameters) {
@@ -58,6 +63,11 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Devi
   const Tensor all = zeros({total}, DType::f32, device);
   values_ = all.alias({trainable});
   gradients_ = zeros({trainable}, DType::f32, device);
+  Tensor copy_of_all;
+  if (compute_dtype != DType::f32) {
+    copy_of_all = empty({total}, compute_dtype, device);
+    low_precision_ = copy_of_all.alias({trainable});
+  }
 
   std::int64_t offset = 0;
   for (const NamedParameter& parameter : parameters) {
@@ -71,8 +81,14 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Devi
       moved.autograd->grad_written = false;
       entries_.push_back({parameter.name, &tensor, offset, tensor.elements()});
     }
+    moved.autograd->low_precision =
+        copy_of_all.defined() ? part_of(copy_of_all, offset, tensor.shape()) : Tensor();
+    moved.autograd->low_precision_version = moved.storage()->version;
     tensor = moved;
     offset += padded(tensor.elements());
+  }
+  if (copy_of_all.defined()) {
+    cast(Stream::current(device), all.dtype(), all.raw(), compute_dtype, copy_of_all.raw(), total, false);
   }
 }
 
@@ -116,6 +132,19 @@ const std::uint8_t* ParameterArena::present() {
 
 void ParameterArena::bump_versions() const {
   for (const ArenaEntry& entry : entries_) entry.tensor->bump_version();
+}
+
+void ParameterArena::bump_versions_of_values_and_copies() const {
+  for (const ArenaEntry& entry : entries_) {
+    AutogradMeta& meta = *entry.tensor->autograd;
+    const std::uint64_t version = entry.tensor->storage()->version;
+    // A copy that was out of date stays so: a step does not touch a parameter without a gradient.
+    if (meta.low_precision.defined() && meta.low_precision_version == version) {
+      meta.low_precision.bump_version();
+      ++meta.low_precision_version;
+    }
+    entry.tensor->bump_version();
+  }
 }
 
 }  // namespace ringtape

@@ -27,9 +27,13 @@ struct ArenaEntry {
 /// follow; they have no gradient and no entry.
 class ParameterArena {
  public:
-  /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there.
-  /// Throws Error for a parameter that is not f32 and for a model without any.
-  ParameterArena(Module& model, Device device);
+  /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there. With
+  /// a `compute_dtype` of bf16 or f16 the arena also keeps a copy of all values in that dtype, which is what
+  /// linear() multiplies inputs of that dtype with (mixed precision: Micikevicius et al., "Mixed precision
+  /// training", 2018). The f32 values stay the parameters: optimizers change them and write the copy on the
+  /// way, and files hold them.
+  /// Throws Error for a parameter that is not f32, a model without any, and another compute_dtype.
+  ParameterArena(Module& model, Device device, DType compute_dtype = DType::f32);
   ParameterArena(const ParameterArena&) = delete;
   ParameterArena& operator=(const ParameterArena&) = delete;
 
@@ -40,6 +44,10 @@ class ParameterArena {
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
   std::int64_t size() const { return gradients_.elements(); }
+  /// The dtype to give the model's inputs: f32, or that of the copy.
+  DType compute_dtype() const { return low_precision_.defined() ? low_precision_.dtype() : DType::f32; }
+  /// The copy of values() in compute_dtype(), in the same layout; undefined for f32.
+  const Tensor& low_precision() const { return low_precision_; }
   /// Elements of all parameters, frozen ones too, without the padding.
   std::int64_t parameter_elements() const { return parameter_elements_; }
 
@@ -63,17 +71,21 @@ class ParameterArena {
   /// Scratch of clip_grad_norm(): one GradientNorm on the device.
   Tensor& norm_result() { return norm_result_; }
 
-  /// To be called by whatever has changed the values in place.
+  /// To be called by whatever has changed the values in place. Copies in compute_dtype() are then rounded
+  /// anew at their next use.
   void bump_versions() const;
+  /// The same for a change that has written the copies as well: an optimizer's step.
+  void bump_versions_of_values_and_copies() const;
 
  private:
-  void lay_out(const std::vector<NamedParameter>& parameters, Device device);
+  void lay_out(const std::vector<NamedParameter>& parameters, Device device, DType compute_dtype);
   void make_tiles(Device device);
 
   std::vector<ArenaEntry> entries_;
   std::int64_t parameter_elements_ = 0;
   Tensor values_;
   Tensor gradients_;
+  Tensor low_precision_;
   Tensor tiles_;
   std::int64_t tile_count_ = 0;
   std::vector<std::uint8_t> present_on_host_;

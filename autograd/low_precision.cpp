@@ -1,0 +1,23 @@
+#include "autograd/low_precision.h"
+
+#include "autograd/arguments.h"
+#include "autograd/tape.h"
+#include "kernels/elementwise.h"
+
+namespace ringtape {
+
+Tensor in_dtype(const Tensor& parameter, DType dtype) {
+  if (!parameter.defined() || parameter.dtype() == dtype || parameter.autograd == nullptr) return parameter;
+  AutogradMeta& meta = *parameter.autograd;
+  if (!meta.low_precision.defined() || meta.low_precision.dtype() != dtype) return parameter;
+  Tensor copy = meta.low_precision;
+  if (meta.low_precision_version != parameter.storage()->version) {
+    cast(stream_of(copy), parameter.dtype(), parameter.raw(), dtype, copy.raw(), copy.elements(), false);
+    copy.bump_version();
+    meta.low_precision_version = parameter.storage()->version;
+  }
+  copy.autograd = parameter.autograd;  // for the name in messages; parameters do not count as kept memory
+  return copy;
+}
+
+}  // namespace ringtape
