@@ -9,8 +9,9 @@ namespace ringtape {
 /// parameter among its node's inputs, so that the gradient goes to the f32 values, and the copy among what it
 /// saves.
 ///
-/// The optimizer's step writes values and copy together. After any other change of the values (weights loaded,
-/// received from another rank) the copy is rounded anew here, at its first use: their versions differ then.
+/// The optimizer's step writes values and copy together. After any other change of the values (weights
+/// loaded, received from another rank) the copy is rounded anew here, at its first use: their versions differ
+/// then.
 Tensor in_dtype(const Tensor& parameter, DType dtype);
 
 }  // namespace ringtape

@@ -73,6 +73,21 @@ std::string to_string(Device device) {
   return device.is_cpu() ? "cpu" : fmt::format("cuda:{}", device.index);
 }
 
+bool has_bf16_instructions(Device device) {
+#ifdef RINGTAPE_WITH_CUDA
+  if (device.is_cuda()) {
+    int major = 0;
+    RINGTAPE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index));
+    return major >= 8;
+  }
+#endif
+#ifdef __x86_64__
+  return device.is_cpu() && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 std::string describe(Device device) {
 #ifdef RINGTAPE_WITH_CUDA
   if (device.is_cuda()) {

@@ -27,6 +27,10 @@ std::string to_string(Device device);
 /// Number of GPUs this process can use; 0 in a build without CUDA and on a machine without a driver.
 int cuda_device_count();
 
+/// True where the device multiplies bf16 in hardware: a GPU of compute capability 8.0 or more, a CPU with
+/// AVX-512 BF16 (which those with AMX have too).
+bool has_bf16_instructions(Device device);
+
 /// One line about the hardware: model name, cores or multiprocessors, memory.
 std::string describe(Device device);
 

@@ -3,6 +3,8 @@
 #include <atomic>
 
 #include "core/error.h"
+#include "core/memory.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm_tiled.h"
 #include "kernels/gemm_vendor.h"
 
@@ -21,6 +23,11 @@ std::atomic<GemmBackend>& choice(Device device) {
   static std::atomic<GemmBackend> cpu = preferred(DeviceType::cpu);
   static std::atomic<GemmBackend> cuda = preferred(DeviceType::cuda);
   return device.is_cpu() ? cpu : cuda;
+}
+
+std::atomic<bool>& tf32_allowed() {
+  static std::atomic<bool> allowed = false;
+  return allowed;
 }
 
 std::string describe(const GemmArgs& args) {
@@ -47,6 +54,49 @@ void check_dtypes(const Stream& stream, const GemmArgs& args) {
   }
 }
 
+#ifdef RINGTAPE_WITH_CPU_BLAS
+bool is_half(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16;
+}
+
+/// A 16-bit multiplication by a library that has none of this dtype: the operands are converted to f32, which
+/// is exact, and a 16-bit result is rounded once, as it would be anyway.
+bool gemm_through_f32(const Stream& stream, const GemmArgs& given) {
+  GemmArgs args = given;
+  const auto converted = [&](const void* from, DType dtype, std::int64_t elements) {
+    auto memory = allocate(stream.device(), static_cast<std::size_t>(elements) * sizeof(float));
+    cast(stream, dtype, from, DType::f32, memory.get(), elements, false);
+    return memory;
+  };
+  // Rows are converted together with what lies between them.
+  const auto extent = [](std::int64_t rows, std::int64_t columns, std::int64_t ld) {
+    return (rows - 1) * ld + columns;
+  };
+  const auto a =
+      converted(args.a, args.dtype,
+                args.transpose_a ? extent(args.k, args.m, args.lda) : extent(args.m, args.k, args.lda));
+  const auto b =
+      converted(args.b, args.dtype,
+                args.transpose_b ? extent(args.n, args.k, args.ldb) : extent(args.k, args.n, args.ldb));
+  args.a = a.get();
+  args.b = b.get();
+  args.dtype = args.out_dtype = DType::f32;
+  if (given.out_dtype == DType::f32) return gemm_cpu_vendor(args);
+
+  const std::int64_t c_extent = extent(args.m, args.n, args.ldc);
+  const auto c = converted(args.c, given.out_dtype, c_extent);
+  args.c = c.get();
+  std::shared_ptr<void> bias;
+  if (args.bias != nullptr) {
+    bias = converted(args.bias, given.out_dtype, args.n);
+    args.bias = bias.get();
+  }
+  if (!gemm_cpu_vendor(args)) return false;
+  cast(stream, DType::f32, c.get(), given.out_dtype, given.c, c_extent, false);
+  return true;
+}
+#endif
+
 }  // namespace
 
 void set_gemm_backend(GemmBackend backend, Device device) {
@@ -54,6 +104,18 @@ void set_gemm_backend(GemmBackend backend, Device device) {
         "no vendor GEMM for {}: Ringtape was built without {}, so its own kernel is the only choice",
         to_string(device), device.is_cpu() ? "oneDNN and OpenBLAS" : "CUDA and cuBLAS");
   choice(device) = backend;
+}
+
+void set_tf32(bool on, Device device) {
+  check(!on || device.is_cuda(), "TF32 is a mode of a GPU's tensor cores: {} multiplies f32 as f32",
+        to_string(device));
+  check(!on || has_bf16_instructions(device), "TF32 needs a GPU of compute capability 8.0 or more: {} is {}",
+        to_string(device), ringtape::describe(device));
+  tf32_allowed() = on;
+}
+
+bool tf32(Device device) {
+  return device.is_cuda() && tf32_allowed();
 }
 
 GemmBackend gemm_backend(Device device) {
@@ -84,7 +146,9 @@ void gemm(const Stream& stream, const GemmArgs& given) {
     if (stream.device().is_cuda()) return gemm_cublas(stream, args);
 #endif
 #ifdef RINGTAPE_WITH_CPU_BLAS
-    if (stream.device().is_cpu() && gemm_cpu_vendor(args)) return;
+    if (stream.device().is_cpu()) {
+      if (gemm_cpu_vendor(args) || (is_half(args.dtype) && gemm_through_f32(stream, args))) return;
+    }
 #endif
   }
   gemm_tiled(stream, args);

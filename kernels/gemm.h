@@ -45,8 +45,8 @@ struct GemmArgs {
 void gemm(const Stream& stream, const GemmArgs& args);
 
 /// `own` is the tiled kernel of kernels/gemm_tiled.cu, `vendor` the library: cuBLAS on the GPU, oneDNN or
-/// OpenBLAS on the CPU. What the library cannot multiply (f64 and f16 with oneDNN, any but f32 and f64 with
-/// OpenBLAS) goes to the own kernel.
+/// OpenBLAS on the CPU. What the library cannot multiply in 16 bits (f16 with oneDNN, both with OpenBLAS) is
+/// converted to f32 for it; f64 with oneDNN goes to the own kernel.
 enum class GemmBackend { own, vendor };
 
 /// Chooses the backend for devices of this type, in every thread. Throws Error when `vendor` is asked for and
@@ -54,6 +54,13 @@ enum class GemmBackend { own, vendor };
 void set_gemm_backend(GemmBackend backend, Device device = {});
 /// The backend in use: `vendor` where there is one, unless set_gemm_backend() has said otherwise.
 GemmBackend gemm_backend(Device device = {});
+/// Lets cuBLAS round the operands of f32 products to TF32 (10 bits of mantissa) on every GPU of this process:
+/// the tensor cores of compute capability 8.0 and later multiply it many times as fast. Off at first, as in
+/// PyTorch. Our own kernel never rounds. Throws Error when it is switched on for a device without TF32.
+void set_tf32(bool on, Device device);
+/// Whether f32 products on this device may be rounded to TF32.
+bool tf32(Device device);
+
 /// The vendor library with its version, such as "oneDNN 2.6" or "cuBLAS 13.0", or "none".
 std::string vendor_gemm_name(Device device = {});
 

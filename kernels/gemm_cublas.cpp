@@ -63,11 +63,12 @@ void gemm_cublas(const Stream& stream, const GemmArgs& args) {
   const auto op = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const float alpha = static_cast<float>(args.alpha);
   const float beta = static_cast<float>(args.beta);
-  RINGTAPE_CUBLAS(cublasGemmEx(handle_of(stream), op(args.transpose_b), op(args.transpose_a), to_blas(args.n),
-                               to_blas(args.m), to_blas(args.k), &alpha, args.b, cuda_dtype(args.dtype),
-                               to_blas(args.ldb), args.a, cuda_dtype(args.dtype), to_blas(args.lda), &beta,
-                               args.c, cuda_dtype(args.out_dtype), to_blas(args.ldc), CUBLAS_COMPUTE_32F,
-                               CUBLAS_GEMM_DEFAULT));
+  const bool rounds = args.dtype == DType::f32 && tf32(stream.device());
+  RINGTAPE_CUBLAS(cublasGemmEx(
+      handle_of(stream), op(args.transpose_b), op(args.transpose_a), to_blas(args.n), to_blas(args.m),
+      to_blas(args.k), &alpha, args.b, cuda_dtype(args.dtype), to_blas(args.ldb), args.a,
+      cuda_dtype(args.dtype), to_blas(args.lda), &beta, args.c, cuda_dtype(args.out_dtype), to_blas(args.ldc),
+      rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   if (args.bias != nullptr) bias_add(stream, args.out_dtype, args.bias, args.c, args.m, args.n, args.ldc);
 }
 

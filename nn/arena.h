@@ -69,7 +69,7 @@ class ParameterArena {
   void set_skip(const int* skip) { skip_ = skip; }
   const int* skip() const { return skip_; }
   /// Scratch of clip_grad_norm(): one GradientNorm on the device.
-  Tensor& norm_result() { return norm_result_; }
+  const Tensor& norm_result() const { return norm_result_; }
 
   /// To be called by whatever has changed the values in place. Copies in compute_dtype() are then rounded
   /// anew at their next use.

@@ -44,6 +44,10 @@ Tensor Optimizer::make_state() const {
 void Optimizer::step() {
   ArenaView view{};
   view.values = arena_.values().data<float>();
+  if (arena_.low_precision().defined()) {
+    view.low_precision = arena_.low_precision().raw();
+    view.low_precision_dtype = arena_.compute_dtype();
+  }
   view.gradients = arena_.gradients().data<float>();
   view.tiles = arena_.tiles();
   view.tile_count = arena_.tile_count();
@@ -57,7 +61,7 @@ void Optimizer::step() {
   launch_step(view);
   arena_.set_clip_factor(nullptr);
   arena_.set_skip(nullptr);
-  arena_.bump_versions();
+  arena_.bump_versions_of_values_and_copies();
 }
 
 }  // namespace ringtape

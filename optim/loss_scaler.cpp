@@ -1,0 +1,70 @@
+#include "optim/loss_scaler.h"
+
+#include <cmath>
+
+#include "autograd/creation.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "core/stream.h"
+#include "kernels/loss_scale.h"
+#include "kernels/reduce.h"
+
+namespace ringtape {
+
+LossScaler::LossScaler(Device device, const LossScalerOptions& options) : options_(options) {
+  check(
+      std::isfinite(options.initial_scale) && options.floor > 0 && options.floor <= options.initial_scale,
+      "loss scale: it must start at a finite value of at least its floor, and the floor be above 0: found {} "
+      "and {}",
+      options.initial_scale, options.floor);
+  check(std::isfinite(options.growth_factor) && options.growth_factor > 1,
+        "loss scale: the growth factor must be above 1, found {}", options.growth_factor);
+  check(options.backoff_factor > 0 && options.backoff_factor < 1,
+        "loss scale: the backoff factor must be between 0 and 1, found {}", options.backoff_factor);
+  check(options.growth_interval >= 1, "loss scale: the growth interval must be at least 1 step, found {}",
+        options.growth_interval);
+  scale_ = full({}, options.initial_scale, DType::f32, device);
+  growth_tracker_ = zeros({}, DType::i32, device);
+  skipped_ = zeros({}, DType::i64, device);
+  overflows_at_floor_ = zeros({}, DType::i32, device);
+}
+
+void LossScaler::backward(const Tensor& loss) const {
+  Tape::current().backward(loss, scale_);
+}
+
+void LossScaler::update(const ParameterArena& arena) {
+  const auto* const norm = static_cast<const GradientNorm*>(arena.norm_result().raw());
+  const LossScaleRule rule{.growth_factor = static_cast<float>(options_.growth_factor),
+                           .backoff_factor = static_cast<float>(options_.backoff_factor),
+                           .growth_interval = options_.growth_interval,
+                           .floor = static_cast<float>(options_.floor)};
+  const LossScaleState state{.scale = scale_.data<float>(),
+                             .growth_tracker = growth_tracker_.data<std::int32_t>(),
+                             .skipped = skipped_.data<std::int64_t>(),
+                             .overflows_at_floor = overflows_at_floor_.data<std::int32_t>()};
+  update_loss_scale(Stream::current(scale_.device()), &norm->nonfinite, rule, state);
+}
+
+std::int64_t LossScaler::skipped() const {
+  return static_cast<std::int64_t>(skipped_.item());
+}
+
+void LossScaler::check_can_go_on() const {
+  if (overflows_at_floor_.item() < kOverflowsToGiveUp) return;
+  fail(
+      "f16 training stops: gradients overflowed in each of the last {} steps although the loss scale is down "
+      "at its floor of {} ({} updates were skipped in all); a smaller learning rate may help, and bf16 and "
+      "f32 "
+      "have more range",
+      kOverflowsToGiveUp, options_.floor, skipped());
+}
+
+std::vector<NamedTensor> LossScaler::state() const {
+  return {{"scale", scale_},
+          {"growth_tracker", growth_tracker_},
+          {"skipped", skipped_},
+          {"overflows_at_floor", overflows_at_floor_}};
+}
+
+}  // namespace ringtape
