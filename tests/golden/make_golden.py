@@ -268,8 +268,25 @@ def schedules():
     write("schedules", out)
 
 
+def loss_scale():
+    """The course of torch.amp.GradScaler's scale, doubled after 5 steps in a row without an overflow: a random
+    stretch, growth up to where doubling would overflow f32, and a long fall."""
+    steps = 60
+    overflows = [int(torch.rand(()) < 0.15) for _ in range(steps)] + [0] * 600 + [1] * 40 + [0] * 12
+    scale = torch.full((), 65536.0)
+    tracker = torch.zeros((), dtype=torch.int32)
+    out = {"scale": [], "growth_tracker": []}
+    for overflow in overflows:
+        torch._amp_update_scale_(scale, tracker, torch.tensor(float(overflow)), 2.0, 0.5, 5)
+        out["scale"].append(scale.item())
+        out["growth_tracker"].append(tracker.item())
+    write("loss_scale", {"overflows": torch.tensor(overflows, dtype=torch.int32),
+                         **{name: torch.tensor(course, dtype=torch.float64) for name, course in out.items()}})
+
+
 if __name__ == "__main__":
     torch.manual_seed(20)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for part in (operations, losses, mlp, optimizers, clipping, rounding, initialisation, schedules):
+    for part in (operations, losses, mlp, optimizers, clipping, rounding, initialisation, schedules,
+                 loss_scale):
         part()
