@@ -8,7 +8,6 @@ namespace {
 __global__ void loss_scale_update(const int* overflow, LossScaleRule rule, LossScaleState state) {
   const float scale = *state.scale;
   if (*overflow != 0) {
-    ++*state.skipped;
     *state.overflows_at_floor = scale <= rule.floor ? *state.overflows_at_floor + 1 : 0;
     *state.scale = maximum(scale * rule.backoff_factor, rule.floor);
     *state.growth_tracker = 0;

@@ -16,7 +16,6 @@ struct LossScaleRule {
 struct LossScaleState {
   float* scale;
   std::int32_t* growth_tracker;      ///< steps since the last overflow or growth
-  std::int64_t* skipped;             ///< steps that overflowed
   std::int32_t* overflows_at_floor;  ///< steps in a row that overflowed with the scale at its floor
 };
 

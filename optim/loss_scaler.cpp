@@ -6,8 +6,8 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/stream.h"
+#include "kernels/clip.h"
 #include "kernels/loss_scale.h"
-#include "kernels/reduce.h"
 
 namespace ringtape {
 
@@ -25,7 +25,6 @@ LossScaler::LossScaler(Device device, const LossScalerOptions& options) : option
         options.growth_interval);
   scale_ = full({}, options.initial_scale, DType::f32, device);
   growth_tracker_ = zeros({}, DType::i32, device);
-  skipped_ = zeros({}, DType::i64, device);
   overflows_at_floor_ = zeros({}, DType::i32, device);
 }
 
@@ -41,30 +40,22 @@ void LossScaler::update(const ParameterArena& arena) {
                            .floor = static_cast<float>(options_.floor)};
   const LossScaleState state{.scale = scale_.data<float>(),
                              .growth_tracker = growth_tracker_.data<std::int32_t>(),
-                             .skipped = skipped_.data<std::int64_t>(),
                              .overflows_at_floor = overflows_at_floor_.data<std::int32_t>()};
   update_loss_scale(Stream::current(scale_.device()), &norm->nonfinite, rule, state);
-}
-
-std::int64_t LossScaler::skipped() const {
-  return static_cast<std::int64_t>(skipped_.item());
 }
 
 void LossScaler::check_can_go_on() const {
   if (overflows_at_floor_.item() < kOverflowsToGiveUp) return;
   fail(
-      "f16 training stops: gradients overflowed in each of the last {} steps although the loss scale is down "
-      "at its floor of {} ({} updates were skipped in all); a smaller learning rate may help, and bf16 and "
-      "f32 "
-      "have more range",
-      kOverflowsToGiveUp, options_.floor, skipped());
+      "f16 training stops: gradients overflowed in each of the last {} steps although the loss scale is at "
+      "its "
+      "floor of {}; a smaller learning rate may help, and bf16 and f32 have more range",
+      kOverflowsToGiveUp, options_.floor);
 }
 
 std::vector<NamedTensor> LossScaler::state() const {
-  return {{"scale", scale_},
-          {"growth_tracker", growth_tracker_},
-          {"skipped", skipped_},
-          {"overflows_at_floor", overflows_at_floor_}};
+  return {
+      {"scale", scale_}, {"growth_tracker", growth_tracker_}, {"overflows_at_floor", overflows_at_floor_}};
 }
 
 }  // namespace ringtape

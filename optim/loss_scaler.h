@@ -25,9 +25,9 @@ struct LossScalerOptions {
 ///
 /// All of it lives on the device, so that a step does not wait for the host:
 ///
-///   scaler.backward(loss);                                           // once for each micro-batch
-///   Tensor norm = clip_grad_norm(arena, max_norm, scaler.scale());   // of the true gradients
-///   optimizer.step();                                                // nothing changes after an overflow
+///   scaler.backward(loss);  // once for each micro-batch
+///   clip_grad_norm(arena, max_norm, {.skip_nonfinite = true, .loss_scale = scaler.factor()});
+///   optimizer.step();       // counts an overflow in skipped_updates(), and changes nothing
 ///   scaler.update(arena);
 class LossScaler {
  public:
@@ -37,28 +37,27 @@ class LossScaler {
 
   /// The factor: an f32 scalar on the device.
   const Tensor& scale() const { return scale_; }
+  /// Its address, for clip_grad_norm(), which finds the norm of the true gradients and the overflows.
+  const float* factor() const { return scale_.data<float>(); }
   /// The tape's backward from this scalar f32 loss, with all gradients multiplied by the factor.
   void backward(const Tensor& loss) const;
   /// To be called after each optimizer step: moves the factor by whether the norm that clip_grad_norm() left
   /// in the arena was finite.
   void update(const ParameterArena& arena);
 
-  /// Updates skipped because of an overflow so far. Waits for the device.
-  std::int64_t skipped() const;
   /// Throws Error when the last kOverflowsToGiveUp steps have all overflowed with the factor at its floor: no
   /// smaller one will help. Waits for the device: call it where the log is read anyway.
   void check_can_go_on() const;
   static constexpr std::int32_t kOverflowsToGiveUp = 5;
 
-  /// "scale", "growth_tracker", "skipped" and "overflows_at_floor", for a checkpoint. The tensors share the
-  /// scaler's memory, so that loading into them restores.
+  /// "scale", "growth_tracker" and "overflows_at_floor", for a checkpoint. The tensors share the scaler's
+  /// memory, so that loading into them restores.
   std::vector<NamedTensor> state() const;
 
  private:
   LossScalerOptions options_;
   Tensor scale_;
   Tensor growth_tracker_;
-  Tensor skipped_;
   Tensor overflows_at_floor_;
 };
 
