@@ -23,8 +23,8 @@ import tempfile
 import threading
 
 OPTIMIZERS = ["sgd", "adam", "lamb", "lars"]
-BATCHES = [64, 256, 1024, 4096, 8192, 16384]
-RATES = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30]
+BATCHES = [64, 512, 4096, 8192, 16384]
+RATES = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]
 WARMUP_SHARES = [0.0, 0.1]  # of all updates
 EPOCHS = 15
 TRAINING_SAMPLES = 60000
