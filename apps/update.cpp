@@ -15,6 +15,10 @@ void add_to(Tensor& sum, const Tensor& value) {
   sum = sum.defined() ? add(sum, value) : value;
 }
 
+void check_limit(const char* flag, double limit) {
+  check(std::isfinite(limit) && limit >= 0, "{} must be finite and at least 0, found {}", flag, limit);
+}
+
 }  // namespace
 
 Update::Update(const Task& task, const TrainOptions& options, Module& model, ParameterArena& arena,
@@ -26,8 +30,11 @@ Update::Update(const Task& task, const TrainOptions& options, Module& model, Par
       optimizer_(optimizer),
       measure_norm_(measure_norm),
       print_tape_(options.print_tape) {
-  check(std::isfinite(options.clip_norm) && options.clip_norm >= 0,
-        "--clip-norm must be finite and at least 0, found {}", options.clip_norm);
+  check_limit("--clip-norm", options.clip_norm);
+  check_limit("--clip-value", options.clip_value);
+  check(options.clip_norm_type > 0, "--clip-norm-type must be above 0, found {}", options.clip_norm_type);
+  check(!options.clip_each_micro_batch || options.clip_norm > 0,
+        "--clip-each-micro-batch needs the limit: --clip-norm");
 }
 
 UpdateResult Update::operator()(const Batch& batch) {
@@ -35,12 +42,20 @@ UpdateResult Update::operator()(const Batch& batch) {
   UpdateResult result;
   window_.begin(batch.size());
   optimizer_.zero_grad();
-  for (const MicroBatch& piece : cut_into_micro_batches(batch.size(), micro_batch)) {
+  const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch.size(), micro_batch);
+  for (const MicroBatch& piece : pieces) {
     forward_backward(batch.slice(piece.first, piece.size), result);
+    if (options_.clip_each_micro_batch) {
+      const double limit = options_.clip_norm / std::sqrt(static_cast<double>(pieces.size()));
+      clip_grad_norm_now(arena_, limit, options_.clip_norm_type);
+    }
   }
   if (window_.targets() == 0) return result;
-  if (options_.clip_norm > 0 || measure_norm_) {
-    result.grad_norm = clip_grad_norm(arena_, options_.clip_norm > 0 ? options_.clip_norm : INFINITY);
+  if (options_.clip_value > 0) clip_grad_value(arena_, options_.clip_value);
+  const bool clips_norm = options_.clip_norm > 0 && !options_.clip_each_micro_batch;
+  if (clips_norm || measure_norm_) {
+    result.grad_norm = clip_grad_norm(arena_, clips_norm ? options_.clip_norm : INFINITY,
+                                      {.norm_type = options_.clip_norm_type, .skip_nonfinite = true});
   }
   optimizer_.step();
   return result;

@@ -69,6 +69,9 @@ refuse "found -1" mnist --lr=-1
 refuse "fast" mnist --lr fast
 refuse "found inf" mnist --weight-decay inf
 refuse "found nan" mnist --clip-norm nan
+refuse "found nan" mnist --clip-value nan
+refuse "found 0" mnist --clip-norm-type 0
+refuse "--clip-norm" mnist --clip-each-micro-batch
 refuse "--hidden" mnist --hidden 0
 refuse "--hidden" mnist --hidden 64,none
 refuse "--epochs" mnist --epochs 0
@@ -153,6 +156,7 @@ accept mnist "${small[@]}" --metrics a.jsonl --save a.safetensors
 expect "no control characters in a pipe" [ "$(grep -c '[[:cntrl:]]' "$work/out")" -eq 0 ]
 accept mnist "${small[@]}" --metrics b.jsonl --save b.safetensors
 accept mnist "${small[@]}" --metrics c.jsonl --seed 1 --gemm own
+accept mnist "${small[@]}" --clip-norm 0.1 --clip-norm-type inf --clip-value 0.01 --micro-batch 24 --clip-each-micro-batch
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
 step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":$number,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
 done="^\{\"event\":\"done\",\"test_accuracy\":$number,\"test_loss\":$number,\"steps\":60,\"seconds\":$number,\"device\":\"cpu\"\}$"
