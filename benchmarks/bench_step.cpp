@@ -1,6 +1,7 @@
 // Times whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm
-// clipping, Adam. Beside each time stands the floor: the FLOPs of the matrix products at the rate of a large
-// product on this device, plus the bytes that Adam and the norm must move at the rate of a copy of that size.
+// clipping, Adam; in bf16 and f16 with f32 parameters, f16 with a loss scale. Beside each time stands the
+// floor: the FLOPs of the matrix products at the rate of a large product of that dtype on this device, plus
+// the bytes that Adam and the norm must move at the rate of a copy of that size.
 #include <CLI/CLI.hpp>
 
 #include <fmt/ranges.h>
@@ -19,9 +20,11 @@
 #include "core/stream.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "nn/compute_dtype.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/loss_scaler.h"
 
 namespace {
 
@@ -53,11 +56,11 @@ double median_seconds(Device device, int repeats, const std::function<void()>& w
 }
 
 /// FLOPs per second of a large matrix product.
-double measure_flops(Device device) {
+double measure_flops(Device device, DType dtype) {
   const NoGrad no_grad;
   const std::int64_t n = device.is_cpu() ? 2048 : 8192;
-  const Tensor a = rand({n, n}, DType::f32, device, -1, 1);
-  const Tensor b = rand({n, n}, DType::f32, device, -1, 1);
+  const Tensor a = rand({n, n}, dtype, device, -1, 1);
+  const Tensor b = rand({n, n}, dtype, device, -1, 1);
   const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
   return 2 * cube / median_seconds(device, 5, [&] { matmul(a, b); });
 }
@@ -85,23 +88,28 @@ double step_flops(const Problem& problem) {
   return flops;
 }
 
-nlohmann::ordered_json run(const Problem& problem, Device device, double flops_per_second, int repeats) {
+nlohmann::ordered_json run(const Problem& problem, Device device, DType dtype, double flops_per_second,
+                           int repeats) {
   manual_seed(1);
   const auto model = make_mlp(problem.sizes);
-  ParameterArena arena(*model, device);
+  ParameterArena arena(*model, device, dtype);
   Adam adam(arena);
-  const Tensor x = randn({problem.batch, problem.sizes.front()}, DType::f32, device);
+  LossScaler scaler(device);
+  const bool scaled = dtype == DType::f16;
+  const Tensor x = randn({problem.batch, problem.sizes.front()}, dtype, device);
   const Tensor y =
       to(rand({problem.batch}, DType::f32, device, 0, static_cast<double>(problem.sizes.back())), DType::i64);
   const double seconds = median_seconds(device, repeats, [&] {
     arena.zero_grad();
-    cross_entropy((*model)(x), y).backward();
-    clip_grad_norm(arena, 1.0);
+    const Tensor loss = cross_entropy((*model)(x), y);
+    scaled ? scaler.backward(loss) : loss.backward();
+    clip_grad_norm(arena, 1.0, {.skip_nonfinite = scaled, .loss_scale = scaled ? scaler.factor() : nullptr});
     adam.step();
+    if (scaled) scaler.update(arena);
   });
   // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all but the
-  // gradient.
-  const double bytes = 32.0 * static_cast<double>(arena.parameter_elements());
+  // gradient, and the 16-bit copy.
+  const double bytes = (dtype == DType::f32 ? 32.0 : 34.0) * static_cast<double>(arena.parameter_elements());
   const double copy_rate = measure_copy(device, bytes);
   const double floor = step_flops(problem) / flops_per_second + bytes / copy_rate;
   return {{"model", fmt::format("{}", fmt::join(problem.sizes, "-"))},
@@ -114,19 +122,21 @@ nlohmann::ordered_json run(const Problem& problem, Device device, double flops_p
           {"times_floor", seconds / floor}};
 }
 
-void benchmark(const std::string& device_name, const std::string& gemm, const std::string& json_path) {
+void benchmark(const std::string& device_name, const std::string& dtype_name, const std::string& gemm,
+               const std::string& json_path) {
   const Device device = Device::parse(device_name);
   if (gemm != "default") set_gemm_backend(gemm == "own" ? GemmBackend::own : GemmBackend::vendor, device);
-  const double flops = measure_flops(device);
+  const DType dtype = parse_compute_dtype(dtype_name, device);
+  const double flops = measure_flops(device, dtype);
   fmt::print("{}: {}\n", to_string(device), describe(device));
-  fmt::print("GEMM by {}: {:.0f} GFLOP/s on a large product\n\n",
+  fmt::print("{}, GEMM by {}: {:.0f} GFLOP/s on a large product\n\n", describe_compute_dtype(dtype, device),
              gemm_backend(device) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device),
              flops * 1e-9);
   fmt::print("{:<20} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}\n", "model", "batch", "ms/step", "GFLOP",
              "GFLOP/s", "copy GB/s", "floor ms", "x floor");
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Problem& problem : kProblems) {
-    rows.push_back(run(problem, device, flops, problem.batch > 256 ? 30 : 200));
+    rows.push_back(run(problem, device, dtype, flops, problem.batch > 256 ? 30 : 200));
     const auto number = [&](const char* key) { return rows.back()[key].get<double>(); };
     fmt::print("{:<20} {:>6} {:>10.3f} {:>10.3f} {:>10.0f} {:>10.1f} {:>10.3f} {:>8.2f}\n",
                rows.back()["model"].get<std::string>(), problem.batch, number("milliseconds"),
@@ -137,6 +147,7 @@ void benchmark(const std::string& device_name, const std::string& gemm, const st
   std::ofstream file(json_path);
   file << nlohmann::ordered_json{{"device", to_string(device)},
                                  {"description", describe(device)},
+                                 {"dtype", name_of(dtype)},
                                  {"steps", rows}}
               .dump(2)
        << '\n';
@@ -147,14 +158,15 @@ void benchmark(const std::string& device_name, const std::string& gemm, const st
 
 int main(int argc, char** argv) {
   CLI::App app("Times training steps of multilayer perceptrons against the machine's floor.");
-  std::string device = "auto", gemm = "default", json;
+  std::string device = "auto", dtype = "f32", gemm = "default", json;
   app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--dtype", dtype, "f32, bf16, f16 or auto")->capture_default_str();
   app.add_option("--gemm", gemm, "default, own or vendor")
       ->check(CLI::IsMember({"default", "own", "vendor"}));
   app.add_option("--json", json, "also write the rows to this file");
   CLI11_PARSE(app, argc, argv);
   try {
-    benchmark(device, gemm, json);
+    benchmark(device, dtype, gemm, json);
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 1;
