@@ -62,8 +62,8 @@ class Example {
         labels_(images.all_targets().to_vector<std::int64_t>()) {
     const Tensor pixels = copy_to(images.all_features(), arena_.device());
     x_ = empty({images.size(), kPixels}, DType::f32, arena_.device());
-    normalize_u8(Stream::current(x_.device()), pixels.data<std::uint8_t>(), x_.data<float>(), x_.elements(),
-                 kMnistMean, kMnistStd);
+    normalize_u8(Stream::current(x_.device()), pixels.data<std::uint8_t>(), x_.dtype(), x_.raw(),
+                 x_.elements(), kMnistMean, kMnistStd);
   }
 
   const std::vector<ArenaEntry>& parameters() const { return arena_.entries(); }

@@ -13,7 +13,7 @@ using namespace ringtape;
 /// u8 images [n, 28, 28] as normalised f32 rows [n, 784].
 Tensor normalise(const Tensor& images) {
   Tensor x = empty({images.size(0), 28 * 28}, DType::f32, images.device());
-  normalize_u8(Stream::current(x.device()), images.data<std::uint8_t>(), x.data<float>(), x.elements(),
+  normalize_u8(Stream::current(x.device()), images.data<std::uint8_t>(), x.dtype(), x.raw(), x.elements(),
                kMnistMean, kMnistStd);
   return x;
 }

@@ -136,12 +136,15 @@ __global__ void multiply(const T* a, const T* b, T* y, std::int64_t n) {
   });
 }
 
-__global__ void normalize_pixels(const std::uint8_t* x, float* y, std::int64_t n, float mean, float std) {
+template <class T>
+__global__ void normalize_pixels(const std::uint8_t* x, T* y, std::int64_t n, accumulate_t<T> mean,
+                                 accumulate_t<T> std) {
+  using A = accumulate_t<T>;
   for_each_vec<std::uint8_t>(n, [=](std::int64_t i, auto lanes) {
     const auto pixels = load_vec<lanes>(x + i);
-    Vec<float, lanes> values;
-    for (int k = 0; k < lanes; ++k) values[k] = (static_cast<float>(pixels[k]) / 255 - mean) / std;
-    store_vec(y + i, values);
+    Vec<A, lanes> values;
+    for (int k = 0; k < lanes; ++k) values[k] = (static_cast<A>(pixels[k]) / 255 - mean) / std;
+    store_result(y + i, values, false);
   });
 }
 
@@ -211,9 +214,12 @@ void multiply(const Stream& stream, DType dtype, const void* a, const void* b, v
   });
 }
 
-void normalize_u8(const Stream& stream, const std::uint8_t* x, float* y, std::int64_t n, float mean,
-                  float std) {
-  launch(normalize_pixels, elementwise_shape<std::uint8_t>(n), stream, x, y, n, mean, std);
+void normalize_u8(const Stream& stream, const std::uint8_t* x, DType to, void* y, std::int64_t n, double mean,
+                  double std) {
+  RINGTAPE_DISPATCH_FLOATING(
+      to, T,
+      launch(normalize_pixels<T>, elementwise_shape<std::uint8_t>(n), stream, x, static_cast<T*>(y), n,
+             static_cast<accumulate_t<T>>(mean), static_cast<accumulate_t<T>>(std)));
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -33,5 +33,6 @@ RINGTAPE_LAUNCHER(axpy, DType dtype, double alpha, const void* x, void* y, std::
 RINGTAPE_LAUNCHER(multiply, DType dtype, const void* a, const void* b, void* y, std::int64_t n,
                   bool accumulate);
 
-/// y[i] = (x[i] / 255 - mean) / std: pixels to a normalised f32 input.
-RINGTAPE_LAUNCHER(normalize_u8, const std::uint8_t* x, float* y, std::int64_t n, float mean, float std);
+/// y[i] = (x[i] / 255 - mean) / std: pixels to a normalised input of a floating dtype.
+RINGTAPE_LAUNCHER(normalize_u8, const std::uint8_t* x, DType to, void* y, std::int64_t n, double mean,
+                  double std);

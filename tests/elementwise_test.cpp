@@ -137,8 +137,11 @@ TEST_CASE("elementwise kernels take pointers that are aligned to elements only",
   });
 }
 
-TEST_CASE("normalize_u8 maps pixels to floats", "[elementwise]") {
-  on_every_device([&](Device device, const Stream& stream) {
+/// One rounding to T on top of a few in f32.
+template <class T>
+void check_normalize() {
+  INFO(name_of(dtype_of<T>));
+  on_every_device<T>([&](Device device, const Stream& stream) {
     std::vector<std::uint8_t> pixels;
     std::vector<double> expected;
     for (int i = 0; i < 256; ++i) {
@@ -146,10 +149,18 @@ TEST_CASE("normalize_u8 maps pixels to floats", "[elementwise]") {
       expected.push_back((i / 255.0 - 0.1307) / 0.3081);
     }
     const DeviceArray<std::uint8_t> x(device, pixels);
-    DeviceArray<float> y(device, 256);
-    normalize_u8(stream, x.data(), y.data(), std::int64_t{256}, 0.1307f, 0.3081f);
-    CHECK(worst_error(y.doubles(), expected, 4 * rounding<float>(), 4 * rounding<float>()) <= 1);
+    DeviceArray<T> y(device, 256);
+    normalize_u8(stream, x.data(), dtype_of<T>, y.data(), std::int64_t{256}, 0.1307, 0.3081);
+    const double arithmetic = 4 * std::min(rounding<float>(), rounding<T>());
+    CHECK(worst_error(y.doubles(), expected, rounding<T>() + arithmetic, arithmetic) <= 1);
   });
+}
+
+TEST_CASE("normalize_u8 maps pixels to numbers", "[elementwise]") {
+  check_normalize<float>();
+  check_normalize<double>();
+  check_normalize<bfloat16>();
+  check_normalize<float16>();
 }
 
 }  // namespace ringtape::test
