@@ -11,7 +11,8 @@ __global__ void relu_forward(const T* x, T* y, std::int64_t n) {
   for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
     auto values = load_vec<lanes>(x + i);
     for (int k = 0; k < lanes; ++k) {
-      if (to_accumulate(values[k]) <= 0) values[k] = from_accumulate<T>(0);
+      const auto value = to_accumulate(values[k]);
+      values[k] = from_accumulate<T>(value <= 0 ? 0 : value);
     }
     store_vec(y + i, values);
   });
