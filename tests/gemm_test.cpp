@@ -223,18 +223,20 @@ TEST_CASE("gemm: bf16, f16 and f64", "[gemm]") {
                         .dtype = pair.dtype,
                         .out_dtype = pair.out_dtype},
                        device);
-            check_gemm({.m = size,
-                        .n = size + 1,
-                        .k = size + 7,
-                        .transpose_a = transpose_a,
-                        .transpose_b = transpose_b,
-                        .alpha = -0.5,
-                        .beta = 0.75,
-                        .with_bias = true,
-                        .dtype = pair.dtype,
-                        .out_dtype = pair.out_dtype,
-                        .padding = 8},
-                       device);
+            for (const double alpha : {1.0, -0.5}) {
+              check_gemm({.m = size,
+                          .n = size + 1,
+                          .k = size + 7,
+                          .transpose_a = transpose_a,
+                          .transpose_b = transpose_b,
+                          .alpha = alpha,
+                          .beta = 0.75,
+                          .with_bias = true,
+                          .dtype = pair.dtype,
+                          .out_dtype = pair.out_dtype,
+                          .padding = 8},
+                         device);
+            }
           }
         }
       }

@@ -62,51 +62,55 @@ void train_step(OneWeight& model, ParameterArena& arena, Optimizer& optimizer, L
 }
 
 TEST_CASE("gradients too small for f16 reach the weights through the loss scale", "[scaler]") {
-  for (const double initial : {65536.0, 1.0}) {
-    OneWeight model;
-    ParameterArena arena(model, Device{}, DType::f16);
-    SGD optimizer(arena, {.learning_rate = 1e6});
-    LossScaler scaler(Device{}, {.initial_scale = initial});
-    train_step(model, arena, optimizer, scaler, 0x1p-26);  // the least f16 above 0 is 2^-24
-    const double expected = initial == 1 ? 0.5 : 0.5 - 1e6 * 0x1p-26;
-    CHECK(is_close(model.layer->parameter("weight").item(), expected, 1e-7));
-  }
+  on_every_device([](Device device, const Stream&) {
+    for (const double initial : {65536.0, 1.0}) {
+      OneWeight model;
+      ParameterArena arena(model, device, DType::f16);
+      SGD optimizer(arena, {.learning_rate = 1e6});
+      LossScaler scaler(device, {.initial_scale = initial});
+      train_step(model, arena, optimizer, scaler, 0x1p-26);  // the least f16 above 0 is 2^-24
+      const double expected = initial == 1 ? 0.5 : 0.5 - 1e6 * 0x1p-26;
+      CHECK(is_close(model.layer->parameter("weight").item(), expected, 1e-7));
+    }
+  });
 }
 
 TEST_CASE("an overflow leaves weights, copies, moments and step counts as they are, and is counted",
           "[scaler]") {
-  OneWeight model;
-  ParameterArena arena(model, Device{}, DType::f16);
-  AdamW optimizer(arena);
-  LossScaler scaler(Device{}, {.initial_scale = 1024, .growth_interval = 3});
-  const Tensor& weight = model.layer->parameter("weight");
-  const auto everything = [&] {
-    std::vector<Values> all = {weight.to_doubles(), arena.low_precision().to_doubles()};
-    for (const NamedTensor& state : optimizer.state()) all.push_back(state.tensor.to_doubles());
-    return all;
-  };
-  train_step(model, arena, optimizer, scaler, 0.5);
-  const auto before = everything();
-  CHECK(weight.item() != 0.5);
-  for (const double bad : {1000.0, static_cast<double>(INFINITY), std::nan("")}) {
-    train_step(model, arena, optimizer, scaler, bad);
-    CHECK(everything() == before);
-  }
-  CHECK(scaler.scale().item() == 128);
-  CHECK(optimizer.skipped_updates().item() == 3);
-  for (int step = 0; step < 3; ++step) train_step(model, arena, optimizer, scaler, 0.5);
-  CHECK(everything() != before);
-  CHECK(optimizer.skipped_updates().item() == 3);
-  CHECK(scaler.scale().item() == 256);
+  on_every_device([](Device device, const Stream&) {
+    OneWeight model;
+    ParameterArena arena(model, device, DType::f16);
+    AdamW optimizer(arena);
+    LossScaler scaler(device, {.initial_scale = 1024, .growth_interval = 3});
+    const Tensor& weight = model.layer->parameter("weight");
+    const auto everything = [&] {
+      std::vector<Values> all = {weight.to_doubles(), arena.low_precision().to_doubles()};
+      for (const NamedTensor& state : optimizer.state()) all.push_back(state.tensor.to_doubles());
+      return all;
+    };
+    train_step(model, arena, optimizer, scaler, 0.5);
+    const auto before = everything();
+    CHECK(weight.item() != 0.5);
+    for (const double bad : {1000.0, static_cast<double>(INFINITY), std::nan("")}) {
+      train_step(model, arena, optimizer, scaler, bad);
+      CHECK(everything() == before);
+    }
+    CHECK(scaler.scale().item() == 128);
+    CHECK(optimizer.skipped_updates().item() == 3);
+    for (int step = 0; step < 3; ++step) train_step(model, arena, optimizer, scaler, 0.5);
+    CHECK(everything() != before);
+    CHECK(optimizer.skipped_updates().item() == 3);
+    CHECK(scaler.scale().item() == 256);
 
-  // The four steps that counted, alone and at another scale (a power of 2), end at the same bits.
-  OneWeight reference;
-  ParameterArena reference_arena(reference, Device{}, DType::f16);
-  AdamW reference_optimizer(reference_arena);
-  LossScaler constant(Device{}, {.initial_scale = 64});
-  for (int step = 0; step < 4; ++step)
-    train_step(reference, reference_arena, reference_optimizer, constant, 0.5);
-  CHECK(reference.layer->parameter("weight").item() == weight.item());
+    // The four steps that counted, alone and at another scale (a power of 2), end at the same bits.
+    OneWeight reference;
+    ParameterArena reference_arena(reference, device, DType::f16);
+    AdamW reference_optimizer(reference_arena);
+    LossScaler constant(device, {.initial_scale = 64});
+    for (int step = 0; step < 4; ++step)
+      train_step(reference, reference_arena, reference_optimizer, constant, 0.5);
+    CHECK(reference.layer->parameter("weight").item() == weight.item());
+  });
 }
 
 TEST_CASE("training stops with an explanation when steps overflow at the loss scale's floor", "[scaler]") {

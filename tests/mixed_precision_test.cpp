@@ -6,12 +6,20 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/half.h"
+#include "core/random.h"
+#include "core/stream.h"
+#include "data/loader.h"
+#include "data/mnist.h"
+#include "kernels/elementwise.h"
 #include "nn/arena.h"
 #include "nn/compute_dtype.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
+#include "optim/clip.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
+#include "optim/loss_scaler.h"
+#include "optim/schedule.h"
 #include "optim/sgd.h"
 #include "tests/catch.h"
 #include "tests/gpu.h"
@@ -182,7 +190,6 @@ TEST_CASE("the copies do not count as memory kept for backward", "[mixed]") {
 /// x w^T + b and its gradients for a gradient g of the result, from values rounded to `dtype`, in double.
 struct LinearReference {
   Values y, dx, dw, db;
-  double largest_product_sum = 0;  ///< over all results: the sum of the sizes of what is added up
 };
 
 LinearReference linear_reference(std::int64_t rows, std::int64_t in, std::int64_t out, const Values& x,
@@ -334,6 +341,56 @@ TEST_CASE("the loss of 16-bit logits is computed in f32", "[mixed]") {
     CHECK(loss.dtype() == DType::f32);
     CHECK(is_close(loss.item(), 1000 * std::log(2.0), 1e-6));
   });
+}
+
+// ---- training ----
+
+/// Share of MNIST's test images that a model recognises after one epoch in `dtype`, f16 with a loss scale.
+double mnist_accuracy(const MnistData& data, Device device, DType dtype) {
+  manual_seed(1);
+  const auto model = make_mlp({784, 64, 10});
+  ParameterArena arena(*model, device, dtype);
+  Adam optimizer(arena);
+  LossScaler scaler(device);
+  const bool scaled = dtype == DType::f16;
+  const auto prepare = [&](const Tensor& images) {
+    Tensor x = empty({images.size(0), 784}, dtype, device);
+    normalize_u8(Stream::current(device), copy_to(images, device).data<std::uint8_t>(), dtype, x.raw(),
+                 x.elements(), kMnistMean, kMnistStd);
+    return x;
+  };
+  const auto train = std::make_shared<TensorDataset>(data.train);
+  DataLoader loader(train, std::make_shared<RandomSampler>(train->size(), 1), {.batch_size = 128});
+  const Schedule rate = schedule::linear_decay(2e-3, loader.batches_per_epoch());
+  loader.start_epoch(0);
+  for (std::int64_t step = 0; std::optional<Batch> batch = loader.next(); ++step) {
+    optimizer.set_learning_rate(rate(step));
+    optimizer.zero_grad();
+    const auto [images, labels] = batch->to(device);
+    const Tensor loss = cross_entropy((*model)(prepare(images)), labels);
+    scaled ? scaler.backward(loss) : loss.backward();
+    clip_grad_norm(arena, INFINITY,
+                   {.skip_nonfinite = true, .loss_scale = scaled ? scaler.factor() : nullptr});
+    optimizer.step();
+    if (scaled) scaler.update(arena);
+  }
+  const NoGrad no_grad;
+  const Tensor logits = (*model)(prepare(data.test.all_features()));
+  const Tensor correct = count_correct(logits, copy_to(data.test.all_targets(), device));
+  return correct.item() / static_cast<double>(data.test.size());
+}
+
+TEST_CASE("bf16 and f16 train MNIST to within 0.3% of f32's accuracy", "[mixed]") {
+  const MnistData data = load_mnist();
+  for (const Device device : devices()) {
+    const double f32 = mnist_accuracy(data, device, DType::f32);
+    const double bf16 = mnist_accuracy(data, device, DType::bf16);
+    const double f16 = mnist_accuracy(data, device, DType::f16);
+    INFO(to_string(device) << ": f32 " << f32 << ", bf16 " << bf16 << ", f16 " << f16);
+    CHECK(f32 > 0.94);
+    CHECK(bf16 > f32 - 0.003);
+    CHECK(f16 > f32 - 0.003);
+  }
 }
 
 // ---- choosing the dtype ----
