@@ -135,15 +135,13 @@ void ParameterArena::bump_versions() const {
 }
 
 void ParameterArena::bump_versions_of_values_and_copies() const {
+  bump_versions();
   for (const ArenaEntry& entry : entries_) {
     AutogradMeta& meta = *entry.tensor->autograd;
-    const std::uint64_t version = entry.tensor->storage()->version;
-    // A copy that was out of date stays so: a step does not touch a parameter without a gradient.
-    if (meta.low_precision.defined() && meta.low_precision_version == version) {
-      meta.low_precision.bump_version();
-      ++meta.low_precision_version;
-    }
-    entry.tensor->bump_version();
+    if (!meta.low_precision.defined()) continue;
+    meta.low_precision.bump_version();
+    // By one as well: a copy that was out of date stays so, as a step leaves out what has no gradient.
+    ++meta.low_precision_version;
   }
 }
 
