@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -21,6 +22,20 @@ void put(const Tensor& rows, std::size_t row, const Tensor& scalar) {
   if (!scalar.defined()) return;
   const Tensor slot = rows.alias({}, static_cast<std::int64_t>(row));
   copy_bytes(slot.raw(), slot.device(), scalar.raw(), scalar.device(), slot.bytes());
+}
+
+/// How many bytes of the file are the records of the steps up to `step`. It is to be cut off there: before
+/// the first later one, a line that was not written to its end, or the last line of a run that ended.
+std::uintmax_t bytes_up_to(const std::string& path, std::int64_t step) {
+  std::ifstream file(path, std::ios::binary);
+  std::uintmax_t bytes = 0;
+  for (std::string line; std::getline(file, line) && !file.eof(); bytes += line.size() + 1) {
+    const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+    if (!record.is_object() || !record.contains("step")) break;
+    const nlohmann::json& found = record["step"];
+    if (!found.is_number_integer() || found.get<std::int64_t>() > step) break;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -58,9 +73,12 @@ std::vector<StepRecord> StepLog::take() {
   return std::exchange(pending_, {});
 }
 
-MetricsFile::MetricsFile(const std::string& path) : path_(path) {
+MetricsFile::MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step)
+    : path_(path), stays_(resumed_step.has_value()) {
   if (path.empty()) return;
-  file_ = std::fopen(path.c_str(), "w");
+  const bool continues = resumed_step.value_or(0) > 0 && std::filesystem::is_regular_file(path);
+  if (continues) std::filesystem::resize_file(path, bytes_up_to(path, *resumed_step));
+  file_ = std::fopen(path.c_str(), continues ? "a" : "w");
   check(file_ != nullptr, "metrics file '{}' cannot be written: {}", path, std::strerror(errno));
 }
 
@@ -68,7 +86,7 @@ MetricsFile::~MetricsFile() {
   if (file_ == nullptr) return;
   std::fclose(file_);
   std::error_code ignored;
-  if (!is_finished_ && std::filesystem::is_regular_file(path_, ignored)) std::remove(path_.c_str());
+  if (!stays_ && std::filesystem::is_regular_file(path_, ignored)) std::remove(path_.c_str());
 }
 
 void MetricsFile::write(const nlohmann::ordered_json& object) {
@@ -82,7 +100,7 @@ void MetricsFile::write(const nlohmann::ordered_json& object) {
 
 void MetricsFile::finish(const nlohmann::ordered_json& object) {
   write(object);
-  is_finished_ = true;
+  stays_ = true;
 }
 
 }  // namespace ringtape::apps

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,12 @@ class StepLog {
 
 /// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
 /// be opened or written. Without a finish(), because an exception is on its way, the file is removed.
+///
+/// A run with checkpoints gives the step that it goes on from, 0 at its start. The file then continues behind
+/// that step's record, so that no step stands in it twice, and it stays when the run fails, for the next one.
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::string& path);
+  explicit MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step = std::nullopt);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
@@ -56,7 +60,7 @@ class MetricsFile {
  private:
   std::string path_;
   std::FILE* file_ = nullptr;
-  bool is_finished_ = false;
+  bool stays_ = false;
 };
 
 }  // namespace ringtape::apps

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "apps/recipe.h"
+#include "apps/settings.h"
 
 namespace ringtape::apps {
 namespace {
@@ -149,6 +150,27 @@ void add_schedule_flags(CLI::App& app, TrainOptions& options) {
                "print and draw the learning rate of this run, and do not train");
 }
 
+void add_checkpoint_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Checkpoints");
+  CLI::Option* const checkpoint =
+      app.add_option("--checkpoint", options.checkpoint,
+                     "save to this folder, from time to time and at the end, all that is needed to go on")
+          ->check(file_name_check())
+          ->type_name("DIR")
+          ->excludes(app.get_option("--eval-only"));
+  app.add_option("--every", options.every, "updates from one checkpoint to the next")
+      ->check(kPositive)
+      ->needs(checkpoint);
+  app.add_option("--keep", options.keep, "how many checkpoints to keep: the newest")
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(checkpoint);
+  app.add_flag("--resume", options.resume,
+               "go on from the newest checkpoint that is whole, to the result of a run that was never "
+               "stopped; start afresh where there is none. --device, --gemm and --micro-batch may change, "
+               "with a result that is the same but for rounding")
+      ->needs(checkpoint);
+}
+
 void add_output_flags(CLI::App& app, TrainOptions& options) {
   app.option_defaults()->group("Output");
   app.add_option("--metrics", options.metrics,
@@ -168,9 +190,11 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   add_optimizer_flags(app, options);
   add_clipping_flags(app, options);
   add_schedule_flags(app, options);
+  add_checkpoint_flags(app, options);
   add_output_flags(app, options);
   app.callback([&app, &options] {
     if (!options.recipe.empty()) apply_recipe(app, options.recipe);
+    options.settings = settings_of(app);
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,8 +51,15 @@ struct TrainOptions {
   std::int64_t base_batch = 64;
   bool print_schedule = false;
 
+  std::string checkpoint;
+  std::int64_t every = 500;
+  int keep = 3;
+  bool resume = false;
+
   std::string metrics;
   bool print_tape = false;
+
+  std::map<std::string, std::string> settings;  // see settings_of()
 };
 
 /// Refuses the empty text where a file or folder is to be named.

@@ -21,12 +21,13 @@ double seconds_since(RunLog::Clock::time_point start) {
 
 }  // namespace
 
-RunLog::RunLog(const TrainOptions& options, Device device, bool counts_correct)
+RunLog::RunLog(const TrainOptions& options, Device device, bool counts_correct,
+               std::optional<std::int64_t> resumed_step)
     : options_(options),
       device_(device),
       counts_correct_(counts_correct),
       steps_(device),
-      metrics_(options.metrics) {}
+      metrics_(options.metrics, resumed_step) {}
 
 void RunLog::begin(std::int64_t updates) {
   start_ = last_flush_ = Clock::now();
@@ -79,6 +80,22 @@ void RunLog::end_epoch(std::int64_t epoch, const TestResult& result) {
   progress_.line(fmt::format("epoch {}/{}  training loss {:.4f}  test loss {:.4f}{}  {:.1f} s", epoch,
                              options_.epochs, mean, result.loss, accuracy, seconds_since(start_)));
   last_flush_ = Clock::now();  // the test's time is not training time
+}
+
+std::vector<NamedTensor> RunLog::history() const {
+  const std::vector<double> recent = {static_cast<double>(first_of_epoch_), recent_loss_, recent_accuracy_,
+                                      recent_sample_seconds_};
+  return {{"losses", from_vector(losses_, {static_cast<std::int64_t>(losses_.size())})},
+          {"recent", from_vector(recent, {4})}};
+}
+
+void RunLog::restore(const Checkpoint& checkpoint) {
+  losses_ = checkpoint.history("losses").to_vector<double>();
+  const std::vector<double> recent = checkpoint.history("recent").to_vector<double>();
+  first_of_epoch_ = static_cast<std::size_t>(recent[0]);
+  recent_loss_ = recent[1];
+  recent_accuracy_ = recent[2];
+  recent_sample_seconds_ = recent[3];
 }
 
 void RunLog::report(const TestResult& result, std::int64_t updates) {

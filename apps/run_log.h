@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "apps/metrics.h"
 #include "apps/options.h"
 #include "apps/progress.h"
 #include "apps/update.h"
+#include "optim/checkpoint.h"
 
 namespace ringtape::apps {
 
@@ -22,7 +24,9 @@ class RunLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  RunLog(const TrainOptions& options, Device device, bool counts_correct);
+  /// `resumed_step`: see MetricsFile.
+  RunLog(const TrainOptions& options, Device device, bool counts_correct,
+         std::optional<std::int64_t> resumed_step = std::nullopt);
 
   /// Training begins, of `updates` in all.
   void begin(std::int64_t updates);
@@ -35,6 +39,10 @@ class RunLog {
   void end_epoch(std::int64_t epoch, const TestResult& result);
   /// The run has ended.
   void report(const TestResult& result, std::int64_t updates);
+
+  /// What a checkpoint keeps of the steps shown so far, and its return.
+  std::vector<NamedTensor> history() const;
+  void restore(const Checkpoint& checkpoint);
 
   bool has_metrics_file() const { return metrics_.is_open(); }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "apps/checkpointing.h"
 #include "apps/run_log.h"
 #include "apps/setup.h"
 #include "apps/update.h"
@@ -80,30 +81,43 @@ class Run {
   }
 
   void train() {
-    RunLog log(options_, device_, counts_correct());
+    Checkpointing checkpoints(options_, settings(), state());
+    const std::optional<Checkpoint> resumed = checkpoints.resume();
+    TrainingPosition at = resumed ? resumed->position() : TrainingPosition{};
+    check(at.step <= length_.updates, "{}: has {} updates behind it, but only {} were asked for",
+          options_.checkpoint, at.step, length_.updates);
+    RunLog log(options_, device_, counts_correct(),
+               checkpoints.are_kept() ? std::optional(at.step) : std::nullopt);
+    if (resumed) log.restore(*resumed);
     Update update(task_, options_, *model_, arena_, *optimizer_, log.has_metrics_file());
     log.begin(length_.updates);
 
-    TestResult result{};
-    std::int64_t done = 0;
-    for (std::int64_t epoch = 1; done < length_.updates; ++epoch) {
-      loader_.start_epoch(epoch - 1);
-      while (std::optional<Batch> batch = done < length_.updates ? loader_.next() : std::nullopt) {
-        const double rate = schedule_(done);
+    std::optional<TestResult> last_test;
+    for (; at.step < length_.updates; ++at.epoch, at.samples = 0) {
+      loader_.start_epoch(at.epoch, at.samples);
+      while (std::optional<Batch> batch = at.step < length_.updates ? loader_.next() : std::nullopt) {
+        const double rate = schedule_(at.step);
         optimizer_->set_learning_rate(rate);
         const UpdateResult update_result = update(*batch);
-        ++done;
-        log.add({.step = done, .epoch = epoch, .rate = rate, .samples = batch->size()}, update_result);
+        ++at.step;
+        at.samples += batch->size();
+        log.add({.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = batch->size()},
+                update_result);
+        if (checkpoints.is_due(at.step, length_.updates)) {
+          log.flush();
+          checkpoints.save(at, log.history());
+        }
       }
       log.flush();
-      result = test();
-      log.end_epoch(epoch, result);
+      last_test = test();
+      log.end_epoch(at.epoch + 1, *last_test);
     }
+    const TestResult result = last_test ? *last_test : test();
     check(std::isfinite(result.loss),
           "training diverged: the test loss is {} after {} steps; a smaller --lr, --warmup or --clip-norm "
           "may help",
-          result.loss, done);
-    log.report(result, done);
+          result.loss, at.step);
+    log.report(result, at.step);
     if (!options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
@@ -112,6 +126,27 @@ class Run {
 
  private:
   bool counts_correct() const { return task_.correct != nullptr; }
+
+  /// What a checkpoint can only be resumed with.
+  TrainingSettings settings() const {
+    TrainingSettings settings = options_.settings;
+    settings["--lr"] = fmt::format("{}", optimizer_->learning_rate());
+    settings["data"] = fmt::format("{} samples of {}", task_.train->size(), task_.name);
+    // A constant rate, or one that drops at fixed epochs, does not depend on how long training is to last.
+    const bool any_length =
+        (options_.schedule == "constant" || options_.schedule == "step") && options_.warmup != "auto";
+    if (!any_length) settings["updates in all"] = fmt::format("{}", length_.updates);
+    if (options_.clip_each_micro_batch) settings["--micro-batch"] = fmt::format("{}", options_.micro_batch);
+    return settings;
+  }
+
+  /// What training changes, as a checkpoint names it.
+  std::vector<NamedTensor> state() {
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, tensor] : weights_of(*model_)) tensors.push_back({"model." + name, tensor});
+    for (const auto& [name, tensor] : optimizer_->state()) tensors.push_back({"optimizer." + name, tensor});
+    return tensors;
+  }
 
   TestResult test() const {
     const NoGrad no_grad;

@@ -219,6 +219,56 @@ expect "then 2, weighted as 2" grep -qE '^ +2  80 to 99 +2 x 10 +20  10/20 = 0\.
 accept accumulate --device cpu --batch-size 70 --micro-batch 32
 rm shown
 
+# ---- checkpoints ------------------------------------------------------------------------------------------
+
+base=(regression --device cpu --every 20)
+run=("${base[@]}" --checkpoint run --hidden 16)
+refuse "--checkpoint" regression --resume
+refuse "--checkpoint" regression --every 10
+refuse "--every" regression --checkpoint run --every 0
+refuse "--keep" regression --checkpoint run --keep 0
+refuse "--eval-only" regression --checkpoint run --eval-only --load a.safetensors
+refuse "missing/run" "${base[@]}" --checkpoint missing/run
+refuse "a.jsonl" "${base[@]}" --checkpoint a.jsonl
+accept "${run[@]}" --max-steps 60 --metrics whole.jsonl --save whole.safetensors
+refuse "continue them with --resume" "${run[@]}" --max-steps 60
+refuse "--seed was 0, found 1" "${run[@]}" --resume --max-steps 60 --seed 1
+refuse "--batch-size was 64, found 32" "${run[@]}" --resume --max-steps 60 --batch-size 32
+refuse "updates in all was 60, found 80" "${run[@]}" --resume --max-steps 80
+refuse "model.0.weight is f32[16, 10], expected f32[8, 10]" "${base[@]}" --checkpoint run --resume --hidden 8,8
+refuse "has no optimizer.momentum_buffer" "${run[@]}" --resume --max-steps 60 --optimizer sgd
+exec 9>run/lock && flock -n 9
+refuse "another process" "${run[@]}" --resume --max-steps 60
+exec 9>&-
+
+# The newest checkpoint damaged: the run goes on from the one before, and so do its metrics.
+cp whole.jsonl resumed.jsonl
+printf 'x' | dd of=run/step-000000000060.safetensors bs=1 seek=900 conv=notrunc status=none
+"$bin/regression" "${run[@]:1}" --resume --max-steps 60 --lr 1e-3 --metrics resumed.jsonl --save resumed.safetensors \
+  >resumed.out 2>resumed.err || failure "a damaged newest checkpoint: $(cat resumed.err)"
+expect "a warning names the damaged file" grep -q '^warning: .*step-000000000060.safetensors' resumed.err
+expect "resumed after step 40" grep -q '^resumed after step 40,' resumed.out
+expect "the same weights after resuming" cmp whole.safetensors resumed.safetensors
+expect "the same metrics after resuming" [ "$(without_times whole.jsonl)" = "$(without_times resumed.jsonl)" ]
+for json in run/*.json; do : >"$json"; done
+refuse "all 3 checkpoints are damaged" "${run[@]}" --resume --max-steps 60
+rm -r run
+
+# A run that was longer than is asked for now; one that is to be longer, under a schedule that allows it.
+run+=(--schedule constant)
+accept "${run[@]}" --max-steps 60
+refuse "has 60 updates behind it, but only 50" "${run[@]}" --resume --max-steps 50
+# A full disk, for which a limit of 5 KiB for a file stands in.
+before=$(cksum run/*)
+trap '' XFSZ
+soft_limit=$(ulimit -S -f)
+ulimit -S -f 5
+refuse "File too large" "${run[@]}" --resume --max-steps 80
+ulimit -S -f "$soft_limit"
+expect "the old checkpoints after a full disk" [ "$before" = "$(cksum run/*)" ]
+accept "${run[@]}" --resume --max-steps 80
+rm -r run
+
 # ---- weights that lie -------------------------------------------------------------------------------------
 
 # header LENGTH JSON: the start of a safetensors file; LENGTH as 8 bytes, lowest first.

@@ -1,0 +1,50 @@
+#include "apps/checkpointing.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "core/error.h"
+
+namespace ringtape::apps {
+
+Checkpointing::Checkpointing(const TrainOptions& options, TrainingSettings settings,
+                             std::vector<NamedTensor> tensors)
+    : options_(options), settings_(std::move(settings)), tensors_(std::move(tensors)) {
+  if (options.checkpoint.empty()) return;
+  folder_.emplace(options.checkpoint, options.keep);
+  check(options.resume || folder_->is_empty(),
+        "{}: holds checkpoints already: continue them with --resume, or name another folder",
+        options.checkpoint);
+}
+
+std::optional<Checkpoint> Checkpointing::resume() {
+  if (!folder_ || !options_.resume) return std::nullopt;
+  std::optional<Checkpoint> checkpoint = folder_->newest();
+  for (const std::string& reason : folder_->damaged()) {
+    std::fprintf(stderr, "warning: a damaged checkpoint is passed over: %s\n", reason.c_str());
+  }
+  if (!checkpoint) return std::nullopt;
+  checkpoint->load_into(tensors_);
+  checkpoint->expect_settings(settings_);
+  default_generator() = checkpoint->random();
+  const TrainingPosition& position = checkpoint->position();
+  fmt::print("resumed after step {}, epoch {}, {} samples into it\n", position.step, position.epoch + 1,
+             position.samples);
+  return checkpoint;
+}
+
+bool Checkpointing::is_due(std::int64_t step, std::int64_t updates) const {
+  return folder_ && (step % options_.every == 0 || step == updates);
+}
+
+void Checkpointing::save(const TrainingPosition& position, std::vector<NamedTensor> history) {
+  TrainingState state;
+  state.position = position;
+  state.random = default_generator();
+  state.settings = settings_;
+  state.tensors = tensors_;
+  state.history = std::move(history);
+  folder_->save(state);
+}
+
+}  // namespace ringtape::apps

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+
+#include "apps/options.h"
+#include "optim/checkpoint_folder.h"
+
+namespace ringtape::apps {
+
+/// A run's checkpoints: --checkpoint, --every, --keep and --resume. Without --checkpoint there are none.
+class Checkpointing {
+ public:
+  /// `settings`: what a checkpoint has to have been made with. `tensors`: what it saves and restores. Throws
+  /// Error for a folder that holds checkpoints when they are not to be resumed.
+  Checkpointing(const TrainOptions& options, TrainingSettings settings, std::vector<NamedTensor> tensors);
+
+  /// With --resume and a checkpoint to go on from: restores tensors and random numbers, and says so on
+  /// standard output. The checkpoint has the position and the history; nothing where the run starts afresh.
+  std::optional<Checkpoint> resume();
+
+  /// Whether a checkpoint is to follow update `step` of `updates`: every --every, and the last.
+  bool is_due(std::int64_t step, std::int64_t updates) const;
+  void save(const TrainingPosition& position, std::vector<NamedTensor> history);
+
+  bool are_kept() const { return folder_.has_value(); }
+
+ private:
+  const TrainOptions& options_;
+  TrainingSettings settings_;
+  std::vector<NamedTensor> tensors_;
+  std::optional<CheckpointFolder> folder_;
+};
+
+}  // namespace ringtape::apps

@@ -1,0 +1,50 @@
+#include "apps/settings.h"
+
+#include <charconv>
+#include <set>
+
+#include "core/error.h"
+
+namespace ringtape::apps {
+namespace {
+
+const std::set<std::string> kWithoutEffect = {
+    "--help",       "--device",     "--gemm",  "--micro-batch",    "--eval-batch-size",
+    "--eval-only",  "--data",       "--load",  "--save",           "--epochs",
+    "--max-steps",  "--recipe",     "--every", "--print-schedule", "--metrics",
+    "--print-tape", "--checkpoint", "--keep",  "--resume",
+};
+
+/// One text for each number, however it was written: 1e-3 and 0.001. Whole numbers are left alone: a seed may
+/// have more digits than a double.
+std::string plain(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const bool is_fraction = text.find_first_of(".eE") != std::string::npos;
+  return is_fraction && error == std::errc() && stop == end ? fmt::format("{}", number) : text;
+}
+
+std::string value_of(const CLI::Option& option) {
+  if (option.count() > 0) {
+    std::vector<std::string> values;
+    for (const std::string& result : option.results()) values.push_back(plain(result));
+    return fmt::format("{}", fmt::join(values, ","));
+  }
+  const std::string text = option.get_default_str();
+  return plain(text.starts_with('[') ? text.substr(1, text.size() - 2) : text);  // [...]: a list
+}
+
+}  // namespace
+
+TrainingSettings settings_of(const CLI::App& app) {
+  TrainingSettings settings;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    const std::string value = value_of(*option);
+    if (!kWithoutEffect.contains(name) && !value.empty()) settings[name] = value;
+  }
+  return settings;
+}
+
+}  // namespace ringtape::apps

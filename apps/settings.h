@@ -1,0 +1,16 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "optim/checkpoint.h"
+
+namespace ringtape::apps {
+
+/// The flags of a parsed command line that change what training ends with, and their values: what a
+/// checkpoint can only be resumed with. Every flag counts unless it is known not to matter: where the run
+/// computes and in what pieces (which changes the result by rounding alone), what it prints, and the files it
+/// reads and writes. The length of the training is left to the caller, since not every schedule depends on
+/// it.
+TrainingSettings settings_of(const CLI::App& app);
+
+}  // namespace ringtape::apps
