@@ -28,6 +28,7 @@
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/losses.h"
+#include "nn/memory_estimate.h"
 #include "nn/module.h"
 #include "optim/adam.h"
 #include "optim/checkpoint.h"

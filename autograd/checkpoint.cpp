@@ -6,6 +6,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/random.h"
 
 namespace ringtape {
@@ -25,6 +26,7 @@ class RepeatRandom {
 
 /// The segment's result, as the output of a node of `nested` wherever it has a gradient.
 Tensor run(const Segment& segment, const std::vector<Tensor>& inputs, const NestedTape& nested) {
+  const MemoryScope category(MemoryCategory::activations);
   Tensor y = segment(inputs);
   check(y.defined(), "checkpoint: the segment returned an undefined tensor");
   const bool passed_on = y.requires_grad() && !nested.tape().produced(y);  // an input as it came

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
 
@@ -71,7 +72,11 @@ const Tensor& BackwardContext::saved(std::size_t index) const {
 
 GradTarget BackwardContext::grad_target(std::size_t input) {
   const NodeInput& to = node_.inputs[input];
-  if (!to.meta->grad.defined()) to.meta->grad = empty(to.shape, to.dtype, to.device);
+  if (!to.meta->grad.defined()) {
+    const MemoryScope scope(to.meta->is_leaf ? MemoryCategory::gradients
+                                             : MemoryCategory::activation_gradients);
+    to.meta->grad = empty(to.shape, to.dtype, to.device);
+  }
   const bool accumulate = to.meta->grad_written;
   to.meta->grad_written = true;
   to.meta->contributed = true;
@@ -163,6 +168,7 @@ void Tape::backward(const Tensor& root, const Tensor& gradient) {
         "backward(): this {} is not on the tape: its backward() has run already, or the tape was cleared",
         describe(root));
   const ClearAtEnd clear_at_end{*this};
+  const MemoryScope category(MemoryCategory::activation_gradients);
   Tensor root_grad = empty(root.shape(), root.dtype(), root.device());
   if (gradient.defined()) {
     root_grad.copy_from(gradient);
@@ -176,6 +182,7 @@ void Tape::backward(const Tensor& root, const Tensor& gradient) {
 
 void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradient) {
   const NoGrad no_grad;  // what backward computes is not recorded
+  const MemoryScope category(MemoryCategory::activation_gradients);
   const ClearAtEnd clear_at_end{*this};
   root->grad = std::move(gradient);
   root->grad_written = true;

@@ -1,11 +1,13 @@
 #include "core/memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/cuda_check.h"
@@ -16,6 +18,8 @@ namespace ringtape {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+
+thread_local MemoryCategory current_category = MemoryCategory::other;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -40,14 +44,23 @@ class Pool {
       throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes asked for, {} live, {} reserved",
                                          to_string(device_), bytes, stats_.live, stats_.reserved));
     }
-    stats_.live += rounded;
-    stats_.peak = std::max(stats_.peak, stats_.live);
-    ++stats_.allocations;
-    return {address, [this, rounded, stream](void* block) {
+    const MemoryCategory category = current_category;
+    count_taken(rounded, category);
+    return {address, [this, rounded, stream, category](void* block) {
               const std::lock_guard relock(mutex_);
-              stats_.live -= rounded;
+              count_given_back(rounded, category);
               give_back(block, rounded, stream);
             }};
+  }
+
+  /// Starts to append to `events`; null stops. Returns what is live.
+  BytesByCategory record_to(std::vector<MemoryEvent>* events) {
+    const std::lock_guard lock(mutex_);
+    check(events == nullptr || events_ == nullptr, "memory of {} is being recorded already",
+          to_string(device_));
+    events_ = events;
+    recording_start_ = Clock::now();
+    return stats_.live_by_category;
   }
 
   MemoryStats stats() {
@@ -59,6 +72,7 @@ class Pool {
   void reset_peak() {
     const std::lock_guard lock(mutex_);
     stats_.peak = stats_.live;
+    stats_.peak_by_category = stats_.live_by_category;
   }
 
   void set_limit(std::size_t bytes) {
@@ -83,8 +97,32 @@ class Pool {
   MemoryStats stats_;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void count_taken(std::size_t bytes, MemoryCategory category) {
+    stats_.live += bytes;
+    stats_.live_by_category[category] += bytes;
+    ++stats_.allocations;
+    if (stats_.live > stats_.peak) {
+      stats_.peak = stats_.live;
+      stats_.peak_by_category = stats_.live_by_category;
+    }
+    if (events_ != nullptr) note(category, static_cast<std::int64_t>(bytes));
+  }
+  void count_given_back(std::size_t bytes, MemoryCategory category) {
+    stats_.live -= bytes;
+    stats_.live_by_category[category] -= bytes;
+    if (events_ != nullptr) note(category, -static_cast<std::int64_t>(bytes));
+  }
+  void note(MemoryCategory category, std::int64_t bytes) {
+    const std::chrono::duration<double> since = Clock::now() - recording_start_;
+    events_->push_back({since.count(), category, bytes});
+  }
+
   std::mutex mutex_;
   std::size_t limit_ = 0;
+  std::vector<MemoryEvent>* events_ = nullptr;
+  Clock::time_point recording_start_;
 };
 
 /// Freed blocks are kept by size: a training step asks for the same sizes again and again, and a block that
@@ -201,6 +239,41 @@ void make_wait(const Stream& later, const Stream& earlier) {
 #endif
 
 }  // namespace
+
+const char* name_of(MemoryCategory category) {
+  switch (category) {
+    case MemoryCategory::other:
+      return "other";
+    case MemoryCategory::parameters:
+      return "parameters";
+    case MemoryCategory::gradients:
+      return "gradients";
+    case MemoryCategory::optimizer_state:
+      return "optimizer state";
+    case MemoryCategory::activations:
+      return "activations";
+    case MemoryCategory::activation_gradients:
+      return "activation gradients";
+    case MemoryCategory::workspace:
+      return "workspace";
+    case MemoryCategory::data:
+      return "data";
+  }
+  fail("memory category {} is unknown", static_cast<int>(category));
+}
+
+MemoryScope::MemoryScope(MemoryCategory category) : previous_(std::exchange(current_category, category)) {}
+MemoryScope::~MemoryScope() {
+  current_category = previous_;
+}
+
+MemoryRecording::MemoryRecording(Device device) : device_(device), start_(pool(device).record_to(&events_)) {}
+MemoryRecording::~MemoryRecording() {
+  stop();
+}
+void MemoryRecording::stop() {
+  if (std::exchange(running_, false)) pool(device_).record_to(nullptr);
+}
 
 std::shared_ptr<void> allocate(Device device, std::size_t bytes) {
   return pool(device).allocate(bytes);

@@ -1,11 +1,52 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <numeric>
+#include <vector>
 
 #include "core/device.h"
 
 namespace ringtape {
+
+/// What memory is for. Whoever allocates says so with a MemoryScope.
+enum class MemoryCategory : std::uint8_t {
+  other,                 ///< nobody has said: small things, such as a loss or a learning rate
+  parameters,            ///< their values, with a copy in 16 bits where there is one
+  gradients,             ///< of the parameters
+  optimizer_state,       ///< moments and momentum
+  activations,           ///< what forwards compute
+  activation_gradients,  ///< what backwards compute on the way to the parameters
+  workspace,             ///< of kernels, between their launches
+  data,                  ///< datasets and batches
+};
+constexpr std::size_t kMemoryCategories = 8;
+/// "optimizer state", for tables.
+const char* name_of(MemoryCategory category);
+
+/// Bytes of each category.
+struct BytesByCategory {
+  std::array<std::size_t, kMemoryCategories> bytes{};  ///< by the category's number
+
+  std::size_t& operator[](MemoryCategory category) { return bytes[static_cast<std::size_t>(category)]; }
+  std::size_t operator[](MemoryCategory category) const { return bytes[static_cast<std::size_t>(category)]; }
+  std::size_t total() const { return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}); }
+  bool operator==(const BytesByCategory&) const = default;
+};
+
+/// allocate() in this thread counts for `category` until the scope ends; the innermost scope wins.
+class MemoryScope {
+ public:
+  explicit MemoryScope(MemoryCategory category);
+  ~MemoryScope();
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+
+ private:
+  MemoryCategory previous_;
+};
 
 /// Byte counters of one device.
 struct MemoryStats {
@@ -13,6 +54,37 @@ struct MemoryStats {
   std::size_t peak = 0;         ///< highest `live` since the start or reset_peak_memory()
   std::size_t reserved = 0;     ///< taken from the system: `live` plus what is cached for reuse
   std::size_t allocations = 0;  ///< number of allocate() calls
+  BytesByCategory live_by_category{};
+  BytesByCategory peak_by_category{};  ///< of `peak`: how it was made up when it was reached first
+};
+
+/// Memory that was taken or given back.
+struct MemoryEvent {
+  double seconds;  ///< since the recording started, by the host's clock
+  MemoryCategory category;
+  std::int64_t bytes;  ///< negative: given back
+};
+
+/// Notes every allocation on a device and every release, by all threads, until stop() or the end of the
+/// scope. There can be one at a time for a device; throws Error for a second.
+class MemoryRecording {
+ public:
+  explicit MemoryRecording(Device device);
+  ~MemoryRecording();
+  MemoryRecording(const MemoryRecording&) = delete;
+  MemoryRecording& operator=(const MemoryRecording&) = delete;
+
+  void stop();
+  /// Bytes of each category at the start.
+  const BytesByCategory& start() const { return start_; }
+  /// In the order in which they happened. To be read after stop().
+  const std::vector<MemoryEvent>& events() const { return events_; }
+
+ private:
+  Device device_;
+  BytesByCategory start_;
+  std::vector<MemoryEvent> events_;
+  bool running_ = true;
 };
 
 /// Memory for `bytes` bytes on `device`, aligned to 256 bytes, not initialised. It goes back to the device's

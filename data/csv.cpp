@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "core/quote.h"
 
 namespace ringtape {
@@ -85,6 +86,7 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
 
   const std::int64_t features_per_row = static_cast<std::int64_t>(columns) - 1;
   const std::int64_t rows = static_cast<std::int64_t>(values.size() / columns);
+  const MemoryScope scope(MemoryCategory::data);
   Tensor features = empty({rows, features_per_row});
   Tensor targets = empty({rows, 1});
   const float* from = values.data();

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "data/gzip.h"
 
 namespace ringtape {
@@ -76,6 +77,7 @@ Tensor parse_idx(std::span<const std::uint8_t> file, int dims, const std::string
         "{}: is {} bytes long, expected {} for shape {}", name, file.size(), header_bytes + bytes,
         to_string(shape));
 
+  const MemoryScope scope(MemoryCategory::data);
   Tensor values = empty(shape, DType::u8);
   const std::size_t found = source.read(values.raw(), bytes);
   check(found == bytes, "{}: holds {} bytes of data, expected {} for shape {}", name, found, bytes,

@@ -132,6 +132,7 @@ void Batch::copy_to(Tensor features, Tensor targets) const {
 
 std::pair<Tensor, Tensor> Batch::to(Device device) const {
   if (device.is_cpu()) return {features_, targets_};
+  const MemoryScope scope(MemoryCategory::data);
   const Tensor features = empty(features_.shape(), features_.dtype(), device);
   const Tensor targets = empty(targets_.shape(), targets_.dtype(), device);
   copy_to(features, targets);

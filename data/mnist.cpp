@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "data/idx.h"
 #include "data/mnist_embedded.h"
 
@@ -43,6 +44,7 @@ Tensor read_images(const NamedBytes& file) {
 
 Tensor read_labels(const NamedBytes& file) {
   const Tensor bytes = parse_idx(file.bytes, 1, file.name);
+  const MemoryScope scope(MemoryCategory::data);
   Tensor labels = empty(bytes.shape(), DType::i64);
   const std::uint8_t* from = bytes.data<std::uint8_t>();
   std::int64_t* to = labels.data<std::int64_t>();

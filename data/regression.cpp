@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/philox.h"
 
 namespace ringtape {
@@ -42,6 +43,7 @@ double friedman1(const float* x) {
 TensorDataset make_friedman1(std::int64_t samples, std::uint64_t seed, double noise) {
   check(samples > 0, "make_friedman1: {} samples, expected at least 1", samples);
   check(std::isfinite(noise) && noise >= 0, "make_friedman1: noise {}, expected 0 or more", noise);
+  const MemoryScope scope(MemoryCategory::data);
   Tensor features = empty({samples, kFeatures});
   Tensor targets = empty({samples, 1});
   float* x = features.data<float>();

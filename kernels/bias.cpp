@@ -18,6 +18,7 @@ void bias_gradient(const Stream& stream, DType dtype, const void* dy, void* d_bi
   const std::int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
   const StreamScope scope(stream);  // the memory is used on this stream
   const DType sum_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
+  const MemoryScope category(MemoryCategory::workspace);
   const auto partial_sums = allocate(stream.device(), chunks * columns * size_of(sum_dtype));
   column_sums(stream, dtype, dy, partial_sums.get(), rows, columns, chunk_rows, false);
   column_sums(stream, sum_dtype, partial_sums.get(), d_bias, chunks, columns, kMostChunks, accumulate);

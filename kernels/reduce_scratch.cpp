@@ -16,6 +16,7 @@ ReduceScratch* reduce_scratch(const Stream& stream) {
   if (!scratch) {
     static const ReduceScratch zero{};
     const StreamScope scope(stream);  // the memory is used on this stream
+    const MemoryScope category(MemoryCategory::workspace);
     scratch = allocate(stream.device(), sizeof(ReduceScratch));
     copy_bytes(scratch.get(), stream.device(), &zero, Device{}, sizeof(ReduceScratch));
   }

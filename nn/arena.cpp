@@ -17,6 +17,11 @@ std::int64_t padded(std::int64_t elements) {
   return (elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
 }
 
+Tensor zeros_of(MemoryCategory category, std::int64_t elements, Device device) {
+  const MemoryScope scope(category);
+  return zeros({elements}, DType::f32, device);
+}
+
 /// A tensor of its own, with its own version count, whose elements are a range of `buffer`.
 Tensor part_of(const Tensor& buffer, std::int64_t offset, const Shape& shape) {
   auto storage = std::make_shared<Storage>();
@@ -60,11 +65,12 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Devi
     if (parameter.tensor->requires_grad()) trainable = total;
     parameter_elements_ += parameter.tensor->elements();
   }
-  const Tensor all = zeros({total}, DType::f32, device);
+  const Tensor all = zeros_of(MemoryCategory::parameters, total, device);
   values_ = all.alias({trainable});
-  gradients_ = zeros({trainable}, DType::f32, device);
+  gradients_ = zeros_of(MemoryCategory::gradients, trainable, device);
   Tensor copy_of_all;
   if (compute_dtype != DType::f32) {
+    const MemoryScope scope(MemoryCategory::parameters);
     copy_of_all = empty({total}, compute_dtype, device);
     low_precision_ = copy_of_all.alias({trainable});
   }

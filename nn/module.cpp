@@ -6,8 +6,14 @@
 
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/memory.h"
 
 namespace ringtape {
+
+Tensor Module::operator()(const Tensor& x) {
+  const MemoryScope scope(MemoryCategory::activations);
+  return forward(x);
+}
 
 void Module::collect(const std::string& prefix, std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& own : parameters_) {

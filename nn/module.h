@@ -26,7 +26,8 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   virtual Tensor forward(const Tensor& x) = 0;
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  /// forward(x), whose memory counts as activations.
+  Tensor operator()(const Tensor& x);
 
   /// All parameters, own ones first, then those of the modules inside, each in order of registration. Names
   /// are joined by dots. A parameter shared by two modules is listed once, under its first name.

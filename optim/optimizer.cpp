@@ -38,6 +38,7 @@ void Optimizer::set_learning_rate(double value) {
 }
 
 Tensor Optimizer::make_state() const {
+  const MemoryScope scope(MemoryCategory::optimizer_state);
   return zeros({arena_.size()}, DType::f32, arena_.device());
 }
 

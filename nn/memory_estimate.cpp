@@ -1,0 +1,108 @@
+#include "nn/memory_estimate.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "kernels/arena.h"
+
+namespace ringtape {
+namespace {
+
+constexpr std::size_t kF32 = 4;
+
+/// Bytes of so many f32, rounded up to what the allocator and the arena use: 256.
+std::size_t block(std::int64_t elements) {
+  return static_cast<std::size_t>((elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment) * kF32;
+}
+
+struct Moment {
+  std::size_t activations = 0, gradients = 0;
+};
+
+/// Walks through forward and backward, layer by layer, and remembers the moment with most memory. Layer i,
+/// from 1 to the number of layers, has a result of h_[i] bytes; h_[0] is 0, as the inputs count as data.
+class PeakOfUpdate {
+ public:
+  explicit PeakOfUpdate(const MlpMemoryProblem& problem)
+      : layers_(problem.sizes.size() - 1), segment_(static_cast<std::size_t>(problem.recompute)) {
+    h_.push_back(0);
+    for (std::size_t i = 1; i <= layers_; ++i) h_.push_back(block(problem.micro_batch * problem.sizes[i]));
+    if (segment_ == 0) segment_ = layers_;
+  }
+
+  Moment find() {
+    std::size_t kept = 0;  // inputs of the segments so far
+    for (std::size_t first = 0; first < layers_; first += segment_) {
+      const std::size_t end = std::min(first + segment_, layers_);
+      kept += h_[first];
+      forward(first, end, kept, 0);
+      if (end < layers_) forward(first, end, kept, h_[end]);  // again, in backward
+      backward(first, end, kept);
+    }
+    return peak_;
+  }
+
+ private:
+  void note(std::size_t activations, std::size_t gradients) {
+    if (activations + gradients > peak_.activations + peak_.gradients) peak_ = {activations, gradients};
+  }
+
+  /// Layers first + 1 to end. ReLU has its input beside its result.
+  void forward(std::size_t first, std::size_t end, std::size_t kept, std::size_t gradients) {
+    for (std::size_t i = first + 1; i <= end; ++i) {
+      note(kept + (i < layers_ ? 2 * h_[i] : h_[i]), gradients);
+      kept += h_[i];
+    }
+  }
+
+  /// A layer has the gradient of its result beside that of its input; the last layer's is in its result.
+  void backward(std::size_t first, std::size_t end, std::size_t kept) {
+    for (std::size_t i = first + 1; i < end; ++i) kept += h_[i];
+    for (std::size_t i = end; i > first; --i) {
+      if (i == layers_) {
+        note(kept + h_[i], h_[i - 1]);
+      } else {
+        note(kept, h_[i] + h_[i - 1]);
+      }
+      if (i - 1 > first) kept -= h_[i - 1];
+    }
+  }
+
+  std::vector<std::size_t> h_;
+  std::size_t layers_;
+  std::size_t segment_;
+  Moment peak_;
+};
+
+std::size_t parameter_bytes(const std::vector<std::int64_t>& sizes) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+    bytes += block(sizes[i] * sizes[i + 1]) + block(sizes[i + 1]);
+  return bytes;
+}
+
+}  // namespace
+
+BytesByCategory estimate_memory(const MlpMemoryProblem& problem) {
+  check(problem.sizes.size() >= 2 && std::all_of(problem.sizes.begin(), problem.sizes.end(),
+                                                 [](std::int64_t size) { return size > 0; }),
+        "memory estimate: expected at least an input and an output size, each at least 1");
+  check(problem.micro_batch > 0, "memory estimate: the micro-batch must be at least 1, found {}",
+        problem.micro_batch);
+  check(problem.state_per_parameter >= 0 && problem.recompute >= 0,
+        "memory estimate: found {} values of state per parameter and segments of {} layers, expected at "
+        "least 0",
+        problem.state_per_parameter, problem.recompute);
+  using enum MemoryCategory;
+  const Moment peak = PeakOfUpdate(problem).find();
+  BytesByCategory estimate;
+  estimate[parameters] = parameter_bytes(problem.sizes);
+  estimate[gradients] = estimate[parameters];
+  estimate[optimizer_state] = static_cast<std::size_t>(problem.state_per_parameter) * estimate[parameters];
+  estimate[activations] = peak.activations;
+  estimate[activation_gradients] = peak.gradients;
+  estimate[data] = block(problem.micro_batch * problem.sizes[0]);
+  return estimate;
+}
+
+}  // namespace ringtape

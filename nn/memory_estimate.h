@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/memory.h"
+
+namespace ringtape {
+
+/// Training of a multilayer perceptron with cross-entropy on one device, as far as its memory goes.
+struct MlpMemoryProblem {
+  std::vector<std::int64_t> sizes;       ///< of the layers, input first, as for make_mlp()
+  std::int64_t micro_batch = 1;          ///< samples that go through the network at a time
+  std::int64_t state_per_parameter = 2;  ///< values in f32: Adam, LAMB 2; SGD with momentum, LARS 1; SGD 0
+  std::int64_t recompute = 0;            ///< layers in a segment whose activations are recomputed; 0: none
+};
+
+/// Bytes by formula, by category as the allocator counts them at the peak of an update; everything in f32,
+/// each memory rounded up to 256 bytes. For P parameters, and a micro-batch of b samples:
+///
+///   parameters       4 P
+///   gradients        4 P    whatever the number of micro-batches: they add up in one place
+///   optimizer state  4 P    for each value per parameter
+///   data             4 b inputs
+///   activations      4 b (h_1 + ... + h_n + c): the tape keeps the result of each of the n hidden layers,
+///   h_i
+///                    neurons wide, after ReLU; the gradient of the c logits takes their place
+///   their gradients  4 b h_n more, where the last layer turns its result's gradient into its input's; where
+///   a
+///                    layer in the middle is wide, the peak may be at that layer instead
+///
+/// With recomputation in segments of k layers the tape keeps the result of each k-th layer, and the results
+/// of one segment exist at a time: for n equal layers about n / k + k results, fewest for k = sqrt(n).
+///
+/// Not in it: workspace of kernels, and what is smaller than the rounding (loss, learning rate, step counts).
+/// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, and negative numbers.
+BytesByCategory estimate_memory(const MlpMemoryProblem& problem);
+
+}  // namespace ringtape

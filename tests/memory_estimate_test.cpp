@@ -1,0 +1,104 @@
+#include "nn/memory_estimate.h"
+
+#include "autograd/creation.h"
+#include "autograd/ops.h"
+#include "core/error.h"
+#include "nn/arena.h"
+#include "nn/layers.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
+#include "tests/catch.h"
+
+namespace ringtape::test {
+namespace {
+
+using enum MemoryCategory;
+
+/// What the allocator counts at the peak of one update, the second.
+BytesByCategory measure(const MlpMemoryProblem& problem) {
+  const BytesByCategory before = memory_stats({}).live_by_category;
+  const std::shared_ptr<Sequential> model = make_mlp(problem.sizes);
+  const BytesByCategory own = memory_stats({}).live_by_category;  // the initial values, which go to the arena
+  ParameterArena arena(*model, Device{});
+  model->set_recompute(2 * problem.recompute);
+  std::unique_ptr<Optimizer> optimizer;
+  if (problem.state_per_parameter == 2) {
+    optimizer = std::make_unique<Adam>(arena);
+  } else {
+    SGDOptions options;
+    options.momentum = problem.state_per_parameter == 1 ? 0.9 : 0;
+    optimizer = std::make_unique<SGD>(arena, options);
+  }
+  CHECK(own[parameters] == before[parameters]);
+  const Tensor targets = zeros({problem.micro_batch}, DType::i64);
+  Tensor x;
+  {
+    const MemoryScope scope(data);
+    x = rand({problem.micro_batch, problem.sizes.front()});
+  }
+  BytesByCategory peak;
+  for (int update = 0; update < 2; ++update) {
+    reset_peak_memory({});
+    arena.zero_grad();
+    const Tensor loss = cross_entropy((*model)(x), targets);
+    loss.backward();  // in a statement of its own: the one before holds the logits
+    optimizer->step();
+    peak = memory_stats({}).peak_by_category;
+  }
+  for (std::size_t i = 0; i < kMemoryCategories; ++i) peak.bytes[i] -= before.bytes[i];
+  return peak;
+}
+
+void check_estimate(const MlpMemoryProblem& problem) {
+  INFO("micro-batch " << problem.micro_batch << ", recompute " << problem.recompute << ", "
+                      << problem.sizes.size() - 1 << " layers, " << problem.sizes[1] << " wide");
+  const BytesByCategory found = measure(problem), expected = estimate_memory(problem);
+  CHECK(found[parameters] == expected[parameters]);
+  CHECK(found[gradients] == expected[gradients]);
+  CHECK(found[optimizer_state] == expected[optimizer_state]);
+  CHECK(found[data] == expected[data]);
+  CHECK(found[activations] + found[activation_gradients] ==
+        expected[activations] + expected[activation_gradients]);
+}
+
+}  // namespace
+
+TEST_CASE("the memory estimate is what the allocator counts", "[memory]") {
+  for (std::int64_t micro_batch : {1, 20, 64, 333}) {
+    check_estimate({.sizes = {784, 256, 10}, .micro_batch = micro_batch});
+    check_estimate({.sizes = {784, 100, 300, 50, 10}, .micro_batch = micro_batch});
+    check_estimate({.sizes = {50, 10}, .micro_batch = micro_batch});
+  }
+  for (std::int64_t state : {0, 1, 2}) {
+    check_estimate({.sizes = {33, 65, 7}, .micro_batch = 10, .state_per_parameter = state});
+  }
+}
+
+TEST_CASE("the memory estimate with recomputation is what the allocator counts", "[memory]") {
+  std::vector<std::int64_t> deep(18, 64), uneven;
+  for (std::int64_t i = 0; i < 14; ++i) uneven.push_back(32 + 64 * (i * 5 % 7));
+  for (std::int64_t layers : {0, 1, 2, 3, 4, 5, 8, 16, 17, 40}) {
+    check_estimate({.sizes = deep, .micro_batch = 100, .recompute = layers});
+    check_estimate({.sizes = uneven, .micro_batch = 64, .recompute = layers});
+  }
+}
+
+TEST_CASE("the memory estimate by hand", "[memory]") {
+  // 784-256-10 at a micro-batch of 64: every product here is a multiple of 64 elements but the bias of 10.
+  const BytesByCategory bytes = estimate_memory({.sizes = {784, 256, 10}, .micro_batch = 64});
+  CHECK(bytes[parameters] == 4 * (784 * 256 + 256 + 256 * 10 + 64));
+  CHECK(bytes[optimizer_state] == 2 * bytes[gradients]);
+  CHECK(bytes[activations] == 4 * 64 * (256 + 10));
+  CHECK(bytes[activation_gradients] == 4 * 64 * 256);
+  CHECK(bytes[data] == 4 * 64 * 784);
+  CHECK(bytes.total() == 4 * bytes[parameters] + 4 * 64 * (256 + 10 + 256 + 784));
+}
+
+TEST_CASE("the memory estimate refuses what makes no sense", "[memory]") {
+  CHECK_THROWS_WITH(estimate_memory({.sizes = {3}}), ContainsSubstring("an input and an output size"));
+  CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 0}}), ContainsSubstring("each at least 1"));
+  CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1}, .micro_batch = 0}), ContainsSubstring("found 0"));
+  CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1}, .recompute = -2}), ContainsSubstring("segments of -2"));
+}
+
+}  // namespace ringtape::test
