@@ -11,6 +11,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/memory_report.h"
 #include "core/random.h"
 #include "core/safetensors.h"
 #include "core/shape.h"

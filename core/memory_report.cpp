@@ -158,4 +158,8 @@ std::string memory_svg(const MemoryRecording& recording) {
                            kLeft + kWidth, kTop + kHeight + 20, duration * 1e3);
 }
 
+std::string memory_report(Device device, const MemoryRecording& recording, const BytesByCategory& formula) {
+  return memory_table(memory_stats(device), &formula) + '\n' + memory_timeline(recording);
+}
+
 }  // namespace ringtape

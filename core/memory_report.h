@@ -21,4 +21,7 @@ std::string memory_csv(const MemoryRecording& recording);
 /// The recording as an SVG picture: time to the right, the categories stacked upwards.
 std::string memory_svg(const MemoryRecording& recording);
 
+/// What a training program prints at the end: memory_table() of the device now, and memory_timeline().
+std::string memory_report(Device device, const MemoryRecording& recording, const BytesByCategory& formula);
+
 }  // namespace ringtape

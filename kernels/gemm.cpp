@@ -63,6 +63,7 @@ bool is_half(DType dtype) {
 /// is exact, and a 16-bit result is rounded once, as it would be anyway.
 bool gemm_through_f32(const Stream& stream, const GemmArgs& given) {
   GemmArgs args = given;
+  const MemoryScope category(MemoryCategory::workspace);
   const auto converted = [&](const void* from, DType dtype, std::int64_t elements) {
     auto memory = allocate(stream.device(), static_cast<std::size_t>(elements) * sizeof(float));
     cast(stream, dtype, from, DType::f32, memory.get(), elements, false);

@@ -8,11 +8,9 @@
 namespace ringtape {
 namespace {
 
-constexpr std::size_t kF32 = 4;
-
-/// Bytes of so many f32, rounded up to what the allocator and the arena use: 256.
-std::size_t block(std::int64_t elements) {
-  return static_cast<std::size_t>((elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment) * kF32;
+/// Bytes of a memory of its own, which the allocator rounds up to 256.
+std::size_t block(std::int64_t elements, DType dtype) {
+  return (static_cast<std::size_t>(elements) * size_of(dtype) + 255) / 256 * 256;
 }
 
 struct Moment {
@@ -24,9 +22,13 @@ struct Moment {
 class PeakOfUpdate {
  public:
   explicit PeakOfUpdate(const MlpMemoryProblem& problem)
-      : layers_(problem.sizes.size() - 1), segment_(static_cast<std::size_t>(problem.recompute)) {
+      : layers_(problem.sizes.size() - 1),
+        segment_(static_cast<std::size_t>(problem.recompute)),
+        loss_in_place_(problem.compute != DType::f16) {
     h_.push_back(0);
-    for (std::size_t i = 1; i <= layers_; ++i) h_.push_back(block(problem.micro_batch * problem.sizes[i]));
+    for (std::size_t i = 1; i <= layers_; ++i) {
+      h_.push_back(block(problem.micro_batch * problem.sizes[i], problem.compute));
+    }
     if (segment_ == 0) segment_ = layers_;
   }
 
@@ -55,11 +57,13 @@ class PeakOfUpdate {
     }
   }
 
-  /// A layer has the gradient of its result beside that of its input; the last layer's is in its result.
+  /// A layer has the gradient of its result beside that of its input. The logits' gradient takes their place
+  /// or, in f16, has its own while the loss is computed, whose gradient is one block.
   void backward(std::size_t first, std::size_t end, std::size_t kept) {
     for (std::size_t i = first + 1; i < end; ++i) kept += h_[i];
+    if (end == layers_) note(kept + h_[end], (loss_in_place_ ? 0 : h_[end]) + block(1, DType::f32));
     for (std::size_t i = end; i > first; --i) {
-      if (i == layers_) {
+      if (i == layers_ && loss_in_place_) {
         note(kept + h_[i], h_[i - 1]);
       } else {
         note(kept, h_[i] + h_[i - 1]);
@@ -71,14 +75,20 @@ class PeakOfUpdate {
   std::vector<std::size_t> h_;
   std::size_t layers_;
   std::size_t segment_;
+  bool loss_in_place_;
   Moment peak_;
 };
 
-std::size_t parameter_bytes(const std::vector<std::int64_t>& sizes) {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-    bytes += block(sizes[i] * sizes[i + 1]) + block(sizes[i + 1]);
-  return bytes;
+/// Elements of all parameters, each padded as the arena does.
+std::size_t arena_elements(const std::vector<std::int64_t>& sizes) {
+  const auto padded = [](std::int64_t elements) {
+    return static_cast<std::size_t>((elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment);
+  };
+  std::size_t elements = 0;
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+    elements += padded(sizes[i] * sizes[i + 1]) + padded(sizes[i + 1]);
+  }
+  return elements;
 }
 
 }  // namespace
@@ -94,14 +104,19 @@ BytesByCategory estimate_memory(const MlpMemoryProblem& problem) {
         "least 0",
         problem.state_per_parameter, problem.recompute);
   using enum MemoryCategory;
+  const bool in_16_bits = problem.compute != DType::f32;
+  check(!in_16_bits || size_of(problem.compute) == 2,
+        "memory estimate: a model computes in f32, bf16 or f16, not in {}", name_of(problem.compute));
   const Moment peak = PeakOfUpdate(problem).find();
+  const std::size_t elements = arena_elements(problem.sizes);
+  const std::int64_t inputs = problem.micro_batch * problem.sizes[0];
   BytesByCategory estimate;
-  estimate[parameters] = parameter_bytes(problem.sizes);
-  estimate[gradients] = estimate[parameters];
-  estimate[optimizer_state] = static_cast<std::size_t>(problem.state_per_parameter) * estimate[parameters];
+  estimate[parameters] = 4 * elements + (in_16_bits ? (2 * elements + 255) / 256 * 256 : 0);
+  estimate[gradients] = 4 * elements;
+  estimate[optimizer_state] = static_cast<std::size_t>(problem.state_per_parameter) * 4 * elements;
   estimate[activations] = peak.activations;
   estimate[activation_gradients] = peak.gradients;
-  estimate[data] = block(problem.micro_batch * problem.sizes[0]);
+  estimate[data] = block(inputs, DType::f32) + (in_16_bits ? block(inputs, problem.compute) : 0);
   return estimate;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/dtype.h"
 #include "core/memory.h"
 
 namespace ringtape {
@@ -13,10 +14,11 @@ struct MlpMemoryProblem {
   std::int64_t micro_batch = 1;          ///< samples that go through the network at a time
   std::int64_t state_per_parameter = 2;  ///< values in f32: Adam, LAMB 2; SGD with momentum, LARS 1; SGD 0
   std::int64_t recompute = 0;            ///< layers in a segment whose activations are recomputed; 0: none
+  DType compute = DType::f32;            ///< of activations and their gradients: f32, bf16 or f16
 };
 
-/// Bytes by formula, by category as the allocator counts them at the peak of an update; everything in f32,
-/// each memory rounded up to 256 bytes. For P parameters, and a micro-batch of b samples:
+/// Bytes by formula, by category as the allocator counts them at the peak of an update, each memory rounded
+/// up to 256 bytes. In f32, for P parameters and a micro-batch of b samples:
 ///
 ///   parameters       4 P
 ///   gradients        4 P    whatever the number of micro-batches: they add up in one place
@@ -32,8 +34,12 @@ struct MlpMemoryProblem {
 /// With recomputation in segments of k layers the tape keeps the result of each k-th layer, and the results
 /// of one segment exist at a time: for n equal layers about n / k + k results, fewest for k = sqrt(n).
 ///
+/// In 16 bits the parameters have a copy of 2 P more, the data one of 2 b inputs more, and activations and
+/// their gradients take half. In f16 the gradient of the logits has a place of its own.
+///
 /// Not in it: workspace of kernels, and what is smaller than the rounding (loss, learning rate, step counts).
-/// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, and negative numbers.
+/// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, negative
+/// numbers, and other dtypes.
 BytesByCategory estimate_memory(const MlpMemoryProblem& problem);
 
 }  // namespace ringtape

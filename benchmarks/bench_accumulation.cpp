@@ -1,0 +1,220 @@
+// Measures what gradient accumulation and activation recomputation cost and save: memory by category at the
+// peak of an update, beside the formula; throughput for 1 to 32 micro-batches at one global batch; memory and
+// time for segments of several lengths.
+#include <CLI/CLI.hpp>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "autograd/ops.h"
+#include "core/error.h"
+#include "core/stream.h"
+#include "nn/layers.h"
+#include "nn/memory_estimate.h"
+#include "optim/accumulation.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+
+namespace {
+
+using namespace ringtape;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+using Sizes = std::vector<std::int64_t>;
+
+double mib(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024.0);
+}
+
+/// A model with Adam, and a micro-batch that is used again and again.
+class Training {
+ public:
+  Training(const Sizes& sizes, std::int64_t micro_batch, std::int64_t recompute, Device device)
+      : problem_{.sizes = sizes, .micro_batch = micro_batch, .recompute = recompute},
+        model_((manual_seed(1), make_mlp(sizes))),
+        arena_(*model_, device),
+        adam_(arena_) {
+    model_->set_recompute(2 * recompute);
+    const MemoryScope scope(MemoryCategory::data);
+    x_ = randn({micro_batch, sizes.front()}, DType::f32, device);
+    y_ = to(rand({micro_batch}, DType::f32, device, 0, static_cast<double>(sizes.back())), DType::i64);
+  }
+
+  void update(std::int64_t steps) {
+    AccumulationWindow window;
+    window.begin(steps * problem_.micro_batch);
+    arena_.zero_grad();
+    for (std::int64_t i = 0; i < steps; ++i) {
+      const Tensor loss =
+          cross_entropy((*model_)(x_), y_, {.reduction = Reduction::sum, .divisor = window.divisor()});
+      loss.backward();
+    }
+    clip_grad_norm(arena_, 1.0);
+    adam_.step();
+  }
+
+  /// Memory at the peak of an update.
+  BytesByCategory peak(std::int64_t steps) {
+    update(steps);  // makes what is made once
+    reset_peak_memory(arena_.device());
+    update(steps);
+    return memory_stats(arena_.device()).peak_by_category;
+  }
+  BytesByCategory formula() const { return estimate_memory(problem_); }
+
+  /// Median seconds of an update.
+  double seconds(std::int64_t steps, int repeats) {
+    const Stream stream = Stream::current(arena_.device());
+    for (int i = 0; i < 3; ++i) update(steps);
+    std::vector<double> all;
+    for (int i = 0; i < repeats; ++i) {
+      stream.synchronize();
+      const Clock::time_point start = Clock::now();
+      update(steps);
+      stream.synchronize();
+      all.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    std::nth_element(all.begin(), all.begin() + repeats / 2, all.end());
+    return all[static_cast<std::size_t>(repeats / 2)];
+  }
+
+ private:
+  MlpMemoryProblem problem_;
+  std::shared_ptr<Sequential> model_;
+  ParameterArena arena_;
+  Adam adam_;
+  Tensor x_, y_;
+};
+
+std::string name_of(const Sizes& sizes) {
+  return fmt::format("{}", fmt::join(sizes, "-"));
+}
+
+/// One model as it is, for several ways to make a batch.
+Json memory_of_batches(const Sizes& sizes, Device device) {
+  using enum MemoryCategory;
+  struct Way {
+    std::int64_t micro_batch, steps;
+  };
+  fmt::print("Memory at the peak of an update of {}, Adam, MiB\n\n", name_of(sizes));
+  fmt::print("{:>14} {:>10} {:>9} {:>9} {:>11} {:>11} {:>7} {:>7} {:>8} {:>8}\n", "batch", "parameters",
+             "gradients", "Adam", "activations", "their grads", "data", "other", "total", "formula");
+  Json rows = Json::array();
+  for (const auto& [micro_batch, steps] : {Way{20, 1}, Way{10, 8}, Way{20, 4}, Way{80, 1}}) {
+    Training training(sizes, micro_batch, 0, device);
+    const BytesByCategory at_peak = training.peak(steps);
+    const std::size_t rest = at_peak[other] + at_peak[workspace];
+    const std::string batch = steps == 1
+                                  ? fmt::format("{} at once", micro_batch)
+                                  : fmt::format("{} as {} x {}", micro_batch * steps, steps, micro_batch);
+    fmt::print("{:>14} {:>10.3f} {:>9.3f} {:>9.3f} {:>11.4f} {:>11.4f} {:>7.4f} {:>7.4f} {:>8.3f} {:>8.3f}\n",
+               batch, mib(at_peak[parameters]), mib(at_peak[gradients]), mib(at_peak[optimizer_state]),
+               mib(at_peak[activations]), mib(at_peak[activation_gradients]), mib(at_peak[data]), mib(rest),
+               mib(at_peak.total()), mib(training.formula().total()));
+    Json row = {{"model", name_of(sizes)}, {"micro_batch", micro_batch}, {"steps", steps}};
+    for (std::size_t i = 0; i < kMemoryCategories; ++i) {
+      row[ringtape::name_of(static_cast<MemoryCategory>(i))] = at_peak.bytes[i];
+    }
+    row["total"] = at_peak.total();
+    row["formula"] = training.formula().total();
+    rows.push_back(row);
+  }
+  fmt::print("\n");
+  return rows;
+}
+
+Json throughput_of_steps(const Sizes& sizes, std::int64_t batch, int repeats, Device device) {
+  fmt::print("Throughput of {} at a global batch of {}\n\n", name_of(sizes), batch);
+  fmt::print("{:>6} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "steps", "micro-batch", "ms/update", "samples/s",
+             "relative", "peak MiB");
+  Json rows = Json::array();
+  double at_once = 0;
+  for (std::int64_t steps = 1; steps <= 32; steps *= 2) {
+    Training training(sizes, batch / steps, 0, device);
+    const double seconds = training.seconds(steps, repeats);
+    if (steps == 1) at_once = seconds;
+    const std::size_t peak = training.peak(steps).total();
+    const double rate = static_cast<double>(batch) / seconds;
+    fmt::print("{:>6} {:>12} {:>12.3f} {:>12.0f} {:>10.3f} {:>10.2f}\n", steps, batch / steps, seconds * 1e3,
+               rate, at_once / seconds, mib(peak));
+    rows.push_back({{"model", name_of(sizes)},
+                    {"batch", batch},
+                    {"steps", steps},
+                    {"milliseconds", seconds * 1e3},
+                    {"samples_per_s", rate},
+                    {"peak_bytes", peak}});
+  }
+  fmt::print("\n");
+  return rows;
+}
+
+Json recomputation(std::int64_t layers, std::int64_t width, std::int64_t batch, int repeats, Device device) {
+  using enum MemoryCategory;
+  Sizes sizes(static_cast<std::size_t>(layers), width);
+  sizes.insert(sizes.begin(), 784);
+  sizes.push_back(10);
+  fmt::print("Recomputation: {} hidden layers of {}, batch {}\n\n", layers, width, batch);
+  fmt::print("{:>18} {:>16} {:>10} {:>10} {:>12} {:>10}\n", "layers a segment", "activations and",
+             "by formula", "peak MiB", "ms/update", "relative");
+  fmt::print("{:>18} {:>16}\n", "", "their grads, MiB");
+  Json rows = Json::array();
+  double kept = 0;
+  for (std::int64_t segment : {0, 1, 2, 4, 8, 16}) {
+    Training training(sizes, batch, segment, device);
+    const double seconds = training.seconds(1, repeats);
+    if (segment == 0) kept = seconds;
+    const BytesByCategory at_peak = training.peak(1), formula = training.formula();
+    const std::size_t passing = at_peak[activations] + at_peak[activation_gradients];
+    const std::size_t expected = formula[activations] + formula[activation_gradients];
+    fmt::print("{:>18} {:>16.2f} {:>10.2f} {:>10.2f} {:>12.3f} {:>10.3f}\n",
+               segment == 0 ? "everything kept" : fmt::format("{}", segment), mib(passing), mib(expected),
+               mib(at_peak.total()), seconds * 1e3, seconds / kept);
+    rows.push_back({{"hidden_layers", layers},
+                    {"width", width},
+                    {"batch", batch},
+                    {"segment", segment},
+                    {"activation_bytes", passing},
+                    {"formula_bytes", expected},
+                    {"peak_bytes", at_peak.total()},
+                    {"milliseconds", seconds * 1e3}});
+  }
+  return rows;
+}
+
+void benchmark(const std::string& device_name, const std::string& json_path) {
+  const Device device = Device::parse(device_name);
+  const bool is_cpu = device.is_cpu();
+  fmt::print("{}: {}\n\n", to_string(device), describe(device));
+  Json result = {{"device", to_string(device)}, {"description", describe(device)}};
+  result["memory"] = memory_of_batches({784, 256, 10}, device);
+  result["memory_of_large_model"] = memory_of_batches({784, 2048, 2048, 10}, device);
+  result["throughput"] = throughput_of_steps({784, 2048, 2048, 10}, is_cpu ? 512 : 4096, 15, device);
+  result["throughput_of_small_model"] = throughput_of_steps({784, 256, 10}, is_cpu ? 512 : 4096, 60, device);
+  result["recomputation"] = recomputation(16, 512, is_cpu ? 512 : 8192, 15, device);
+  if (json_path.empty()) return;
+  std::ofstream file(json_path);
+  file << result.dump(2) << '\n';
+  check(file.good(), "'{}' cannot be written", json_path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures memory and time of gradient accumulation and of activation recomputation.");
+  std::string device = "auto", json;
+  app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--json", json, "also write the rows to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    benchmark(device, json);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
