@@ -109,14 +109,13 @@ BytesByCategory estimate_memory(const MlpMemoryProblem& problem) {
         "memory estimate: a model computes in f32, bf16 or f16, not in {}", name_of(problem.compute));
   const Moment peak = PeakOfUpdate(problem).find();
   const std::size_t elements = arena_elements(problem.sizes);
-  const std::int64_t inputs = problem.micro_batch * problem.sizes[0];
   BytesByCategory estimate;
   estimate[parameters] = 4 * elements + (in_16_bits ? (2 * elements + 255) / 256 * 256 : 0);
   estimate[gradients] = 4 * elements;
   estimate[optimizer_state] = static_cast<std::size_t>(problem.state_per_parameter) * 4 * elements;
   estimate[activations] = peak.activations;
   estimate[activation_gradients] = peak.gradients;
-  estimate[data] = block(inputs, DType::f32) + (in_16_bits ? block(inputs, problem.compute) : 0);
+  estimate[data] = block(problem.micro_batch * problem.sizes[0], problem.compute);
   return estimate;
 }
 

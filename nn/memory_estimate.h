@@ -14,7 +14,7 @@ struct MlpMemoryProblem {
   std::int64_t micro_batch = 1;          ///< samples that go through the network at a time
   std::int64_t state_per_parameter = 2;  ///< values in f32: Adam, LAMB 2; SGD with momentum, LARS 1; SGD 0
   std::int64_t recompute = 0;            ///< layers in a segment whose activations are recomputed; 0: none
-  DType compute = DType::f32;            ///< of activations and their gradients: f32, bf16 or f16
+  DType compute = DType::f32;            ///< of inputs, activations and their gradients: f32, bf16 or f16
 };
 
 /// Bytes by formula, by category as the allocator counts them at the peak of an update, each memory rounded
@@ -24,22 +24,19 @@ struct MlpMemoryProblem {
 ///   gradients        4 P    whatever the number of micro-batches: they add up in one place
 ///   optimizer state  4 P    for each value per parameter
 ///   data             4 b inputs
-///   activations      4 b (h_1 + ... + h_n + c): the tape keeps the result of each of the n hidden layers,
-///   h_i
-///                    neurons wide, after ReLU; the gradient of the c logits takes their place
-///   their gradients  4 b h_n more, where the last layer turns its result's gradient into its input's; where
-///   a
-///                    layer in the middle is wide, the peak may be at that layer instead
+///   activations      4 b (h_1 + ... + h_n + c): the tape keeps the result of each of the n hidden layers
+///                    after ReLU, h_i neurons wide; the gradient of the c logits takes their place
+///   their gradients  4 b h_n more, where the last layer turns its result's gradient into its input's;
+///                    where a layer in the middle is wide, the peak may be at that layer instead
 ///
 /// With recomputation in segments of k layers the tape keeps the result of each k-th layer, and the results
 /// of one segment exist at a time: for n equal layers about n / k + k results, fewest for k = sqrt(n).
 ///
-/// In 16 bits the parameters have a copy of 2 P more, the data one of 2 b inputs more, and activations and
-/// their gradients take half. In f16 the gradient of the logits has a place of its own.
+/// In 16 bits the parameters have a copy of 2 P more, and data, activations and their gradients take half. In
+/// f16 the gradient of the logits has a place of its own.
 ///
 /// Not in it: workspace of kernels, and what is smaller than the rounding (loss, learning rate, step counts).
-/// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, negative
-/// numbers, and other dtypes.
+/// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, negative numbers, and other dtypes.
 BytesByCategory estimate_memory(const MlpMemoryProblem& problem);
 
 }  // namespace ringtape

@@ -45,11 +45,10 @@ BytesByCategory measure(const MlpMemoryProblem& problem) {
   }
   CHECK(own[parameters] == before[parameters]);
   const Tensor targets = zeros({problem.micro_batch}, DType::i64);
-  Tensor given, x;
+  Tensor x;
   {
     const MemoryScope scope(data);
-    given = rand({problem.micro_batch, problem.sizes.front()});
-    x = to(given, problem.compute);
+    x = rand({problem.micro_batch, problem.sizes.front()}, problem.compute);
   }
   BytesByCategory peak;
   for (int update = 0; update < 2; ++update) {
