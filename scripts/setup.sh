@@ -38,6 +38,8 @@ find_missing_optional() {
   missing=()
   need_header boost/context/fiber.hpp libboost-context-dev
   has_header oneapi/dnnl/dnnl.hpp || need_header dnnl.hpp libdnnl-dev
+  need_command mpicxx libopenmpi-dev
+  need_command mpirun openmpi-bin
 }
 
 # ---- installing -------------------------------------------------------------------------------------------
@@ -85,7 +87,7 @@ install_optional() {
     elif [ "$package" = libdnnl-dev ] && can_install && apt_install libopenblas-dev; then
       say "installed libopenblas-dev (optional) in place of libdnnl-dev, which is not to be had"
     else
-      say "going on without $package (optional: the CPU is slower without it)"
+      say "going on without $package (optional: the CPU is slower, or a single process, without it)"
     fi
   done
 }

@@ -1,0 +1,59 @@
+#include "dist/call.h"
+
+#include "core/error.h"
+
+namespace ringtape {
+
+const char* name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return "sum";
+    case ReduceOp::mean:
+      return "mean";
+    case ReduceOp::min:
+      return "min";
+    case ReduceOp::max:
+      return "max";
+  }
+  return "unknown";
+}
+
+const char* name_of(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::reduce:
+      return "reduce";
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::gather:
+      return "gather";
+    case Operation::scatter:
+      return "scatter";
+    case Operation::exchange:
+      return "exchange";
+    case Operation::barrier:
+      return "barrier";
+    case Operation::split:
+      return "split";
+    case Operation::connect:
+      return "connect";
+    case Operation::disconnect:
+      return "disconnect";
+  }
+  return "unknown";
+}
+
+std::string describe(const Call& call) {
+  const std::string op = call.reduces ? fmt::format("{} of ", name_of(call.op)) : "";
+  const std::string root = call.root >= 0 ? fmt::format(", root {}", call.root) : "";
+  return fmt::format("{} #{} ({}{} {}, {} bytes{})", name_of(call.operation), call.sequence, op,
+                     call.elements, name_of(call.dtype),
+                     call.elements * static_cast<std::int64_t>(size_of(call.dtype)), root);
+}
+
+}  // namespace ringtape

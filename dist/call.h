@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/dtype.h"
+
+namespace ringtape {
+
+/// How the elements of several ranks become one. `mean` is the sum divided by the number of ranks, and asks
+/// for a floating dtype.
+enum class ReduceOp : std::uint8_t { sum, mean, min, max };
+
+enum class Operation : std::uint8_t {
+  all_reduce,
+  broadcast,
+  reduce,
+  all_gather,
+  reduce_scatter,
+  gather,
+  scatter,
+  exchange,
+  barrier,
+  split,
+  connect,
+  disconnect,
+};
+
+const char* name_of(ReduceOp op);
+const char* name_of(Operation operation);
+
+/// What a rank asks of a communicator. All ranks have to ask for the same things in the same order, so they
+/// send each other this: a rank that asks for something else is found before it does harm.
+struct Call {
+  Operation operation = Operation::barrier;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+  std::uint8_t reduces = 0;    ///< 1 where `op` matters
+  std::int32_t root = -1;      ///< -1 where there is none
+  std::int64_t elements = 0;   ///< in all; of an exchange: what this rank sends
+  std::uint64_t sequence = 0;  ///< counts a communicator's collectives, and apart from them its exchanges
+
+  bool operator==(const Call&) const = default;
+};
+
+/// "all_reduce #17 (sum of 1024 f32, 4096 bytes)"
+std::string describe(const Call& call);
+
+}  // namespace ringtape

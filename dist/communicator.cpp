@@ -1,0 +1,247 @@
+#include "dist/communicator.h"
+
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+
+namespace ringtape {
+namespace {
+
+bool is_reducible(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::i32 ||
+         dtype == DType::i64;
+}
+
+/// `count` elements of `tensor` from `first` on.
+Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
+  return tensor.alias({count}, first);
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto begin = [](const Tensor& t) { return static_cast<const char*>(t.raw()); };
+  const std::less<const char*> before;
+  return a.bytes() > 0 && b.bytes() > 0 && before(begin(a), begin(b) + b.bytes()) &&
+         before(begin(b), begin(a) + a.bytes());
+}
+
+/// `whole` and `part` share no memory, or `part` is the elements of `whole` from `first` on.
+bool is_apart_or_in_place(const Tensor& whole, const Tensor& part, std::int64_t first) {
+  if (!overlap(whole, part)) return true;
+  return part.raw() ==
+         static_cast<char*>(whole.raw()) + first * static_cast<std::int64_t>(size_of(whole.dtype()));
+}
+
+std::int64_t sum(std::span<const std::int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+Communicator::Communicator(int rank, int size, Device device, Seconds timeout)
+    : rank_(rank), size_(size), device_(device), timeout_(timeout) {
+  check(timeout.count() > 0, "communicator: timeout of {} s, expected more than 0", timeout.count());
+}
+
+Call Communicator::next_call(Operation operation, DType dtype, std::int64_t elements, int root) {
+  Call call;
+  call.operation = operation;
+  call.dtype = dtype;
+  call.root = root;
+  call.elements = elements;
+  call.sequence = operation == Operation::exchange ? exchanges_++ : collectives_++;
+  return call;
+}
+
+Call Communicator::next_reduction(Operation operation, DType dtype, std::int64_t elements, ReduceOp op,
+                                  int root) {
+  check(op != ReduceOp::mean || is_floating(dtype), "{}: mean of {}, expected a floating dtype",
+        name_of(operation), name_of(dtype));
+  Call call = next_call(operation, dtype, elements, root);
+  call.op = op;
+  call.reduces = 1;
+  return call;
+}
+
+void Communicator::check_tensor(Operation operation, const char* name, const Tensor& tensor) const {
+  check(tensor.defined(), "{}: {} is undefined", name_of(operation), name);
+  check(tensor.device() == device_ && is_reducible(tensor.dtype()),
+        "{}: {} is {}, expected f32, f16, bf16, i32 or i64 on {}", name_of(operation), name, describe(tensor),
+        to_string(device_));
+}
+
+void Communicator::check_pair(Operation operation, const Tensor& input, const Tensor& output) const {
+  check_tensor(operation, "input", input);
+  check_tensor(operation, "output", output);
+  check(input.dtype() == output.dtype(), "{}: input is {} and output {}, expected the same dtype",
+        name_of(operation), describe(input), describe(output));
+}
+
+void Communicator::check_root(Operation operation, int root) const {
+  check(root >= 0 && root < size_, "{}: root is rank {}, expected 0 to {}", name_of(operation), root,
+        size_ - 1);
+}
+
+std::vector<std::int64_t> Communicator::parts(Operation operation, std::span<const std::int64_t> counts,
+                                              std::int64_t own) const {
+  if (counts.empty()) return std::vector<std::int64_t>(static_cast<std::size_t>(size_), own);
+  check(std::ssize(counts) == size_, "{}: {} counts for {} ranks", name_of(operation), counts.size(), size_);
+  for (std::int64_t count : counts) check(count >= 0, "{}: a count of {}", name_of(operation), count);
+  check(counts[rank_] == own, "{}: rank {} has {} elements, but its count is {}", name_of(operation), rank_,
+        own, counts[rank_]);
+  return {counts.begin(), counts.end()};
+}
+
+Work Communicator::all_reduce(const Tensor& input, const Tensor& output, ReduceOp op) {
+  check_pair(Operation::all_reduce, input, output);
+  check(input.elements() == output.elements() && is_apart_or_in_place(output, input, 0),
+        "all_reduce: input is {} and output {}, expected as many elements, in the same memory or apart",
+        describe(input), describe(output));
+  output.bump_version();
+  return do_all_reduce(next_reduction(Operation::all_reduce, input.dtype(), input.elements(), op), input,
+                       output);
+}
+
+Work Communicator::reduce(const Tensor& input, const Tensor& output, ReduceOp op, int root) {
+  check_root(Operation::reduce, root);
+  check_tensor(Operation::reduce, "input", input);
+  if (rank_ == root) {
+    check_pair(Operation::reduce, input, output);
+    check(input.elements() == output.elements() && is_apart_or_in_place(output, input, 0),
+          "reduce: input is {} and output {}, expected as many elements, in the same memory or apart",
+          describe(input), describe(output));
+    output.bump_version();
+  }
+  return do_reduce(next_reduction(Operation::reduce, input.dtype(), input.elements(), op, root), input,
+                   output);
+}
+
+Work Communicator::broadcast(const Tensor& tensor, int root) {
+  check_root(Operation::broadcast, root);
+  check_tensor(Operation::broadcast, "tensor", tensor);
+  if (rank_ != root) tensor.bump_version();
+  return do_broadcast(next_call(Operation::broadcast, tensor.dtype(), tensor.elements(), root), tensor);
+}
+
+Work Communicator::all_gather(const Tensor& input, const Tensor& output,
+                              std::span<const std::int64_t> counts) {
+  check_pair(Operation::all_gather, input, output);
+  std::vector<std::int64_t> of_ranks = parts(Operation::all_gather, counts, input.elements());
+  const std::int64_t all = sum(of_ranks), first = sum(std::span(of_ranks).first(rank_));
+  check(output.elements() == all && is_apart_or_in_place(output, input, first),
+        "all_gather: output is {}, expected {} elements, with the input apart or in the place of rank {}",
+        describe(output), all, rank_);
+  output.bump_version();
+  return do_all_gather(
+      {next_call(Operation::all_gather, input.dtype(), all), input, output, std::move(of_ranks)});
+}
+
+Work Communicator::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
+                                  std::span<const std::int64_t> counts) {
+  check_pair(Operation::reduce_scatter, input, output);
+  std::vector<std::int64_t> of_ranks = parts(Operation::reduce_scatter, counts, output.elements());
+  const std::int64_t all = sum(of_ranks), first = sum(std::span(of_ranks).first(rank_));
+  check(input.elements() == all && is_apart_or_in_place(input, output, first),
+        "reduce_scatter: input is {}, expected {} elements, with the output apart or in the place of rank {}",
+        describe(input), all, rank_);
+  output.bump_version();
+  return do_reduce_scatter({next_reduction(Operation::reduce_scatter, input.dtype(), all, op), input, output,
+                            std::move(of_ranks)});
+}
+
+Work Communicator::gather(const Tensor& input, const Tensor& output, int root,
+                          std::span<const std::int64_t> counts) {
+  check_root(Operation::gather, root);
+  check_tensor(Operation::gather, "input", input);
+  const std::vector<std::int64_t> of_ranks = parts(Operation::gather, counts, input.elements());
+  const std::int64_t all = sum(of_ranks);
+  std::vector<Transfer> sends, receives;
+  if (rank_ != root) {
+    sends.push_back({input, root});
+  } else {
+    check_pair(Operation::gather, input, output);
+    const std::int64_t own = sum(std::span(of_ranks).first(rank_));
+    check(output.elements() == all && is_apart_or_in_place(output, input, own),
+          "gather: output is {}, expected {} elements, with the input apart or in the place of rank {}",
+          describe(output), all, rank_);
+    output.bump_version();
+    std::int64_t first = 0;
+    for (int peer = 0; peer < size_; first += of_ranks[peer++]) {
+      Tensor part = part_of(output, first, of_ranks[peer]);
+      if (peer != rank_) {
+        receives.push_back({part, peer});
+      } else if (part.raw() != input.raw()) {
+        part.copy_from(input.alias(part.shape()));
+      }
+    }
+  }
+  return exchange_as(next_call(Operation::gather, input.dtype(), all, root), std::move(sends),
+                     std::move(receives));
+}
+
+Work Communicator::scatter(const Tensor& input, const Tensor& output, int root,
+                           std::span<const std::int64_t> counts) {
+  check_root(Operation::scatter, root);
+  check_tensor(Operation::scatter, "output", output);
+  const std::vector<std::int64_t> of_ranks = parts(Operation::scatter, counts, output.elements());
+  const std::int64_t all = sum(of_ranks);
+  std::vector<Transfer> sends, receives;
+  if (rank_ != root) {
+    receives.push_back({output, root});
+  } else {
+    check_pair(Operation::scatter, input, output);
+    const std::int64_t own = sum(std::span(of_ranks).first(rank_));
+    check(input.elements() == all && is_apart_or_in_place(input, output, own),
+          "scatter: input is {}, expected {} elements, with the output apart or in the place of rank {}",
+          describe(input), all, rank_);
+    std::int64_t first = 0;
+    for (int peer = 0; peer < size_; first += of_ranks[peer++]) {
+      const Tensor part = part_of(input, first, of_ranks[peer]);
+      if (peer != rank_) {
+        sends.push_back({part, peer});
+      } else if (part.raw() != output.raw()) {
+        output.alias(part.shape()).copy_from(part);
+      }
+    }
+  }
+  output.bump_version();
+  return exchange_as(next_call(Operation::scatter, output.dtype(), all, root), std::move(sends),
+                     std::move(receives));
+}
+
+Work Communicator::exchange(std::vector<Transfer> sends, std::vector<Transfer> receives) {
+  if (sends.empty() && receives.empty()) return {};
+  const DType dtype = (sends.empty() ? receives : sends).front().tensor.dtype();
+  std::int64_t elements = 0;
+  for (const std::vector<Transfer>* transfers : {&sends, &receives}) {
+    for (const Transfer& transfer : *transfers) {
+      check_tensor(Operation::exchange, "a tensor", transfer.tensor);
+      check(transfer.tensor.dtype() == dtype, "exchange: {} and {} in one call, expected one dtype",
+            name_of(dtype), name_of(transfer.tensor.dtype()));
+      check(transfer.peer >= 0 && transfer.peer < size_, "exchange: peer {}, expected 0 to {}", transfer.peer,
+            size_ - 1);
+    }
+  }
+  for (const Transfer& transfer : sends) elements += transfer.tensor.elements();
+  for (const Transfer& transfer : receives) transfer.tensor.bump_version();
+  return exchange_as(next_call(Operation::exchange, dtype, elements), std::move(sends), std::move(receives));
+}
+
+Work Communicator::exchange_as(const Call& call, std::vector<Transfer> sends,
+                               std::vector<Transfer> receives) {
+  for (const Transfer& transfer : sends) traffic_.sent += transfer.tensor.bytes();
+  for (const Transfer& transfer : receives) traffic_.received += transfer.tensor.bytes();
+  return do_exchange(call, std::move(sends), std::move(receives));
+}
+
+void Communicator::barrier(Seconds deadline) {
+  check(deadline.count() > 0, "barrier: deadline of {} s, expected more than 0", deadline.count());
+  do_barrier(next_call(Operation::barrier, DType::i32, 0), deadline);
+}
+
+std::shared_ptr<Communicator> Communicator::split(int color, int key) {
+  return do_split(next_call(Operation::split, DType::i32, 0), color, key);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "dist/call.h"
+
+namespace ringtape {
+
+using Seconds = std::chrono::duration<double>;
+
+/// An operation on its way. It goes on by itself; whoever needs its result calls wait().
+class Work {
+ public:
+  /// What a backend knows of it.
+  class State {
+   public:
+    virtual ~State() = default;
+    virtual void wait() = 0;
+  };
+
+  /// Work that is done.
+  Work() = default;
+  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  /// On the CPU: returns when the result is there, or throws the Error that came instead. On CUDA: makes the
+  /// current stream wait for the result; the host goes on at once.
+  void wait() const {
+    if (state_) state_->wait();
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// Elements to send to, or a place to receive elements from, another rank.
+struct Transfer {
+  Tensor tensor;
+  int peer;
+};
+
+/// Bytes that a communicator's exchanges have moved.
+struct Traffic {
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+};
+
+/// Connects the ranks of a run. The collective operations are those of MPI and NCCL: every rank calls the
+/// same ones in the same order, with the same sizes, dtype, ReduceOp and root.
+///
+/// Tensors live on device() and hold f32, f16, bf16, i32 or i64; any shape, seen as a row of elements, none
+/// included. An operation returns at once and is carried out after those called before it; its tensors may
+/// neither be written nor, where they are outputs, read until Work::wait(), and they are kept alive so long.
+/// Input and output may be the same tensor, or, where one is a rank's part of the other, that part of the
+/// other's memory; they may not overlap otherwise. 16-bit types are added in f32 and rounded after every
+/// addition; how many ranks' sums are rounded on the way depends on the backend.
+///
+/// Throws Error for arguments that are wrong on this rank. Work::wait() throws Error where the backend finds
+/// that ranks asked for different things; after that the communicator is of no more use. Where a rank is dead
+/// or hangs, nothing comes back to throw: when an operation is as old as the timeout, the process prints one
+/// line that names its rank, the operation, the bytes and the sequence number, and exits with code 1
+/// (dist/watchdog.h).
+///
+/// One thread at a time may call a communicator.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  Device device() const { return device_; }
+  /// "MPI", "NCCL" or "one rank".
+  virtual const char* backend() const = 0;
+
+  /// output[i] = op over the ranks of input[i]; the same on all ranks.
+  Work all_reduce(const Tensor& input, const Tensor& output, ReduceOp op);
+  Work all_reduce(const Tensor& tensor, ReduceOp op) { return all_reduce(tensor, tensor, op); }
+  /// all_reduce whose result only `root` gets; `output` is not used elsewhere and may be undefined there.
+  Work reduce(const Tensor& input, const Tensor& output, ReduceOp op, int root);
+  /// tensor = that of `root`.
+  Work broadcast(const Tensor& tensor, int root);
+  /// output = the inputs of all ranks in the order of ranks. `counts` says how many elements each rank has;
+  /// without it all have as many.
+  Work all_gather(const Tensor& input, const Tensor& output, std::span<const std::int64_t> counts = {});
+  /// Adds up the inputs and gives each rank its part of the sum: the parts follow each other in the order of
+  /// ranks, and have counts[rank] elements, or all as many.
+  Work reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
+                      std::span<const std::int64_t> counts = {});
+  /// all_gather whose result only `root` gets; `output` is not used elsewhere and may be undefined there.
+  Work gather(const Tensor& input, const Tensor& output, int root, std::span<const std::int64_t> counts = {});
+  /// output = this rank's part of the input of `root`; `input` is not used elsewhere and may be undefined
+  /// there.
+  Work scatter(const Tensor& input, const Tensor& output, int root,
+               std::span<const std::int64_t> counts = {});
+  /// Sends and receives at the same time. Each transfer meets one at its peer, which has to have as many
+  /// elements; several to or from one peer meet in order. A rank that has none need not call. Consecutive
+  /// exchanges are under way together. This is where traffic() is counted.
+  Work exchange(std::vector<Transfer> sends, std::vector<Transfer> receives);
+  /// Returns when all ranks have called it; `deadline` as the timeout of this call.
+  void barrier(Seconds deadline);
+  void barrier() { barrier(timeout_); }
+
+  /// A communicator of the ranks that give the same `color`, ordered by `key`, then by rank here. Null for a
+  /// negative color. All ranks have to call it.
+  std::shared_ptr<Communicator> split(int color, int key);
+
+  const Traffic& traffic() const { return traffic_; }
+  Seconds timeout() const { return timeout_; }
+
+ protected:
+  /// A checked request whose result is put together of a part for each rank: `counts` has their elements.
+  struct Parts {
+    Call call;
+    Tensor input, output;
+    std::vector<std::int64_t> counts;
+  };
+
+  Communicator(int rank, int size, Device device, Seconds timeout);
+
+  virtual Work do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) = 0;
+  virtual Work do_reduce(const Call& call, const Tensor& input, const Tensor& output) = 0;
+  virtual Work do_broadcast(const Call& call, const Tensor& tensor) = 0;
+  virtual Work do_all_gather(const Parts& parts) = 0;
+  virtual Work do_reduce_scatter(const Parts& parts) = 0;
+  virtual Work do_exchange(const Call& call, std::vector<Transfer> sends, std::vector<Transfer> receives) = 0;
+  virtual void do_barrier(const Call& call, Seconds deadline) = 0;
+  virtual std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) = 0;
+
+ private:
+  Call next_call(Operation operation, DType dtype, std::int64_t elements, int root = -1);
+  Call next_reduction(Operation operation, DType dtype, std::int64_t elements, ReduceOp op, int root = -1);
+  void check_tensor(Operation operation, const char* name, const Tensor& tensor) const;
+  void check_pair(Operation operation, const Tensor& input, const Tensor& output) const;
+  void check_root(Operation operation, int root) const;
+  std::vector<std::int64_t> parts(Operation operation, std::span<const std::int64_t> counts,
+                                  std::int64_t own) const;
+  Work exchange_as(const Call& call, std::vector<Transfer> sends, std::vector<Transfer> receives);
+
+  int rank_;
+  int size_;
+  Device device_;
+  Seconds timeout_;
+  std::uint64_t collectives_ = 0;
+  std::uint64_t exchanges_ = 0;
+  Traffic traffic_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,186 @@
+#include "dist/launch.h"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/quote.h"
+
+extern char** environ;
+
+namespace ringtape {
+namespace {
+
+/// Reads the variables of one launcher, and notes what it read.
+class Variables {
+ public:
+  Variables(const Environment& environment, Launcher launcher)
+      : environment_(environment), launcher_(launcher) {}
+
+  bool has(const std::string& name) const { return environment_.contains(name); }
+
+  std::string text(const std::string& name) {
+    const auto found = environment_.find(name);
+    check(found != environment_.end() && !found->second.empty(), "{}: {} is not set; found {}",
+          name_of(launcher_), name, read_.empty() ? "nothing else of this launcher" : read_);
+    read_ += fmt::format("{}{}={}", read_.empty() ? "" : ", ", name, found->second);
+    return found->second;
+  }
+
+  /// A number from `low` to `high`.
+  int number(const std::string& name, int low, int high) {
+    const std::string word = text(name);
+    int value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    const bool is_number = error == std::errc() && end == word.data() + word.size();
+    check(is_number && value >= low && value <= high, "{}: {} is {}, expected a number from {} to {}",
+          name_of(launcher_), name, quote(word), low, high);
+    return value;
+  }
+
+  /// The first of `names` that is set, else `otherwise`.
+  int first_number(const std::vector<std::string>& names, int low, int high, int otherwise) {
+    for (const std::string& name : names) {
+      if (has(name)) return number(name, low, high);
+    }
+    return otherwise;
+  }
+
+  const std::string& read() const { return read_; }
+
+ private:
+  const Environment& environment_;
+  Launcher launcher_;
+  std::string read_;
+};
+
+constexpr int kMostRanks = 1 << 24;
+
+/// Reads size before rank, so that the rank can be checked against it.
+Launch read_ranks(Variables& variables, Launcher launcher, const std::string& rank, const std::string& size) {
+  Launch launch;
+  launch.launcher = launcher;
+  launch.size = variables.number(size, 1, kMostRanks);
+  launch.rank = variables.number(rank, 0, launch.size - 1);
+  return launch;
+}
+
+std::optional<Launch> torchrun(const Environment& environment) {
+  Variables variables(environment, Launcher::torchrun);
+  if (!variables.has("RANK") && !variables.has("WORLD_SIZE")) return {};
+  Launch launch = read_ranks(variables, Launcher::torchrun, "RANK", "WORLD_SIZE");
+  launch.local_rank = variables.number("LOCAL_RANK", 0, launch.size - 1);
+  launch.master_address = variables.text("MASTER_ADDR");
+  launch.master_port = variables.number("MASTER_PORT", 1, 65535);
+  launch.reason = variables.read();
+  return launch;
+}
+
+std::optional<Launch> open_mpi(const Environment& environment) {
+  Variables variables(environment, Launcher::open_mpi);
+  if (!variables.has("OMPI_COMM_WORLD_RANK") && !variables.has("OMPI_COMM_WORLD_SIZE")) return {};
+  Launch launch = read_ranks(variables, Launcher::open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  launch.local_rank = variables.number("OMPI_COMM_WORLD_LOCAL_RANK", 0, launch.size - 1);
+  launch.has_mpi = true;
+  launch.reason = variables.read();
+  return launch;
+}
+
+std::optional<Launch> pmi(const Environment& environment) {
+  Variables variables(environment, Launcher::pmi);
+  if (!variables.has("PMI_RANK") && !variables.has("PMI_SIZE")) return {};
+  Launch launch = read_ranks(variables, Launcher::pmi, "PMI_RANK", "PMI_SIZE");
+  // PMI itself has no local rank; MPICH's and Intel's launchers set the first of these, srun the second.
+  launch.local_rank =
+      variables.first_number({"MPI_LOCALRANKID", "SLURM_LOCALID"}, 0, launch.size - 1, launch.rank);
+  launch.has_mpi = true;
+  launch.reason = variables.read();
+  return launch;
+}
+
+std::optional<Launch> slurm(const Environment& environment) {
+  Variables variables(environment, Launcher::slurm);
+  if (!variables.has("SLURM_STEP_ID")) return {};  // a batch script or an allocation: nothing was started yet
+  Launch launch = read_ranks(variables, Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  launch.local_rank = variables.number("SLURM_LOCALID", 0, launch.size - 1);
+  launch.has_mpi = variables.has("PMIX_RANK");  // srun --mpi=pmix
+  launch.reason = variables.read();
+  return launch;
+}
+
+}  // namespace
+
+const char* name_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::none:
+      return "none";
+    case Launcher::torchrun:
+      return "torchrun";
+    case Launcher::open_mpi:
+      return "Open MPI";
+    case Launcher::pmi:
+      return "PMI";
+    case Launcher::slurm:
+      return "Slurm";
+  }
+  return "unknown";
+}
+
+Environment process_environment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+Launch detect_launch(const Environment& environment) {
+  std::optional<Launch> first;
+  for (const auto& read : {torchrun, open_mpi, pmi}) {
+    std::optional<Launch> found = read(environment);
+    if (!found) continue;
+    if (!first) {
+      first = std::move(found);
+      continue;
+    }
+    check(found->rank == first->rank && found->size == first->size,
+          "two launchers contradict: {} says rank {} of {} ({}), {} says rank {} of {} ({}): unset the "
+          "variables "
+          "of one of them",
+          name_of(first->launcher), first->rank, first->size, first->reason, name_of(found->launcher),
+          found->rank, found->size, found->reason);
+    first->has_mpi = first->has_mpi || found->has_mpi;
+  }
+  if (!first) first = slurm(environment);
+  if (first) return *first;
+  Launch plain;
+  plain.reason = "none of RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_STEP_ID is set";
+  return plain;
+}
+
+std::string describe(const Launch& launch) {
+  return fmt::format("launcher  {}\nrank      {} of {}, local rank {}\nbecause   {}\n",
+                     name_of(launch.launcher), launch.rank, launch.size, launch.local_rank, launch.reason);
+}
+
+Device device_of_rank(const Launch& launch, const std::string& text, int gpus) {
+  const bool own_gpu = text == "cuda" || (text == "auto" && gpus > 0);
+  const bool on_cpu = text == "cpu" || (text == "auto" && gpus == 0);
+  check(!on_cpu || launch.size == 1 || launch.has_mpi,
+        "{} started {} ranks, but ranks on CPUs are connected by MPI: start them with 'mpirun -n {} ...'{}",
+        name_of(launch.launcher), launch.size, launch.size,
+        launch.launcher == Launcher::slurm ? " or 'srun --mpi=pmix ...'" : "");
+  if (!own_gpu) return Device::parse(text);
+  check(launch.local_rank < gpus,
+        "rank {} of {} (local rank {}) has no GPU: found {} on this machine, expected one for each of its "
+        "ranks",
+        launch.rank, launch.size, launch.local_rank, gpus);
+  return {DeviceType::cuda, launch.local_rank};
+}
+
+}  // namespace ringtape

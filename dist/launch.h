@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/device.h"
+
+/// Which of how many processes this one is. The launcher says so in the environment; no flag is needed:
+///
+///   mpirun -n 4 app ...                                 CPU and GPU ranks
+///   srun -n 4 app ...                                   CPU ranks where Slurm starts MPI (--mpi=pmix), GPU
+///   ranks torchrun --no-python --nproc-per-node 4 app ...     GPU ranks app ... one rank
+namespace ringtape {
+
+enum class Launcher { none, torchrun, open_mpi, pmi, slurm };
+
+/// "torchrun", "Open MPI", ...; "none" for a plain start.
+const char* name_of(Launcher launcher);
+
+/// Place of this process among those that were started together.
+struct Launch {
+  Launcher launcher = Launcher::none;
+  int rank = 0;        ///< 0 to size - 1
+  int size = 1;        ///< number of ranks
+  int local_rank = 0;  ///< number among the ranks of this machine; chooses the GPU
+  /// An MPI launcher is among those that started this process, so that MPI connects the ranks.
+  bool has_mpi = false;
+  std::string master_address;  ///< torchrun: the machine of rank 0
+  int master_port = 0;         ///< torchrun: the port its own agent listens on
+  std::string reason;          ///< the variables that tell, as in "OMPI_COMM_WORLD_RANK=1, ..."
+};
+
+using Environment = std::map<std::string, std::string>;
+
+/// The variables of this process.
+Environment process_environment();
+
+/// Looks for the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Open MPI
+/// (OMPI_COMM_WORLD_*), PMI (PMI_RANK, PMI_SIZE) and a Slurm step (SLURM_PROCID and others, where
+/// SLURM_STEP_ID is set), in this order; the first found counts. Slurm comes last because torchrun and mpirun
+/// are often started inside its steps, with a task of their own on each machine. Throws Error where a
+/// variable is missing, is no number or is out of range, and where torchrun's, Open MPI's and PMI's variables
+/// contradict each other.
+Launch detect_launch(const Environment& environment);
+
+/// Three lines: the launcher, the ranks, and the variables that told. What --show-launch prints.
+std::string describe(const Launch& launch);
+
+/// The device of this rank. `text` is "cpu", "cuda:N", "cuda" or "auto": the last two are the GPU whose
+/// number is the local rank ("auto" is the CPU where there are no GPUs). `gpus` is the number of GPUs of this
+/// machine. Throws Error where the rank has no GPU of its own, and for torchrun with several ranks on CPUs.
+Device device_of_rank(const Launch& launch, const std::string& text, int gpus);
+
+}  // namespace ringtape

@@ -1,0 +1,344 @@
+#include "dist/mpi_communicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+#include "dist/mpi_reduce_op.h"
+#include "dist/mpi_thread.h"
+
+namespace ringtape {
+namespace {
+
+using Requests = std::vector<MPI_Request>;
+
+// Tags of messages between two ranks.
+constexpr int kDataTag = 0, kCallTag = 1;
+
+MPI_Request& added(Requests& requests) {
+  return requests.emplace_back(MPI_REQUEST_NULL);
+}
+
+/// `elements` from `first` on, as far as one MPI call can count.
+struct Piece {
+  std::int64_t first;
+  int elements;
+};
+
+std::vector<Piece> pieces_of(std::int64_t elements, std::int64_t largest) {
+  std::vector<Piece> pieces;
+  for (std::int64_t first = 0; first < elements; first += largest) {
+    pieces.push_back({first, static_cast<int>(std::min(largest, elements - first))});
+  }
+  return pieces;
+}
+
+/// The address of element `index`.
+void* at(const Tensor& tensor, std::int64_t index) {
+  return static_cast<char*>(tensor.raw()) + index * static_cast<std::int64_t>(size_of(tensor.dtype()));
+}
+
+/// Where each rank's part begins.
+std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& counts) {
+  std::vector<std::int64_t> offsets(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), std::int64_t{0});
+  return offsets;
+}
+
+std::vector<int> to_ints(const std::vector<std::int64_t>& values) {
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+struct MpiCommunicator::Connection {
+  MPI_Comm ranks = MPI_COMM_NULL;  // MPI_Finalize frees it
+  int rank = 0;
+  int size = 1;
+  std::string who;
+
+  void send(const void* from, int count, MPI_Datatype type, int peer, int tag, Requests& requests) const {
+    RINGTAPE_MPI(MPI_Isend(from, count, type, peer, tag, ranks, &added(requests)));
+  }
+  void receive(void* to, int count, MPI_Datatype type, int peer, int tag, Requests& requests) const {
+    RINGTAPE_MPI(MPI_Irecv(to, count, type, peer, tag, ranks, &added(requests)));
+  }
+  void check_same(const Call& own, const Call& other, int peer) const {
+    check(own == other, "{} called {}, but rank {} called {}", who, describe(own), peer, describe(other));
+  }
+};
+
+/// A request to MPI. `start` begins it, and `finish`, which may be empty, ends it; what they capture lives so
+/// long.
+struct MpiCommunicator::Job {
+  Call call;
+  std::function<void(const Connection& connection, Requests& requests)> start;
+  std::function<void()> finish;
+};
+
+std::shared_ptr<const MpiCommunicator::Connection> MpiCommunicator::connect_ranks(
+    MpiThread& thread, const Connection* parent, const Call& call, Seconds timeout, int color, int key) {
+  auto connection = std::make_shared<Connection>();
+  thread.run(parent != nullptr ? parent->who : "this process", call, timeout, [&] {
+    RINGTAPE_MPI(MPI_Comm_split(parent != nullptr ? parent->ranks : MPI_COMM_WORLD,
+                                color < 0 ? MPI_UNDEFINED : color, key, &connection->ranks));
+    if (connection->ranks == MPI_COMM_NULL) return;
+    RINGTAPE_MPI(MPI_Comm_rank(connection->ranks, &connection->rank));
+    RINGTAPE_MPI(MPI_Comm_size(connection->ranks, &connection->size));
+    connection->who = fmt::format("rank {} of {}", connection->rank, connection->size);
+    if (parent != nullptr)
+      connection->who = fmt::format("{} ({} after a split)", parent->who, connection->who);
+  });
+  return connection;
+}
+
+std::shared_ptr<MpiCommunicator> MpiCommunicator::connect(Seconds timeout, std::int64_t largest_piece) {
+  check(largest_piece >= 1 && largest_piece <= 0x7fffffff,
+        "MPI: pieces of {} elements, expected 1 to 2^31 - 1", largest_piece);
+  const std::shared_ptr<MpiThread> thread = MpiThread::get(timeout);
+  Call call;
+  call.operation = Operation::connect;
+  const auto connection = connect_ranks(*thread, nullptr, call, timeout, 0, 0);
+  return std::shared_ptr<MpiCommunicator>(new MpiCommunicator(thread, connection, timeout, largest_piece));
+}
+
+MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiThread> thread,
+                                 std::shared_ptr<const Connection> connection, Seconds timeout,
+                                 std::int64_t largest_piece)
+    : Communicator(connection->rank, connection->size, Device{}, timeout),
+      thread_(std::move(thread)),
+      connection_(std::move(connection)),
+      largest_piece_(largest_piece) {}
+
+/// Compares the Call with the previous rank's, then starts the job. The first request is the previous rank's
+/// Call.
+Work MpiCommunicator::submit(Job job) {
+  const auto previous = std::make_shared<Call>();
+  const auto own = std::make_shared<const Call>(job.call);
+  const auto& connection = connection_;
+  MpiJob mpi_job{.who = connection->who,
+                 .call = job.call,
+                 .timeout = timeout(),
+                 .start = {},
+                 .completed = {},
+                 .finish = std::move(job.finish),
+                 .hint = {}};
+  if (size() == 1) {
+    mpi_job.start = [=](Requests& requests) { job.start(*connection, requests); };
+  } else {
+    const int next_rank = (rank() + 1) % size(), previous_rank = (rank() + size() - 1) % size();
+    mpi_job.start = [=](Requests& requests) {
+      connection->receive(previous.get(), sizeof(Call), MPI_BYTE, previous_rank, kCallTag, requests);
+      connection->send(own.get(), sizeof(Call), MPI_BYTE, next_rank, kCallTag, requests);
+    };
+    mpi_job.completed = [=](std::size_t index, const MPI_Status&, Requests& requests) {
+      if (index != 0) return;
+      connection->check_same(*own, *previous, previous_rank);
+      job.start(*connection, requests);
+    };
+  }
+  return thread_->submit(std::move(mpi_job));
+}
+
+Work MpiCommunicator::do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) {
+  Job job{call, {}, {}};
+  job.start = [=, largest = largest_piece_](const Connection& connection, Requests& requests) {
+    const bool in_place = input.raw() == output.raw();
+    for (const Piece& piece : pieces_of(call.elements, largest)) {
+      RINGTAPE_MPI(MPI_Iallreduce(in_place ? MPI_IN_PLACE : at(input, piece.first), at(output, piece.first),
+                                  piece.elements, mpi_type(call.dtype), mpi_op(call.op, call.dtype),
+                                  connection.ranks, &added(requests)));
+    }
+  };
+  if (call.op == ReduceOp::mean) {
+    job.finish = [=, ranks = size()] { divide(call.dtype, output.raw(), call.elements, ranks); };
+  }
+  return submit(std::move(job));
+}
+
+Work MpiCommunicator::do_reduce(const Call& call, const Tensor& input, const Tensor& output) {
+  Job job{call, {}, {}};
+  job.start = [=, largest = largest_piece_](const Connection& connection, Requests& requests) {
+    const bool is_root = connection.rank == call.root;
+    for (const Piece& piece : pieces_of(call.elements, largest)) {
+      const bool in_place = is_root && input.raw() == output.raw();
+      RINGTAPE_MPI(MPI_Ireduce(in_place ? MPI_IN_PLACE : at(input, piece.first),
+                               is_root ? at(output, piece.first) : nullptr, piece.elements,
+                               mpi_type(call.dtype), mpi_op(call.op, call.dtype), call.root, connection.ranks,
+                               &added(requests)));
+    }
+  };
+  if (call.op == ReduceOp::mean && rank() == call.root) {
+    job.finish = [=, ranks = size()] { divide(call.dtype, output.raw(), call.elements, ranks); };
+  }
+  return submit(std::move(job));
+}
+
+Work MpiCommunicator::do_broadcast(const Call& call, const Tensor& tensor) {
+  Job job{call, {}, {}};
+  job.start = [=, largest = largest_piece_](const Connection& connection, Requests& requests) {
+    for (const Piece& piece : pieces_of(call.elements, largest)) {
+      RINGTAPE_MPI(MPI_Ibcast(at(tensor, piece.first), piece.elements, mpi_type(call.dtype), call.root,
+                              connection.ranks, &added(requests)));
+    }
+  };
+  return submit(std::move(job));
+}
+
+Work MpiCommunicator::do_all_gather(const Parts& parts) {
+  Job job{parts.call, {}, {}};
+  job.start = [parts, largest = largest_piece_, counts = to_ints(parts.counts),
+               offsets = to_ints(offsets_of(parts.counts))](const Connection& connection,
+                                                            Requests& requests) {
+    const Call& call = parts.call;
+    const MPI_Datatype type = mpi_type(call.dtype);
+    void* own = at(parts.output, offsets_of(parts.counts)[connection.rank]);
+    const bool in_place = parts.input.raw() == own;
+    if (call.elements <= largest) {
+      RINGTAPE_MPI(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : parts.input.raw(), counts[connection.rank], type,
+                                   parts.output.raw(), counts.data(), offsets.data(), type, connection.ranks,
+                                   &added(requests)));
+      return;
+    }
+    // Too much to be counted: each rank broadcasts its part.
+    if (!in_place) std::memcpy(own, parts.input.raw(), parts.input.bytes());
+    std::int64_t first = 0;
+    for (int root = 0; root < connection.size; first += parts.counts[root++]) {
+      for (const Piece& piece : pieces_of(parts.counts[root], largest)) {
+        RINGTAPE_MPI(MPI_Ibcast(at(parts.output, first + piece.first), piece.elements, type, root,
+                                connection.ranks, &added(requests)));
+      }
+    }
+  };
+  return submit(std::move(job));
+}
+
+Work MpiCommunicator::do_reduce_scatter(const Parts& parts) {
+  Job job{parts.call, {}, {}};
+  job.start = [parts, largest = largest_piece_, counts = to_ints(parts.counts)](const Connection& connection,
+                                                                                Requests& requests) {
+    const Call& call = parts.call;
+    const MPI_Datatype type = mpi_type(call.dtype);
+    const MPI_Op op = mpi_op(call.op, call.dtype);
+    const std::vector<std::int64_t> offsets = offsets_of(parts.counts);
+    const bool in_place = parts.output.raw() == at(parts.input, offsets[connection.rank]);
+    if (call.elements <= largest && !in_place) {
+      RINGTAPE_MPI(MPI_Ireduce_scatter(parts.input.raw(), parts.output.raw(), counts.data(), type, op,
+                                       connection.ranks, &added(requests)));
+      return;
+    }
+    // Each part is reduced to its rank. (MPI's reduce_scatter in place would put it at the front.)
+    for (int root = 0; root < connection.size; ++root) {
+      const bool is_root = root == connection.rank;
+      for (const Piece& piece : pieces_of(parts.counts[root], largest)) {
+        void* from = at(parts.input, offsets[root] + piece.first);
+        RINGTAPE_MPI(MPI_Ireduce(is_root && in_place ? MPI_IN_PLACE : from,
+                                 is_root ? at(parts.output, piece.first) : nullptr, piece.elements, type, op,
+                                 root, connection.ranks, &added(requests)));
+      }
+    }
+  };
+  if (parts.call.op == ReduceOp::mean) {
+    job.finish = [parts, ranks = size()] {
+      divide(parts.call.dtype, parts.output.raw(), parts.output.elements(), ranks);
+    };
+  }
+  return submit(std::move(job));
+}
+
+Work MpiCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends,
+                                  std::vector<Transfer> receives) {
+  struct Expected {
+    int elements, peer;
+  };
+  const auto transfers = std::make_shared<const std::pair<std::vector<Transfer>, std::vector<Transfer>>>(
+      std::move(sends), std::move(receives));
+  const auto expected = std::make_shared<std::vector<Expected>>();
+  const MPI_Datatype type = mpi_type(call.dtype);
+  const auto& connection = connection_;
+  MpiJob job{.who = connection->who,
+             .call = call,
+             .timeout = timeout(),
+             .start = {},
+             .completed = {},
+             .finish = {},
+             .hint = {}};
+  job.start = [=, largest = largest_piece_](Requests& requests) {
+    for (const Transfer& transfer : transfers->second) {
+      for (const Piece& piece : pieces_of(transfer.tensor.elements(), largest)) {
+        expected->push_back({piece.elements, transfer.peer});
+        connection->receive(at(transfer.tensor, piece.first), piece.elements, type, transfer.peer, kDataTag,
+                            requests);
+      }
+    }
+    for (const Transfer& transfer : transfers->first) {
+      for (const Piece& piece : pieces_of(transfer.tensor.elements(), largest)) {
+        connection->send(at(transfer.tensor, piece.first), piece.elements, type, transfer.peer, kDataTag,
+                         requests);
+      }
+    }
+  };
+  job.completed = [=](std::size_t index, const MPI_Status& status, Requests&) {
+    if (index >= expected->size()) return;  // a send; receives come first
+    int elements = 0;
+    RINGTAPE_MPI(MPI_Get_count(&status, type, &elements));
+    const Expected& receive = (*expected)[index];
+    check(elements == receive.elements, "{}: {} received {} elements from rank {}, expected {}",
+          connection->who, describe(call), elements, receive.peer, receive.elements);
+  };
+  return thread_->submit(std::move(job));
+}
+
+/// Every rank tells every other that it is here, so that a late one can be named.
+void MpiCommunicator::do_barrier(const Call& call, Seconds deadline) {
+  const auto calls = std::make_shared<std::vector<Call>>(static_cast<std::size_t>(size()));
+  const auto arrived = std::make_shared<std::vector<std::atomic<bool>>>(static_cast<std::size_t>(size()));
+  (*arrived)[rank()] = true;
+  const auto& connection = connection_;
+  MpiJob job{.who = connection->who,
+             .call = call,
+             .timeout = deadline,
+             .start = {},
+             .completed = {},
+             .finish = {},
+             .hint = {}};
+  const auto own = std::make_shared<const Call>(call);
+  // Request i receives from rank i, and that of the own rank, which nobody sends to, is null.
+  job.start = [=](Requests& requests) {
+    for (int peer = 0; peer < connection->size; ++peer) {
+      if (peer == connection->rank) {
+        added(requests);
+      } else {
+        connection->receive(&(*calls)[peer], sizeof(Call), MPI_BYTE, peer, kCallTag, requests);
+      }
+    }
+    for (int peer = 0; peer < connection->size; ++peer) {
+      if (peer == connection->rank) continue;
+      connection->send(own.get(), sizeof(Call), MPI_BYTE, peer, kCallTag, requests);
+    }
+  };
+  job.completed = [=](std::size_t index, const MPI_Status&, Requests&) {
+    if (index >= calls->size()) return;
+    connection->check_same(*own, (*calls)[index], static_cast<int>(index));
+    (*arrived)[index] = true;
+  };
+  job.hint = [=] {
+    std::string late;
+    for (std::size_t peer = 0; peer < arrived->size(); ++peer) {
+      if (!(*arrived)[peer]) late += fmt::format("{}{}", late.empty() ? "" : ", ", peer);
+    }
+    return fmt::format("nothing came from rank {}", late);
+  };
+  thread_->submit(std::move(job)).wait();
+}
+
+std::shared_ptr<Communicator> MpiCommunicator::do_split(const Call& call, int color, int key) {
+  const auto connection = connect_ranks(*thread_, connection_.get(), call, timeout(), color, key);
+  if (color < 0) return nullptr;
+  return std::shared_ptr<Communicator>(new MpiCommunicator(thread_, connection, timeout(), largest_piece_));
+}
+
+}  // namespace ringtape

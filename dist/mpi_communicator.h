@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "dist/communicator.h"
+
+namespace ringtape {
+
+class MpiThread;
+
+/// Ranks on CPUs, connected by MPI. All MPI calls are made by one thread (dist/mpi_thread.h), so that an
+/// operation goes on while this one computes.
+///
+/// Before its part of a collective, a rank sends its Call to the next rank and receives that of the previous
+/// one. If they differ, wait() throws an Error that names both, and no data is touched. So each rank that
+/// neighbours on one which asks for something else knows it; the others wait in vain, until the launcher or
+/// the watchdog ends them.
+class MpiCommunicator : public Communicator {
+ public:
+  /// All ranks that mpirun or srun started. MPI counts elements in an int: larger tensors go in pieces of at
+  /// most `largest_piece` elements (a test sets it low).
+  static std::shared_ptr<MpiCommunicator> connect(Seconds timeout, std::int64_t largest_piece = 0x7fffffff);
+  const char* backend() const override { return "MPI"; }
+
+ private:
+  struct Connection;  // hides mpi.h
+  struct Job;
+  MpiCommunicator(std::shared_ptr<MpiThread> thread, std::shared_ptr<const Connection> connection,
+                  Seconds timeout, std::int64_t largest_piece);
+  /// The ranks of `parent` (null: all) that give the same color, where `color` is not negative.
+  static std::shared_ptr<const Connection> connect_ranks(MpiThread& thread, const Connection* parent,
+                                                         const Call& call, Seconds timeout, int color,
+                                                         int key);
+
+  Work do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) override;
+  Work do_reduce(const Call& call, const Tensor& input, const Tensor& output) override;
+  Work do_broadcast(const Call& call, const Tensor& tensor) override;
+  Work do_all_gather(const Parts& parts) override;
+  Work do_reduce_scatter(const Parts& parts) override;
+  Work do_exchange(const Call& call, std::vector<Transfer> sends, std::vector<Transfer> receives) override;
+  void do_barrier(const Call& call, Seconds deadline) override;
+  std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) override;
+
+  Work submit(Job job);
+
+  std::shared_ptr<MpiThread> thread_;
+  std::shared_ptr<const Connection> connection_;
+  std::int64_t largest_piece_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "dist/call.h"
+
+namespace ringtape {
+
+/// MPI's type for elements of `dtype`. It has none for 16-bit floats: they travel as 16-bit integers.
+MPI_Datatype mpi_type(DType dtype);
+
+/// MPI's operation for `op` on elements of `dtype`; for `mean` the sum. 16-bit floats have operations of our
+/// own, which compute in f32 and round once. To be called on the MPI thread.
+MPI_Op mpi_op(ReduceOp op, DType dtype);
+
+/// x[i] = x[i] / divisor, rounded once. Floating.
+void divide(DType dtype, void* x, std::int64_t n, int divisor);
+
+}  // namespace ringtape

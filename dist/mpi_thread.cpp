@@ -1,0 +1,224 @@
+#include "dist/mpi_thread.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace ringtape {
+namespace {
+
+/// How long the thread sleeps after a test that found nothing done: it only yields at first, as most
+/// operations are quick, then sleeps.
+class Patience {
+ public:
+  void reset() { tests_ = 0; }
+  std::chrono::microseconds next() {
+    constexpr int kYields = 200;
+    ++tests_;
+    return std::chrono::microseconds(tests_ <= kYields ? 0 : std::min(20 + (tests_ - kYields) / 10, 500));
+  }
+
+ private:
+  int tests_ = 0;
+};
+
+Call call_of(Operation operation) {
+  Call call;
+  call.operation = operation;
+  return call;
+}
+
+}  // namespace
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  fail("MPI: {} failed: {}", std::string(call).substr(0, std::string(call).find('(')),
+       std::string(text, length));
+}
+
+/// What a Work of MPI waits for.
+struct MpiThread::State : Work::State {
+  void wait() override {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return done; });
+    if (error) std::rethrow_exception(error);
+  }
+  void set_done(std::exception_ptr reason = nullptr) {
+    {
+      const std::lock_guard lock(mutex);
+      done = true;
+      error = std::move(reason);
+    }
+    changed.notify_all();
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::exception_ptr error;
+};
+
+std::shared_ptr<MpiThread> MpiThread::get(Seconds timeout) {
+  static std::mutex mutex;
+  static std::weak_ptr<MpiThread> current;
+  static bool has_started = false;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<MpiThread> thread = current.lock();
+  if (thread) return thread;
+  check(!has_started, "MPI has been ended in this process, and it cannot be started a second time");
+  has_started = true;
+  thread = std::shared_ptr<MpiThread>(new MpiThread(timeout));
+  current = thread;
+  thread->run("this process", call_of(Operation::connect), timeout, [] {});
+  return thread;
+}
+
+MpiThread::MpiThread(Seconds timeout) : timeout_(timeout), thread_([this] { loop(); }) {}
+
+MpiThread::~MpiThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    abandoned_ = std::uncaught_exceptions() > 0;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Work MpiThread::submit(MpiJob job) {
+  auto state = std::make_shared<State>();
+  const std::uint64_t watched = watchdog_.begin(job.who, job.call, job.timeout, job.hint);
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) {
+      watchdog_.end(watched);
+      std::rethrow_exception(error_);
+    }
+    queue_.push_back({std::move(job), state, watched, {}});
+  }
+  changed_.notify_one();
+  return Work(state);
+}
+
+void MpiThread::run(std::string who, const Call& call, Seconds timeout, std::function<void()> function) {
+  submit({.who = std::move(who),
+          .call = call,
+          .timeout = timeout,
+          .start = [&function](std::vector<MPI_Request>&) { function(); },
+          .completed = {},
+          .finish = {},
+          .hint = {}})
+      .wait();
+}
+
+void MpiThread::start_mpi() {
+  int provided = MPI_THREAD_SINGLE;
+  RINGTAPE_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+  RINGTAPE_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  check(provided >= MPI_THREAD_FUNNELED,
+        "MPI: this library supports no threads (MPI_THREAD_SINGLE), expected MPI_THREAD_FUNNELED");
+}
+
+void MpiThread::loop() {
+  bool is_started = false;
+  try {
+    start_mpi();
+    is_started = true;
+    Patience patience;
+    for (;;) {
+      if (take_next() || test_running()) {
+        patience.reset();
+        continue;
+      }
+      std::unique_lock lock(mutex_);
+      if (abandoned_ || (ended_ && queue_.empty() && running_.empty())) break;
+      if (running_.empty()) {
+        changed_.wait(lock, [this] { return ended_ || !queue_.empty(); });
+      } else if (const auto pause = patience.next(); pause.count() > 0) {
+        changed_.wait_for(lock, pause);
+      } else {
+        lock.unlock();
+        sched_yield();
+      }
+    }
+  } catch (...) {
+    fail_all(std::current_exception());
+    return;
+  }
+  if (!is_started || abandoned_) return;
+  const std::uint64_t watched = watchdog_.begin("this process", call_of(Operation::disconnect), timeout_);
+  MPI_Finalize();
+  watchdog_.end(watched);
+}
+
+/// Starts the next job of the queue if its turn has come.
+bool MpiThread::take_next() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty() || abandoned_) return false;
+    // Only exchanges run, if anything, when an exchange is next.
+    const bool is_exchange = queue_.front().job.call.operation == Operation::exchange;
+    const bool exchanges_run = running_.empty() || running_.front().job.call.operation == Operation::exchange;
+    if (!running_.empty() && !(is_exchange && exchanges_run)) return false;
+    running_.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  running_.back().job.start(running_.back().requests);
+  return true;
+}
+
+/// Lets MPI move data. True when a request has completed.
+bool MpiThread::test_running() {
+  bool any_completed = false;
+  for (auto entry = running_.begin(); entry != running_.end();) {
+    Running& running = *entry;
+    const int requests = static_cast<int>(running.requests.size());
+    std::vector<int> indices(running.requests.size());
+    std::vector<MPI_Status> statuses(running.requests.size());
+    int completed = 0;
+    const int code =
+        MPI_Testsome(requests, running.requests.data(), &completed, indices.data(), statuses.data());
+    for (int i = 0; code == MPI_ERR_IN_STATUS && i < completed; ++i) {
+      check_mpi(statuses[i].MPI_ERROR, name_of(running.job.call.operation));
+    }
+    check_mpi(code, "MPI_Testsome");
+    const bool all_done = completed == MPI_UNDEFINED;  // MPI's word for: no request is left
+    for (int i = 0; !all_done && i < completed; ++i) {
+      if (running.job.completed) {
+        running.job.completed(static_cast<std::size_t>(indices[i]), statuses[i], running.requests);
+      }
+      any_completed = true;
+    }
+    if (!all_done) {
+      ++entry;
+      continue;
+    }
+    if (running.job.finish) running.job.finish();
+    watchdog_.end(running.watched);
+    const std::shared_ptr<State> state = std::move(running.state);
+    entry = running_.erase(entry);  // first: the tensors it holds are given back before wait() returns
+    state->set_done();
+    any_completed = true;
+  }
+  return any_completed;
+}
+
+void MpiThread::fail_all(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  error_ = error;
+  for (Running& running : queue_) running_.push_back(std::move(running));
+  queue_.clear();
+  // The jobs stay where they are: MPI may still write to their tensors.
+  for (Running& running : running_) {
+    watchdog_.end(running.watched);
+    running.state->set_done(error);
+  }
+}
+
+}  // namespace ringtape

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dist/communicator.h"
+#include "dist/watchdog.h"
+
+namespace ringtape {
+
+/// Throws Error that names the call and MPI's own words for the code.
+void check_mpi(int code, const char* call);
+
+/// Calls an MPI function and checks what it returns.
+#define RINGTAPE_MPI(call) ::ringtape::check_mpi((call), #call)
+
+/// Something for the MPI thread to carry out.
+struct MpiJob {
+  std::string who;  ///< "rank 1 of 4", for messages
+  Call call;
+  Seconds timeout;
+  /// Starts non-blocking MPI operations and appends their requests.
+  std::function<void(std::vector<MPI_Request>& requests)> start;
+  /// Called when the request of this index is done; may start more. May be empty.
+  std::function<void(std::size_t index, const MPI_Status& status, std::vector<MPI_Request>& requests)>
+      completed;
+  /// Called when all are done. May be empty.
+  std::function<void()> finish;
+  Watchdog::Hint hint;
+};
+
+/// The one thread of this process that calls MPI, from MPI_Init to MPI_Finalize (MPI_THREAD_FUNNELED is all
+/// it needs). It takes jobs from a queue, so communication goes on while other threads compute: MPI moves
+/// data only while somebody calls it, and a non-blocking operation that nobody tests stands still.
+///
+/// Jobs are started in the order of submit(). A collective has the network to itself; consecutive exchanges
+/// are under way together. While it waits for others, the thread sleeps between its tests more and more, so
+/// that it does not take a core from the computation.
+class MpiThread {
+ public:
+  /// The thread, started at the first call. Throws Error where MPI cannot be started, or has been ended
+  /// already.
+  static std::shared_ptr<MpiThread> get(Seconds timeout);
+  /// Ends MPI, when all ranks have come to do so. While an exception unwinds the stack, and after a failure,
+  /// it leaves MPI as it is: the launcher then ends the other ranks.
+  ~MpiThread();
+
+  Work submit(MpiJob job);
+  /// Runs something on the thread and waits for it.
+  void run(std::string who, const Call& call, Seconds timeout, std::function<void()> function);
+
+ private:
+  struct State;
+  struct Running {
+    MpiJob job;
+    std::shared_ptr<State> state;
+    std::uint64_t watched;
+    std::vector<MPI_Request> requests;
+  };
+
+  explicit MpiThread(Seconds timeout);
+  void start_mpi();
+  void loop();
+  bool take_next();
+  bool test_running();
+  void fail_all(std::exception_ptr error);
+
+  Seconds timeout_;
+  Watchdog watchdog_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Running> queue_;   // submitted, not started
+  std::list<Running> running_;  // of the thread alone
+  std::exception_ptr error_;    // after it nothing is carried out any more
+  bool ended_ = false;
+  bool abandoned_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nccl.h>
+
+namespace ringtape {
+
+/// Throws Error that names the call and NCCL's own words for the code.
+void check_nccl(ncclResult_t code, const char* call);
+
+}  // namespace ringtape
+
+/// Calls an NCCL function and checks what it returns.
+#define RINGTAPE_NCCL(call) ::ringtape::check_nccl((call), #call)

@@ -1,0 +1,282 @@
+#include "dist/nccl_communicator.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "core/cuda_check.h"
+#include "core/error.h"
+#include "dist/nccl_check.h"
+#include "dist/nccl_monitor.h"
+
+namespace ringtape {
+
+void check_nccl(ncclResult_t code, const char* call) {
+  if (code == ncclSuccess || code == ncclInProgress) return;
+  fail("NCCL: {} failed: {} ({})", std::string(call).substr(0, std::string(call).find('(')),
+       ncclGetErrorString(code), ncclGetLastError(nullptr));
+}
+
+namespace {
+
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::i32:
+      return ncclInt32;
+    case DType::i64:
+      return ncclInt64;
+    default:
+      fail("NCCL: no type for {}", name_of(dtype));
+  }
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return ncclSum;
+    case ReduceOp::mean:
+      return ncclAvg;
+    case ReduceOp::min:
+      return ncclMin;
+    case ReduceOp::max:
+      return ncclMax;
+  }
+  fail("unknown reduction");
+}
+
+/// The address of element `index`.
+void* at(const Tensor& tensor, std::int64_t index) {
+  return static_cast<char*>(tensor.raw()) + index * static_cast<std::int64_t>(size_of(tensor.dtype()));
+}
+
+bool all_equal(const std::vector<std::int64_t>& counts) {
+  for (std::int64_t count : counts) {
+    if (count != counts.front()) return false;
+  }
+  return true;
+}
+
+/// NCCL calls that are carried out together: none waits for another.
+template <class Calls>
+void in_one_group(const Calls& calls) {
+  RINGTAPE_NCCL(ncclGroupStart());
+  calls();
+  RINGTAPE_NCCL(ncclGroupEnd());
+}
+
+cudaStream_t native(const Stream& stream) {
+  return static_cast<cudaStream_t>(stream.native());
+}
+
+/// Work in a CUDA stream: done when the event is.
+class EventState : public Work::State {
+ public:
+  EventState(std::shared_ptr<NcclEvent> done, Device device) : done_(std::move(done)), device_(device) {}
+  void wait() override { done_->wait_on(Stream::current(device_)); }
+
+ private:
+  std::shared_ptr<NcclEvent> done_;
+  Device device_;
+};
+
+/// NCCL's communicator for `id`, when all ranks have come.
+ncclComm_t init_ranks(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int size, Device device,
+                      Seconds timeout) {
+  Call call;
+  call.operation = Operation::connect;
+  RINGTAPE_CUDA(cudaSetDevice(device.index));
+  const std::uint64_t watched = monitor.watchdog().begin(monitor.who(), call, timeout);
+  ncclComm_t ranks = nullptr;
+  RINGTAPE_NCCL(ncclCommInitRank(&ranks, size, id, rank));
+  monitor.watchdog().end(watched);
+  return ranks;
+}
+
+std::shared_ptr<NcclMonitor> make_monitor(int rank, int size) {
+  return std::make_shared<NcclMonitor>(fmt::format("rank {} of {}", rank, size));
+}
+
+}  // namespace
+
+std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(std::shared_ptr<Communicator> host_ranks,
+                                                            Device device) {
+  const int rank = host_ranks->rank(), size = host_ranks->size();
+  ncclUniqueId id;
+  if (rank == 0) RINGTAPE_NCCL(ncclGetUniqueId(&id));
+  const Tensor bytes = empty({sizeof id / sizeof(std::int64_t)}, DType::i64);
+  std::memcpy(bytes.raw(), &id, sizeof id);
+  host_ranks->broadcast(bytes, 0).wait();
+  std::memcpy(&id, bytes.raw(), sizeof id);
+  auto monitor = make_monitor(rank, size);
+  const ncclComm_t ranks = init_ranks(*monitor, id, rank, size, device, host_ranks->timeout());
+  const Seconds timeout = host_ranks->timeout();
+  return std::shared_ptr<NcclCommunicator>(
+      new NcclCommunicator(ranks, std::move(monitor), std::move(host_ranks), rank, size, device, timeout));
+}
+
+std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const Launch& launch, Device device,
+                                                            Seconds timeout) {
+  check(!launch.master_address.empty(),
+        "NCCL: {} does not say where rank 0 is: start the ranks with mpirun or "
+        "torchrun, or with 'srun --mpi=pmix'",
+        name_of(launch.launcher));
+  const int port = launch.master_port < 65535 ? launch.master_port + 1 : launch.master_port - 1;
+  // With this variable every rank's ncclGetUniqueId gives the id of a listener that rank 0 opens there.
+  setenv("NCCL_COMM_ID", fmt::format("{}:{}", launch.master_address, port).c_str(), /*overwrite=*/0);
+  ncclUniqueId id;
+  RINGTAPE_NCCL(ncclGetUniqueId(&id));
+  auto monitor = make_monitor(launch.rank, launch.size);
+  const ncclComm_t ranks = init_ranks(*monitor, id, launch.rank, launch.size, device, timeout);
+  return std::shared_ptr<NcclCommunicator>(
+      new NcclCommunicator(ranks, std::move(monitor), nullptr, launch.rank, launch.size, device, timeout));
+}
+
+NcclCommunicator::NcclCommunicator(ncclComm* ranks, std::shared_ptr<NcclMonitor> monitor,
+                                   std::shared_ptr<Communicator> host_ranks, int rank, int size,
+                                   Device device, Seconds timeout)
+    : Communicator(rank, size, device, timeout),
+      ranks_(ranks),
+      monitor_(std::move(monitor)),
+      host_ranks_(std::move(host_ranks)),
+      stream_(Stream::create(device)) {}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (std::uncaught_exceptions() > 0) {
+    ncclCommAbort(ranks_);
+    return;
+  }
+  Call call;
+  call.operation = Operation::disconnect;
+  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
+  cudaStreamSynchronize(native(stream_));
+  ncclCommDestroy(ranks_);
+  monitor_->watchdog().end(watched);
+}
+
+template <class Start>
+Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Seconds timeout,
+                               const Start& start) {
+  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout);
+  const Stream current = Stream::current(device());  // sets the GPU, so it comes before the events
+  NcclEvent ready;
+  ready.record(current);
+  ready.wait_on(stream_);
+  start();
+  const auto done = std::make_shared<NcclEvent>();
+  done->record(stream_);
+  monitor_->add(ranks_, call, watched, done, std::move(tensors));
+  return Work(std::make_shared<EventState>(done, device()));
+}
+
+Work NcclCommunicator::do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) {
+  return enqueue(call, {input, output}, timeout(), [&] {
+    RINGTAPE_NCCL(ncclAllReduce(input.raw(), output.raw(), call.elements, nccl_type(call.dtype),
+                                nccl_op(call.op), ranks_, native(stream_)));
+  });
+}
+
+Work NcclCommunicator::do_reduce(const Call& call, const Tensor& input, const Tensor& output) {
+  void* to = rank() == call.root ? output.raw() : nullptr;
+  return enqueue(call, {input, output}, timeout(), [&] {
+    RINGTAPE_NCCL(ncclReduce(input.raw(), to, call.elements, nccl_type(call.dtype), nccl_op(call.op),
+                             call.root, ranks_, native(stream_)));
+  });
+}
+
+Work NcclCommunicator::do_broadcast(const Call& call, const Tensor& tensor) {
+  return enqueue(call, {tensor}, timeout(), [&] {
+    RINGTAPE_NCCL(ncclBroadcast(tensor.raw(), tensor.raw(), call.elements, nccl_type(call.dtype), call.root,
+                                ranks_, native(stream_)));
+  });
+}
+
+Work NcclCommunicator::do_all_gather(const Parts& parts) {
+  const ncclDataType_t type = nccl_type(parts.call.dtype);
+  return enqueue(parts.call, {parts.input, parts.output}, timeout(), [&] {
+    if (all_equal(parts.counts)) {
+      RINGTAPE_NCCL(ncclAllGather(parts.input.raw(), parts.output.raw(), parts.counts[0], type, ranks_,
+                                  native(stream_)));
+      return;
+    }
+    in_one_group([&] {
+      std::int64_t first = 0;
+      for (int root = 0; root < size(); first += parts.counts[root++]) {
+        void* part = at(parts.output, first);
+        RINGTAPE_NCCL(ncclBroadcast(root == rank() ? parts.input.raw() : part, part, parts.counts[root], type,
+                                    root, ranks_, native(stream_)));
+      }
+    });
+  });
+}
+
+Work NcclCommunicator::do_reduce_scatter(const Parts& parts) {
+  const ncclDataType_t type = nccl_type(parts.call.dtype);
+  const ncclRedOp_t op = nccl_op(parts.call.op);
+  return enqueue(parts.call, {parts.input, parts.output}, timeout(), [&] {
+    if (all_equal(parts.counts)) {
+      RINGTAPE_NCCL(ncclReduceScatter(parts.input.raw(), parts.output.raw(), parts.counts[0], type, op,
+                                      ranks_, native(stream_)));
+      return;
+    }
+    in_one_group([&] {
+      std::int64_t first = 0;
+      for (int root = 0; root < size(); first += parts.counts[root++]) {
+        RINGTAPE_NCCL(ncclReduce(at(parts.input, first), root == rank() ? parts.output.raw() : nullptr,
+                                 parts.counts[root], type, op, root, ranks_, native(stream_)));
+      }
+    });
+  });
+}
+
+Work NcclCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends,
+                                   std::vector<Transfer> receives) {
+  std::vector<Tensor> tensors;
+  for (const Transfer& transfer : sends) tensors.push_back(transfer.tensor);
+  for (const Transfer& transfer : receives) tensors.push_back(transfer.tensor);
+  const ncclDataType_t type = nccl_type(call.dtype);
+  return enqueue(call, std::move(tensors), timeout(), [&] {
+    in_one_group([&] {
+      for (const Transfer& transfer : sends) {
+        RINGTAPE_NCCL(ncclSend(transfer.tensor.raw(), transfer.tensor.elements(), type, transfer.peer, ranks_,
+                               native(stream_)));
+      }
+      for (const Transfer& transfer : receives) {
+        RINGTAPE_NCCL(ncclRecv(transfer.tensor.raw(), transfer.tensor.elements(), type, transfer.peer, ranks_,
+                               native(stream_)));
+      }
+    });
+  });
+}
+
+/// An all_reduce of one element, which nobody gets before all have given theirs.
+void NcclCommunicator::do_barrier(const Call& call, Seconds deadline) {
+  const Tensor one = empty({1}, DType::i32, device());
+  enqueue(call, {one}, deadline, [&] {
+    RINGTAPE_NCCL(ncclAllReduce(one.raw(), one.raw(), 1, ncclInt32, ncclMax, ranks_, native(stream_)));
+  });
+  stream_.synchronize();
+}
+
+std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int color, int key) {
+  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
+  ncclComm_t ranks = nullptr;
+  RINGTAPE_NCCL(ncclCommSplit(ranks_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &ranks, nullptr));
+  monitor_->watchdog().end(watched);
+  if (ranks == nullptr) return nullptr;
+  int new_rank = 0, new_size = 0;
+  RINGTAPE_NCCL(ncclCommUserRank(ranks, &new_rank));
+  RINGTAPE_NCCL(ncclCommCount(ranks, &new_size));
+  auto monitor = std::make_shared<NcclMonitor>(
+      fmt::format("{} (rank {} of {} after a split)", monitor_->who(), new_rank, new_size));
+  return std::shared_ptr<Communicator>(
+      new NcclCommunicator(ranks, std::move(monitor), host_ranks_, new_rank, new_size, device(), timeout()));
+}
+
+}  // namespace ringtape

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dist/communicator.h"
+#include "dist/nccl_event.h"
+#include "dist/watchdog.h"
+
+struct ncclComm;
+
+namespace ringtape {
+
+/// Looks after the operations that a rank has queued on its GPU: keeps their tensors until they are done, has
+/// them watched, and ends the process when NCCL reports an error, which it does to those who ask only.
+class NcclMonitor {
+ public:
+  explicit NcclMonitor(std::string who);
+  ~NcclMonitor();
+  NcclMonitor(const NcclMonitor&) = delete;
+  NcclMonitor& operator=(const NcclMonitor&) = delete;
+
+  const std::string& who() const { return who_; }
+  Watchdog& watchdog() { return watchdog_; }
+  /// `done` has been recorded behind the operation.
+  void add(ncclComm* ranks, const Call& call, std::uint64_t watched, std::shared_ptr<NcclEvent> done,
+           std::vector<Tensor> tensors);
+
+ private:
+  struct Pending {
+    ncclComm* ranks;
+    Call call;
+    std::uint64_t watched;
+    std::shared_ptr<NcclEvent> done;
+    std::vector<Tensor> tensors;
+  };
+  void loop();
+
+  std::string who_;
+  Watchdog watchdog_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Pending> pending_;  // in the order of the stream
+  bool stopped_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "dist/call.h"
+#include "dist/communicator.h"
+
+namespace ringtape {
+
+/// Prints "error: TEXT" to standard error and ends the process with code 1, at once and whatever its threads
+/// are doing: no destructor runs, so none can wait for a peer that will not answer.
+[[noreturn]] void end_process(const std::string& text);
+
+/// Ends the process when an operation takes too long. A rank cannot tell a peer that is dead from one that
+/// hangs, is cut off, or waits in another operation; none of them answers. So every operation is watched from
+/// when it is called until it is done, by a thread that does nothing else.
+class Watchdog {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// What else there is to say when an operation is late; called by the watchdog's thread.
+  using Hint = std::function<std::string()>;
+
+  Watchdog();
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Begins to watch `call` of `who` ("rank 1 of 4"). Returns a number for end().
+  std::uint64_t begin(std::string who, const Call& call, Seconds timeout, Hint hint = nullptr);
+  /// The operation is done.
+  void end(std::uint64_t id);
+
+ private:
+  struct Watched {
+    std::string who;
+    Call call;
+    Seconds timeout;
+    Clock::time_point deadline;
+    Hint hint;
+  };
+  void watch();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, Watched> watched_;
+  std::uint64_t next_ = 0;
+  Clock::time_point wakes_at_ = Clock::time_point::max();
+  bool stopped_ = false;
+  std::thread thread_;  // last: it uses the members above
+};
+
+}  // namespace ringtape

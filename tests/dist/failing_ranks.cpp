@@ -1,0 +1,83 @@
+// Ranks that fail, for tests/dist/failures_test.sh:
+//
+//   failing_ranks WAY SECONDS      SECONDS: the timeout of every operation
+//
+// Writes its process id to the file RANK.pid of the current folder once the ranks are connected.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "core/error.h"
+#include "dist/connect.h"
+
+using namespace ringtape;
+
+namespace {
+
+Tensor floats(std::int64_t n) {
+  const Tensor tensor = empty({n});
+  std::memset(tensor.raw(), 0, tensor.bytes());
+  return tensor;
+}
+
+void write_process_id(int rank) {
+  const std::string name = std::to_string(rank) + ".pid", unfinished = name + ".tmp";
+  std::FILE* file = std::fopen(unfinished.c_str(), "w");
+  std::fprintf(file, "%d\n", static_cast<int>(getpid()));
+  std::fclose(file);
+  std::rename(unfinished.c_str(), name.c_str());
+}
+
+/// Rank 1 does something else than the others, which go on with all_reduce #1.
+void fail_in(const std::string& way, Communicator& ranks) {
+  ranks.all_reduce(floats(1000), ReduceOp::sum).wait();
+  write_process_id(ranks.rank());
+  while (way == "work") {  // until somebody from outside ends it
+    ranks.all_reduce(floats(1000), ReduceOp::sum).wait();
+  }
+  if (way == "late-barrier") {
+    if (ranks.rank() == 1 || ranks.rank() == 2) std::this_thread::sleep_for(std::chrono::hours(1));
+    ranks.barrier();
+    return;
+  }
+  if (ranks.rank() == 1) {
+    if (way == "kill") raise(SIGKILL);
+    if (way == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
+    if (way == "exit") std::_Exit(0);
+    if (way == "leave") return;
+    if (way == "throw") fail("rank 1 has had enough");
+    if (way == "order") ranks.broadcast(floats(1000), 0).wait();
+    if (way == "size") ranks.all_reduce(floats(999), ReduceOp::sum).wait();
+    if (way == "dtype") ranks.all_reduce(empty({1000}, DType::i32), ReduceOp::sum).wait();
+    if (way == "root") ranks.broadcast(floats(1000), 1).wait();
+    if (way == "short-exchange") ranks.exchange({{floats(5), 0}}, {}).wait();
+  }
+  if (way == "root") {
+    ranks.broadcast(floats(1000), 0).wait();
+  } else if (way == "short-exchange") {
+    if (ranks.rank() == 0) ranks.exchange({}, {{floats(6), 1}}).wait();
+  } else {
+    ranks.all_reduce(floats(1000), ReduceOp::sum).wait();
+  }
+  std::printf("rank %d got through\n", ranks.rank());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  try {
+    const std::shared_ptr<Communicator> ranks =
+        connect(detect_launch(process_environment()), Device{}, Seconds(std::atof(argv[2])));
+    fail_in(argv[1], *ranks);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}

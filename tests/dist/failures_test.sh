@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Ranks that die, hang, leave or disagree: all ranks must end in time, with an error, and leave no process behind.
+#   tests/dist/failures_test.sh FAILING_RANKS MPIRUN [ARGUMENTS OF MPIRUN...]
+set -uo pipefail
+work=$(mktemp -d)
+cp "$1" "$work/failing_ranks" # a name of its own, by which its processes are found
+shift
+mpirun=("$@")
+trap 'cat "$work"/*.pid 2>/dev/null | xargs -r kill -KILL 2>/dev/null; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+timeout=3 # of every operation, in seconds
+limit=15  # for a whole run: starting and ending ranks takes time on a busy machine
+
+passed=0
+failed=0
+pass() { passed=$((passed + 1)); }
+failure() {
+  failed=$((failed + 1))
+  printf 'FAILED: %s\n' "$*"
+  sed 's/^/    /' "$work/out"
+}
+
+processes() { pgrep -f "^$work/failing_ranks" | wc -l; }
+
+# Waits up to 5 s for the launcher's clean-up.
+no_process_is_left() {
+  for _ in {1..50}; do
+    if [ "$(processes)" -eq 0 ]; then return 0; fi
+    sleep 0.1
+  done
+  return 1
+}
+
+# judge NAME STATUS SECONDS TEXTS...: whether a run that ended so is as it should be.
+judge() {
+  local name=$1 status=$2 seconds=$3 text
+  shift 3
+  if [ "$status" -eq 0 ]; then failure "$name: ended with 0, expected an error" && return; fi
+  if [ "$seconds" -gt "$limit" ]; then failure "$name: took $seconds s, expected at most $limit s" && return; fi
+  if ! no_process_is_left; then failure "$name: $(processes) processes are left" && return; fi
+  for text in "$@"; do
+    if ! grep -qE -- "$text" "$work/out"; then failure "$name: expected '$text' in" && return; fi
+  done
+  pass
+}
+
+# fails WAY TEXTS...: runs 4 ranks of which rank 1 fails in this way; what they print must match the texts.
+fails() {
+  local way=$1 start=$SECONDS
+  shift
+  rm -f ./*.pid
+  timeout --kill-after=5 60 "${mpirun[@]}" -n 4 "$work/failing_ranks" "$way" $timeout >"$work/out" 2>&1 </dev/null
+  judge "$way" $? $((SECONDS - start)) "$@"
+}
+
+# What a rank says that waits in vain: rank, operation, what of, bytes.
+late() { echo "error: rank $1 of 4: all_reduce #1 \(sum of 1000 f32, 4000 bytes\) did not finish within $timeout s"; }
+
+# ---- rank 1 is silent -------------------------------------------------------------------------------------
+
+fails hang "$(late 0)" "$(late 2)" "$(late 3)"
+fails late-barrier "error: rank 0 of 4: barrier #1 .*: nothing came from rank 1, 2$" "rank 3 of 4: barrier .* rank 1, 2$"
+
+# ---- rank 1 is gone ---------------------------------------------------------------------------------------
+
+fails kill "signal 9"
+fails exit "rank 1|late"
+fails throw "^error: rank 1 has had enough"
+fails leave "$(late 0)|disconnect"
+
+# ---- rank 1 asks for something else -----------------------------------------------------------------------
+
+fails order "error: rank 1 of 4 called broadcast #1 .*root 0\), but rank 0 called all_reduce #1 \(sum of 1000 f32"
+fails size "error: rank 1 of 4 called all_reduce #1 \(sum of 999 f32, 3996 bytes\), but rank 0 called all_reduce #1 \(sum of 1000 f32"
+fails dtype "error: rank 1 of 4 called all_reduce #1 \(sum of 1000 i32"
+fails root "error: rank 1 of 4 called broadcast #1 .*root 1\), but rank 0 called broadcast #1 .*root 0\)"
+fails short-exchange "error: rank 0 of 4: exchange #0 .* received 5 elements from rank 1, expected 6"
+
+# ---- the launcher does nothing: it is stopped, and cannot see that a rank is gone ---------------------------
+
+# all_ended PIDS...: none of the processes runs. (A stopped launcher does not bury them.)
+all_ended() {
+  local pid
+  for pid in "$@"; do
+    if [ -e "/proc/$pid/stat" ] && ! grep -qE '^[0-9]+ \(.*\) Z' "/proc/$pid/stat"; then return 1; fi
+  done
+}
+
+# without_launcher SIGNAL: sends rank 1 a signal while mpirun is stopped; the other three must end by themselves.
+without_launcher() {
+  local signal=$1 launcher status survivors start
+  rm -f ./*.pid
+  "${mpirun[@]}" -n 4 "$work/failing_ranks" work $timeout >"$work/out" 2>&1 </dev/null &
+  launcher=$!
+  for _ in {1..200}; do
+    if [ -e 0.pid ] && [ -e 1.pid ] && [ -e 2.pid ] && [ -e 3.pid ]; then break; fi
+    sleep 0.1
+  done
+  kill -STOP $launcher
+  kill "-$signal" "$(cat 1.pid)"
+  start=$SECONDS
+  survivors=("$(cat 0.pid)" "$(cat 2.pid)" "$(cat 3.pid)")
+  for _ in {1..150}; do
+    if all_ended "${survivors[@]}"; then break; fi
+    sleep 0.1
+  done
+  all_ended "${survivors[@]}"
+  status=$?
+  start=$((SECONDS - start))
+  kill -CONT $launcher
+  if [ $status -ne 0 ]; then failure "$signal, mpirun stopped: the other ranks go on"; fi
+  for _ in {1..100}; do
+    if ! kill -0 $launcher 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  kill $launcher 2>/dev/null
+  wait $launcher
+  judge "$signal, mpirun stopped" $? "$start" "rank 0 of 4: all_reduce #[0-9]+ .*4000 bytes.* did not finish" \
+    "rank 2 of 4: all_reduce .* did not finish" "rank 3 of 4: all_reduce .* did not finish"
+}
+
+without_launcher KILL
+without_launcher STOP
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

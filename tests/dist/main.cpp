@@ -1,0 +1,62 @@
+// Catch2's main program for tests that run on several ranks: mpirun -n 4 dist_tests. Only rank 0 prints,
+// unless a test fails.
+#define CATCH_CONFIG_RUNNER
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+
+#include "core/device.h"
+#include "dist/connect.h"
+#ifdef RINGTAPE_WITH_MPI
+#include "dist/mpi_communicator.h"
+#endif
+#include "tests/catch.h"
+#include "tests/dist/ranks.h"
+
+namespace ringtape::test {
+
+std::vector<Ranks>& all_ranks() {
+  static std::vector<Ranks> ranks;
+  return ranks;
+}
+
+void connect_ranks(const Launch& launch) {
+  const char* device = std::getenv("RINGTAPE_DIST_DEVICE");
+  const Seconds timeout(120);
+  all_ranks().push_back(
+      {"ranks of this run",
+       connect(launch, device_of_rank(launch, device != nullptr ? device : "cpu", cuda_device_count()),
+               timeout)});
+#ifdef RINGTAPE_WITH_MPI
+  if (launch.has_mpi) all_ranks().push_back({"MPI in small pieces", MpiCommunicator::connect(timeout, 7)});
+#endif
+}
+
+}  // namespace ringtape::test
+
+int main(int argc, char** argv) {
+  Catch::Session session;
+  const int usage_error = session.applyCommandLine(argc, argv);
+  if (usage_error != 0) return usage_error;
+    // mpirun gives its ranks a terminal of their own, whatever its output goes to.
+#if __has_include(<catch2/catch_all.hpp>)
+  session.configData().defaultColourMode = Catch::ColourMode::None;
+#else
+  session.configData().useColour = Catch::UseColour::No;
+#endif
+  try {
+    const ringtape::Launch launch = ringtape::detect_launch(ringtape::process_environment());
+    ringtape::test::connect_ranks(launch);
+    std::ostringstream kept;
+    std::streambuf* const shown = std::cout.rdbuf();
+    if (launch.rank != 0) std::cout.rdbuf(kept.rdbuf());
+    const int result = session.run();
+    std::cout.rdbuf(shown);
+    if (launch.rank != 0 && result != 0) std::cout << "rank " << launch.rank << ":\n" << kept.str();
+    ringtape::test::all_ranks().clear();
+    return result;
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/communicator.h"
+#include "tests/tensors.h"
+
+// What the tests share that run on several ranks at once: every rank runs all of them, in the same order.
+namespace ringtape::test {
+
+/// The communicators to test, of all ranks: that of this run, and MPI with pieces of 7 elements at most, as
+/// if an int could count no further.
+struct Ranks {
+  std::string name;
+  std::shared_ptr<Communicator> communicator;
+};
+std::vector<Ranks>& all_ranks();
+
+/// Whole numbers from -5 to 5 that differ between ranks: their sums are exact in every dtype.
+inline double value_of(int rank, std::int64_t i) {
+  return static_cast<double>((7 * i + 3 * rank) % 11 - 5);
+}
+
+/// `n` elements of `rank`, from element `first` of its row on.
+inline std::vector<double> values_of(int rank, std::int64_t n, std::int64_t first = 0) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < n; ++i) values.push_back(value_of(rank, first + i));
+  return values;
+}
+
+/// `op` of the elements of all ranks.
+inline std::vector<double> reduced(ReduceOp op, int ranks, std::int64_t n, std::int64_t first = 0) {
+  std::vector<double> result = values_of(0, n, first);
+  for (int rank = 1; rank < ranks; ++rank) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double value = value_of(rank, first + i);
+      double& so_far = result[static_cast<std::size_t>(i)];
+      so_far = op == ReduceOp::min   ? std::min(so_far, value)
+               : op == ReduceOp::max ? std::max(so_far, value)
+                                     : so_far + value;
+    }
+  }
+  for (double& value : result) value /= op == ReduceOp::mean ? ranks : 1;
+  return result;
+}
+
+}  // namespace ringtape::test
