@@ -13,6 +13,7 @@
 
 #include "autograd/ops.h"
 #include "core/error.h"
+#include "core/memory_report.h"
 #include "core/stream.h"
 #include "nn/layers.h"
 #include "nn/memory_estimate.h"
@@ -31,6 +32,21 @@ double mib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1024.0 * 1024.0);
 }
 
+void write(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.flush();
+  check(file.good(), "'{}' cannot be written", path);
+}
+
+/// So many hidden layers, all of one width, between MNIST's inputs and classes.
+Sizes deep(std::int64_t layers, std::int64_t width) {
+  Sizes sizes(static_cast<std::size_t>(layers), width);
+  sizes.insert(sizes.begin(), 784);
+  sizes.push_back(10);
+  return sizes;
+}
+
 /// A model with Adam, and a micro-batch that is used again and again.
 class Training {
  public:
@@ -39,11 +55,13 @@ class Training {
         model_((manual_seed(1), make_mlp(sizes))),
         arena_(*model_, device),
         adam_(arena_) {
-    model_->set_recompute(2 * recompute);
+    set_recompute(recompute);
     const MemoryScope scope(MemoryCategory::data);
     x_ = randn({micro_batch, sizes.front()}, DType::f32, device);
     y_ = to(rand({micro_batch}, DType::f32, device, 0, static_cast<double>(sizes.back())), DType::i64);
   }
+
+  void set_recompute(std::int64_t layers) { model_->set_recompute(2 * layers); }
 
   void update(std::int64_t steps) {
     AccumulationWindow window;
@@ -128,6 +146,24 @@ Json memory_of_batches(const Sizes& sizes, Device device) {
   return rows;
 }
 
+/// Two updates, moment by moment, the second with recomputation; as a picture too where a file is named.
+void timeline(std::int64_t layers, std::int64_t width, std::int64_t micro_batch, std::int64_t steps,
+              std::int64_t recompute, Device device, const std::string& svg_path) {
+  const Sizes sizes = deep(layers, width);
+  Training training(sizes, micro_batch, 0, device);
+  training.update(steps);
+  MemoryRecording recording(device);
+  training.update(steps);
+  training.set_recompute(recompute);
+  training.update(steps);
+  recording.stop();
+  fmt::print(
+      "Memory while {} hidden layers of {} are trained in {} micro-batches of {}: an update that keeps\n"
+      "all activations, and one with recomputation in segments of {} layers\n\n{}\n",
+      layers, width, steps, micro_batch, recompute, memory_timeline(recording, 36));
+  if (!svg_path.empty()) write(svg_path, memory_svg(recording));
+}
+
 Json throughput_of_steps(const Sizes& sizes, std::int64_t batch, int repeats, Device device) {
   fmt::print("Throughput of {} at a global batch of {}\n\n", name_of(sizes), batch);
   fmt::print("{:>6} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "steps", "micro-batch", "ms/update", "samples/s",
@@ -155,9 +191,7 @@ Json throughput_of_steps(const Sizes& sizes, std::int64_t batch, int repeats, De
 
 Json recomputation(std::int64_t layers, std::int64_t width, std::int64_t batch, int repeats, Device device) {
   using enum MemoryCategory;
-  Sizes sizes(static_cast<std::size_t>(layers), width);
-  sizes.insert(sizes.begin(), 784);
-  sizes.push_back(10);
+  const Sizes sizes = deep(layers, width);
   fmt::print("Recomputation: {} hidden layers of {}, batch {}\n\n", layers, width, batch);
   fmt::print("{:>18} {:>16} {:>10} {:>10} {:>12} {:>10}\n", "layers a segment", "activations and",
              "by formula", "peak MiB", "ms/update", "relative");
@@ -186,32 +220,31 @@ Json recomputation(std::int64_t layers, std::int64_t width, std::int64_t batch, 
   return rows;
 }
 
-void benchmark(const std::string& device_name, const std::string& json_path) {
+void benchmark(const std::string& device_name, const std::string& json_path, const std::string& svg_path) {
   const Device device = Device::parse(device_name);
   const bool is_cpu = device.is_cpu();
   fmt::print("{}: {}\n\n", to_string(device), describe(device));
   Json result = {{"device", to_string(device)}, {"description", describe(device)}};
   result["memory"] = memory_of_batches({784, 256, 10}, device);
   result["memory_of_large_model"] = memory_of_batches({784, 2048, 2048, 10}, device);
+  timeline(16, 256, 1024, 2, 4, device, svg_path);
   result["throughput"] = throughput_of_steps({784, 2048, 2048, 10}, is_cpu ? 512 : 4096, 15, device);
   result["throughput_of_small_model"] = throughput_of_steps({784, 256, 10}, is_cpu ? 512 : 4096, 60, device);
   result["recomputation"] = recomputation(16, 512, is_cpu ? 512 : 8192, 15, device);
-  if (json_path.empty()) return;
-  std::ofstream file(json_path);
-  file << result.dump(2) << '\n';
-  check(file.good(), "'{}' cannot be written", json_path);
+  if (!json_path.empty()) write(json_path, result.dump(2) + '\n');
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Measures memory and time of gradient accumulation and of activation recomputation.");
-  std::string device = "auto", json;
+  std::string device = "auto", json, svg;
   app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   app.add_option("--json", json, "also write the rows to this file");
+  app.add_option("--svg", svg, "also draw the memory of two updates to this file");
   CLI11_PARSE(app, argc, argv);
   try {
-    benchmark(device, json);
+    benchmark(device, json, svg);
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 1;

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace ringtape {
 namespace {
 
 constexpr int kBarWidth = 64;
-constexpr const char* kLetters = ".PGOADWd";  // by the category's number
+constexpr const char* kLetters = ".PGOAaWD";  // by the category's number
 constexpr std::array<const char*, kMemoryCategories> kColours = {"#9e9e9e", "#1f77b4", "#d62728", "#2ca02c",
                                                                  "#ff7f0e", "#ffbb78", "#9467bd", "#8c564b"};
 
@@ -38,10 +39,10 @@ std::vector<Level> levels_of(const MemoryRecording& recording) {
   return levels;
 }
 
-std::size_t most_of(const std::vector<Level>& levels) {
-  std::size_t most = 0;
-  for (const Level& level : levels) most = std::max(most, level.live.total());
-  return most;
+/// The first level with most memory.
+const Level& highest(const std::vector<Level>& levels) {
+  return *std::max_element(levels.begin(), levels.end(),
+                           [](const Level& a, const Level& b) { return a.live.total() < b.live.total(); });
 }
 
 /// The level with most memory in each of `rows` steps of equal length; a step without an event has the one
@@ -73,29 +74,27 @@ std::string bar(const BytesByCategory& live, std::size_t most) {
   return text;
 }
 
-}  // namespace
-
-std::string memory_table(const MemoryStats& stats, const BytesByCategory* formula) {
-  std::string text = fmt::format("{:<22} {:>12} {:>12}{}\n", "memory, MiB", "now", "at the peak",
-                                 formula == nullptr ? "" : "   by formula");
-  const auto line = [&](const char* name, std::size_t now, std::size_t peak, std::size_t expected) {
-    text += fmt::format("{:<22} {:>12.2f} {:>12.2f}", name, mib(now), mib(peak));
-    if (formula != nullptr) text += fmt::format(" {:>12.2f}", mib(expected));
-    text += '\n';
+std::string memory_table(const BytesByCategory& before, const BytesByCategory& peak,
+                         const BytesByCategory& formula) {
+  std::string text =
+      fmt::format("{:<22} {:>12} {:>12} {:>12}\n", "memory, MiB", "before", "at the peak", "by formula");
+  const auto line = [&](const char* name, std::size_t first, std::size_t most, std::size_t expected) {
+    text += fmt::format("{:<22} {:>12.2f} {:>12.2f} {:>12.2f}\n", name, mib(first), mib(most), mib(expected));
   };
   for (std::size_t i = 1; i <= kMemoryCategories; ++i) {
     const MemoryCategory each = category(i % kMemoryCategories);  // other comes last
-    const std::size_t now = stats.live_by_category[each], peak = stats.peak_by_category[each];
-    const std::size_t expected = formula == nullptr ? 0 : (*formula)[each];
-    if (now + peak + expected > 0) line(name_of(each), now, peak, expected);
+    if (before[each] + peak[each] + formula[each] == 0) continue;
+    line(name_of(each), before[each], peak[each], formula[each]);
   }
-  line("total", stats.live, stats.peak, formula == nullptr ? 0 : formula->total());
+  line("total", before.total(), peak.total(), formula.total());
   return text;
 }
 
+}  // namespace
+
 std::string memory_timeline(const MemoryRecording& recording, int rows) {
   const std::vector<Level> levels = levels_of(recording);
-  const std::size_t most = most_of(levels);
+  const std::size_t most = highest(levels).live.total();
   std::string text = fmt::format("{:>10} {:>10}\n", "ms", "MiB");
   BytesByCategory used;
   bool marked = false;
@@ -127,27 +126,31 @@ std::string memory_svg(const MemoryRecording& recording) {
   constexpr double kWidth = 900, kHeight = 360, kLeft = 70, kTop = 20, kLegend = 190;
   const std::vector<Level> levels = levels_of(recording);
   const double duration = std::max(levels.back().seconds, 1e-9);
-  const double most = std::max<double>(static_cast<double>(most_of(levels)), 1);
+  const double most = std::max<double>(static_cast<double>(highest(levels).live.total()), 1);
   const auto x = [&](double seconds) { return kLeft + kWidth * seconds / duration; };
   const auto y = [&](std::size_t bytes) { return kTop + kHeight * (1 - static_cast<double>(bytes) / most); };
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
       "font-size=\"13\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
       kLeft + kWidth + kLegend, kTop + kHeight + 40);
+  int rows = 0;
   // Each category's area hides what the larger sums before it drew below.
   for (std::size_t i = kMemoryCategories; i-- > 0;) {
     std::string steps = fmt::format("M{:.1f},{:.1f}", x(0), y(0));
-    std::size_t largest = 0;
-    for (std::size_t k = 0; k < levels.size(); ++k) {
-      std::size_t sum = 0;
-      for (std::size_t below = 0; below <= i; ++below) sum += levels[k].live.bytes[below];
-      largest = std::max(largest, levels[k].live.bytes[i]);
-      const double until = k + 1 < levels.size() ? levels[k + 1].seconds : duration;
-      steps += fmt::format("L{:.1f},{:.1f}H{:.1f}", x(levels[k].seconds), y(sum), x(until));
+    std::size_t before = 0, largest = 0;
+    for (const Level& level : levels) {
+      largest = std::max(largest, level.live.bytes[i]);
+      const auto first = level.live.bytes.begin();
+      const std::size_t sum =
+          std::accumulate(first, first + static_cast<std::ptrdiff_t>(i) + 1, std::size_t{0});
+      if (sum == before) continue;
+      before = sum;
+      steps += fmt::format("H{:.1f}V{:.1f}", x(level.seconds), y(sum));
     }
     if (largest == 0) continue;
-    svg += fmt::format("<path d=\"{}V{:.1f}Z\" fill=\"{}\"/>\n", steps, y(0), kColours[i]);
-    const double row = kTop + 20 * static_cast<double>(kMemoryCategories - i);
+    svg +=
+        fmt::format("<path d=\"{}H{:.1f}V{:.1f}Z\" fill=\"{}\"/>\n", steps, x(duration), y(0), kColours[i]);
+    const double row = kTop + 20 * ++rows;
     svg += fmt::format(
         "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
         kLeft + kWidth + 15, row - 11, kColours[i], kLeft + kWidth + 33, row, name_of(category(i)));
@@ -158,8 +161,9 @@ std::string memory_svg(const MemoryRecording& recording) {
                            kLeft + kWidth, kTop + kHeight + 20, duration * 1e3);
 }
 
-std::string memory_report(Device device, const MemoryRecording& recording, const BytesByCategory& formula) {
-  return memory_table(memory_stats(device), &formula) + '\n' + memory_timeline(recording);
+std::string memory_report(const MemoryRecording& recording, const BytesByCategory& formula) {
+  const std::vector<Level> levels = levels_of(recording);
+  return memory_table(levels.front().live, highest(levels).live, formula) + '\n' + memory_timeline(recording);
 }
 
 }  // namespace ringtape
