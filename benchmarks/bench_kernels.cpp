@@ -366,17 +366,21 @@ void arena_rows(Table& table, const std::string& size, const std::vector<std::in
       [&] { loop_norm(gradients.data<float>(), n, norm.data<float>()); });
   table.row("gradient_norm, largest", size, bytes, [&] { take_norm(INFINITY); });
   take_norm(2);
+  const auto adamw = [&](const ArenaView& view) {
+    adam_step(stream, AdamStep{view, first.data<float>(), second.data<float>(), steps.data<std::int64_t>(),
+                               static_cast<AdamCoefficients*>(coefficients.raw()), 0.9, 0.999, 1e-8, true});
+  };
   table.row(
-      "adam_step (AdamW, clip)", size, 7 * bytes,
-      [&] {
-        adam_step(stream,
-                  AdamStep{arena, first.data<float>(), second.data<float>(), steps.data<std::int64_t>(),
-                           static_cast<AdamCoefficients*>(coefficients.raw()), 0.9, 0.999, 1e-8, true});
-      },
+      "adam_step (AdamW, clip)", size, 7 * bytes, [&] { adamw(arena); },
       [&] {
         loop_adamw(values.data<float>(), gradients.data<float>(), first.data<float>(), second.data<float>(),
                    n);
       });
+  const Tensor copy = empty({n}, DType::bf16, device);
+  ArenaView with_copy = arena;
+  with_copy.low_precision = copy.raw();
+  with_copy.low_precision_dtype = DType::bf16;
+  table.row("adam_step (AdamW, bf16 copy)", size, 7.5 * bytes, [&] { adamw(with_copy); });
   table.row("lamb_step (clip)", size, 10 * bytes, [&] {
     lamb_step(stream, LambStep{arena, first.data<float>(), second.data<float>(), steps.data<std::int64_t>(),
                                static_cast<LambCoefficients*>(coefficients.raw()), norms_of_tiles,
