@@ -144,7 +144,7 @@ void gemm(const Stream& stream, const GemmArgs& given) {
 
   if (args.k > 0 && gemm_backend(stream.device()) == GemmBackend::vendor) {
 #ifdef RINGTAPE_WITH_CUDA
-    if (stream.device().is_cuda()) return gemm_cublas(stream, args);
+    if (stream.device().is_cuda() && gemm_cublas(stream, args)) return;
 #endif
 #ifdef RINGTAPE_WITH_CPU_BLAS
     if (stream.device().is_cpu()) {

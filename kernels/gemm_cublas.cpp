@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "kernels/bias.h"
 #include "kernels/gemm_vendor.h"
+#include "kernels/reduce.h"
 
 namespace ringtape {
 namespace {
@@ -36,6 +37,8 @@ cublasHandle_t handle_of(const Stream& stream) {
   RINGTAPE_CUDA(cudaMalloc(&workspace, kWorkspaceBytes));
   RINGTAPE_CUBLAS(cublasSetStream(handle, static_cast<cudaStream_t>(stream.native())));
   RINGTAPE_CUBLAS(cublasSetWorkspace(handle, workspace, kWorkspaceBytes));
+  // Sums stay in f32, also where cuBLAS cuts k into parts and the result has 16 bits.
+  RINGTAPE_CUBLAS(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
   handles.emplace(stream.native(), handle);
   return handle;
 }
@@ -58,18 +61,27 @@ int to_blas(std::int64_t size) {
 
 }  // namespace
 
-void gemm_cublas(const Stream& stream, const GemmArgs& args) {
+bool gemm_cublas(const Stream& stream, const GemmArgs& args) {
+  // A bias is what C holds beforehand, where it can be: a 16-bit result is then rounded once.
+  const bool bias_first = args.bias != nullptr && args.beta == 0 && args.ldc == args.n;
+  if (args.bias != nullptr && !bias_first && size_of(args.out_dtype) == 2) return false;
+  if (bias_first) {
+    broadcast_dim(stream, args.out_dtype, args.bias, std::int64_t{1}, args.m, args.n, 1.0, args.c, false);
+  }
   // cuBLAS is column-major, where our row-major C is its transpose: C^T = op(B)^T op(A)^T.
   const auto op = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const float alpha = static_cast<float>(args.alpha);
-  const float beta = static_cast<float>(args.beta);
+  const float beta = bias_first ? 1.0f : static_cast<float>(args.beta);
   const bool rounds = args.dtype == DType::f32 && tf32(stream.device());
   RINGTAPE_CUBLAS(cublasGemmEx(
       handle_of(stream), op(args.transpose_b), op(args.transpose_a), to_blas(args.n), to_blas(args.m),
       to_blas(args.k), &alpha, args.b, cuda_dtype(args.dtype), to_blas(args.ldb), args.a,
       cuda_dtype(args.dtype), to_blas(args.lda), &beta, args.c, cuda_dtype(args.out_dtype), to_blas(args.ldc),
       rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-  if (args.bias != nullptr) bias_add(stream, args.out_dtype, args.bias, args.c, args.m, args.n, args.ldc);
+  if (args.bias != nullptr && !bias_first) {
+    bias_add(stream, args.out_dtype, args.bias, args.c, args.m, args.n, args.ldc);
+  }
+  return true;
 }
 
 std::string gemm_cublas_name() {
