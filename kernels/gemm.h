@@ -45,8 +45,9 @@ struct GemmArgs {
 void gemm(const Stream& stream, const GemmArgs& args);
 
 /// `own` is the tiled kernel of kernels/gemm_tiled.cu, `vendor` the library: cuBLAS on the GPU, oneDNN or
-/// OpenBLAS on the CPU. What the library cannot multiply in 16 bits (f16 with oneDNN, both with OpenBLAS) is
-/// converted to f32 for it; f64 with oneDNN goes to the own kernel.
+/// OpenBLAS on the CPU. What the CPU's library cannot multiply in 16 bits (f16 with oneDNN, both with
+/// OpenBLAS) is converted to f32 for it; f64 with oneDNN, and with cuBLAS a 16-bit result that has a bias on
+/// top of beta, go to the own kernel.
 enum class GemmBackend { own, vendor };
 
 /// Chooses the backend for devices of this type, in every thread. Throws Error when `vendor` is asked for and
