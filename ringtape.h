@@ -10,6 +10,8 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/graph.h"
+#include "core/kept_memory.h"
 #include "core/memory.h"
 #include "core/memory_report.h"
 #include "core/random.h"

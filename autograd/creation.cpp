@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/capture.h"
 #include "core/error.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
@@ -11,6 +12,7 @@ namespace ringtape {
 namespace {
 
 std::uint64_t take_counters(Generator& generator, std::int64_t elements) {
+  forbid_in_capture("random numbers are drawn, whose counters come from the host");
   return generator.take((static_cast<std::uint64_t>(elements) + 3) / 4);
 }
 

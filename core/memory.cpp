@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/capture.h"
 #include "core/cuda_check.h"
 #include "core/error.h"
+#include "core/kept_memory.h"
 #include "core/stream.h"
 
 namespace ringtape {
@@ -171,7 +173,7 @@ class CpuPool final : public Pool {
     }
     free_.clear();
   }
-  std::map<std::size_t, std::vector<void*> > free_;
+  std::map<std::size_t, std::vector<void*>> free_;
 #endif
 };
 
@@ -197,6 +199,13 @@ class CudaPool final : public Pool {
     return block;
   }
   void give_back(void* block, std::size_t, void* stream) override {
+    if (is_capturing()) {
+      freed_in_capture_.emplace_back(block, stream);  // freeing it now would be a part of the graph
+      return;
+    }
+    for (const auto& [late_block, late_stream] : std::exchange(freed_in_capture_, {})) {
+      cudaFreeAsync(late_block, static_cast<cudaStream_t>(late_stream));
+    }
     cudaFreeAsync(block, static_cast<cudaStream_t>(stream));  // may fail harmlessly while the process ends
   }
   void trim() override {
@@ -210,6 +219,7 @@ class CudaPool final : public Pool {
     stats_.reserved = bytes;
   }
   cudaMemPool_t pool_;
+  std::vector<std::pair<void*, void*>> freed_in_capture_;  // blocks and their streams
 };
 #endif
 
@@ -276,7 +286,8 @@ void MemoryRecording::stop() {
 }
 
 std::shared_ptr<void> allocate(Device device, std::size_t bytes) {
-  return pool(device).allocate(bytes);
+  return KeptMemory::take(device, bytes,
+                          [](Device on, std::size_t count) { return pool(on).allocate(count); });
 }
 
 std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
@@ -309,6 +320,7 @@ void copy_bytes_async(void* to, Device to_device, const void* from, Device from_
   if (bytes == 0) return;
 #ifdef RINGTAPE_WITH_CUDA
   if (to_device.is_cuda() || from_device.is_cuda()) {
+    if (to_device.is_cpu() || from_device.is_cpu()) forbid_in_capture("a copy between the host and a GPU");
     const Stream stream = Stream::current(to_device.is_cuda() ? to_device : from_device);
     const bool between_gpus = to_device.is_cuda() && from_device.is_cuda() && to_device != from_device;
     if (between_gpus) make_wait(stream, Stream::current(from_device));

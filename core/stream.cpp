@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/capture.h"
 #include "core/cuda_check.h"
 #include "core/error.h"
 
@@ -67,6 +68,7 @@ void* Stream::native() const {
 }
 
 void Stream::synchronize() const {
+  forbid_in_capture("Stream::synchronize() makes the host wait");
 #ifdef RINGTAPE_WITH_CUDA
   if (device_.is_cuda()) RINGTAPE_CUDA(cudaStreamSynchronize(cuda_stream(*this)));
 #endif
@@ -118,6 +120,7 @@ void Event::wait_on([[maybe_unused]] const Stream& stream) const {
 }
 
 void Event::synchronize() const {
+  forbid_in_capture("Event::synchronize() makes the host wait");
 #ifdef RINGTAPE_WITH_CUDA
   if (native_ != nullptr) RINGTAPE_CUDA(cudaEventSynchronize(static_cast<cudaEvent_t>(native_)));
 #endif

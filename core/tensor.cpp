@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/capture.h"
 #include "core/error.h"
 #include "core/half.h"
 #include "core/memory.h"
@@ -68,6 +69,7 @@ Tensor Tensor::detach() const {
 }
 
 void Tensor::copy_to_host(void* to) const {
+  forbid_in_capture("a tensor's elements are read on the host");
   copy_bytes(to, Device{}, raw(), device(), bytes());
 }
 

@@ -1,0 +1,80 @@
+#include "core/graph.h"
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "core/capture.h"
+#include "core/cuda_check.h"
+#include "core/error.h"
+#include "core/stream.h"
+
+namespace ringtape {
+
+#ifdef RINGTAPE_WITH_CUDA
+
+Graph::Graph(Device device, const std::function<void()>& work) : device_(device) {
+  check(device.is_cuda(), "CUDA graph: {} has none, expected a GPU", to_string(device));
+  const auto stream = static_cast<cudaStream_t>(Stream::current(device).native());
+  // Only this thread's calls count: another one may be reading batches ahead.
+  RINGTAPE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  std::exception_ptr error;
+  try {
+    const CaptureScope scope;
+    work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+  const std::unique_ptr<CUgraph_st, void (*)(cudaGraph_t)> owned(graph,
+                                                                 [](cudaGraph_t g) { cudaGraphDestroy(g); });
+  if (error != nullptr) {
+    cudaGetLastError();  // the broken capture's; what broke it is `error`
+    std::rethrow_exception(error);
+  }
+  check_cuda(ended, "cudaStreamEndCapture");
+  cudaGraphExec_t executable = nullptr;
+  RINGTAPE_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+  native_ = executable;
+}
+
+Graph::~Graph() {
+  cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(native_));
+}
+
+void Graph::launch() const {
+  const Stream stream = Stream::current(device_);
+  RINGTAPE_CUDA(
+      cudaGraphLaunch(static_cast<cudaGraphExec_t>(native_), static_cast<cudaStream_t>(stream.native())));
+}
+
+#else
+
+Graph::Graph(Device device, const std::function<void()>&) {
+  fail("CUDA graph: {} has none, expected a GPU", to_string(device));
+}
+Graph::~Graph() = default;
+void Graph::launch() const {}
+
+#endif
+
+Replay::Replay(Device device, Work work)
+    : Replay(
+          [device](const Work& captured) -> Work {
+            return [graph = std::make_shared<Graph>(device, captured)] { graph->launch(); };
+          },
+          std::move(work)) {}
+
+Replay::Replay(Capture capture, Work work) : capture_(std::move(capture)), work_(std::move(work)) {}
+
+void Replay::operator()() {
+  if (!replay_) {
+    const KeptMemory::Scope scope(memory_);
+    if (!std::exchange(has_run_, true)) return work_();
+    replay_ = capture_(work_);
+  }
+  replay_();
+}
+
+}  // namespace ringtape
