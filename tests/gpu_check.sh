@@ -157,7 +157,7 @@ run_mnist() {
 
 run_benchmarks() {
   local name status=0 notes=""
-  for name in bench_kernels bench_gemm bench_step; do
+  for name in bench_kernels bench_gemm bench_step bench_accumulation; do
     echo
     echo "==== $name --device cuda"
     if timeout 60 "$build/bin/$name" --device cuda; then
