@@ -182,12 +182,12 @@ std::vector<Parameter> run_reference(const Setting& setting, const Update& updat
   return parameters;
 }
 
-/// The values of all layers after training on `device`.
-std::vector<Values> run_on(Device device, const Setting& setting, const Make& make) {
+/// The values of all layers after some steps on `device`.
+std::vector<Values> run_on(Device device, const Setting& setting, const Make& make, int steps) {
   Layers model;
   ParameterArena arena(model, device);
   const std::unique_ptr<Optimizer> optimizer = make(arena, groups_of(setting));
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     optimizer->zero_grad();
     optimizer->set_learning_rate(rate_of(setting, step));
     for (std::size_t i = 0; i < kLayers.size(); ++i) {
@@ -204,49 +204,53 @@ std::vector<Values> run_on(Device device, const Setting& setting, const Make& ma
   return values;
 }
 
-/// Values within 1e-6 of the reference, relative to each parameter's largest; the same bits under every order
-/// of a block's threads, and in a second run.
+/// Values within 1e-6 of the reference, relative to each parameter's largest.
 void compare(const Setting& setting, const Make& make, const Update& update) {
   const std::vector<Parameter> expected = run_reference(setting, update);
-  const std::vector<Values> first = run_on(Device{}, setting, make);
-  for (std::size_t i = 0; i < kLayers.size(); ++i) {
-    INFO(kLayers[i].name);
-    check_close(first[i], expected[i].w, 0, 1e-6 * largest_of(expected[i].w));
-  }
-  on_every_device([&](Device device, const Stream&) {
-    const std::vector<Values> values = run_on(device, setting, make);
-    if (device.is_cpu()) {
-      CHECK(values == first);
-    } else {
-      for (std::size_t i = 0; i < kLayers.size(); ++i) {
-        INFO(kLayers[i].name);
-        check_close(values[i], expected[i].w, 0, 1e-6 * largest_of(expected[i].w));
-      }
-      CHECK(run_on(device, setting, make) == values);
+  std::vector<Device> devices = {Device{}};
+  if (cuda_device_count() > 0) devices.push_back({DeviceType::cuda, 0});
+  for (const Device device : devices) {
+    const std::vector<Values> values = run_on(device, setting, make, kSteps);
+    for (std::size_t i = 0; i < kLayers.size(); ++i) {
+      INFO(kLayers[i].name << " on " << to_string(device));
+      check_close(values[i], expected[i].w, 0, 1e-6 * largest_of(expected[i].w));
     }
+  }
+}
+
+/// The same bits under every order of a block's threads, and in a second run.
+void check_repeatable(const Setting& setting, const Make& make) {
+  const std::vector<Values> expected = run_on(Device{}, setting, make, 4);
+  on_every_device([&](Device device, const Stream&) {
+    const std::vector<Values> values = run_on(device, setting, make, 4);
+    CHECK(values == (device.is_cpu() ? expected : run_on(device, setting, make, 4)));
   });
 }
 
-void compare_lamb(const Setting& setting, LambOptions options) {
+Make make_lamb(const Setting& setting, LambOptions options) {
   options.learning_rate = setting.learning_rate;
   options.weight_decay = setting.weight_decay;
-  compare(
-      setting,
-      [&](ParameterArena& arena, const std::vector<ParameterGroup>& groups) {
-        return std::make_unique<Lamb>(arena, options, groups);
-      },
-      [&](Parameter& p, const Values& g, double rate) { lamb_update(p, g, rate, options); });
+  return [=](ParameterArena& arena, const std::vector<ParameterGroup>& groups) {
+    return std::make_unique<Lamb>(arena, options, groups);
+  };
 }
 
-void compare_lars(const Setting& setting, LarsOptions options) {
+Make make_lars(const Setting& setting, LarsOptions options) {
   options.learning_rate = setting.learning_rate;
   options.weight_decay = setting.weight_decay;
-  compare(
-      setting,
-      [&](ParameterArena& arena, const std::vector<ParameterGroup>& groups) {
-        return std::make_unique<Lars>(arena, options, groups);
-      },
-      [&](Parameter& p, const Values& g, double rate) { lars_update(p, g, rate, options); });
+  return [=](ParameterArena& arena, const std::vector<ParameterGroup>& groups) {
+    return std::make_unique<Lars>(arena, options, groups);
+  };
+}
+
+void compare_lamb(const Setting& setting, const LambOptions& options) {
+  compare(setting, make_lamb(setting, options),
+          [&](Parameter& p, const Values& g, double rate) { lamb_update(p, g, rate, options); });
+}
+
+void compare_lars(const Setting& setting, const LarsOptions& options) {
+  compare(setting, make_lars(setting, options),
+          [&](Parameter& p, const Values& g, double rate) { lars_update(p, g, rate, options); });
 }
 
 }  // namespace
@@ -274,6 +278,13 @@ TEST_CASE("LARS follows its paper over 50 steps", "[optimizer]") {
 
 TEST_CASE("LARS with groups and clipping", "[optimizer]") {
   compare_lars({.learning_rate = 5, .weight_decay = 0.05, .grouped = true, .max_norm = 20}, {});
+}
+
+TEST_CASE("LAMB and LARS end at the same bits under every order of threads, and in a second run",
+          "[optimizer]") {
+  const Setting setting{.learning_rate = 0.01, .weight_decay = 0.1, .grouped = true, .max_norm = 20};
+  check_repeatable(setting, make_lamb(setting, {}));
+  check_repeatable(setting, make_lars(setting, {}));
 }
 
 TEST_CASE("LAMB and LARS refuse settings that make no sense, by name", "[optim]") {
