@@ -56,6 +56,7 @@ void add_machine_flags(CLI::App& app, TrainOptions& options) {
          "matrix products by the vendor's library (cuBLAS, oneDNN) or by our own kernel; default: vendor "
          "where there is one, as it is faster")
       ->check(CLI::IsMember({"default", "own", "vendor"}));
+  app.add_flag("--tf32", options.tf32, "let cuBLAS round the operands of f32 products to TF32 (faster)");
   app.add_option("--seed", options.seed, "seed of the initial weights and of the order of the data")
       ->check(seed_check());
 }
@@ -65,6 +66,18 @@ void add_model_flags(CLI::App& app, TrainOptions& options) {
   app.add_option("--hidden", options.hidden, "sizes of the hidden layers, such as 256,128")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  app.add_option(
+         "--dtype", options.dtype,
+         "what the model computes in; its weights and their gradients are f32 in any case. auto: bf16 "
+         "where the device has instructions for it, else f16; f16 scales the loss, and skips an "
+         "update whose gradients overflow")
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "auto"}));
+  app.add_option(
+         "--recompute", options.recompute,
+         "cut the hidden layers into segments of this many, keep each segment's input alone and compute "
+         "the rest again in backward: less memory from 2 on, more time, the same result to the bit; 0: "
+         "keep everything")
+      ->check(kNotNegative);
   app.add_option("--load", options.load, "start from the weights in this safetensors file")
       ->check(file_name_check())
       ->type_name("FILE");

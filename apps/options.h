@@ -15,11 +15,14 @@ namespace ringtape::apps {
 struct TrainOptions {
   std::string device = "auto";
   std::string gemm = "default";
+  bool tf32 = false;
   std::uint64_t seed = 0;
   std::string recipe;
   std::string data;
 
   std::vector<std::int64_t> hidden = {256};
+  std::string dtype = "f32";
+  std::int64_t recompute = 0;  // layers in a segment
   std::string load;
   std::string save;
 

@@ -69,7 +69,7 @@ void train_regression(const apps::TrainOptions& options) {
   task.outputs = 1;
   task.prepare = [](const Tensor& features) { return features; };
   task.loss = [](const Tensor& prediction, const Tensor& targets, double divisor) {
-    return mse_loss(prediction, targets, Reduction::sum, divisor);
+    return mse_loss(to(prediction, DType::f32), targets, Reduction::sum, divisor);
   };
   apps::train(task, options);
 }

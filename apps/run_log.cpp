@@ -29,14 +29,17 @@ RunLog::RunLog(const TrainOptions& options, Device device, bool counts_correct,
       steps_(device),
       metrics_(options.metrics, resumed_step) {}
 
-void RunLog::begin(std::int64_t updates) {
+void RunLog::begin(std::int64_t updates, bool may_overflow) {
+  may_overflow_ = may_overflow;
   start_ = last_flush_ = Clock::now();
   progress_.begin(updates);
 }
 
-void RunLog::add(const StepRecord& known, const UpdateResult& result) {
+bool RunLog::add(const StepRecord& known, const UpdateResult& result) {
   steps_.add(known, result.loss, result.grad_norm, result.correct);
-  if (steps_.is_full()) flush();
+  const bool is_full = steps_.is_full();
+  if (is_full) flush();
+  return is_full;
 }
 
 void RunLog::flush() {
@@ -66,7 +69,7 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
                   {"lr", record.rate},
                   {"grad_norm", record.grad_norm},
                   {"samples_per_s", samples_per_second}});
-  check(std::isfinite(record.loss),
+  check(may_overflow_ || std::isfinite(record.loss),
         "training diverged: the loss of step {} is {}; a smaller --lr, --warmup or --clip-norm may help",
         record.step, record.loss);
 }
@@ -98,7 +101,7 @@ void RunLog::restore(const Checkpoint& checkpoint) {
   recent_sample_seconds_ = recent[3];
 }
 
-void RunLog::report(const TestResult& result, std::int64_t updates) {
+void RunLog::report(const TestResult& result, std::int64_t updates, std::int64_t skipped) {
   const double seconds = seconds_since(start_);
   const std::string curve = line_chart(losses_, 72, 10);
   if (!curve.empty()) fmt::print("\ntraining loss, steps 1 to {}\n{}\n", updates, curve);
@@ -106,10 +109,12 @@ void RunLog::report(const TestResult& result, std::int64_t updates) {
   const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
   fmt::print("test loss {:.4f} after {} steps in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss, updates,
              seconds, to_string(device_), peak);
+  if (skipped > 0) fmt::print("{} updates were skipped: their gradients were not finite\n", skipped);
   nlohmann::ordered_json done = {{"event", "done"}};
   if (counts_correct_) done["test_accuracy"] = result.accuracy;
   done["test_loss"] = result.loss;
   done["steps"] = updates;
+  done["skipped_updates"] = skipped;
   done["seconds"] = seconds;
   done["device"] = to_string(device_);
   metrics_.finish(done);

@@ -28,17 +28,19 @@ class RunLog {
   RunLog(const TrainOptions& options, Device device, bool counts_correct,
          std::optional<std::int64_t> resumed_step = std::nullopt);
 
-  /// Training begins, of `updates` in all.
-  void begin(std::int64_t updates);
-  /// Notes an update; brings the finished ones to the file and the screen when there are enough of them.
-  void add(const StepRecord& known, const UpdateResult& result);
+  /// Training begins, of `updates` in all. `may_overflow`: a loss that is not finite does not end it, since
+  /// the update is skipped and the loss scale lowered.
+  void begin(std::int64_t updates, bool may_overflow);
+  /// Notes an update. When there are enough of them, brings them to the file and the screen, and returns
+  /// true.
+  bool add(const StepRecord& known, const UpdateResult& result);
   /// Brings all that were noted to the file and the screen. Waits for the device. Throws Error for a label
-  /// out of range.
+  /// out of range and for a run that diverges.
   void flush();
   /// An epoch has ended, with this test of its weights.
   void end_epoch(std::int64_t epoch, const TestResult& result);
-  /// The run has ended.
-  void report(const TestResult& result, std::int64_t updates);
+  /// The run has ended. `skipped` of the updates were skipped for a gradient that was not finite.
+  void report(const TestResult& result, std::int64_t updates, std::int64_t skipped);
 
   /// What a checkpoint keeps of the steps shown so far, and its return.
   std::vector<NamedTensor> history() const;
@@ -52,6 +54,7 @@ class RunLog {
   const TrainOptions& options_;
   Device device_;
   bool counts_correct_;
+  bool may_overflow_ = false;
   StepLog steps_;
   MetricsFile metrics_;
   Progress progress_;

@@ -12,7 +12,7 @@ const std::set<std::string> kWithoutEffect = {
     "--help",       "--device",     "--gemm",  "--micro-batch",    "--eval-batch-size",
     "--eval-only",  "--data",       "--load",  "--save",           "--epochs",
     "--max-steps",  "--recipe",     "--every", "--print-schedule", "--metrics",
-    "--print-tape", "--checkpoint", "--keep",  "--resume",
+    "--print-tape", "--checkpoint", "--keep",  "--resume",         "--recompute",
 };
 
 /// One text for each number, however it was written: 1e-3 and 0.001. Whole numbers are left alone: a seed may

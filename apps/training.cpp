@@ -8,6 +8,7 @@
 #include "apps/run_log.h"
 #include "apps/setup.h"
 #include "apps/update.h"
+#include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/file.h"
@@ -15,7 +16,9 @@
 #include "core/safetensors.h"
 #include "data/loader.h"
 #include "kernels/gemm.h"
+#include "nn/compute_dtype.h"
 #include "nn/layers.h"
+#include "optim/loss_scaler.h"
 
 namespace ringtape::apps {
 namespace {
@@ -32,6 +35,13 @@ void choose_gemm(const std::string& choice, Device device) {
   set_gemm_backend(choice == "own" ? GemmBackend::own : GemmBackend::vendor, device);
 }
 
+std::shared_ptr<Sequential> make_model(const Task& task, const TrainOptions& options) {
+  manual_seed(options.seed);
+  const std::shared_ptr<Sequential> model = make_mlp(layer_sizes(task, options));
+  model->set_recompute(2 * options.recompute);  // a layer is a Linear and its ReLU
+  return model;
+}
+
 /// One training run: what its parts share.
 class Run {
  public:
@@ -39,8 +49,8 @@ class Run {
       : task_(task),
         options_(options),
         device_(Device::parse(options.device)),
-        model_((manual_seed(options.seed), make_mlp(layer_sizes(task, options)))),
-        arena_(*model_, device_),
+        model_(make_model(task, options)),
+        arena_(*model_, device_, parse_compute_dtype(options.dtype, device_)),
         optimizer_(make_optimizer(options, arena_)),
         loader_(task.train, std::make_shared<RandomSampler>(task.train->size(), options.seed),
                 {.batch_size = options.batch_size}) {
@@ -51,7 +61,12 @@ class Run {
     if (!options.save.empty())
       AtomicFile{options.save};  // where it cannot be written, say so before training
     choose_gemm(options.gemm, device_);
-    if (!options.load.empty()) SafetensorsFile(options.load).load_into(weights_of(*model_));
+    if (options.tf32) set_tf32(true, device_);
+    if (!options.load.empty()) {
+      SafetensorsFile(options.load).load_into(weights_of(*model_));
+      arena_.bump_versions();
+    }
+    if (arena_.compute_dtype() == DType::f16) scaler_.emplace(device_);
 
     const std::int64_t all = options.epochs * loader_.batches_per_epoch();
     length_ = {.samples = task.train->size(),
@@ -71,13 +86,14 @@ class Run {
     fmt::print("model {} ({} parameters), batch {}{}, {} at {}\n",
                fmt::join(layer_sizes(task_, options_), "-"), arena_.parameter_elements(), options_.batch_size,
                pieces, options_.optimizer, optimizer_->learning_rate());
-    fmt::print("device {} ({}), GEMM by {}\n", to_string(device_), describe(device_), gemm);
+    fmt::print("device {} ({}), {}, GEMM by {}\n", to_string(device_), describe(device_),
+               describe_compute_dtype(arena_.compute_dtype(), device_), gemm);
   }
 
   /// Tests the weights as they are, and reports.
   void evaluate() const {
     RunLog log(options_, device_, counts_correct());
-    log.report(test(), 0);
+    log.report(test(), 0, 0);
   }
 
   void train() {
@@ -88,9 +104,13 @@ class Run {
           options_.checkpoint, at.step, length_.updates);
     RunLog log(options_, device_, counts_correct(),
                checkpoints.are_kept() ? std::optional(at.step) : std::nullopt);
-    if (resumed) log.restore(*resumed);
-    Update update(task_, options_, *model_, arena_, *optimizer_, log.has_metrics_file());
-    log.begin(length_.updates);
+    if (resumed) {
+      arena_.bump_versions();
+      log.restore(*resumed);
+    }
+    Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
+                  log.has_metrics_file());
+    log.begin(length_.updates, scaler_.has_value());
 
     std::optional<TestResult> last_test;
     for (; at.step < length_.updates; ++at.epoch, at.samples = 0) {
@@ -101,8 +121,9 @@ class Run {
         const UpdateResult update_result = update(*batch);
         ++at.step;
         at.samples += batch->size();
-        log.add({.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = batch->size()},
-                update_result);
+        const StepRecord known = {
+            .step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = batch->size()};
+        if (log.add(known, update_result) && scaler_) scaler_->check_can_go_on();
         if (checkpoints.is_due(at.step, length_.updates)) {
           log.flush();
           checkpoints.save(at, log.history());
@@ -117,7 +138,7 @@ class Run {
           "training diverged: the test loss is {} after {} steps; a smaller --lr, --warmup or --clip-norm "
           "may help",
           result.loss, at.step);
-    log.report(result, at.step);
+    log.report(result, at.step, static_cast<std::int64_t>(optimizer_->skipped_updates().item()));
     if (!options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
@@ -145,6 +166,9 @@ class Run {
     std::vector<NamedTensor> tensors;
     for (const auto& [name, tensor] : weights_of(*model_)) tensors.push_back({"model." + name, tensor});
     for (const auto& [name, tensor] : optimizer_->state()) tensors.push_back({"optimizer." + name, tensor});
+    if (scaler_) {
+      for (const auto& [name, tensor] : scaler_->state()) tensors.push_back({"scaler." + name, tensor});
+    }
     return tensors;
   }
 
@@ -158,7 +182,7 @@ class Run {
     loader.start_epoch(0);
     while (std::optional<Batch> batch = loader.next()) {
       const auto [features, targets] = batch->to(device_);
-      Tensor prediction = (*model_)(task_.prepare(features));
+      Tensor prediction = (*model_)(to(task_.prepare(features), arena_.compute_dtype()));
       if (task_.correct) correct += task_.correct(prediction, targets).item();
       loss += task_.loss(std::move(prediction), targets, 1).item();
     }
@@ -173,6 +197,7 @@ class Run {
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<LossScaler> scaler_;  // for f16
   DataLoader loader_;
   RunLength length_{};
   Schedule schedule_;

@@ -22,12 +22,13 @@ void check_limit(const char* flag, double limit) {
 }  // namespace
 
 Update::Update(const Task& task, const TrainOptions& options, Module& model, ParameterArena& arena,
-               Optimizer& optimizer, bool measure_norm)
+               Optimizer& optimizer, LossScaler* scaler, bool measure_norm)
     : task_(task),
       options_(options),
       model_(model),
       arena_(arena),
       optimizer_(optimizer),
+      scaler_(scaler),
       measure_norm_(measure_norm),
       print_tape_(options.print_tape) {
   check_limit("--clip-norm", options.clip_norm);
@@ -45,31 +46,39 @@ UpdateResult Update::operator()(const Batch& batch) {
   const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch.size(), micro_batch);
   for (const MicroBatch& piece : pieces) {
     forward_backward(batch.slice(piece.first, piece.size), result);
-    if (options_.clip_each_micro_batch) {
-      const double limit = options_.clip_norm / std::sqrt(static_cast<double>(pieces.size()));
-      clip_grad_norm_now(arena_, limit, options_.clip_norm_type);
-    }
+    if (options_.clip_each_micro_batch) clip_after_micro_batch(pieces.size());
   }
   if (window_.targets() == 0) return result;
-  if (options_.clip_value > 0) clip_grad_value(arena_, options_.clip_value);
-  const bool clips_norm = options_.clip_norm > 0 && !options_.clip_each_micro_batch;
-  if (clips_norm || measure_norm_) {
-    result.grad_norm = clip_grad_norm(arena_, clips_norm ? options_.clip_norm : INFINITY,
-                                      {.norm_type = options_.clip_norm_type, .skip_nonfinite = true});
-  }
+  result.grad_norm = clip();
   optimizer_.step();
+  if (scaler_ != nullptr) scaler_->update(arena_);
   return result;
 }
 
 void Update::forward_backward(const Batch& micro_batch, UpdateResult& sum) {
   const TapeScope scope;
   const auto [features, targets] = micro_batch.to(arena_.device());
-  Tensor prediction = model_(task_.prepare(features));
+  Tensor prediction = model_(to(task_.prepare(features), arena_.compute_dtype()));
   if (task_.correct) add_to(sum.correct, to(task_.correct(prediction, targets), DType::f32));
   const Tensor loss = task_.loss(std::move(prediction), targets, window_.divisor());
   if (std::exchange(print_tape_, false)) Tape::current().print();
-  loss.backward();
+  scaler_ != nullptr ? scaler_->backward(loss) : loss.backward();
   add_to(sum.loss, loss.detach());
+}
+
+void Update::clip_after_micro_batch(std::size_t micro_batches) {
+  const double limit = options_.clip_norm / std::sqrt(static_cast<double>(micro_batches));
+  clip_grad_norm_now(arena_, limit, options_.clip_norm_type, loss_scale());
+}
+
+Tensor Update::clip() {
+  if (options_.clip_value > 0) clip_grad_value(arena_, options_.clip_value, loss_scale());
+  const bool clips_norm = options_.clip_norm > 0 && !options_.clip_each_micro_batch;
+  if (!clips_norm && !measure_norm_ && scaler_ == nullptr) return {};
+  const double limit = clips_norm ? options_.clip_norm : INFINITY;
+  return clip_grad_norm(
+      arena_, limit,
+      {.norm_type = options_.clip_norm_type, .skip_nonfinite = true, .loss_scale = loss_scale()});
 }
 
 }  // namespace ringtape::apps

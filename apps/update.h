@@ -8,6 +8,7 @@
 #include "nn/arena.h"
 #include "nn/module.h"
 #include "optim/accumulation.h"
+#include "optim/loss_scaler.h"
 #include "optim/optimizer.h"
 
 namespace ringtape::apps {
@@ -23,9 +24,9 @@ struct UpdateResult {
 /// Nothing in it waits for the device.
 class Update {
  public:
-  /// `measure_norm`: the gradient norm is wanted even where nothing is clipped.
+  /// `scaler`: for f16, else null. `measure_norm`: the gradient norm is wanted even where nothing is clipped.
   Update(const Task& task, const TrainOptions& options, Module& model, ParameterArena& arena,
-         Optimizer& optimizer, bool measure_norm);
+         Optimizer& optimizer, LossScaler* scaler, bool measure_norm);
 
   /// `batch` holds the samples of the whole update. Without any target that counts in it, nothing changes.
   UpdateResult operator()(const Batch& batch);
@@ -35,12 +36,17 @@ class Update {
 
  private:
   void forward_backward(const Batch& micro_batch, UpdateResult& sum);
+  void clip_after_micro_batch(std::size_t micro_batches);
+  /// The gradient norm where it is measured, by which a step that is not finite is skipped.
+  Tensor clip();
+  const float* loss_scale() const { return scaler_ == nullptr ? nullptr : scaler_->factor(); }
 
   const Task& task_;
   const TrainOptions& options_;
   Module& model_;
   ParameterArena& arena_;
   Optimizer& optimizer_;
+  LossScaler* scaler_;
   bool measure_norm_;
   bool print_tape_;
   AccumulationWindow window_;

@@ -81,6 +81,10 @@ refuse "--seed" mnist --seed=-1
 refuse "--seed" mnist --seed 18446744073709551616
 refuse "--optimizer" mnist --optimizer lion
 refuse "--gemm" mnist --gemm fast
+refuse "--dtype" mnist --dtype f8
+refuse "TF32" mnist --device cpu --tf32
+refuse "gradients overflowed" mnist --dtype f16 --optimizer sgd --lr 1e5 --epochs 1
+refuse "--recompute" mnist --recompute=-1
 refuse "--recipe" mnist --recipe lamb-1
 refuse "neither a number of updates nor auto" mnist --warmup=-1
 refuse "--warmup 938 is not shorter" mnist --epochs 1 --warmup 938
@@ -156,10 +160,17 @@ accept mnist "${small[@]}" --metrics a.jsonl --save a.safetensors
 expect "no control characters in a pipe" [ "$(grep -c '[[:cntrl:]]' "$work/out")" -eq 0 ]
 accept mnist "${small[@]}" --metrics b.jsonl --save b.safetensors
 accept mnist "${small[@]}" --metrics c.jsonl --seed 1 --gemm own
+accept mnist --device cpu --hidden 32,32,32 --max-steps 60 --save d.safetensors
+accept mnist --device cpu --hidden 32,32,32 --max-steps 60 --save r.safetensors --recompute 2
+expect "recomputation: equal weights" cmp d.safetensors r.safetensors
+for dtype in f16 bf16 auto; do
+  accept mnist "${small[@]}" --dtype "$dtype" --micro-batch 24 --clip-norm 1 --clip-value 1 --metrics m.jsonl
+  expect "$dtype learns" grep -qE '"test_accuracy":0\.[89]' m.jsonl
+done
 accept mnist "${small[@]}" --clip-norm 0.1 --clip-norm-type inf --clip-value 0.01 --micro-batch 24 --clip-each-micro-batch
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
 step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":$number,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
-done="^\{\"event\":\"done\",\"test_accuracy\":$number,\"test_loss\":$number,\"steps\":60,\"seconds\":$number,\"device\":\"cpu\"\}$"
+done="^\{\"event\":\"done\",\"test_accuracy\":$number,\"test_loss\":$number,\"steps\":60,\"skipped_updates\":0,\"seconds\":$number,\"device\":\"cpu\"\}$"
 expect "60 lines of steps" [ "$(grep -cE "$step" a.jsonl)" -eq 60 ]
 expect "a last line 'done'" [ "$(tail -n 1 a.jsonl | grep -cE "$done")" -eq 1 ]
 expect "61 lines" [ "$(wc -l <a.jsonl)" -eq 61 ]
