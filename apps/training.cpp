@@ -166,6 +166,7 @@ class Run {
     std::vector<NamedTensor> tensors;
     for (const auto& [name, tensor] : weights_of(*model_)) tensors.push_back({"model." + name, tensor});
     for (const auto& [name, tensor] : optimizer_->state()) tensors.push_back({"optimizer." + name, tensor});
+    tensors.push_back({"optimizer.skipped_updates", optimizer_->skipped_updates()});
     if (scaler_) {
       for (const auto& [name, tensor] : scaler_->state()) tensors.push_back({"scaler." + name, tensor});
     }
