@@ -15,6 +15,7 @@ namespace ringtape::apps {
 struct TrainOptions {
   std::string device = "auto";
   std::string gemm = "default";
+  bool graph = false;
   bool tf32 = false;
   std::uint64_t seed = 0;
   std::string recipe;

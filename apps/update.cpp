@@ -36,17 +36,49 @@ Update::Update(const Task& task, const TrainOptions& options, Module& model, Par
   check(options.clip_norm_type > 0, "--clip-norm-type must be above 0, found {}", options.clip_norm_type);
   check(!options.clip_each_micro_batch || options.clip_norm > 0,
         "--clip-each-micro-batch needs the limit: --clip-norm");
+  check(!options.graph || arena.device().is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
+        to_string(arena.device()));
 }
 
 UpdateResult Update::operator()(const Batch& batch) {
   const std::int64_t micro_batch = options_.micro_batch > 0 ? options_.micro_batch : batch.size();
-  UpdateResult result;
-  window_.begin(batch.size());
-  optimizer_.zero_grad();
   const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch.size(), micro_batch);
-  for (const MicroBatch& piece : pieces) {
-    forward_backward(batch.slice(piece.first, piece.size), result);
-    if (options_.clip_each_micro_batch) clip_after_micro_batch(pieces.size());
+  window_.begin(batch.size());
+  if (options_.graph) return replay(batch, pieces);
+  return compute(pieces.size(), [&](std::size_t i) {
+    return batch.slice(pieces[i].first, pieces[i].size).to(arena_.device());
+  });
+}
+
+UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& pieces) {
+  Graphed& graphed = graphs_[{batch.size(), window_.targets()}];
+  if (graphed.replay == nullptr) {
+    for (const MicroBatch& piece : pieces) {
+      const Batch samples = batch.slice(piece.first, piece.size);
+      const auto like = [&](const Tensor& host) {
+        return empty(host.shape(), host.dtype(), arena_.device());
+      };
+      graphed.inputs.emplace_back(like(samples.features()), like(samples.targets()));
+    }
+    graphed.replay = std::make_unique<Replay>(arena_.device(), [this, &graphed] {
+      graphed.result = {};  // its memory is needed again
+      graphed.result = compute(graphed.inputs.size(), [&](std::size_t i) { return graphed.inputs[i]; });
+    });
+  }
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    batch.slice(pieces[i].first, pieces[i].size).copy_to(graphed.inputs[i].first, graphed.inputs[i].second);
+  }
+  (*graphed.replay)();
+  return graphed.result;
+}
+
+UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
+  UpdateResult result;
+  optimizer_.zero_grad();
+  for (std::size_t i = 0; i < micro_batches; ++i) {
+    const auto [features, targets] = inputs(i);
+    forward_backward(features, targets, result);
+    if (options_.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
   }
   if (window_.targets() == 0) return result;
   result.grad_norm = clip();
@@ -55,9 +87,8 @@ UpdateResult Update::operator()(const Batch& batch) {
   return result;
 }
 
-void Update::forward_backward(const Batch& micro_batch, UpdateResult& sum) {
+void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
   const TapeScope scope;
-  const auto [features, targets] = micro_batch.to(arena_.device());
   Tensor prediction = model_(to(task_.prepare(features), arena_.compute_dtype()));
   if (task_.correct) add_to(sum.correct, to(task_.correct(prediction, targets), DType::f32));
   const Tensor loss = task_.loss(std::move(prediction), targets, window_.divisor());

@@ -1,9 +1,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "apps/options.h"
 #include "apps/training.h"
+#include "core/graph.h"
 #include "data/loader.h"
 #include "nn/arena.h"
 #include "nn/module.h"
@@ -22,6 +27,11 @@ struct UpdateResult {
 
 /// One update of the weights: forward and backward of each micro-batch, clipping, the optimizer's step.
 /// Nothing in it waits for the device.
+///
+/// With --graph an update is captured as a CUDA graph and replayed. What differs from one to the next lies in
+/// device memory (samples, learning rate); a graph belongs to one number of samples and of targets that
+/// count, which are the sizes and the divisor of its kernels. An update of new sizes, such as the short last
+/// one of an epoch, runs without a graph once and is captured the second time.
 class Update {
  public:
   /// `scaler`: for f16, else null. `measure_norm`: the gradient norm is wanted even where nothing is clipped.
@@ -35,7 +45,18 @@ class Update {
   std::int64_t empty_windows() const { return window_.empty_windows(); }
 
  private:
-  void forward_backward(const Batch& micro_batch, UpdateResult& sum);
+  /// Features and targets on the device, one pair for each micro-batch.
+  using Inputs = std::function<std::pair<Tensor, Tensor>(std::size_t micro_batch)>;
+  /// An update that is replayed: where its samples have to be, and where its result lies.
+  struct Graphed {
+    std::vector<std::pair<Tensor, Tensor>> inputs;
+    UpdateResult result;
+    std::unique_ptr<Replay> replay;
+  };
+
+  UpdateResult compute(std::size_t micro_batches, const Inputs& inputs);
+  UpdateResult replay(const Batch& batch, const std::vector<MicroBatch>& pieces);
+  void forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
   void clip_after_micro_batch(std::size_t micro_batches);
   /// The gradient norm where it is measured, by which a step that is not finite is skipped.
   Tensor clip();
@@ -50,6 +71,7 @@ class Update {
   bool measure_norm_;
   bool print_tape_;
   AccumulationWindow window_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Graphed> graphs_;  // by samples and targets that count
 };
 
 }  // namespace ringtape::apps

@@ -95,6 +95,7 @@ refuse "--lr-scaling" mnist --lr-scaling cubic
 refuse "found nan" mnist --momentum nan --optimizer lars
 refuse "training diverged: the loss of step" mnist --optimizer sgd --lr 1e6 --max-steps 60
 refuse "'tpu'" mnist --device tpu
+refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
 refuse "'cuda:99'" mnist --device cuda:99
 refuse "--load" mnist --eval-only
 refuse "--save" mnist --eval-only --load x --save y

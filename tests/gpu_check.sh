@@ -149,6 +149,12 @@ run_mnist() {
     echo "two runs with seed 0 differ" >"$work/note"
     return 1
   fi
+  "$build/bin/mnist" --device cuda --seed 0 --graph --metrics "$work/graph.jsonl" | tail -n 1 || return 1
+  sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$work/graph.jsonl" >"$work/graph.without-times"
+  if ! cmp "$work/0.without-times" "$work/graph.without-times"; then
+    echo "the run with --graph differs from the one without" >"$work/note"
+    return 1
+  fi
   cat "$work"/[0-4].jsonl | grep -oE '"test_accuracy":[0-9.]+' | cut -d: -f2 | sort -n |
     awk '{ a[NR] = $1 } END {
       printf "accuracy of 5 seeds: lowest %.4f, median %.4f; two runs with one seed agree\n", a[1], a[3]
