@@ -10,9 +10,9 @@ namespace {
 
 using namespace ringtape;
 
-/// u8 images [n, 28, 28] as normalised f32 rows [n, 784].
-Tensor normalise(const Tensor& images) {
-  Tensor x = empty({images.size(0), 28 * 28}, DType::f32, images.device());
+/// u8 images [n, 28, 28] as normalised rows [n, 784].
+Tensor normalise(const Tensor& images, DType dtype) {
+  Tensor x = empty({images.size(0), 28 * 28}, dtype, images.device());
   normalize_u8(Stream::current(x.device()), images.data<std::uint8_t>(), x.dtype(), x.raw(), x.elements(),
                kMnistMean, kMnistStd);
   return x;

@@ -192,6 +192,8 @@ void add_output_flags(CLI::App& app, TrainOptions& options) {
                  "write one JSON object for each step, and a last one, to this file")
       ->check(file_name_check())
       ->type_name("FILE");
+  app.add_flag("--memory-report", options.memory_report,
+               "print where the memory of one update went, by category, in time and by formula");
   app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step");
 }
 

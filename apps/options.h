@@ -62,6 +62,7 @@ struct TrainOptions {
 
   std::string metrics;
   bool print_tape = false;
+  bool memory_report = false;
 
   std::map<std::string, std::string> settings;  // see settings_of()
 };

@@ -67,7 +67,7 @@ void train_regression(const apps::TrainOptions& options) {
   task.test = std::make_shared<TensorDataset>(data.test);
   task.inputs = table.all_features().size(1);
   task.outputs = 1;
-  task.prepare = [](const Tensor& features) { return features; };
+  task.prepare = [](const Tensor& features, DType dtype) { return to(features, dtype); };
   task.loss = [](const Tensor& prediction, const Tensor& targets, double divisor) {
     return mse_loss(to(prediction, DType::f32), targets, Reduction::sum, divisor);
   };

@@ -9,10 +9,10 @@ namespace ringtape::apps {
 namespace {
 
 const std::set<std::string> kWithoutEffect = {
-    "--help",      "--graph",  "--device",         "--gemm",    "--micro-batch", "--eval-batch-size",
-    "--eval-only", "--data",   "--load",           "--save",    "--epochs",      "--max-steps",
-    "--recipe",    "--every",  "--print-schedule", "--metrics", "--print-tape",  "--checkpoint",
-    "--keep",      "--resume", "--recompute",
+    "--help",      "--graph",  "--device",         "--gemm",          "--micro-batch", "--eval-batch-size",
+    "--eval-only", "--data",   "--load",           "--save",          "--epochs",      "--max-steps",
+    "--recipe",    "--every",  "--print-schedule", "--metrics",       "--print-tape",  "--checkpoint",
+    "--keep",      "--resume", "--recompute",      "--memory-report",
 };
 
 /// One text for each number, however it was written: 1e-3 and 0.001. Whole numbers are left alone: a seed may

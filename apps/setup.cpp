@@ -69,6 +69,12 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, Parameter
                                 groups);
 }
 
+std::int64_t state_per_parameter(const TrainOptions& options) {
+  if (options.optimizer == "lars") return 1;
+  if (options.optimizer == "sgd") return options.momentum > 0 ? 1 : 0;
+  return 2;
+}
+
 std::int64_t warmup_updates(const TrainOptions& options, const RunLength& length) {
   if (options.warmup == "auto") {
     return suggested_warmup_steps(length.samples, options.batch_size, length.updates);

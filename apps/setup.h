@@ -16,6 +16,9 @@ namespace ringtape::apps {
 /// The optimizer that --optimizer names, at its --lr.
 std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, ParameterArena& arena);
 
+/// Values in f32 that the optimizer keeps for each parameter.
+std::int64_t state_per_parameter(const TrainOptions& options);
+
 /// How long a run is, as far as its flags tell.
 struct RunLength {
   std::int64_t samples;  ///< in an epoch

@@ -12,12 +12,14 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/memory_report.h"
 #include "core/random.h"
 #include "core/safetensors.h"
 #include "data/loader.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
 #include "nn/layers.h"
+#include "nn/memory_estimate.h"
 #include "optim/loss_scaler.h"
 
 namespace ringtape::apps {
@@ -62,10 +64,7 @@ class Run {
       AtomicFile{options.save};  // where it cannot be written, say so before training
     choose_gemm(options.gemm, device_);
     if (options.tf32) set_tf32(true, device_);
-    if (!options.load.empty()) {
-      SafetensorsFile(options.load).load_into(weights_of(*model_));
-      arena_.bump_versions();
-    }
+    if (!options.load.empty()) SafetensorsFile(options.load).load_into(weights_of(*model_));
     if (arena_.compute_dtype() == DType::f16) scaler_.emplace(device_);
 
     const std::int64_t all = options.epochs * loader_.batches_per_epoch();
@@ -104,21 +103,23 @@ class Run {
           options_.checkpoint, at.step, length_.updates);
     RunLog log(options_, device_, counts_correct(),
                checkpoints.are_kept() ? std::optional(at.step) : std::nullopt);
-    if (resumed) {
-      arena_.bump_versions();
-      log.restore(*resumed);
-    }
+    if (resumed) log.restore(*resumed);
     Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
                   log.has_metrics_file());
     log.begin(length_.updates, scaler_.has_value());
 
+    const std::int64_t recorded_step = std::min(at.step + 1, length_.updates - 1);
     std::optional<TestResult> last_test;
     for (; at.step < length_.updates; ++at.epoch, at.samples = 0) {
       loader_.start_epoch(at.epoch, at.samples);
       while (std::optional<Batch> batch = at.step < length_.updates ? loader_.next() : std::nullopt) {
         const double rate = schedule_(at.step);
         optimizer_->set_learning_rate(rate);
+        // The first update makes what later ones find: scratch memory, for example.
+        const bool is_recorded = options_.memory_report && at.step == recorded_step;
+        if (is_recorded) memory_.emplace(device_);
         const UpdateResult update_result = update(*batch);
+        if (is_recorded) memory_->stop();
         ++at.step;
         at.samples += batch->size();
         const StepRecord known = {
@@ -139,6 +140,7 @@ class Run {
           "may help",
           result.loss, at.step);
     log.report(result, at.step, static_cast<std::int64_t>(optimizer_->skipped_updates().item()));
+    if (memory_) fmt::print("\nmemory of one update\n{}", memory_report(*memory_, estimate()));
     if (!options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
@@ -173,6 +175,15 @@ class Run {
     return tensors;
   }
 
+  BytesByCategory estimate() const {
+    const std::int64_t batch = options_.micro_batch > 0 ? options_.micro_batch : options_.batch_size;
+    return estimate_memory({.sizes = layer_sizes(task_, options_),
+                            .micro_batch = std::min({batch, options_.batch_size, task_.train->size()}),
+                            .state_per_parameter = state_per_parameter(options_),
+                            .recompute = options_.recompute,
+                            .compute = arena_.compute_dtype()});
+  }
+
   TestResult test() const {
     const NoGrad no_grad;
     model_->eval();
@@ -183,7 +194,7 @@ class Run {
     loader.start_epoch(0);
     while (std::optional<Batch> batch = loader.next()) {
       const auto [features, targets] = batch->to(device_);
-      Tensor prediction = (*model_)(to(task_.prepare(features), arena_.compute_dtype()));
+      Tensor prediction = (*model_)(make_input(task_, features, arena_.compute_dtype()));
       if (task_.correct) correct += task_.correct(prediction, targets).item();
       loss += task_.loss(std::move(prediction), targets, 1).item();
     }
@@ -198,7 +209,8 @@ class Run {
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::optional<LossScaler> scaler_;  // for f16
+  std::optional<LossScaler> scaler_;       // for f16
+  std::optional<MemoryRecording> memory_;  // of one update, for --memory-report
   DataLoader loader_;
   RunLength length_{};
   Schedule schedule_;

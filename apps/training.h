@@ -17,8 +17,8 @@ struct Task {
   std::shared_ptr<const Dataset> test;
   std::int64_t inputs;   ///< features of a sample
   std::int64_t outputs;  ///< outputs of the model
-  /// Makes the model's input, f32 [n, inputs], of a batch's features as they come from the dataset.
-  std::function<Tensor(const Tensor& features)> prepare;
+  /// Makes the model's input, [n, inputs] of `dtype`, of a batch's features as they come from the dataset.
+  std::function<Tensor(const Tensor& features, DType dtype)> prepare;
   /// Sum of the samples' losses over `divisor`; gets the prediction to own (see cross_entropy()).
   std::function<Tensor(Tensor prediction, const Tensor& targets, double divisor)> loss;
   /// Number of right answers in a batch, i64; null for a task that has none.

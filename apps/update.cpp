@@ -6,6 +6,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "optim/clip.h"
 
 namespace ringtape::apps {
@@ -20,6 +21,11 @@ void check_limit(const char* flag, double limit) {
 }
 
 }  // namespace
+
+Tensor make_input(const Task& task, const Tensor& features, DType dtype) {
+  const MemoryScope scope(MemoryCategory::data);
+  return task.prepare(features, dtype);
+}
 
 Update::Update(const Task& task, const TrainOptions& options, Module& model, ParameterArena& arena,
                Optimizer& optimizer, LossScaler* scaler, bool measure_norm)
@@ -89,7 +95,8 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
 
 void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
   const TapeScope scope;
-  Tensor prediction = model_(to(task_.prepare(features), arena_.compute_dtype()));
+  const Tensor input = make_input(task_, features, arena_.compute_dtype());
+  Tensor prediction = model_(input);
   if (task_.correct) add_to(sum.correct, to(task_.correct(prediction, targets), DType::f32));
   const Tensor loss = task_.loss(std::move(prediction), targets, window_.divisor());
   if (std::exchange(print_tape_, false)) Tape::current().print();

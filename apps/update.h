@@ -25,6 +25,9 @@ struct UpdateResult {
   Tensor grad_norm;  ///< undefined where it was not measured
 };
 
+/// The model's input, counted as data in the memory statistics.
+Tensor make_input(const Task& task, const Tensor& features, DType dtype);
+
 /// One update of the weights: forward and backward of each micro-batch, clipping, the optimizer's step.
 /// Nothing in it waits for the device.
 ///

@@ -165,9 +165,15 @@ accept mnist --device cpu --hidden 32,32,32 --max-steps 60 --save d.safetensors
 accept mnist --device cpu --hidden 32,32,32 --max-steps 60 --save r.safetensors --recompute 2
 expect "recomputation: equal weights" cmp d.safetensors r.safetensors
 for dtype in f16 bf16 auto; do
-  accept mnist "${small[@]}" --dtype "$dtype" --micro-batch 24 --clip-norm 1 --clip-value 1 --metrics m.jsonl
+  accept mnist "${small[@]}" --dtype "$dtype" --micro-batch 24 --clip-norm 1 --clip-value 1 --metrics m.jsonl \
+    --save h.safetensors
   expect "$dtype learns" grep -qE '"test_accuracy":0\.[89]' m.jsonl
+  accept mnist --device cpu --hidden 32 --dtype "$dtype" --load h.safetensors --eval-only --metrics e.jsonl
+  expect "$dtype: loaded weights are tested in it too" [ "$(accuracy m.jsonl)" = "$(accuracy e.jsonl)" ]
 done
+accept mnist "${small[@]}" --memory-report
+cp "$work/out" shown
+expect "parameters by measurement and by formula" grep -qE '^ *parameters( +99\.[0-9]+ KiB| +0\.10 MiB|.*).*' shown
 accept mnist "${small[@]}" --clip-norm 0.1 --clip-norm-type inf --clip-value 0.01 --micro-batch 24 --clip-each-micro-batch
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
 step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":$number,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
