@@ -140,7 +140,7 @@ class Run {
           "may help",
           result.loss, at.step);
     log.report(result, at.step, static_cast<std::int64_t>(optimizer_->skipped_updates().item()));
-    if (memory_) fmt::print("\nmemory of one update\n{}", memory_report(*memory_, estimate()));
+    if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate()));
     if (!options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);

@@ -45,6 +45,23 @@ const Level& highest(const std::vector<Level>& levels) {
                            [](const Level& a, const Level& b) { return a.live.total() < b.live.total(); });
 }
 
+/// What each category has at all times.
+BytesByCategory common(const std::vector<Level>& levels) {
+  BytesByCategory least = levels.front().live;
+  for (const Level& level : levels) {
+    for (std::size_t i = 0; i < kMemoryCategories; ++i) {
+      least.bytes[i] = std::min(least.bytes[i], level.live.bytes[i]);
+    }
+  }
+  return least;
+}
+
+BytesByCategory difference(const BytesByCategory& a, const BytesByCategory& b) {
+  BytesByCategory result;
+  for (std::size_t i = 0; i < kMemoryCategories; ++i) result.bytes[i] = a.bytes[i] - b.bytes[i];
+  return result;
+}
+
 /// The level with most memory in each of `rows` steps of equal length; a step without an event has the one
 /// before it.
 std::vector<Level> highest_of_steps(const std::vector<Level>& levels, int rows) {
@@ -94,16 +111,19 @@ std::string memory_table(const BytesByCategory& before, const BytesByCategory& p
 
 std::string memory_timeline(const MemoryRecording& recording, int rows) {
   const std::vector<Level> levels = levels_of(recording);
+  const BytesByCategory always = common(levels);
   const std::size_t most = highest(levels).live.total();
-  std::string text = fmt::format("{:>10} {:>10}\n", "ms", "MiB");
+  std::string text = fmt::format("{:>10} {:>10}  of which beyond {:.2f} MiB that are always there:\n", "ms",
+                                 "MiB", mib(always.total()));
   BytesByCategory used;
   bool marked = false;
   for (const Level& level : highest_of_steps(levels, rows)) {
-    for (std::size_t i = 0; i < kMemoryCategories; ++i) used.bytes[i] += level.live.bytes[i];
+    const BytesByCategory passing = difference(level.live, always);
+    for (std::size_t i = 0; i < kMemoryCategories; ++i) used.bytes[i] += passing.bytes[i];
     const bool is_peak = !marked && level.live.total() == most;
     marked = marked || is_peak;
     text += fmt::format("{:>10.3f} {:>10.2f}  {}{}\n", level.seconds * 1e3, mib(level.live.total()),
-                        bar(level.live, most), is_peak ? " < peak" : "");
+                        bar(passing, most - always.total()), is_peak ? " < peak" : "");
   }
   text += "           ";
   for (std::size_t i = 0; i < kMemoryCategories; ++i) {

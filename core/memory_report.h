@@ -7,8 +7,9 @@
 /// Texts and pictures of where memory went.
 namespace ringtape {
 
-/// The recording as a chart of characters. Time runs downwards in at most `rows` steps of equal length; each
-/// line shows the moment of its step with most memory as a bar, one letter a category, and marks the highest.
+/// The recording as a chart of characters. Time runs downwards in `rows` steps of equal length; each line
+/// shows the moment of its step with most memory: its bytes, and as a bar, one letter a category, those of
+/// them that come and go. (What each category has all the time would leave no room for them.)
 std::string memory_timeline(const MemoryRecording& recording, int rows = 32);
 
 /// One line an event: seconds, category, bytes (negative: given back), bytes live afterwards.
