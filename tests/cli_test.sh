@@ -182,13 +182,13 @@ done="^\{\"event\":\"done\",\"test_accuracy\":$number,\"test_loss\":$number,\"st
 expect "60 lines of steps" [ "$(grep -cE "$step" a.jsonl)" -eq 60 ]
 expect "a last line 'done'" [ "$(tail -n 1 a.jsonl | grep -cE "$done")" -eq 1 ]
 expect "61 lines" [ "$(wc -l <a.jsonl)" -eq 61 ]
+accuracy() { grep -oE '"test_accuracy":[0-9.]+' "$1"; }
 without_times() { sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$1"; }
 expect "equal seeds, equal metrics" [ "$(without_times a.jsonl)" = "$(without_times b.jsonl)" ]
 expect "equal seeds, equal weights" cmp a.safetensors b.safetensors
 expect "other seeds, other metrics" [ "$(without_times a.jsonl)" != "$(without_times c.jsonl)" ]
 
 accept mnist --device cpu --hidden 32 --load a.safetensors --eval-only --metrics e.jsonl
-accuracy() { grep -oE '"test_accuracy":[0-9.]+' "$1"; }
 expect "saved and loaded weights, the same accuracy" [ "$(accuracy a.jsonl)" = "$(accuracy e.jsonl)" ]
 if python3 -c 'import safetensors, numpy' 2>/dev/null; then
   expect "Python reads the weights" python3 - <<'PYTHON'
