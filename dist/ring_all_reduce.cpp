@@ -1,0 +1,121 @@
+#include "dist/ring_all_reduce.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/stream.h"
+#include "kernels/elementwise.h"
+
+namespace ringtape {
+namespace {
+
+/// The transfers of one rank in their order: all segments of step 0, then those of step 1, and so on. Segment
+/// g of a step sends what segment g of the step before has received.
+class Ring {
+ public:
+  Ring(Communicator& ranks, Tensor tensor, ReduceOp op, const RingOptions& options)
+      : ranks_(ranks), tensor_(std::move(tensor)), op_(op), options_(options) {
+    const auto element_bytes = static_cast<std::int64_t>(size_of(tensor_.dtype()));
+    segment_ = std::max<std::int64_t>(options.segment_bytes / element_bytes, 1);
+    const std::int64_t largest = (tensor_.elements() + ranks.size() - 1) / ranks.size();
+    segments_ = static_cast<int>((largest + segment_ - 1) / segment_);
+    // A segment of the next step may only begin when that of this step is done.
+    in_flight_ = std::min(options.in_flight, segments_);
+    received_ = empty({in_flight_ * std::min(segment_, largest)}, tensor_.dtype(), tensor_.device());
+    works_.resize(in_flight_);
+  }
+
+  void run() {
+    const int transfers = 2 * (ranks_.size() - 1) * segments_;
+    for (int k = 0; k < transfers + in_flight_; ++k) {
+      if (k >= in_flight_) finish(k - in_flight_);
+      if (k < transfers) begin(k);
+    }
+  }
+
+ private:
+  bool adds(int k) const { return k / segments_ < ranks_.size() - 1; }
+
+  int sent_chunk(int k) const {
+    const int step = k / segments_, size = ranks_.size();
+    // In the second half a rank begins with the chunk it has completed, the next one.
+    return adds(k) ? (ranks_.rank() - step + size) % size
+                   : (ranks_.rank() + 1 - (step - (size - 1)) + size) % size;
+  }
+  int received_chunk(int k) const { return (sent_chunk(k) + ranks_.size() - 1) % ranks_.size(); }
+
+  /// The elements of the chunk that transfer k moves; none where a shorter chunk has no such segment.
+  Tensor part(int k, int chunk) const {
+    const ElementRange whole = ring_chunk(tensor_.elements(), ranks_.size(), chunk);
+    const std::int64_t first = std::min(k % segments_ * segment_, whole.count);
+    const std::int64_t count = std::min(segment_, whole.count - first);
+    return tensor_.alias({count}, whole.first + first);
+  }
+
+  /// Where transfer k puts `count` elements that are to be added.
+  Tensor buffer(int k, std::int64_t count) const {
+    return received_.alias({count}, k % in_flight_ * (received_.elements() / in_flight_));
+  }
+
+  void begin(int k) {
+    const Tensor out = part(k, sent_chunk(k)), in = part(k, received_chunk(k));
+    const int next = (ranks_.rank() + 1) % ranks_.size();
+    const int previous = (ranks_.rank() + ranks_.size() - 1) % ranks_.size();
+    if (options_.trace) {
+      options_.trace(
+          {k / segments_, k % segments_, sent_chunk(k), received_chunk(k), out.elements(), in.elements()});
+    }
+    std::vector<Transfer> sends, receives;
+    if (out.elements() > 0) sends.push_back({out, next});
+    if (in.elements() > 0) receives.push_back({adds(k) ? buffer(k, in.elements()) : in, previous});
+    works_[k % in_flight_] = ranks_.exchange(std::move(sends), std::move(receives));
+  }
+
+  void finish(int k) {
+    works_[k % in_flight_].wait();
+    const Tensor own = part(k, received_chunk(k));
+    const std::int64_t n = own.elements();
+    if (!adds(k) || n == 0) return;
+    const Stream stream = Stream::current(own.device());
+    add(stream, own.dtype(), own.raw(), buffer(k, n).raw(), own.raw(), n);
+    const bool is_complete = k / segments_ == ranks_.size() - 2;
+    if (is_complete && op_ == ReduceOp::mean) {
+      scale(stream, own.dtype(), own.raw(), own.raw(), n, 1.0 / ranks_.size());
+    }
+  }
+
+  Communicator& ranks_;
+  Tensor tensor_;
+  ReduceOp op_;
+  const RingOptions& options_;
+  std::int64_t segment_ = 0;  // elements
+  int segments_ = 0;          // of the largest chunk
+  int in_flight_ = 0;
+  Tensor received_;          // in_flight_ buffers
+  std::vector<Work> works_;  // of the transfers under way
+};
+
+}  // namespace
+
+ElementRange ring_chunk(std::int64_t elements, int chunks, int chunk) {
+  const std::int64_t each = elements / chunks,
+                     larger = elements % chunks;  // the first `larger` have one more
+  const std::int64_t first = chunk * each + std::min<std::int64_t>(chunk, larger);
+  return {first, each + (chunk < larger ? 1 : 0)};
+}
+
+void ring_all_reduce(Communicator& ranks, const Tensor& tensor, ReduceOp op, const RingOptions& options) {
+  check(tensor.defined() && tensor.device() == ranks.device() && is_floating(tensor.dtype()),
+        "ring_all_reduce: tensor is {}, expected a floating dtype on {}",
+        tensor.defined() ? describe(tensor) : "undefined", to_string(ranks.device()));
+  check(op == ReduceOp::sum || op == ReduceOp::mean, "ring_all_reduce: {}, expected sum or mean",
+        name_of(op));
+  check(options.segment_bytes > 0 && options.in_flight > 0,
+        "ring_all_reduce: segments of {} bytes, {} in flight, expected at least 1", options.segment_bytes,
+        options.in_flight);
+  if (ranks.size() == 1 || tensor.elements() == 0) return;
+  Ring(ranks, tensor, op, options).run();
+}
+
+}  // namespace ringtape

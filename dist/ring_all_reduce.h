@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "dist/communicator.h"
+
+namespace ringtape {
+
+/// What one rank does at one moment of a ring: it sends elements of one chunk to the next rank, and receives
+/// elements of another from the previous one.
+struct RingTransfer {
+  int step;            ///< 0 to 2 (ranks - 1) - 1; the first half adds up, the second half hands out
+  int segment;         ///< the part of the chunk
+  int sent_chunk;      ///< to rank + 1
+  int received_chunk;  ///< from rank - 1
+  std::int64_t sent_elements;
+  std::int64_t received_elements;
+};
+
+struct RingOptions {
+  std::int64_t segment_bytes = 256 * 1024;         ///< largest piece that is sent at once
+  int in_flight = 4;                               ///< how many segments are under way together
+  std::function<void(const RingTransfer&)> trace;  ///< called for each transfer, when it begins
+};
+
+/// Elements [first, first + count) of a tensor.
+struct ElementRange {
+  std::int64_t first;
+  std::int64_t count;
+};
+
+/// Chunk `chunk` of `elements` elements that are divided into `chunks` as equally as possible.
+ElementRange ring_chunk(std::int64_t elements, int chunks, int chunk);
+
+/// All-reduce (sum or mean) in place, by hand: the ring of Patarasuk and Yuan, "Bandwidth optimal all-reduce
+/// algorithms for clusters of workstations", 2009. The tensor is divided into as many chunks as there are
+/// ranks.
+///
+/// Reduce-scatter: at step s, rank r sends chunk r - s to rank r + 1 and adds what it receives, which is
+/// chunk r - s - 1, to its own. After ranks - 1 steps each rank holds one chunk that is complete. All-gather:
+/// the complete chunks go round once more and take the place of the others. Each rank sends 2 (ranks - 1) /
+/// ranks of the tensor, which no algorithm can do with less, and all links are busy all the time.
+///
+/// A chunk goes in segments: while one segment is added up, the next are under way. f32, f16, bf16; 16-bit
+/// types are added in f32 and rounded after each addition. The result is the same on all ranks. Exchanges and
+/// additions are in the order of the current stream: on CUDA the host does not wait, on the CPU this returns
+/// when it is done.
+void ring_all_reduce(Communicator& ranks, const Tensor& tensor, ReduceOp op, const RingOptions& options = {});
+
+}  // namespace ringtape
