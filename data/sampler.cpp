@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/error.h"
 #include "core/philox.h"
 
 namespace ringtape {
@@ -34,6 +35,26 @@ std::vector<std::int64_t> RandomSampler::order(std::int64_t epoch) const {
     std::swap(indices[i], indices[multiply_high(r, i + 1)]);
   }
   return indices;
+}
+
+DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> all, int rank, int ranks)
+    : all_(std::move(all)), rank_(rank), ranks_(ranks) {
+  check(rank >= 0 && rank < ranks, "DistributedSampler: rank {} of {}, expected a rank from 0 on below it",
+        rank, ranks);
+}
+
+std::int64_t DistributedSampler::own_of(std::int64_t samples) const {
+  return (samples + ranks_ - 1 - rank_) / ranks_;
+}
+
+std::vector<std::int64_t> DistributedSampler::order(std::int64_t epoch) const {
+  const std::vector<std::int64_t> all = all_->order(epoch);
+  std::vector<std::int64_t> own;
+  for (std::size_t i = static_cast<std::size_t>(rank_); i < all.size();
+       i += static_cast<std::size_t>(ranks_)) {
+    own.push_back(all[i]);
+  }
+  return own;
 }
 
 }  // namespace ringtape

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace ringtape {
@@ -40,6 +41,30 @@ class RandomSampler : public Sampler {
  private:
   std::int64_t samples_;
   std::uint64_t seed_;
+};
+
+/// One rank's part of what `all` gives: of its order the places rank, rank + ranks, rank + 2 ranks, ... So
+/// the parts are disjoint and make up the whole, whatever the number of samples; their sizes differ by one at
+/// most. (PyTorch's DistributedSampler repeats or drops samples instead, to make them equal.)
+///
+/// Where the ranks divide the global batch, the ranks' batches of global batch / ranks samples make up the
+/// same global batches, update by update, as those of one rank with the whole order. In the last of an epoch
+/// a rank may have fewer samples than another, or none.
+class DistributedSampler : public Sampler {
+ public:
+  /// Throws Error unless rank is 0 to ranks - 1.
+  DistributedSampler(std::shared_ptr<const Sampler> all, int rank, int ranks);
+  std::int64_t size() const override { return own_of(all_->size()); }
+  std::vector<std::int64_t> order(std::int64_t epoch) const override;
+
+  /// How many of the first `samples` of the whole order are this rank's: where a run that all ranks together
+  /// have taken so far goes on, with any number of ranks.
+  std::int64_t own_of(std::int64_t samples) const;
+
+ private:
+  std::shared_ptr<const Sampler> all_;
+  int rank_;
+  int ranks_;
 };
 
 }  // namespace ringtape

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Runs apps/collectives as a user would, on one rank and on several, with good input and with bad.
+#   tests/dist/collectives_app_test.sh COLLECTIVES MPIRUN [ARGUMENTS OF MPIRUN...]
+set -uo pipefail
+collectives=$(realpath "$1")
+shift
+mpirun=("$@")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+passed=0
+failed=0
+
+# expect WHAT COMMAND...: the command must succeed.
+expect() {
+  local what=$1
+  shift
+  if "$@" >"$work/shown" 2>&1; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s: %s\n' "$what" "$(head -c 600 "$work/shown" "$work/out" "$work/err")"
+  fi
+}
+
+# run STATUS COMMAND...: runs a command, output to out and err; it must end with this status.
+run() {
+  local status=$1
+  shift
+  timeout 120 "$@" >out 2>err </dev/null
+  expect "$*: ends with $status" [ $? -eq "$status" ]
+}
+
+ranks() { # NUMBER ARGUMENTS...
+  local number=$1
+  shift
+  run 0 "${mpirun[@]}" -n "$number" "$collectives" --device cpu "$@"
+}
+
+# ---- measuring ----------------------------------------------------------------------------------------------
+
+for number in 1 2 3 4; do
+  for dtype in f32 bf16; do
+    ranks "$number" --min-bytes 64 --max-bytes 4096 --iterations 2 --dtype $dtype --segment-bytes 100
+    expect "$number ranks, $dtype: 9 operations, 7 sizes, nothing wrong" \
+      [ "$(grep -cE '^[a-z_]+ +[0-9]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +0$' out)" -eq 63 ]
+  done
+done
+# busbw / algbw is 2 (n - 1) / n = 1.5 for all_reduce with 4 ranks.
+ranks 4 --operations all_reduce --min-bytes 1048576 --max-bytes 1048576 --iterations 3
+expect "busbw of all_reduce" awk '/^all_reduce/ { found = 1; r = $6 / $5; if (r < 1.49 || r > 1.51) exit 1 } END { if (!found) exit 1 }' out
+
+run 0 "$collectives" --device cpu --max-bytes 4096
+expect "a plain start is one rank" grep -q '^1 ranks, one rank' out
+
+# ---- the ring, step by step ---------------------------------------------------------------------------------
+
+ranks 4 --trace-ring --svg ring.svg
+expect "6 steps" [ "$(grep -c '^step' out)" -eq 6 ]
+expect "rank 3 sends chunk 3 to rank 0 first" grep -qE '^step 0  add .*3 -> 0: chunk 3' out
+expect "in the end all have all" [ "$(tail -n 6 out | grep -cE 'rank [0-3] +all +all +all +all$')" -eq 4 ]
+expect "what rank 0 sent" grep -q 'Rank 0 sent 24 elements: 2 (4 - 1) / 4 of 16' out
+expect "4 x 4 cells in 7 panels, and the background" [ "$(grep -c '<rect' ring.svg)" -eq 113 ]
+expect "the picture ends" grep -q '</svg>' ring.svg
+
+# ---- launching ----------------------------------------------------------------------------------------------
+
+ranks 3 --show-launch
+expect "three ranks tell" [ "$(grep -c 'launcher  Open MPI' out)" -eq 3 ]
+expect "which they are" grep -q 'rank      2 of 3, local rank 2' out
+run 0 "$collectives" --show-launch
+expect "no launcher" grep -q 'launcher  none' out
+
+run 1 env RANK=0 "$collectives"
+expect "RANK alone" grep -q 'error: torchrun: WORLD_SIZE is not set; found' err
+torchrun=(env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=29500)
+run 1 "${torchrun[@]}" "$collectives" --device cpu
+expect "torchrun with CPU ranks" grep -q "error: torchrun started 2 ranks, .*'mpirun -n 2" err
+run 1 "${torchrun[@]}" "${mpirun[@]}" -n 2 "$collectives" --device cpu
+expect "two launchers" grep -q 'error: two launchers contradict' err
+run 1 env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 "$collectives" --device cpu
+expect "Open MPI's variables without mpirun" grep -q 'error: MPI says rank 0 of 1, but Open MPI says rank 1 of 2' err
+run 1 "$collectives" --device cpu --trace-ring
+expect "a ring of one" grep -q 'error: --trace-ring: 1 ranks, expected 2 to 24' err
+run 1 "$collectives" --device cpu --min-bytes 8 --max-bytes 4
+expect "sizes" grep -q 'error: --min-bytes is 8' err
+run 2 "$collectives" --operations all_to_all
+expect "an unknown operation" grep -q 'error: --operations' err
+run 2 "$collectives" --comm-timeout 0
+expect "no time" grep -q 'error: --comm-timeout' err
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
