@@ -28,6 +28,7 @@
 #include "dist/communicator.h"
 #include "dist/connect.h"
 #include "dist/launch.h"
+#include "dist/ring_all_reduce.h"
 #include "kernels/gemm.h"
 #include "nn/arena.h"
 #include "nn/compute_dtype.h"

@@ -126,10 +126,8 @@ void MpiThread::start_mpi() {
 }
 
 void MpiThread::loop() {
-  bool is_started = false;
   try {
     start_mpi();
-    is_started = true;
     Patience patience;
     for (;;) {
       if (take_next() || test_running()) {
@@ -151,7 +149,7 @@ void MpiThread::loop() {
     fail_all(std::current_exception());
     return;
   }
-  if (!is_started || abandoned_) return;
+  if (abandoned_) return;
   const std::uint64_t watched = watchdog_.begin("this process", call_of(Operation::disconnect), timeout_);
   MPI_Finalize();
   watchdog_.end(watched);

@@ -149,6 +149,7 @@ NcclCommunicator::NcclCommunicator(ncclComm* ranks, std::shared_ptr<NcclMonitor>
 
 NcclCommunicator::~NcclCommunicator() {
   if (std::uncaught_exceptions() > 0) {
+    monitor_->stop();
     ncclCommAbort(ranks_);
     return;
   }
@@ -156,6 +157,7 @@ NcclCommunicator::~NcclCommunicator() {
   call.operation = Operation::disconnect;
   const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
   cudaStreamSynchronize(native(stream_));
+  monitor_->stop();
   ncclCommDestroy(ranks_);
   monitor_->watchdog().end(watched);
 }

@@ -15,12 +15,16 @@ constexpr std::chrono::milliseconds kInterval{5};
 NcclMonitor::NcclMonitor(std::string who) : who_(std::move(who)), thread_([this] { loop(); }) {}
 
 NcclMonitor::~NcclMonitor() {
+  stop();
+}
+
+void NcclMonitor::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void NcclMonitor::add(ncclComm* ranks, const Call& call, std::uint64_t watched,

@@ -25,6 +25,9 @@ class NcclMonitor {
   NcclMonitor(const NcclMonitor&) = delete;
   NcclMonitor& operator=(const NcclMonitor&) = delete;
 
+  /// Ends the thread, so that it asks nothing of an NCCL communicator that is about to go.
+  void stop();
+
   const std::string& who() const { return who_; }
   Watchdog& watchdog() { return watchdog_; }
   /// `done` has been recorded behind the operation.
