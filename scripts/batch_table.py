@@ -5,8 +5,8 @@ prints which accuracy each reaches.
   scripts/batch_table.py --bin build/release/bin --out table.csv
 
 The model is 784-256-10, 15 epochs, momentum 0.9, no weight decay, the rate falling linearly to 0 after the
-warm-up. The grid is the same for all optimizers. Each cell's rate and warm-up are those with the best test
-accuracy of seed 0; what the table shows are seeds 1, 2 and 3. Every run is a line of the CSV file; runs that
+warm-up. The search is the same for all optimizers: the grid, then half and twice the best rate of each cell. The
+cell's rate and warm-up are those with the best test accuracy of seed 0; what the table shows are seeds 1, 2 and 3. Every run is a line of the CSV file; runs that
 are in it already are not repeated, so that an interrupted search goes on where it stopped.
 """
 import argparse
@@ -79,17 +79,26 @@ class Results:
             self.file.flush()
 
     def complete(self, runs, program, threads, jobs):
+        """Does those of the runs that are missing; returns the accuracy of all."""
         missing = [run for run in runs if run not in self.accuracy]
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             for number, (run, accuracy) in enumerate(
                     zip(missing, pool.map(lambda r: train(program, threads, r), missing)), 1):
                 self.add(run, accuracy)
                 print(f"{number}/{len(missing)}  {run}: {accuracy:.2f}%", file=sys.stderr)
+        return self.accuracy
 
 
-def candidates(optimizer, batch):
+def candidates(cell, rates):
+    optimizer, batch = cell
     warmups = sorted({warmup_updates(batch, share) for share in WARMUP_SHARES})
-    return [(optimizer, batch, float(rate), warmup) for rate in RATES for warmup in warmups]
+    return [(optimizer, batch, float(rate), warmup) for rate in rates for warmup in warmups]
+
+
+def search(cells, rates_of, complete):
+    """Trains every cell at each of its rates; returns the best candidate of each cell."""
+    accuracy = complete([(*candidate, SEARCH_SEED) for cell in cells for candidate in candidates(cell, rates_of(cell))])
+    return {cell: max(candidates(cell, rates_of(cell)), key=lambda c: accuracy[(*c, SEARCH_SEED)]) for cell in cells}
 
 
 def print_table(results, chosen):
@@ -118,13 +127,13 @@ def main():
     program = str(arguments.bin / "mnist")
     results = Results(arguments.out)
 
+    def complete(runs):
+        return results.complete(runs, program, arguments.threads, arguments.jobs)
+
     cells = [(optimizer, batch) for batch in reversed(BATCHES) for optimizer in OPTIMIZERS]
-    search = [(*candidate, SEARCH_SEED) for cell in cells for candidate in candidates(*cell)]
-    results.complete(search, program, arguments.threads, arguments.jobs)
-    chosen = {cell: max(candidates(*cell), key=lambda c: results.accuracy[(*c, SEARCH_SEED)])
-              for cell in cells}
-    results.complete([(*chosen[cell], seed) for cell in cells for seed in SHOWN_SEEDS], program,
-                     arguments.threads, arguments.jobs)
+    coarse = search(cells, lambda cell: RATES, complete)
+    chosen = search(cells, lambda cell: [coarse[cell][2] * factor for factor in (0.5, 1, 2)], complete)
+    complete([(*chosen[cell], seed) for cell in cells for seed in SHOWN_SEEDS])
     print_table(results, chosen)
 
 

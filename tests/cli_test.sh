@@ -155,6 +155,7 @@ rm table.csv
 
 # ---- training, metrics, saving ----------------------------------------------------------------------------
 
+accuracy() { grep -oE '"test_accuracy":[0-9.]+' "$1"; }
 small=(--device cpu --hidden 32 --max-steps 60)
 accept mnist --help
 accept mnist "${small[@]}" --metrics a.jsonl --save a.safetensors
@@ -182,7 +183,6 @@ done="^\{\"event\":\"done\",\"test_accuracy\":$number,\"test_loss\":$number,\"st
 expect "60 lines of steps" [ "$(grep -cE "$step" a.jsonl)" -eq 60 ]
 expect "a last line 'done'" [ "$(tail -n 1 a.jsonl | grep -cE "$done")" -eq 1 ]
 expect "61 lines" [ "$(wc -l <a.jsonl)" -eq 61 ]
-accuracy() { grep -oE '"test_accuracy":[0-9.]+' "$1"; }
 without_times() { sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$1"; }
 expect "equal seeds, equal metrics" [ "$(without_times a.jsonl)" = "$(without_times b.jsonl)" ]
 expect "equal seeds, equal weights" cmp a.safetensors b.safetensors
@@ -276,7 +276,7 @@ rm -r run
 # In 16 bits the copy of the weights follows the restored ones, and the loss scale is one of them: with 8
 # samples a batch the first steps overflow.
 for dtype in bf16 f16; do
-  half=("${base[@]}" --dtype $dtype --optimizer lamb --batch-size 8 --schedule constant --hidden 16)
+  half=("${base[@]}" --dtype "$dtype" --optimizer lamb --batch-size 8 --schedule constant --hidden 16)
   accept "${half[@]}" --checkpoint run --max-steps 40
   accept "${half[@]}" --checkpoint run --resume --max-steps 60 --save resumed.safetensors
   rm -r run
