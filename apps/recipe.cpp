@@ -10,14 +10,14 @@ const std::vector<Recipe>& recipes() {
        {{"--optimizer", "lamb"},
         {"--batch-size", "8192"},
         {"--epochs", "15"},
-        {"--lr", "0.03"},
-        {"--warmup", "12"}}},
+        {"--lr", "0.06"},
+        {"--weight-decay", "0"}}},
       {"lamb-16384",
        {{"--optimizer", "lamb"},
         {"--batch-size", "16384"},
         {"--epochs", "15"},
-        {"--lr", "0.03"},
-        {"--warmup", "6"}}},
+        {"--lr", "0.1"},
+        {"--weight-decay", "0"}}},
   };
   return all;
 }

@@ -14,8 +14,8 @@ struct Recipe {
   std::vector<std::pair<std::string, std::string>> flags;  ///< such as {"--lr", "0.01"}
 };
 
-/// The recipes that --recipe knows: large batches for MNIST's 784-256-10 in 15 epochs, with the rates and
-/// warm-ups found by scripts/batch_table.py (docs/large-batch.md has its table).
+/// The recipes that --recipe knows: large batches for MNIST's 784-256-10 in 15 epochs, with the rates
+/// that scripts/batch_table.py found (docs/large-batch.md has its table).
 const std::vector<Recipe>& recipes();
 
 /// Gives each flag of the recipe its value, unless the command line has that flag. Throws CLI::ParseError for
