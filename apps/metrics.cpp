@@ -73,11 +73,11 @@ std::vector<StepRecord> StepLog::take() {
   return std::exchange(pending_, {});
 }
 
-MetricsFile::MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step)
-    : path_(path), stays_(resumed_step.has_value()) {
+MetricsFile::MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step) : path_(path) {
   if (path.empty()) return;
   const bool continues = resumed_step.value_or(0) > 0 && std::filesystem::is_regular_file(path);
   if (continues) std::filesystem::resize_file(path, bytes_up_to(path, *resumed_step));
+  stays_ = continues;
   file_ = std::fopen(path.c_str(), continues ? "a" : "w");
   check(file_ != nullptr, "metrics file '{}' cannot be written: {}", path, std::strerror(errno));
 }
@@ -96,10 +96,6 @@ void MetricsFile::write(const nlohmann::ordered_json& object) {
       std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0;
   const int reason = errno;
   check(written, "metrics file '{}' cannot be written: {}", path_, std::strerror(reason));
-}
-
-void MetricsFile::finish(const nlohmann::ordered_json& object) {
-  write(object);
   stays_ = true;
 }
 

@@ -41,10 +41,10 @@ class StepLog {
 };
 
 /// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
-/// be opened or written. Without a finish(), because an exception is on its way, the file is removed.
+/// be opened or written. Where a run fails before its first record, the empty file is removed.
 ///
 /// A run with checkpoints gives the step that it goes on from, 0 at its start. The file then continues behind
-/// that step's record, so that no step stands in it twice, and it stays when the run fails, for the next one.
+/// that step's record, so that no step stands in it twice.
 class MetricsFile {
  public:
   explicit MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step = std::nullopt);
@@ -54,8 +54,6 @@ class MetricsFile {
 
   bool is_open() const { return file_ != nullptr; }
   void write(const nlohmann::ordered_json& object);
-  /// Writes the last line.
-  void finish(const nlohmann::ordered_json& object);
 
  private:
   std::string path_;

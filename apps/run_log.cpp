@@ -117,7 +117,7 @@ void RunLog::report(const TestResult& result, std::int64_t updates, std::int64_t
   done["skipped_updates"] = skipped;
   done["seconds"] = seconds;
   done["device"] = to_string(device_);
-  metrics_.finish(done);
+  metrics_.write(done);
 }
 
 }  // namespace ringtape::apps

@@ -237,6 +237,8 @@ expect "8 micro-batches" grep -qE '^ +1  0 to 79 +8 x 10 +80  10/80 = 0\.125$' s
 expect "then 2, weighted as 2" grep -qE '^ +2  80 to 99 +2 x 10 +20  10/20 = 0\.5$' shown
 accept accumulate --device cpu --batch-size 70 --micro-batch 32
 rm shown
+"$bin/mnist" "${small[@]}" --optimizer sgd --lr 1e6 --metrics d.jsonl >"$work/out" 2>"$work/err" && failure "a run that diverges"
+expect "the metrics of a run that diverges are kept, up to where it did" grep -q '"loss":null' <(tail -n 1 d.jsonl)
 
 # ---- checkpoints ------------------------------------------------------------------------------------------
 
