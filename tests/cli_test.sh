@@ -240,6 +240,36 @@ rm shown
 "$bin/mnist" "${small[@]}" --optimizer sgd --lr 1e6 --metrics d.jsonl >"$work/out" 2>"$work/err" && failure "a run that diverges"
 expect "the metrics of a run that diverges are kept, up to where it did" grep -q '"loss":null' <(tail -n 1 d.jsonl)
 
+# ---- the planner ------------------------------------------------------------------------------------------
+
+refuse "subcommand" plan
+refuse "--micro-batch" plan batch --micro-batch 0
+refuse "--ranks" plan batch --global-batch 8 --micro-batch 1 --ranks=-1
+refuse "too little to go by" plan batch
+refuse "the micro-batch of 9 is larger" plan batch --global-batch 8 --micro-batch 9
+refuse "a contradiction" plan batch --global-batch 8 --micro-batch 2 --accumulation 2 --ranks 3
+refuse "--data-percent" plan batch --micro-batch 1 --dataset 100 --data-percent 5
+refuse "--throughput" plan batch --micro-batch 1 --updates 5
+refuse "needs --sequence" plan batch --micro-batch 1 --updates 5 --token-throughput 5
+refuse "found nan" plan batch --micro-batch 1 --updates 5 --throughput nan
+refuse "missing.json" plan batch --config missing.json
+accept plan batch --help
+accept plan batch --global-tokens 4000000 --sequence 4000 --micro-batch 2 --ranks 128
+cp "$work/out" shown
+expect "3.9 accumulation steps are 4" grep -q '3.90625, rounded up to 4$' shown
+expect "an exact alternative" grep -qE '^ +2 +4 +125 +1,000$' shown
+accept plan batch --global-batch 1000 --micro-batch 2 --ranks 8 --max-accumulation --json
+cp "$work/out" shown
+expect "a cap of 8" grep -q '"accumulation": 8,$' shown
+printf '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true}}' >ds.json
+refuse "add --ranks" plan batch --config ds.json
+refuse "a contradiction" plan batch --config ds.json --ranks 5 --output completed.json
+refuse "missing/ds.json" plan batch --config ds.json --ranks 8 --output missing/ds.json
+accept plan batch --config ds.json --ranks 8 --output completed.json
+expect "the third number" grep -q '"gradient_accumulation_steps": 4$' completed.json
+expect "other keys" grep -q '"enabled": true$' completed.json
+rm shown ds.json completed.json
+
 # ---- checkpoints ------------------------------------------------------------------------------------------
 
 base=(regression --device cpu --every 20)

@@ -1,0 +1,14 @@
+// Answers what has to be known before a training run is paid for.
+#include "apps/options.h"
+#include "apps/planner/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Plans a training run by arithmetic that is shown.\n"
+      "Example: plan batch --global-batch 1000 --micro-batch 2 --ranks 128\n"
+      "plan COMMAND --help lists the flags of a command.");
+  std::function<void()> chosen;
+  ringtape::planner::add_batch_command(app, chosen);
+  app.require_subcommand(1);
+  return ringtape::apps::run(app, argc, argv, [&chosen] { chosen(); });
+}

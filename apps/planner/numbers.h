@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+/// Whole numbers, as the planner computes and prints them.
+namespace ringtape::planner {
+
+/// Sizes are at most this: about 10^12, so that their products can be checked and shown.
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
+
+/// a / b, rounded up, for a >= 0 and b > 0.
+std::int64_t divide_up(std::int64_t a, std::int64_t b);
+
+/// a * b for numbers of at least 0; throws Error where that is more than 2^53, which JSON could not hold.
+std::int64_t product(std::int64_t a, std::int64_t b);
+
+/// "1,234,567"
+std::string grouped(std::int64_t number);
+
+/// "12 samples", "1 sample"
+std::string count(std::int64_t number, const std::string& noun);
+
+/// Throws Error unless 1 <= size <= kLargestSize.
+void check_size(const std::string& name, std::int64_t size);
+
+}  // namespace ringtape::planner

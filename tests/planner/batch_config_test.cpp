@@ -1,0 +1,71 @@
+#include "apps/planner/batch_config.h"
+
+#include "tests/catch.h"
+
+namespace ringtape::planner::test {
+namespace {
+
+/// What the file becomes with these ranks.
+nlohmann::json completed(const std::string& text, std::optional<std::int64_t> ranks) {
+  const BatchConfig config(text, "ds.json");
+  return nlohmann::json::parse(config.complete(plan_batch(config.add_to({.ranks = ranks}))));
+}
+
+}  // namespace
+
+TEST_CASE("two numbers of a DeepSpeed file give the third", "[planner]") {
+  const std::string files[] = {
+      R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2})",
+      R"({"train_batch_size": 64, "gradient_accumulation_steps": 4})",
+      R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "train_batch_size": "auto"})",
+  };
+  for (const std::string& file : files) {
+    const nlohmann::json json = completed(file, 8);
+    CHECK(json["train_batch_size"] == 64);
+    CHECK(json["train_micro_batch_size_per_gpu"] == 2);
+    CHECK(json["gradient_accumulation_steps"] == 4);
+  }
+  const std::string with_all =
+      R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4})";
+  CHECK(BatchConfig(with_all, "ds.json").add_to({}).ranks == 8);
+  CHECK(completed(with_all, 8)["train_batch_size"] == 64);
+}
+
+TEST_CASE("other keys of a DeepSpeed file stay, in their order", "[planner]") {
+  const BatchConfig config(
+      R"({"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2, "b": 1})", "ds.json");
+  CHECK(config.complete(plan_batch(config.add_to({.accumulation = 3, .ranks = 4}))) ==
+        "{\n  \"zero_optimization\": {\n    \"stage\": 2\n  },\n  \"train_micro_batch_size_per_gpu\": 2,\n"
+        "  \"b\": 1,\n  \"train_batch_size\": 24,\n  \"gradient_accumulation_steps\": 3\n}\n");
+}
+
+TEST_CASE("contradictions of a DeepSpeed file", "[planner]") {
+  const std::string all =
+      R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 3})";
+  CHECK_THROWS_WITH(completed(all, 1),
+                    ContainsSubstring("a contradiction: micro-batch 1 x accumulation 3 x"));
+  const std::string uneven =
+      R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 3})";
+  CHECK_THROWS_WITH(completed(uneven, std::nullopt),
+                    ContainsSubstring("train_batch_size 9 is not a multiple"));
+  const std::string two = R"({"train_batch_size": 1000, "train_micro_batch_size_per_gpu": 2})";
+  CHECK_THROWS_WITH(completed(two, std::nullopt), ContainsSubstring("add --ranks"));
+  CHECK_THROWS_WITH(completed(two, 128),
+                    ContainsSubstring("no whole numbers make train_batch_size of 1000 with 128 ranks"));
+  CHECK_THROWS_WITH(completed(two, 128), ContainsSubstring("2 x 4 x 125 = 1000"));
+  CHECK_THROWS_WITH(completed(two, 1000), ContainsSubstring("with 1000 ranks"));
+  CHECK_THROWS_WITH(BatchConfig(two, "ds.json").add_to({.micro_batch = 4, .ranks = 1}),
+                    ContainsSubstring("train_micro_batch_size_per_gpu is 2, but the command line says 4"));
+}
+
+TEST_CASE("DeepSpeed files that make no sense", "[planner]") {
+  CHECK_THROWS_WITH(BatchConfig("", "ds.json"), ContainsSubstring("ds.json: expected a JSON object"));
+  CHECK_THROWS_WITH(BatchConfig("[1]", "ds.json"), ContainsSubstring("expected a JSON object"));
+  for (const std::string value :
+       {"0", "-4", "2.5", "\"two\"", "null", "1e3", "99999999999999999999", "[8]"}) {
+    CHECK_THROWS_WITH(BatchConfig(R"({"train_batch_size": )" + value + "}", "ds.json"),
+                      ContainsSubstring("train_batch_size must be a whole number from 1"));
+  }
+}
+
+}  // namespace ringtape::planner::test
