@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/target.h"
 
@@ -25,18 +26,25 @@ struct Vec {
   RINGTAPE_HOST_DEVICE constexpr const T& operator[](int i) const { return lane[i]; }
 };
 
-/// Reads W elements that start at `from`. Where `from` is a multiple of 16 bytes and so is the size of the
-/// Vec, the GPU reads 16 bytes at a time; otherwise element by element.
+#if defined(__CUDA_ARCH__)
+/// What one instruction moves of a Vec: 16 bytes or, where its size is no multiple of that, 8.
+template <class V>
+using Piece = std::conditional_t<sizeof(V) % sizeof(uint4) == 0, uint4, uint2>;
+#endif
+
+/// Reads W elements that start at `from`. Where `from` and the size of the Vec are multiples of 16 bytes, or
+/// both of 8, the GPU reads that many at a time; otherwise element by element.
 template <int W, class T>
 RINGTAPE_HOST_DEVICE inline Vec<T, W> load_vec(const T* from) {
   Vec<T, W> value;
 #if defined(__CUDA_ARCH__)
-  constexpr int kPieces = sizeof(value) / sizeof(uint4);
-  if constexpr (sizeof(value) % sizeof(uint4) == 0) {
-    if (reinterpret_cast<std::uintptr_t>(from) % sizeof(uint4) == 0) {
-      uint4 pieces[kPieces];
+  using P = Piece<decltype(value)>;
+  constexpr int kPieces = sizeof(value) / sizeof(P);
+  if constexpr (sizeof(value) % sizeof(P) == 0) {
+    if (reinterpret_cast<std::uintptr_t>(from) % sizeof(P) == 0) {
+      P pieces[kPieces];
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) pieces[i] = reinterpret_cast<const uint4*>(from)[i];
+      for (int i = 0; i < kPieces; ++i) pieces[i] = reinterpret_cast<const P*>(from)[i];
       memcpy(&value, pieces, sizeof(value));
       return value;
     }
@@ -51,13 +59,14 @@ RINGTAPE_HOST_DEVICE inline Vec<T, W> load_vec(const T* from) {
 template <class T, int W>
 RINGTAPE_HOST_DEVICE inline void store_vec(T* to, const Vec<T, W>& value) {
 #if defined(__CUDA_ARCH__)
-  constexpr int kPieces = sizeof(value) / sizeof(uint4);
-  if constexpr (sizeof(value) % sizeof(uint4) == 0) {
-    if (reinterpret_cast<std::uintptr_t>(to) % sizeof(uint4) == 0) {
-      uint4 pieces[kPieces];
+  using P = Piece<Vec<T, W>>;
+  constexpr int kPieces = sizeof(value) / sizeof(P);
+  if constexpr (sizeof(value) % sizeof(P) == 0) {
+    if (reinterpret_cast<std::uintptr_t>(to) % sizeof(P) == 0) {
+      P pieces[kPieces];
       memcpy(pieces, &value, sizeof(value));
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) reinterpret_cast<uint4*>(to)[i] = pieces[i];
+      for (int i = 0; i < kPieces; ++i) reinterpret_cast<P*>(to)[i] = pieces[i];
       return;
     }
   }
