@@ -154,6 +154,7 @@ class Run {
   TrainingSettings settings() const {
     TrainingSettings settings = options_.settings;
     settings["--lr"] = fmt::format("{}", optimizer_->learning_rate());
+    settings["--dtype"] = name_of(arena_.compute_dtype());  // auto may be another one elsewhere
     settings["data"] = fmt::format("{} samples of {}", task_.train->size(), task_.name);
     // A constant rate, or one that drops at fixed epochs, does not depend on how long training is to last.
     const bool any_length =
