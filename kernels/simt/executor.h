@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/simt/thread_order.h"
+
 /// Runs CUDA-style kernels on the CPU. Blocks are spread over OpenMP threads; the threads of a block take
 /// turns on one of them. A thread begins as a plain function call and keeps the stack it is on when it has to
 /// wait at a barrier. docs/simt.md tells the whole story. Kernels see this through kernels/kernel.h only.
@@ -36,27 +38,6 @@ struct Place {
 /// failed. Throws Error for a block of more than 1024 threads, and for a launch from inside a kernel.
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(const void* context),
               const void* context);
-
-/// The order in which the threads of a block take their turns. A kernel that lacks a barrier gives other
-/// results under some order.
-enum class ThreadOrder { forward, reversed, shuffled };
-
-/// Sets the order for launches from now on; `seed` is for `shuffled`. Until the first call it is what the
-/// environment variable RINGTAPE_THREAD_ORDER says (forward, reversed, or shuffled:SEED), or else forward.
-void set_thread_order(ThreadOrder order, std::uint64_t seed = 0);
-
-/// set_thread_order until the end of the scope, then what was set before.
-class ThreadOrderScope {
- public:
-  explicit ThreadOrderScope(ThreadOrder order, std::uint64_t seed = 0);
-  ~ThreadOrderScope();
-  ThreadOrderScope(const ThreadOrderScope&) = delete;
-  ThreadOrderScope& operator=(const ThreadOrderScope&) = delete;
-
- private:
-  ThreadOrder previous_order_;
-  std::uint64_t previous_seed_;
-};
 
 // ---- for the thread of a kernel ----
 

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "kernels/simt/executor.h"
+#include "kernels/simt/fiber.h"
+
+/// Where the threads of a block wait for one another.
+namespace ringtape::simt {
+
+constexpr int kWarp = 32;
+
+/// A stack on which threads of a block run one after another. When one of them has to wait, the runner is
+/// that thread's until it goes on; the threads that have not begun yet begin on other runners.
+struct Runner {
+  explicit Runner(std::size_t number) : stack(number) {}
+  Stack stack;
+  Fiber fiber;
+  int rank = 0;            // of the thread it runs
+  uint3 index{};           // that thread's threadIdx
+  Runner* next = nullptr;  // in the one list it is in
+};
+
+/// Runners in a row, linked through themselves: first in, first out.
+class RunnerList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  void push(Runner* runner) {
+    runner->next = nullptr;
+    (empty() ? first_ : last_->next) = runner;
+    last_ = runner;
+  }
+  void push_front(Runner* runner) {
+    if (empty()) last_ = runner;
+    runner->next = first_;
+    first_ = runner;
+  }
+  Runner* pop() {
+    Runner* runner = first_;
+    if (runner != nullptr) first_ = runner->next;
+    return runner;
+  }
+  void take_all(RunnerList& other) {
+    if (other.empty()) return;
+    (empty() ? first_ : last_->next) = other.first_;
+    last_ = other.last_;
+    other.first_ = nullptr;
+  }
+
+ private:
+  Runner* first_ = nullptr;
+  Runner* last_ = nullptr;
+};
+
+/// Threads waiting for one another at one place.
+struct Meeting {
+  RunnerList waiting;
+  int arrived = 0;
+  Place place{};
+};
+
+struct Warp;
+/// Computes Warp::results of the lanes in `lanes` from what they have brought.
+using WarpResult = void (*)(Warp& warp, unsigned lanes, Combine combine);
+
+/// A meeting of the lanes in `mask`.
+struct WarpMeeting : Meeting {
+  unsigned mask = 0;
+  unsigned present = 0;  // lanes that have arrived
+  WarpResult result = nullptr;
+  Combine combine = nullptr;
+};
+
+struct Warp {
+  unsigned gone = 0;    // lanes that have returned, or that the block does not have
+  unsigned active = 0;  // which of the meetings are in progress
+  WarpMeeting meetings[kWarp];
+  std::uint64_t words[kWarp];
+  std::uint64_t results[kWarp];
+  int sources[kWarp];
+
+  unsigned bit_of(const WarpMeeting& meeting) const { return 1u << (&meeting - meetings); }
+
+  /// The meeting in progress under this mask, or one that is free.
+  WarpMeeting& meeting_of(unsigned mask) {
+    for (unsigned rest = active; rest != 0; rest &= rest - 1) {
+      WarpMeeting& meeting = meetings[std::countr_zero(rest)];
+      if (meeting.mask == mask) return meeting;
+    }
+    return meetings[std::countr_one(active)];
+  }
+};
+
+inline bool contains(unsigned lanes, int lane) {
+  return (lanes >> lane & 1u) != 0;
+}
+
+// What the lanes get of a sync, a shuffle, a ballot, and a meeting with a Combine.
+void result_of_sync(Warp& warp, unsigned lanes, Combine combine);
+void result_of_shuffle(Warp& warp, unsigned lanes, Combine combine);
+void result_of_ballot(Warp& warp, unsigned lanes, Combine combine);
+void result_of_combine(Warp& warp, unsigned lanes, Combine combine);
+
+}  // namespace ringtape::simt
