@@ -196,9 +196,11 @@ void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradie
     if (!is_nested_) run_hooks(node, nodes_.size() - 1);
     nodes_.pop_back();  // frees what the node saved as early as possible
   }
+  for (const auto& callback : std::exchange(at_end_, {})) callback();
 }
 
 void Tape::clear(std::size_t first) {
+  if (first == 0) at_end_.clear();
   while (nodes_.size() > first) {
     // An exception may have stopped a backward() half-way.
     AutogradMeta& output = *nodes_.back().output;

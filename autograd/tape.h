@@ -120,6 +120,9 @@ class Tape {
   /// The reverse loop itself, from the output of one of the nodes. Computes in the memory of `gradient`,
   /// which has the root's shape and dtype.
   void run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradient);
+  /// To be called by a hook: `callback` is called once, when the running backward has gone through all nodes.
+  /// If that ends with an exception, the callback is dropped without a call.
+  void at_end_of_backward(std::function<void()> callback) { at_end_.push_back(std::move(callback)); }
 
   std::size_t size() const { return nodes_.size(); }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -142,6 +145,7 @@ class Tape {
   std::vector<std::size_t> saved_bytes_by_node() const;
 
   std::vector<Node> nodes_;
+  std::vector<std::function<void()>> at_end_;  // of the running backward
   bool is_nested_ = false;
   std::vector<Tensor> outside_inputs_;  // see NestedTape
 };

@@ -298,6 +298,32 @@ TEST_CASE("hooks fire in the order in which backward completes the gradients", "
   CHECK(order == Names{"2.weight", "2.bias", "0.weight", "0.bias"});
 }
 
+TEST_CASE("what a hook leaves for the end of backward is called once, or dropped by an exception", "[tape]") {
+  const Tensor x = leaf({3}, {1}), y = leaf({4}, {1});
+  Names log;
+  bool first = true;
+  y.autograd->post_accumulate_hooks.push_back([&] {
+    log.push_back("y");
+    if (first) Tape::current().at_end_of_backward([&] { log.push_back("end"); });
+    first = false;
+  });
+  x.autograd->post_accumulate_hooks.push_back([&] { log.push_back("x"); });
+  const auto backward = [&](bool fails) {
+    Tensor of_x = scale(x, 2);
+    if (fails) Tape::current().record("fails", {x}, of_x, {}, [](BackwardContext&) { fail("half-way"); });
+    const Tensor of_y = scale(y, 2);
+    sum(add(of_x, of_y)).backward();
+  };
+  backward(false);
+  backward(false);
+  CHECK(log == Names{"y", "x", "end", "y", "x"});
+  first = true;
+  log.clear();
+  CHECK_THROWS_AS(backward(true), Error);
+  backward(false);
+  CHECK(log == Names{"y", "y", "x"});
+}
+
 // ---- gradients ----
 
 TEST_CASE("gradients add up over backwards", "[tape]") {

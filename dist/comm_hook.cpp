@@ -1,0 +1,15 @@
+#include "dist/comm_hook.h"
+
+#include <utility>
+
+namespace ringtape {
+
+void AllReduceHook::launch(Communicator& ranks, const Tensor& bucket) {
+  works_.push_back(ranks.all_reduce(bucket, ReduceOp::mean));
+}
+
+void AllReduceHook::wait(Communicator&) {
+  for (const Work& work : std::exchange(works_, {})) work.wait();
+}
+
+}  // namespace ringtape

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dist/comm_hook.h"
+#include "dist/communicator.h"
+#include "dist/gradient_buckets.h"
+#include "nn/arena.h"
+#include "nn/module.h"
+
+namespace ringtape {
+
+struct DataParallelOptions {
+  BucketSizes bucket_sizes;
+  /// False: buckets are reduced after backward, to see what the overlap saves.
+  bool overlap = true;
+  /// A parameter that took no part in a window on any rank is left out of the step instead of an error.
+  bool allow_unused = false;
+  /// How a bucket is averaged; null: AllReduceHook.
+  std::shared_ptr<CommHook> hook;
+};
+
+/// Data-parallel training (Li et al., "PyTorch Distributed: Experiences on accelerating data parallel
+/// training", 2020): each rank has the whole model and computes gradients on its own samples; their mean over
+/// the ranks takes the place of each rank's own. Buckets of gradients are reduced in place in the arena while
+/// backward still computes others.
+///
+///   for (std::size_t i = 0; i < micro_batches; ++i) {
+///     const auto scope = data_parallel.no_sync(i + 1 < micro_batches);
+///     ...
+///     loss.backward();       // the last reduces what all of them have accumulated
+///   }
+///   data_parallel.finish();  // once a window; then clip, step, zero_grad
+///
+/// Every backward outside of no_sync() reduces all buckets once. The mean of what is equal on all ranks is
+/// that itself, so leaving no_sync() out costs time and changes nothing but rounding.
+///
+/// Between two finish() calls, all ranks run as many backwards outside of no_sync(), in the same order with
+/// others; a rank without samples may also run none where the others run one, and its gradient counts as 0. A
+/// parameter that took no part on some ranks counts as 0 there, and has a gradient on all ranks afterwards.
+///
+/// Losses have to be scaled so that the mean of the ranks' gradients is the right gradient: see
+/// AccumulationWindow.
+///
+/// It has to be destroyed before the model and the arena. All ranks have to give the same options.
+class DataParallel {
+ public:
+  /// Verifies that the ranks have the same model, and gives all ranks the parameters of rank 0, frozen ones
+  /// too. Throws Error where models differ (verify_parameters.h), the arena is on another device than the
+  /// communicator, or a bucket size is below 1.
+  DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> ranks,
+               DataParallelOptions options = {});
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  /// While it exists, gradients are accumulated on each rank and not reduced.
+  class [[nodiscard]] NoSync {
+   public:
+    NoSync(bool& synchronizes, bool active) : synchronizes_(synchronizes), previous_(synchronizes) {
+      if (active) synchronizes_ = false;
+    }
+    ~NoSync() { synchronizes_ = previous_; }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    bool& synchronizes_;
+    bool previous_;
+  };
+  /// With `active` false it has no effect: `no_sync(i + 1 < micro_batches)`.
+  NoSync no_sync(bool active = true) { return {synchronizes_, active}; }
+
+  /// Ends a window: afterwards the arena holds the mean over the ranks of all that was accumulated, and marks
+  /// as present what took part on any rank. Reduces only what no backward has reduced yet. The ranks then
+  /// tell each other which parameters took part; on CUDA the host waits for that.
+  ///
+  /// Throws Error, on every rank the same, where a parameter took no part on any rank (unless allow_unused),
+  /// and where a backward that reduces ended with an exception on any rank: its gradients are not complete.
+  /// (One that ended before its first gradient was complete is as if it had not run.)
+  /// After either, zero_grad() begins the next window as usual. Throws Error inside of no_sync().
+  void finish();
+
+  const std::vector<GradientBucket>& buckets() const { return buckets_.buckets(); }
+
+ private:
+  void on_gradient(std::size_t entry);
+  void begin_round();
+  void launch(std::size_t bucket);
+  void end_round();
+  void agree_on_absence(bool failed);
+
+  ParameterArena& arena_;
+  std::shared_ptr<Communicator> ranks_;
+  DataParallelOptions options_;
+  GradientBuckets buckets_;
+  std::vector<std::size_t> hook_numbers_;  // where each entry's hook stands in its list
+  bool synchronizes_ = true;
+
+  // Of the window.
+  std::vector<std::int32_t> took_part_;  // of each entry: 1 where this rank computed a gradient
+  std::vector<std::uint8_t> filled_;     // of each entry: 1 where this rank had none and wrote zeros
+  bool is_reduced_ = false;              // no gradient has changed since the last round
+
+  std::weak_ptr<int> running_backward_;  // the one that began the round; null once it has ended
+};
+
+/// Adds up a count over the ranks, for AccumulationWindow. On CUDA the host waits for it.
+std::function<std::int64_t(std::int64_t)> sum_over(std::shared_ptr<Communicator> ranks);
+
+}  // namespace ringtape

@@ -1,0 +1,54 @@
+#include "dist/gradient_buckets.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace ringtape {
+
+std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes) {
+  check(sizes.first_bytes > 0 && sizes.bytes > 0,
+        "gradient buckets: sizes of {} and {} bytes, expected at least 1", sizes.first_bytes, sizes.bytes);
+  const std::vector<ArenaEntry>& entries = arena.entries();
+  std::vector<GradientBucket> buckets;
+  bool is_full = true;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (is_full) buckets.push_back({i, 0, entries[i].offset, 0});
+    GradientBucket& bucket = buckets.back();
+    const std::int64_t end = i + 1 < entries.size() ? entries[i + 1].offset : arena.size();
+    ++bucket.entries;
+    bucket.elements = end - bucket.offset;
+    const std::int64_t limit = buckets.size() == 1 ? sizes.first_bytes : sizes.bytes;
+    is_full = bucket.elements * static_cast<std::int64_t>(sizeof(float)) >= limit;
+  }
+  return buckets;
+}
+
+GradientBuckets::GradientBuckets(const ParameterArena& arena, const BucketSizes& sizes,
+                                 std::function<void(std::size_t)> launch)
+    : arena_(arena), buckets_(make_gradient_buckets(arena, sizes)), launch_(std::move(launch)) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    bucket_of_entry_.insert(bucket_of_entry_.end(), buckets_[b].entries, b);
+  }
+}
+
+void GradientBuckets::begin() {
+  incomplete_.assign(buckets_.size(), 0);
+  for (std::size_t i = 0; i < bucket_of_entry_.size(); ++i) {
+    if (arena_.entries()[i].tensor->requires_grad()) ++incomplete_[bucket_of_entry_[i]];
+  }
+  next_ = 0;
+  is_open_ = true;
+}
+
+void GradientBuckets::complete(std::size_t entry) {
+  --incomplete_[bucket_of_entry_[entry]];
+  while (next_ < buckets_.size() && incomplete_[next_] == 0) launch_next();
+}
+
+void GradientBuckets::launch_rest() {
+  while (next_ < buckets_.size()) launch_next();
+  is_open_ = false;
+}
+
+}  // namespace ringtape

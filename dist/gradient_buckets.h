@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "nn/arena.h"
+
+namespace ringtape {
+
+struct BucketSizes {
+  /// Of the first bucket: small, so that communication begins early in backward.
+  std::int64_t first_bytes = std::int64_t{1} << 20;
+  /// Of all others: large, so that the cost of a call does not count.
+  std::int64_t bytes = std::int64_t{25} << 20;
+};
+
+/// Neighbours in the arena whose gradients are reduced together.
+struct GradientBucket {
+  std::size_t first_entry;  ///< of the arena's entries
+  std::size_t entries;
+  std::int64_t offset;  ///< in elements: the range of the gradients that this bucket is
+  std::int64_t elements;
+};
+
+/// Cuts the arena's gradients into buckets, in the order of the arena, which is about the order in which
+/// backward completes them. A bucket ends with the parameter that fills it to its size. Throws Error for
+/// sizes below 1.
+std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes);
+
+/// Which buckets of one round are to be reduced, and when (Li et al., "PyTorch Distributed: Experiences on
+/// accelerating data parallel training", 2020). A bucket is complete with its last gradient, and is launched
+/// once it is complete and all buckets before it are launched. So all ranks launch the same buckets in the
+/// same order, whatever the order in which their gradients become complete.
+class GradientBuckets {
+ public:
+  /// `launch` is called with the number of a bucket: 0, 1, 2, ... in each round.
+  GradientBuckets(const ParameterArena& arena, const BucketSizes& sizes,
+                  std::function<void(std::size_t bucket)> launch);
+
+  const std::vector<GradientBucket>& buckets() const { return buckets_; }
+
+  /// Begins a round. Parameters that have been frozen are not waited for.
+  void begin();
+  /// The gradient of this entry of the arena is complete; launches what can be launched.
+  void complete(std::size_t entry);
+  /// Launches all that are left, and ends the round.
+  void launch_rest();
+  /// Between begin() and launch_rest().
+  bool is_open() const { return is_open_; }
+
+ private:
+  void launch_next() { launch_(next_++); }
+
+  const ParameterArena& arena_;
+  std::vector<GradientBucket> buckets_;
+  std::vector<std::size_t> bucket_of_entry_;
+  std::function<void(std::size_t)> launch_;
+  std::vector<std::size_t> incomplete_;  // entries of each bucket
+  std::size_t next_ = 0;
+  bool is_open_ = false;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,546 @@
+#include "dist/data_parallel.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/low_precision.h"
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "nn/layers.h"
+#include "optim/accumulation.h"
+#include "optim/clip.h"
+#include "optim/sgd.h"
+#include "tests/catch.h"
+#include "tests/dist/ranks.h"
+
+using namespace ringtape;
+using namespace ringtape::test;
+
+namespace {
+
+constexpr std::int64_t kInputs = 12, kClasses = 5;
+
+std::shared_ptr<Communicator> this_run() {
+  return all_ranks().front().communicator;
+}
+
+/// Samples, the same on all ranks; some targets are to be ignored.
+struct Data {
+  std::vector<double> x;
+  std::vector<std::int64_t> targets;
+
+  Data(std::int64_t samples, std::uint64_t seed, bool ignored = false)
+      : x(random_doubles(samples * kInputs, seed)) {
+    for (std::int64_t i = 0; i < samples; ++i) targets.push_back(ignored && i % 3 == 1 ? -100 : i % kClasses);
+  }
+  std::int64_t counting(const MicroBatch& piece) const {
+    const auto first = targets.begin() + piece.first;
+    return piece.size - std::count(first, first + piece.size, -100);
+  }
+};
+
+/// A model and what trains it: on each rank alone, the reference, or the part of one rank.
+struct Trainer {
+  std::shared_ptr<Sequential> model;
+  ParameterArena arena;
+  SGD optimizer;
+
+  explicit Trainer(Device device, std::uint64_t seed = 1)
+      : model((manual_seed(seed), make_mlp({kInputs, 16, 16, kClasses}))),
+        arena(*model, device),
+        optimizer(arena, {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}) {}
+
+  void backward(const Data& data, const MicroBatch& piece, double divisor) {
+    const TapeScope scope;
+    const auto x = data.x.begin() + piece.first * kInputs;
+    const auto y = data.targets.begin() + piece.first;
+    const Tensor features =
+        tensor_of({x, x + piece.size * kInputs}, {piece.size, kInputs}, DType::f32, arena.device());
+    const Tensor targets =
+        copy_to(from_vector(std::vector<std::int64_t>(y, y + piece.size), {piece.size}), arena.device());
+    cross_entropy((*model)(features), targets, {.reduction = Reduction::sum, .divisor = divisor}).backward();
+  }
+  /// The gradient of all samples at once.
+  void whole(const Data& data) {
+    const MicroBatch all{0, std::ssize(data.targets)};
+    backward(data, all, static_cast<double>(data.counting(all)));
+  }
+  void step() {
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+};
+
+/// Element by element to 1e-6 of the largest, for each parameter.
+void check_same(const ParameterArena& found, const ParameterArena& expected, bool gradients) {
+  for (std::size_t i = 0; i < found.entries().size(); ++i) {
+    const Tensor& a = *found.entries()[i].tensor;
+    const Tensor& b = *expected.entries()[i].tensor;
+    INFO(found.entries()[i].name << (gradients ? ": gradient" : ": value"));
+    REQUIRE((!gradients || (a.grad().defined() && b.grad().defined())));
+    const std::vector<double> of_b = (gradients ? b.grad() : b).to_doubles();
+    check_close((gradients ? a.grad() : a).to_doubles(), of_b, 0, 1e-6 * largest_of(of_b));
+  }
+}
+
+/// The samples of each rank.
+std::vector<MicroBatch> shares_of(const std::string& kind, int ranks) {
+  std::vector<MicroBatch> shares;
+  std::int64_t first = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t size = kind == "equal"                        ? 6
+                              : kind == "unequal"                    ? 3 + 4 * rank
+                              : rank == ranks - 1 && kind == "empty" ? 0
+                                                                     : 5;
+    shares.push_back({first, size});
+    first += size;
+  }
+  return shares;
+}
+
+std::vector<MicroBatch> cut(const MicroBatch& share, std::int64_t pieces) {
+  std::vector<MicroBatch> result;
+  for (std::int64_t i = 0; i < pieces && share.size > 0; ++i) {
+    const std::int64_t begin = share.size * i / pieces, end = share.size * (i + 1) / pieces;
+    result.push_back({share.first + begin, end - begin});
+  }
+  return result;
+}
+
+/// Writes down what happens, and reduces like AllReduceHook.
+struct RecordingHook : AllReduceHook {
+  std::vector<std::string>& log;
+  int launches = 0;
+
+  explicit RecordingHook(std::vector<std::string>& events) : log(events) {}
+  void launch(Communicator& ranks, const Tensor& bucket) override {
+    log.push_back("launch at " + std::to_string(bucket.offset()));
+    ++launches;
+    AllReduceHook::launch(ranks, bucket);
+  }
+};
+
+/// What `body` throws.
+template <class Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Two layers that need not both be used: y = first(x) + second(x).
+struct TwoBranches : Module {
+  std::shared_ptr<Linear> first = register_module("first", std::make_shared<Linear>(3, 2));
+  std::shared_ptr<Linear> second = register_module("second", std::make_shared<Linear>(3, 2));
+  bool with_first = true, with_second = true;
+
+  Tensor forward(const Tensor& x) override {
+    Tensor y;
+    if (with_first) y = (*first)(x);
+    if (with_second) y = y.defined() ? add(y, (*second)(x)) : (*second)(x);
+    return y;
+  }
+  void backward(Device device) { sum((*this)(tensor_of({1, 2, 3}, {1, 3}, DType::f32, device))).backward(); }
+};
+
+/// x itself, but its gradient is an error.
+Tensor fail_in_backward(const Tensor& x) {
+  Tensor y = x.detach();
+  Tape::current().record("fail_in_backward", {x}, y, {}, [](BackwardContext&) { fail("half-way"); });
+  return y;
+}
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+void fill_gradients(const ParameterArena& arena, float value) {
+  Tensor gradients = arena.gradients();
+  gradients.copy_from(tensor_of(std::vector<double>(static_cast<std::size_t>(arena.size()), value),
+                                {arena.size()}, DType::f32, arena.device()));
+}
+
+}  // namespace
+
+TEST_CASE("gradient buckets: neighbours in the order of the arena, up to their sizes", "[dist][ddp]") {
+  const Trainer trainer(Device{});
+  const ParameterArena& arena = trainer.arena;
+  for (const auto& [first_bytes, bytes] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {512, 1024}, {1 << 20, 1 << 20}}) {
+    INFO("sizes " << first_bytes << ", " << bytes);
+    const std::vector<GradientBucket> buckets =
+        make_gradient_buckets(arena, {.first_bytes = first_bytes, .bytes = bytes});
+    std::size_t entry = 0;
+    std::int64_t offset = 0;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      CHECK(buckets[b].first_entry == entry);
+      CHECK(buckets[b].offset == offset);
+      entry += buckets[b].entries;
+      offset += buckets[b].elements;
+      // Full with its last parameter, not before.
+      const std::int64_t limit = b == 0 ? first_bytes : bytes;
+      if (b + 1 < buckets.size()) CHECK(4 * buckets[b].elements >= limit);
+      CHECK(4 * (arena.entries()[entry - 1].offset - buckets[b].offset) < limit);
+    }
+    CHECK(entry == arena.entries().size());
+    CHECK(offset == arena.size());
+    if (bytes == 1) CHECK(buckets.size() == arena.entries().size());
+    if (bytes == 1 << 20) CHECK(buckets.size() == 1);
+  }
+  CHECK_THROWS_AS(make_gradient_buckets(arena, {.first_bytes = 0, .bytes = 1}), Error);
+  CHECK_THROWS_AS(make_gradient_buckets(arena, {.first_bytes = 1, .bytes = 0}), Error);
+}
+
+TEST_CASE("data parallel: ranks learn what one process learns from the whole batch", "[dist][ddp]") {
+  struct Way {
+    const char* shares;
+    bool ignored;
+    std::int64_t pieces;
+    bool no_sync, overlap;
+    std::int64_t bucket_bytes;
+  };
+  const std::vector<Way> ways = {
+      {"equal", false, 1, true, true, 1024},  {"equal", false, 3, true, true, 1024},
+      {"equal", true, 3, false, true, 1024},  {"equal", true, 3, true, false, 1},
+      {"unequal", true, 1, true, true, 1},    {"unequal", true, 3, true, true, 1 << 20},
+      {"unequal", true, 3, false, true, 1},   {"unequal", false, 3, false, false, 1024},
+      {"empty", true, 1, true, true, 1024},   {"empty", false, 3, true, true, 1024},
+      {"empty", false, 1, true, false, 1024},
+  };
+  for (const auto& [name, ranks] : all_ranks()) {
+    for (const Way& way : ways) {
+      INFO(name << ", " << way.shares << " shares, ignored " << way.ignored << ", " << way.pieces
+                << " pieces, no_sync " << way.no_sync << ", overlap " << way.overlap << ", buckets of "
+                << way.bucket_bytes);
+      const std::vector<MicroBatch> shares = shares_of(way.shares, ranks->size());
+      const std::int64_t samples = shares.back().first + shares.back().size;
+      if (samples == 0) continue;
+      Trainer one(ranks->device()), many(ranks->device(), ranks->rank() + 1);
+      DataParallel parallel(*many.model, many.arena, ranks,
+                            {.bucket_sizes = {way.bucket_bytes, way.bucket_bytes},
+                             .overlap = way.overlap,
+                             .allow_unused = false,
+                             .hook = nullptr});
+      AccumulationWindow window(ranks->size(), sum_over(ranks));
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        const Data data(samples, step, way.ignored);
+        one.whole(data);
+
+        const MicroBatch share = shares[static_cast<std::size_t>(ranks->rank())];
+        window.begin(data.counting(share));
+        const std::vector<MicroBatch> pieces = cut(share, way.pieces);
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+          const auto scope = parallel.no_sync(way.no_sync && i + 1 < pieces.size());
+          many.backward(data, pieces[i], window.divisor());
+        }
+        parallel.finish();
+        check_same(many.arena, one.arena, true);
+        one.step();
+        many.step();
+        check_same(many.arena, one.arena, false);
+      }
+    }
+  }
+}
+
+TEST_CASE("data parallel: all ranks begin with the parameters of rank 0, frozen ones too", "[dist][ddp]") {
+  const auto ranks = this_run();
+  manual_seed(10 + static_cast<std::uint64_t>(ranks->rank()));
+  const auto model = make_mlp({3, 4, 2});
+  model->parameter("0.weight").set_requires_grad(false);
+  ParameterArena arena(*model, ranks->device(), DType::bf16);
+  const DataParallel parallel(*model, arena, ranks);
+  manual_seed(10);
+  const auto expected = make_mlp({3, 4, 2});
+  for (const auto& [name, tensor] : expected->named_parameters()) {
+    INFO(name);
+    check_close(model->parameter(name).to_doubles(), tensor->to_doubles(), 0);
+    // What bf16 inputs are multiplied with follows.
+    check_close(in_dtype(model->parameter(name), DType::bf16).to_doubles(),
+                to(*tensor, DType::bf16).to_doubles(), 0);
+  }
+  CHECK(arena.entries().size() == 3);
+  CHECK(parallel.buckets().size() == 1);
+}
+
+TEST_CASE("data parallel: buckets are launched in order while backward goes on", "[dist][ddp]") {
+  const auto ranks = this_run();
+  for (const bool overlap : {true, false}) {
+    std::vector<std::string> log;
+    Trainer trainer(ranks->device());
+    const std::vector<ArenaEntry>& entries = trainer.arena.entries();
+    for (const ArenaEntry& entry : entries) {
+      entry.tensor->autograd->post_accumulate_hooks.push_back([&log, &entry] { log.push_back(entry.name); });
+    }
+    const auto hook = std::make_shared<RecordingHook>(log);
+    DataParallel parallel(*trainer.model, trainer.arena, ranks,
+                          {.bucket_sizes = {1, 1}, .overlap = overlap, .allow_unused = false, .hook = hook});
+    trainer.whole(Data(6, 1));
+    const auto launch = [&](std::size_t entry) {
+      return "launch at " + std::to_string(entries[entry].offset);
+    };
+    // A layer's node completes its weight first, but its bias lies first in the arena.
+    const std::vector<std::string> overlapped = {"4.weight", "4.bias", launch(0), launch(1),
+                                                 "2.weight", "2.bias", launch(2), launch(3),
+                                                 "0.weight", "0.bias", launch(4), launch(5)};
+    const std::vector<std::string> afterwards = {"4.weight", "4.bias",  "2.weight", "2.bias",
+                                                 "0.weight", "0.bias",  launch(0),  launch(1),
+                                                 launch(2),  launch(3), launch(4),  launch(5)};
+    CHECK(log == (overlap ? overlapped : afterwards));
+    parallel.finish();
+    CHECK(hook->launches == 6);
+  }
+}
+
+TEST_CASE("data parallel: one all-reduce for each bucket and window", "[dist][ddp]") {
+  const auto ranks = this_run();
+  std::vector<std::string> log;
+  const auto hook = std::make_shared<RecordingHook>(log);
+  Trainer trainer(ranks->device());
+  DataParallel parallel(*trainer.model, trainer.arena, ranks,
+                        {.bucket_sizes = {512, 1024}, .overlap = true, .allow_unused = false, .hook = hook});
+  const int buckets = static_cast<int>(parallel.buckets().size());
+  REQUIRE(buckets > 2);
+  const Data data(6, 1);
+  for (int window = 1; window <= 3; ++window) {
+    for (int i = 0; i < 4; ++i) {
+      const auto scope = parallel.no_sync(i < 3);
+      trainer.whole(data);
+    }
+    parallel.finish();
+    CHECK(hook->launches == window * buckets);
+    trainer.step();
+  }
+  // Left without a backward that reduces, finish() reduces.
+  {
+    const auto scope = parallel.no_sync();
+    trainer.whole(data);
+  }
+  parallel.finish();
+  CHECK(hook->launches == 4 * buckets);
+  // Once more changes nothing.
+  const std::vector<double> before = trainer.arena.gradients().to_doubles();
+  parallel.finish();
+  CHECK(hook->launches == 5 * buckets);
+  check_close(trainer.arena.gradients().to_doubles(), before, 3 * 0x1p-24);
+}
+
+TEST_CASE("data parallel: no_sync() restores what was, also after an exception", "[dist][ddp]") {
+  const auto ranks = this_run();
+  std::vector<std::string> log;
+  const auto hook = std::make_shared<RecordingHook>(log);
+  Trainer trainer(ranks->device());
+  DataParallel parallel(*trainer.model, trainer.arena, ranks,
+                        {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
+  const Data data(6, 1);
+  {
+    const auto outer = parallel.no_sync();
+    try {
+      const auto inner = parallel.no_sync();
+      fail("out of it");
+    } catch (const Error&) {
+    }
+    trainer.whole(data);
+    CHECK(hook->launches == 0);
+    CHECK_THROWS_AS(parallel.finish(), Error);
+  }
+  trainer.whole(data);
+  CHECK(hook->launches == 1);
+  parallel.finish();
+}
+
+TEST_CASE("data parallel: a parameter that some ranks did not use counts as 0 there", "[dist][ddp]") {
+  for (const auto& [name, ranks] : all_ranks()) {
+    for (const bool no_sync : {true, false}) {
+      INFO(name << ", no_sync " << no_sync);
+      manual_seed(1);
+      TwoBranches model;
+      ParameterArena arena(model, ranks->device());
+      DataParallel parallel(
+          model, arena, ranks,
+          {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
+      for (int window = 0; window < 3; ++window) {
+        arena.zero_grad();
+        fill_gradients(arena, kNaN);  // absent gradients are stale memory
+        // "first" takes part on rank 0 alone, and only in the first of two micro-batches.
+        for (const bool last : {false, true}) {
+          const auto scope = parallel.no_sync(no_sync && !last);
+          model.with_first = ranks->rank() == 0 && !last;
+          model.backward(ranks->device());
+        }
+        parallel.finish();
+        const double share = 1.0 / ranks->size();
+        REQUIRE(model.parameter("first.weight").grad().defined());
+        check_close(model.parameter("first.weight").grad().to_doubles(),
+                    {share, 2 * share, 3 * share, share, 2 * share, 3 * share}, 1e-6);
+        check_close(model.parameter("first.bias").grad().to_doubles(), {share, share}, 1e-6);
+        check_close(model.parameter("second.weight").grad().to_doubles(), {2, 4, 6, 2, 4, 6}, 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("data parallel: a parameter that no rank used is an error, or left out", "[dist][ddp]") {
+  const auto ranks = this_run();
+  for (const bool no_sync : {true, false}) {
+    for (const bool allow_unused : {false, true}) {
+      INFO("no_sync " << no_sync << ", allowed " << allow_unused);
+      TwoBranches model;
+      ParameterArena arena(model, ranks->device());
+      SGD optimizer(arena, {.learning_rate = 0.1, .weight_decay = 0.5});
+      DataParallel parallel(
+          model, arena, ranks,
+          {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = allow_unused, .hook = nullptr});
+      model.backward(ranks->device());  // a window in which all take part
+      parallel.finish();
+      arena.zero_grad();
+
+      model.with_first = false;
+      for (const bool last : {false, true}) {
+        const auto scope = parallel.no_sync(no_sync && !last);
+        model.backward(ranks->device());
+      }
+      const std::string error = error_of([&] { parallel.finish(); });
+      if (allow_unused) {
+        CHECK(error == "no error");
+      } else {
+        CHECK(error.find("first.bias, first.weight") != std::string::npos);
+        CHECK(error.find("second") == std::string::npos);
+      }
+      CHECK(!model.parameter("first.weight").grad().defined());
+      check_close(model.parameter("second.bias").grad().to_doubles(), {2, 2}, 1e-6);
+      const std::vector<double> before = model.parameter("first.weight").to_doubles();
+      optimizer.step();
+      check_close(model.parameter("first.weight").to_doubles(), before, 0);
+
+      // The next window is like any other.
+      arena.zero_grad();
+      model.with_first = true;
+      model.backward(ranks->device());
+      parallel.finish();
+      check_close(model.parameter("first.bias").grad().to_doubles(), {1, 1}, 1e-6);
+    }
+  }
+}
+
+TEST_CASE("data parallel: parameters frozen early have no bucket, frozen later no gradient", "[dist][ddp]") {
+  const auto ranks = this_run();
+  TwoBranches model;
+  model.first->requires_grad(false);
+  ParameterArena arena(model, ranks->device());
+  DataParallel parallel(model, arena, ranks,
+                        {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
+  CHECK(parallel.buckets().size() == 2);
+  model.backward(ranks->device());
+  parallel.finish();
+  CHECK(!model.parameter("first.bias").grad().defined());
+
+  arena.zero_grad();
+  fill_gradients(arena, kNaN);
+  model.parameter("second.bias").set_requires_grad(false);
+  model.backward(ranks->device());
+  parallel.finish();
+  CHECK(!model.parameter("second.bias").grad().defined());
+  check_close(model.parameter("second.weight").grad().to_doubles(), {1, 2, 3, 1, 2, 3}, 1e-6);
+}
+
+TEST_CASE("data parallel: models that differ are named on every rank", "[dist][ddp]") {
+  const auto ranks = this_run();
+  if (ranks->size() == 1) return;
+  const int odd = ranks->size() - 1;
+  const auto error_for = [&](const std::vector<std::int64_t>& sizes, bool frozen) {
+    const auto model = make_mlp(sizes);
+    if (frozen) model->parameter("2.bias").set_requires_grad(false);
+    ParameterArena arena(*model, ranks->device());
+    return error_of([&] { const DataParallel parallel(*model, arena, ranks); });
+  };
+  const auto of_odd = [&](auto value, auto other) { return ranks->rank() == odd ? value : other; };
+  using Sizes = std::vector<std::int64_t>;
+  const std::string on_rank = fmt::format(" on rank {}", odd);
+  CHECK(
+      error_for(of_odd(Sizes{3, 5, 2}, Sizes{3, 4, 2}), false) ==
+      "data parallel: the ranks' models differ: parameter 0 is 0.weight f32[4, 3] with a gradient on rank 0, "
+      "but 0.weight f32[5, 3] with a gradient" +
+          on_rank);
+  CHECK(
+      error_for(of_odd(Sizes{3, 4}, Sizes{3, 4, 2}), false) ==
+      "data parallel: the ranks' models differ: parameter 2 is 2.weight f32[2, 4] with a gradient on rank 0, "
+      "but missing" +
+          on_rank);
+  CHECK(
+      error_for({3, 4, 2}, of_odd(true, false)) ==
+      "data parallel: the ranks' models differ: parameter 3 is 2.bias f32[2] with a gradient on rank 0, but "
+      "2.bias f32[2] frozen" +
+          on_rank);
+  CHECK(error_for({3, 4, 2}, false) == "no error");
+}
+
+TEST_CASE("data parallel: a backward that fails half-way is reported to all ranks", "[dist][ddp]") {
+  const auto ranks = this_run();
+  const bool fails = ranks->rank() == ranks->size() - 1;
+  TwoBranches model;
+  ParameterArena arena(model, ranks->device());
+  DataParallel parallel(model, arena, ranks,
+                        {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
+  const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, ranks->device());
+  const auto backward = [&] {
+    const TapeScope scope;
+    Tensor first = (*model.first)(x);  // backward comes here last, after the gradients of "second"
+    if (fails) first = fail_in_backward(first);
+    const Tensor second = (*model.second)(x);
+    sum(add(first, second)).backward();
+  };
+  if (fails) {
+    CHECK_THROWS_AS(backward(), Error);
+    const std::string again = error_of([&] { model.backward(ranks->device()); });
+    CHECK(again.find("a backward has ended with an exception") != std::string::npos);
+  } else {
+    backward();
+  }
+  CHECK(error_of([&] {
+          parallel.finish();
+        }).find(fmt::format("ended with an exception on rank {}", ranks->size() - 1)) != std::string::npos);
+
+  arena.zero_grad();
+  model.backward(ranks->device());
+  parallel.finish();
+  check_close(model.parameter("first.weight").grad().to_doubles(), {1, 2, 3, 1, 2, 3}, 1e-6);
+}
+
+TEST_CASE("data parallel: gradients are clipped by the norm of the whole batch", "[dist][ddp]") {
+  const auto ranks = this_run();
+  Trainer one(ranks->device()), many(ranks->device());
+  DataParallel parallel(*many.model, many.arena, ranks);
+  AccumulationWindow window(ranks->size(), sum_over(ranks));
+  const std::vector<MicroBatch> shares = shares_of("unequal", ranks->size());
+  const Data data(shares.back().first + shares.back().size, 1);
+  one.whole(data);
+  const MicroBatch share = shares[static_cast<std::size_t>(ranks->rank())];
+  window.begin(share.size);
+  many.backward(data, share, window.divisor());
+  parallel.finish();
+  const double norm = clip_grad_norm(one.arena, 0.01).item();
+  CHECK(norm > 0.02);
+  check_close({clip_grad_norm(many.arena, 0.01).item()}, {norm}, 1e-6);
+  one.step();
+  many.step();
+  check_same(many.arena, one.arena, false);
+}
+
+TEST_CASE("data parallel: its hooks end with it", "[dist][ddp]") {
+  const auto ranks = this_run();
+  std::vector<std::string> log;
+  const auto hook = std::make_shared<RecordingHook>(log);
+  Trainer trainer(ranks->device());
+  {
+    const DataParallel parallel(*trainer.model, trainer.arena, ranks,
+                                {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
+  }
+  trainer.whole(Data(6, 1));
+  CHECK(hook->launches == 0);
+}
