@@ -330,6 +330,42 @@ TEST_CASE("data parallel: one all-reduce for each bucket and window", "[dist][dd
   check_close(trainer.arena.gradients().to_doubles(), before, 3 * 0x1p-24);
 }
 
+TEST_CASE("data parallel: finish() reduces what came after the last reduction", "[dist][ddp]") {
+  const auto ranks = this_run();
+  Trainer one(ranks->device()), many(ranks->device());
+  DataParallel parallel(*many.model, many.arena, ranks);
+  const auto size = static_cast<std::int64_t>(ranks->size());
+  const Data data(4 * size, 1);
+  one.whole(data);
+  const std::int64_t first = 4 * ranks->rank();
+  many.backward(data, {first, 1}, 4);
+  {
+    const auto scope = parallel.no_sync();
+    many.backward(data, {first + 1, 3}, 4);
+  }
+  parallel.finish();
+  check_same(many.arena, one.arena, true);
+}
+
+TEST_CASE("data parallel: ranks complete their gradients in different orders", "[dist][ddp]") {
+  const auto ranks = this_run();
+  manual_seed(1);
+  TwoBranches model;
+  ParameterArena arena(model, ranks->device());
+  DataParallel parallel(model, arena, ranks,
+                        {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
+  const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, ranks->device());
+  const bool swapped = ranks->rank() % 2 == 1;
+  const Tensor early = swapped ? (*model.second)(x) : (*model.first)(x);
+  const Tensor late = swapped ? (*model.first)(x) : (*model.second)(x);
+  sum(add(early, scale(late, 3))).backward();
+  parallel.finish();
+  const int swapping = ranks->size() / 2;
+  const double of_first = (ranks->size() + 2.0 * swapping) / ranks->size();
+  check_close(model.parameter("first.bias").grad().to_doubles(), {of_first, of_first}, 1e-6);
+  check_close(model.parameter("second.bias").grad().to_doubles(), {4 - of_first, 4 - of_first}, 1e-6);
+}
+
 TEST_CASE("data parallel: no_sync() restores what was, also after an exception", "[dist][ddp]") {
   const auto ranks = this_run();
   std::vector<std::string> log;
