@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
       "plan COMMAND --help lists the flags of a command.");
   std::function<void()> chosen;
   ringtape::planner::add_batch_command(app, chosen);
+  ringtape::planner::add_memory_command(app, chosen);
   app.require_subcommand(1);
   return ringtape::apps::run(app, argc, argv, [&chosen] { chosen(); });
 }

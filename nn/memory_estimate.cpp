@@ -23,6 +23,7 @@ class PeakOfUpdate {
  public:
   explicit PeakOfUpdate(const MlpMemoryProblem& problem)
       : layers_(problem.sizes.size() - 1),
+        frozen_(static_cast<std::size_t>(problem.frozen)),
         segment_(static_cast<std::size_t>(problem.recompute)),
         loss_in_place_(problem.compute != DType::f16) {
     h_.push_back(0);
@@ -33,8 +34,9 @@ class PeakOfUpdate {
   }
 
   Moment find() {
+    forward_without_tape();
     std::size_t kept = 0;  // inputs of the segments so far
-    for (std::size_t first = 0; first < layers_; first += segment_) {
+    for (std::size_t first = frozen_; first < layers_; first += segment_) {
       const std::size_t end = std::min(first + segment_, layers_);
       kept += h_[first];
       forward(first, end, kept, 0);
@@ -47,6 +49,14 @@ class PeakOfUpdate {
  private:
   void note(std::size_t activations, std::size_t gradients) {
     if (activations + gradients > peak_.activations + peak_.gradients) peak_ = {activations, gradients};
+  }
+
+  /// The frozen layers: a result exists until the next one is there.
+  void forward_without_tape() {
+    for (std::size_t i = 1; i <= frozen_; ++i) {
+      note(h_[i - 1] + h_[i], 0);
+      if (i < layers_) note(2 * h_[i], 0);
+    }
   }
 
   /// Layers first + 1 to end. ReLU has its input beside its result.
@@ -63,10 +73,11 @@ class PeakOfUpdate {
     for (std::size_t i = first + 1; i < end; ++i) kept += h_[i];
     if (end == layers_) note(kept + h_[end], (loss_in_place_ ? 0 : h_[end]) + block(1, DType::f32));
     for (std::size_t i = end; i > first; --i) {
+      const std::size_t of_input = i - 1 == frozen_ ? 0 : h_[i - 1];  // nobody asks for the first one's
       if (i == layers_ && loss_in_place_) {
-        note(kept + h_[i], h_[i - 1]);
+        note(kept + h_[i], of_input);
       } else {
-        note(kept, h_[i] + h_[i - 1]);
+        note(kept, h_[i] + of_input);
       }
       if (i - 1 > first) kept -= h_[i - 1];
     }
@@ -74,19 +85,21 @@ class PeakOfUpdate {
 
   std::vector<std::size_t> h_;
   std::size_t layers_;
+  std::size_t frozen_;
   std::size_t segment_;
   bool loss_in_place_;
   Moment peak_;
 };
 
-/// Elements of all parameters, each padded as the arena does.
-std::size_t arena_elements(const std::vector<std::int64_t>& sizes) {
+/// Elements of the parameters of the layers from number `first` on, each padded as the arena does.
+std::size_t arena_elements(const MlpMemoryProblem& problem, std::int64_t first) {
   const auto padded = [](std::int64_t elements) {
     return static_cast<std::size_t>((elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment);
   };
+  const std::vector<std::int64_t>& sizes = problem.sizes;
   std::size_t elements = 0;
-  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
-    elements += padded(sizes[i] * sizes[i + 1]) + padded(sizes[i + 1]);
+  for (auto i = static_cast<std::size_t>(first); i + 1 < sizes.size(); ++i) {
+    elements += padded(sizes[i] * sizes[i + 1]) + (problem.with_bias ? padded(sizes[i + 1]) : 0);
   }
   return elements;
 }
@@ -103,16 +116,21 @@ BytesByCategory estimate_memory(const MlpMemoryProblem& problem) {
         "memory estimate: found {} values of state per parameter and segments of {} layers, expected at "
         "least 0",
         problem.state_per_parameter, problem.recompute);
+  const auto layers = static_cast<std::int64_t>(problem.sizes.size()) - 1;
+  check(problem.frozen >= 0 && problem.frozen <= layers,
+        "memory estimate: {} of {} layers are frozen: expected 0 to {}", problem.frozen, layers, layers);
+  check(problem.frozen == 0 || problem.recompute == 0,
+        "memory estimate: frozen layers and recomputation are not known together");
   using enum MemoryCategory;
   const bool in_16_bits = problem.compute != DType::f32;
   check(!in_16_bits || size_of(problem.compute) == 2,
         "memory estimate: a model computes in f32, bf16 or f16, not in {}", name_of(problem.compute));
   const Moment peak = PeakOfUpdate(problem).find();
-  const std::size_t elements = arena_elements(problem.sizes);
+  const std::size_t elements = arena_elements(problem, 0), trained = arena_elements(problem, problem.frozen);
   BytesByCategory estimate;
   estimate[parameters] = 4 * elements + (in_16_bits ? (2 * elements + 255) / 256 * 256 : 0);
-  estimate[gradients] = 4 * elements;
-  estimate[optimizer_state] = static_cast<std::size_t>(problem.state_per_parameter) * 4 * elements;
+  estimate[gradients] = 4 * trained;
+  estimate[optimizer_state] = static_cast<std::size_t>(problem.state_per_parameter) * 4 * trained;
   estimate[activations] = peak.activations;
   estimate[activation_gradients] = peak.gradients;
   estimate[data] = block(problem.micro_batch * problem.sizes[0], problem.compute);

@@ -8,13 +8,16 @@
 
 namespace ringtape {
 
-/// Training of a multilayer perceptron with cross-entropy on one device, as far as its memory goes.
+/// Training of a multilayer perceptron with cross-entropy on one device, or its forward alone, as far as its
+/// memory goes.
 struct MlpMemoryProblem {
   std::vector<std::int64_t> sizes;       ///< of the layers, input first, as for make_mlp()
   std::int64_t micro_batch = 1;          ///< samples that go through the network at a time
   std::int64_t state_per_parameter = 2;  ///< values in f32: Adam, LAMB 2; SGD with momentum, LARS 1; SGD 0
   std::int64_t recompute = 0;            ///< layers in a segment whose activations are recomputed; 0: none
   DType compute = DType::f32;            ///< of inputs, activations and their gradients: f32, bf16 or f16
+  bool with_bias = true;                 ///< layers have biases
+  std::int64_t frozen = 0;               ///< layers, the first ones, that are not trained; all: inference
 };
 
 /// Bytes by formula, by category as the allocator counts them at the peak of an update, each memory rounded
@@ -35,8 +38,12 @@ struct MlpMemoryProblem {
 /// In 16 bits the parameters have a copy of 2 P more, and data, activations and their gradients take half. In
 /// f16 the gradient of the logits has a place of its own.
 ///
+/// Frozen layers have no gradients and no state, and their activations are gone with the next layer's, but
+/// for the result that the first trained layer reads. With all layers frozen nothing is left but a forward.
+///
 /// Not in it: workspace of kernels, and what is smaller than the rounding (loss, learning rate, step counts).
-/// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, negative numbers, and other dtypes.
+/// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, negative numbers, more frozen
+/// layers than there are, frozen layers together with recomputation, and other dtypes.
 BytesByCategory estimate_memory(const MlpMemoryProblem& problem);
 
 }  // namespace ringtape

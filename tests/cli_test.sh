@@ -268,6 +268,27 @@ refuse "missing/ds.json" plan batch --config ds.json --ranks 8 --output missing/
 accept plan batch --config ds.json --ranks 8 --output completed.json
 expect "the third number" grep -q '"gradient_accumulation_steps": 4$' completed.json
 expect "other keys" grep -q '"enabled": true$' completed.json
+refuse "which model?" plan memory
+refuse "--mlp" plan memory --mlp 784,0
+refuse "--mlp" plan memory --mlp 784,10 --layers 2
+refuse "--layers requires" plan memory --layers 2
+refuse "7 heads do not divide" plan memory --layers 2 --hidden 64 --heads 7 --sequence 8 --vocabulary 9
+refuse "2 layers are trained: expected 1 to 1" plan memory --mlp 7,1 --trained-layers 2
+refuse "--zero" plan memory --parameters 1000 --zero 4
+refuse "too large" plan memory --mlp 1000000000000,1000000000000
+refuse "found nan" plan memory --parameters 1000 --trained-share nan
+refuse "excludes --inference" plan memory --mlp 7,1 --inference --recompute-layers 2
+accept plan memory --help
+accept plan memory --mlp 4096,2048,2048,4096 --no-bias --micro-batch 4 --inference
+cp "$work/out" shown
+expect "80 MiB of parameters" grep -qE '^parameters +83,886,080 +80 MiB ' shown
+expect "0.1875 MiB of activations" grep -q '4 x 4 x 12,288 = 192 KiB' shown
+accept plan memory --parameters 7500000000 --dtype bf16 --zero 1 --ranks 64
+cp "$work/out" shown
+expect "the ZeRO paper's 31.4 GB" grep -q '31.41 GB of 10^9 bytes$' shown
+accept plan memory --layers 12 --hidden 768 --heads 12 --sequence 1024 --vocabulary 50257 --json
+cp "$work/out" shown
+expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
 rm shown ds.json completed.json
 
 # ---- checkpoints ------------------------------------------------------------------------------------------

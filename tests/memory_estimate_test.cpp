@@ -2,6 +2,7 @@
 
 #include "autograd/creation.h"
 #include "autograd/ops.h"
+#include "autograd/tape.h"
 #include "core/error.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
@@ -28,10 +29,22 @@ BytesByCategory highest_activations(const MemoryRecording& recording) {
   return highest;
 }
 
+/// The network of the problem, its first layers frozen.
+std::shared_ptr<Sequential> make_model(const MlpMemoryProblem& problem) {
+  auto model = std::make_shared<Sequential>();
+  for (std::size_t i = 0; i + 1 < problem.sizes.size(); ++i) {
+    if (i > 0) model->push_back(std::make_shared<ReLU>());
+    const auto layer = std::make_shared<Linear>(problem.sizes[i], problem.sizes[i + 1], problem.with_bias);
+    layer->requires_grad(static_cast<std::int64_t>(i) >= problem.frozen);
+    model->push_back(layer);
+  }
+  return model;
+}
+
 /// What the allocator counts at the height of one update, the second.
 BytesByCategory measure(const MlpMemoryProblem& problem) {
   const BytesByCategory before = memory_stats({}).live_by_category;
-  const std::shared_ptr<Sequential> model = make_mlp(problem.sizes);
+  const std::shared_ptr<Sequential> model = make_model(problem);
   const BytesByCategory own = memory_stats({}).live_by_category;  // the initial values, which go to the arena
   ParameterArena arena(*model, Device{}, problem.compute);
   model->set_recompute(2 * problem.recompute);
@@ -108,6 +121,46 @@ TEST_CASE("the memory estimate in 16 bits is what the allocator counts", "[memor
   }
 }
 
+TEST_CASE("the memory estimate without biases is what the allocator counts", "[memory]") {
+  check_estimate({.sizes = {33, 65, 70, 7}, .micro_batch = 10, .with_bias = false});
+}
+
+TEST_CASE("the memory estimate with frozen layers is what the allocator counts", "[memory]") {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (std::int64_t frozen : {1, 2, 3, 4}) {
+      check_estimate(
+          {.sizes = {40, 96, 64, 160, 33, 7}, .micro_batch = 50, .compute = dtype, .frozen = frozen});
+      check_estimate(
+          {.sizes = {40, 800, 700, 20, 33, 7}, .micro_batch = 50, .compute = dtype, .frozen = frozen});
+    }
+  }
+}
+
+TEST_CASE("the memory estimate of a forward is what the allocator counts", "[memory]") {
+  const NoGrad no_grad;
+  for (const bool with_bias : {true, false}) {
+    for (DType dtype : {DType::f32, DType::bf16}) {
+      const MlpMemoryProblem problem{.sizes = {40, 96, 64, 160, 7},
+                                     .micro_batch = 50,
+                                     .compute = dtype,
+                                     .with_bias = with_bias,
+                                     .frozen = 4};
+      const BytesByCategory before = memory_stats({}).live_by_category;
+      const std::shared_ptr<Sequential> model = make_model(problem);
+      const ParameterArena arena(*model, Device{}, dtype);
+      const Tensor x = rand({problem.micro_batch, 40}, dtype);
+      MemoryRecording recording({});
+      (*model)(x);
+      recording.stop();
+      const BytesByCategory found = highest_activations(recording), expected = estimate_memory(problem);
+      CHECK(found[parameters] - before[parameters] == expected[parameters]);
+      CHECK(found[gradients] - before[gradients] <= 256);  // the allocator's block of no elements
+      CHECK(expected[gradients] + expected[optimizer_state] + expected[activation_gradients] == 0);
+      CHECK(found[activations] - before[activations] == expected[activations]);
+    }
+  }
+}
+
 TEST_CASE("the memory estimate by hand", "[memory]") {
   // 784-256-10 at a micro-batch of 64: every product here is a multiple of 64 elements but the bias of 10.
   const BytesByCategory bytes = estimate_memory({.sizes = {784, 256, 10}, .micro_batch = 64});
@@ -126,6 +179,9 @@ TEST_CASE("the memory estimate refuses what makes no sense", "[memory]") {
   CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1}, .recompute = -2}), ContainsSubstring("segments of -2"));
   CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1}, .compute = DType::f64}),
                     ContainsSubstring("not in f64"));
+  CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1}, .frozen = 2}), ContainsSubstring("2 of 1 layers"));
+  CHECK_THROWS_WITH(estimate_memory({.sizes = {3, 1, 1}, .recompute = 1, .frozen = 1}),
+                    ContainsSubstring("frozen layers and recomputation"));
 }
 
 }  // namespace ringtape::test
