@@ -289,6 +289,25 @@ expect "the ZeRO paper's 31.4 GB" grep -q '31.41 GB of 10^9 bytes$' shown
 accept plan memory --layers 12 --hidden 768 --heads 12 --sequence 1024 --vocabulary 50257 --json
 cp "$work/out" shown
 expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
+rate=(plan lr --dataset 1281167 --epochs 90)
+refuse "--base-lr is required" "${rate[@]}" --batch 8192
+refuse "found nan" "${rate[@]}" --batch 8192 --base-lr nan
+refuse "found -1" "${rate[@]}" --batch 8192 --base-lr=-1
+refuse "--batch" "${rate[@]}" --batch 0 --base-lr 0.1
+refuse "larger than the data" "${rate[@]}" --batch 2000000 --base-lr 0.1
+refuse "--warmup 14130 is not shorter" "${rate[@]}" --batch 8192 --base-lr 0.1 --warmup 14130
+refuse "--warmup" "${rate[@]}" --batch 8192 --base-lr 0.1 --warmup=-1
+refuse "expected at most 10000000" "${rate[@]}" --batch 1 --base-lr 0.1
+refuse "--schedule" "${rate[@]}" --batch 8192 --base-lr 0.1 --schedule square
+accept plan lr --help
+accept "${rate[@]}" --batch 8192 --base-lr 0.1 --lr-scaling linear
+cp "$work/out" shown
+expect "linear: 3.2" grep -q '= 0.1 x 32 = 3.2  <- taken$' shown
+expect "square root: 0.566" grep -q '= 0.1 x sqrt(32) = 0.565685$' shown
+expect "782 updates of warm-up" grep -q 'of the run: 782 updates$' shown
+accept "${rate[@]}" --batch 8192 --base-lr 0.1 --json
+cp "$work/out" shown
+expect "the number of updates" grep -q '"updates": 14130,$' shown
 rm shown ds.json completed.json
 
 # ---- checkpoints ------------------------------------------------------------------------------------------
