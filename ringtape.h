@@ -27,6 +27,7 @@
 #include "data/sampler.h"
 #include "dist/comm_hook.h"
 #include "dist/communicator.h"
+#include "dist/compress_hook.h"
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
 #include "dist/gradient_buckets.h"

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vector>
+
+#include "dist/comm_hook.h"
+#include "nn/arena.h"
+
+namespace ringtape {
+
+/// Sends gradients as bf16 or f16, half the bytes, and restores them to f32.
+///
+/// bf16 has the range of f32; each element is rounded by at most 2^-9 of its value. f16 rounds by at most
+/// 2^-12, but its range is small. So a bucket is first multiplied by a power of two that brings its largest
+/// element over all ranks close to the end of that range: a sum cannot overflow, and elements down to 2^-28
+/// ranks of the largest keep all bits. A bucket with an infinity or NaN on any rank has one on all ranks
+/// afterwards. The largest elements have to be known first; so a bucket leaves when the next one is launched,
+/// while whose own largest elements are under way.
+///
+/// The communicator adds in f32 and rounds after each addition. On CUDA nothing waits for the host.
+///
+/// With error feedback, what rounding takes from this rank's gradients is kept and added to those of the next
+/// reduction (Seide et al., "1-bit stochastic gradient descent and its application to data-parallel
+/// distributed training of speech DNNs", 2014): over many updates nothing is lost. That costs another arena
+/// of f32. A checkpoint does not hold it: a run that is resumed begins without. Errors of the additions are
+/// not fed back.
+class CompressHook : public CommHook {
+ public:
+  /// `dtype`: bf16 or f16, Error otherwise.
+  CompressHook(const ParameterArena& arena, DType dtype, bool error_feedback);
+  void launch(Communicator& ranks, const Tensor& bucket) override;
+  void wait(Communicator& ranks) override;
+
+ private:
+  struct Sent {
+    Tensor bucket;
+    Tensor largest;  ///< of the bucket over all ranks, f32 [1]; undefined for bf16
+    Tensor compressed;
+    Work work;  ///< the sum of `largest`, then that of `compressed`
+  };
+  void send(Communicator& ranks, Sent& sent);
+  void send_measured(Communicator& ranks);
+
+  Device device_;
+  DType dtype_;
+  Tensor residual_;  // as long as the arena; undefined without error feedback
+  std::vector<Sent> sent_;
+  bool last_waits_ = false;  // the last of sent_ has not left: its largest element is under way
+};
+
+}  // namespace ringtape
