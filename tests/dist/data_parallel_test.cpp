@@ -639,7 +639,7 @@ TEST_CASE("data parallel: error feedback loses nothing over many reductions", "[
       TwoBranches model;
       ParameterArena arena(model, ranks->device());
       DataParallel parallel(model, arena, ranks,
-                            {.bucket_sizes = {},
+                            {.bucket_sizes = {1, 1},
                              .overlap = true,
                              .allow_unused = false,
                              .hook = std::make_shared<CompressHook>(arena, dtype, feedback)});
