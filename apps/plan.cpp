@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   std::function<void()> chosen;
   ringtape::planner::add_batch_command(app, chosen);
   ringtape::planner::add_memory_command(app, chosen);
+  ringtape::planner::add_fit_command(app, chosen);
   ringtape::planner::add_lr_command(app, chosen);
   app.require_subcommand(1);
   return ringtape::apps::run(app, argc, argv, [&chosen] { chosen(); });

@@ -308,6 +308,23 @@ expect "782 updates of warm-up" grep -q 'of the run: 782 updates$' shown
 accept "${rate[@]}" --batch 8192 --base-lr 0.1 --json
 cp "$work/out" shown
 expect "the number of updates" grep -q '"updates": 14130,$' shown
+refuse "--global-batch is required" plan fit
+refuse "which model?" plan fit --global-batch 8
+refuse "'-5' is not a whole number" plan fit --global-batch 8 --memory=-5 --state 1GB --sample 1MB
+refuse "'1.5GB' is not a whole number" plan fit --global-batch 8 --memory 1.5GB --state 1GB --sample 1MB
+refuse "--memory must be from 1 byte" plan fit --global-batch 8 --state 1GB --sample 1MB
+refuse "--state requires --sample" plan fit --global-batch 8 --memory 1GB --state 1GB
+refuse "a CPU whose memory is filled" plan fit --global-batch 8 --mlp 784,10 --device cpu
+refuse "not even a micro-batch of 1 fits" plan fit --global-batch 8 --mlp 784,2048,10 --device cpu --memory 1MiB
+refuse "it takes" plan fit --global-batch 8 --mlp 784,2048,10 --estimate --memory 1MiB
+accept plan fit --help
+accept plan fit --memory 16GB --state 14GB --sample 50MB --global-batch 256
+cp "$work/out" shown
+expect "a micro-batch of 40" grep -qE '^ +40 +7 +1 +280$' shown
+expect "alternatives that fit" [ "$(grep -cE '^ +64 +4 +1 +256$' shown)" -eq 0 ]
+accept plan fit --mlp 784,64,10 --memory 1MiB --device cpu --global-batch 64 --json
+cp "$work/out" shown
+expect "a throughput" grep -q '"samples_per_second": ' shown
 rm shown ds.json completed.json
 
 # ---- checkpoints ------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ namespace ringtape::planner {
 /// does when it is the one that was called.
 void add_batch_command(CLI::App& app, std::function<void()>& chosen);
 void add_memory_command(CLI::App& app, std::function<void()>& chosen);
+void add_fit_command(CLI::App& app, std::function<void()>& chosen);
 void add_lr_command(CLI::App& app, std::function<void()>& chosen);
 
 }  // namespace ringtape::planner

@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/planner/commands.h"
+#include "apps/planner/fit_trial.h"
+#include "apps/planner/memory.h"
+#include "apps/planner/numbers.h"
+#include "apps/setup.h"
+#include "core/error.h"
+
+namespace ringtape::planner {
+namespace {
+
+struct Options {
+  TrialModel model;
+  std::string dtype = "f32";
+  std::string device = "auto";
+  std::uint64_t memory = 0;
+  std::uint64_t state = 0;
+  std::uint64_t sample = 0;
+  bool estimate = false;
+  std::int64_t global_batch = 0;
+  std::int64_t ranks = 1;
+  bool json = false;
+};
+
+/// A number of bytes with a unit. CLI11 alone would wrap -1 round.
+CLI::Option* add_bytes(CLI::App& app, const std::string& name, std::uint64_t& bytes,
+                       const std::string& help) {
+  const CLI::Validator whole(
+      [](std::string& text) -> std::string {
+        const std::size_t digits = text.find_first_not_of("0123456789");
+        if (digits == 0 || text.empty() || (digits != std::string::npos && text[digits] == '.')) {
+          return "'" + text + "' is not a whole number with a unit, such as 1500MB";
+        }
+        return "";
+      },
+      "");
+  return app.add_option(name, bytes, help)
+      ->transform(CLI::AsSizeValue(true))
+      ->transform(whole)  // runs first
+      ->type_name("SIZE");
+}
+
+void add_flags(CLI::App& app, Options& options) {
+  const auto size = CLI::Range(std::int64_t{1}, kLargestSize);
+  app.option_defaults()->group("Batch");
+  app.add_option("--global-batch", options.global_batch, "samples in an update of the weights")
+      ->check(size)
+      ->required();
+  app.option_defaults()->always_capture_default();
+  app.add_option("--ranks", options.ranks, "data-parallel GPUs")->check(size);
+
+  app.option_defaults()->group("Memory")->always_capture_default(false);
+  add_bytes(
+      app, "--memory", options.memory,
+      "memory of one GPU: a whole number with a unit, such as 16GB (10^9) or 16GiB (2^30); a CPU is never "
+      "tried without it");
+  CLI::Option* const state = add_bytes(app, "--state", options.state,
+                                       "bytes of parameters, gradients and optimizer state of any model");
+  CLI::Option* const sample =
+      add_bytes(app, "--sample", options.sample, "bytes that each sample of a micro-batch takes beside them");
+  state->needs(sample);
+  sample->needs(state);
+
+  app.option_defaults()->group("An MLP, which is really tried")->always_capture_default(false);
+  CLI::Option* const mlp = app.add_option("--mlp", options.model.sizes, "sizes of its layers, input first")
+                               ->delimiter(',')
+                               ->check(size)
+                               ->type_name("INT,INT,...")
+                               ->excludes(state);
+  app.add_flag("--estimate", options.estimate, "work it out by formula without trying")->needs(mlp);
+  app.add_option("--recompute-layers", options.model.recompute, "recompute in segments of so many layers")
+      ->check(size)
+      ->needs(mlp);
+  app.option_defaults()->always_capture_default();
+  app.add_option("--optimizer", options.model.optimizer, "sgd, adam, adamw, lamb or lars")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw", "lamb", "lars"}));
+  app.add_option("--dtype", options.dtype, "what it computes in: f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  app.add_option("--device", options.device, "auto, cpu, cuda or cuda:N");
+  app.option_defaults()->group("Output");
+  app.add_flag("--json", options.json, "print the plan as JSON");
+}
+
+std::int64_t bytes_of(const char* flag, std::uint64_t bytes) {
+  check(bytes >= 1 && bytes <= static_cast<std::uint64_t>(kLargestSize) << 10,
+        "{} must be from 1 byte to {}, found {} bytes", flag, bytes_text(kLargestSize << 10), bytes);
+  return static_cast<std::int64_t>(bytes);
+}
+
+FitTrial worked_out(std::int64_t micro_batch, std::int64_t bytes, std::int64_t memory) {
+  return {.micro_batch = micro_batch, .bytes = bytes, .fits = bytes <= memory};
+}
+
+FitResult fit_samples(const Options& options, std::int64_t most) {
+  const std::int64_t memory = bytes_of("--memory", options.memory);
+  const std::int64_t state = bytes_of("--state", options.state);
+  const std::int64_t sample = bytes_of("--sample", options.sample);
+  const FitResult result = largest_that_fits(most, [&](std::int64_t micro_batch) {
+    return worked_out(micro_batch, state + product(micro_batch, sample), memory);
+  });
+  check_fits(result, memory);
+  return result;
+}
+
+FitResult fit_by_estimate(const Options& options, std::int64_t most) {
+  const std::int64_t memory = bytes_of("--memory", options.memory);
+  apps::TrainOptions train;
+  train.optimizer = options.model.optimizer;
+  const FitResult result = largest_that_fits(most, [&](std::int64_t micro_batch) {
+    const MemoryRequest request{.micro_batch = micro_batch,
+                                .compute = options.model.compute,
+                                .state_per_parameter = apps::state_per_parameter(train)};
+    const MlpRequest mlp{.sizes = options.model.sizes, .recompute = options.model.recompute};
+    return worked_out(micro_batch, plan_memory(mlp, request).total(), memory);
+  });
+  check_fits(result, memory);
+  return result;
+}
+
+FitResult fit_by_trying(const Options& options, std::int64_t most) {
+  const Device device = Device::parse(options.device);
+  check(options.memory > 0 || !device.is_cpu(),
+        "a CPU whose memory is filled takes its programs with it: give --memory, or --estimate");
+  const std::int64_t memory = options.memory > 0 ? bytes_of("--memory", options.memory) : 0;
+  const MemoryCap cap(device, memory);
+  const FitResult result = largest_that_fits(
+      most, [&](std::int64_t micro_batch) { return try_micro_batch(options.model, device, micro_batch); });
+  check_fits(result, memory);
+  return result;
+}
+
+/// The plan with the largest micro-batch; alternatives have to fit too.
+BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
+  BatchPlan plan = plan_batch(request);
+  std::erase_if(plan.exact, [&](const BatchShape& shape) { return shape.micro_batch > largest; });
+  const std::int64_t even = divide_up(plan.target, product(plan.shape.accumulation, plan.shape.ranks));
+  if (even < plan.shape.micro_batch) {
+    BatchShape shape = plan.shape;
+    shape.micro_batch = even;
+    plan.notes.push_back(fmt::format("a micro-batch of {} meets the target in as many steps: {}",
+                                     grouped(even), count(shape.global_batch(), "sample")));
+  }
+  return plan;
+}
+
+void plan(Options options) {
+  options.model.compute = dtype_from_name(options.dtype.c_str());
+  const std::int64_t most = divide_up(options.global_batch, options.ranks);
+  const bool is_mlp = !options.model.sizes.empty();
+  check(is_mlp || options.state > 0, "which model? Expected --mlp, or --state with --sample");
+  const FitResult result = !is_mlp            ? fit_samples(options, most)
+                           : options.estimate ? fit_by_estimate(options, most)
+                                              : fit_by_trying(options, most);
+  BatchRequest request;
+  request.global_batch = options.global_batch;
+  request.micro_batch = result.largest;
+  request.ranks = options.ranks;
+  const BatchPlan plan = recommend(request, result.largest);
+  fmt::print("{}", options.json ? fit_json(result, plan).dump(2) + "\n" : fit_text(result, plan));
+}
+
+}  // namespace
+
+void add_fit_command(CLI::App& app, std::function<void()>& chosen) {
+  CLI::App* const command = app.add_subcommand(
+      "fit",
+      "Finds the largest micro-batch that fits into memory, by trying or by formula, and plans a batch with "
+      "it.\n"
+      "Example: plan fit --mlp 784,2048,2048,10 --memory 128MiB --device cpu --global-batch 2048\n"
+      "Example: plan fit --memory 16GB --state 14GB --sample 50MB --global-batch 256");
+  const auto options = std::make_shared<Options>();
+  add_flags(*command, *options);
+  command->callback([options, &chosen] { chosen = [options] { plan(*options); }; });
+}
+
+}  // namespace ringtape::planner
