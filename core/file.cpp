@@ -23,17 +23,7 @@ std::filesystem::path follow_links(const std::filesystem::path& path) {
   return target;
 }
 
-// Makes a rename durable. Some file systems have no fsync for folders and answer EINVAL.
-void flush_folder_of(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  check(descriptor >= 0, "{}: cannot open the folder: {}", folder.string(), std::strerror(errno));
-  const int result = ::fsync(descriptor);
-  const int reason = errno;
-  ::close(descriptor);
-  check(result == 0 || reason == EINVAL, "{}: cannot flush the folder: {}", folder.string(),
-        std::strerror(reason));
-}
+constexpr std::string_view kTemporary = ".tmp-";
 
 }  // namespace
 
@@ -74,6 +64,17 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
+void flush_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  check(descriptor >= 0, "{}: cannot open the folder: {}", folder.string(), std::strerror(errno));
+  const int result = ::fsync(descriptor);
+  const int reason = errno;
+  ::close(descriptor);
+  // Some file systems have no fsync for folders and answer EINVAL.
+  check(result == 0 || reason == EINVAL, "{}: cannot flush the folder: {}", folder.string(),
+        std::strerror(reason));
+}
+
 AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(follow_links(path)) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path_, error);
@@ -81,7 +82,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(follow_links(p
         "{}: is not a regular file, so it cannot be written", path_.string());
   for (int attempt = 0; attempt < 100 && descriptor_ < 0; ++attempt) {
     temporary_ = path_;
-    temporary_ += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
+    temporary_ += fmt::format("{}{}-{}", kTemporary, ::getpid(), attempt);
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }
@@ -112,7 +113,18 @@ void AtomicFile::commit() {
   check(::rename(temporary_.c_str(), path_.c_str()) == 0, "{}: cannot rename {}: {}", path_.string(),
         temporary_.string(), std::strerror(errno));
   temporary_.clear();
-  flush_folder_of(path_);
+  flush_folder(path_.has_parent_path() ? path_.parent_path() : ".");  // makes the rename durable
+}
+
+bool AtomicFile::is_temporary_name(std::string_view name, std::string_view file) {
+  if (!name.starts_with(file) || !name.substr(file.size()).starts_with(kTemporary)) return false;
+  const std::string_view numbers = name.substr(file.size() + kTemporary.size());  // "PID-ATTEMPT"
+  const std::size_t dash = numbers.find('-');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return dash != std::string_view::npos && is_number(numbers.substr(0, dash)) &&
+         is_number(numbers.substr(dash + 1));
 }
 
 }  // namespace ringtape

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ringtape {
@@ -32,6 +33,10 @@ class InputFile {
 /// All bytes of a regular file.
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
 
+/// Flushes to the disk what names a folder holds: without it, a file or folder just made there may be missing
+/// after a power cut.
+void flush_folder(const std::filesystem::path& folder);
+
 /// Writes a file so that a reader sees the old one or all of the new one, also after a crash or on a full
 /// disk: the bytes go to a temporary file in the same folder, which commit() flushes to the disk and renames.
 /// Without a commit() the temporary file is removed and an old file stays as it was.
@@ -48,6 +53,9 @@ class AtomicFile {
   /// The CRC-32 of what has been written so far.
   std::uint32_t checksum() const { return checksum_; }
   void commit();
+
+  /// Whether `name` is one that the temporary file for a file of the name `file` can have.
+  static bool is_temporary_name(std::string_view name, std::string_view file);
 
  private:
   std::filesystem::path path_;

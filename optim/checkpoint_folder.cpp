@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/file.h"
 
 namespace ringtape {
 namespace {
@@ -24,15 +25,22 @@ std::string json_name(std::int64_t step) {
   return fmt::format("{}{:012}.json", kPrefix, step);
 }
 
-/// The step in "step-N.json", "step-N.safetensors" or the temporary name of either; nothing for other names.
+std::string tensors_name(std::int64_t step) {
+  return fmt::format("{}{:012}.safetensors", kPrefix, step);
+}
+
+/// The step of a file that a checkpoint consists of, or that is to become one; nothing for names that are not
+/// exactly as they are written here, since such a file is the user's.
 std::optional<std::int64_t> step_in(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
+  const std::string_view number = name.substr(kPrefix.size());
   std::int64_t step = 0;
-  const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  name.remove_prefix(static_cast<std::size_t>(stop - name.data()));
-  const bool is_ours = name.starts_with(".json") || name.starts_with(".safetensors");
-  return error == std::errc() && is_ours ? std::optional(step) : std::nullopt;
+  const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), step);
+  if (error != std::errc() || step < 0) return std::nullopt;
+  for (const std::string& file : {json_name(step), tensors_name(step)}) {
+    if (name == file || AtomicFile::is_temporary_name(name, file)) return step;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -61,8 +69,9 @@ int lock_folder(const fs::path& folder) {
 CheckpointFolder::CheckpointFolder(const fs::path& folder, int keep) : folder_(folder), keep_(keep) {
   check(keep >= 1, "checkpoints: {} to keep, expected at least 1", keep);
   std::error_code error;
-  fs::create_directory(folder, error);
+  const bool is_new = fs::create_directory(folder, error);
   check(!error, "{}: cannot make the folder of checkpoints: {}", folder.string(), error.message());
+  if (is_new) flush_folder(folder / "..");
   lock_ = lock_folder(folder);
 }
 
@@ -99,9 +108,8 @@ void CheckpointFolder::remove_old(std::int64_t newest_step) const {
   for (const std::string& name : names_in(folder_)) {
     const std::optional<std::int64_t> step = step_in(name);
     if (!step) continue;
-    const fs::path json = json_name(*step);
     const bool is_kept = std::find(kept.begin(), kept.end(), *step) != kept.end() &&
-                         (name == json || name == fs::path(json).replace_extension(".safetensors"));
+                         (name == json_name(*step) || name == tensors_name(*step));
     if (!is_kept) old.push_back(name);
   }
   // A JSON goes before the file it refers to: ".json" sorts first.

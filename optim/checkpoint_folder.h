@@ -22,8 +22,9 @@ class CheckpointFolder {
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   /// Writes a checkpoint; then removes all but the newest, those of later steps (damaged ones, which a
-  /// resumed run has passed over), and what a killed process left half-written. On failure, as on a full
-  /// disk, Error is thrown and the older checkpoints stay.
+  /// resumed run has passed over), and what a killed process left half-written. Files of other names are left
+  /// alone. On failure, as on a full disk, Error is thrown and the older checkpoints stay: none goes before
+  /// the newer one is safe, so the disk must hold one more than `keep`.
   void save(const TrainingState& state) const;
 
   /// The newest complete checkpoint; nothing for a folder without checkpoints. A damaged one is passed over.

@@ -227,6 +227,46 @@ TEST_CASE("what a killed process left half-written is no checkpoint and goes wit
   CHECK(newest_step(checkpoints) == 20);
 }
 
+TEST_CASE("files of other names in a folder of checkpoints are neither removed nor counted", "[resume]") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> others = {
+      "step-000000000010.json.gz",
+      "step-000000000010.safetensors.mybackup",
+      "step-10.json",
+      "step-0000000000010.json",
+      "step--00000000001.json",
+      "step-99999999999999999999.json",
+      "step-000000000010.json.tmp-",
+      "step-000000000010.json.tmp-77",
+      "step-000000000010.json.tmp-77-",
+      "step-000000000010.json.tmp--0",
+      "step-000000000010.json.tmp-77-0.bak",
+      "step-000000000010.json.tmp-7x-0",
+      "step-000000000010.txt",
+      "my-step-000000000010.json",
+  };
+  for (const std::string& name : others) write_text(folder / name, "mine");
+  CheckpointFolder checkpoints(folder.path(), 1);
+  CHECK(checkpoints.is_empty());
+  for (std::int64_t step : {10, 20}) checkpoints.save(state_at(step));
+  std::vector<std::string> expected = files_of({20});
+  expected.insert(expected.end(), others.begin(), others.end());
+  std::sort(expected.begin(), expected.end());
+  CHECK(folder.names() == expected);
+}
+
+TEST_CASE("an old checkpoint's JSON is removed before the file it refers to", "[resume]") {
+  for (std::int64_t step = 1; step <= 8; ++step) {  // folders list their files in any order
+    const TemporaryFolder folder;
+    CheckpointFolder checkpoints(folder.path(), 1);
+    checkpoints.save(state_at(step));
+    std::filesystem::remove(folder / file_of(step, "json"));
+    std::filesystem::create_directories(folder / file_of(step, "json") / "cannot be removed");
+    CHECK_THROWS_WITH(checkpoints.save(state_at(step + 1)), ContainsSubstring("cannot remove the old step-"));
+    CHECK(std::filesystem::exists(folder / file_of(step, "safetensors")));
+  }
+}
+
 TEST_CASE("a folder belongs to one process at a time", "[resume]") {
   const TemporaryFolder folder;
   {
