@@ -93,8 +93,11 @@ std::vector<NamedTensor> RunLog::history() const {
 }
 
 void RunLog::restore(const Checkpoint& checkpoint) {
-  losses_ = checkpoint.history("losses").to_vector<double>();
-  const std::vector<double> recent = checkpoint.history("recent").to_vector<double>();
+  const std::int64_t steps = checkpoint.position().step;
+  losses_ = checkpoint.history("losses", DType::f64, {steps}).to_vector<double>();
+  const std::vector<double> recent = checkpoint.history("recent", DType::f64, {4}).to_vector<double>();
+  check(recent[0] >= 0 && recent[0] <= static_cast<double>(steps) && std::trunc(recent[0]) == recent[0],
+        "the checkpoint of step {} says that its epoch began after step {}", steps, recent[0]);
   first_of_epoch_ = static_cast<std::size_t>(recent[0]);
   recent_loss_ = recent[1];
   recent_accuracy_ = recent[2];

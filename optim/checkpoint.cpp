@@ -1,6 +1,7 @@
 #include "optim/checkpoint.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr int kFormat = 1;
 constexpr std::string_view kHistory = "history.";
+constexpr std::uint64_t kLongestJson = 16'000'000;
+constexpr int kDeepestJson = 3;  // {"checkpoint": {"settings": {name: value}}}
 
 std::string checksum_text(std::uint32_t checksum) {
   return fmt::format("{:08x}", checksum);
@@ -28,12 +31,37 @@ std::filesystem::path tensors_beside(std::filesystem::path json) {
 }
 
 nlohmann::json read_json(const std::filesystem::path& path) {
+  const std::uint64_t size = InputFile(path).size();
+  check(size <= kLongestJson, "{}: is {} bytes long, expected at most {}", path.string(), size, kLongestJson);
   const std::vector<std::uint8_t> bytes = read_file(path);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const std::size_t line = std::min(text.find('\n'), text.size() - 1) + 1;
   check(!text.empty() && text.substr(0, line) == first_line(text.substr(line)),
         "{}: its first line is {}, expected its own checksum", path.string(), quote(text.substr(0, line)));
-  return nlohmann::json::parse(text);
+  // Values are copied by recursion, for which a hostile file could nest too deep.
+  return nlohmann::json::parse(text, [&path](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    check(depth <= kDeepestJson, "{}: its values are nested more than {} deep", path.string(), kDeepestJson);
+    return true;
+  });
+}
+
+/// The number under `key`. Conversions by the JSON library would wrap, or cut off a fraction, in silence.
+std::uint64_t whole_number(const std::string& file, const nlohmann::json& object, const char* key,
+                           std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+  const nlohmann::json& value = object.at(key);
+  check(value.is_number_unsigned() && value.get<std::uint64_t>() <= most,
+        "{}: {} is {}, expected a whole number from 0 to {}", file, key, quote(value.dump()), most);
+  return value.get<std::uint64_t>();
+}
+
+TrainingPosition read_position(const std::string& file, const nlohmann::json& content) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const auto step = static_cast<std::int64_t>(whole_number(file, content, "step", kMost));
+  // Every epoch before the one that runs took at least one update.
+  const auto epoch =
+      static_cast<std::int64_t>(whole_number(file, content, "epoch", static_cast<std::uint64_t>(step)));
+  const auto samples = static_cast<std::int64_t>(whole_number(file, content, "samples", kMost));
+  return {step, epoch, samples};
 }
 
 std::string describe(const SafetensorsFile::Entry& entry) {
@@ -85,15 +113,15 @@ Checkpoint::Checkpoint(const std::filesystem::path& json) : name_(json.string())
   const std::filesystem::path path = tensors_beside(json);
   try {
     const nlohmann::json content = read_json(json).at("checkpoint");
-    const int format = content.at("format");
+    const std::uint64_t format = whole_number(name_, content, "format");
     check(format == kFormat, "{}: has format {}, expected {}", name_, format, kFormat);
-    position_ = {content.at("step"), content.at("epoch"), content.at("samples")};
-    random_ = Generator(content.at("random").at("seed"));
-    random_.offset = content.at("random").at("offset");
+    position_ = read_position(name_, content);
+    random_ = Generator(whole_number(name_, content.at("random"), "seed"));
+    random_.offset = whole_number(name_, content.at("random"), "offset");
     settings_ = content.at("settings").get<TrainingSettings>();
 
     const std::string expected = content.at("tensors").at("crc32");
-    const std::uint64_t bytes = content.at("tensors").at("bytes");
+    const std::uint64_t bytes = whole_number(name_, content.at("tensors"), "bytes");
     const std::uint64_t found_bytes = InputFile(path).size();
     check(found_bytes == bytes, "{}: is {} bytes long, expected {}", path.string(), found_bytes, bytes);
     const std::string found = checksum_text(crc32_of_file(path));
@@ -147,8 +175,8 @@ void Checkpoint::load_into(const std::vector<NamedTensor>& targets) const {
   }
 }
 
-Tensor Checkpoint::history(const std::string& name) const {
-  return tensors_->load(std::string(kHistory) + name);
+Tensor Checkpoint::history(const std::string& name, DType dtype, const Shape& shape) const {
+  return tensors_->load(std::string(kHistory) + name, dtype, shape);
 }
 
 }  // namespace ringtape

@@ -39,7 +39,7 @@ struct TrainingState {
   TrainingSettings settings;
   /// Weights, optimizer state, loss scale: what a run has as tensors from its start.
   std::vector<NamedTensor> tensors;
-  /// What grows with the run, such as the losses so far: of any shape when it is read back.
+  /// What grows with the run, such as the losses so far.
   std::vector<NamedTensor> history;
 };
 
@@ -50,7 +50,7 @@ void save_checkpoint(const std::filesystem::path& json, const TrainingState& sta
 class Checkpoint {
  public:
   /// Reads `json` and verifies the file beside it. Throws Error when either is missing or is not what was
-  /// written.
+  /// written, and for numbers that no training run can have.
   explicit Checkpoint(const std::filesystem::path& json);
 
   const TrainingPosition& position() const { return position_; }
@@ -63,8 +63,9 @@ class Checkpoint {
   /// the history, no others, with the same dtypes and shapes; else Error names those that differ, and nothing
   /// is changed.
   void load_into(const std::vector<NamedTensor>& targets) const;
-  /// A tensor of the history, on the CPU. Throws Error when there is none of that name.
-  Tensor history(const std::string& name) const;
+  /// A tensor of the history, on the CPU. Throws Error when there is none of that name, or when its dtype or
+  /// shape is another one.
+  Tensor history(const std::string& name, DType dtype, const Shape& shape) const;
 
  private:
   std::string name_;

@@ -9,6 +9,7 @@
 #include "optim/checkpoint_folder.h"
 #include "tests/catch.h"
 #include "tests/child_process.h"
+#include "tests/fuzz/readers.h"
 #include "tests/temporary_folder.h"
 
 namespace ringtape::test {
@@ -83,8 +84,12 @@ TEST_CASE("a checkpoint gives back every bit", "[resume]") {
   CHECK(checkpoint.random().seed == 0xFFFFFFFFFFFFFFFFu);
   CHECK(checkpoint.random().offset == std::uint64_t{7} << 40);
   CHECK(checkpoint.settings() == state.settings);
-  CHECK(checkpoint.history("losses").to_doubles() == std::vector<double>(7, 0.1));
-  CHECK_THROWS_WITH(checkpoint.history("accuracy"), ContainsSubstring("has no tensor 'history.accuracy'"));
+  CHECK(checkpoint.history("losses", DType::f64, {7}).to_doubles() == std::vector<double>(7, 0.1));
+  CHECK_THROWS_WITH(checkpoint.history("losses", DType::f64, {8}),
+                    ContainsSubstring("'history.losses' is f64[7], expected f64[8]"));
+  CHECK_THROWS_WITH(checkpoint.history("losses", DType::f32, {7}), ContainsSubstring("expected f32[7]"));
+  CHECK_THROWS_WITH(checkpoint.history("accuracy", DType::f64, {7}),
+                    ContainsSubstring("has no tensor 'history.accuracy'"));
   const std::vector<NamedTensor> loaded = targets();
   checkpoint.load_into(loaded);
   for (std::size_t i = 0; i < loaded.size(); ++i) {
@@ -118,6 +123,47 @@ TEST_CASE("a checkpoint of another model or training is refused, and every diffe
   CHECK_THROWS_WITH(checkpoint.expect_settings({{"batch-size", "32"}, {"seed", "1"}}),
                     ContainsSubstring("was made by another training: batch-size was 64, found 32; lr was "
                                       "0.001, found not set; seed was not set, found 1"));
+}
+
+TEST_CASE("a checkpoint with valid checksums that no run can have written is refused", "[resume]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path json = folder / "a.json";
+  save_checkpoint(json, state_at(7));
+  const std::string text = read_text(json);
+  const std::string body = text.substr(text.find('\n') + 1);
+  const auto read_with = [&](const std::string& old_text, const std::string& new_text) {
+    std::string changed = body;
+    const std::size_t at = changed.find(old_text);
+    REQUIRE(at != std::string::npos);
+    changed.replace(at, old_text.size(), new_text);
+    write_text(json, fuzz::checkpoint_json(changed));
+    Checkpoint{json};
+  };
+  CHECK_NOTHROW(read_with("\"step\": 7", "\"step\": 8"));
+  for (const char* wrong : {"-1", "1.5", "1e1", "1e19", "10000000000000000000", "9223372036854775808",
+                            "\"7\"", "null", "true", "[7]", "{}"}) {
+    INFO(wrong);
+    CHECK_THROWS_WITH(read_with("\"step\": 7", "\"step\": " + std::string(wrong)),
+                      ContainsSubstring("a.json: step is '" + std::string(wrong).substr(0, 1)) &&
+                          ContainsSubstring("expected a whole number from 0 to 9223372036854775807"));
+  }
+  CHECK_THROWS_WITH(read_with("\"epoch\": 0", "\"epoch\": 1000000000000000000"),
+                    ContainsSubstring("epoch is '1000000000000000000', expected a whole number from 0 to 7"));
+  CHECK_THROWS_WITH(read_with("\"samples\": 448", "\"samples\": -448"),
+                    ContainsSubstring("samples is '-448'"));
+  CHECK_THROWS_WITH(read_with("\"seed\": 18446744073709551615", "\"seed\": 18446744073709551616"),
+                    ContainsSubstring("seed is '1.8446744073709552e+19'"));
+  CHECK_THROWS_WITH(read_with("\"format\": 1", "\"format\": 1.5"), ContainsSubstring("format is '1.5'"));
+  CHECK_THROWS_WITH(read_with("\"format\": 1", "\"format\": 2"),
+                    ContainsSubstring("has format 2, expected 1"));
+  CHECK_THROWS_WITH(read_with("\"0.001\"", "0.001"), ContainsSubstring("is not a checkpoint"));
+  for (const std::size_t depth : {std::size_t{1}, std::size_t{2'000'000}}) {
+    const std::string nested = std::string(depth, '[') + "7" + std::string(depth, ']');
+    CHECK_THROWS_WITH(read_with("\"0.001\"", nested),
+                      ContainsSubstring("its values are nested more than 3 deep"));
+  }
+  CHECK_THROWS_WITH(read_with("\"0.001\"", "\"" + std::string(16'000'000, 'x') + "\""),
+                    ContainsSubstring("expected at most 16000000"));
 }
 
 TEST_CASE("a folder keeps the newest checkpoints", "[resume]") {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/memory.h"
+#include "optim/checkpoint.h"
 #include "tests/catch.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/readers.h"
@@ -103,6 +104,20 @@ TEST_CASE("fuzz: safetensors", "[fuzz]") {
       std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') + header + "0123456789";
   fuzz_reader("safetensors", {small, read_text(RINGTAPE_TEST_DATA "/python.safetensors")},
               [&folder](const std::string& input) { return fuzz::read_safetensors(input, folder / "x"); });
+}
+
+TEST_CASE("fuzz: checkpoints", "[fuzz]") {
+  const bool has_memory_disk = std::filesystem::is_directory("/dev/shm");
+  const TemporaryFolder folder(has_memory_disk ? "/dev/shm" : std::filesystem::temp_directory_path());
+  TrainingState state;
+  state.position = {.step = 7, .epoch = 1, .samples = 64};
+  state.settings = {{"--lr", "0.1"}, {"--seed", "0"}};
+  state.tensors = {{"x", from_vector<float>({1, 2}, {2})}};
+  save_checkpoint(folder / "x.json", state);
+  const std::string text = read_text(folder / "x.json");
+  fuzz_reader("checkpoint", {text.substr(text.find('\n') + 1)}, [&folder](const std::string& input) {
+    return fuzz::read_checkpoint(input, folder / "x.json");
+  });
 }
 
 TEST_CASE("fuzz: CSV", "[fuzz]") {

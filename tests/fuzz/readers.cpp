@@ -4,11 +4,13 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "core/checksum.h"
 #include "core/error.h"
 #include "core/safetensors.h"
 #include "data/csv.h"
 #include "data/gzip.h"
 #include "data/idx.h"
+#include "optim/checkpoint.h"
 
 namespace ringtape::fuzz {
 namespace {
@@ -67,6 +69,20 @@ std::optional<std::string> read_safetensors(const std::string& input, const std:
       bytes += tensor.bytes();
     }
     expect(bytes <= input.size() - 8, "more data than the file holds");
+  });
+}
+
+std::string checkpoint_json(const std::string& body) {
+  return fmt::format("{{\"crc32\": \"{:08x}\",\n", crc32(0, body.data(), body.size())) + body;
+}
+
+std::optional<std::string> read_checkpoint(const std::string& input, const std::filesystem::path& json) {
+  std::ofstream(json, std::ios::binary) << checkpoint_json(input);
+  return error_of([&json] {
+    const Checkpoint checkpoint(json);
+    const TrainingPosition& position = checkpoint.position();
+    expect(position.step >= 0 && position.samples >= 0, "a position before the start");
+    expect(position.epoch >= 0 && position.epoch <= position.step, "more epochs than updates");
   });
 }
 

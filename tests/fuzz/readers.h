@@ -15,5 +15,11 @@ std::optional<std::string> read_idx(const std::string& input);
 std::optional<std::string> read_csv(const std::string& input);
 /// Safetensors files are read from the disk: `input` is written to `file` first.
 std::optional<std::string> read_safetensors(const std::string& input, const std::filesystem::path& file);
+/// The JSON of a checkpoint: `input` is what follows its first line. It is written to `json`; the
+/// .safetensors file stands beside it.
+std::optional<std::string> read_checkpoint(const std::string& input, const std::filesystem::path& json);
+
+/// A checkpoint's JSON: `body` behind the first line that has its checksum.
+std::string checkpoint_json(const std::string& body);
 
 }  // namespace ringtape::fuzz
