@@ -24,8 +24,8 @@ std::optional<Checkpoint> Checkpointing::resume() {
     std::fprintf(stderr, "warning: a damaged checkpoint is passed over: %s\n", reason.c_str());
   }
   if (!checkpoint) return std::nullopt;
+  checkpoint->expect_settings(settings_);  // first, as a flag says more than the shapes that follow from it
   checkpoint->load_into(tensors_);
-  checkpoint->expect_settings(settings_);
   default_generator() = checkpoint->random();
   const TrainingPosition& position = checkpoint->position();
   fmt::print("resumed after step {}, epoch {}, {} samples into it\n", position.step, position.epoch + 1,

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/quote.h"
 
 namespace ringtape::apps {
 namespace {
@@ -24,16 +25,33 @@ void put(const Tensor& rows, std::size_t row, const Tensor& scalar) {
   copy_bytes(slot.raw(), slot.device(), scalar.raw(), scalar.device(), slot.bytes());
 }
 
+/// Whether this can be the start of a line that a killed run did not write to its end.
+bool begins_record(std::string_view text) {
+  for (std::string_view start : {std::string_view("{\"step\":"), std::string_view("{\"event\":")}) {
+    if (text.substr(0, start.size()) == start.substr(0, text.size())) return true;
+  }
+  return false;
+}
+
 /// How many bytes of the file are the records of the steps up to `step`. It is to be cut off there: before
-/// the first later one, a line that was not written to its end, or the last line of a run that ended.
+/// the first later one, a line that was not written to its end, or the last line of a run that ended. Throws
+/// Error for a file with any other line, as it is not one of metrics.
 std::uintmax_t bytes_up_to(const std::string& path, std::int64_t step) {
   std::ifstream file(path, std::ios::binary);
   std::uintmax_t bytes = 0;
-  for (std::string line; std::getline(file, line) && !file.eof(); bytes += line.size() + 1) {
+  bool is_before_cut = true;
+  std::int64_t number = 1;
+  for (std::string line; std::getline(file, line); ++number) {
+    const bool is_complete = !file.eof();
     const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
-    if (!record.is_object() || !record.contains("step")) break;
-    const nlohmann::json& found = record["step"];
-    if (!found.is_number_integer() || found.get<std::int64_t>() > step) break;
+    const bool is_step = record.is_object() && record.contains("step") && record["step"].is_number_unsigned();
+    const bool is_event = record.is_object() && record.contains("event");
+    check(is_complete ? is_step || is_event : begins_record(line),
+          "metrics file '{}' is not to be continued: its line {} is {}, expected the record of a step", path,
+          number, quote(line));
+    is_before_cut = is_before_cut && is_complete && is_step &&
+                    record["step"].get<std::uint64_t>() <= static_cast<std::uint64_t>(step);
+    if (is_before_cut) bytes += line.size() + 1;
   }
   return bytes;
 }

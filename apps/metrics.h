@@ -43,8 +43,9 @@ class StepLog {
 /// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
 /// be opened or written. Where a run fails before its first record, the empty file is removed.
 ///
-/// A run with checkpoints gives the step that it goes on from, 0 at its start. The file then continues behind
-/// that step's record, so that no step stands in it twice.
+/// A run with checkpoints gives the step that it goes on from, 0 at its start. A file that is there then
+/// continues behind that step's record, so that no step stands in it twice; when it holds anything else than
+/// records, Error is thrown and it stays as it is.
 class MetricsFile {
  public:
   explicit MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step = std::nullopt);

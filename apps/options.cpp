@@ -1,6 +1,7 @@
 #include "apps/options.h"
 
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -216,6 +217,7 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
 }
 
 int run(CLI::App& app, int argc, char** argv, const std::function<void()>& program) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file too large is an error of the write, not the end of the process
   try {
     app.parse(argc, argv);
     program();

@@ -1,8 +1,11 @@
 #include "apps/settings.h"
 
+#include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <set>
 
+#include "core/checksum.h"
 #include "core/error.h"
 
 namespace ringtape::apps {
@@ -15,9 +18,12 @@ const std::set<std::string> kWithoutEffect = {
     "--keep",      "--resume", "--recompute",      "--memory-report",
 };
 
-/// One text for each number, however it was written: 1e-3 and 0.001. Whole numbers are left alone: a seed may
-/// have more digits than a double.
+/// One text for each number, however it was written: 1e-3 and 0.001, 08 and 8. Whole numbers stay text: a
+/// seed may have more digits than a double.
 std::string plain(const std::string& text) {
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+    return text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
+  }
   double number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
@@ -45,6 +51,21 @@ TrainingSettings settings_of(const CLI::App& app) {
     if (!kWithoutEffect.contains(name) && !value.empty()) settings[name] = value;
   }
   return settings;
+}
+
+std::string describe_data(const Dataset& data) {
+  constexpr std::int64_t kPiece = 1024;  // samples
+  std::vector<std::uint8_t> features(kPiece * data.features().bytes());
+  std::vector<std::uint8_t> targets(kPiece * data.target().bytes());
+  std::uint32_t checksum = 0;
+  for (std::int64_t first = 0; first < data.size(); first += kPiece) {
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(std::min(kPiece, data.size() - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    data.read(indices, features.data(), targets.data());
+    checksum = crc32(checksum, features.data(), indices.size() * data.features().bytes());
+    checksum = crc32(checksum, targets.data(), indices.size() * data.target().bytes());
+  }
+  return fmt::format("{} samples with the CRC-32 {:08x}", data.size(), checksum);
 }
 
 }  // namespace ringtape::apps

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "data/dataset.h"
 #include "optim/checkpoint.h"
 
 namespace ringtape::apps {
@@ -12,5 +13,9 @@ namespace ringtape::apps {
 /// reads and writes. The length of the training is left to the caller, since not every schedule depends on
 /// it.
 TrainingSettings settings_of(const CLI::App& app);
+
+/// The number of samples and the CRC-32 of their features and targets: what tells other data from this,
+/// wherever it was read from. Reads all of it.
+std::string describe_data(const Dataset& data);
 
 }  // namespace ringtape::apps

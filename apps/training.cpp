@@ -6,6 +6,7 @@
 
 #include "apps/checkpointing.h"
 #include "apps/run_log.h"
+#include "apps/settings.h"
 #include "apps/setup.h"
 #include "apps/update.h"
 #include "autograd/ops.h"
@@ -155,7 +156,7 @@ class Run {
     TrainingSettings settings = options_.settings;
     settings["--lr"] = fmt::format("{}", optimizer_->learning_rate());
     settings["--dtype"] = name_of(arena_.compute_dtype());  // auto may be another one elsewhere
-    settings["data"] = fmt::format("{} samples of {}", task_.train->size(), task_.name);
+    if (!options_.checkpoint.empty()) settings["data"] = describe_data(*task_.train);
     // A constant rate, or one that drops at fixed epochs, does not depend on how long training is to last.
     const bool any_length =
         (options_.schedule == "constant" || options_.schedule == "step") && options_.warmup != "auto";

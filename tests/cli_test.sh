@@ -343,8 +343,8 @@ refuse "continue them with --resume" "${run[@]}" --max-steps 60
 refuse "--seed was 0, found 1" "${run[@]}" --resume --max-steps 60 --seed 1
 refuse "--batch-size was 64, found 32" "${run[@]}" --resume --max-steps 60 --batch-size 32
 refuse "updates in all was 60, found 80" "${run[@]}" --resume --max-steps 80
-refuse "model.0.weight is f32[16, 10], expected f32[8, 10]" "${base[@]}" --checkpoint run --resume --hidden 8,8
-refuse "has no optimizer.momentum_buffer" "${run[@]}" --resume --max-steps 60 --optimizer sgd
+refuse "--hidden was 16, found 8,8" "${base[@]}" --checkpoint run --resume --max-steps 60 --hidden 8,8
+refuse "--optimizer was adam, found sgd" "${run[@]}" --resume --max-steps 60 --optimizer sgd
 exec 9>run/lock && flock -n 9
 refuse "another process" "${run[@]}" --resume --max-steps 60
 exec 9>&-
@@ -380,13 +380,93 @@ accept "${run[@]}" --max-steps 60
 refuse "has 60 updates behind it, but only 50" "${run[@]}" --resume --max-steps 50
 # A full disk, for which a limit of 5 KiB for a file stands in.
 before=$(cksum run/*)
-trap '' XFSZ
 soft_limit=$(ulimit -S -f)
 ulimit -S -f 5
 refuse "File too large" "${run[@]}" --resume --max-steps 80
 ulimit -S -f "$soft_limit"
 expect "the old checkpoints after a full disk" [ "$before" = "$(cksum run/*)" ]
 accept "${run[@]}" --resume --max-steps 80
+rm -r run
+
+# Every flag that changes what training ends with.
+accept "${base[@]}" --checkpoint run --max-steps 20 --clip-norm 1
+while read -r flag value; do
+  changed=("$flag")
+  [ -z "$value" ] || changed+=("$value")
+  refuse "$flag was " "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 "${changed[@]}"
+done <<'FLAGS'
+--seed 1
+--hidden 8
+--dtype bf16
+--batch-size 32
+--optimizer lamb
+--lr 0.5
+--momentum 0.5
+--weight-decay 0.5
+--decay-biases
+--clip-norm-type 1
+--clip-each-micro-batch
+--clip-value 0.5
+--schedule constant
+--final-lr 0.5
+--power 3
+--step-epochs 2
+--gamma 0.1
+--warmup 2
+--warmup-shape quadratic
+--lr-scaling sqrt
+--base-batch 32
+FLAGS
+refuse "--clip-norm was 1, found 2" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 2
+accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 01 --warmup 00 --seed 000
+
+# A file that is not one of metrics is not cut off, whatever stands behind its first records.
+printf 'buy milk\n' >notes.txt
+printf 'buy milk' >line.txt
+printf '{"milk": 2}\n' >other.jsonl
+printf '{"step":1}\n{"step":21}\nbuy milk\n' >mixed.jsonl
+for notes in notes.txt line.txt other.jsonl mixed.jsonl; do
+  before=$(cksum $notes)
+  refuse "'$notes' is not to be continued" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 \
+    --metrics $notes
+  expect "$notes as it was" [ "$before" = "$(cksum $notes)" ]
+done
+printf '{"step":20,"loss":1}\n{"step":21}\n{"event":"done"}\n{"st' >half.jsonl
+accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 --metrics half.jsonl
+expect "cut off behind step 20" [ "$(head -n 1 half.jsonl)" = '{"step":20,"loss":1}' ]
+expect "and continued" [ "$(sed 1d half.jsonl | grep -c '^{"event":"done"')" -eq "$(sed 1d half.jsonl | wc -l)" ]
+rm -r run
+
+# The same number of other samples.
+for i in {1..50}; do printf '%d,%d\n' "$i" $((3 * i)); done >table.csv
+table=("${base[@]}" --checkpoint run --max-steps 2)
+accept "${table[@]}" --data table.csv
+cp table.csv moved.csv
+accept "${table[@]}" --resume --data moved.csv
+sed -i 's/^7,21$/7,22/' table.csv
+refuse "data was 40 samples with the CRC-32 " "${table[@]}" --resume --data table.csv
+
+# Checksums that are right over an epoch that began too late, or that has no beginning.
+for first in 1e6 -1 0.5 nan; do
+  if ! python3 - run/step-000000000002 "$first" <<'PYTHON'
+import json, struct, sys, zlib
+name, first = sys.argv[1], float(sys.argv[2])
+data = bytearray(open(name + ".safetensors", "rb").read())
+header = struct.unpack("<Q", data[:8])[0]
+begin = 8 + header + json.loads(data[8:8 + header])["history.recent"]["data_offsets"][0]
+data[begin:begin + 8] = struct.pack("<d", first)
+open(name + ".safetensors", "wb").write(data)
+checkpoint = json.load(open(name + ".json"))["checkpoint"]
+checkpoint["tensors"]["crc32"] = "%08x" % zlib.crc32(data)
+body = '"checkpoint": ' + json.dumps(checkpoint) + "}\n"
+open(name + ".json", "w").write('{"crc32": "%08x",\n' % zlib.crc32(body.encode()) + body)
+PYTHON
+  then
+    echo "skipped: no Python here to write a checkpoint that lies"
+    break
+  fi
+  refuse "says that its epoch began after step" "${table[@]}" --resume --data moved.csv
+done
 rm -r run
 
 # ---- weights that lie -------------------------------------------------------------------------------------
