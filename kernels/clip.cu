@@ -11,24 +11,16 @@ namespace {
 /// The kinds of norm: each value becomes a term, Op combines the terms, the root of that is the norm.
 struct EuclideanNorm {
   using Op = Sum;
-  using Term = float;
-  __device__ Term term(float x) const { return x * x; }
+  using Term = double;  // the square of a float above 1.8e19 or below 1e-23 leaves float's range
+  __device__ Term term(float x) const { return static_cast<double>(x) * x; }
   __device__ double root(double total) const { return sqrt(total); }
 };
 
 struct AbsoluteNorm {
   using Op = Sum;
-  using Term = float;
+  using Term = double;
   __device__ Term term(float x) const { return fabsf(x); }
   __device__ double root(double total) const { return total; }
-};
-
-struct PowerNorm {
-  using Op = Sum;
-  using Term = double;
-  double p;
-  __device__ Term term(float x) const { return pow(fabs(static_cast<double>(x)), p); }
-  __device__ double root(double total) const { return pow(total, 1 / p); }
 };
 
 /// The larger of two values; NaN if one of them is.
@@ -50,6 +42,18 @@ template <class T>
 RINGTAPE_HOST_DEVICE bool is_finite(T x) {
   return x - x == 0;
 }
+
+/// The largest |x| is taken out of the sum, since |x|^p alone soon leaves the range of double.
+struct PowerNorm {
+  using Op = Sum;
+  using Term = double;
+  double p;
+  const float* largest;  ///< on the device
+  /// 1 where nothing can be divided by the largest: it is 0, infinite or NaN.
+  __device__ double unit() const { return *largest > 0 && is_finite(*largest) ? *largest : 1; }
+  __device__ Term term(float x) const { return pow(fabs(static_cast<double>(x)) / unit(), p); }
+  __device__ double root(double total) const { return unit() * pow(total, 1 / p); }
+};
 
 __device__ float loss_scale_of(const float* loss_scale) {
   return loss_scale == nullptr ? 1.0f : *loss_scale;
@@ -97,7 +101,7 @@ void launch_norm(const Stream& stream, const GradientNormProblem& problem, const
 __global__ void clip_in_memory(GradientNormProblem problem, const GradientNorm* result, float* gradients) {
   const Tile tile = problem.tiles[blockIdx.x];
   const float factor = result->clip_factor * loss_scale_of(problem.loss_scale);
-  if (problem.present[tile.parameter] == 0 || factor == 1) return;
+  if (problem.present[tile.parameter] == 0 || factor == 1 || result->nonfinite != 0) return;
   float* const values = gradients + tile.offset;
   for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
     auto read = load_vec<lanes>(values + i);
@@ -110,7 +114,9 @@ __global__ void clip_to_limit(float* x, std::int64_t n, float limit, const float
   const float scaled = limit * loss_scale_of(loss_scale);
   for_each_vec<float>(n, [=](std::int64_t i, auto lanes) {
     auto values = load_vec<lanes>(x + i);
-    for (int k = 0; k < lanes; ++k) values[k] = minimum(maximum(values[k], -scaled), scaled);
+    for (int k = 0; k < lanes; ++k) {
+      if (is_finite(values[k])) values[k] = minimum(maximum(values[k], -scaled), scaled);
+    }
     store_vec(x + i, values);
   });
 }
@@ -124,7 +130,11 @@ void gradient_norm(const Stream& stream, const GradientNormProblem& problem, Gra
   } else if (p == 1) {
     launch_norm(stream, problem, AbsoluteNorm{}, result);
   } else if (is_finite(p)) {
-    launch_norm(stream, problem, PowerNorm{p}, result);
+    // The first launch leaves the largest |x| as a norm, which the last block of the second replaces.
+    GradientNormProblem as_in_memory = problem;
+    as_in_memory.loss_scale = nullptr;
+    launch_norm(stream, as_in_memory, MaximumNorm{}, result);
+    launch_norm(stream, problem, PowerNorm{p, &result->norm}, result);
   } else {
     launch_norm(stream, problem, MaximumNorm{}, result);
   }

@@ -9,7 +9,7 @@ namespace ringtape {
 struct GradientNorm {
   float norm;  ///< of the unscaled gradients
   /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_, over the loss scale: what turns the
-  /// gradients as they lie in memory into unscaled, clipped ones. NaN for a NaN norm.
+  /// gradients as they lie in memory into unscaled, clipped ones. 0 for an infinite norm, NaN for a NaN norm.
   float clip_factor;
   int nonfinite;  ///< 1 when the norm is infinite or NaN, else 0
 };
@@ -27,14 +27,18 @@ struct GradientNormProblem {
 
 }  // namespace ringtape
 
-/// Norm and clip factor, in one launch.
+/// Norm and clip factor, in one launch; for a p other than 1, 2 and infinity in two, of which the first finds
+/// m, the largest |g|, and the second m * (sum (|g| / m)^p)^(1/p). Sums are in double, so that the norm is
+/// infinite only where it is above 3.4e38, float's largest, or a gradient is infinite. A p below 1 gets there
+/// with ordinary gradients: the norm of n equal ones is m * n^(1/p), 1e50 m for p = 0.1 and n = 100,000.
 RINGTAPE_LAUNCHER(gradient_norm, const GradientNormProblem& problem, GradientNorm* result);
 
 /// Clips in memory: multiplies the gradients of the same parameters by min(1, max_norm / (norm + 1e-6)) of
 /// `result`, that gradient_norm has left for the same problem. A loss scale stays in them. Where the factor
-/// is 1 nothing is read or written.
+/// is 1 or the norm is infinite or NaN nothing is read or written: a factor of 0 or NaN would lose them.
 RINGTAPE_LAUNCHER(clip_gradients, const GradientNormProblem& problem, const GradientNorm* result,
                   float* gradients);
 
-/// x[i] = min(max(x[i], -limit), limit) with the limit times the loss scale, if there is one; NaN stays NaN.
+/// x[i] = min(max(x[i], -limit), limit) with the limit times the loss scale, if there is one. Infinite values
+/// and NaN stay as they are: they are the sign of an overflow, which a norm taken later has to find.
 RINGTAPE_LAUNCHER(clip_value, float* x, std::int64_t n, float limit, const float* loss_scale);

@@ -1,6 +1,8 @@
 #include "optim/clip.h"
 
+#include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include "core/error.h"
 #include "core/stream.h"
@@ -13,17 +15,26 @@ GradientNorm* result_of(ParameterArena& arena) {
   return static_cast<GradientNorm*>(arena.norm_result().raw());
 }
 
+/// Throws Error unless `limit`, rounded to float, is above 0, and infinite only where it was.
+float checked_limit(const char* operation, const char* name, double limit) {
+  check(limit > 0, "{}: {} must be above 0, found {}", operation, name, limit);
+  const bool fits = limit <= std::numeric_limits<float>::max() && static_cast<float>(limit) > 0;
+  check(fits || std::isinf(limit), "{}: {} must be infinite or from 1.4e-45 to 3.4e38, found {}", operation,
+        name, limit);
+  return static_cast<float>(limit);
+}
+
 /// Leaves norm and factor on the device.
 GradientNormProblem measure(const char* operation, ParameterArena& arena, double max_norm, double norm_type,
                             const float* loss_scale) {
-  check(max_norm > 0, "{}: max_norm must be above 0, found {}", operation, max_norm);
+  const float limit = checked_limit(operation, "max_norm", max_norm);
   check(norm_type > 0, "{}: norm_type must be above 0, found {}", operation, norm_type);
   const GradientNormProblem problem{.gradients = arena.gradients().data<float>(),
                                     .tiles = arena.tiles(),
                                     .tile_count = arena.tile_count(),
                                     .present = arena.present(),
                                     .norm_type = norm_type,
-                                    .max_norm = static_cast<float>(max_norm),
+                                    .max_norm = limit,
                                     .loss_scale = loss_scale};
   gradient_norm(Stream::current(arena.device()), problem, result_of(arena));
   return problem;
@@ -50,9 +61,9 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
 }
 
 void clip_grad_value(ParameterArena& arena, double limit, const float* loss_scale) {
-  check(limit > 0, "clip_grad_value: limit must be above 0, found {}", limit);
-  clip_value(Stream::current(arena.device()), arena.gradients().data<float>(), arena.size(),
-             static_cast<float>(limit), loss_scale);
+  const float checked = checked_limit("clip_grad_value", "limit", limit);
+  clip_value(Stream::current(arena.device()), arena.gradients().data<float>(), arena.size(), checked,
+             loss_scale);
 }
 
 }  // namespace ringtape

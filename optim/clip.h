@@ -18,24 +18,30 @@ struct ClipNormOptions {
 /// clip_grad_norm_ does (Pascanu et al., "On the difficulty of training recurrent neural networks", 2013).
 /// The factor stays on the device and is applied inside the step's launch, so that clipping costs one read of
 /// the gradients and the host never waits; the gradients in memory are left as they are. With max_norm =
-/// infinity the norm is only measured.
+/// infinity the norm is only measured. Norms are found up to 3.4e38, the end of float's range; above it, and
+/// where a gradient is infinite, they are infinite and the factor is 0. With an order below 1 that happens to
+/// ordinary gradients (n equal ones have n^(1/p) times the norm of one), so that every step is skipped, or
+/// without skip_nonfinite is made with zeros.
 ///
 /// With a loss scale, norm and max_norm are those of the unscaled gradients, and the next step divides by the
 /// scale as well.
 ///
-/// Throws Error unless max_norm and norm_type are above 0. The result is overwritten by the next call.
+/// Throws Error unless norm_type is above 0, and max_norm is infinite or from 1.4e-45 to 3.4e38, the range of
+/// float. The result is overwritten by the next call.
 Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options = {});
 
 /// The same norm, but the gradients are scaled at once, in memory: for clipping after each micro-batch, which
 /// limits what has been accumulated so far (with max_norm / sqrt(micro-batches), as it is usually done). Each
 /// rank clips its own gradient before they are reduced, so the result depends on the number of ranks and on
-/// the size of the micro-batches. A loss scale stays in the gradients, and so does what is not finite: the
-/// clip_grad_norm() before the step finds it.
+/// the size of the micro-batches. A loss scale stays in the gradients. Where the norm is infinite or NaN all
+/// gradients are left as they are, so that the clip_grad_norm() before the step finds the same and skips it.
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type = 2,
                           const float* loss_scale = nullptr);
 
 /// Limits every gradient element to [-limit, limit], in memory; with a loss scale to that times the limit.
-/// Throws Error unless `limit` is above 0.
+/// What is infinite or NaN stays as it is (PyTorch's clip_grad_value_ limits infinity), so that a
+/// clip_grad_norm() after this one finds an overflow. Throws Error unless `limit` is infinite or from 1.4e-45
+/// to 3.4e38, the range of float.
 void clip_grad_value(ParameterArena& arena, double limit, const float* loss_scale = nullptr);
 
 }  // namespace ringtape

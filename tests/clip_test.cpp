@@ -83,10 +83,11 @@ TEST_CASE("gradient_norm of many tiles, of none, of zeros, infinity and NaN", "[
     CHECK(std::isinf(infinite.norm));
     CHECK(infinite.clip_factor == 0);
     CHECK(infinite.nonfinite == 1);
-    // What only measures changes nothing, though the square of a large gradient overflows.
-    gradients[64] = 1e30f;
+    // What only measures changes nothing, though the norm of two large gradients overflows.
+    gradients[64] = gradients[128] = 3e38f;
     const GradientNorm measured = run_gradient_norm(device, stream, gradients, tiles, present, INFINITY);
     CHECK(measured.clip_factor == 1);
+    CHECK(std::isinf(measured.norm));
     CHECK(measured.nonfinite == 1);
     gradients[128] = NAN;
     const GradientNorm nan = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f);
@@ -96,11 +97,11 @@ TEST_CASE("gradient_norm of many tiles, of none, of zeros, infinity and NaN", "[
   });
 }
 
-TEST_CASE("clip_value clamps to both limits and keeps NaN", "[clip]") {
+TEST_CASE("clip_value clamps to both limits and keeps what is not finite", "[clip]") {
   on_every_device([&](Device device, const Stream& stream) {
     const DeviceArray<float> x(device, {-3, -0.5f, 0, 0.5f, 3, INFINITY, -INFINITY, NAN});
     clip_value(stream, x.data(), std::int64_t{8}, 0.75f, nullptr);
-    CHECK(worst_error(x.doubles(), {-0.75, -0.5, 0, 0.5, 0.75, 0.75, -0.75, NAN}, 0) == 0);
+    CHECK(worst_error(x.doubles(), {-0.75, -0.5, 0, 0.5, 0.75, INFINITY, -INFINITY, NAN}, 0) == 0);
   });
 }
 
@@ -136,6 +137,37 @@ TEST_CASE("gradient_norm of any order", "[clip]") {
       CHECK(found.nonfinite == 0);
     });
   }
+}
+
+TEST_CASE("gradient_norm finds what float can hold, though the powers leave its range", "[clip]") {
+  std::int64_t length = 0;
+  const std::vector<Tile> tiles = tiles_of({300, 9000}, length);
+  const std::vector<std::uint8_t> present = {1, 1};
+  const auto norm_of_equal = [](double size, double p) {  // of 9300 equal elements
+    return std::isinf(p) ? size : size * std::pow(9300, 1 / p);
+  };
+  on_every_device([&](Device device, const Stream& stream) {
+    for (const double p : {0.25, 1.0, 2.0, 3.0, 1000.0, 1e6, HUGE_VAL}) {
+      // 1e-43 is 71 times the least float; 1e34 times 9300 is just within the range.
+      for (const float size : {1e-43f, 1e-30f, 0.01f, 1.0f, 1e20f, 1e34f}) {
+        if (norm_of_equal(size, p) > 3.4e38) continue;
+        INFO("norm of order " << p << " of " << size);
+        const std::vector<float> gradients(static_cast<std::size_t>(length), size);
+        const GradientNorm found = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, p);
+        CHECK(worst_error({found.norm}, {norm_of_equal(size, p)}, 4 * rounding<float>(), 1e-45) <= 1);
+        CHECK(found.nonfinite == 0);
+      }
+    }
+    // 9300^10 times 0.01 is 5e37, and ten times as much is outside of the range.
+    std::vector<float> gradients(static_cast<std::size_t>(length), 0.01f);
+    const GradientNorm last = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, 0.1);
+    CHECK(worst_error({last.norm}, {norm_of_equal(0.01f, 0.1)}, 4 * rounding<float>()) <= 1);
+    gradients.assign(gradients.size(), 0.1f);
+    CHECK(run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, 0.1).nonfinite == 1);
+    gradients.assign(gradients.size(), 0.0f);
+    CHECK(run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, 3).norm == 0);
+    CHECK(run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, 1000, 8).norm == 0);
+  });
 }
 
 TEST_CASE("a norm of any order is infinite or NaN where a gradient is", "[clip]") {
@@ -217,6 +249,27 @@ TEST_CASE("clip_gradients scales what is present, in memory, and leaves a loss s
         }
         CHECK(worst_error(gradients.doubles(), expected, 4 * rounding<float>()) <= 1);
       }
+    }
+  });
+}
+
+TEST_CASE("clip_gradients leaves the gradients as they are where their norm is not finite", "[clip]") {
+  std::int64_t length = 0;
+  const std::vector<Tile> tiles = tiles_of({9001, 33}, length);
+  const std::vector<std::uint8_t> present = {1, 1};
+  on_every_device([&](Device device, const Stream& stream) {
+    const DeviceArray<Tile> table(device, tiles);
+    const DeviceArray<std::uint8_t> flags(device, present);
+    const DeviceArray<GradientNorm> result(device, 1);
+    for (const float bad : {3e38f, INFINITY, NAN}) {
+      std::vector<float> before = random_values<float>(length, 9);
+      before[2] = before[9000] = bad;  // together above the range, if bad is not
+      const DeviceArray<float> gradients(device, before);
+      const GradientNormProblem problem{gradients.data(), table.data(), 3, flags.data(), 2, 1.0f, nullptr};
+      gradient_norm(stream, problem, result.data());
+      CHECK(result.host()[0].nonfinite == 1);
+      clip_gradients(stream, problem, result.data(), gradients.data());
+      CHECK(worst_error(gradients.doubles(), to_doubles(before), 0) == 0);
     }
   });
 }

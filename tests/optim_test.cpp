@@ -63,6 +63,12 @@ TEST_CASE("optimizers refuse settings that make no sense, by name", "[optim]") {
     CHECK_THROWS_WITH(clip_grad_norm_now(arena, bad), ContainsSubstring("clip_grad_norm_now: max_norm must"));
     CHECK_THROWS_WITH(clip_grad_value(arena, bad), ContainsSubstring("limit must be above 0"));
   }
+  for (const double bad : {1e-46, 1e39}) {  // as floats 0 and infinite
+    CHECK_THROWS_WITH(clip_grad_norm(arena, bad), ContainsSubstring("max_norm must be infinite or from"));
+    CHECK_THROWS_WITH(clip_grad_norm_now(arena, bad), ContainsSubstring("max_norm must be infinite or from"));
+    CHECK_THROWS_WITH(clip_grad_value(arena, bad), ContainsSubstring("limit must be infinite or from"));
+  }
+  CHECK_THROWS_WITH(clip_grad_norm(arena, 1e-46), ContainsSubstring("found 1e-46"));
   SGD optimizer(arena);
   CHECK_THROWS_WITH(optimizer.set_learning_rate(std::nan("")), ContainsSubstring("found nan"));
   CHECK(optimizer.learning_rate() == 0.01);
@@ -313,6 +319,33 @@ TEST_CASE("clip_grad_norm_now clips what has been accumulated, in memory, after 
   CHECK(arena.clip_factor() == nullptr);
   optimizer.step();
   check_close(model.b.to_doubles(), {3 - 1.2}, 1e-6);
+}
+
+TEST_CASE("a norm that overflows after a micro-batch skips the step", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.a, {3e38, 1});
+  add_gradient(model.b, {3e38});
+  CHECK(std::isinf(clip_grad_norm_now(arena, 1).item()));
+  CHECK(model.a.grad().to_doubles() == Values{3e38f, 1});
+  clip_grad_norm(arena, kInfinity, {.skip_nonfinite = true});
+  optimizer.step();
+  CHECK(optimizer.skipped_updates().item() == 1);
+  CHECK(model.a.to_doubles() == Values{1, 2});
+}
+
+TEST_CASE("clip_grad_value does not hide an overflow from the norm", "[optim]") {
+  Two model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  add_gradient(model.a, {-3, kInfinity});
+  clip_grad_value(arena, 1);
+  CHECK(model.a.grad().to_doubles() == Values{-1, kInfinity});
+  clip_grad_norm(arena, 1, {.skip_nonfinite = true});
+  optimizer.step();
+  CHECK(optimizer.skipped_updates().item() == 1);
+  CHECK(model.a.to_doubles() == Values{1, 2});
 }
 
 TEST_CASE("clip_grad_value limits each element in memory", "[optim]") {
