@@ -8,9 +8,9 @@
 namespace ringtape::apps {
 
 Checkpointing::Checkpointing(const TrainOptions& options, TrainingSettings settings,
-                             std::vector<NamedTensor> tensors)
+                             std::vector<NamedTensor> tensors, bool is_first_rank)
     : options_(options), settings_(std::move(settings)), tensors_(std::move(tensors)) {
-  if (options.checkpoint.empty()) return;
+  if (options.checkpoint.empty() || !is_first_rank) return;
   folder_.emplace(options.checkpoint, options.keep);
   check(options.resume || folder_->is_empty(),
         "{}: holds checkpoints already: continue them with --resume, or name another folder",

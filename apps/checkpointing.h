@@ -7,12 +7,14 @@
 
 namespace ringtape::apps {
 
-/// A run's checkpoints: --checkpoint, --every, --keep and --resume. Without --checkpoint there are none.
+/// A run's checkpoints: --checkpoint, --every, --keep and --resume. Without --checkpoint there are none, and
+/// on other ranks than the first neither.
 class Checkpointing {
  public:
   /// `settings`: what a checkpoint has to have been made with. `tensors`: what it saves and restores. Throws
   /// Error for a folder that holds checkpoints when they are not to be resumed.
-  Checkpointing(const TrainOptions& options, TrainingSettings settings, std::vector<NamedTensor> tensors);
+  Checkpointing(const TrainOptions& options, TrainingSettings settings, std::vector<NamedTensor> tensors,
+                bool is_first_rank);
 
   /// With --resume and a checkpoint to go on from: restores tensors and random numbers, and says so on
   /// standard output. The checkpoint has the position and the history; nothing where the run starts afresh.

@@ -187,6 +187,19 @@ void add_checkpoint_flags(CLI::App& app, TrainOptions& options) {
       ->needs(checkpoint);
 }
 
+void add_rank_flags(CLI::App& app, TrainOptions& options) {
+  app.option_defaults()->group("Several ranks (mpirun, torchrun, srun)");
+  app.add_option("--comm-timeout", options.comm_timeout,
+                 "seconds after which an operation that hangs ends the run")
+      ->check(CLI::Range(0.1, 1e6));
+  app.add_option("--bucket-mib", options.bucket_mib,
+                 "MiB of gradients that are reduced together; the first time 1 at most, to begin early")
+      ->check(CLI::Range(1e-6, 1e6));
+  app.add_flag("--no-overlap", options.no_overlap, "reduce gradients after backward instead of during it");
+  app.add_flag("--show-launch", options.show_launch,
+               "print which launcher was found, the rank, and why, and do not train");
+}
+
 void add_output_flags(CLI::App& app, TrainOptions& options) {
   app.option_defaults()->group("Output");
   app.add_option("--metrics", options.metrics,
@@ -209,6 +222,7 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   add_clipping_flags(app, options);
   add_schedule_flags(app, options);
   add_checkpoint_flags(app, options);
+  add_rank_flags(app, options);
   add_output_flags(app, options);
   app.callback([&app, &options] {
     if (!options.recipe.empty()) apply_recipe(app, options.recipe);

@@ -60,6 +60,11 @@ struct TrainOptions {
   int keep = 3;
   bool resume = false;
 
+  double comm_timeout = 60;  // seconds
+  double bucket_mib = 25;
+  bool no_overlap = false;
+  bool show_launch = false;
+
   std::string metrics;
   bool print_tape = false;
   bool memory_report = false;

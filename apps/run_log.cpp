@@ -21,13 +21,13 @@ double seconds_since(RunLog::Clock::time_point start) {
 
 }  // namespace
 
-RunLog::RunLog(const TrainOptions& options, Device device, bool counts_correct,
+RunLog::RunLog(const TrainOptions& options, Device device, bool counts_correct, bool writes_metrics,
                std::optional<std::int64_t> resumed_step)
     : options_(options),
       device_(device),
       counts_correct_(counts_correct),
       steps_(device),
-      metrics_(options.metrics, resumed_step) {}
+      metrics_(writes_metrics ? options.metrics : "", resumed_step) {}
 
 void RunLog::begin(std::int64_t updates, bool may_overflow) {
   may_overflow_ = may_overflow;

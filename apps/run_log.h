@@ -24,8 +24,8 @@ class RunLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `resumed_step`: see MetricsFile.
-  RunLog(const TrainOptions& options, Device device, bool counts_correct,
+  /// `writes_metrics`: this rank writes the metrics file, if one is wanted. `resumed_step`: see MetricsFile.
+  RunLog(const TrainOptions& options, Device device, bool counts_correct, bool writes_metrics,
          std::optional<std::int64_t> resumed_step = std::nullopt);
 
   /// Training begins, of `updates` in all. `may_overflow`: a loss that is not finite does not end it, since
@@ -45,8 +45,6 @@ class RunLog {
   /// What a checkpoint keeps of the steps shown so far, and its return.
   std::vector<NamedTensor> history() const;
   void restore(const Checkpoint& checkpoint);
-
-  bool has_metrics_file() const { return metrics_.is_open(); }
 
  private:
   void show(const StepRecord& record, double samples_per_second);

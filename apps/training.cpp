@@ -2,7 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <utility>
 
 #include "apps/checkpointing.h"
 #include "apps/run_log.h"
@@ -17,6 +20,8 @@
 #include "core/random.h"
 #include "core/safetensors.h"
 #include "data/loader.h"
+#include "dist/connect.h"
+#include "dist/data_parallel.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
 #include "nn/layers.h"
@@ -45,32 +50,42 @@ std::shared_ptr<Sequential> make_model(const Task& task, const TrainOptions& opt
   return model;
 }
 
-/// One training run: what its parts share.
+/// Samples of the global batch that one rank reads.
+std::int64_t rank_batch(const TrainOptions& options, const Communicator& ranks) {
+  check(options.batch_size % ranks.size() == 0, "--batch-size {}: expected a multiple of the {} ranks",
+        options.batch_size, ranks.size());
+  return options.batch_size / ranks.size();
+}
+
+/// One training run: what its parts share. All ranks do the same; the first alone writes files.
 class Run {
  public:
-  Run(const Task& task, const TrainOptions& options)
+  Run(const Task& task, const TrainOptions& options, std::shared_ptr<Communicator> ranks)
       : task_(task),
         options_(options),
-        device_(Device::parse(options.device)),
+        ranks_(std::move(ranks)),
+        device_(ranks_->device()),
         model_(make_model(task, options)),
         arena_(*model_, device_, parse_compute_dtype(options.dtype, device_)),
         optimizer_(make_optimizer(options, arena_)),
-        loader_(task.train, std::make_shared<RandomSampler>(task.train->size(), options.seed),
-                {.batch_size = options.batch_size}) {
+        sampler_(own_part(std::make_shared<RandomSampler>(task.train->size(), options.seed))),
+        loader_(task.train, sampler_, {.batch_size = rank_batch(options, *ranks_)}) {
     check(options.save.empty() || options.save != options.metrics,
           "--save and --metrics both name '{}': expected two files", options.save);
     check(!options.eval_only || !options.load.empty(),
           "--eval-only tests weights: name them with --load FILE");
-    if (!options.save.empty())
+    if (is_first() && !options.save.empty())
       AtomicFile{options.save};  // where it cannot be written, say so before training
     choose_gemm(options.gemm, device_);
     if (options.tf32) set_tf32(true, device_);
     if (!options.load.empty()) SafetensorsFile(options.load).load_into(weights_of(*model_));
     if (arena_.compute_dtype() == DType::f16) scaler_.emplace(device_);
 
-    const std::int64_t all = options.epochs * loader_.batches_per_epoch();
-    length_ = {.samples = task.train->size(),
-               .updates_per_epoch = loader_.batches_per_epoch(),
+    const std::int64_t samples = task.train->size();
+    const std::int64_t updates_per_epoch = (samples + options.batch_size - 1) / options.batch_size;
+    const std::int64_t all = options.epochs * updates_per_epoch;
+    length_ = {.samples = samples,
+               .updates_per_epoch = updates_per_epoch,
                .updates = options.max_steps > 0 ? std::min(all, options.max_steps) : all};
     schedule_ = make_schedule(options, optimizer_->learning_rate(), length_);
   }
@@ -88,43 +103,48 @@ class Run {
                pieces, options_.optimizer, optimizer_->learning_rate());
     fmt::print("device {} ({}), {}, GEMM by {}\n", to_string(device_), describe(device_),
                describe_compute_dtype(arena_.compute_dtype(), device_), gemm);
+    if (ranks_->size() > 1) {
+      fmt::print("{} ranks connected by {}, {} samples of a batch each\n", ranks_->size(), ranks_->backend(),
+                 rank_batch(options_, *ranks_));
+    }
   }
 
   /// Tests the weights as they are, and reports.
   void evaluate() const {
-    RunLog log(options_, device_, counts_correct());
+    RunLog log(options_, device_, counts_correct(), is_first());
     log.report(test(), 0, 0);
   }
 
   void train() {
-    Checkpointing checkpoints(options_, settings(), state());
+    Checkpointing checkpoints(options_, settings(), state(), is_first());
     const std::optional<Checkpoint> resumed = checkpoints.resume();
-    TrainingPosition at = resumed ? resumed->position() : TrainingPosition{};
+    TrainingPosition at = share_from_first(resumed ? resumed->position() : TrainingPosition{});
     check(at.step <= length_.updates, "{}: has {} updates behind it, but only {} were asked for",
           options_.checkpoint, at.step, length_.updates);
-    RunLog log(options_, device_, counts_correct(),
+    RunLog log(options_, device_, counts_correct(), is_first(),
                checkpoints.are_kept() ? std::optional(at.step) : std::nullopt);
     if (resumed) log.restore(*resumed);
     Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
-                  log.has_metrics_file());
+                  !options_.metrics.empty(), ranks_);
     log.begin(length_.updates, scaler_.has_value());
 
     const std::int64_t recorded_step = std::min(at.step + 1, length_.updates - 1);
     std::optional<TestResult> last_test;
     for (; at.step < length_.updates; ++at.epoch, at.samples = 0) {
-      loader_.start_epoch(at.epoch, at.samples);
-      while (std::optional<Batch> batch = at.step < length_.updates ? loader_.next() : std::nullopt) {
+      loader_.start_epoch(at.epoch, sampler_->own_of(at.samples));
+      while (at.step < length_.updates && at.samples < length_.samples) {
+        const std::optional<Batch> batch = loader_.next();  // none where only other ranks have samples left
+        const std::int64_t samples = std::min(options_.batch_size, length_.samples - at.samples);
         const double rate = schedule_(at.step);
         optimizer_->set_learning_rate(rate);
         // The first update makes what later ones find: scratch memory, for example.
         const bool is_recorded = options_.memory_report && at.step == recorded_step;
         if (is_recorded) memory_.emplace(device_);
-        const UpdateResult update_result = update(*batch);
+        const UpdateResult update_result = update(batch);
         if (is_recorded) memory_->stop();
         ++at.step;
-        at.samples += batch->size();
-        const StepRecord known = {
-            .step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = batch->size()};
+        at.samples += samples;
+        const StepRecord known = {.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = samples};
         if (log.add(known, update_result) && scaler_) scaler_->check_can_go_on();
         if (checkpoints.is_due(at.step, length_.updates)) {
           log.flush();
@@ -142,7 +162,7 @@ class Run {
           result.loss, at.step);
     log.report(result, at.step, static_cast<std::int64_t>(optimizer_->skipped_updates().item()));
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate()));
-    if (!options_.save.empty()) {
+    if (is_first() && !options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
     }
@@ -150,6 +170,27 @@ class Run {
 
  private:
   bool counts_correct() const { return task_.correct != nullptr; }
+  bool is_first() const { return ranks_->rank() == 0; }
+
+  std::shared_ptr<DistributedSampler> own_part(std::shared_ptr<const Sampler> all) const {
+    return std::make_shared<DistributedSampler>(std::move(all), ranks_->rank(), ranks_->size());
+  }
+
+  /// Gives all ranks what rank 0 goes on from.
+  TrainingPosition share_from_first(const TrainingPosition& at) {
+    if (ranks_->size() == 1) return at;
+    Generator& random = default_generator();
+    const std::vector<std::int64_t> own = {at.step, at.epoch, at.samples,
+                                           static_cast<std::int64_t>(random.seed),
+                                           static_cast<std::int64_t>(random.offset)};
+    const Tensor shared = copy_to(from_vector(own, {std::ssize(own)}), device_);
+    ranks_->broadcast(shared, 0).wait();
+    const std::vector<std::int64_t> found = shared.to_vector<std::int64_t>();
+    random.seed = static_cast<std::uint64_t>(found[3]);
+    random.offset = static_cast<std::uint64_t>(found[4]);
+    for (const auto& [name, tensor] : state()) ranks_->broadcast(tensor, 0).wait();
+    return {.step = found[0], .epoch = found[1], .samples = found[2]};
+  }
 
   /// What a checkpoint can only be resumed with.
   TrainingSettings settings() const {
@@ -161,7 +202,10 @@ class Run {
     const bool any_length =
         (options_.schedule == "constant" || options_.schedule == "step") && options_.warmup != "auto";
     if (!any_length) settings["updates in all"] = fmt::format("{}", length_.updates);
-    if (options_.clip_each_micro_batch) settings["--micro-batch"] = fmt::format("{}", options_.micro_batch);
+    if (options_.clip_each_micro_batch) {
+      settings["--micro-batch"] = fmt::format("{}", options_.micro_batch);
+      settings["ranks"] = fmt::format("{}", ranks_->size());
+    }
     return settings;
   }
 
@@ -186,10 +230,11 @@ class Run {
                             .compute = arena_.compute_dtype()});
   }
 
+  /// Each rank tests its part of the samples.
   TestResult test() const {
     const NoGrad no_grad;
     model_->eval();
-    DataLoader loader(task_.test, std::make_shared<SequentialSampler>(task_.test->size()),
+    DataLoader loader(task_.test, own_part(std::make_shared<SequentialSampler>(task_.test->size())),
                       {.batch_size = options_.eval_batch_size});
     double loss = 0;
     double correct = 0;
@@ -201,18 +246,30 @@ class Run {
       loss += task_.loss(std::move(prediction), targets, 1).item();
     }
     model_->train();
+    if (ranks_->size() > 1) {
+      loss = sum_over_ranks(loss);
+      correct = sum_over_ranks(correct);
+    }
     const auto samples = static_cast<double>(task_.test->size());
     return {loss / samples, task_.correct ? correct / samples : std::nan("")};
   }
 
+  double sum_over_ranks(double value) const {
+    const Tensor sum = copy_to(from_vector(std::vector<float>{static_cast<float>(value)}, {1}), device_);
+    ranks_->all_reduce(sum, ReduceOp::sum).wait();
+    return sum.item();
+  }
+
   const Task& task_;
   const TrainOptions& options_;
+  std::shared_ptr<Communicator> ranks_;
   Device device_;
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LossScaler> scaler_;       // for f16
   std::optional<MemoryRecording> memory_;  // of one update, for --memory-report
+  std::shared_ptr<DistributedSampler> sampler_;
   DataLoader loader_;
   RunLength length_{};
   Schedule schedule_;
@@ -221,7 +278,17 @@ class Run {
 }  // namespace
 
 void train(const Task& task, const TrainOptions& options) {
-  Run run(task, options);
+  const Launch launch = detect_launch(process_environment());
+  if (options.show_launch) {
+    fmt::print("{}", describe(launch));
+    return;
+  }
+  const Device device = launch.size == 1 ? Device::parse(options.device)
+                                         : device_of_rank(launch, options.device, cuda_device_count());
+  const auto ranks = connect(launch, device, Seconds(options.comm_timeout));
+  // One rank tells of the run. Errors of all of them are shown.
+  if (ranks->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  Run run(task, options, ranks);
   if (options.print_schedule) return run.print_schedule();
   run.describe_run();
   options.eval_only ? run.evaluate() : run.train();

@@ -25,7 +25,8 @@ struct Task {
   std::function<Tensor(const Tensor& prediction, const Tensor& targets)> correct;
 };
 
-/// Builds the model, trains and tests it as the options say, and reports.
+/// Builds the model, trains and tests it as the options say, and reports. Started as several ranks, they
+/// share each batch; rank 0 reports and writes the files.
 void train(const Task& task, const TrainOptions& options);
 
 }  // namespace ringtape::apps

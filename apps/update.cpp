@@ -1,8 +1,10 @@
 #include "apps/update.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "autograd/creation.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
@@ -14,6 +16,11 @@ namespace {
 
 void add_to(Tensor& sum, const Tensor& value) {
   sum = sum.defined() ? add(sum, value) : value;
+}
+
+BucketSizes bucket_sizes(const TrainOptions& options) {
+  const auto bytes = static_cast<std::int64_t>(std::max(1.0, options.bucket_mib * (1 << 20)));
+  return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};
 }
 
 void check_limit(const char* flag, double limit) {
@@ -28,7 +35,8 @@ Tensor make_input(const Task& task, const Tensor& features, DType dtype) {
 }
 
 Update::Update(const Task& task, const TrainOptions& options, Module& model, ParameterArena& arena,
-               Optimizer& optimizer, LossScaler* scaler, bool measure_norm)
+               Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
+               const std::shared_ptr<Communicator>& ranks)
     : task_(task),
       options_(options),
       model_(model),
@@ -36,7 +44,14 @@ Update::Update(const Task& task, const TrainOptions& options, Module& model, Par
       optimizer_(optimizer),
       scaler_(scaler),
       measure_norm_(measure_norm),
-      print_tape_(options.print_tape) {
+      print_tape_(options.print_tape),
+      ranks_(ranks),
+      parallel_(model, arena, ranks,
+                {.bucket_sizes = bucket_sizes(options),
+                 .overlap = !options.no_overlap,
+                 .allow_unused = false,
+                 .hook = nullptr}),
+      window_(ranks->size(), ranks->size() == 1 ? nullptr : sum_over(ranks)) {
   check_limit("--clip-norm", options.clip_norm);
   check_limit("--clip-value", options.clip_value);
   check(options.clip_norm_type > 0, "--clip-norm-type must be above 0, found {}", options.clip_norm_type);
@@ -44,15 +59,17 @@ Update::Update(const Task& task, const TrainOptions& options, Module& model, Par
         "--clip-each-micro-batch needs the limit: --clip-norm");
   check(!options.graph || arena.device().is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
         to_string(arena.device()));
+  check(!options.graph || ranks->size() == 1, "--graph: {} ranks, expected one", ranks->size());
 }
 
-UpdateResult Update::operator()(const Batch& batch) {
-  const std::int64_t micro_batch = options_.micro_batch > 0 ? options_.micro_batch : batch.size();
-  const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch.size(), micro_batch);
-  window_.begin(batch.size());
-  if (options_.graph) return replay(batch, pieces);
+UpdateResult Update::operator()(const std::optional<Batch>& batch) {
+  window_.begin(batch ? batch->size() : 0);
+  if (!batch) return compute(0, nullptr);
+  const std::int64_t micro_batch = options_.micro_batch > 0 ? options_.micro_batch : batch->size();
+  const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch->size(), micro_batch);
+  if (options_.graph) return replay(*batch, pieces);
   return compute(pieces.size(), [&](std::size_t i) {
-    return batch.slice(pieces[i].first, pieces[i].size).to(arena_.device());
+    return batch->slice(pieces[i].first, pieces[i].size).to(arena_.device());
   });
 }
 
@@ -83,10 +100,14 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   optimizer_.zero_grad();
   for (std::size_t i = 0; i < micro_batches; ++i) {
     const auto [features, targets] = inputs(i);
+    // What is clipped is this rank's own gradient, so finish() has to reduce it.
+    const auto scope = parallel_.no_sync(i + 1 < micro_batches || options_.clip_each_micro_batch);
     forward_backward(features, targets, result);
     if (options_.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
   }
   if (window_.targets() == 0) return result;
+  parallel_.finish();
+  share(result);
   result.grad_norm = clip();
   optimizer_.step();
   if (scaler_ != nullptr) scaler_->update(arena_);
@@ -102,6 +123,20 @@ void Update::forward_backward(const Tensor& features, const Tensor& targets, Upd
   if (std::exchange(print_tape_, false)) Tape::current().print();
   scaler_ != nullptr ? scaler_->backward(loss) : loss.backward();
   add_to(sum.loss, loss.detach());
+}
+
+/// Makes loss and right answers those of all ranks.
+void Update::share(UpdateResult& result) {
+  if (ranks_->size() == 1) return;
+  if (!result.loss.defined()) result.loss = zeros({}, DType::f32, arena_.device());
+  const Work loss = ranks_->all_reduce(result.loss, ReduceOp::mean);
+  Work correct;
+  if (task_.correct) {
+    if (!result.correct.defined()) result.correct = zeros({}, DType::f32, arena_.device());
+    correct = ranks_->all_reduce(result.correct, ReduceOp::sum);
+  }
+  loss.wait();
+  correct.wait();
 }
 
 void Update::clip_after_micro_batch(std::size_t micro_batches) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "apps/training.h"
 #include "core/graph.h"
 #include "data/loader.h"
+#include "dist/data_parallel.h"
 #include "nn/arena.h"
 #include "nn/module.h"
 #include "optim/accumulation.h"
@@ -28,8 +30,8 @@ struct UpdateResult {
 /// The model's input, counted as data in the memory statistics.
 Tensor make_input(const Task& task, const Tensor& features, DType dtype);
 
-/// One update of the weights: forward and backward of each micro-batch, clipping, the optimizer's step.
-/// Nothing in it waits for the device.
+/// One update of the weights: forward and backward of each micro-batch, the mean over the ranks, clipping,
+/// the optimizer's step. With one rank nothing in it waits for the device.
 ///
 /// With --graph an update is captured as a CUDA graph and replayed. What differs from one to the next lies in
 /// device memory (samples, learning rate); a graph belongs to one number of samples and of targets that
@@ -39,10 +41,12 @@ class Update {
  public:
   /// `scaler`: for f16, else null. `measure_norm`: the gradient norm is wanted even where nothing is clipped.
   Update(const Task& task, const TrainOptions& options, Module& model, ParameterArena& arena,
-         Optimizer& optimizer, LossScaler* scaler, bool measure_norm);
+         Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
+         const std::shared_ptr<Communicator>& ranks);
 
-  /// `batch` holds the samples of the whole update. Without any target that counts in it, nothing changes.
-  UpdateResult operator()(const Batch& batch);
+  /// `batch` holds this rank's samples of the update, nothing where there are only others'. Without any
+  /// target that counts on any rank, nothing changes. The result is that of all ranks.
+  UpdateResult operator()(const std::optional<Batch>& batch);
 
   /// Updates left out so far because they had no target that counts.
   std::int64_t empty_windows() const { return window_.empty_windows(); }
@@ -60,6 +64,7 @@ class Update {
   UpdateResult compute(std::size_t micro_batches, const Inputs& inputs);
   UpdateResult replay(const Batch& batch, const std::vector<MicroBatch>& pieces);
   void forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
+  void share(UpdateResult& result);
   void clip_after_micro_batch(std::size_t micro_batches);
   /// The gradient norm where it is measured, by which a step that is not finite is skipped.
   Tensor clip();
@@ -73,6 +78,8 @@ class Update {
   LossScaler* scaler_;
   bool measure_norm_;
   bool print_tape_;
+  std::shared_ptr<Communicator> ranks_;
+  DataParallel parallel_;
   AccumulationWindow window_;
   std::map<std::pair<std::int64_t, std::int64_t>, Graphed> graphs_;  // by samples and targets that count
 };

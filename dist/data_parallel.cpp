@@ -105,9 +105,11 @@ void DataParallel::agree_on_absence(bool failed) {
   std::fill(took_part_.begin(), took_part_.end(), 0);
   std::fill(filled_.begin(), filled_.end(), 0);
   flags.push_back(failed ? ranks_->rank() + 1 : 0);
-  const Tensor shared = copy_to(from_vector(flags, {std::ssize(flags)}), ranks_->device());
-  ranks_->all_reduce(shared, ReduceOp::max).wait();
-  flags = shared.to_vector<std::int32_t>();
+  if (ranks_->size() > 1) {
+    const Tensor shared = copy_to(from_vector(flags, {std::ssize(flags)}), ranks_->device());
+    ranks_->all_reduce(shared, ReduceOp::max).wait();
+    flags = shared.to_vector<std::int32_t>();
+  }
 
   std::vector<std::string> absent;
   for (std::size_t i = 0; i < arena_.entries().size(); ++i) {

@@ -76,7 +76,7 @@ class DataParallel {
 
   /// Ends a window: afterwards the arena holds the mean over the ranks of all that was accumulated, and marks
   /// as present what took part on any rank. Reduces only what no backward has reduced yet. The ranks then
-  /// tell each other which parameters took part; on CUDA the host waits for that.
+  /// tell each other which parameters took part; with several ranks on CUDA the host waits for that.
   ///
   /// Throws Error, on every rank the same, where a parameter took no part on any rank (unless allow_unused),
   /// and where a backward that reduces ended with an exception on any rank: its gradients are not complete.

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Trains with apps/mnist and apps/regression on several ranks as a user would, and compares with one rank.
+#   tests/dist/training_app_test.sh BIN_DIR MPIRUN [ARGUMENTS OF MPIRUN...]
+set -uo pipefail
+bin=$(realpath "$1")
+shift
+mpirun=("$@")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+passed=0
+failed=0
+
+# expect WHAT COMMAND...: the command must succeed.
+expect() {
+  local what=$1
+  shift
+  if "$@" >"$work/shown" 2>&1; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s: %s\n' "$what" "$(head -c 600 "$work/shown" "$work/out" "$work/err")"
+  fi
+}
+
+# ranks STATUS NUMBER PROGRAM ARGUMENTS...: output to out and err; it must end with this status.
+ranks() {
+  local status=$1 number=$2 program=$3
+  shift 3
+  timeout 120 "${mpirun[@]}" -n "$number" "$bin/$program" --device cpu "$@" >out 2>err </dev/null
+  expect "$number ranks: $program $*: ends with $status" [ $? -eq "$status" ]
+}
+
+# same FILE OTHER: two metrics files with the same steps, whose losses and norms differ by 1e-5 of their value at most.
+same() {
+  paste -d '|' <(tr -d '{}"' <"$1") <(tr -d '{}"' <"$2") | awk -F '|' '
+    function far(a, b) { return (a > b ? a - b : b - a) > 1e-5 * (b > 0 ? b : -b) }
+    {
+      split("", found); split("", expected)
+      n = split($1, items, ","); for (i = 1; i <= n; ++i) { split(items[i], pair, ":"); found[pair[1]] = pair[2] }
+      n = split($2, items, ","); for (i = 1; i <= n; ++i) { split(items[i], pair, ":"); expected[pair[1]] = pair[2] }
+      if (found["step"] != expected["step"]) bad = 1
+      if (far(found["loss"], expected["loss"]) || far(found["test_loss"], expected["test_loss"])) bad = 1
+      if (far(found["grad_norm"], expected["grad_norm"]) || found["test_accuracy"] != expected["test_accuracy"]) bad = 1
+    }
+    END { exit bad || NR < 3 }'
+}
+
+# ---- as many ranks as you like, the same run ------------------------------------------------------------------
+
+flags=(--optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --max-steps 10)
+timeout 120 "$bin/mnist" --device cpu "${flags[@]}" --metrics one.jsonl >out 2>err
+expect "one process" [ "$(wc -l <one.jsonl)" -eq 11 ]
+for number in 1 2 3 4; do
+  ranks 0 "$number" mnist "${flags[@]}" --metrics "$number.jsonl" --save "$number.safetensors"
+  expect "$number ranks: the numbers of one process" same "$number.jsonl" one.jsonl
+  expect "$number ranks: one of them reports" [ "$(grep -c 'test accuracy .* after 10 steps' out)" -eq 1 ]
+done
+ranks 0 3 mnist "${flags[@]}" --save again.safetensors
+expect "three ranks give the same bits again" cmp again.safetensors 3.safetensors
+for way in "--micro-batch 7" "--no-overlap" "--bucket-mib 0.001" "--clip-norm 0.1" "--optimizer lamb --lr 0.01" \
+  "--dtype bf16 --micro-batch 16"; do
+  read -ra arguments <<<"$way"
+  timeout 120 "$bin/mnist" --device cpu "${flags[@]:4}" "${arguments[@]}" --metrics one.jsonl >out 2>err
+  ranks 0 2 mnist "${flags[@]:4}" "${arguments[@]}" --metrics two.jsonl
+  # bf16 rounds activations of micro-batches, whose sums do not depend on where they are cut.
+  expect "$way: the numbers of one process" same two.jsonl one.jsonl
+done
+
+# ---- batches that some ranks have no part in ------------------------------------------------------------------
+
+awk 'BEGIN { print "a,b,y"; for (i = 0; i < 31; ++i) print sin(i) "," cos(3 * i) "," sin(i) * cos(3 * i) }' >table.csv
+flags=(--data table.csv --optimizer adamw --batch-size 12 --hidden 8 --schedule constant)
+timeout 120 "$bin/regression" --device cpu "${flags[@]}" --epochs 3 --metrics one.jsonl >out 2>err
+expect "25 samples: two batches of 12 and one of 1" grep -q ' 25 training' out
+for number in 2 3 4; do
+  ranks 0 "$number" regression "${flags[@]}" --epochs 3 --metrics "$number.jsonl"
+  expect "$number ranks: the numbers of one process" same "$number.jsonl" one.jsonl
+done
+
+# ---- checkpoints go on with any number of ranks -----------------------------------------------------------------
+
+ranks 0 2 regression "${flags[@]}" --epochs 2 --checkpoint folder --every 2
+ranks 0 3 regression "${flags[@]}" --epochs 3 --checkpoint folder --resume --metrics resumed.jsonl
+expect "resumed on three ranks" grep -q '^resumed after step 6' out
+expect "resumed on three ranks: the last steps of one process" same resumed.jsonl <(tail -n +7 one.jsonl)
+
+# ---- bad input ----------------------------------------------------------------------------------------------
+
+ranks 1 3 mnist --batch-size 64 --max-steps 1
+expect "a batch that the ranks do not divide" grep -q '^error: --batch-size 64: expected a multiple of the 3 ranks' err
+ranks 1 2 mnist --save /nowhere/weights.safetensors --max-steps 1
+expect "a file that cannot be written" grep -q '^error: ' err
+ranks 2 2 mnist --bucket-mib 0
+expect "buckets of nothing" grep -q '^error: --bucket-mib' err
+timeout 60 "$bin/mnist" --show-launch >out 2>err
+expect "--show-launch" grep -q 'none' out
+
+printf '%d checks passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
