@@ -28,7 +28,8 @@ struct LambOptions {
 ///   DeepSpeed. Out of the norm: DeepSpeed's older releases, which multiplied the learning rate by
 ///   sqrt(1 - beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv and
 ///   pytorch-lamb after it, and bias_correction=False elsewhere. In the norm and without decay the correction
-///   cancels but for eps, since the ratio takes any common factor of the update out again.
+///   cancels but for eps, since the ratio takes any common factor of the update out again; not so for a
+///   parameter that does not adapt, whose ratio is 1.
 /// - Which parameters adapt. apex and timm leave those without weight decay alone unless told otherwise
 ///   (use_nvlamb, always_adapt); pytorch-lamb adapts all. Here it is a flag of its own.
 /// - The ratio's limits. The paper limits ||w|| (its function phi) and leaves the limits open; DeepSpeed

@@ -18,7 +18,8 @@ struct LarsOptions {
 /// trust_coefficient * ||w|| / (||g|| + weight_decay * ||w|| + eps). The local rate is 1 where either norm is
 /// 0, and for a parameter that does not adapt: by default one of fewer than two dimensions (see
 /// ParameterGroup::adapts). The formulas are in kernels/lars.h. Learning rates are about a thousand times
-/// those of SGD, since the trust coefficient is 0.001.
+/// those of SGD, since the trust coefficient is 0.001. Parameters that do not adapt, biases by default, run
+/// plain momentum SGD at that full rate; a group's lr_scale lowers it for them.
 ///
 /// Where implementations differ:
 /// - The paper has no eps, and keeps the learning rate inside the momentum: v = m v + lr * local * (g + decay

@@ -73,7 +73,7 @@ struct Case {
   }
 };
 
-/// Largest ||a - b|| / ||b|| of all parameters.
+/// Largest ||a - b|| / ||b|| of all parameters, 0 where both are zero, infinite where one is NaN.
 double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -83,7 +83,8 @@ double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
       distance += (left[k] - right[k]) * (left[k] - right[k]);
       norm += right[k] * right[k];
     }
-    largest = std::max(largest, std::sqrt(distance / norm));
+    const double relative = distance == 0 ? 0 : std::sqrt(distance / norm);
+    if (!(relative <= largest)) largest = std::isnan(relative) ? INFINITY : relative;
   }
   return largest;
 }
@@ -111,6 +112,30 @@ TEST_CASE("accumulated gradients are those of the batch at once", "[accumulation
   CHECK(difference(c.accumulated(cut_into_micro_batches(80, 10)), expected) < 1e-6);
   CHECK(difference(c.accumulated(cut_into_micro_batches(80, 33)), expected) < 1e-6);
   CHECK(difference(c.accumulated({{0, 1}, {1, 50}, {51, 29}}), expected) < 1e-6);
+}
+
+TEST_CASE("the comparison of gradients fails for NaN, and zero agrees with zero", "[accumulation]") {
+  const float nan = std::nanf("");
+  const std::vector<Tensor> zeros_ = {zeros({2}), zeros({2})}, ones = {full({2}, 1), full({2}, 1)};
+  CHECK(difference(zeros_, zeros_) == 0);
+  CHECK(difference(ones, ones) == 0);
+  CHECK(std::isinf(difference(ones, zeros_)));
+  CHECK(std::isinf(difference({full({2}, nan), ones[1]}, ones)));
+  CHECK(std::isinf(difference({ones[0], full({2}, nan)}, ones)));
+  CHECK(std::isinf(difference(ones, {full({2}, nan), ones[1]})));
+}
+
+TEST_CASE("rounding grows as the square root of the number of micro-batches", "[accumulation]") {
+  // The k-th of n additions rounds k/n of the sum to 24 bits: errors of about sqrt(n) / 3 * 2^-24 together.
+  for (const std::int64_t pieces : {8, 5000}) {
+    Case c(pieces);
+    const auto expected = c.at_once();
+    const auto cut = cut_into_micro_batches(pieces, 1);
+    const double allowed = std::max(1e-6, std::sqrt(static_cast<double>(pieces)) * 0x1p-24);
+    CHECK(difference(c.accumulated(cut), expected) < allowed);
+    const std::vector<MicroBatch> one_left_out(cut.begin() + 1, cut.end());
+    CHECK(difference(c.accumulated(one_left_out), expected) > 20 * allowed);
+  }
 }
 
 TEST_CASE("ignored targets are left out of the window's count", "[accumulation]") {

@@ -110,10 +110,12 @@ run_sanitizers() {
     return 77
   fi
   local tool status=0 notes=""
+  local kernel_tests='[elementwise],[golden],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer]'
+  kernel_tests+=',[words],[clip],[scaler],[mixed],[compress],[graph],[checkpoint],[resume][gpu]'
   for tool in memcheck racecheck initcheck synccheck; do
     (
       timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 20 "$build/bin/ringtape_tests" \
-        '[elementwise],[golden],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer],[words]' \
+        "$kernel_tests" \
         >"$work/$tool.txt" 2>&1
       echo $? >"$work/$tool.status"
     ) &
