@@ -8,7 +8,7 @@ mkdir -p "$1"
 cd "$1"
 
 objects=()
-for file in "$source_folder"/{core/*,data/{csv,dataset,gzip,idx},tests/fuzz/readers}.cpp; do
+for file in "$source_folder"/{core/*,data/{csv,dataset,gzip,idx},optim/checkpoint,tests/fuzz/readers}.cpp; do
   object=$(basename "$file" .cpp).o
   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined \
     -I"$source_folder" -c "$file" -o "$object"
