@@ -11,7 +11,8 @@ using Clock = std::chrono::steady_clock;
 
 Progress::Progress() : is_terminal_(isatty(STDOUT_FILENO) == 1) {}
 
-void Progress::begin(std::int64_t total_steps) {
+void Progress::begin(std::int64_t first_step, std::int64_t total_steps) {
+  first_step_ = first_step;
   total_steps_ = total_steps;
   start_ = Clock::now();
 }
@@ -22,7 +23,9 @@ void Progress::update(const State& state) {
   last_drawn_ = now;
   const double done = static_cast<double>(state.step) / static_cast<double>(total_steps_);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const auto left = static_cast<long>(elapsed / done - elapsed + 0.5);
+  const auto steps_left = static_cast<double>(total_steps_ - state.step);
+  const auto left =
+      static_cast<long>(elapsed * steps_left / static_cast<double>(state.step - first_step_) + 0.5);
   const auto filled = static_cast<std::size_t>(done * 20);
   const std::string accuracy =
       state.accuracy < 0 ? "" : fmt::format("  accuracy {:5.2f}%", state.accuracy * 100);

@@ -11,8 +11,8 @@ namespace ringtape::apps {
 class Progress {
  public:
   Progress();
-  /// Training begins, of `total_steps` in all.
-  void begin(std::int64_t total_steps);
+  /// Training begins after step `first_step` of `total_steps`.
+  void begin(std::int64_t first_step, std::int64_t total_steps);
 
   struct State {
     std::int64_t epoch, epochs;
@@ -26,6 +26,7 @@ class Progress {
   void line(const std::string& text);
 
  private:
+  std::int64_t first_step_ = 0;
   std::int64_t total_steps_ = 0;
   bool is_terminal_;
   std::chrono::steady_clock::time_point start_, last_drawn_;

@@ -29,17 +29,16 @@ RunLog::RunLog(const TrainOptions& options, Device device, bool counts_correct, 
       steps_(device),
       metrics_(writes_metrics ? options.metrics : "", resumed_step) {}
 
-void RunLog::begin(std::int64_t updates, bool may_overflow) {
-  may_overflow_ = may_overflow;
+void RunLog::begin(std::int64_t first, std::int64_t updates, const LossScaler* scaler) {
+  first_ = first;
+  scaler_ = scaler;
   start_ = last_flush_ = Clock::now();
-  progress_.begin(updates);
+  progress_.begin(first, updates);
 }
 
-bool RunLog::add(const StepRecord& known, const UpdateResult& result) {
+void RunLog::add(const StepRecord& known, const UpdateResult& result) {
   steps_.add(known, result.loss, result.grad_norm, result.correct);
-  const bool is_full = steps_.is_full();
-  if (is_full) flush();
-  return is_full;
+  if (steps_.is_full()) flush();
 }
 
 void RunLog::flush() {
@@ -53,6 +52,7 @@ void RunLog::flush() {
   for (const StepRecord& record : records) show(record, rate);
   progress_.update({records.back().epoch, options_.epochs, records.back().step, recent_loss_,
                     counts_correct_ ? recent_accuracy_ : -1, 1 / recent_sample_seconds_});
+  if (scaler_ != nullptr) scaler_->check_can_go_on();
 }
 
 void RunLog::show(const StepRecord& record, double samples_per_second) {
@@ -69,8 +69,9 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
                   {"lr", record.rate},
                   {"grad_norm", record.grad_norm},
                   {"samples_per_s", samples_per_second}});
-  check(may_overflow_ || std::isfinite(record.loss),
-        "training diverged: the loss of step {} is {}; a smaller --lr, --warmup or --clip-norm may help",
+  check(scaler_ != nullptr || std::isfinite(record.loss),
+        "training diverged: the loss of step {} is {}; a smaller --lr or --clip-norm, or a longer --warmup, "
+        "may help",
         record.step, record.loss);
 }
 
@@ -110,8 +111,9 @@ void RunLog::report(const TestResult& result, std::int64_t updates, std::int64_t
   if (!curve.empty()) fmt::print("\ntraining loss, steps 1 to {}\n{}\n", updates, curve);
   if (counts_correct_) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
   const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
-  fmt::print("test loss {:.4f} after {} steps in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss, updates,
-             seconds, to_string(device_), peak);
+  const std::string earlier = first_ > 0 ? fmt::format(" ({} of them before it was resumed)", first_) : "";
+  fmt::print("test loss {:.4f} after {} steps{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss,
+             updates, earlier, seconds, to_string(device_), peak);
   if (skipped > 0) fmt::print("{} updates were skipped: their gradients were not finite\n", skipped);
   nlohmann::ordered_json done = {{"event", "done"}};
   if (counts_correct_) done["test_accuracy"] = result.accuracy;

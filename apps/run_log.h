@@ -28,14 +28,13 @@ class RunLog {
   RunLog(const TrainOptions& options, Device device, bool counts_correct, bool writes_metrics,
          std::optional<std::int64_t> resumed_step = std::nullopt);
 
-  /// Training begins, of `updates` in all. `may_overflow`: a loss that is not finite does not end it, since
-  /// the update is skipped and the loss scale lowered.
-  void begin(std::int64_t updates, bool may_overflow);
-  /// Notes an update. When there are enough of them, brings them to the file and the screen, and returns
-  /// true.
-  bool add(const StepRecord& known, const UpdateResult& result);
+  /// Training begins after update `first` of `updates`. With a `scaler` (else null) a loss that is not finite
+  /// does not end it: the update is skipped and the loss scale lowered.
+  void begin(std::int64_t first, std::int64_t updates, const LossScaler* scaler);
+  /// Notes an update. When there are enough of them, brings them to the file and the screen.
+  void add(const StepRecord& known, const UpdateResult& result);
   /// Brings all that were noted to the file and the screen. Waits for the device. Throws Error for a label
-  /// out of range and for a run that diverges.
+  /// out of range, for a run that diverges, and where the scaler cannot go on.
   void flush();
   /// An epoch has ended, with this test of its weights.
   void end_epoch(std::int64_t epoch, const TestResult& result);
@@ -52,7 +51,8 @@ class RunLog {
   const TrainOptions& options_;
   Device device_;
   bool counts_correct_;
-  bool may_overflow_ = false;
+  const LossScaler* scaler_ = nullptr;
+  std::int64_t first_ = 0;
   StepLog steps_;
   MetricsFile metrics_;
   Progress progress_;

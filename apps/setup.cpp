@@ -76,6 +76,8 @@ std::int64_t state_per_parameter(const TrainOptions& options) {
 }
 
 std::int64_t warmup_updates(const TrainOptions& options, const RunLength& length) {
+  check(options.schedule != "one-cycle" || options.warmup == "0",
+        "--schedule one-cycle has a warm-up of its own: --warmup {} cannot be added", options.warmup);
   if (options.warmup == "auto") {
     return suggested_warmup_steps(length.samples, options.batch_size, length.updates);
   }
@@ -87,17 +89,14 @@ std::int64_t warmup_updates(const TrainOptions& options, const RunLength& length
 }
 
 Schedule make_schedule(const TrainOptions& options, double rate, const RunLength& length) {
-  const double scaled =
-      scale_rate(scaling_rule(options.lr_scaling), rate, options.batch_size, options.base_batch);
+  const std::int64_t batch = std::min(options.batch_size, length.samples);
+  const double scaled = scale_rate(scaling_rule(options.lr_scaling), rate, batch, options.base_batch);
   const std::int64_t warmup = warmup_updates(options, length);
   const Schedule main = main_schedule(options, scaled, length.updates - warmup, length.updates_per_epoch);
   return warmup > 0 ? schedule::warm_up(warmup_kind(options.warmup_shape), warmup, main) : main;
 }
 
 std::string draw_schedule(const TrainOptions& options, const Schedule& schedule, const RunLength& length) {
-  std::vector<double> rates;
-  for (std::int64_t update = 0; update < length.updates; ++update) rates.push_back(schedule(update));
-
   const std::int64_t warmup = warmup_updates(options, length);
   std::string text = fmt::format("{} updates of {} samples, {} an epoch: ", length.updates,
                                  options.batch_size, length.updates_per_epoch);
@@ -111,8 +110,12 @@ std::string draw_schedule(const TrainOptions& options, const Schedule& schedule,
     last = update;
     text += fmt::format("{:>9}  {:>6.2f}   {:.6g}\n", update + 1,
                         static_cast<double>(update) / static_cast<double>(length.updates_per_epoch),
-                        rates[static_cast<std::size_t>(update)]);
+                        schedule(update));
   }
+  // The chart has 72 columns: a few rates for each will do, however long the run.
+  const std::int64_t points = std::min<std::int64_t>(length.updates, 72 * 16);
+  std::vector<double> rates;
+  for (std::int64_t i = 0; i < points; ++i) rates.push_back(schedule(i * length.updates / points));
   return text + "\n" + line_chart(rates, 72, 12, Axis::linear);
 }
 

@@ -57,6 +57,9 @@ std::int64_t rank_batch(const TrainOptions& options, const Communicator& ranks) 
   return options.batch_size / ranks.size();
 }
 
+/// Samples that the loader may have read ahead: with large batches fewer of them, to save memory.
+constexpr std::int64_t kSamplesAhead = 16384;
+
 /// One training run: what its parts share. All ranks do the same; the first alone writes files.
 class Run {
  public:
@@ -65,11 +68,14 @@ class Run {
         options_(options),
         ranks_(std::move(ranks)),
         device_(ranks_->device()),
+        beforehand_(memory_stats(device_).live_by_category),
         model_(make_model(task, options)),
         arena_(*model_, device_, parse_compute_dtype(options.dtype, device_)),
         optimizer_(make_optimizer(options, arena_)),
         sampler_(own_part(std::make_shared<RandomSampler>(task.train->size(), options.seed))),
-        loader_(task.train, sampler_, {.batch_size = rank_batch(options, *ranks_)}) {
+        loader_(task.train, sampler_,
+                {.batch_size = rank_batch(options, *ranks_),
+                 .prefetch_batches = std::clamp<std::int64_t>(kSamplesAhead / options.batch_size, 1, 16)}) {
     check(options.save.empty() || options.save != options.metrics,
           "--save and --metrics both name '{}': expected two files", options.save);
     check(!options.eval_only || !options.load.empty(),
@@ -126,7 +132,7 @@ class Run {
     if (resumed) log.restore(*resumed);
     Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
                   !options_.metrics.empty(), ranks_);
-    log.begin(length_.updates, scaler_.has_value());
+    log.begin(at.step, length_.updates, scaler_ ? &*scaler_ : nullptr);
 
     const std::int64_t recorded_step = std::min(at.step + 1, length_.updates - 1);
     std::optional<TestResult> last_test;
@@ -145,7 +151,7 @@ class Run {
         ++at.step;
         at.samples += samples;
         const StepRecord known = {.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = samples};
-        if (log.add(known, update_result) && scaler_) scaler_->check_can_go_on();
+        log.add(known, update_result);
         if (checkpoints.is_due(at.step, length_.updates)) {
           log.flush();
           checkpoints.save(at, log.history());
@@ -157,11 +163,15 @@ class Run {
     }
     const TestResult result = last_test ? *last_test : test();
     check(std::isfinite(result.loss),
-          "training diverged: the test loss is {} after {} steps; a smaller --lr, --warmup or --clip-norm "
-          "may help",
+          "training diverged: the test loss is {} after {} steps; a smaller --lr or --clip-norm, or a longer "
+          "--warmup, may help",
           result.loss, at.step);
-    log.report(result, at.step, static_cast<std::int64_t>(optimizer_->skipped_updates().item()));
-    if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate()));
+    const auto skipped = static_cast<std::int64_t>(optimizer_->skipped_updates().item());
+    check(at.step == 0 || skipped < at.step,
+          "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
+          at.step);
+    log.report(result, at.step, skipped);
+    if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
     if (is_first() && !options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
@@ -264,6 +274,7 @@ class Run {
   const TrainOptions& options_;
   std::shared_ptr<Communicator> ranks_;
   Device device_;
+  BytesByCategory beforehand_;  // the data set, where it is on this device
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
   std::unique_ptr<Optimizer> optimizer_;

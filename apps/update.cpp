@@ -146,12 +146,13 @@ void Update::clip_after_micro_batch(std::size_t micro_batches) {
 
 Tensor Update::clip() {
   if (options_.clip_value > 0) clip_grad_value(arena_, options_.clip_value, loss_scale());
+  const bool can_skip = options_.clip_norm > 0 || scaler_ != nullptr;
+  if (!can_skip && !measure_norm_) return {};
   const bool clips_norm = options_.clip_norm > 0 && !options_.clip_each_micro_batch;
-  if (!clips_norm && !measure_norm_ && scaler_ == nullptr) return {};
   const double limit = clips_norm ? options_.clip_norm : INFINITY;
   return clip_grad_norm(
       arena_, limit,
-      {.norm_type = options_.clip_norm_type, .skip_nonfinite = true, .loss_scale = loss_scale()});
+      {.norm_type = options_.clip_norm_type, .skip_nonfinite = can_skip, .loss_scale = loss_scale()});
 }
 
 }  // namespace ringtape::apps

@@ -92,7 +92,7 @@ std::string bar(const BytesByCategory& live, std::size_t most) {
 }
 
 std::string memory_table(const BytesByCategory& before, const BytesByCategory& peak,
-                         const BytesByCategory& formula) {
+                         const BytesByCategory& formula, std::size_t apart) {
   std::string text =
       fmt::format("{:<22} {:>12} {:>12} {:>12}\n", "memory, MiB", "before", "at the peak", "by formula");
   const auto line = [&](const char* name, std::size_t first, std::size_t most, std::size_t expected) {
@@ -104,6 +104,7 @@ std::string memory_table(const BytesByCategory& before, const BytesByCategory& p
     line(name_of(each), before[each], peak[each], formula[each]);
   }
   line("total", before.total(), peak.total(), formula.total());
+  if (apart > 0) text += fmt::format("{:<22} {:>12.2f} {:>12.2f}\n", "data set", mib(apart), mib(apart));
   return text;
 }
 
@@ -181,9 +182,12 @@ std::string memory_svg(const MemoryRecording& recording) {
                            kLeft + kWidth, kTop + kHeight + 20, duration * 1e3);
 }
 
-std::string memory_report(const MemoryRecording& recording, const BytesByCategory& formula) {
+std::string memory_report(const MemoryRecording& recording, const BytesByCategory& formula,
+                          const BytesByCategory& apart) {
   const std::vector<Level> levels = levels_of(recording);
-  return memory_table(levels.front().live, highest(levels).live, formula) + '\n' + memory_timeline(recording);
+  return memory_table(difference(levels.front().live, apart), difference(highest(levels).live, apart),
+                      formula, apart.total()) +
+         '\n' + memory_timeline(recording);
 }
 
 }  // namespace ringtape

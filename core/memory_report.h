@@ -19,7 +19,9 @@ std::string memory_csv(const MemoryRecording& recording);
 std::string memory_svg(const MemoryRecording& recording);
 
 /// What a training program prints for one update, recorded: a table of all categories in use with their bytes
-/// before it, at its peak, and by formula (nn/memory_estimate.h); then memory_timeline().
-std::string memory_report(const MemoryRecording& recording, const BytesByCategory& formula);
+/// before it, at its peak, and by formula (nn/memory_estimate.h); then memory_timeline(). `apart` is what the
+/// formula does not know of, such as a data set in memory: it has a line of its own.
+std::string memory_report(const MemoryRecording& recording, const BytesByCategory& formula,
+                          const BytesByCategory& apart = {});
 
 }  // namespace ringtape
