@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
       "Trains a multilayer perceptron on MNIST and tests it.\nExample: mnist --epochs 3 --hidden 256,128");
   apps::TrainOptions options;
   apps::add_train_options(app, options);
+  apps::add_recipe_flag(app, options);
   app.add_option("--data", options.data, "folder with MNIST's four IDX files [the copy inside this program]")
       ->check(apps::file_name_check())
       ->type_name("DIR")

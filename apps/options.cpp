@@ -1,6 +1,7 @@
 #include "apps/options.h"
 
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -45,6 +46,18 @@ CLI::Validator file_name_check() {
 }
 
 namespace {
+
+/// Accepts finite numbers that are not negative.
+CLI::Validator size_check() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        double value = 0;
+        if (!CLI::detail::lexical_cast(text, value)) return "'" + text + "' is not a number";
+        if (std::isfinite(value) && value >= 0) return "";
+        return "expected a finite number that is at least 0, found " + text;
+      },
+      "");
+}
 
 const auto kPositive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40);
 const auto kNotNegative = CLI::Range(std::int64_t{0}, std::int64_t{1} << 40);
@@ -91,11 +104,6 @@ void add_model_flags(CLI::App& app, TrainOptions& options) {
 
 void add_training_flags(CLI::App& app, TrainOptions& options) {
   app.option_defaults()->group("Training");
-  std::vector<std::string> names;
-  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
-  app.add_option("--recipe", options.recipe,
-                 "a set of flags that train well together; those you give come before it")
-      ->check(CLI::IsMember(names));
   app.add_option("--epochs", options.epochs, "times to go through the training data")->check(kPositive);
   app.add_option("--max-steps", options.max_steps, "stop after this many updates; 0: no limit")
       ->check(kNotNegative);
@@ -117,25 +125,26 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& options) {
   app.add_option("--optimizer", options.optimizer, "sgd, adam, adamw, lamb or lars")
       ->check(CLI::IsMember({"sgd", "adam", "adamw", "lamb", "lars"}));
   app.add_option("--lr", options.lr, "learning rate [adam, adamw: 0.001; lamb: 0.01; sgd: 0.05; lars: 10]")
-      ->check(CLI::Number);
-  app.add_option("--momentum", options.momentum, "momentum of sgd and lars")->check(CLI::Number);
+      ->check(size_check());
+  app.add_option("--momentum", options.momentum, "momentum of sgd and lars")->check(size_check());
   app.add_option("--weight-decay", options.weight_decay, "weight decay [adamw, lamb: 0.01; others: 0]")
-      ->check(CLI::Number);
+      ->check(size_check());
   app.add_flag("--decay-biases", options.decay_biases, "decay the biases too, as PyTorch's optimizers do");
 }
 
 void add_clipping_flags(CLI::App& app, TrainOptions& options) {
   app.option_defaults()->group("Clipping");
   app.add_option("--clip-norm", options.clip_norm, "limit of the global gradient norm; 0: no clipping")
-      ->check(CLI::Number);
+      ->check(size_check());
   app.add_option("--clip-norm-type", options.clip_norm_type,
                  "p of that norm, above 0; inf: the largest element")
-      ->check(CLI::Number);
+      ->check(CLI::Number)
+      ->needs("--clip-norm");
   app.add_flag("--clip-each-micro-batch", options.clip_each_micro_batch,
                "clip what has been accumulated so far after every micro-batch, to the limit divided by the "
                "square root of their number; the result depends on how a batch is cut");
   app.add_option("--clip-value", options.clip_value, "limit of each gradient element; 0: no clipping")
-      ->check(CLI::Number);
+      ->check(size_check());
 }
 
 void add_schedule_flags(CLI::App& app, TrainOptions& options) {
@@ -148,19 +157,23 @@ void add_schedule_flags(CLI::App& app, TrainOptions& options) {
   app.add_option("--final-lr", options.final_lr,
                  "where linear, cosine and polynomial end, as a share of --lr")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--power", options.power, "exponent of polynomial")->check(CLI::Number);
+  app.add_option("--power", options.power, "exponent of polynomial")->check(size_check());
   app.add_option("--step-epochs", options.step_epochs, "epochs between two drops of step")->check(kPositive);
-  app.add_option("--gamma", options.gamma, "factor of each drop of step")->check(CLI::Number);
+  app.add_option("--gamma", options.gamma, "factor of each drop of step")->check(size_check());
   app.add_option("--warmup", options.warmup,
-                 "updates of warm-up, or auto: a length that suits the batch (You et al., 2020)")
+                 "updates of warm-up, or auto: 0.3125 epochs at a batch of 512 and in proportion to the "
+                 "batch (You et "
+                 "al., 2020), at most a quarter of the run")
       ->check(warmup_check());
   app.add_option("--warmup-shape", options.warmup_shape,
                  "linear or quadratic rise, or constant at a third of the rate")
-      ->check(CLI::IsMember({"linear", "quadratic", "constant"}));
+      ->check(CLI::IsMember({"linear", "quadratic", "constant"}))
+      ->needs("--warmup");
   app.add_option("--lr-scaling", options.lr_scaling,
                  "how the rate grows with the batch: --lr is then that of --base-batch")
       ->check(CLI::IsMember({"none", "linear", "sqrt"}));
   app.add_option("--base-batch", options.base_batch, "batch that --lr suits, for --lr-scaling")
+      ->needs("--lr-scaling")
       ->check(kPositive);
   app.add_flag("--print-schedule", options.print_schedule,
                "print and draw the learning rate of this run, and do not train");
@@ -206,9 +219,13 @@ void add_output_flags(CLI::App& app, TrainOptions& options) {
                  "write one JSON object for each step, and a last one, to this file")
       ->check(file_name_check())
       ->type_name("FILE");
+  CLI::Option* const eval_only = app.get_option("--eval-only");
   app.add_flag("--memory-report", options.memory_report,
-               "print where the memory of one update went, by category, in time and by formula");
-  app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step");
+               "print where the memory of one update went, by category, in time and by formula")
+      ->excludes(eval_only)
+      ->excludes(app.get_option("--graph"));
+  app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step")
+      ->excludes(eval_only);
 }
 
 }  // namespace
@@ -228,6 +245,15 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
     if (!options.recipe.empty()) apply_recipe(app, options.recipe);
     options.settings = settings_of(app);
   });
+}
+
+void add_recipe_flag(CLI::App& app, TrainOptions& options) {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
+  app.add_option("--recipe", options.recipe,
+                 "a set of flags that train well together; those you give come before it")
+      ->check(CLI::IsMember(names))
+      ->group("Training");
 }
 
 int run(CLI::App& app, int argc, char** argv, const std::function<void()>& program) {

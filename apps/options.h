@@ -78,6 +78,9 @@ CLI::Validator file_name_check();
 /// Adds the flags to a program's command line.
 void add_train_options(CLI::App& app, TrainOptions& options);
 
+/// Adds --recipe, for a program that has recipes.
+void add_recipe_flag(CLI::App& app, TrainOptions& options);
+
 /// Parses the command line, runs `program`, and turns what it throws into one line on standard error. Returns
 /// the exit code: 0, 1 for an error, 2 for a wrong flag.
 int run(CLI::App& app, int argc, char** argv, const std::function<void()>& program);

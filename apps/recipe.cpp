@@ -27,6 +27,10 @@ void apply_recipe(CLI::App& app, const std::string& name) {
                                    [&](const Recipe& candidate) { return candidate.name == name; });
   for (const auto& [flag, value] : recipe->flags) {
     CLI::Option* const option = app.get_option(flag);
+    if (flag == "--optimizer" && option->count() > 0 && option->as<std::string>() != value) {
+      throw CLI::ValidationError(
+          "--recipe", name + " is for " + value + ", found --optimizer " + option->as<std::string>());
+    }
     if (option->count() > 0) continue;
     option->add_result(value);
     option->run_callback();

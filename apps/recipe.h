@@ -18,8 +18,8 @@ struct Recipe {
 /// that scripts/batch_table.py found (docs/large-batch.md has its table).
 const std::vector<Recipe>& recipes();
 
-/// Gives each flag of the recipe its value, unless the command line has that flag. Throws CLI::ParseError for
-/// a name that is not known.
+/// Gives each flag of the recipe its value, unless the command line has that flag. The optimizer cannot be
+/// another one, since the other flags suit it: throws CLI::ParseError then.
 void apply_recipe(CLI::App& app, const std::string& name);
 
 }  // namespace ringtape::apps
