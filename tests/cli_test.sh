@@ -70,7 +70,7 @@ refuse "fast" mnist --lr fast
 refuse "found inf" mnist --weight-decay inf
 refuse "found nan" mnist --clip-norm nan
 refuse "found nan" mnist --clip-value nan
-refuse "found 0" mnist --clip-norm-type 0
+refuse "found 0" mnist --clip-norm 1 --clip-norm-type 0
 refuse "--clip-norm" mnist --clip-each-micro-batch
 refuse "--hidden" mnist --hidden 0
 refuse "--hidden" mnist --hidden 64,none
