@@ -203,6 +203,46 @@ fi
 accept regression --epochs 1 --metrics r.jsonl --save r.safetensors
 expect "regression's last line" grep -qE '^\{"event":"done","test_loss":' r.jsonl
 
+# ---- what the flags do to an update ----------------------------------------------------------------------
+
+# field NAME FILE: that number of the first step's record
+field() { head -n 1 "$2" | grep -oE "\"$1\":[-+0-9.e]+" | cut -d: -f2; }
+# near A B TOLERANCE: whether A and B differ by no more than TOLERANCE times B
+near() { awk -v a="$1" -v b="$2" -v t="$3" 'BEGIN { d = a - b; exit !((d < 0 ? -d : d) <= t * b) }'; }
+sgd=(mnist --device cpu --hidden 32 --max-steps 4 --optimizer sgd --lr 0.1)
+accept "${sgd[@]}" --metrics whole.jsonl --save whole.safetensors
+norm=$(field grad_norm whole.jsonl)
+accept "${sgd[@]}" --micro-batch 24 --metrics m.jsonl --save m.safetensors
+expect "64 as 24 + 24 + 16: the gradient of the batch" near "$(field grad_norm m.jsonl)" "$norm" 1e-6
+expect "and its loss" near "$(field loss m.jsonl)" "$(field loss whole.jsonl)" 1e-6
+expect "but not the same bits: it was cut" [ "$(cksum <m.safetensors)" != "$(cksum <whole.safetensors)" ]
+accept "${sgd[@]}" --micro-batch 16 --clip-norm 0.01 --clip-each-micro-batch --metrics m.jsonl
+expect "each of 4 micro-batches clipped to 0.01 / 2" near "$(field grad_norm m.jsonl)" 0.005 1e-3
+accept "${sgd[@]}" --clip-value 1e-7 --metrics m.jsonl
+expect "25,450 elements of at most 1e-7" near "$(field grad_norm m.jsonl)" 1.2e-5 0.34
+changes() {
+  accept "${sgd[@]}" "$@" --save m.safetensors
+  expect "$* changes the weights" [ "$(cksum <m.safetensors)" != "$(cksum <whole.safetensors)" ]
+}
+changes --clip-norm 0.01
+changes --weight-decay 0.1
+changes --momentum 0.5
+changes --warmup 2
+changes --schedule constant
+changes --lr-scaling sqrt --base-batch 16
+changes --seed 1
+accept "${sgd[@]}" --clip-norm 1e9 --save m.safetensors
+expect "a limit that is never reached changes nothing" cmp m.safetensors whole.safetensors
+accept "${sgd[@]}" --weight-decay 0.1 --save decayed.safetensors
+accept "${sgd[@]}" --weight-decay 0.1 --decay-biases --save m.safetensors
+expect "--decay-biases changes the biases" [ "$(cksum <m.safetensors)" != "$(cksum <decayed.safetensors)" ]
+accept "${sgd[@]}" --clip-norm 0.01 --save two.safetensors
+accept "${sgd[@]}" --clip-norm 0.01 --clip-norm-type inf --save m.safetensors
+expect "--clip-norm-type changes the norm" [ "$(cksum <m.safetensors)" != "$(cksum <two.safetensors)" ]
+accept mnist "${small[@]:0:4}" --max-steps 60 --metrics m.jsonl
+expect "the rate of update 60 of 60 under linear decay: 0.001 / 60" grep -qE '^\{"step":60,.*"lr":1\.66666' m.jsonl
+refuse "nothing was learned" regression --dtype f16 --optimizer sgd --lr 1e-5 --batch-size 1 --max-steps 2
+
 # ---- schedules and recipes --------------------------------------------------------------------------------
 
 # show FLAGS...: the schedule of these flags, in the file `shown`
@@ -413,9 +453,7 @@ done <<'FLAGS'
 --step-epochs 2
 --gamma 0.1
 --warmup 2
---warmup-shape quadratic
 --lr-scaling sqrt
---base-batch 32
 FLAGS
 refuse "--clip-norm was 1, found 2" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 2
 accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 01 --warmup 00 --seed 000
