@@ -14,7 +14,7 @@ namespace ringtape {
 class KeptBlocks : public std::enable_shared_from_this<KeptBlocks> {
  public:
   std::shared_ptr<void> take(Device device, std::size_t bytes, KeptMemory::Allocate allocate) {
-    const Key key(device.type, device.index, (bytes + 255) / 256);
+    const Key key(device.type, device.index, bytes);
     std::shared_ptr<void> block = take_free(key);
     if (block == nullptr) {
       forbid_in_capture("the work asks for memory that it did not ask for when it ran before");
