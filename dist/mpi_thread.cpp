@@ -149,8 +149,20 @@ void MpiThread::loop() {
     fail_all(std::current_exception());
     return;
   }
-  if (abandoned_) return;
+  if (!abandoned_) end_mpi();
+}
+
+/// The ranks meet before MPI_Finalize: there they would meet through the launcher, and Open MPI's mpirun can
+/// crash or hang when a rank ends with an error while another waits there.
+void MpiThread::end_mpi() {
   const std::uint64_t watched = watchdog_.begin("this process", call_of(Operation::disconnect), timeout_);
+  MPI_Request request = MPI_REQUEST_NULL;
+  int all_are_here = 0;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  Patience patience;
+  while (MPI_Test(&request, &all_are_here, MPI_STATUS_IGNORE) == MPI_SUCCESS && all_are_here == 0) {
+    std::this_thread::sleep_for(patience.next());
+  }
   MPI_Finalize();
   watchdog_.end(watched);
 }

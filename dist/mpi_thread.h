@@ -70,6 +70,7 @@ class MpiThread {
 
   explicit MpiThread(Seconds timeout);
   void start_mpi();
+  void end_mpi();
   void loop();
   bool take_next();
   bool test_running();
