@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "tests/catch.h"
+#include "tests/error_of.h"
 #include "tests/temporary_folder.h"
 
 using namespace ringtape;
@@ -61,13 +62,8 @@ std::string file_text(const std::string& header, std::size_t data_bytes = 0) {
   return length_field(header.size()) + header + std::string(data_bytes, '\0');
 }
 
-std::string error_of(const std::filesystem::path& path) {
-  try {
-    SafetensorsFile file(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string error_of_file(const std::filesystem::path& path) {
+  return test::error_of([&] { SafetensorsFile file(path); });
 }
 
 struct BadFile {
@@ -224,7 +220,7 @@ TEST_CASE("safetensors: damaged and lying files", "[safetensors]") {
   for (const BadFile& bad : kBadFiles) {
     INFO(bad.what);
     write_text(path, bad.bytes);
-    const std::string error = error_of(path);
+    const std::string error = error_of_file(path);
     CHECK_THAT(error, ContainsSubstring(bad.error));
     CHECK_THAT(error, ContainsSubstring(path.string()));
     CHECK(error.find('\n') == std::string::npos);
@@ -236,23 +232,23 @@ TEST_CASE("safetensors: every truncation of a file is an error", "[safetensors]"
   const std::string whole = read_text(RINGTAPE_TEST_DATA "/python.safetensors");
   for (std::size_t length = 0; length < whole.size(); ++length) {
     INFO(length);
-    CHECK(error_of(write_text(folder / "x", whole.substr(0, length))) != "no error");
+    CHECK_FALSE(error_of_file(write_text(folder / "x", whole.substr(0, length))).empty());
   }
 }
 
 TEST_CASE("safetensors: deep nesting is refused at once", "[safetensors]") {
   const TemporaryFolder folder;
   const std::string deep = R"({"a":{"shape":)" + std::string(1'000'000, '[');
-  CHECK_THAT(error_of(write_text(folder / "x", file_text(deep))),
+  CHECK_THAT(error_of_file(write_text(folder / "x", file_text(deep))),
              ContainsSubstring("has an array in its shape"));
 }
 
 TEST_CASE("safetensors: things that are not regular files", "[safetensors]") {
   const TemporaryFolder folder;
-  CHECK_THAT(error_of(folder / "missing"), ContainsSubstring("cannot open: No such file or directory"));
-  CHECK_THAT(error_of(folder.path()), ContainsSubstring("is not a regular file"));
+  CHECK_THAT(error_of_file(folder / "missing"), ContainsSubstring("cannot open: No such file or directory"));
+  CHECK_THAT(error_of_file(folder.path()), ContainsSubstring("is not a regular file"));
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(error_of(folder / "pipe"), ContainsSubstring("is not a regular file"));
+  CHECK_THAT(error_of_file(folder / "pipe"), ContainsSubstring("is not a regular file"));
   CHECK_THROWS_WITH(save_safetensors("/dev/full", golden_tensors()),
                     ContainsSubstring("is not a regular file"));
   CHECK_THROWS_WITH(save_safetensors(folder.path(), golden_tensors()),

@@ -10,28 +10,19 @@
 #include "core/error.h"
 #include "tests/catch.h"
 #include "tests/child_process.h"
+#include "tests/error_of.h"
 #include "tests/thread_orders.h"
 
 namespace ringtape::on_cpu {
 namespace {
 
+using test::error_of;
 using test::for_each_thread_order;
 using test::run_in_child;
 
 const Stream& stream() {
   static const Stream cpu = Stream::current({});
   return cpu;
-}
-
-/// The text of the Error that `body` throws; empty when it throws none.
-template <class Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 std::string place(int line) {
