@@ -5,24 +5,8 @@ set -uo pipefail
 collectives=$(realpath "$1")
 shift
 mpirun=("$@")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-passed=0
-failed=0
-
-# expect WHAT COMMAND...: the command must succeed.
-expect() {
-  local what=$1
-  shift
-  if "$@" >"$work/shown" 2>&1; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    printf 'FAILED: %s: %s\n' "$what" "$(head -c 600 "$work/shown" "$work/out" "$work/err")"
-  fi
-}
+# shellcheck source-path=SCRIPTDIR source=app_test.sh
+. "$(dirname "$0")/app_test.sh"
 
 # run STATUS COMMAND...: runs a command, output to out and err; it must end with this status.
 run() {

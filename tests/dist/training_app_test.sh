@@ -5,24 +5,8 @@ set -uo pipefail
 bin=$(realpath "$1")
 shift
 mpirun=("$@")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-passed=0
-failed=0
-
-# expect WHAT COMMAND...: the command must succeed.
-expect() {
-  local what=$1
-  shift
-  if "$@" >"$work/shown" 2>&1; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    printf 'FAILED: %s: %s\n' "$what" "$(head -c 600 "$work/shown" "$work/out" "$work/err")"
-  fi
-}
+# shellcheck source-path=SCRIPTDIR source=app_test.sh
+. "$(dirname "$0")/app_test.sh"
 
 # ranks STATUS NUMBER PROGRAM ARGUMENTS...: output to out and err; it must end with this status.
 ranks() {
@@ -89,7 +73,7 @@ expect "resumed on three ranks: the last steps of one process" same resumed.json
 # ---- bad input ----------------------------------------------------------------------------------------------
 
 ranks 1 3 mnist --batch-size 64 --max-steps 1
-expect "a batch that the ranks do not divide" grep -q '^error: --batch-size 64: expected a multiple of the 3 ranks' err
+expect "a batch that the ranks do not divide" grep -q '^error: --batch-size 64: expected a multiple of the 3 ranks, such as 63' err
 ranks 1 2 mnist --save /nowhere/weights.safetensors --max-steps 1
 expect "a file that cannot be written" grep -q '^error: ' err
 ranks 2 2 mnist --bucket-mib 0
