@@ -19,10 +19,6 @@ namespace {
 using Values = std::vector<double>;
 using Floats = std::vector<float>;
 
-Tensor leaf(const Values& values, const Shape& shape) {
-  return tensor_of(values, shape).set_requires_grad(true);
-}
-
 Tensor parameter(const char* name, const Shape& shape, std::uint64_t seed) {
   Tensor x = leaf(random_doubles(shape.elements(), seed), shape);
   x.autograd->name = name;

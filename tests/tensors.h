@@ -22,10 +22,22 @@ inline std::vector<double> random_doubles(std::int64_t n, std::uint64_t seed, do
   return values;
 }
 
+/// Odd multiples of 1/64 between -2 and 2: every dtype holds them, and they keep away from the kink of ReLU.
+inline std::vector<double> exact_values(std::int64_t n, std::uint64_t seed) {
+  std::vector<double> values = random_doubles(n, seed, -63, 63);
+  for (double& value : values) value = (2 * std::floor(value) + 1) / 64;
+  return values;
+}
+
 /// A tensor with these elements, rounded to `dtype`.
 inline Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType dtype = DType::f32,
                         Device device = {}) {
   return to(to(from_vector(values, shape), dtype), device);
+}
+
+/// The same, with a gradient asked for.
+inline Tensor leaf(const std::vector<double>& values, const Shape& shape) {
+  return tensor_of(values, shape).set_requires_grad(true);
 }
 
 /// Half a unit in the last place, relative: the error of one rounding to `dtype`.
