@@ -162,8 +162,7 @@ void add_schedule_flags(CLI::App& app, TrainOptions& options) {
   app.add_option("--gamma", options.gamma, "factor of each drop of step")->check(size_check());
   app.add_option("--warmup", options.warmup,
                  "updates of warm-up, or auto: 0.3125 epochs at a batch of 512 and in proportion to the "
-                 "batch (You et "
-                 "al., 2020), at most a quarter of the run")
+                 "batch (You et al., 2020), at most a quarter of the run")
       ->check(warmup_check());
   app.add_option("--warmup-shape", options.warmup_shape,
                  "linear or quadratic rise, or constant at a third of the rate")

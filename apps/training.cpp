@@ -52,8 +52,9 @@ std::shared_ptr<Sequential> make_model(const Task& task, const TrainOptions& opt
 
 /// Samples of the global batch that one rank reads.
 std::int64_t rank_batch(const TrainOptions& options, const Communicator& ranks) {
-  check(options.batch_size % ranks.size() == 0, "--batch-size {}: expected a multiple of the {} ranks",
-        options.batch_size, ranks.size());
+  const std::int64_t below = options.batch_size - options.batch_size % ranks.size();
+  check(below == options.batch_size, "--batch-size {}: expected a multiple of the {} ranks, such as {}",
+        options.batch_size, ranks.size(), below > 0 ? below : ranks.size());
   return options.batch_size / ranks.size();
 }
 
@@ -232,9 +233,10 @@ class Run {
   }
 
   BytesByCategory estimate() const {
-    const std::int64_t batch = options_.micro_batch > 0 ? options_.micro_batch : options_.batch_size;
+    const std::int64_t own = rank_batch(options_, *ranks_);
+    const std::int64_t batch = options_.micro_batch > 0 ? std::min(options_.micro_batch, own) : own;
     return estimate_memory({.sizes = layer_sizes(task_, options_),
-                            .micro_batch = std::min({batch, options_.batch_size, task_.train->size()}),
+                            .micro_batch = std::min(batch, task_.train->size()),
                             .state_per_parameter = state_per_parameter(options_),
                             .recompute = options_.recompute,
                             .compute = arena_.compute_dtype()});

@@ -23,10 +23,6 @@ BucketSizes bucket_sizes(const TrainOptions& options) {
   return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};
 }
 
-void check_limit(const char* flag, double limit) {
-  check(std::isfinite(limit) && limit >= 0, "{} must be finite and at least 0, found {}", flag, limit);
-}
-
 }  // namespace
 
 Tensor make_input(const Task& task, const Tensor& features, DType dtype) {
@@ -52,8 +48,6 @@ Update::Update(const Task& task, const TrainOptions& options, Module& model, Par
                  .allow_unused = false,
                  .hook = nullptr}),
       window_(ranks->size(), ranks->size() == 1 ? nullptr : sum_over(ranks)) {
-  check_limit("--clip-norm", options.clip_norm);
-  check_limit("--clip-value", options.clip_value);
   check(options.clip_norm_type > 0, "--clip-norm-type must be above 0, found {}", options.clip_norm_type);
   check(!options.clip_each_micro_batch || options.clip_norm > 0,
         "--clip-each-micro-batch needs the limit: --clip-norm");
@@ -105,9 +99,9 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
     forward_backward(features, targets, result);
     if (options_.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
   }
-  if (window_.targets() == 0) return result;
   parallel_.finish();
   share(result);
+  if (window_.targets() == 0) return result;
   result.grad_norm = clip();
   optimizer_.step();
   if (scaler_ != nullptr) scaler_->update(arena_);

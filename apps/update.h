@@ -48,9 +48,6 @@ class Update {
   /// target that counts on any rank, nothing changes. The result is that of all ranks.
   UpdateResult operator()(const std::optional<Batch>& batch);
 
-  /// Updates left out so far because they had no target that counts.
-  std::int64_t empty_windows() const { return window_.empty_windows(); }
-
  private:
   /// Features and targets on the device, one pair for each micro-batch.
   using Inputs = std::function<std::pair<Tensor, Tensor>(std::size_t micro_batch)>;
