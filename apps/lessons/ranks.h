@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "dist/communicator.h"
+
+/// What the lessons with several ranks share.
+namespace ringtape::lessons {
+
+/// The communicator of the ranks that mpirun has started, on CPUs; of one rank without mpirun.
+std::shared_ptr<Communicator> connect_ranks();
+
+/// Prints the text of each rank, in the order of ranks. All ranks have to call it.
+void print_by_rank(Communicator& ranks, const std::string& text);
+
+/// True for the one rank that prints what all ranks know.
+inline bool prints(const Communicator& ranks) {
+  return ranks.rank() == 0;
+}
+
+/// True with at least `wanted` ranks; else says how to start them.
+bool has_ranks(const Communicator& ranks, int wanted, const char* program);
+
+}  // namespace ringtape::lessons

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Tests the comparison of pages with output, on small pages of its own, and that README.md lists all pages in order.
+#   tests/lessons/harness_test.sh LESSONS
+set -uo pipefail
+lessons=$(realpath "$1")
+here=$(realpath "$(dirname "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+passed=0
+failed=0
+# expect WHAT COMMAND...: the command must succeed.
+expect() {
+  if "${@:2}"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $1"
+  fi
+}
+
+# page STATUS WHAT COMMAND QUOTED [FENCE]: a page with this command and quotation must end the test with STATUS.
+page() {
+  printf '# Page\n\n```sh\n%s\n```\n\n```%s\n%s\n```\n' "$3" "${5:-}" "$4" >page.md
+  "$here/lessons_test.sh" page.md "$work" >out 2>&1
+  local status=$?
+  expect "$2: ends with $status, expected $1: $(cat out)" [ $status -eq "$1" ]
+}
+
+output='printf "one 1\n\ntwo 2.000 of 3,145\nthree 1.5e-07\nfour\n"'
+page 0 "the lines of the output" "$output" $'one 1\ntwo 2.000 of 3,145\nthree 1.5e-07'
+page 0 "blanks and empty lines do not count" "$output" $'one   1\n\n  two 2.000 of 3,145'
+page 0 "a gap" "$output" $'one 1\n...\nfour'
+page 0 "0.1%" "$output" $'two 2.001 of 3145'
+page 0 "the last digit" "$output" $'three 1.6e-07'
+page 0 "more where the fence says so" "$output" $'two 2.03 of 3,145' 'text within 2%'
+page 1 "a number that is off" "$output" $'two 2.003 of 3,145'
+page 1 "more than the fence allows" "$output" $'two 2.05 of 3,145' 'text within 2%'
+page 1 "a whole number is exact" "$output" $'two 2.000 of 3,146'
+page 1 "a digit more than the last" "$output" $'three 1.7e-07'
+page 1 "another sign" "$output" $'one -1'
+page 1 "another word" "$output" $'two 2.000 in 3,145'
+page 1 "lines that do not follow each other" "$output" $'one 1\nthree 1.5e-07'
+page 1 "lines in another order" "$output" $'four\n...\none 1'
+page 1 "a line too many" "$output" $'four\nfive'
+page 1 "a command that fails" 'echo one; false' 'one'
+page 1 "nothing quoted" 'echo one' ''
+page 77 "no MPI" 'mpirun -n 2 build/release/bin/lessons/none' 'one'
+
+printf '# Page\n\nNo command.\n' >page.md
+expect "a page without a command" [ "$("$here/lessons_test.sh" page.md "$work" | tail -n 1)" = "0 passed, 1 failed" ]
+
+listed=$(grep -o '](\([0-9][0-9]-[a-z0-9-]*[.]md\))' "$lessons/README.md" | tr -d ']()')
+expect "README.md lists the pages in reading order: $listed" [ "$listed" = "$(cd "$lessons" && ls [0-9]*.md)" ]
+for file in "$lessons"/*.md; do
+  for link in $(grep -o '](\([^)#]*\)' "$file" | sed 's/^](//' | grep -v '^http'); do
+    expect "$(basename "$file"): no file $link" [ -e "$lessons/$link" ]
+  done
+done
+number=1
+for file in "$lessons"/[0-9]*.md; do
+  expect "$(basename "$file"): a title '# $number. ...'" grep -q "^# ${number}[.] " "$file"
+  expect "$(basename "$file"): a quiz" grep -q '^<details>' "$file"
+  number=$((number + 1))
+done
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
