@@ -29,6 +29,7 @@ struct Options {
   std::int64_t max_bytes = 16 << 20;
   int iterations = 10;
   double comm_timeout = 60;
+  std::string slow_link;
   std::int64_t segment_bytes = RingOptions().segment_bytes;
   int in_flight = RingOptions().in_flight;
   bool show_launch = false;
@@ -222,7 +223,8 @@ void run_ranks(const Options& options) {
     return;
   }
   const Device device = device_of_rank(launch, options.device, cuda_device_count());
-  const std::shared_ptr<Communicator> ranks = connect(launch, device, Seconds(options.comm_timeout));
+  const std::shared_ptr<Communicator> ranks =
+      connect(launch, device, Seconds(options.comm_timeout), apps::slow_link_of(options.slow_link));
   if (options.trace_ring) {
     show_ring(*ranks, options);
   } else {
@@ -259,6 +261,7 @@ int main(int argc, char** argv) {
   app.add_option("--comm-timeout", options.comm_timeout,
                  "seconds after which an operation that hangs ends the run")
       ->check(CLI::Range(0.1, 1e6));
+  apps::add_slow_link_flag(app, options.slow_link);
   app.add_flag("--show-launch", options.show_launch, "print which launcher was found, the rank, and why");
   app.add_flag("--trace-ring", options.trace_ring, "print which chunk moves where in ring_all_reduce");
   app.add_option("--svg", options.svg, "draw that to this file")->needs("--trace-ring")->type_name("FILE");

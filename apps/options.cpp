@@ -9,6 +9,7 @@
 
 #include "apps/recipe.h"
 #include "apps/settings.h"
+#include "core/error.h"
 
 namespace ringtape::apps {
 namespace {
@@ -208,6 +209,11 @@ void add_rank_flags(CLI::App& app, TrainOptions& options) {
                  "MiB of gradients that are reduced together; the first time 1 at most, to begin early")
       ->check(CLI::Range(1e-6, 1e6));
   app.add_flag("--no-overlap", options.no_overlap, "reduce gradients after backward instead of during it");
+  app.add_flag("--sync-each-micro-batch", options.sync_each_micro_batch,
+               "reduce gradients after every micro-batch instead of after the last: more communication, the "
+               "same result but for rounding")
+      ->excludes(app.get_option("--clip-each-micro-batch"));
+  add_slow_link_flag(app, options.slow_link);
   app.add_flag("--show-launch", options.show_launch,
                "print which launcher was found, the rank, and why, and do not train");
 }
@@ -223,6 +229,17 @@ void add_output_flags(CLI::App& app, TrainOptions& options) {
                "print where the memory of one update went, by category, in time and by formula")
       ->excludes(eval_only)
       ->excludes(app.get_option("--graph"));
+  CLI::Option* const timeline =
+      app.add_option("--timeline", options.timeline,
+                     "write when each rank computed, waited and sent data to this file, as a trace that "
+                     "Perfetto shows, and print how much of the communication was hidden")
+          ->check(file_name_check())
+          ->type_name("FILE")
+          ->excludes(eval_only);
+  app.add_option("--timeline-updates", options.timeline_updates,
+                 "how many updates to record, at most, from the second on; a test ends it too")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->needs(timeline);
   app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step")
       ->excludes(eval_only);
 }
@@ -244,6 +261,27 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
     if (!options.recipe.empty()) apply_recipe(app, options.recipe);
     options.settings = settings_of(app);
   });
+}
+
+void add_slow_link_flag(CLI::App& app, std::string& link) {
+  app.add_option("--slow-link", link,
+                 "hold back what ranks on CPUs send each other as a link with this latency and bandwidth "
+                 "would, such as 100,250: 100 microseconds and 250 MB/s")
+      ->type_name("LATENCY_US,MBYTES_PER_S")
+      ->check(CLI::Validator(
+          [](std::string& text) -> std::string {
+            try {
+              parse_slow_link(text);
+              return "";
+            } catch (const Error& error) {
+              return error.what();
+            }
+          },
+          ""));
+}
+
+std::optional<SlowLink> slow_link_of(const std::string& link) {
+  return link.empty() ? std::nullopt : std::optional(parse_slow_link(link));
 }
 
 void add_recipe_flag(CLI::App& app, TrainOptions& options) {

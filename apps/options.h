@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "dist/slow_link.h"
+
 namespace ringtape::apps {
 
 /// What the training programs can be told. The initial values are the defaults that --help shows.
@@ -63,11 +65,15 @@ struct TrainOptions {
   double comm_timeout = 60;  // seconds
   double bucket_mib = 25;
   bool no_overlap = false;
+  bool sync_each_micro_batch = false;
+  std::string slow_link;
   bool show_launch = false;
 
   std::string metrics;
   bool print_tape = false;
   bool memory_report = false;
+  std::string timeline;
+  std::int64_t timeline_updates = 20;
 
   std::map<std::string, std::string> settings;  // see settings_of()
 };
@@ -77,6 +83,11 @@ CLI::Validator file_name_check();
 
 /// Adds the flags to a program's command line.
 void add_train_options(CLI::App& app, TrainOptions& options);
+
+/// Adds --slow-link.
+void add_slow_link_flag(CLI::App& app, std::string& link);
+/// The link that the flag describes; none where it was not given.
+std::optional<SlowLink> slow_link_of(const std::string& link);
 
 /// Adds --recipe, for a program that has recipes.
 void add_recipe_flag(CLI::App& app, TrainOptions& options);

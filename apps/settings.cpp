@@ -20,7 +20,8 @@ const std::set<std::string> kWithoutEffect = {
     "--metrics",       "--print-tape",   "--checkpoint",
     "--keep",          "--resume",       "--recompute",
     "--memory-report", "--comm-timeout", "--bucket-mib",
-    "--no-overlap",    "--show-launch",
+    "--no-overlap",    "--show-launch",  "--sync-each-micro-batch",
+    "--slow-link",     "--timeline",     "--timeline-updates",
 };
 
 /// One text for each number, however it was written: 1e-3 and 0.001, 08 and 8. Whole numbers stay text: a

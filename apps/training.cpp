@@ -11,6 +11,7 @@
 #include "apps/run_log.h"
 #include "apps/settings.h"
 #include "apps/setup.h"
+#include "apps/timeline.h"
 #include "apps/update.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
@@ -19,6 +20,7 @@
 #include "core/memory_report.h"
 #include "core/random.h"
 #include "core/safetensors.h"
+#include "core/spans.h"
 #include "data/loader.h"
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
@@ -134,13 +136,15 @@ class Run {
     Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
                   !options_.metrics.empty(), ranks_);
     log.begin(at.step, length_.updates, scaler_ ? &*scaler_ : nullptr);
+    Timeline timeline(options_.timeline, options_.timeline_updates, *ranks_);
 
     const std::int64_t recorded_step = std::min(at.step + 1, length_.updates - 1);
     std::optional<TestResult> last_test;
     for (; at.step < length_.updates; ++at.epoch, at.samples = 0) {
       loader_.start_epoch(at.epoch, sampler_->own_of(at.samples));
       while (at.step < length_.updates && at.samples < length_.samples) {
-        const std::optional<Batch> batch = loader_.next();  // none where only other ranks have samples left
+        timeline.begin_update();
+        const std::optional<Batch> batch = next_batch();
         const std::int64_t samples = std::min(options_.batch_size, length_.samples - at.samples);
         const double rate = schedule_(at.step);
         optimizer_->set_learning_rate(rate);
@@ -158,6 +162,7 @@ class Run {
           checkpoints.save(at, log.history());
         }
       }
+      timeline.stop();  // before the test
       log.flush();
       last_test = test();
       log.end_epoch(at.epoch + 1, *last_test);
@@ -172,6 +177,7 @@ class Run {
           "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
           at.step);
     log.report(result, at.step, skipped);
+    timeline.write();
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
     if (is_first() && !options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
@@ -182,6 +188,12 @@ class Run {
  private:
   bool counts_correct() const { return task_.correct != nullptr; }
   bool is_first() const { return ranks_->rank() == 0; }
+
+  /// This rank's samples of the next update; none where only other ranks have samples left.
+  std::optional<Batch> next_batch() {
+    const SpanScope span(Track::compute, "load batch");
+    return loader_.next();
+  }
 
   std::shared_ptr<DistributedSampler> own_part(std::shared_ptr<const Sampler> all) const {
     return std::make_shared<DistributedSampler>(std::move(all), ranks_->rank(), ranks_->size());
@@ -298,7 +310,7 @@ void train(const Task& task, const TrainOptions& options) {
   }
   const Device device = launch.size == 1 ? Device::parse(options.device)
                                          : device_of_rank(launch, options.device, cuda_device_count());
-  const auto ranks = connect(launch, device, Seconds(options.comm_timeout));
+  const auto ranks = connect(launch, device, Seconds(options.comm_timeout), slow_link_of(options.slow_link));
   // One rank tells of the run. Errors of all of them are shown.
   if (ranks->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
   Run run(task, options, ranks);

@@ -9,6 +9,7 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/spans.h"
 #include "optim/clip.h"
 
 namespace ringtape::apps {
@@ -95,26 +96,35 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   for (std::size_t i = 0; i < micro_batches; ++i) {
     const auto [features, targets] = inputs(i);
     // What is clipped is this rank's own gradient, so finish() has to reduce it.
-    const auto scope = parallel_.no_sync(i + 1 < micro_batches || options_.clip_each_micro_batch);
+    const bool is_last = i + 1 == micro_batches;
+    const auto scope =
+        parallel_.no_sync((!is_last && !options_.sync_each_micro_batch) || options_.clip_each_micro_batch);
     forward_backward(features, targets, result);
     if (options_.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
   }
   parallel_.finish();
   share(result);
   if (window_.targets() == 0) return result;
+  const SpanScope span(Track::compute, "optimizer");
   result.grad_norm = clip();
   optimizer_.step();
   if (scaler_ != nullptr) scaler_->update(arena_);
   return result;
 }
 
-void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
-  const TapeScope scope;
+Tensor Update::forward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
+  const SpanScope span(Track::compute, "forward");
   const Tensor input = make_input(task_, features, arena_.compute_dtype());
   Tensor prediction = model_(input);
   if (task_.correct) add_to(sum.correct, to(task_.correct(prediction, targets), DType::f32));
-  const Tensor loss = task_.loss(std::move(prediction), targets, window_.divisor());
+  return task_.loss(std::move(prediction), targets, window_.divisor());
+}
+
+void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
+  const TapeScope scope;
+  const Tensor loss = forward(features, targets, sum);
   if (std::exchange(print_tape_, false)) Tape::current().print();
+  const SpanScope span(Track::compute, "backward");
   scaler_ != nullptr ? scaler_->backward(loss) : loss.backward();
   add_to(sum.loss, loss.detach());
 }

@@ -60,6 +60,8 @@ class Update {
 
   UpdateResult compute(std::size_t micro_batches, const Inputs& inputs);
   UpdateResult replay(const Batch& batch, const std::vector<MicroBatch>& pieces);
+  /// The loss; adds up the right answers.
+  Tensor forward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
   void forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
   void share(UpdateResult& result);
   void clip_after_micro_batch(std::size_t micro_batches);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/spans.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
 
@@ -190,6 +191,7 @@ void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradie
     Node& node = nodes_.back();
     if (node.output->grad_written) {
       node.output->grad_written = false;
+      const SpanScope span(Track::compute, node.operation);
       BackwardContext context(node, std::exchange(node.output->grad, Tensor()));
       node.backward(context);
     }

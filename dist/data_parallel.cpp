@@ -8,6 +8,7 @@
 
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/spans.h"
 #include "dist/verify_parameters.h"
 #include "kernels/elementwise.h"
 
@@ -68,6 +69,7 @@ void DataParallel::begin_round() {
 
 void DataParallel::launch(std::size_t number) {
   const GradientBucket& bucket = buckets_.buckets()[number];
+  const SpanScope span(Track::compute, "launch bucket", {{"bucket", static_cast<std::int64_t>(number)}});
   const Stream stream = Stream::current(arena_.device());
   for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
     AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;

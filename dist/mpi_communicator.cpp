@@ -95,23 +95,39 @@ std::shared_ptr<const MpiCommunicator::Connection> MpiCommunicator::connect_rank
   return connection;
 }
 
-std::shared_ptr<MpiCommunicator> MpiCommunicator::connect(Seconds timeout, std::int64_t largest_piece) {
+std::shared_ptr<MpiCommunicator> MpiCommunicator::connect(Seconds timeout, std::int64_t largest_piece,
+                                                          const SlowLink& link) {
   check(largest_piece >= 1 && largest_piece <= 0x7fffffff,
         "MPI: pieces of {} elements, expected 1 to 2^31 - 1", largest_piece);
   const std::shared_ptr<MpiThread> thread = MpiThread::get(timeout);
   Call call;
   call.operation = Operation::connect;
   const auto connection = connect_ranks(*thread, nullptr, call, timeout, 0, 0);
-  return std::shared_ptr<MpiCommunicator>(new MpiCommunicator(thread, connection, timeout, largest_piece));
+  return std::shared_ptr<MpiCommunicator>(
+      new MpiCommunicator(thread, connection, timeout, largest_piece, link));
 }
 
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiThread> thread,
                                  std::shared_ptr<const Connection> connection, Seconds timeout,
-                                 std::int64_t largest_piece)
+                                 std::int64_t largest_piece, const SlowLink& link)
     : Communicator(connection->rank, connection->size, Device{}, timeout),
       thread_(std::move(thread)),
       connection_(std::move(connection)),
-      largest_piece_(largest_piece) {}
+      largest_piece_(largest_piece),
+      link_(link) {}
+
+/// A job for the thread that does nothing yet.
+MpiJob MpiCommunicator::new_job(const Call& call) const {
+  return {.who = connection_->who,
+          .call = call,
+          .timeout = timeout(),
+          .latency = link_.latency,
+          .transfer = link_.transfer_time(bytes_on_link(call, size())),
+          .start = {},
+          .completed = {},
+          .finish = {},
+          .hint = {}};
+}
 
 /// Compares the Call with the previous rank's, then starts the job. The first request is the previous rank's
 /// Call.
@@ -119,17 +135,13 @@ Work MpiCommunicator::submit(Job job) {
   const auto previous = std::make_shared<Call>();
   const auto own = std::make_shared<const Call>(job.call);
   const auto& connection = connection_;
-  MpiJob mpi_job{.who = connection->who,
-                 .call = job.call,
-                 .timeout = timeout(),
-                 .start = {},
-                 .completed = {},
-                 .finish = std::move(job.finish),
-                 .hint = {}};
+  MpiJob mpi_job = new_job(job.call);
+  mpi_job.finish = std::move(job.finish);
   if (size() == 1) {
     mpi_job.start = [=](Requests& requests) { job.start(*connection, requests); };
   } else {
     const int next_rank = (rank() + 1) % size(), previous_rank = (rank() + size() - 1) % size();
+    mpi_job.meets_first = true;
     mpi_job.start = [=](Requests& requests) {
       connection->receive(previous.get(), sizeof(Call), MPI_BYTE, previous_rank, kCallTag, requests);
       connection->send(own.get(), sizeof(Call), MPI_BYTE, next_rank, kCallTag, requests);
@@ -259,13 +271,7 @@ Work MpiCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends,
   const auto expected = std::make_shared<std::vector<Expected>>();
   const MPI_Datatype type = mpi_type(call.dtype);
   const auto& connection = connection_;
-  MpiJob job{.who = connection->who,
-             .call = call,
-             .timeout = timeout(),
-             .start = {},
-             .completed = {},
-             .finish = {},
-             .hint = {}};
+  MpiJob job = new_job(call);
   job.start = [=, largest = largest_piece_](Requests& requests) {
     for (const Transfer& transfer : transfers->second) {
       for (const Piece& piece : pieces_of(transfer.tensor.elements(), largest)) {
@@ -298,13 +304,8 @@ void MpiCommunicator::do_barrier(const Call& call, Seconds deadline) {
   const auto arrived = std::make_shared<std::vector<std::atomic<bool>>>(static_cast<std::size_t>(size()));
   (*arrived)[rank()] = true;
   const auto& connection = connection_;
-  MpiJob job{.who = connection->who,
-             .call = call,
-             .timeout = deadline,
-             .start = {},
-             .completed = {},
-             .finish = {},
-             .hint = {}};
+  MpiJob job = new_job(call);
+  job.timeout = deadline;
   const auto own = std::make_shared<const Call>(call);
   // Request i receives from rank i, and that of the own rank, which nobody sends to, is null.
   job.start = [=](Requests& requests) {
@@ -338,7 +339,8 @@ void MpiCommunicator::do_barrier(const Call& call, Seconds deadline) {
 std::shared_ptr<Communicator> MpiCommunicator::do_split(const Call& call, int color, int key) {
   const auto connection = connect_ranks(*thread_, connection_.get(), call, timeout(), color, key);
   if (color < 0) return nullptr;
-  return std::shared_ptr<Communicator>(new MpiCommunicator(thread_, connection, timeout(), largest_piece_));
+  return std::shared_ptr<Communicator>(
+      new MpiCommunicator(thread_, connection, timeout(), largest_piece_, link_));
 }
 
 }  // namespace ringtape

@@ -4,10 +4,12 @@
 #include <string>
 
 #include "dist/communicator.h"
+#include "dist/slow_link.h"
 
 namespace ringtape {
 
 class MpiThread;
+struct MpiJob;
 
 /// Ranks on CPUs, connected by MPI. All MPI calls are made by one thread (dist/mpi_thread.h), so that an
 /// operation goes on while this one computes.
@@ -18,16 +20,19 @@ class MpiThread;
 /// the watchdog ends them.
 class MpiCommunicator : public Communicator {
  public:
+  /// Elements that one MPI call can count.
+  static constexpr std::int64_t kLargestPiece = 0x7fffffff;
   /// All ranks that mpirun or srun started. MPI counts elements in an int: larger tensors go in pieces of at
-  /// most `largest_piece` elements (a test sets it low).
-  static std::shared_ptr<MpiCommunicator> connect(Seconds timeout, std::int64_t largest_piece = 0x7fffffff);
+  /// most `largest_piece` elements (a test sets it low). `link` holds the operations back.
+  static std::shared_ptr<MpiCommunicator> connect(Seconds timeout, std::int64_t largest_piece = kLargestPiece,
+                                                  const SlowLink& link = {});
   const char* backend() const override { return "MPI"; }
 
  private:
   struct Connection;  // hides mpi.h
   struct Job;
   MpiCommunicator(std::shared_ptr<MpiThread> thread, std::shared_ptr<const Connection> connection,
-                  Seconds timeout, std::int64_t largest_piece);
+                  Seconds timeout, std::int64_t largest_piece, const SlowLink& link);
   /// The ranks of `parent` (null: all) that give the same color, where `color` is not negative.
   static std::shared_ptr<const Connection> connect_ranks(MpiThread& thread, const Connection* parent,
                                                          const Call& call, Seconds timeout, int color,
@@ -43,10 +48,12 @@ class MpiCommunicator : public Communicator {
   std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) override;
 
   Work submit(Job job);
+  MpiJob new_job(const Call& call) const;
 
   std::shared_ptr<MpiThread> thread_;
   std::shared_ptr<const Connection> connection_;
   std::int64_t largest_piece_;
+  SlowLink link_;
 };
 
 }  // namespace ringtape

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/spans.h"
 
 namespace ringtape {
 namespace {
@@ -45,6 +46,7 @@ void check_mpi(int code, const char* call) {
 /// What a Work of MPI waits for.
 struct MpiThread::State : Work::State {
   void wait() override {
+    const SpanScope span(Track::waiting, "wait");
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] { return done; });
     if (error) std::rethrow_exception(error);
@@ -100,7 +102,7 @@ Work MpiThread::submit(MpiJob job) {
       watchdog_.end(watched);
       std::rethrow_exception(error_);
     }
-    queue_.push_back({std::move(job), state, watched, {}});
+    queue_.push_back({.job = std::move(job), .state = state, .watched = watched, .requests = {}});
   }
   changed_.notify_one();
   return Work(state);
@@ -138,8 +140,8 @@ void MpiThread::loop() {
       if (abandoned_ || (ended_ && queue_.empty() && running_.empty())) break;
       if (running_.empty()) {
         changed_.wait(lock, [this] { return ended_ || !queue_.empty(); });
-      } else if (const auto pause = patience.next(); pause.count() > 0) {
-        changed_.wait_for(lock, pause);
+      } else if (const auto test = next_test(patience.next()); test > Clock::now()) {
+        changed_.wait_until(lock, test);
       } else {
         lock.unlock();
         sched_yield();
@@ -179,8 +181,42 @@ bool MpiThread::take_next() {
     running_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
-  running_.back().job.start(running_.back().requests);
+  Running& running = running_.back();
+  running.job.start(running.requests);
+  begin_to_move(running);
   return true;
+}
+
+void MpiThread::record_span(const Running& running) {
+  if (!is_recording_spans()) return;
+  const Call& call = running.job.call;
+  add_span({.track = Track::communication,
+            .name = fmt::format("{} #{}", name_of(call.operation), call.sequence),
+            .begin = running.began,
+            .end = Clock::now(),
+            .arguments = {{"bytes", call.elements * static_cast<std::int64_t>(size_of(call.dtype))},
+                          {"sequence", static_cast<std::int64_t>(call.sequence)}}});
+}
+
+void MpiThread::begin_to_move(Running& running) {
+  running.began = Clock::now();
+  const bool has_to_meet = running.job.meets_first && !running.has_met;
+  if (has_to_meet || running.job.latency + running.job.transfer == Seconds(0)) return;
+  running.arrives_at = link_.send(running.began, running.job.latency, running.job.transfer);
+}
+
+/// When to test again: after `pause`, or, as long as a slow link holds back all that is under way, rarely.
+MpiThread::Clock::time_point MpiThread::next_test(Clock::duration pause) const {
+  constexpr std::chrono::microseconds kRarely{200};
+  const Clock::time_point now = Clock::now();
+  Clock::time_point first_arrival = Clock::time_point::max();
+  bool are_here = true;
+  for (const Running& running : running_) {
+    if (running.arrives_at <= now) return now + pause;
+    first_arrival = std::min(first_arrival, running.arrives_at);
+    are_here = are_here && running.is_here;
+  }
+  return are_here ? first_arrival : std::min(first_arrival, now + std::max<Clock::duration>(pause, kRarely));
 }
 
 /// Lets MPI move data. True when a request has completed.
@@ -198,18 +234,23 @@ bool MpiThread::test_running() {
       check_mpi(statuses[i].MPI_ERROR, name_of(running.job.call.operation));
     }
     check_mpi(code, "MPI_Testsome");
-    const bool all_done = completed == MPI_UNDEFINED;  // MPI's word for: no request is left
-    for (int i = 0; !all_done && i < completed; ++i) {
+    running.is_here = completed == MPI_UNDEFINED;  // MPI's word for: no request is left
+    for (int i = 0; !running.is_here && i < completed; ++i) {
       if (running.job.completed) {
         running.job.completed(static_cast<std::size_t>(indices[i]), statuses[i], running.requests);
       }
+      if (running.job.meets_first && indices[i] == 0) {
+        running.has_met = true;
+        begin_to_move(running);
+      }
       any_completed = true;
     }
-    if (!all_done) {
+    if (!running.is_here || Clock::now() < running.arrives_at) {
       ++entry;
       continue;
     }
     if (running.job.finish) running.job.finish();
+    record_span(running);
     watchdog_.end(running.watched);
     const std::shared_ptr<State> state = std::move(running.state);
     entry = running_.erase(entry);  // first: the tensors it holds are given back before wait() returns

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dist/communicator.h"
+#include "dist/slow_link.h"
 #include "dist/watchdog.h"
 
 namespace ringtape {
@@ -29,6 +30,11 @@ struct MpiJob {
   std::string who;  ///< "rank 1 of 4", for messages
   Call call;
   Seconds timeout;
+  /// Request 0 brings the Call of another rank, and data moves from then on; else it moves from the start on.
+  bool meets_first = false;
+  /// How long the data takes, at least, on a slow link.
+  Seconds latency{0};
+  Seconds transfer{0};
   /// Starts non-blocking MPI operations and appends their requests.
   std::function<void(std::vector<MPI_Request>& requests)> start;
   /// Called when the request of this index is done; may start more. May be empty.
@@ -45,7 +51,7 @@ struct MpiJob {
 ///
 /// Jobs are started in the order of submit(). A collective has the network to itself; consecutive exchanges
 /// are under way together. While it waits for others, the thread sleeps between its tests more and more, so
-/// that it does not take a core from the computation.
+/// that it does not take a core from the computation. On a slow link it sleeps until the data has arrived.
 class MpiThread {
  public:
   /// The thread, started at the first call. Throws Error where MPI cannot be started, or has been ended
@@ -60,12 +66,17 @@ class MpiThread {
   void run(std::string who, const Call& call, Seconds timeout, std::function<void()> function);
 
  private:
+  using Clock = LinkSchedule::Clock;
   struct State;
   struct Running {
     MpiJob job;
     std::shared_ptr<State> state;
     std::uint64_t watched;
     std::vector<MPI_Request> requests;
+    Clock::time_point began{};       // to move data
+    Clock::time_point arrives_at{};  // on a slow link
+    bool has_met = false;            // see MpiJob::meets_first
+    bool is_here = false;            // MPI has moved all of it
   };
 
   explicit MpiThread(Seconds timeout);
@@ -74,6 +85,9 @@ class MpiThread {
   void loop();
   bool take_next();
   bool test_running();
+  void begin_to_move(Running& running);
+  static void record_span(const Running& running);
+  Clock::time_point next_test(Clock::duration pause) const;
   void fail_all(std::exception_ptr error);
 
   Seconds timeout_;
@@ -82,7 +96,8 @@ class MpiThread {
   std::condition_variable changed_;
   std::deque<Running> queue_;   // submitted, not started
   std::list<Running> running_;  // of the thread alone
-  std::exception_ptr error_;    // after it nothing is carried out any more
+  LinkSchedule link_;
+  std::exception_ptr error_;  // after it nothing is carried out any more
   bool ended_ = false;
   bool abandoned_ = false;
   std::thread thread_;

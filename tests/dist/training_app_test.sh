@@ -43,7 +43,7 @@ for number in 1 2 3 4; do
 done
 ranks 0 3 mnist "${flags[@]}" --save again.safetensors
 expect "three ranks give the same bits again" cmp again.safetensors 3.safetensors
-for way in "--micro-batch 7" "--no-overlap" "--bucket-mib 0.001" "--clip-norm 0.1" "--optimizer lamb --lr 0.01" \
+for way in "--micro-batch 7" "--micro-batch 24 --sync-each-micro-batch" "--slow-link 100,1000" "--no-overlap" "--bucket-mib 0.001" "--clip-norm 0.1" "--optimizer lamb --lr 0.01" \
   "--dtype bf16 --micro-batch 16"; do
   read -ra arguments <<<"$way"
   timeout 120 "$bin/mnist" --device cpu "${flags[@]:4}" "${arguments[@]}" --metrics one.jsonl >out 2>err
@@ -70,6 +70,32 @@ ranks 0 3 regression "${flags[@]}" --epochs 3 --checkpoint folder --resume --met
 expect "resumed on three ranks" grep -q '^resumed after step 6' out
 expect "resumed on three ranks: the last steps of one process" same resumed.jsonl <(tail -n +7 one.jsonl)
 
+# ---- a timeline -------------------------------------------------------------------------------------------------
+
+# On a link this slow the buckets are still under way when backward ends. 3 of 5 updates are recorded.
+flags=(--optimizer sgd --hidden 64 --batch-size 96 --micro-batch 24 --bucket-mib 0.002 --slow-link "1000,10")
+ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --timeline-updates 3
+expect "a row for each rank" [ "$(grep -cE '^ +[01]( +[0-9.]+){5} +[0-9.]+%$' out)" -eq 2 ]
+expect "what it is of" grep -q '^timeline of 3 updates written to trace.json' out
+events() { grep -c "$1" trace.json; }
+expect "two processes" [ "$(events '"process_name".*"name":"rank [01]"')" -eq 2 ]
+for rank in 0 1; do
+  expect "rank $rank: 2 micro-batches in 3 updates" [ "$(events "\"backward\".*\"pid\":$rank")" -eq 6 ]
+  expect "rank $rank: every layer's part in it" [ "$(events "\"linear\",.*\"pid\":$rank")" -eq 12 ]
+  expect "rank $rank: 2 buckets a window" [ "$(events "\"launch bucket\".*\"pid\":$rank")" -eq 6 ]
+  expect "rank $rank: the buckets on their way" \
+    [ "$(events "\"all_reduce #[0-9]*\".*\"pid\":$rank.*\"bytes\":200960")" -eq 3 ]
+done
+ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --timeline-updates 3 --sync-each-micro-batch
+expect "reduced after each micro-batch: twice as many" [ "$(events '"launch bucket".*"pid":1')" -eq 12 ]
+ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --no-overlap
+expect "4 updates after the first" grep -q '^timeline of 4 updates' out
+expect "nothing is hidden without overlap" [ "$(grep -cE '^ +[01]( +[0-9.]+){5} +[0-4][.][0-9]%$' out)" -eq 2 ]
+ranks 1 2 mnist "${flags[@]}" --timeline trace.json --max-steps 1
+expect "no second update" grep -q '^error: --timeline: nothing was recorded' err
+ranks 1 2 mnist "${flags[@]}" --timeline /nowhere/trace.json
+expect "a timeline that cannot be written" grep -q '^error: .*/nowhere' err
+
 # ---- bad input ----------------------------------------------------------------------------------------------
 
 ranks 1 3 mnist --batch-size 64 --max-steps 1
@@ -78,6 +104,10 @@ ranks 1 2 mnist --save /nowhere/weights.safetensors --max-steps 1
 expect "a file that cannot be written" grep -q '^error: ' err
 ranks 2 2 mnist --bucket-mib 0
 expect "buckets of nothing" grep -q '^error: --bucket-mib' err
+ranks 2 2 mnist --slow-link 100
+expect "a link without a bandwidth" grep -q '^error: --slow-link: .*expected LATENCY_US,MBYTES_PER_S' err
+ranks 2 2 mnist --sync-each-micro-batch --clip-norm 1 --clip-each-micro-batch
+expect "clipped gradients are reduced once" grep -q '^error: --.*excludes' err
 timeout 60 "$bin/mnist" --show-launch >out 2>err
 expect "--show-launch" grep -q 'none' out
 

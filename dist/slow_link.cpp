@@ -1,0 +1,55 @@
+#include "dist/slow_link.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/quote.h"
+
+namespace ringtape {
+namespace {
+
+/// The number that `text` is; NaN where it is none.
+double number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+}
+
+}  // namespace
+
+double bytes_on_link(const Call& call, int ranks) {
+  const double bytes = static_cast<double>(call.elements) * static_cast<double>(size_of(call.dtype));
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (call.operation) {
+    case Operation::all_reduce:
+      return 2 * others * bytes;
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+    case Operation::gather:
+    case Operation::scatter:
+      return others * bytes;
+    default:
+      return bytes;
+  }
+}
+
+SlowLink parse_slow_link(const std::string& text) {
+  const std::size_t comma = text.find(',');
+  const double latency = number(std::string_view(text).substr(0, comma));
+  const double bandwidth = comma == std::string::npos ? 0 : number(std::string_view(text).substr(comma + 1));
+  check(latency >= 0 && bandwidth > 0 && std::isfinite(latency) && std::isfinite(bandwidth),
+        "slow link: {}, expected LATENCY_US,MBYTES_PER_S such as 100,250: a latency of at least 0 "
+        "microseconds and a bandwidth above 0 MB/s",
+        quote(text));
+  return {.latency = Seconds(latency * 1e-6), .bytes_per_second = bandwidth * 1e6};
+}
+
+LinkSchedule::Clock::time_point LinkSchedule::send(Clock::time_point now, Seconds latency, Seconds transfer) {
+  free_at_ = std::max(now, free_at_) + std::chrono::duration_cast<Clock::duration>(transfer);
+  return free_at_ + std::chrono::duration_cast<Clock::duration>(latency);
+}
+
+}  // namespace ringtape

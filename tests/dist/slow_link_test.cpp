@@ -1,0 +1,100 @@
+#include "dist/slow_link.h"
+
+#include "core/error.h"
+#include "core/spans.h"
+#include "dist/gather_text.h"
+#include "tests/catch.h"
+#include "tests/dist/ranks.h"
+#ifdef RINGTAPE_WITH_MPI
+#include "dist/mpi_communicator.h"
+#endif
+
+using namespace ringtape;
+using namespace ringtape::test;
+
+TEST_CASE("gather_text: each rank's text arrives", "[dist]") {
+  for (const auto& [name, ranks] : all_ranks()) {
+    INFO(name);
+    const auto text_of = [](int rank) {
+      return rank == 1 ? std::string() : fmt::format("{} of rank {}", std::string(rank, 'x'), rank);
+    };
+    const std::vector<std::string> texts = gather_text(*ranks, text_of(ranks->rank()));
+    REQUIRE(std::ssize(texts) == (ranks->rank() == 0 ? ranks->size() : 0));
+    for (int rank = 0; rank < std::ssize(texts); ++rank) CHECK(texts[rank] == text_of(rank));
+  }
+}
+
+#ifdef RINGTAPE_WITH_MPI
+
+namespace {
+
+/// 20 ms and 1 MB/s.
+const SlowLink kLink{.latency = Seconds(0.02), .bytes_per_second = 1e6};
+
+std::shared_ptr<Communicator> slow_ranks() {
+  if (all_ranks().front().communicator->size() == 1 || all_ranks().size() == 1) return nullptr;
+  return MpiCommunicator::connect(Seconds(120), MpiCommunicator::kLargestPiece, kLink);
+}
+
+template <class Function>
+double seconds_of(const Function& function) {
+  const auto start = std::chrono::steady_clock::now();
+  function();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+TEST_CASE("slow link: an operation takes as long as the link says, at least", "[dist][slow_link]") {
+  const std::shared_ptr<Communicator> ranks = slow_ranks();
+  if (ranks == nullptr) return;
+  const int n = ranks->size();
+  const Tensor tensor = tensor_of(values_of(ranks->rank(), 5000), {5000});
+  const double all_reduce = seconds_of([&] { ranks->all_reduce(tensor, ReduceOp::sum).wait(); });
+  CHECK(all_reduce >= 0.02 + 2.0 * (n - 1) / n * 20000 / 1e6);
+  CHECK(tensor.to_doubles() == reduced(ReduceOp::sum, n, 5000));
+  CHECK(seconds_of([&] { ranks->barrier(); }) >= 0.02);
+
+  // Two exchanges are under way together: their bytes go one after the other.
+  const int next = (ranks->rank() + 1) % n, previous = (ranks->rank() + n - 1) % n;
+  const Tensor out = tensor_of(values_of(ranks->rank(), 5000), {5000}), in = empty({2, 5000});
+  const double exchanges = seconds_of([&] {
+    const Work first = ranks->exchange({{out, next}}, {{in.alias({5000}), previous}});
+    const Work second = ranks->exchange({{out, next}}, {{in.alias({5000}, 5000), previous}});
+    first.wait();
+    second.wait();
+  });
+  CHECK(exchanges >= 0.02 + 2 * 20000 / 1e6);
+  CHECK(in.alias({5000}, 5000).to_doubles() == values_of(previous, 5000));
+}
+
+TEST_CASE("slow link: a split keeps it", "[dist][slow_link]") {
+  const std::shared_ptr<Communicator> ranks = slow_ranks();
+  if (ranks == nullptr) return;
+  const std::shared_ptr<Communicator> all = ranks->split(0, -ranks->rank());
+  CHECK(seconds_of([&] { all->barrier(); }) >= 0.02);
+}
+
+TEST_CASE("spans: an operation's data, and the wait for it", "[dist][spans]") {
+  const std::shared_ptr<Communicator> ranks = slow_ranks();
+  if (ranks == nullptr) return;
+  const Tensor tensor = tensor_of(values_of(ranks->rank(), 5000), {5000});
+  ranks->barrier();
+  SpanRecording recording;
+  ranks->all_reduce(tensor, ReduceOp::sum).wait();
+  recording.stop();
+  const auto length = [](const Span& span) {
+    return std::chrono::duration<double>(span.end - span.begin).count();
+  };
+  REQUIRE(recording.spans().size() == 2);
+  const Span &data = recording.spans()[0], &wait = recording.spans()[1];
+  CHECK(data.track == Track::communication);
+  CHECK(data.name == "all_reduce #1");  // the barrier was #0
+  CHECK(data.arguments.at(0).value == 20000);
+  CHECK(data.arguments.at(1).value == 1);
+  CHECK(length(data) >= 0.02 + 2.0 * (ranks->size() - 1) / ranks->size() * 20000 / 1e6);
+  CHECK(wait.track == Track::waiting);
+  CHECK(wait.end >= data.end);
+}
+
+#endif
