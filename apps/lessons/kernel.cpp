@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-#include <vector>
+#include <string>
 
 #include "apps/options.h"
 #include "autograd/creation.h"
@@ -29,7 +28,7 @@ void show_elements() {
   }
 }
 
-void print_sums(const char* when, const Tensor& x, int blocks, bool with_barriers) {
+void print_sums(const std::string& when, const Tensor& x, int blocks, bool with_barriers) {
   const Tensor sums = zeros({blocks});
   const int threads = static_cast<int>(x.elements()) / blocks;
   lesson_block_sum(Stream::current({}), blocks, threads, with_barriers, x.data<float>(), sums.data<float>());
@@ -39,16 +38,15 @@ void print_sums(const char* when, const Tensor& x, int blocks, bool with_barrier
 void show_sums() {
   constexpr int kBlocks = 2, kThreads = 8;
   const Tensor x = arange(1, kBlocks * kThreads + 1);
-  fmt::print("\nSums of 1 to {}, by {} blocks of {} threads, in {} halvings\n", kBlocks * kThreads, kBlocks,
-             kThreads, 3);
-  fmt::print("  {:<42} {:>4} {:>4}\n", "right", 8 * 9 / 2, 16 * 17 / 2 - 8 * 9 / 2);
+  fmt::print("\nSums of 1 to 8 and of 9 to 16, by {} blocks of {} threads, in 3 halvings\n", kBlocks,
+             kThreads);
+  fmt::print("  {:<42} {:>4} {:>4}\n", "right", 36, 100);
   for (const bool with_barriers : {true, false}) {
     for (const auto order : {simt::ThreadOrder::forward, simt::ThreadOrder::reversed}) {
       const simt::ThreadOrderScope scope(order);
-      print_sums(fmt::format("{} barriers, {}", with_barriers ? "with" : "without",
-                             order == simt::ThreadOrder::forward ? "thread 0 first" : "thread 7 first")
-                     .c_str(),
-                 x, kBlocks, with_barriers);
+      const char* first = order == simt::ThreadOrder::forward ? "thread 0 first" : "thread 7 first";
+      print_sums(fmt::format("{} barriers, {}", with_barriers ? "with" : "without", first), x, kBlocks,
+                 with_barriers);
     }
   }
 }
