@@ -7,19 +7,22 @@
 
 #include "core/error.h"
 #include "core/spans.h"
+#include "dist/short_slices.h"
 
 namespace ringtape {
 namespace {
 
-/// How long the thread sleeps after a test that found nothing done: it only yields at first, as most
-/// operations are quick, then sleeps.
+/// How long the thread sleeps after a test that found nothing done. If somebody waits for it, it only yields
+/// at first, as most operations are quick. If nobody does, they compute: a thread that yields its core to
+/// them gets it back after milliseconds, one that wakes from sleep at once.
 class Patience {
  public:
   void reset() { tests_ = 0; }
-  std::chrono::microseconds next() {
+  std::chrono::microseconds next(bool somebody_waits) {
     constexpr int kYields = 200;
     ++tests_;
-    return std::chrono::microseconds(tests_ <= kYields ? 0 : std::min(20 + (tests_ - kYields) / 10, 500));
+    const int sleeps = tests_ - (somebody_waits ? kYields : 0);
+    return std::chrono::microseconds(sleeps <= 0 ? 0 : std::min(20 + sleeps / 10, 500));
   }
 
  private:
@@ -45,10 +48,13 @@ void check_mpi(int code, const char* call) {
 
 /// What a Work of MPI waits for.
 struct MpiThread::State : Work::State {
+  explicit State(std::shared_ptr<std::atomic<int>> counter) : waiting(std::move(counter)) {}
   void wait() override {
     const SpanScope span(Track::waiting, "wait");
     std::unique_lock lock(mutex);
+    ++*waiting;
     changed.wait(lock, [this] { return done; });
+    --*waiting;
     if (error) std::rethrow_exception(error);
   }
   void set_done(std::exception_ptr reason = nullptr) {
@@ -60,6 +66,7 @@ struct MpiThread::State : Work::State {
     changed.notify_all();
   }
 
+  std::shared_ptr<std::atomic<int>> waiting;
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -94,7 +101,7 @@ MpiThread::~MpiThread() {
 }
 
 Work MpiThread::submit(MpiJob job) {
-  auto state = std::make_shared<State>();
+  auto state = std::make_shared<State>(waiting_);
   const std::uint64_t watched = watchdog_.begin(job.who, job.call, job.timeout, job.hint);
   {
     const std::lock_guard lock(mutex_);
@@ -128,6 +135,7 @@ void MpiThread::start_mpi() {
 }
 
 void MpiThread::loop() {
+  ask_for_short_slices();
   try {
     start_mpi();
     Patience patience;
@@ -140,7 +148,7 @@ void MpiThread::loop() {
       if (abandoned_ || (ended_ && queue_.empty() && running_.empty())) break;
       if (running_.empty()) {
         changed_.wait(lock, [this] { return ended_ || !queue_.empty(); });
-      } else if (const auto test = next_test(patience.next()); test > Clock::now()) {
+      } else if (const auto test = next_test(patience.next(*waiting_ > 0)); test > Clock::now()) {
         changed_.wait_until(lock, test);
       } else {
         lock.unlock();
@@ -163,7 +171,7 @@ void MpiThread::end_mpi() {
   MPI_Ibarrier(MPI_COMM_WORLD, &request);
   Patience patience;
   while (MPI_Test(&request, &all_are_here, MPI_STATUS_IGNORE) == MPI_SUCCESS && all_are_here == 0) {
-    std::this_thread::sleep_for(patience.next());
+    std::this_thread::sleep_for(patience.next(true));
   }
   MPI_Finalize();
   watchdog_.end(watched);
@@ -205,9 +213,10 @@ void MpiThread::begin_to_move(Running& running) {
   running.arrives_at = link_.send(running.began, running.job.latency, running.job.transfer);
 }
 
-/// When to test again: after `pause`, or, as long as a slow link holds back all that is under way, rarely.
+/// When to test again: after `pause`. As long as a slow link holds back all that is under way, it sleeps in
+/// any case, and where MPI has done its part, to the end.
 MpiThread::Clock::time_point MpiThread::next_test(Clock::duration pause) const {
-  constexpr std::chrono::microseconds kRarely{200};
+  constexpr std::chrono::microseconds kShortest{20};
   const Clock::time_point now = Clock::now();
   Clock::time_point first_arrival = Clock::time_point::max();
   bool are_here = true;
@@ -216,7 +225,8 @@ MpiThread::Clock::time_point MpiThread::next_test(Clock::duration pause) const {
     first_arrival = std::min(first_arrival, running.arrives_at);
     are_here = are_here && running.is_here;
   }
-  return are_here ? first_arrival : std::min(first_arrival, now + std::max<Clock::duration>(pause, kRarely));
+  return are_here ? first_arrival
+                  : std::min(first_arrival, now + std::max<Clock::duration>(pause, kShortest));
 }
 
 /// Lets MPI move data. True when a request has completed.

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -50,8 +51,8 @@ struct MpiJob {
 /// data only while somebody calls it, and a non-blocking operation that nobody tests stands still.
 ///
 /// Jobs are started in the order of submit(). A collective has the network to itself; consecutive exchanges
-/// are under way together. While it waits for others, the thread sleeps between its tests more and more, so
-/// that it does not take a core from the computation. On a slow link it sleeps until the data has arrived.
+/// are under way together. While it waits for others, the thread sleeps between its tests, so that it does
+/// not take a core from the computation. On a slow link it sleeps until the data has arrived.
 class MpiThread {
  public:
   /// The thread, started at the first call. Throws Error where MPI cannot be started, or has been ended
@@ -97,6 +98,7 @@ class MpiThread {
   std::deque<Running> queue_;   // submitted, not started
   std::list<Running> running_;  // of the thread alone
   LinkSchedule link_;
+  const std::shared_ptr<std::atomic<int>> waiting_ = std::make_shared<std::atomic<int>>(0);  // for a Work
   std::exception_ptr error_;  // after it nothing is carried out any more
   bool ended_ = false;
   bool abandoned_ = false;

@@ -1,0 +1,260 @@
+// Measures what data parallelism costs a step, and what hides it: buckets, reduced while backward goes on,
+// and no_sync() under accumulation. On ranks that share a machine, over a link made slow:
+//
+//   OMP_NUM_THREADS=1 mpirun -n 2 bench_overlap
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "autograd/ops.h"
+#include "core/error.h"
+#include "core/file.h"
+#include "dist/connect.h"
+#include "dist/data_parallel.h"
+#include "dist/overlap.h"
+#include "dist/self_communicator.h"
+#include "nn/layers.h"
+#include "optim/accumulation.h"
+#include "optim/sgd.h"
+
+namespace {
+
+using namespace ringtape;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string slow_link = "100,250";
+  std::int64_t inputs = 256;
+  std::int64_t width = 512;
+  std::int64_t layers = 12;
+  std::int64_t batch = 1024;  // of a rank
+  std::int64_t micro_batches = 4;
+  double bucket_mib = 1;
+  int rounds = 11;
+  std::string json;
+};
+
+/// One row of the table.
+struct Way {
+  std::string name;
+  bool communicates = true;
+  bool overlaps = true;
+  bool has_buckets = true;  ///< else one for all
+  std::int64_t micro_batches = 1;
+  bool uses_no_sync = true;
+};
+
+std::vector<std::int64_t> sizes_of(const Options& options) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(options.layers), options.width);
+  sizes.insert(sizes.begin(), options.inputs);
+  sizes.push_back(10);
+  return sizes;
+}
+
+DataParallelOptions options_of(const Way& way, double bucket_mib) {
+  const auto bytes = static_cast<std::int64_t>((way.has_buckets ? bucket_mib : 1e6) * (1 << 20));
+  return {.bucket_sizes = {.first_bytes = bytes, .bytes = bytes},
+          .overlap = way.overlaps,
+          .allow_unused = false,
+          .hook = nullptr};
+}
+
+/// A model that is trained in one of the ways on random samples of this rank.
+class Training {
+ public:
+  Training(const Way& way, const Options& options, const std::shared_ptr<Communicator>& all)
+      : way_(way),
+        ranks_(way.communicates ? all : std::make_shared<SelfCommunicator>(all->device(), all->timeout())),
+        model_((manual_seed(1), make_mlp(sizes_of(options)))),
+        arena_(*model_, all->device()),
+        sgd_(arena_, SGDOptions{.learning_rate = 1e-3, .momentum = 0.9}),
+        parallel_(*model_, arena_, ranks_, options_of(way, options.bucket_mib)) {
+    manual_seed(2 + static_cast<std::uint64_t>(all->rank()));
+    const std::int64_t samples = options.batch / way.micro_batches;
+    x_ = randn({samples, options.inputs});
+    y_ = to(rand({samples}, DType::f32, {}, 0, 10), DType::i64);
+  }
+
+  void update() {
+    AccumulationWindow window(ranks_->size(), sum_over(ranks_));
+    window.begin(way_.micro_batches * x_.size(0));
+    arena_.zero_grad();
+    for (std::int64_t i = 0; i < way_.micro_batches; ++i) {
+      const auto scope = parallel_.no_sync(way_.uses_no_sync && i + 1 < way_.micro_batches);
+      const Tensor loss = forward(window.divisor());
+      const SpanScope span(Track::compute, "backward");
+      loss.backward();
+    }
+    parallel_.finish();
+    const SpanScope span(Track::compute, "optimizer");
+    sgd_.step();
+  }
+
+  std::int64_t gradient_bytes() const { return arena_.size() * static_cast<std::int64_t>(sizeof(float)); }
+  std::size_t buckets() const { return parallel_.buckets().size(); }
+
+ private:
+  Tensor forward(double divisor) {
+    const SpanScope span(Track::compute, "forward");
+    return cross_entropy((*model_)(x_), y_, {.reduction = Reduction::sum, .divisor = divisor});
+  }
+
+  Way way_;
+  std::shared_ptr<Communicator> ranks_;
+  std::shared_ptr<Sequential> model_;
+  ParameterArena arena_;
+  SGD sgd_;
+  DataParallel parallel_;
+  Tensor x_, y_;
+};
+
+struct Measured {
+  std::vector<double> seconds;  ///< of each round, of the slowest rank
+  double hidden_share = 0;      ///< of rank 0's communication, from its spans
+};
+
+double largest_over(Communicator& ranks, Clock::duration own) {
+  const Tensor nanoseconds = from_vector(std::vector<std::int64_t>{own.count()}, {1});
+  ranks.all_reduce(nanoseconds, ReduceOp::max).wait();
+  return static_cast<double>(nanoseconds.to_vector<std::int64_t>()[0]) * 1e-9;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+  return values[values.size() / 2];
+}
+
+/// An update of each way in turn, so that what changes with time on the machine meets all of them.
+std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings, Communicator& ranks,
+                              int rounds) {
+  std::vector<Measured> all(trainings.size());
+  for (int round = -1; round <= rounds; ++round) {  // -1: to warm up; the last: with spans
+    for (std::size_t i = 0; i < trainings.size(); ++i) {
+      ranks.barrier();
+      std::optional<SpanRecording> recording;
+      if (round == rounds) recording.emplace();
+      const Clock::time_point start = Clock::now();
+      trainings[i]->update();
+      const Clock::duration own = Clock::now() - start;
+      if (recording) {
+        recording->stop();
+        all[i].hidden_share = measure_overlap(recording->spans()).hidden_share();
+      }
+      const double slowest = largest_over(ranks, own);
+      if (round >= 0 && round < rounds) all[i].seconds.push_back(slowest);
+    }
+  }
+  return all;
+}
+
+/// The share of the communication's time that overlap takes off the step: from the times of the step with
+/// overlap, without it, and without communication.
+double hidden(double overlapped, double one_after_the_other, double alone) {
+  return (one_after_the_other - overlapped) / (one_after_the_other - alone);
+}
+
+Json print_table(const std::vector<Way>& ways, const std::vector<Measured>& measured,
+                 const std::vector<std::unique_ptr<Training>>& trainings) {
+  fmt::print("{:<44} {:>8} {:>10} {:>12} {:>14} {:>14}\n", "", "buckets", "ms/step", "more than",
+             "hidden, by", "hidden, by");
+  fmt::print("{:<44} {:>8} {:>10} {:>12} {:>14} {:>14}\n", "", "", "", "alone, ms", "step times", "timeline");
+  Json rows = Json::array();
+  double alone = 0, one_after_the_other = 0;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    const Way& way = ways[i];
+    const double seconds = median(measured[i].seconds);
+    if (!way.communicates) alone = seconds;
+    if (!way.overlaps) one_after_the_other = seconds;
+    const bool is_compared = way.communicates && way.overlaps && way.uses_no_sync;
+    const double share = is_compared ? hidden(seconds, one_after_the_other, alone) : 0;
+    if (!way.communicates && i > 0) fmt::print("\n");
+    fmt::print("{:<44} {:>8} {:>10.2f} {:>12} {:>14} {:>14}\n", way.name,
+               way.communicates ? fmt::format("{}", trainings[i]->buckets()) : "", seconds * 1e3,
+               way.communicates ? fmt::format("{:.2f}", (seconds - alone) * 1e3) : "",
+               is_compared ? fmt::format("{:.1f}%", share * 100) : "",
+               way.communicates ? fmt::format("{:.1f}%", measured[i].hidden_share * 100) : "");
+    rows.push_back(
+        {{"way", way.name}, {"micro_batches", way.micro_batches}, {"milliseconds", seconds * 1e3}});
+    if (is_compared) rows.back()["hidden_by_step_times"] = share;
+    if (way.communicates) rows.back()["hidden_by_timeline"] = measured[i].hidden_share;
+  }
+  return rows;
+}
+
+std::vector<Way> all_ways(const Options& options) {
+  const std::string pieces = fmt::format("{} micro-batches", options.micro_batches);
+  const std::int64_t many = options.micro_batches;
+  // The first of a group communicates nothing, the second without overlap.
+  return {{.name = "each rank alone", .communicates = false},
+          {.name = "reduced after backward", .overlaps = false},
+          {.name = "reduced during backward"},
+          {.name = "one bucket for all", .has_buckets = false},
+          {.name = pieces + ", each rank alone", .communicates = false, .micro_batches = many},
+          {.name = pieces + ", reduced after the last", .overlaps = false, .micro_batches = many},
+          {.name = pieces + ", reduced during the last", .micro_batches = many},
+          {.name = pieces + ", each reduced: no no_sync()", .micro_batches = many, .uses_no_sync = false}};
+}
+
+void benchmark(const Options& options) {
+  const auto ranks = connect(detect_launch(process_environment()), Device{}, Seconds(60),
+                             parse_slow_link(options.slow_link));
+  check(ranks->size() > 1, "one rank has nobody to talk to: OMP_NUM_THREADS=1 mpirun -n 2 bench_overlap");
+  check(options.batch % options.micro_batches == 0, "--batch {}: expected a multiple of --micro-batches, {}",
+        options.batch, options.micro_batches);
+  if (ranks->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  const std::vector<Way> ways = all_ways(options);
+  std::vector<std::unique_ptr<Training>> trainings;
+  for (const Way& way : ways) trainings.push_back(std::make_unique<Training>(way, options, ranks));
+  const SlowLink link = parse_slow_link(options.slow_link);
+  const auto bytes = static_cast<double>(trainings.front()->gradient_bytes());
+  const double on_link = 2.0 * (ranks->size() - 1) / ranks->size() * bytes;
+  fmt::print("{} ranks, {}\n{} hidden layers of {}, {} samples a rank and step, median of {} steps\n",
+             ranks->size(), describe(ranks->device()), options.layers, options.width, options.batch,
+             options.rounds);
+  fmt::print("link of {:g} us and {:g} MB/s: the {:.2f} MB of gradients take {:.1f} ms\n\n",
+             link.latency.count() * 1e6, link.bytes_per_second * 1e-6, bytes * 1e-6,
+             link.transfer_time(on_link).count() * 1e3);
+  const std::vector<Measured> measured = measure(trainings, *ranks, options.rounds);
+  const Json rows = print_table(ways, measured, trainings);
+  if (options.json.empty() || ranks->rank() != 0) return;
+  const std::string text = Json{{"ranks", ranks->size()},
+                                {"device", describe(ranks->device())},
+                                {"slow_link", options.slow_link},
+                                {"gradient_bytes", bytes},
+                                {"rows", rows}}
+                               .dump(2) +
+                           '\n';
+  AtomicFile file(options.json);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures how much of the communication of data-parallel training is hidden.");
+  Options options;
+  app.option_defaults()->always_capture_default();
+  app.add_option("--slow-link", options.slow_link, "LATENCY_US,MBYTES_PER_S of the link");
+  app.add_option("--inputs", options.inputs, "of the model")->check(CLI::PositiveNumber);
+  app.add_option("--width", options.width, "of the hidden layers")->check(CLI::PositiveNumber);
+  app.add_option("--layers", options.layers, "how many of them")->check(CLI::PositiveNumber);
+  app.add_option("--batch", options.batch, "samples of a rank and step")->check(CLI::PositiveNumber);
+  app.add_option("--micro-batches", options.micro_batches, "that they are cut into, under accumulation")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--bucket-mib", options.bucket_mib, "MiB of a bucket")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options.rounds, "steps of each way")->check(CLI::PositiveNumber);
+  app.add_option("--json", options.json, "also write the rows to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    benchmark(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
