@@ -27,14 +27,14 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string slow_link = "100,250";
+  std::string slow_link = "100,125";
   std::int64_t inputs = 256;
   std::int64_t width = 512;
-  std::int64_t layers = 12;
-  std::int64_t batch = 1024;  // of a rank
+  std::int64_t layers = 20;
+  std::int64_t batch = 2048;  // of a rank
   std::int64_t micro_batches = 4;
   double bucket_mib = 1;
-  int rounds = 11;
+  int rounds = 7;
   std::string json;
 };
 
