@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   ringtape::planner::add_memory_command(app, chosen);
   ringtape::planner::add_fit_command(app, chosen);
   ringtape::planner::add_lr_command(app, chosen);
+  ringtape::planner::add_scale_command(app, chosen);
   app.require_subcommand(1);
   return ringtape::apps::run(app, argc, argv, [&chosen] { chosen(); });
 }

@@ -12,5 +12,6 @@ void add_batch_command(CLI::App& app, std::function<void()>& chosen);
 void add_memory_command(CLI::App& app, std::function<void()>& chosen);
 void add_fit_command(CLI::App& app, std::function<void()>& chosen);
 void add_lr_command(CLI::App& app, std::function<void()>& chosen);
+void add_scale_command(CLI::App& app, std::function<void()>& chosen);
 
 }  // namespace ringtape::planner

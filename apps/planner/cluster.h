@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// What ranks are connected by.
+namespace ringtape::planner {
+
+/// One direction of a connection. A message of b bytes keeps it busy for b / bandwidth, and is there after
+/// b / bandwidth + latency (Hockney, "The communication challenge for MPP", 1994).
+struct Link {
+  double latency = 0;    ///< seconds
+  double bandwidth = 0;  ///< bytes a second
+
+  double busy(double bytes) const { return bytes / bandwidth; }
+  double message(double bytes) const { return latency + busy(bytes); }
+};
+
+/// Nodes with a number of ranks each, numbered node by node.
+struct Cluster {
+  std::string name;
+  std::int64_t ranks_per_node = 1;
+  Link inside;         ///< out of a rank, to the others of its node
+  Link between;        ///< out of a node, to the other nodes: all its adapters together
+  double call = 0;     ///< seconds that a collective takes before its first byte moves
+  std::string source;  ///< where the constants are from
+
+  std::int64_t nodes(std::int64_t ranks) const;
+};
+
+/// Throws Error for sizes, latencies and bandwidths out of range.
+void check_cluster(const Cluster& cluster);
+/// Throws Error unless the ranks are part of one node, or fill whole nodes.
+void check_ranks(const Cluster& cluster, std::int64_t ranks);
+
+/// Clusters whose constants are published; their sources are in docs/planner.md, in short in `source`.
+const std::vector<Cluster>& cluster_presets();
+/// Throws Error for a name that is not among the presets, and names those that are.
+const Cluster& cluster_preset(const std::string& name);
+
+}  // namespace ringtape::planner

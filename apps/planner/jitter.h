@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace ringtape::planner {
+
+/// How much longer or shorter a rank computes than the mean: factors with mean 1, drawn anew for each rank
+/// and micro-batch.
+struct JitterRequest {
+  enum class Shape {
+    lognormal,
+    /// A share that is always needed, and an exponential delay: the slowest of n has in the mean
+    /// 1 - v + v (1 + 1/2 + ... + 1/n).
+    exponential,
+  };
+  double variation = 0;  ///< v, standard deviation over mean: 0 to 1
+  Shape shape = Shape::lognormal;
+  std::uint64_t seed = 0;
+};
+
+/// Throws Error for a name that is neither "lognormal" nor "exponential".
+JitterRequest::Shape jitter_shape_from_name(const std::string& name);
+
+/// Draws factors; equal seeds draw equal ones, whatever the standard library.
+class Jitter {
+ public:
+  /// Throws Error for a variation that is not 0 to 1.
+  explicit Jitter(const JitterRequest& request);
+
+  double next();
+
+ private:
+  double uniform();
+
+  JitterRequest request_;
+  std::mt19937_64 random_;
+  double sigma_ = 0;  // of the normal distribution whose exponential is drawn
+};
+
+}  // namespace ringtape::planner

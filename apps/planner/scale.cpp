@@ -1,0 +1,288 @@
+#include "apps/planner/scale.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/planner/collective_finish.h"
+#include "apps/planner/collective_messages.h"
+#include "apps/planner/numbers.h"
+#include "core/error.h"
+
+namespace ringtape::planner {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1'000'000;
+constexpr std::int64_t kMostBuckets = 20'000;
+
+void check_seconds(const char* name, double seconds) {
+  check(seconds >= 0 && std::isfinite(seconds), "{} must be 0 seconds or more, found {}", name, seconds);
+}
+
+void check_model(const ScaleRequest& request) {
+  check_size("the number of parameters", request.parameters);
+  check_size("the micro-batch", request.micro_batch);
+  check_size("the sequence length", request.sequence);
+  check_size("the accumulation steps", request.accumulation);
+  check(request.flops > 0 && std::isfinite(request.flops), "the FLOP/s must be above 0, found {}",
+        request.flops);
+  check(request.forward.has_value() == request.backward.has_value(),
+        "forward and backward are given together, or neither is");
+  if (request.forward) {
+    check_seconds("forward", *request.forward);
+    check_seconds("backward", *request.backward);
+    check(*request.forward + *request.backward > 0, "forward and backward take no time");
+  }
+  check_seconds("the update", request.update);
+  if (request.global_batch) {
+    check_size("the global batch", *request.global_batch);
+    check(request.micro_batch <= *request.global_batch,
+          "the micro-batch of {} is larger than the global batch of {}", request.micro_batch,
+          *request.global_batch);
+    check(request.accumulation == 1,
+          "a global batch says how many accumulation steps there are: leave one out");
+  }
+}
+
+void check_communication(const ScaleRequest& request) {
+  check_cluster(request.cluster);
+  check(request.gradient_bytes >= 1 && request.gradient_bytes <= 8, "a gradient has 1 to 8 bytes, found {}",
+        request.gradient_bytes);
+  check(request.parameter_bytes >= 1 && request.parameter_bytes <= 8,
+        "a parameter has 1 to 8 bytes, found {}", request.parameter_bytes);
+  check(request.compression >= 1 && request.compression <= 1000,
+        "the compression must be 1 to 1000, found {}", request.compression);
+  check_size("the first bucket's bytes", request.first_bucket);
+  check_size("a bucket's bytes", request.bucket);
+  check_size("a segment's bytes", request.segment);
+  check(request.zero >= 0 && request.zero <= 3, "ZeRO has stages 0 to 3, found {}", request.zero);
+}
+
+void check_disturbances(const ScaleRequest& request) {
+  check(request.steps >= 1 && request.steps <= 10'000, "the steps must be 1 to 10000, found {}",
+        request.steps);
+  check(request.hours_of_a_rank >= 0 && std::isfinite(request.hours_of_a_rank),
+        "the hours between a rank's failures must be above 0, found {}", request.hours_of_a_rank);
+  check_seconds("a checkpoint", request.checkpoint);
+  check_seconds("a restart", request.restart);
+  check_seconds("the checkpoint interval", request.checkpoint_interval);
+  check(request.hours_of_a_rank == 0 || request.checkpoint > 0,
+        "a run that fails needs checkpoints: how many seconds does one take?");
+}
+
+void check_ranks(const ScaleRequest& request) {
+  check(!request.ranks.empty(), "no number of ranks to look at");
+  for (std::int64_t ranks : request.ranks) {
+    check(ranks >= 1 && ranks <= kMostRanks, "the number of ranks must be from 1 to {}, found {}", kMostRanks,
+          ranks);
+    check_ranks(request.cluster, ranks);
+  }
+}
+
+StepModel step_model(const ScaleRequest& request) {
+  const double tokens = static_cast<double>(product(request.micro_batch, request.sequence));
+  const double forward = 2 * static_cast<double>(request.parameters) * tokens / request.flops;
+  StepModel model{.forward = request.forward.value_or(forward),
+                  .backward = request.backward.value_or(2 * forward),
+                  .update = request.update,
+                  .accumulation = request.accumulation,
+                  .buckets = bucket_bytes(request),
+                  .overlap = request.overlap,
+                  .every_micro_batch = request.every_micro_batch,
+                  .zero = request.zero};
+  for (double& bytes : model.buckets) bytes /= request.compression;
+  model.gathered_per_gradient = request.compression * static_cast<double>(request.parameter_bytes) /
+                                static_cast<double>(request.gradient_bytes);
+  return model;
+}
+
+/// Messages that the collectives of a step send.
+double messages_of_a_step(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
+  double messages = 0;
+  for (double bytes : model.buckets) {
+    messages += message_count(request.cluster, {.kind = Collective::all_reduce,
+                                                .algorithm = request.algorithm,
+                                                .ranks = ranks,
+                                                .bytes = bytes,
+                                                .segment = static_cast<double>(request.segment)});
+  }
+  const auto times =
+      static_cast<double>(request.every_micro_batch || request.zero >= 2 ? model.accumulation : 1);
+  return messages * times * (request.zero == 3 ? 1.5 : 1) * static_cast<double>(request.steps);
+}
+
+Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool by_messages) {
+  return [&request, ranks, by_messages](Collective kind, double bytes, std::vector<double>& times) {
+    const CollectiveProblem problem{.kind = kind,
+                                    .algorithm = request.algorithm,
+                                    .ranks = ranks,
+                                    .bytes = bytes,
+                                    .segment = static_cast<double>(request.segment)};
+    if (by_messages) {
+      simulate_collective(request.cluster, problem, times);
+      return;
+    }
+    if (std::ssize(times) == ranks) {
+      finish_collective(request.cluster, problem, times);
+    } else {
+      times[0] += collective_time(request.cluster, problem);  // one time for all of them
+    }
+  };
+}
+
+void add_failures(const ScaleRequest& request, ScalePoint& point) {
+  if (request.hours_of_a_rank == 0) return;
+  const FailureModel model{
+      .between_failures = request.hours_of_a_rank * 3600 / static_cast<double>(point.ranks),
+      .checkpoint = request.checkpoint,
+      .restart = request.restart};
+  point.interval = request.checkpoint_interval > 0 ? request.checkpoint_interval : daly_interval(model);
+  point.useful = useful_share(model, point.interval);
+}
+
+std::int64_t accumulation_of(const ScaleRequest& request, std::int64_t ranks) {
+  if (!request.global_batch) return request.accumulation;
+  return divide_up(*request.global_batch, product(request.micro_batch, ranks));
+}
+
+/// Seconds of one rank for a sample.
+double seconds_of_a_sample(const ScaleRequest& request) {
+  const StepModel model = step_model(request);
+  const auto accumulation = static_cast<double>(accumulation_of(request, 1));
+  return (model.forward + model.backward + model.update / accumulation) /
+         static_cast<double>(request.micro_batch);
+}
+
+ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_simulate) {
+  // Beyond these a point takes minutes, and there is the closed form.
+  constexpr double kMostMessages = 2e9;
+  StepModel model = step_model(request);
+  model.accumulation = accumulation_of(request, ranks);
+  if (request.zero > 0) model.update /= static_cast<double>(ranks);
+  ScalePoint point{.ranks = ranks,
+                   .accumulation = model.accumulation,
+                   .global_batch = product(product(request.micro_batch, model.accumulation), ranks)};
+  point.by_messages = may_simulate && ranks > 1 && ranks <= request.messages_up_to &&
+                      messages_of_a_step(request, model, ranks) <= kMostMessages;
+  // Ranks that all do the same at the same time are as one.
+  const bool alike = !point.by_messages && request.jitter.variation == 0;
+  point.times = simulate_steps(model, alike ? 1 : ranks, request.steps, Jitter(request.jitter),
+                               communication(request, ranks, point.by_messages));
+  point.throughput = static_cast<double>(point.global_batch) / point.times.step;
+  point.efficiency = point.throughput * seconds_of_a_sample(request) / static_cast<double>(ranks);
+  add_failures(request, point);
+  return point;
+}
+
+/// More ranks than micro-batches in the batch would be idle.
+bool has_work(const ScaleRequest& request, std::int64_t ranks) {
+  return !request.global_batch || ranks <= divide_up(*request.global_batch, request.micro_batch);
+}
+
+/// The fewest ranks for which `is_so` holds, of one node's part and whole nodes, up to `most`; it has to hold
+/// for all above it.
+template <class Predicate>
+std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t most, Predicate is_so) {
+  const std::int64_t local = cluster.ranks_per_node;
+  for (std::int64_t ranks = 2; ranks <= std::min(local, most); ++ranks) {
+    if (is_so(ranks)) return ranks;
+  }
+  std::int64_t no = 1, yes = most / local + 1;  // nodes
+  while (yes - no > 1) {
+    const std::int64_t middle = no + (yes - no) / 2;
+    (is_so(middle * local) ? yes : no) = middle;
+  }
+  if (yes * local > most) return std::nullopt;
+  return yes * local;
+}
+
+/// In closed form and without jitter, and so as a function that grows with the ranks.
+void find_limits(ScaleRequest request, ScaleVariant& variant) {
+  request.algorithm = variant.algorithm;
+  request.bucket = variant.bucket;
+  request.jitter.variation = 0;
+  request.steps = 1;
+  const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
+  variant.exposed_from = fewest_ranks(request.cluster, most, [&](std::int64_t ranks) {
+    const ScalePoint point = point_of(request, ranks, false);
+    return point.times.exposed > ScaleVariant::kHidden * point.times.step;
+  });
+  variant.latency_from = fewest_ranks(request.cluster, most, [&](std::int64_t ranks) {
+    const CollectiveProblem problem{.algorithm = variant.algorithm,
+                                    .ranks = ranks,
+                                    .bytes = static_cast<double>(variant.bucket) / request.compression,
+                                    .segment = static_cast<double>(request.segment)};
+    return 2 * collective_latency(request.cluster, problem) > collective_time(request.cluster, problem);
+  });
+}
+
+ScaleVariant variant_of(ScaleRequest request, Algorithm algorithm, std::int64_t bucket, bool may_simulate) {
+  ScaleVariant variant{
+      .algorithm = algorithm, .bucket = bucket, .points = {}, .exposed_from = {}, .latency_from = {}};
+  request.algorithm = algorithm;
+  request.bucket = bucket;
+  for (std::int64_t ranks : request.ranks) {
+    if (has_work(request, ranks)) variant.points.push_back(point_of(request, ranks, may_simulate));
+  }
+  find_limits(request, variant);
+  return variant;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most) {
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t n = 1; n < most; n *= 2) {
+    if (n <= cluster.ranks_per_node || n % cluster.ranks_per_node == 0) ranks.push_back(n);
+  }
+  ranks.push_back(most);
+  return ranks;
+}
+
+std::vector<double> bucket_bytes(const ScaleRequest& request) {
+  const std::int64_t bytes = product(request.parameters, request.gradient_bytes);
+  const std::int64_t rest = std::max<std::int64_t>(bytes - request.first_bucket, 0);
+  const std::int64_t count = 1 + divide_up(rest, request.bucket);
+  check(count <= kMostBuckets, "{} of gradients make {} buckets: expected at most {}, so larger ones",
+        grouped(bytes), count, kMostBuckets);
+  std::vector<double> buckets = {static_cast<double>(std::min(request.first_bucket, bytes))};
+  for (std::int64_t left = rest; left > 0; left -= request.bucket) {
+    buckets.push_back(static_cast<double>(std::min(request.bucket, left)));
+  }
+  return buckets;
+}
+
+ScalePlan plan_scale(const ScaleRequest& request) {
+  check_model(request);
+  check_communication(request);
+  check_disturbances(request);
+  check_ranks(request);
+  const StepModel model = step_model(request);
+  ScalePlan plan{.forward = model.forward,
+                 .backward = model.backward,
+                 .buckets = model.buckets.size(),
+                 .asked = variant_of(request, request.algorithm, request.bucket, true),
+                 .others = {},
+                 .notes = {}};
+  check(!plan.asked.points.empty(), "{} have no work for any of these numbers of ranks",
+        count(*request.global_batch, "sample"));
+  ScaleRequest other = request;
+  other.jitter.variation = 0;
+  other.steps = 1;
+  const std::int64_t larger = product(8, request.bucket);
+  plan.others.push_back(variant_of(other, request.algorithm, larger, false));
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+    if (algorithm != request.algorithm) {
+      plan.others.push_back(variant_of(other, algorithm, request.bucket, false));
+    }
+  }
+  const std::size_t idle = request.ranks.size() - plan.asked.points.size();
+  if (idle > 0) {
+    plan.notes.push_back(fmt::format(
+        "{} numbers of ranks left out: a batch of {} has no more than {} micro-batches of {} to divide", idle,
+        grouped(*request.global_batch), grouped(divide_up(*request.global_batch, request.micro_batch)),
+        request.micro_batch));
+  }
+  return plan;
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "apps/planner/memory.h"
+#include "apps/planner/numbers.h"
+#include "apps/planner/scale.h"
+
+namespace ringtape::planner {
+namespace {
+
+constexpr double kWidth = 300, kHeight = 260, kLeft = 74, kTop = 56, kGap = 104;  // of a panel, in pixels
+constexpr std::int64_t kPlaybook = 512;
+
+struct Axis {
+  double low, high;
+  bool logarithmic;
+
+  /// 0 at the low end, 1 at the high one.
+  double at(double value) const {
+    if (!logarithmic) return (value - low) / (high - low);
+    return std::log10(value / low) / std::log10(high / low);
+  }
+};
+
+struct Panel {
+  std::string title;
+  Axis x, y;
+  double left;
+
+  double px(double x_value) const { return left + kWidth * x.at(x_value); }
+  double py(double y_value) const { return kTop + kHeight * (1 - y.at(y_value)); }
+};
+
+struct Series {
+  const ScaleVariant* variant;
+  const char* style;
+};
+
+/// "10k" for 10,000
+std::string short_number(double number) {
+  constexpr const char* kUnits[] = {"", "k", "M", "G", "T"};
+  std::size_t unit = 0;
+  for (; number >= 1000 && unit + 1 < std::size(kUnits); ++unit) number /= 1000;
+  return fmt::format("{:.4g}{}", number, kUnits[unit]);
+}
+
+/// Whole powers of ten around the values.
+Axis decades(double low, double high) {
+  return {std::pow(10, std::floor(std::log10(low) + 1e-9)), std::pow(10, std::ceil(std::log10(high) - 1e-9)),
+          true};
+}
+
+std::vector<double> ticks(const Axis& axis) {
+  std::vector<double> values;
+  if (!axis.logarithmic) {
+    for (int i = 0; i <= 5; ++i) values.push_back(axis.low + (axis.high - axis.low) * i / 5);
+    return values;
+  }
+  const double count = std::log10(axis.high / axis.low);
+  const int every = count > 8 ? 2 : 1;
+  for (int i = 0; i <= std::lround(count); i += every) values.push_back(axis.low * std::pow(10, i));
+  return values;
+}
+
+std::string grid(const Panel& panel) {
+  std::string svg = fmt::format("<text class=\"title\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", panel.left,
+                                kTop - 16, panel.title);
+  for (double value : ticks(panel.x)) {
+    const double x = panel.px(value);
+    svg += fmt::format(
+        "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n"
+        "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\">{4}</text>\n",
+        x, kTop, kTop + kHeight, kTop + kHeight + 18, short_number(value));
+  }
+  for (double value : ticks(panel.y)) {
+    const double y = panel.py(value);
+    svg += fmt::format(
+        "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{1:.1f}\"/>\n"
+        "<text x=\"{3:.1f}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
+        panel.left, y, panel.left + kWidth, panel.left - 6, y + 4, short_number(value));
+  }
+  svg += fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#606870\"/>\n"
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">ranks</text>\n",
+      panel.left, kTop, kWidth, kHeight, panel.left + kWidth / 2, kTop + kHeight + 38);
+  if (panel.x.low <= kPlaybook && kPlaybook <= panel.x.high) {
+    svg += fmt::format(
+        "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"#808890\" "
+        "stroke-dasharray=\"2 3\"/>\n",
+        panel.px(kPlaybook), kTop, kTop + kHeight);
+  }
+  return svg;
+}
+
+/// A line through the points whose values the panel shows; on a logarithmic axis there is no 0.
+std::string line(const Panel& panel, const ScaleVariant& variant, const std::string& style,
+                 const std::function<double(const ScalePoint&)>& value) {
+  std::string points;
+  for (const ScalePoint& point : variant.points) {
+    const double y = value(point);
+    if (y >= panel.y.low && y <= panel.y.high) {
+      points += fmt::format("{:.1f},{:.1f} ", panel.px(static_cast<double>(point.ranks)), panel.py(y));
+    }
+  }
+  return points.empty() ? "" : fmt::format("<polyline points=\"{}\" fill=\"none\" {}/>\n", points, style);
+}
+
+double exposed_milliseconds(const ScalePoint& point) {
+  return point.times.exposed * 1e3;
+}
+
+}  // namespace
+
+std::string scale_svg(const ScalePlan& plan) {
+  constexpr const char* kStyles[] = {"stroke=\"#1f5fa8\" stroke-width=\"3\"",
+                                     "stroke=\"#1f5fa8\" stroke-width=\"2\" stroke-dasharray=\"7 4\"",
+                                     "stroke=\"#2e8b57\" stroke-width=\"2\"",
+                                     "stroke=\"#d9822b\" stroke-width=\"2\""};
+  std::vector<Series> series = {{&plan.asked, kStyles[0]}};
+  for (std::size_t i = 0; i < plan.others.size(); ++i) series.push_back({&plan.others[i], kStyles[i + 1]});
+
+  const std::vector<ScalePoint>& points = plan.asked.points;
+  const double one_rank =
+      points[0].throughput / (points[0].efficiency * static_cast<double>(points[0].ranks));
+  double fastest = 0, slowest = INFINITY, most_exposed = 0.1;
+  for (const Series& s : series) {
+    for (const ScalePoint& point : s.variant->points) {
+      fastest = std::max(fastest, one_rank * static_cast<double>(point.ranks));
+      slowest = std::min(slowest, point.throughput);
+      most_exposed = std::max(most_exposed, exposed_milliseconds(point));
+    }
+  }
+  const Axis ranks = decades(static_cast<double>(points.front().ranks),
+                             static_cast<double>(std::max<std::int64_t>(points.back().ranks, 10)));
+  const auto left = [](int panel) { return kLeft + panel * (kWidth + kGap); };
+  const Panel throughput{"throughput, samples a second", ranks, decades(slowest, fastest), left(0)};
+  const Panel efficiency{"efficiency, percent", ranks, {0, 100, false}, left(1)};
+  const Panel exposed{"exposed communication, ms a step", ranks, decades(0.1, most_exposed * 1.01), left(2)};
+
+  const double width = left(2) + kWidth + 30, height = kTop + kHeight + 116;
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+      "{1:.0f}\">\n"
+      "<style>text {{ font: 12px sans-serif; fill: #303840; }} .title {{ font-size: 14px; font-weight: bold; "
+      "}} "
+      ".grid {{ stroke: #e2e6ea; }}</style>\n<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"white\"/>\n",
+      width, height);
+  for (const Panel& panel : {throughput, efficiency, exposed}) svg += grid(panel);
+  const double first = static_cast<double>(points.front().ranks),
+               last = static_cast<double>(points.back().ranks);
+  svg += fmt::format(
+      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#a0a8b0\" stroke-dasharray=\"3 "
+      "4\"/>\n",
+      throughput.px(first), throughput.py(one_rank * first), throughput.px(last),
+      throughput.py(one_rank * last));
+  double x = kLeft;
+  double y = kTop + kHeight + 72;
+  const auto key = [&](const std::string& style, const std::string& name) {
+    svg += fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n<text x=\"{:.1f}\" "
+        "y=\"{:.1f}\">{}</text>\n",
+        x, y - 4, x + 36, y - 4, style, x + 44, y, name);
+    x += 240;
+  };
+  for (const Series& s : series) {
+    svg += line(throughput, *s.variant, s.style, [](const ScalePoint& p) { return p.throughput; });
+    svg += line(efficiency, *s.variant, s.style, [](const ScalePoint& p) { return p.efficiency * 100; });
+    svg += line(exposed, *s.variant, s.style, exposed_milliseconds);
+    key(s.style, fmt::format("{}, {} buckets", name_of(s.variant->algorithm), bytes_text(s.variant->bucket)));
+  }
+  x = kLeft;
+  y += 24;
+  key("stroke=\"#a0a8b0\" stroke-dasharray=\"3 4\"", "one rank's, times the ranks");
+  if (ranks.low <= kPlaybook && kPlaybook <= ranks.high) {
+    key("stroke=\"#808890\" stroke-dasharray=\"2 3\"", fmt::format("{} ranks", kPlaybook));
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,217 @@
+#include "apps/planner/scale.h"
+
+#include <numeric>
+
+#include "tests/catch.h"
+
+namespace ringtape::planner::test {
+namespace {
+
+/// 10 million parameters, 1 + 3 x 5 + 4 MB of gradients, and 10 ms forward, 20 ms backward for 4 samples.
+ScaleRequest small_request() {
+  ScaleRequest request;
+  request.parameters = 10'000'000;
+  request.micro_batch = 4;
+  request.forward = 10e-3;
+  request.backward = 20e-3;
+  request.first_bucket = 1'000'000;
+  request.bucket = 5'000'000;
+  request.cluster = cluster_preset("h100-ndr");
+  request.ranks = {1, 8, 64};
+  return request;
+}
+
+const ScalePoint& point_at(const ScalePlan& plan, std::int64_t ranks) {
+  for (const ScalePoint& point : plan.asked.points) {
+    if (point.ranks == ranks) return point;
+  }
+  FAIL("no point for " << ranks << " ranks");
+  throw;
+}
+
+}  // namespace
+
+TEST_CASE("buckets of a number of parameters", "[planner]") {
+  CHECK(bucket_bytes(small_request()) == std::vector<double>{1e6, 5e6, 5e6, 5e6, 4e6});
+  ScaleRequest request = small_request();
+  request.parameters = 100;
+  CHECK(bucket_bytes(request) == std::vector<double>{200});
+  request = small_request();
+  request.first_bucket = 20'000'000;
+  CHECK(bucket_bytes(request) == std::vector<double>{2e7});
+}
+
+TEST_CASE("a step of many ranks by hand", "[planner]") {
+  // A link of 1 GB/s and 50 us for a call; 2 (n - 1) / n = 1 for two ranks. Backward completes the buckets at
+  // 11, 16, 21, 26 and 30 ms; each takes 50 us and its bytes in microseconds a kB: 1.05, then 5.05 three
+  // times, 4.05.
+  ScaleRequest request = small_request();
+  request.cluster = {
+      .name = "", .ranks_per_node = 1, .inside = {0, 1e9}, .between = {0, 1e9}, .call = 50e-6, .source = ""};
+  request.ranks = {1, 2};
+  const ScalePlan plan = plan_scale(request);
+  const double end = 16e-3 + 3 * 5.05e-3 + 4.05e-3;
+  const ScalePoint& two = point_at(plan, 2);
+  CHECK(two.times.step == Approx(end));
+  CHECK(two.times.exposed == Approx(end - 30e-3));
+  CHECK(two.times.communicating == Approx(20.25e-3));
+  CHECK(two.by_messages);
+  CHECK(two.global_batch == 8);
+  CHECK(two.throughput == Approx(8 / end));
+  CHECK(two.efficiency == Approx(30e-3 / end));
+  CHECK(point_at(plan, 1).efficiency == Approx(1));
+
+  request.compression = 4;  // 0.3, 1.3, 1.3, 1.3 and 1.05 ms: all but the last behind backward
+  CHECK(point_at(plan_scale(request), 2).times.step == Approx(30e-3 + 1.05e-3));
+  request.overlap = false;
+  CHECK(point_at(plan_scale(request), 2).times.step == Approx(30e-3 + 5.25e-3));
+}
+
+TEST_CASE("compute time by the FLOPs of the model", "[planner]") {
+  ScaleRequest request = small_request();
+  request.forward.reset();
+  request.backward.reset();
+  request.sequence = 1000;
+  request.flops = 1e12;
+  const ScalePlan plan = plan_scale(request);  // 2 x 10^7 x 4000 / 10^12
+  CHECK(plan.forward == Approx(0.08));
+  CHECK(plan.backward == Approx(0.16));
+}
+
+TEST_CASE("steps message by message and in closed form agree within 1 percent", "[planner]") {
+  const auto compare = [](ScaleRequest request) {
+    const ScalePlan messages = plan_scale(request);
+    request.messages_up_to = 0;
+    const ScalePlan closed = plan_scale(request);
+    for (std::size_t i = 0; i < request.ranks.size(); ++i) {
+      CAPTURE(name_of(request.algorithm), request.jitter.variation, request.zero, request.ranks[i]);
+      CHECK(messages.asked.points[i].by_messages);
+      CHECK_FALSE(closed.asked.points[i].by_messages);
+      CHECK(closed.asked.points[i].times.step == Approx(messages.asked.points[i].times.step).epsilon(0.01));
+    }
+  };
+  ScaleRequest request = small_request();
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+    for (double jitter : {0.0, 0.05}) {
+      for (int zero : {0, 1, 3}) {
+        request.algorithm = algorithm;
+        request.jitter.variation = jitter;
+        request.zero = zero;
+        request.ranks = {8, 64};
+        compare(request);
+      }
+    }
+  }
+  request.algorithm = Algorithm::ring;
+  request.bucket = 20'000'000;
+  request.ranks = {512};
+  compare(request);  // ZeRO 3 with jitter
+}
+
+TEST_CASE("a global batch is divided by the ranks", "[planner]") {
+  ScaleRequest request = small_request();
+  request.global_batch = 250;  // 62.5 micro-batches
+  request.update = 3e-3;
+  request.ranks = {1, 8, 56, 64};
+  const ScalePlan plan = plan_scale(request);
+  REQUIRE(plan.asked.points.size() == 3);
+  CHECK(point_at(plan, 8).accumulation == 8);
+  CHECK(point_at(plan, 8).global_batch == 256);
+  CHECK(point_at(plan, 56).accumulation == 2);
+  CHECK(point_at(plan, 1).efficiency == Approx(1));
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], ContainsSubstring("63 micro-batches of 4"));
+  request.ranks = {64};
+  CHECK_THROWS_WITH(plan_scale(request), ContainsSubstring("250 samples have no work"));
+}
+
+TEST_CASE("larger buckets and trees move the point at which communication shows", "[planner]") {
+  ScaleRequest request;
+  request.parameters = 1'300'000'000;
+  request.micro_batch = 2;
+  request.sequence = 4096;
+  request.cluster = cluster_preset("h100-ndr");
+  request.ranks = {8, 100'000};
+  const ScalePlan plan = plan_scale(request);
+  REQUIRE(plan.others.size() == 3);
+  CHECK(plan.others[0].bucket == 8 * request.bucket);
+  REQUIRE(plan.asked.exposed_from);
+  REQUIRE(plan.others[0].exposed_from);
+  CHECK(*plan.others[0].exposed_from > *plan.asked.exposed_from);
+  CHECK(plan.others[1].algorithm == Algorithm::tree);
+  CHECK_FALSE(plan.others[1].exposed_from);
+  // What is named is the first: with one node less communication takes at most 5% of the step.
+  request.ranks = {*plan.asked.exposed_from - 8, *plan.asked.exposed_from};
+  const ScalePlan around = plan_scale(request);
+  CHECK(around.asked.points[0].times.exposed <= 0.05 * around.asked.points[0].times.step);
+  CHECK(around.asked.points[1].times.exposed > 0.05 * around.asked.points[1].times.step);
+  // Over equal links latency takes over where n l = S / B: here at 26,214,400 / 370.8e9 / 3.4e-6 = 20.8.
+  request.cluster.ranks_per_node = 512;
+  request.cluster.call = 0;
+  request.ranks = {512};
+  CHECK(plan_scale(request).asked.latency_from.value_or(0) == 21);
+}
+
+TEST_CASE("failures leave part of the time", "[planner]") {
+  ScaleRequest request = small_request();
+  request.hours_of_a_rank = 50'000;
+  request.checkpoint = 60;
+  request.restart = 300;
+  const FailureModel model{.between_failures = 50'000 * 3600.0 / 64, .checkpoint = 60, .restart = 300};
+  CHECK(point_at(plan_scale(request), 64).interval == Approx(daly_interval(model)));
+  CHECK(point_at(plan_scale(request), 64).useful == Approx(useful_share(model, daly_interval(model))));
+  request.checkpoint_interval = 7200;
+  CHECK(point_at(plan_scale(request), 64).useful == Approx(useful_share(model, 7200)));
+  CHECK(point_at(plan_scale(small_request()), 64).useful == 1);
+}
+
+TEST_CASE("a plan of ranks as text, JSON and a picture", "[planner]") {
+  ScaleRequest request = small_request();
+  request.ranks = doubling_ranks(request.cluster, 100'000);
+  CHECK(request.ranks.size() == 18);
+  CHECK(doubling_ranks(cluster_preset("v100-edr"), 48) == std::vector<std::int64_t>{1, 2, 4, 8, 16, 32, 48});
+  const ScalePlan plan = plan_scale(request);
+  const std::string text = scale_text(request, plan);
+  CHECK_THAT(text, ContainsSubstring("10,000,000 x 2 bytes = 19.07 MiB, in 5 buckets"));
+  CHECK_THAT(text, ContainsSubstring("100,000"));
+  const nlohmann::ordered_json json = scale_json(request, plan);
+  CHECK(json["asked"]["points"].size() == 18);
+  CHECK(json["asked"]["points"][3]["ranks"] == 8);
+  CHECK(json["asked"]["points"][3]["step_seconds"] == point_at(plan, 8).times.step);
+  CHECK(json["others"].size() == 3);
+  const std::string svg = scale_svg(plan);
+  CHECK(svg.substr(0, 4) == "<svg");
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find("inf") == std::string::npos);
+  CHECK_THAT(svg, ContainsSubstring("two-level, 4.768 MiB buckets"));
+}
+
+TEST_CASE("plans of ranks refuse what makes no sense", "[planner]") {
+  const auto refused = [](const char* why, auto change) {
+    ScaleRequest request = small_request();
+    change(request);
+    CHECK_THROWS_WITH(plan_scale(request), ContainsSubstring(why));
+  };
+  refused("parameters must be from 1", [](ScaleRequest& r) { r.parameters = 0; });
+  refused("micro-batch must be from 1", [](ScaleRequest& r) { r.micro_batch = -1; });
+  refused("the micro-batch of 4 is larger than the global batch of 3",
+          [](ScaleRequest& r) { r.global_batch = 3; });
+  refused("leave one out", [](ScaleRequest& r) { r.global_batch = 64, r.accumulation = 2; });
+  refused("given together", [](ScaleRequest& r) { r.backward.reset(); });
+  refused("forward must be 0 seconds or more, found nan", [](ScaleRequest& r) { r.forward = NAN; });
+  refused("take no time", [](ScaleRequest& r) { r.forward = r.backward = 0; });
+  refused("12 ranks do not fill", [](ScaleRequest& r) { r.ranks = {12}; });
+  refused("found 2000000", [](ScaleRequest& r) { r.ranks = {2'000'000}; });
+  refused("no number of ranks", [](ScaleRequest& r) { r.ranks.clear(); });
+  refused("FLOP/s must be above 0", [](ScaleRequest& r) { r.flops = 0; });
+  refused("compression must be", [](ScaleRequest& r) { r.compression = 0.5; });
+  refused("ZeRO has stages 0 to 3", [](ScaleRequest& r) { r.zero = 4; });
+  refused("so larger ones", [](ScaleRequest& r) { r.bucket = 100; });
+  refused("bucket's bytes must be", [](ScaleRequest& r) { r.bucket = 0; });
+  refused("jitter must be", [](ScaleRequest& r) { r.jitter.variation = 2; });
+  refused("steps must be", [](ScaleRequest& r) { r.steps = 0; });
+  refused("needs checkpoints", [](ScaleRequest& r) { r.hours_of_a_rank = 1; });
+  refused("bandwidth inside of nodes", [](ScaleRequest& r) { r.cluster.inside.bandwidth = -1; });
+}
+
+}  // namespace ringtape::planner::test
