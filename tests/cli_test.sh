@@ -348,6 +348,31 @@ expect "782 updates of warm-up" grep -q 'of the run: 782 updates$' shown
 accept "${rate[@]}" --batch 8192 --base-lr 0.1 --json
 cp "$work/out" shown
 expect "the number of updates" grep -q '"updates": 14130,$' shown
+scale=(plan scale --parameters 10000000 --micro-batch 4)
+refuse "--parameters is required" plan scale
+refuse "--parameters" plan scale --parameters 0
+refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
+refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --global-batch 2
+refuse "'abacus' is not a known cluster: expected one of h100-ndr" "${scale[@]}" --cluster abacus
+refuse "'star' is not a known algorithm: expected ring, tree or two-level" "${scale[@]}" --algorithm star
+refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter-shape uniform
+refuse "12 ranks do not fill nodes of 8" "${scale[@]}" --ranks 8,12
+refuse "--forward requires --backward" "${scale[@]}" --forward 3
+refuse "--failure-hours requires --checkpoint" "${scale[@]}" --failure-hours 1000
+refuse "--between-bandwidth" "${scale[@]}" --between-bandwidth 0
+refuse "--bucket" "${scale[@]}" --bucket 0
+refuse "--zero" "${scale[@]}" --zero 4
+refuse "found nan" "${scale[@]}" --forward nan --backward 1
+refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
+accept plan scale --help
+accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
+expect "four rows, the last in closed form" [ "$(grep -cE '^ +[0-9,]+ +1 +[0-9,]+ .*%( +[*])?$' "$work/out")" -eq 4 ]
+expect "a picture" grep -q '<polyline' scale.svg
+accept "${scale[@]}" --max-ranks 64 --json
+cp "$work/out" shown
+expect "7 numbers of ranks as JSON, 4 times" [ "$(grep -c '"ranks":' shown)" -eq 28 ]
+rm shown scale.svg
+
 refuse "--global-batch is required" plan fit
 refuse "which model?" plan fit --global-batch 8
 refuse "'-5' is not a whole number" plan fit --global-batch 8 --memory=-5 --state 1GB --sample 1MB

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 
 #include "apps/planner/collective_phases.h"
 #include "core/error.h"
@@ -10,60 +9,72 @@
 namespace ringtape::planner {
 namespace {
 
+/// A place is a member, and how often the circle has come round: place -1 is the last member, a round before.
 class RingFinish {
  public:
   RingFinish(const Cluster& cluster, const Circle& circle, std::int64_t steps, double chunk)
-      : circle_(circle), steps_(steps), chunk_(chunk), around_(1, 0.0) {
+      : circle_(circle), steps_(steps), chunk_(chunk) {
+    std::vector<Link> links;
     for (std::int64_t i = 0; i < circle.size; ++i) {
-      wait_ = std::max(wait_, circle.link(cluster, i).busy(chunk));
+      links.push_back(circle.link(cluster, i));
+      wait_ = std::max(wait_, links.back().busy(chunk));
     }
-    for (std::int64_t i = 0; i < circle.size; ++i) {
-      const Link link = circle.link(cluster, i);
-      around_.push_back(around_.back() + link.message(chunk) - wait_);
+    for (const Link& link : links) {
+      hops_.push_back(around_);
+      around_ += link.message(chunk) - wait_;
       is_slow_.push_back(link.busy(chunk) == wait_);
       if (!is_slow_.back()) quick_ = link;
     }
   }
 
   void run(std::vector<double>& times) const {
-    std::vector<double> done;
-    std::deque<std::pair<std::int64_t, double>>
-        window;                   // places up to r and their times, the latest in front
-    std::int64_t next = -steps_;  // place that enters next; a negative one: a round before
-    double recent = -INFINITY;    // of the members since the last whose link is the slowest
-    for (std::int64_t r = std::min<std::int64_t>(last_slow(0) + 1, 0); r < circle_.size; ++r) {
-      const bool is_slow = last_slow(r) == r;
-      recent = is_slow ? -INFINITY : std::max(times[circle_.rank(member(r))], recent + quick_.latency);
-      if (r < 0) continue;
-      for (const std::int64_t end = last_slow(r); next <= end; ++next) {
-        const double value = times[circle_.rank(member(next))] - hops(next);
-        while (!window.empty() && window.back().second <= value) window.pop_back();
-        window.emplace_back(next, value);
-      }
-      while (window.front().first < r - steps_) window.pop_front();
-      const auto steps = static_cast<double>(steps_);
-      done.push_back(
-          std::max(window.front().second + hops(r) + steps * wait_, recent + steps * quick_.busy(chunk_)));
+    const std::vector<double> begins = begins_of_places(times);
+    std::vector<std::int64_t> window;  // places with ever earlier times; the latest of them stands at `front`
+    std::size_t front = 0;
+    std::int64_t next = -steps_;  // place that enters next
+    const auto steps = static_cast<double>(steps_);
+    double recent = -INFINITY;  // of the members since the last whose link is the slowest
+    std::int64_t last_slow = -1;
+    while (!is_slow_[static_cast<std::size_t>(last_slow + circle_.size)]) --last_slow;
+    for (std::int64_t place = last_slow + 1; place < 0; ++place) {
+      recent = std::max(times[circle_.rank(place + circle_.size)], recent + quick_.latency);
     }
-    for (std::int64_t r = 0; r < circle_.size; ++r)
-      times[circle_.rank(r)] = done[static_cast<std::size_t>(r)];
+    for (std::int64_t r = 0; r < circle_.size; ++r) {
+      double& time = times[circle_.rank(r)];
+      if (is_slow_[static_cast<std::size_t>(r)]) {
+        last_slow = r;
+        recent = -INFINITY;
+      } else {
+        recent = std::max(time, recent + quick_.latency);
+      }
+      for (; next <= last_slow; ++next) {
+        const auto begin = [&](std::int64_t place) {
+          return begins[static_cast<std::size_t>(place + steps_)];
+        };
+        while (window.size() > front && begin(window.back()) <= begin(next)) window.pop_back();
+        window.push_back(next);
+      }
+      while (window[front] < r - steps_) ++front;
+      time = std::max(begins[static_cast<std::size_t>(window[front] + steps_)] +
+                          hops_[static_cast<std::size_t>(r)] + steps * wait_,
+                      recent + steps * quick_.busy(chunk_));
+    }
   }
 
  private:
-  std::int64_t member(std::int64_t place) const {
-    return (place % circle_.size + circle_.size) % circle_.size;
-  }
-
-  /// What the messages from member 0 to this place take, beyond as many times `wait_`.
-  double hops(std::int64_t place) const {
-    const std::int64_t rounds = (place - member(place)) / circle_.size;
-    return static_cast<double>(rounds) * around_.back() + around_[static_cast<std::size_t>(member(place))];
-  }
-
-  /// The last place up to this one whose link is the slowest.
-  std::int64_t last_slow(std::int64_t place) const {
-    while (!is_slow_[static_cast<std::size_t>(member(place))]) --place;
-    return place;
+  /// For places -steps to the last member: when it calls, less what the messages to it from place 0 take.
+  std::vector<double> begins_of_places(const std::vector<double>& times) const {
+    std::vector<double> begins(static_cast<std::size_t>(steps_ + circle_.size));
+    double rounds = 0;
+    std::int64_t member = circle_.size;
+    for (std::size_t i = begins.size(); i-- > 0;) {
+      if (--member < 0) {
+        member += circle_.size;
+        --rounds;
+      }
+      begins[i] = times[circle_.rank(member)] - hops_[static_cast<std::size_t>(member)] - rounds * around_;
+    }
+    return begins;
   }
 
   Circle circle_;
@@ -71,8 +82,9 @@ class RingFinish {
   double chunk_;
   double wait_ = 0;             // how long a chunk keeps the slowest link busy
   Link quick_ = {0, INFINITY};  // the others
-  std::vector<double> around_;  // sums from member 0 on
-  std::vector<bool> is_slow_;
+  std::vector<double> hops_;    // what the messages from member 0 take, beyond as many times `wait_`
+  double around_ = 0;           // the same, for a whole round
+  std::vector<bool> is_slow_;   // whether a member's link is the slowest
 };
 
 void finish_tree(const Cluster& cluster, const CollectiveProblem& problem, std::vector<double>& times) {

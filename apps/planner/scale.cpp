@@ -153,8 +153,7 @@ double seconds_of_a_sample(const ScaleRequest& request) {
 }
 
 ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_simulate) {
-  // Beyond these a point takes minutes, and there is the closed form.
-  constexpr double kMostMessages = 2e9;
+  constexpr double kMostMessages = 1e8;  // some seconds
   StepModel model = step_model(request);
   model.accumulation = accumulation_of(request, ranks);
   if (request.zero > 0) model.update /= static_cast<double>(ranks);

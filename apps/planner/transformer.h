@@ -31,13 +31,15 @@ std::int64_t parameter_count(const Transformer& model);
 /// 12 h^2 + 13 h, or the embeddings where they are larger.
 std::int64_t largest_layer(const Transformer& model);
 
-/// Activations of training with b samples (Korthikanti et al., "Reducing activation recomputation in large
-/// transformer models", 2022, arXiv:2205.05198, equation 2): s b h (34 + 5 a s / h) bytes a layer in 16 bits.
-/// With e bytes a value and masks of 1 byte that is s b h (16 e + 2) + a s^2 b (2 e + 1). Outside of the
-/// layers s b h for the mask of the embedding's dropout, 2 e s b h for the inputs of the last layer norm and
-/// of the output layer, and 4 s b v for the logits in f32 (section 4.3). What is computed again exists for
-/// one layer at a time, and has a row of its own. Gradients of activations are not in the paper's formula,
-/// nor here.
+/// Activations of training with b samples, by Korthikanti et al., "Reducing activation recomputation in large
+/// transformer models", 2022, arXiv:2205.05198. Its equation 1 has s b h (34 + 5 a s / h) bytes a layer in 16
+/// bits: 11 s b h + 5 a s^2 b of attention, 19 s b h of the feed-forward, 4 s b h of two layer norms. 32 of
+/// the 34 and 4 of the 5 are values of 2 bytes, the others masks of 1 byte, so with e bytes a value it is
+/// s b h (16 e + 2) + a s^2 b (2 e + 1). Outside of the layers s b h for the mask of the embedding's dropout,
+/// 2 e s b h for the inputs of the last layer norm and of the output layer, and 4 s b v for the logits in f32
+/// (section 4.3). Selective recomputation leaves 34 s b h of a layer (equation 6, without tensor
+/// parallelism), full recomputation its input, 2 s b h. What is computed again exists for one layer at a
+/// time, and has a row of its own. Gradients of activations are not in the paper's formulas, nor here.
 std::vector<MemoryRow> training_activations(const Transformer& model, std::int64_t micro_batch,
                                             std::int64_t value_bytes, Recompute recompute);
 

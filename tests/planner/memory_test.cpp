@@ -87,6 +87,18 @@ TEST_CASE("parameters of published transformers", "[planner]") {
   CHECK(std::round(static_cast<double>(parameter_count(kGpt3)) / 1e8) == 1746);  // "175B"
 }
 
+TEST_CASE("activations of a small transformer by hand", "[planner]") {
+  // s = 4 tokens, h = 6, a = 2 heads, b = 3 samples, in 16 bits: s b h = 72 and a s^2 b = 96.
+  // Attention: its input 144, Q, K and V 432, softmax 192, the mask of its dropout 96 and the result 192, the
+  // projection's input 144, the mask of its dropout 72: 11 x 72 + 5 x 96 = 1272.
+  // Feed-forward: its input 144, GELU's 576, the second product's 576, a mask 72: 19 x 72 = 1368.
+  // Layer norms: 2 x 144 = 288. Outside of the layers: 5 x 72 + 4 x 4 x 3 x 7 = 696 for 7 words.
+  const Transformer model{.layers = 2, .hidden = 6, .heads = 2, .sequence = 4, .vocabulary = 7};
+  const std::vector<MemoryRow> rows = training_activations(model, 3, 2, Recompute::none);
+  CHECK(bytes_of(rows, "activations of layers") == 2 * (1272 + 1368 + 288));
+  CHECK(bytes_of(rows, "activations outside") == 696);
+}
+
 TEST_CASE("activations of a transformer", "[planner]") {
   // GPT-3 as Korthikanti et al. (2022) have it: a s / h = 96 x 2048 / 12288 = 16, so 34 + 5 x 16 = 114, and
   // attention is 80 of these, which selective recomputation leaves out.
