@@ -1,16 +1,18 @@
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "dist/communicator.h"
+#include "dist/slow_link.h"
 
 /// What the lessons with several ranks share.
 namespace ringtape::lessons {
 
 /// The communicator of the ranks that mpirun has started, on CPUs; of one rank without mpirun.
-std::shared_ptr<Communicator> connect_ranks();
+/// `link`: what several ranks send each other goes over this.
+std::shared_ptr<Communicator> connect_ranks(const std::optional<SlowLink>& link = {});
 
 /// Prints the text of each rank, in the order of ranks. All ranks have to call it.
 void print_by_rank(Communicator& ranks, const std::string& text);
