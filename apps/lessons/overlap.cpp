@@ -90,7 +90,7 @@ void show(const std::shared_ptr<Communicator>& ranks) {
   if (prints(*ranks)) {
     fmt::print("{:.1f} MiB of gradients; {} samples take a rank {:.1f} ms to compute: a time of 1\n",
                static_cast<double>(example.gradient_bytes()) / (1 << 20), kBatch, compute * 1e3);
-    fmt::print("one rank, {} accumulation steps: {:.2f}\n\n", ranks->size(), accumulated / compute);
+    fmt::print("{} accumulation steps: {:.2f}\n\n", ranks->size(), accumulated / compute);
     fmt::print("time of all_reduce   update, overlap off   on     samples/s, overlap on\n");
   }
   std::vector<double> off, on;  // of an update, in the time of computing
