@@ -73,6 +73,7 @@ const Tensor& BackwardContext::saved(std::size_t index) const {
 
 GradTarget BackwardContext::grad_target(std::size_t input) {
   const NodeInput& to = node_.inputs[input];
+  if (to.meta->pre_accumulate_hook && !to.meta->contributed) to.meta->pre_accumulate_hook();
   if (!to.meta->grad.defined()) {
     const MemoryScope scope(to.meta->is_leaf ? MemoryCategory::gradients
                                              : MemoryCategory::activation_gradients);
@@ -86,7 +87,7 @@ GradTarget BackwardContext::grad_target(std::size_t input) {
 
 void BackwardContext::add_grad(std::size_t input, Tensor&& grad) {
   const NodeInput& to = node_.inputs[input];
-  if (to.meta->grad.defined()) {
+  if (to.meta->grad.defined() || to.meta->pre_accumulate_hook) {
     add_grad(input, static_cast<const Tensor&>(grad));
     return;
   }

@@ -32,6 +32,9 @@ struct AutogradMeta {
   Tensor low_precision;
   std::uint64_t low_precision_version = 0;
 
+  /// Called in each backward() that contributes to this leaf, before its first contribution; null for none.
+  /// It may give `grad` another memory, and then say by `grad_written` that this holds nothing yet.
+  std::function<void()> pre_accumulate_hook;
   /// Called once in each backward() that contributed to this leaf, after its last contribution.
   std::vector<std::function<void()>> post_accumulate_hooks;
 

@@ -381,18 +381,21 @@ void arena_rows(Table& table, const std::string& size, const std::vector<std::in
   with_copy.low_precision = copy.raw();
   with_copy.low_precision_dtype = DType::bf16;
   table.row("adam_step (AdamW, bf16 copy)", size, 7.5 * bytes, [&] { adamw(with_copy); });
-  table.row("lamb_step (clip)", size, 10 * bytes, [&] {
-    lamb_step(stream, LambStep{arena, first.data<float>(), second.data<float>(), steps.data<std::int64_t>(),
-                               static_cast<LambCoefficients*>(coefficients.raw()), norms_of_tiles,
-                               norms_of_parameters, 0.9, 0.999, 1e-6, LambDebias::in_norm, 0, INFINITY});
+  const LambStep lamb{arena, first.data<float>(), second.data<float>(), steps.data<std::int64_t>(),
+                      static_cast<LambCoefficients*>(coefficients.raw()), norms_of_tiles,
+                      norms_of_parameters, 0.9, 0.999, 1e-6, LambDebias::in_norm, 0, INFINITY};
+  table.row("lamb_norms, lamb_values (clip)", size, 10 * bytes, [&] {
+    lamb_norms(stream, lamb);
+    lamb_values(stream, lamb);
   });
   table.row("sgd_step (momentum, clip)", size, 5 * bytes, [&] {
     sgd_step(stream, SgdStep{arena, first.data<float>(), steps.data<std::int64_t>(),
                              static_cast<SgdCoefficients*>(coefficients.raw()), 0.9, 0, false});
   });
-  table.row("lars_step (clip)", size, 7 * bytes, [&] {
-    lars_step(stream,
-              LarsStep{arena, first.data<float>(), norms_of_tiles, norms_of_parameters, 0.9, 1e-3, 1e-8});
+  const LarsStep lars{arena, first.data<float>(), norms_of_tiles, norms_of_parameters, 0.9, 1e-3, 1e-8};
+  table.row("lars_norms, lars_values (clip)", size, 7 * bytes, [&] {
+    lars_norms(stream, lars);
+    lars_values(stream, lars);
   });
 }
 

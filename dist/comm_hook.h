@@ -19,6 +19,9 @@ class CommHook {
   virtual void launch(Communicator& ranks, const Tensor& bucket) = 0;
   /// Returns when all that was launched is done; on CUDA makes the current stream wait for it.
   virtual void wait(Communicator& ranks) = 0;
+  /// A bucket that was averaged is to be averaged once more, together with what this rank will add to it or
+  /// has no more to add. By default nothing is to be done: the mean of what is equal on all ranks is that.
+  virtual void reopen(Communicator&, const Tensor& /*bucket*/) {}
 };
 
 /// The default: an all-reduce (mean) in f32.

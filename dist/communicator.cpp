@@ -10,8 +10,8 @@ namespace ringtape {
 namespace {
 
 bool is_reducible(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::i32 ||
-         dtype == DType::i64;
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16 ||
+         dtype == DType::i32 || dtype == DType::i64;
 }
 
 /// `count` elements of `tensor` from `first` on.
@@ -67,7 +67,7 @@ Call Communicator::next_reduction(Operation operation, DType dtype, std::int64_t
 void Communicator::check_tensor(Operation operation, const char* name, const Tensor& tensor) const {
   check(tensor.defined(), "{}: {} is undefined", name_of(operation), name);
   check(tensor.device() == device_ && is_reducible(tensor.dtype()),
-        "{}: {} is {}, expected f32, f16, bf16, i32 or i64 on {}", name_of(operation), name, describe(tensor),
+        "{}: {} is {}, expected f32, f64, f16, bf16, i32 or i64 on {}", name_of(operation), name, describe(tensor),
         to_string(device_));
 }
 

@@ -53,7 +53,7 @@ struct Traffic {
 /// Connects the ranks of a run. The collective operations are those of MPI and NCCL: every rank calls the
 /// same ones in the same order, with the same sizes, dtype, ReduceOp and root.
 ///
-/// Tensors live on device() and hold f32, f16, bf16, i32 or i64; any shape, seen as a row of elements, none
+/// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, seen as a row of elements, none
 /// included. An operation returns at once and is carried out after those called before it; its tensors may
 /// neither be written nor, where they are outputs, read until Work::wait(), and they are kept alive so long.
 /// Input and output may be the same tensor, or, where one is a rank's part of the other, that part of the

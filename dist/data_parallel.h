@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "dist/bucket_buffers.h"
 #include "dist/comm_hook.h"
 #include "dist/communicator.h"
 #include "dist/gradient_buckets.h"
@@ -14,12 +15,13 @@
 namespace ringtape {
 
 struct DataParallelOptions {
+  /// Of a plain arena; a sharded one has its own.
   BucketSizes bucket_sizes;
   /// False: buckets are reduced after backward, to see what the overlap saves.
   bool overlap = true;
   /// A parameter that took no part in a window on any rank is left out of the step instead of an error.
   bool allow_unused = false;
-  /// How a bucket is averaged; null: AllReduceHook.
+  /// How a bucket is averaged; null: AllReduceHook, or in stage 1 of ZeRO ReduceScatterHook.
   std::shared_ptr<CommHook> hook;
 };
 
@@ -45,12 +47,17 @@ struct DataParallelOptions {
 /// Losses have to be scaled so that the mean of the ranks' gradients is the right gradient: see
 /// AccumulationWindow.
 ///
+/// With a sharded arena (ZeRO, see docs/distributed.md) the loop is the same. Afterwards a rank has the mean
+/// gradients of its slices alone. In stage 2 every backward reduces, whatever no_sync() says; ranks may run
+/// different numbers of them; and a parameter's grad() is undefined.
+///
 /// It has to be destroyed before the model and the arena. All ranks have to give the same options.
 class DataParallel {
  public:
   /// Verifies that the ranks have the same model, and gives all ranks the parameters of rank 0, frozen ones
   /// too. Throws Error where models differ (verify_parameters.h), the arena is on another device than the
-  /// communicator, or a bucket size is below 1.
+  /// communicator or sharded over others than its ranks, or a bucket size is below 1; in stage 2 of ZeRO for a
+  /// hook and without overlap, for which there is no memory.
   DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> ranks,
                DataParallelOptions options = {});
   ~DataParallel();
@@ -85,18 +92,30 @@ class DataParallel {
   void finish();
 
   const std::vector<GradientBucket>& buckets() const { return buckets_.buckets(); }
+  /// In stage 2 of ZeRO: how many buckets had a buffer at a time, at most; 2 where gradients become complete
+  /// in the order of the arena. 0 otherwise.
+  std::size_t most_bucket_buffers() const { return buffers_ == nullptr ? 0 : buffers_->most(); }
 
  private:
+  void check_sharding() const;
+  void add_hooks();
+  void before_gradient(std::size_t entry);
   void on_gradient(std::size_t entry);
   void begin_round();
   void launch(std::size_t bucket);
+  void note_absence(const GradientBucket& bucket);
+  void write_zeros_where_absent(const GradientBucket& bucket);
+  void reopen_if_reduced(std::size_t bucket);
   void end_round();
+  void join_rounds_of_others();
+  bool announce_round(bool runs_backward);
   void agree_on_absence(bool failed);
 
   ParameterArena& arena_;
   std::shared_ptr<Communicator> ranks_;
   DataParallelOptions options_;
   GradientBuckets buckets_;
+  std::unique_ptr<BucketBuffers> buffers_;  // in stage 2
   std::vector<std::size_t> hook_numbers_;  // where each entry's hook stands in its list
   bool synchronizes_ = true;
 
@@ -104,6 +123,7 @@ class DataParallel {
   std::vector<std::int32_t> took_part_;  // of each entry: 1 where this rank computed a gradient
   std::vector<std::uint8_t> filled_;     // of each entry: 1 where this rank had none and wrote zeros
   bool is_reduced_ = false;              // no gradient has changed since the last round
+  std::vector<std::uint64_t> reduced_;   // of each bucket: the arena's zero_grads() when it was reduced last
 
   std::weak_ptr<int> running_backward_;  // the one that began the round; null once it has ended
 };

@@ -2,26 +2,17 @@
 
 #include <utility>
 
-#include "core/error.h"
-
 namespace ringtape {
 
 std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes) {
-  check(sizes.first_bytes > 0 && sizes.bytes > 0,
-        "gradient buckets: sizes of {} and {} bytes, expected at least 1", sizes.first_bytes, sizes.bytes);
+  if (arena.is_sharded()) return arena.buckets();
   const std::vector<ArenaEntry>& entries = arena.entries();
-  std::vector<GradientBucket> buckets;
-  bool is_full = true;
+  std::vector<std::int64_t> elements;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (is_full) buckets.push_back({i, 0, entries[i].offset, 0});
-    GradientBucket& bucket = buckets.back();
     const std::int64_t end = i + 1 < entries.size() ? entries[i + 1].offset : arena.size();
-    ++bucket.entries;
-    bucket.elements = end - bucket.offset;
-    const std::int64_t limit = buckets.size() == 1 ? sizes.first_bytes : sizes.bytes;
-    is_full = bucket.elements * static_cast<std::int64_t>(sizeof(float)) >= limit;
+    elements.push_back(end - entries[i].offset);
   }
-  return buckets;
+  return cut_into_buckets(elements, sizes);
 }
 
 GradientBuckets::GradientBuckets(const ParameterArena& arena, const BucketSizes& sizes,

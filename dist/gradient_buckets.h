@@ -9,24 +9,9 @@
 
 namespace ringtape {
 
-struct BucketSizes {
-  /// Of the first bucket: small, so that communication begins early in backward.
-  std::int64_t first_bytes = std::int64_t{1} << 20;
-  /// Of all others: large, so that the cost of a call does not count.
-  std::int64_t bytes = std::int64_t{25} << 20;
-};
-
-/// Neighbours in the arena whose gradients are reduced together.
-struct GradientBucket {
-  std::size_t first_entry;  ///< of the arena's entries
-  std::size_t entries;
-  std::int64_t offset;  ///< in elements: the range of the gradients that this bucket is
-  std::int64_t elements;
-};
-
 /// Cuts the arena's gradients into buckets, in the order of the arena, which is about the order in which
-/// backward completes them. A bucket ends with the parameter that fills it to its size. Throws Error for
-/// sizes below 1.
+/// backward completes them. A bucket ends with the parameter that fills it to its size. A sharded arena has
+/// been cut already, and `sizes` do not matter. Throws Error for sizes below 1.
 std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes);
 
 /// Which buckets of one round are to be reduced, and when (Li et al., "PyTorch Distributed: Experiences on
@@ -40,6 +25,8 @@ class GradientBuckets {
                   std::function<void(std::size_t bucket)> launch);
 
   const std::vector<GradientBucket>& buckets() const { return buckets_; }
+  /// The bucket that this entry of the arena is in.
+  std::size_t bucket_of(std::size_t entry) const { return bucket_of_entry_[entry]; }
 
   /// Begins a round. Parameters that have been frozen are not waited for.
   void begin();

@@ -83,6 +83,8 @@ MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::f32:
       return MPI_FLOAT;
+    case DType::f64:
+      return MPI_DOUBLE;
     case DType::f16:
     case DType::bf16:
       return MPI_UINT16_T;
@@ -114,6 +116,11 @@ void divide(DType dtype, void* x, std::int64_t n, int divisor) {
   switch (dtype) {
     case DType::f32:
       return divide_elements<float>(x, n, divisor);
+    case DType::f64: {
+      double* elements = static_cast<double*>(x);
+      for (std::int64_t i = 0; i < n; ++i) elements[i] /= divisor;
+      return;
+    }
     case DType::f16:
       return divide_elements<float16>(x, n, divisor);
     case DType::bf16:

@@ -24,6 +24,8 @@ ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
     case DType::f32:
       return ncclFloat32;
+    case DType::f64:
+      return ncclFloat64;
     case DType::f16:
       return ncclFloat16;
     case DType::bf16:

@@ -29,19 +29,23 @@ __global__ void adam_update(AdamStep step) {
   const float weight1 = static_cast<float>(1 - step.beta1);
   const float weight2 = static_cast<float>(1 - step.beta2);
   const float eps = static_cast<float>(step.eps);
+  const float* const values = values_of(step.arena, tile);
+  const float* const gradients = gradients_of(step.arena, tile);
+  float* const first_moments = state_of(step.first_moment, tile);
+  float* const second_moments = state_of(step.second_moment, tile);
   update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
-    auto w = load_vec<lanes>(step.arena.values + i);
-    const auto gradient = load_vec<lanes>(step.arena.gradients + i);
-    auto m = load_vec<lanes>(step.first_moment + i);
-    auto v = load_vec<lanes>(step.second_moment + i);
+    auto w = load_vec<lanes>(values + i);
+    const auto gradient = load_vec<lanes>(gradients + i);
+    auto m = load_vec<lanes>(first_moments + i);
+    auto v = load_vec<lanes>(second_moments + i);
     for (int k = 0; k < lanes; ++k) {
       const float g = clip * gradient[k] + c.l2 * w[k];
       m[k] += weight1 * (g - m[k]);
       v[k] = beta2 * v[k] + weight2 * g * g;
       w[k] -= c.decay * w[k] + c.step_size * m[k] / (sqrtf(v[k]) * c.inverse_root + eps);
     }
-    store_vec(step.first_moment + i, m);
-    store_vec(step.second_moment + i, v);
+    store_vec(first_moments + i, m);
+    store_vec(second_moments + i, v);
     return w;
   });
 }

@@ -16,8 +16,8 @@ struct AdamCoefficients {
 /// Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019).
 struct AdamStep {
   ArenaView arena;
-  float* first_moment;   ///< m, as long as the arena
-  float* second_moment;  ///< v, as long as the arena
+  float* first_moment;   ///< m, as long as the arena, or the rank's shard
+  float* second_moment;  ///< v, likewise
   std::int64_t* steps;   ///< [parameter_count]: t, the steps each parameter took; this launch adds 1
   AdamCoefficients* coefficients;  ///< [parameter_count], scratch
   double beta1;

@@ -12,6 +12,10 @@ struct Tile {
   std::int64_t offset;  ///< a multiple of kTileAlignment
   std::int32_t length;  ///< 1 to kTileElements
   std::int32_t parameter;
+  /// Where a rank holds a shard of the gradients or of the optimizer's state, these lie elsewhere in their
+  /// buffers than the values in the arena: their elements begin at offset plus this. 0 without sharding.
+  std::int64_t gradient_shift = 0;
+  std::int64_t state_shift = 0;
 };
 
 constexpr std::int32_t kTileElements = 8192;
@@ -29,7 +33,7 @@ struct ArenaView {
   float* values;
   void* low_precision;  ///< bf16 or f16 copy of the values, at the same offsets, written with them; or null
   DType low_precision_dtype;
-  const float* gradients;
+  const float* gradients;  ///< at each tile's gradient_shift
   const Tile* tiles;
   std::int64_t tile_count;
   std::int64_t parameter_count;

@@ -36,16 +36,27 @@ __device__ inline void count_if_skipped(const ArenaView& arena) {
   if (is_skipped(arena) && blockIdx.x == 0 && threadIdx.x == 0) ++*arena.skipped_updates;
 }
 
-/// Calls body(i, lanes) for the arena elements i to i + lanes - 1 until all of the tile have been visited,
-/// and writes the values that it returns, and their 16-bit copy where there is one.
+/// Where the tile's elements begin in each buffer.
+__device__ inline float* values_of(const ArenaView& arena, const Tile& tile) {
+  return arena.values + tile.offset;
+}
+__device__ inline const float* gradients_of(const ArenaView& arena, const Tile& tile) {
+  return arena.gradients + tile.offset + tile.gradient_shift;
+}
+__device__ inline float* state_of(float* state, const Tile& tile) {
+  return state + tile.offset + tile.state_shift;
+}
+
+/// Calls body(i, lanes) for the tile's elements i to i + lanes - 1, counted from its beginning, until all
+/// have been visited, and writes the values that it returns, and their 16-bit copy where there is one.
 template <class Body>
 __device__ void update_values(const ArenaView& arena, const Tile& tile, const Body& body) {
+  float* const to = values_of(arena, tile);
   const auto run = [&](auto copy) {
     using Copy = decltype(copy);
-    for_each_vec_in_block<float>(tile.length, [=](std::int64_t in_tile, auto lanes) {
-      const std::int64_t i = tile.offset + in_tile;
+    for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
       const auto values = body(i, lanes);
-      store_vec(arena.values + i, values);
+      store_vec(to + i, values);
       if constexpr (!std::is_same_v<Copy, std::nullptr_t>) store_result(copy + i, values, false);
     });
   };
@@ -53,9 +64,9 @@ __device__ void update_values(const ArenaView& arena, const Tile& tile, const Bo
   if (arena.low_precision == nullptr) {
     run(nullptr);
   } else if (arena.low_precision_dtype == DType::bf16) {
-    run(static_cast<bfloat16*>(arena.low_precision));
+    run(static_cast<bfloat16*>(arena.low_precision) + tile.offset);
   } else {
-    run(static_cast<float16*>(arena.low_precision));
+    run(static_cast<float16*>(arena.low_precision) + tile.offset);
   }
 }
 

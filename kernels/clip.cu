@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include <type_traits>
+
 #include "kernels/clip.h"
 #include "kernels/grid_sum.h"
 
@@ -60,15 +62,27 @@ __device__ float loss_scale_of(const float* loss_scale) {
 }
 
 template <class Norm>
-__global__ void gradient_norm(GradientNormProblem problem, Norm kind, GradientNorm* result,
-                              ReduceScratch* scratch) {
+__device__ void store_norm(const GradientNormProblem& problem, const Norm& kind, double total,
+                           GradientNorm* result) {
+  const float scale = loss_scale_of(problem.loss_scale);
+  const float norm = static_cast<float>(kind.root(total) / scale);
+  const float factor = is_finite(problem.max_norm) ? problem.max_norm / (norm + 1e-6f) : 1.0f;
+  result->norm = norm;
+  result->clip_factor = (factor > 1 ? 1 : factor) / scale;
+  result->nonfinite = is_finite(norm) ? 0 : 1;
+}
+
+/// Leaves the norm in `result`, or with a `rank_total` the combined terms there.
+template <class Norm>
+__global__ void gradient_norm(GradientNormProblem problem, Norm kind, double* rank_total,
+                              GradientNorm* result, ReduceScratch* scratch) {
   using Op = typename Norm::Op;
   double of_block = 0;
   const BlockShare share = share_of_block(problem.tile_count);
   for (std::int64_t t = share.first; t < share.end; t += share.step) {
     const Tile tile = problem.tiles[t];
     if (problem.present[tile.parameter] == 0) continue;
-    const float* values = problem.gradients + tile.offset;
+    const float* values = problem.gradients + tile.offset + tile.gradient_shift;
     LaneReduction<Op, typename Norm::Term> terms;
     for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
       const auto read = load_vec<lanes>(values + i);
@@ -78,31 +92,37 @@ __global__ void gradient_norm(GradientNormProblem problem, Norm kind, GradientNo
   }
   double total;
   if (grid_reduce<Op>(block_reduce<Op>(of_block, Place::here()), scratch, total) && threadIdx.x == 0) {
-    const float scale = loss_scale_of(problem.loss_scale);
-    const float norm = static_cast<float>(kind.root(total) / scale);
-    const float factor = is_finite(problem.max_norm) ? problem.max_norm / (norm + 1e-6f) : 1.0f;
-    result->norm = norm;
-    result->clip_factor = (factor > 1 ? 1 : factor) / scale;
-    result->nonfinite = is_finite(norm) ? 0 : 1;
+    if (rank_total == nullptr) {
+      store_norm(problem, kind, total, result);
+    } else {
+      // Communicators lose a NaN when they take the larger of two values.
+      *rank_total = std::is_same_v<Op, MaxOrNan> && total != total ? static_cast<double>(INFINITY) : total;
+    }
   }
+}
+
+template <class Norm>
+__global__ void norm_of_total(GradientNormProblem problem, Norm kind, const double* total,
+                              GradientNorm* result) {
+  store_norm(problem, kind, *total, result);
 }
 
 constexpr unsigned kTileThreads = kGpuGeometry ? 256 : 1;
 
 template <class Norm>
 void launch_norm(const Stream& stream, const GradientNormProblem& problem, const Norm& kind,
-                 GradientNorm* result) {
+                 double* rank_total, GradientNorm* result) {
   const std::int64_t blocks =
       minimum<std::int64_t>(maximum<std::int64_t>(problem.tile_count, 1), kMaxReductionBlocks);
-  launch(gradient_norm<Norm>, {static_cast<unsigned>(blocks), kTileThreads}, stream, problem, kind, result,
-         reduce_scratch(stream));
+  launch(gradient_norm<Norm>, {static_cast<unsigned>(blocks), kTileThreads}, stream, problem, kind,
+         rank_total, result, reduce_scratch(stream));
 }
 
 __global__ void clip_in_memory(GradientNormProblem problem, const GradientNorm* result, float* gradients) {
   const Tile tile = problem.tiles[blockIdx.x];
   const float factor = result->clip_factor * loss_scale_of(problem.loss_scale);
   if (problem.present[tile.parameter] == 0 || factor == 1 || result->nonfinite != 0) return;
-  float* const values = gradients + tile.offset;
+  float* const values = gradients + tile.offset + tile.gradient_shift;
   for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
     auto read = load_vec<lanes>(values + i);
     for (int k = 0; k < lanes; ++k) read[k] *= factor;
@@ -121,23 +141,46 @@ __global__ void clip_to_limit(float* x, std::int64_t n, float limit, const float
   });
 }
 
+/// Calls body(kind) with the norm of that type. A norm of another type than 1, 2 and infinity reads the largest
+/// element from `largest`.
+template <class Body>
+void with_norm(double type, const GradientNorm* largest, const Body& body) {
+  if (type == 2) {
+    body(EuclideanNorm{});
+  } else if (type == 1) {
+    body(AbsoluteNorm{});
+  } else if (is_finite(type)) {
+    body(PowerNorm{type, &largest->norm});
+  } else {
+    body(MaximumNorm{});
+  }
+}
+
 }  // namespace
 
 void gradient_norm(const Stream& stream, const GradientNormProblem& problem, GradientNorm* result) {
   const double p = problem.norm_type;
-  if (p == 2) {
-    launch_norm(stream, problem, EuclideanNorm{}, result);
-  } else if (p == 1) {
-    launch_norm(stream, problem, AbsoluteNorm{}, result);
-  } else if (is_finite(p)) {
+  if (p != 1 && p != 2 && is_finite(p)) {
     // The first launch leaves the largest |x| as a norm, which the last block of the second replaces.
     GradientNormProblem as_in_memory = problem;
     as_in_memory.loss_scale = nullptr;
-    launch_norm(stream, as_in_memory, MaximumNorm{}, result);
-    launch_norm(stream, problem, PowerNorm{p, &result->norm}, result);
-  } else {
-    launch_norm(stream, problem, MaximumNorm{}, result);
+    launch_norm(stream, as_in_memory, MaximumNorm{}, nullptr, result);
   }
+  with_norm(problem.norm_type, result,
+            [&](const auto& kind) { launch_norm(stream, problem, kind, nullptr, result); });
+}
+
+void gradient_norm_total(const Stream& stream, const GradientNormProblem& problem, const GradientNorm* result,
+                         double* total) {
+  with_norm(problem.norm_type, result,
+            [&](const auto& kind) { launch_norm(stream, problem, kind, total, nullptr); });
+}
+
+void gradient_norm_of_total(const Stream& stream, const GradientNormProblem& problem, const double* total,
+                            GradientNorm* result) {
+  with_norm(problem.norm_type, result, [&](const auto& kind) {
+    launch(norm_of_total<std::decay_t<decltype(kind)>>, {1u, 1u}, stream, problem, kind, total, result);
+  });
 }
 
 void clip_gradients(const Stream& stream, const GradientNormProblem& problem, const GradientNorm* result,

@@ -33,6 +33,15 @@ struct GradientNormProblem {
 /// with ordinary gradients: the norm of n equal ones is m * n^(1/p), 1e50 m for p = 0.1 and n = 100,000.
 RINGTAPE_LAUNCHER(gradient_norm, const GradientNormProblem& problem, GradientNorm* result);
 
+/// The two halves of gradient_norm where each rank has a shard of the gradients: the first leaves what is to be
+/// added up over the ranks (for an infinite norm_type the largest is to be taken; NaN counts as infinity
+/// there), the second makes norm and factor of it. For a p other than 1, 2 and infinity both are called for
+/// infinity first, without a loss scale: the norm that they leave in `result` is m.
+RINGTAPE_LAUNCHER(gradient_norm_total, const GradientNormProblem& problem, const GradientNorm* result,
+                  double* total);
+RINGTAPE_LAUNCHER(gradient_norm_of_total, const GradientNormProblem& problem, const double* total,
+                  GradientNorm* result);
+
 /// Clips in memory: multiplies the gradients of the same parameters by min(1, max_norm / (norm + 1e-6)) of
 /// `result`, that gradient_norm has left for the same problem. A loss scale stays in them. Where the factor
 /// is 1 or the norm is infinite or NaN nothing is read or written: a factor of 0 or NaN would lose them.

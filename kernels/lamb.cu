@@ -36,10 +36,10 @@ __global__ void lamb_moments(LambStep step) {
   const float weight1 = static_cast<float>(1 - step.beta1);
   const float weight2 = static_cast<float>(1 - step.beta2);
   const float eps = static_cast<float>(step.eps);
-  const float* const values = step.arena.values + tile.offset;
-  const float* const gradients = step.arena.gradients + tile.offset;
-  float* const first_moments = step.first_moment + tile.offset;
-  float* const second_moments = step.second_moment + tile.offset;
+  const float* const values = values_of(step.arena, tile);
+  const float* const gradients = gradients_of(step.arena, tile);
+  float* const first_moments = state_of(step.first_moment, tile);
+  float* const second_moments = state_of(step.second_moment, tile);
 
   LaneSum<double> of_values, of_update;
   for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
@@ -77,10 +77,13 @@ __global__ void lamb_update(LambStep step) {
   const LambCoefficients c = step.coefficients[tile.parameter];
   const float rate = static_cast<float>(c.learning_rate * trust_ratio(step, tile.parameter));
   const float eps = static_cast<float>(step.eps);
+  const float* const values = values_of(step.arena, tile);
+  const float* const first_moments = state_of(step.first_moment, tile);
+  const float* const second_moments = state_of(step.second_moment, tile);
   update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
-    auto w = load_vec<lanes>(step.arena.values + i);
-    const auto m = load_vec<lanes>(step.first_moment + i);
-    const auto v = load_vec<lanes>(step.second_moment + i);
+    auto w = load_vec<lanes>(values + i);
+    const auto m = load_vec<lanes>(first_moments + i);
+    const auto v = load_vec<lanes>(second_moments + i);
     for (int k = 0; k < lanes; ++k) w[k] -= rate * lamb_direction(c, eps, w[k], m[k], v[k]);
     return w;
   });
@@ -88,10 +91,13 @@ __global__ void lamb_update(LambStep step) {
 
 }  // namespace
 
-void lamb_step(const Stream& stream, const LambStep& step) {
+void lamb_norms(const Stream& stream, const LambStep& step) {
   launch(lamb_coefficients, elementwise_shape<double>(step.arena.parameter_count), stream, step);
   launch(lamb_moments, tile_shape(step.arena), stream, step);
   sum_tile_norms(stream, step.arena, step.tile_norms, step.norms);
+}
+
+void lamb_values(const Stream& stream, const LambStep& step) {
   launch(lamb_update, tile_shape(step.arena), stream, step);
 }
 

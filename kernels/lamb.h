@@ -25,8 +25,8 @@ struct LambCoefficients {
 /// arXiv:1904.00962, Algorithm 2).
 struct LambStep {
   ArenaView arena;
-  float* first_moment;             ///< m, as long as the arena
-  float* second_moment;            ///< v, as long as the arena
+  float* first_moment;             ///< m, as long as the arena, or the rank's shard
+  float* second_moment;            ///< v, likewise
   std::int64_t* steps;             ///< [parameter_count]: t, the steps each took; this launch adds 1
   LambCoefficients* coefficients;  ///< [parameter_count], scratch
   SquaredNorms* tile_norms;        ///< [tile_count], scratch
@@ -48,9 +48,13 @@ struct LambStep {
 /// where ratio = ||w|| / ||u|| over the parameter, within its limits; 1 where either norm is 0 and for a
 /// parameter that does not adapt.
 ///
+/// lamb_norms() and then lamb_values(). Where a rank holds a shard, the norms are added up over the ranks in
+/// between.
+///
 /// Four launches: the coefficients; the moments, leaving a partial norm for each tile; the sum of those for
 /// each parameter; the values. The third reads 20 bytes a tile, so bytes per element are the second's 24 (g,
 /// w, m, v read, m, v written) and the fourth's 16 (m, v, w read, w written): 40, where AdamW moves 28. The
 /// fourth works u out again from m, v and w. Keeping u instead would move as many (28 and then 12), and take
 /// either 4 bytes more of memory per element or the gradient's place.
-RINGTAPE_LAUNCHER(lamb_step, const LambStep& step);
+RINGTAPE_LAUNCHER(lamb_norms, const LambStep& step);
+RINGTAPE_LAUNCHER(lamb_values, const LambStep& step);

@@ -6,12 +6,12 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-__global__ void lars_norms(LarsStep step) {
+__global__ void lars_tile_norms(LarsStep step) {
   count_if_skipped(step.arena);
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
-  const float* const values = step.arena.values + tile.offset;
-  const float* const gradients = step.arena.gradients + tile.offset;
+  const float* const values = values_of(step.arena, tile);
+  const float* const gradients = gradients_of(step.arena, tile);
   LaneSum<double> of_values, of_gradients;
   for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
     const auto w = load_vec<lanes>(values + i);
@@ -46,24 +46,30 @@ __global__ void lars_update(LarsStep step) {
   const float local = local_rate(step, tile.parameter, clip);
   const float learning_rate = *step.arena.learning_rate * options.lr_scale;
   const float momentum = static_cast<float>(step.momentum);
+  const float* const values = values_of(step.arena, tile);
+  const float* const gradients = gradients_of(step.arena, tile);
+  float* const buffers = state_of(step.momentum_buffer, tile);
   update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
-    auto w = load_vec<lanes>(step.arena.values + i);
-    const auto g = load_vec<lanes>(step.arena.gradients + i);
-    auto v = load_vec<lanes>(step.momentum_buffer + i);
+    auto w = load_vec<lanes>(values + i);
+    const auto g = load_vec<lanes>(gradients + i);
+    auto v = load_vec<lanes>(buffers + i);
     for (int k = 0; k < lanes; ++k) {
       v[k] = momentum * v[k] + local * (clip * g[k] + options.weight_decay * w[k]);
       w[k] -= learning_rate * v[k];
     }
-    store_vec(step.momentum_buffer + i, v);
+    store_vec(buffers + i, v);
     return w;
   });
 }
 
 }  // namespace
 
-void lars_step(const Stream& stream, const LarsStep& step) {
-  launch(lars_norms, tile_shape(step.arena), stream, step);
+void lars_norms(const Stream& stream, const LarsStep& step) {
+  launch(lars_tile_norms, tile_shape(step.arena), stream, step);
   sum_tile_norms(stream, step.arena, step.tile_norms, step.norms);
+}
+
+void lars_values(const Stream& stream, const LarsStep& step) {
   launch(lars_update, tile_shape(step.arena), stream, step);
 }
 

@@ -23,9 +23,11 @@ __global__ void sgd_update(SgdStep step) {
   if (!takes_part(step.arena, tile.parameter)) return;
   const SgdCoefficients c = step.coefficients[tile.parameter];
   const float clip = clip_factor_of(step.arena);
+  const float* const values = values_of(step.arena, tile);
+  const float* const gradients = gradients_of(step.arena, tile);
   update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
-    auto w = load_vec<lanes>(step.arena.values + i);
-    const auto gradient = load_vec<lanes>(step.arena.gradients + i);
+    auto w = load_vec<lanes>(values + i);
+    const auto gradient = load_vec<lanes>(gradients + i);
     for (int k = 0; k < lanes; ++k) {
       const float g = clip * gradient[k] + c.weight_decay * w[k];
       w[k] -= c.learning_rate * g;
@@ -40,16 +42,19 @@ __global__ void sgd_momentum_update(SgdStep step) {
   const SgdCoefficients c = step.coefficients[tile.parameter];
   const float clip = clip_factor_of(step.arena);
   const float momentum = static_cast<float>(step.momentum);
+  const float* const values = values_of(step.arena, tile);
+  const float* const gradients = gradients_of(step.arena, tile);
+  float* const buffers = state_of(step.momentum_buffer, tile);
   update_values(step.arena, tile, [=](std::int64_t i, auto lanes) {
-    auto w = load_vec<lanes>(step.arena.values + i);
-    const auto gradient = load_vec<lanes>(step.arena.gradients + i);
-    auto b = load_vec<lanes>(step.momentum_buffer + i);
+    auto w = load_vec<lanes>(values + i);
+    const auto gradient = load_vec<lanes>(gradients + i);
+    auto b = load_vec<lanes>(buffers + i);
     for (int k = 0; k < lanes; ++k) {
       const float g = clip * gradient[k] + c.weight_decay * w[k];
       b[k] = c.momentum * b[k] + c.gradient_weight * g;
       w[k] -= c.learning_rate * (step.nesterov ? g + momentum * b[k] : b[k]);
     }
-    store_vec(step.momentum_buffer + i, b);
+    store_vec(buffers + i, b);
     return w;
   });
 }

@@ -17,7 +17,7 @@ struct SgdCoefficients {
 /// momentum in deep learning", 2013; Nesterov's form as PyTorch writes it).
 struct SgdStep {
   ArenaView arena;
-  float* momentum_buffer;         ///< b, as long as the arena; null where momentum is 0
+  float* momentum_buffer;         ///< b, as long as the arena or the rank's shard; null where momentum is 0
   std::int64_t* steps;            ///< [parameter_count]: steps each parameter took; this launch adds 1
   SgdCoefficients* coefficients;  ///< [parameter_count], scratch
   double momentum;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/creation.h"
+#include "autograd/low_precision.h"
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/memory.h"
@@ -41,9 +42,16 @@ Tensor upload(const std::vector<T>& values, Device device) {
 
 }  // namespace
 
-ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype) {
+ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype,
+                               const ArenaSharding& sharding)
+    : sharding_(sharding) {
   check(compute_dtype == DType::f32 || compute_dtype == DType::bf16 || compute_dtype == DType::f16,
         "parameter arena: a model computes in f32, bf16 or f16, not in {}", name_of(compute_dtype));
+  check(sharding.stage >= 0 && sharding.stage <= 2, "parameter arena: ZeRO stage {}, expected 0, 1 or 2",
+        sharding.stage);
+  check(sharding.rank >= 0 && sharding.rank < sharding.ranks,
+        "parameter arena: the shard of rank {} of {}, expected rank 0 to {}", sharding.rank, sharding.ranks,
+        sharding.ranks - 1);
   std::vector<NamedParameter> parameters = model.named_parameters();
   check(!parameters.empty(), "parameter arena: the model has no parameters");
   std::reverse(parameters.begin(), parameters.end());
@@ -54,20 +62,42 @@ ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype
   norm_result_ = zeros({static_cast<std::int64_t>(sizeof(GradientNorm) / sizeof(float))}, DType::f32, device);
 }
 
+std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedParameter>& parameters) {
+  std::vector<std::int64_t> trainable;
+  for (const NamedParameter& parameter : parameters) {
+    if (parameter.tensor->requires_grad()) trainable.push_back(padded(parameter.tensor->elements()));
+  }
+  if (is_sharded()) {
+    buckets_ = cut_into_buckets(trainable, sharding_.bucket_sizes, sharding_.ranks);
+    slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.ranks);
+  }
+  std::vector<std::int64_t> offsets = {0};
+  auto bucket = buckets_.begin();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    std::int64_t end = offsets.back() + padded(parameters[i].tensor->elements());
+    if (bucket != buckets_.end() && i + 1 == bucket->first_entry + bucket->entries) {
+      end = bucket->offset + bucket->elements;
+      ++bucket;
+    }
+    offsets.push_back(end);
+  }
+  return offsets;
+}
+
 void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Device device,
                              DType compute_dtype) {
-  std::int64_t total = 0;
-  std::int64_t trainable = 0;
+  std::size_t trainable_parameters = 0;
   for (const NamedParameter& parameter : parameters) {
     check(parameter.tensor->dtype() == DType::f32, "parameter arena: {} must be f32, found {}",
           parameter.name, describe(*parameter.tensor));
-    total += padded(parameter.tensor->elements());
-    if (parameter.tensor->requires_grad()) trainable = total;
+    if (parameter.tensor->requires_grad()) ++trainable_parameters;
     parameter_elements_ += parameter.tensor->elements();
   }
+  const std::vector<std::int64_t> offsets = offsets_of(parameters);
+  const std::int64_t total = offsets.back(), trainable = offsets[trainable_parameters];
   const Tensor all = zeros_of(MemoryCategory::parameters, total, device);
   values_ = all.alias({trainable});
-  gradients_ = zeros_of(MemoryCategory::gradients, trainable, device);
+  gradients_ = zeros_of(MemoryCategory::gradients, sharding_.stage == 2 ? shard_size() : trainable, device);
   Tensor copy_of_all;
   if (compute_dtype != DType::f32) {
     const MemoryScope scope(MemoryCategory::parameters);
@@ -75,42 +105,72 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Devi
     low_precision_ = copy_of_all.alias({trainable});
   }
 
-  std::int64_t offset = 0;
-  for (const NamedParameter& parameter : parameters) {
-    Tensor& tensor = *parameter.tensor;
-    Tensor moved = part_of(all, offset, tensor.shape());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Tensor& tensor = *parameters[i].tensor;
+    Tensor moved = part_of(all, offsets[i], tensor.shape());
     moved.copy_from(tensor);
     moved.autograd = tensor.autograd;
-    moved.autograd->name = parameter.name;
+    moved.autograd->name = parameters[i].name;
     if (tensor.requires_grad()) {
-      moved.autograd->grad = part_of(gradients_, offset, tensor.shape());
+      moved.autograd->grad =
+          sharding_.stage == 2 ? Tensor() : part_of(gradients_, offsets[i], tensor.shape());
       moved.autograd->grad_written = false;
-      entries_.push_back({parameter.name, &tensor, offset, tensor.elements()});
+      entries_.push_back({parameters[i].name, &tensor, offsets[i], tensor.elements()});
     }
     moved.autograd->low_precision =
-        copy_of_all.defined() ? part_of(copy_of_all, offset, tensor.shape()) : Tensor();
+        copy_of_all.defined() ? part_of(copy_of_all, offsets[i], tensor.shape()) : Tensor();
     moved.autograd->low_precision_version = moved.storage()->version;
     tensor = moved;
-    offset += padded(tensor.elements());
   }
   if (copy_of_all.defined()) {
     cast(Stream::current(device), all.dtype(), all.raw(), compute_dtype, copy_of_all.raw(), total, false);
   }
 }
 
+std::vector<Tile> ParameterArena::tiles_of_entry(std::size_t entry) const {
+  std::int64_t first = entries_[entry].offset, end = first + entries_[entry].elements, shift = 0;
+  if (is_sharded()) {
+    std::size_t bucket = 0;
+    while (entry >= buckets_[bucket].first_entry + buckets_[bucket].entries) ++bucket;
+    const ShardSlice& own = slices_[bucket];
+    first = std::max(first, own.offset);
+    end = std::min(end, own.offset + own.elements);
+    shift = own.in_shard - own.offset;
+  }
+  std::vector<Tile> tiles;
+  for (; first < end; first += kTileElements) {
+    tiles.push_back({.offset = first,
+                     .length = static_cast<std::int32_t>(std::min<std::int64_t>(kTileElements, end - first)),
+                     .parameter = static_cast<std::int32_t>(entry),
+                     .gradient_shift = sharding_.stage == 2 ? shift : 0,
+                     .state_shift = shift});
+  }
+  return tiles;
+}
+
 void ParameterArena::make_tiles(Device device) {
   std::vector<Tile> tiles;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    for (std::int64_t first = 0; first < entries_[i].elements; first += kTileElements) {
-      const std::int64_t length = std::min<std::int64_t>(kTileElements, entries_[i].elements - first);
-      tiles.push_back(
-          {entries_[i].offset + first, static_cast<std::int32_t>(length), static_cast<std::int32_t>(i)});
-    }
+    const std::vector<Tile> of_entry = tiles_of_entry(i);
+    tiles.insert(tiles.end(), of_entry.begin(), of_entry.end());
   }
   tile_count_ = static_cast<std::int64_t>(tiles.size());
   tiles_ = upload(tiles, device);
   present_on_host_.assign(entries_.size(), 0);
   present_ = upload(present_on_host_, device);
+}
+
+const ShardExchange& ParameterArena::shard_exchange() const {
+  check(exchange_.sum != nullptr,
+        "parameter arena: it is sharded over {} ranks, but nothing connects it to them: expected a "
+        "DataParallel of it",
+        sharding_.ranks);
+  return exchange_;
+}
+
+void ParameterArena::gather_values() const {
+  if (!is_sharded() || !low_precision_.defined()) return;
+  shard_exchange().all_gather(values_);
 }
 
 const Tile* ParameterArena::tiles() const {
@@ -121,6 +181,7 @@ void ParameterArena::zero_grad() {
   for (const ArenaEntry& entry : entries_) entry.tensor->autograd->grad_written = false;
   clip_factor_ = nullptr;
   skip_ = nullptr;
+  ++zero_grads_;
 }
 
 const std::uint8_t* ParameterArena::present() {
@@ -138,6 +199,10 @@ const std::uint8_t* ParameterArena::present() {
 
 void ParameterArena::bump_versions() const {
   for (const ArenaEntry& entry : entries_) entry.tensor->bump_version();
+}
+
+void ParameterArena::refresh_copies() const {
+  for (const ArenaEntry& entry : entries_) in_dtype(*entry.tensor, compute_dtype());
 }
 
 void ParameterArena::bump_versions_of_values_and_copies() const {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/tensor.h"
 #include "kernels/arena.h"
 #include "nn/module.h"
+#include "nn/shard_layout.h"
 
 namespace ringtape {
 
@@ -18,6 +20,23 @@ struct ArenaEntry {
   std::int64_t elements;
 };
 
+/// How ranks share out what belongs to an arena (ZeRO: Rajbhandari et al., "ZeRO: Memory optimizations toward
+/// training trillion parameter models", 2020). See docs/distributed.md.
+struct ArenaSharding {
+  int stage = 0;  ///< 0: each rank has all; 1: the optimizer's state is shared out; 2: the gradients too
+  int rank = 0;
+  int ranks = 1;
+  BucketSizes bucket_sizes = {};
+};
+
+/// What a sharded arena needs of the other ranks; DataParallel gives it. All are called by all ranks.
+struct ShardExchange {
+  std::function<void(const Tensor& x)> sum;  ///< x = the sum over the ranks
+  std::function<void(const Tensor& x)> max;
+  /// Fills a tensor as long as the arena: from each rank its slices.
+  std::function<void(const Tensor& flat)> all_gather;
+};
+
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on
 /// one device. What works on all parameters (an optimizer step, a norm, a checkpoint, an all-reduce) is then
 /// one launch or one range, whatever the number of tensors.
@@ -25,6 +44,9 @@ struct ArenaEntry {
 /// Parameters with requires_grad lie first, in reverse order of registration, which is about the order in
 /// which backward completes their gradients; each starts at a multiple of 256 bytes. Frozen parameters
 /// follow; they have no gradient and no entry.
+///
+/// A sharded arena is cut into buckets, each padded to ranks times 256 bytes, of which each rank owns a slice
+/// (nn/shard_layout.h); the own slices together are its shard. The values are there in full.
 class ParameterArena {
  public:
   /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there. With
@@ -32,18 +54,34 @@ class ParameterArena {
   /// linear() multiplies inputs of that dtype with (mixed precision: Micikevicius et al., "Mixed precision
   /// training", 2018). The f32 values stay the parameters: optimizers change them and write the copy on the
   /// way, and files hold them.
-  /// Throws Error for a parameter that is not f32, a model without any, and another compute_dtype.
-  ParameterArena(Module& model, Device device, DType compute_dtype = DType::f32);
+  /// Throws Error for a parameter that is not f32, a model without any, another compute_dtype, a stage other
+  /// than 0, 1 and 2, and a rank that is not one of the ranks.
+  ParameterArena(Module& model, Device device, DType compute_dtype = DType::f32,
+                 const ArenaSharding& sharding = {});
   ParameterArena(const ParameterArena&) = delete;
   ParameterArena& operator=(const ParameterArena&) = delete;
 
-  Device device() const { return gradients_.device(); }
+  Device device() const { return values_.device(); }
   const std::vector<ArenaEntry>& entries() const { return entries_; }
   /// Values and gradients of the parameters with requires_grad: f32 [size()]. The few elements between two
-  /// parameters belong to none.
+  /// parameters belong to none. In stage 2 the gradients are those of the shard, [shard_size()].
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
-  std::int64_t size() const { return gradients_.elements(); }
+  std::int64_t size() const { return values_.elements(); }
+
+  const ArenaSharding& sharding() const { return sharding_; }
+  bool is_sharded() const { return sharding_.stage > 0; }
+  /// Of a sharded arena: its buckets, and this rank's slice of each.
+  const std::vector<GradientBucket>& buckets() const { return buckets_; }
+  const std::vector<ShardSlice>& slices() const { return slices_; }
+  /// Elements for which this rank has the optimizer's state: of its slices, or without sharding all.
+  std::int64_t shard_size() const { return is_sharded() ? size() / sharding_.ranks : size(); }
+  void set_shard_exchange(ShardExchange exchange) { exchange_ = std::move(exchange); }
+  /// Throws Error where nobody has set it.
+  const ShardExchange& shard_exchange() const;
+  /// Makes values() current on all ranks; all have to call it. Only in a sharded arena with a 16-bit copy are
+  /// they ever not: there a step brings the copies alone.
+  void gather_values() const;
   /// The dtype to give the model's inputs: f32, or that of the copy.
   DType compute_dtype() const { return low_precision_.defined() ? low_precision_.dtype() : DType::f32; }
   /// The copy of values() in compute_dtype(), in the same layout; undefined for f32.
@@ -54,8 +92,10 @@ class ParameterArena {
   /// Declares every gradient absent: the next backward writes where it would otherwise add, so that nothing
   /// has to be set to zero. Forgets a clip factor and a skip flag that were not used.
   void zero_grad();
+  /// How often zero_grad() was called: what was written at another count is stale.
+  std::uint64_t zero_grads() const { return zero_grads_; }
 
-  /// The tile table on the device, and its length.
+  /// The tile table on the device, and its length. Of a sharded arena: the tiles of this rank's slices.
   const Tile* tiles() const;
   std::int64_t tile_count() const { return tile_count_; }
   /// One flag for each entry on the device: 1 where a gradient has been written since zero_grad(). A
@@ -76,12 +116,23 @@ class ParameterArena {
   void bump_versions() const;
   /// The same for a change that has written the copies as well: an optimizer's step.
   void bump_versions_of_values_and_copies() const;
+  /// Rounds all copies that are out of date. To be called before a step whose copies other ranks will get:
+  /// theirs are current afterwards, while the values here are not.
+  void refresh_copies() const;
 
  private:
+  /// Where each parameter begins, and last where all end.
+  std::vector<std::int64_t> offsets_of(const std::vector<NamedParameter>& parameters);
   void lay_out(const std::vector<NamedParameter>& parameters, Device device, DType compute_dtype);
+  std::vector<Tile> tiles_of_entry(std::size_t entry) const;
   void make_tiles(Device device);
 
+  ArenaSharding sharding_;
   std::vector<ArenaEntry> entries_;
+  std::vector<GradientBucket> buckets_;
+  std::vector<ShardSlice> slices_;
+  ShardExchange exchange_;
+  std::uint64_t zero_grads_ = 1;
   std::int64_t parameter_elements_ = 0;
   Tensor values_;
   Tensor gradients_;

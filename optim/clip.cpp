@@ -24,6 +24,24 @@ float checked_limit(const char* operation, const char* name, double limit) {
   return static_cast<float>(limit);
 }
 
+/// The norm of all ranks' shards.
+void measure_over_ranks(const ParameterArena& arena, const GradientNormProblem& problem,
+                        GradientNorm* result) {
+  const double p = problem.norm_type;
+  if (p != 1 && p != 2 && std::isfinite(p)) {
+    GradientNormProblem largest = problem;
+    largest.norm_type = INFINITY;
+    largest.loss_scale = nullptr;
+    measure_over_ranks(arena, largest, result);
+  }
+  const Stream stream = Stream::current(arena.device());
+  const Tensor total = empty({}, DType::f64, arena.device());
+  gradient_norm_total(stream, problem, result, total.data<double>());
+  const ShardExchange& exchange = arena.shard_exchange();
+  (std::isinf(p) ? exchange.max : exchange.sum)(total);
+  gradient_norm_of_total(stream, problem, total.data<double>(), result);
+}
+
 /// Leaves norm and factor on the device.
 GradientNormProblem measure(const char* operation, ParameterArena& arena, double max_norm, double norm_type,
                             const float* loss_scale) {
@@ -36,7 +54,11 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
                                     .norm_type = norm_type,
                                     .max_norm = limit,
                                     .loss_scale = loss_scale};
-  gradient_norm(Stream::current(arena.device()), problem, result_of(arena));
+  if (arena.is_sharded()) {
+    measure_over_ranks(arena, problem, result_of(arena));
+  } else {
+    gradient_norm(Stream::current(arena.device()), problem, result_of(arena));
+  }
   return problem;
 }
 
@@ -55,6 +77,8 @@ Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOpti
 }
 
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type, const float* loss_scale) {
+  check(!arena.is_sharded(), "clip_grad_norm_now: {} ranks have shards of the gradients, expected a whole one",
+        arena.sharding().ranks);
   const GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type, loss_scale);
   clip_gradients(Stream::current(arena.device()), problem, result_of(arena), arena.gradients().data<float>());
   return norm_of(arena);
@@ -62,7 +86,8 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
 
 void clip_grad_value(ParameterArena& arena, double limit, const float* loss_scale) {
   const float checked = checked_limit("clip_grad_value", "limit", limit);
-  clip_value(Stream::current(arena.device()), arena.gradients().data<float>(), arena.size(), checked,
+  const Tensor& gradients = arena.gradients();
+  clip_value(Stream::current(arena.device()), gradients.data<float>(), gradients.elements(), checked,
              loss_scale);
 }
 

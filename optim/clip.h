@@ -35,6 +35,7 @@ Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOpti
 /// rank clips its own gradient before they are reduced, so the result depends on the number of ranks and on
 /// the size of the micro-batches. A loss scale stays in the gradients. Where the norm is infinite or NaN all
 /// gradients are left as they are, so that the clip_grad_norm() before the step finds the same and skips it.
+/// Throws Error for a sharded arena.
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type = 2,
                           const float* loss_scale = nullptr);
 

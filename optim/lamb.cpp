@@ -22,7 +22,8 @@ Lamb::Lamb(ParameterArena& arena, const LambOptions& options, const std::vector<
   steps_ = zeros({parameter_count()}, DType::i64, arena.device());
   coefficients_ = make_scratch<LambCoefficients>(parameter_count());
   tile_norms_ = make_scratch<SquaredNorms>(arena.tile_count());
-  norms_ = make_scratch<SquaredNorms>(parameter_count());
+  static_assert(sizeof(SquaredNorms) == 2 * sizeof(double));
+  norms_ = empty({parameter_count(), 2}, DType::f64, arena.device());
 }
 
 std::vector<NamedTensor> Lamb::state() const {
@@ -44,7 +45,10 @@ void Lamb::launch_step(const ArenaView& view) {
   step.debias = options_.debias;
   step.min_ratio = options_.min_ratio;
   step.max_ratio = options_.max_ratio;
-  lamb_step(Stream::current(arena().device()), step);
+  const Stream stream = Stream::current(arena().device());
+  lamb_norms(stream, step);
+  sum_over_ranks(norms_);
+  lamb_values(stream, step);
 }
 
 }  // namespace ringtape

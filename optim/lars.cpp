@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "autograd/creation.h"
 #include "core/error.h"
 #include "core/stream.h"
 
@@ -18,7 +19,8 @@ Lars::Lars(ParameterArena& arena, const LarsOptions& options, const std::vector<
   check_setting("eps", options.eps);
   momentum_buffer_ = make_state();
   tile_norms_ = make_scratch<SquaredNorms>(arena.tile_count());
-  norms_ = make_scratch<SquaredNorms>(parameter_count());
+  static_assert(sizeof(SquaredNorms) == 2 * sizeof(double));
+  norms_ = empty({parameter_count(), 2}, DType::f64, arena.device());
 }
 
 std::vector<NamedTensor> Lars::state() const {
@@ -34,7 +36,10 @@ void Lars::launch_step(const ArenaView& view) {
   step.momentum = options_.momentum;
   step.trust_coefficient = options_.trust_coefficient;
   step.eps = options_.eps;
-  lars_step(Stream::current(arena().device()), step);
+  const Stream stream = Stream::current(arena().device());
+  lars_norms(stream, step);
+  sum_over_ranks(norms_);
+  lars_values(stream, step);
 }
 
 }  // namespace ringtape

@@ -39,7 +39,7 @@ void Optimizer::set_learning_rate(double value) {
 
 Tensor Optimizer::make_state() const {
   const MemoryScope scope(MemoryCategory::optimizer_state);
-  return zeros({arena_.size()}, DType::f32, arena_.device());
+  return zeros({arena_.shard_size()}, DType::f32, arena_.device());
 }
 
 void Optimizer::step() {
@@ -59,10 +59,18 @@ void Optimizer::step() {
   view.clip_factor = arena_.clip_factor();
   view.skip = arena_.skip();
   view.skipped_updates = skipped_updates_.data<std::int64_t>();
+  if (arena_.is_sharded()) arena_.refresh_copies();
   launch_step(view);
   arena_.set_clip_factor(nullptr);
   arena_.set_skip(nullptr);
   arena_.bump_versions_of_values_and_copies();
+  if (!arena_.is_sharded()) return;
+  const bool has_copy = arena_.low_precision().defined();
+  arena_.shard_exchange().all_gather(has_copy ? arena_.low_precision() : arena_.values());
+}
+
+void Optimizer::sum_over_ranks(const Tensor& x) const {
+  if (arena_.is_sharded()) arena_.shard_exchange().sum(x);
 }
 
 }  // namespace ringtape

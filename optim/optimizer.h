@@ -16,6 +16,9 @@ namespace ringtape {
 /// parameters. A parameter without a gradient is skipped: no decay, no change of its state. The whole step is
 /// skipped, and counted, where clip_grad_norm() was told to skip a norm that is not finite and found one. The
 /// learning rate lives on the device, so that a step never waits for the host.
+///
+/// In a sharded arena a rank has the state of its shard alone and changes the values there; the step ends with
+/// an all-gather of what the model computes with, so that all ranks have to call it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -28,8 +31,8 @@ class Optimizer {
   void zero_grad() { arena_.zero_grad(); }
 
   double learning_rate() const { return learning_rate_; }
-  /// What the steps so far have left, by PyTorch's names, for a checkpoint: moments as long as the arena,
-  /// step counts of each entry. The tensors share the optimizer's memory, so that loading into them restores.
+  /// What the steps so far have left, by PyTorch's names, for a checkpoint: moments as long as the arena
+  /// (or the rank's shard), step counts of each entry. The tensors share the optimizer's memory, so that loading into them restores.
   virtual std::vector<NamedTensor> state() const = 0;
 
   /// How many steps the arena's skip flag has skipped, an i64 scalar on the device.
@@ -46,8 +49,10 @@ class Optimizer {
 
   /// Queues the launch.
   virtual void launch_step(const ArenaView& view) = 0;
-  /// Zeros as long as the arena, for a moment or a momentum.
+  /// Zeros as long as the arena or the rank's shard, for a moment or a momentum.
   Tensor make_state() const;
+  /// Where ranks have shards: x = its sum over the ranks, queued on the device. Otherwise nothing.
+  void sum_over_ranks(const Tensor& x) const;
   /// Uninitialised memory for `count` of T, for what one step's launches tell each other.
   template <class T>
   Tensor make_scratch(std::int64_t count) const {

@@ -12,7 +12,7 @@ using namespace ringtape::test;
 
 namespace {
 
-constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::i32, DType::i64};
+constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64};
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max};
 constexpr std::int64_t kSizes[] = {0, 1, 2, 3, 17, 1000, 4099};
 

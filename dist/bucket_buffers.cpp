@@ -1,0 +1,88 @@
+#include "dist/bucket_buffers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "autograd/tape.h"
+#include "core/memory.h"
+#include "core/stream.h"
+#include "kernels/elementwise.h"
+
+namespace ringtape {
+namespace {
+
+constexpr std::size_t kBuffers = 2;
+
+/// The gradient of an entry, as a range of its bucket's buffer.
+Tensor range_of(const Tensor& buffer, const GradientBucket& bucket, const ArenaEntry& entry) {
+  return buffer.alias(entry.tensor->shape(), entry.offset - bucket.offset);
+}
+
+}  // namespace
+
+BucketBuffers::BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> ranks)
+    : arena_(arena),
+      ranks_(std::move(ranks)),
+      filling_(arena.buckets().size()),
+      is_complete_(arena.entries().size(), 0),
+      shard_zero_grads_(arena.buckets().size(), 0) {
+  for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
+    bucket_of_entry_.insert(bucket_of_entry_.end(), arena.buckets()[b].entries, b);
+  }
+}
+
+void BucketBuffers::open(std::size_t entry) {
+  const std::size_t bucket = bucket_of_entry_[entry];
+  if (!filling_[bucket].defined()) make_buffer(bucket);
+  AutogradMeta& meta = *arena_.entries()[entry].tensor->autograd;
+  meta.grad = range_of(filling_[bucket], arena_.buckets()[bucket], arena_.entries()[entry]);
+  meta.grad_written = false;
+}
+
+void BucketBuffers::make_buffer(std::size_t bucket) {
+  while (buffers_ >= kBuffers && !sent_.empty()) add_oldest_to_shard();
+  const MemoryScope scope(MemoryCategory::gradients);
+  filling_[bucket] = empty({arena_.buckets()[bucket].elements}, DType::f32, arena_.device());
+  most_ = std::max(most_, ++buffers_);
+}
+
+void BucketBuffers::launch(std::size_t number) {
+  if (!filling_[number].defined()) make_buffer(number);
+  const GradientBucket& bucket = arena_.buckets()[number];
+  Tensor buffer = std::exchange(filling_[number], Tensor());
+  for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
+    AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
+    if (std::exchange(is_complete_[i], 0) == 0) {
+      const Tensor range = range_of(buffer, bucket, arena_.entries()[i]);
+      fill(Stream::current(arena_.device()), DType::f32, range.raw(), range.elements(), 0.0);
+    }
+    meta.grad = Tensor();
+    meta.grad_written = meta.requires_grad;
+  }
+  const std::int64_t elements = arena_.slices()[number].elements;
+  const Tensor own = buffer.alias({elements}, arena_.slices()[number].offset - bucket.offset);
+  const Work work = ranks_->reduce_scatter(buffer, own, ReduceOp::mean);
+  sent_.push_back({number, std::move(buffer), work});
+}
+
+void BucketBuffers::add_oldest_to_shard() {
+  const Sent sent = std::move(sent_.front());
+  sent_.pop_front();
+  --buffers_;
+  sent.work.wait();
+  const ShardSlice& slice = arena_.slices()[sent.bucket];
+  const Tensor mean =
+      sent.buffer.alias({slice.elements}, slice.offset - arena_.buckets()[sent.bucket].offset);
+  Tensor shard = arena_.gradients().alias({slice.elements}, slice.in_shard);
+  if (std::exchange(shard_zero_grads_[sent.bucket], arena_.zero_grads()) == arena_.zero_grads()) {
+    axpy(Stream::current(arena_.device()), DType::f32, 1.0, mean.raw(), shard.raw(), slice.elements);
+  } else {
+    shard.copy_from(mean);  // what lies there is from before zero_grad()
+  }
+}
+
+void BucketBuffers::finish_round() {
+  while (!sent_.empty()) add_oldest_to_shard();
+}
+
+}  // namespace ringtape

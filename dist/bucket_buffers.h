@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "dist/communicator.h"
+#include "nn/arena.h"
+
+namespace ringtape {
+
+/// The gradients of ZeRO's stage 2 while backward computes them (Rajbhandari et al., 2020, section 5.2). There
+/// is no memory for all of them: a bucket has a buffer from the moment in which the first gradient in it is
+/// about to be written, until the mean over the ranks of this rank's slice has been added to its shard,
+/// ParameterArena::gradients(). A parameter's gradient is a range of its bucket's buffer.
+///
+/// Two buffers suffice where buckets become complete one after the other: one is filled while the other is on
+/// its way. Where a third is needed, the oldest on its way is waited for; where none is on its way, because
+/// the next bucket to be sent is not complete, there will be three. No rank can wait for ever: all send the
+/// buckets of a round in the same order, and wait only for what they have sent.
+class BucketBuffers {
+ public:
+  /// For an arena of stage 2.
+  BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> ranks);
+
+  /// The gradient of this entry is about to be written, for the first time in this backward.
+  void open(std::size_t entry);
+  /// It is complete.
+  void complete(std::size_t entry) { is_complete_[entry] = 1; }
+  /// Sends a bucket; gradients in it that are not complete count as 0. All ranks launch all buckets of a
+  /// round in the same order.
+  void launch(std::size_t bucket);
+  /// Ends the round: waits for what is on its way, and frees all buffers.
+  void finish_round();
+
+  /// The largest number of buffers that existed at a time.
+  std::size_t most() const { return most_; }
+
+ private:
+  struct Sent {
+    std::size_t bucket;
+    Tensor buffer;
+    Work work;
+  };
+  void make_buffer(std::size_t bucket);
+  void add_oldest_to_shard();
+
+  const ParameterArena& arena_;
+  std::shared_ptr<Communicator> ranks_;
+  std::vector<std::size_t> bucket_of_entry_;
+  std::vector<Tensor> filling_;  // of each bucket; undefined where there is none
+  std::deque<Sent> sent_;
+  std::vector<std::uint8_t> is_complete_;        // of each entry, in this round
+  std::vector<std::uint64_t> shard_zero_grads_;  // of each bucket: when its slice was written
+  std::size_t buffers_ = 0;
+  std::size_t most_ = 0;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,47 @@
+#include "nn/shard_layout.h"
+
+#include "core/error.h"
+#include "kernels/arena.h"
+
+namespace ringtape {
+
+std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
+                                             const BucketSizes& bucket_sizes, int ranks) {
+  check(bucket_sizes.first_bytes > 0 && bucket_sizes.bytes > 0,
+        "gradient buckets: sizes of {} and {} bytes, expected at least 1", bucket_sizes.first_bytes,
+        bucket_sizes.bytes);
+  check(ranks > 0, "gradient buckets: {} ranks, expected at least 1", ranks);
+  const std::int64_t unit = ranks * kTileAlignment;
+  std::vector<GradientBucket> buckets;
+  std::int64_t offset = 0;
+  bool is_full = true;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (is_full) buckets.push_back({i, 0, offset, 0});
+    GradientBucket& bucket = buckets.back();
+    ++bucket.entries;
+    bucket.elements += sizes[i];
+    const std::int64_t limit = buckets.size() == 1 ? bucket_sizes.first_bytes : bucket_sizes.bytes;
+    is_full = bucket.elements * static_cast<std::int64_t>(sizeof(float)) >= limit;
+    if (!is_full && i + 1 < sizes.size()) continue;
+    bucket.elements = (bucket.elements + unit - 1) / unit * unit;
+    offset += bucket.elements;
+  }
+  return buckets;
+}
+
+std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int ranks) {
+  check(rank >= 0 && rank < ranks, "shard of rank {}: expected 0 to {}", rank, ranks - 1);
+  std::vector<ShardSlice> slices;
+  std::int64_t in_shard = 0;
+  for (const GradientBucket& bucket : buckets) {
+    check(bucket.elements % (ranks * kTileAlignment) == 0,
+          "shard of rank {}: a bucket of {} elements, expected a multiple of {} ranks x {}", rank,
+          bucket.elements, ranks, kTileAlignment);
+    const std::int64_t elements = bucket.elements / ranks;
+    slices.push_back({bucket.offset + rank * elements, in_shard, elements});
+    in_shard += elements;
+  }
+  return slices;
+}
+
+}  // namespace ringtape
