@@ -381,9 +381,19 @@ void arena_rows(Table& table, const std::string& size, const std::vector<std::in
   with_copy.low_precision = copy.raw();
   with_copy.low_precision_dtype = DType::bf16;
   table.row("adam_step (AdamW, bf16 copy)", size, 7.5 * bytes, [&] { adamw(with_copy); });
-  const LambStep lamb{arena, first.data<float>(), second.data<float>(), steps.data<std::int64_t>(),
-                      static_cast<LambCoefficients*>(coefficients.raw()), norms_of_tiles,
-                      norms_of_parameters, 0.9, 0.999, 1e-6, LambDebias::in_norm, 0, INFINITY};
+  const LambStep lamb{arena,
+                      first.data<float>(),
+                      second.data<float>(),
+                      steps.data<std::int64_t>(),
+                      static_cast<LambCoefficients*>(coefficients.raw()),
+                      norms_of_tiles,
+                      norms_of_parameters,
+                      0.9,
+                      0.999,
+                      1e-6,
+                      LambDebias::in_norm,
+                      0,
+                      INFINITY};
   table.row("lamb_norms, lamb_values (clip)", size, 10 * bytes, [&] {
     lamb_norms(stream, lamb);
     lamb_values(stream, lamb);

@@ -11,9 +11,9 @@
 
 namespace ringtape {
 
-/// The gradients of ZeRO's stage 2 while backward computes them (Rajbhandari et al., 2020, section 5.2). There
-/// is no memory for all of them: a bucket has a buffer from the moment in which the first gradient in it is
-/// about to be written, until the mean over the ranks of this rank's slice has been added to its shard,
+/// The gradients of ZeRO's stage 2 while backward computes them (Rajbhandari et al., 2020, section 5.2).
+/// There is no memory for all of them: a bucket has a buffer from the moment in which the first gradient in
+/// it is about to be written, until the mean over the ranks of this rank's slice has been added to its shard,
 /// ParameterArena::gradients(). A parameter's gradient is a range of its bucket's buffer.
 ///
 /// Two buffers suffice where buckets become complete one after the other: one is filled while the other is on

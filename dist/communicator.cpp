@@ -67,8 +67,8 @@ Call Communicator::next_reduction(Operation operation, DType dtype, std::int64_t
 void Communicator::check_tensor(Operation operation, const char* name, const Tensor& tensor) const {
   check(tensor.defined(), "{}: {} is undefined", name_of(operation), name);
   check(tensor.device() == device_ && is_reducible(tensor.dtype()),
-        "{}: {} is {}, expected f32, f64, f16, bf16, i32 or i64 on {}", name_of(operation), name, describe(tensor),
-        to_string(device_));
+        "{}: {} is {}, expected f32, f64, f16, bf16, i32 or i64 on {}", name_of(operation), name,
+        describe(tensor), to_string(device_));
 }
 
 void Communicator::check_pair(Operation operation, const Tensor& input, const Tensor& output) const {

@@ -53,11 +53,11 @@ struct Traffic {
 /// Connects the ranks of a run. The collective operations are those of MPI and NCCL: every rank calls the
 /// same ones in the same order, with the same sizes, dtype, ReduceOp and root.
 ///
-/// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, seen as a row of elements, none
-/// included. An operation returns at once and is carried out after those called before it; its tensors may
-/// neither be written nor, where they are outputs, read until Work::wait(), and they are kept alive so long.
-/// Input and output may be the same tensor, or, where one is a rank's part of the other, that part of the
-/// other's memory; they may not overlap otherwise. 16-bit types are added in f32 and rounded after every
+/// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, seen as a row of elements,
+/// none included. An operation returns at once and is carried out after those called before it; its tensors
+/// may neither be written nor, where they are outputs, read until Work::wait(), and they are kept alive so
+/// long. Input and output may be the same tensor, or, where one is a rank's part of the other, that part of
+/// the other's memory; they may not overlap otherwise. 16-bit types are added in f32 and rounded after every
 /// addition; how many ranks' sums are rounded on the way depends on the backend.
 ///
 /// Throws Error for arguments that are wrong on this rank. Work::wait() throws Error where the backend finds

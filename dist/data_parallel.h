@@ -56,8 +56,8 @@ class DataParallel {
  public:
   /// Verifies that the ranks have the same model, and gives all ranks the parameters of rank 0, frozen ones
   /// too. Throws Error where models differ (verify_parameters.h), the arena is on another device than the
-  /// communicator or sharded over others than its ranks, or a bucket size is below 1; in stage 2 of ZeRO for a
-  /// hook and without overlap, for which there is no memory.
+  /// communicator or sharded over others than its ranks, or a bucket size is below 1; in stage 2 of ZeRO for
+  /// a hook and without overlap, for which there is no memory.
   DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> ranks,
                DataParallelOptions options = {});
   ~DataParallel();
@@ -116,7 +116,7 @@ class DataParallel {
   DataParallelOptions options_;
   GradientBuckets buckets_;
   std::unique_ptr<BucketBuffers> buffers_;  // in stage 2
-  std::vector<std::size_t> hook_numbers_;  // where each entry's hook stands in its list
+  std::vector<std::size_t> hook_numbers_;   // where each entry's hook stands in its list
   bool synchronizes_ = true;
 
   // Of the window.

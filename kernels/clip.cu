@@ -141,8 +141,8 @@ __global__ void clip_to_limit(float* x, std::int64_t n, float limit, const float
   });
 }
 
-/// Calls body(kind) with the norm of that type. A norm of another type than 1, 2 and infinity reads the largest
-/// element from `largest`.
+/// Calls body(kind) with the norm of that type. A norm of another type than 1, 2 and infinity reads the
+/// largest element from `largest`.
 template <class Body>
 void with_norm(double type, const GradientNorm* largest, const Body& body) {
   if (type == 2) {

@@ -33,8 +33,8 @@ struct GradientNormProblem {
 /// with ordinary gradients: the norm of n equal ones is m * n^(1/p), 1e50 m for p = 0.1 and n = 100,000.
 RINGTAPE_LAUNCHER(gradient_norm, const GradientNormProblem& problem, GradientNorm* result);
 
-/// The two halves of gradient_norm where each rank has a shard of the gradients: the first leaves what is to be
-/// added up over the ranks (for an infinite norm_type the largest is to be taken; NaN counts as infinity
+/// The two halves of gradient_norm where each rank has a shard of the gradients: the first leaves what is to
+/// be added up over the ranks (for an infinite norm_type the largest is to be taken; NaN counts as infinity
 /// there), the second makes norm and factor of it. For a p other than 1, 2 and infinity both are called for
 /// infinity first, without a loss scale: the norm that they leave in `result` is m.
 RINGTAPE_LAUNCHER(gradient_norm_total, const GradientNormProblem& problem, const GradientNorm* result,

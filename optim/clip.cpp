@@ -77,7 +77,8 @@ Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOpti
 }
 
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type, const float* loss_scale) {
-  check(!arena.is_sharded(), "clip_grad_norm_now: {} ranks have shards of the gradients, expected a whole one",
+  check(!arena.is_sharded(),
+        "clip_grad_norm_now: {} ranks have shards of the gradients, expected a whole one",
         arena.sharding().ranks);
   const GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type, loss_scale);
   clip_gradients(Stream::current(arena.device()), problem, result_of(arena), arena.gradients().data<float>());

@@ -17,8 +17,8 @@ namespace ringtape {
 /// skipped, and counted, where clip_grad_norm() was told to skip a norm that is not finite and found one. The
 /// learning rate lives on the device, so that a step never waits for the host.
 ///
-/// In a sharded arena a rank has the state of its shard alone and changes the values there; the step ends with
-/// an all-gather of what the model computes with, so that all ranks have to call it.
+/// In a sharded arena a rank has the state of its shard alone and changes the values there; the step ends
+/// with an all-gather of what the model computes with, so that all ranks have to call it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -32,7 +32,8 @@ class Optimizer {
 
   double learning_rate() const { return learning_rate_; }
   /// What the steps so far have left, by PyTorch's names, for a checkpoint: moments as long as the arena
-  /// (or the rank's shard), step counts of each entry. The tensors share the optimizer's memory, so that loading into them restores.
+  /// (or the rank's shard), step counts of each entry. The tensors share the optimizer's memory, so that
+  /// loading into them restores.
   virtual std::vector<NamedTensor> state() const = 0;
 
   /// How many steps the arena's skip flag has skipped, an i64 scalar on the device.

@@ -26,8 +26,7 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t unit) {
 TEST_CASE("buckets end with the entry that fills them, and are padded for the ranks", "[shards]") {
   // 64 elements are 256 bytes. The first bucket is full with 512 bytes, the others with 1024.
   const std::vector<std::int64_t> sizes = entries_of({1, 1, 3, 2, 9, 1});
-  const std::vector<GradientBucket> buckets =
-      cut_into_buckets(sizes, {.first_bytes = 512, .bytes = 1024}, 3);
+  const std::vector<GradientBucket> buckets = cut_into_buckets(sizes, {.first_bytes = 512, .bytes = 1024}, 3);
   // Blocks in a bucket: 2 -> 3; 5 -> 6; 9 -> 9; 1 -> 3.
   REQUIRE(buckets.size() == 4);
   const std::vector<std::size_t> first = {0, 2, 4, 5}, count = {2, 2, 1, 1};
@@ -68,8 +67,8 @@ TEST_CASE("shards are disjoint, aligned, equally long, and cover every bucket", 
           const ShardSlice& slice = slices[b];
           // The closed formula: slice r of a bucket of e entries' elements, padded.
           const auto begin = sizes.begin() + static_cast<std::ptrdiff_t>(buckets[b].first_entry);
-          const std::int64_t used =
-              std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(buckets[b].entries), std::int64_t{0});
+          const std::int64_t used = std::accumulate(
+              begin, begin + static_cast<std::ptrdiff_t>(buckets[b].entries), std::int64_t{0});
           CHECK(slice.elements == rounded_up(used, ranks * kTileAlignment) / ranks);
           CHECK(slice.offset == buckets[b].offset + rank * slice.elements);
           CHECK(slice.in_shard == in_shard);

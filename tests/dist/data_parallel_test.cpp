@@ -32,30 +32,6 @@ void check_same(const ParameterArena& found, const ParameterArena& expected, boo
   }
 }
 
-/// The samples of each rank.
-std::vector<MicroBatch> shares_of(const std::string& kind, int ranks) {
-  std::vector<MicroBatch> shares;
-  std::int64_t first = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::int64_t size = kind == "equal"                        ? 6
-                              : kind == "unequal"                    ? 3 + 4 * rank
-                              : rank == ranks - 1 && kind == "empty" ? 0
-                                                                     : 5;
-    shares.push_back({first, size});
-    first += size;
-  }
-  return shares;
-}
-
-std::vector<MicroBatch> cut(const MicroBatch& share, std::int64_t pieces) {
-  std::vector<MicroBatch> result;
-  for (std::int64_t i = 0; i < pieces && share.size > 0; ++i) {
-    const std::int64_t begin = share.size * i / pieces, end = share.size * (i + 1) / pieces;
-    result.push_back({share.first + begin, end - begin});
-  }
-  return result;
-}
-
 /// Writes down what happens, and reduces like AllReduceHook.
 struct RecordingHook : AllReduceHook {
   std::vector<std::string>& log;

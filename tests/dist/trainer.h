@@ -38,6 +38,31 @@ struct Data {
   }
 };
 
+/// The samples of each rank.
+inline std::vector<MicroBatch> shares_of(const std::string& kind, int ranks) {
+  std::vector<MicroBatch> shares;
+  std::int64_t first = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t size = kind == "equal"                        ? 6
+                              : kind == "unequal"                    ? 3 + 4 * rank
+                              : rank == ranks - 1 && kind == "empty" ? 0
+                                                                     : 5;
+    shares.push_back({first, size});
+    first += size;
+  }
+  return shares;
+}
+
+/// A rank's samples in pieces.
+inline std::vector<MicroBatch> cut(const MicroBatch& share, std::int64_t pieces) {
+  std::vector<MicroBatch> result;
+  for (std::int64_t i = 0; i < pieces && share.size > 0; ++i) {
+    const std::int64_t begin = share.size * i / pieces, end = share.size * (i + 1) / pieces;
+    result.push_back({share.first + begin, end - begin});
+  }
+  return result;
+}
+
 /// A model and what trains it: on each rank alone, the reference, or the part of one rank.
 struct Trainer {
   std::shared_ptr<Sequential> model;

@@ -1,0 +1,514 @@
+#include <limits>
+
+#include "autograd/low_precision.h"
+#include "autograd/ops.h"
+#include "core/memory.h"
+#include "tests/catch.h"
+#include "tests/dist/zero_trainer.h"
+#include "tests/error_of.h"
+
+using namespace ringtape;
+using namespace ringtape::test;
+
+namespace {
+
+using Values = std::vector<std::vector<double>>;
+
+/// Element by element to 1e-6 of the largest of each parameter.
+void check_same(const Values& found, const Values& expected) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO("parameter " << i);
+    check_close(found[i], expected[i], 0, 1e-6 * largest_of(expected[i]));
+  }
+}
+
+/// How each rank's samples go through the model.
+struct Way {
+  std::string shares = "equal";
+  std::int64_t pieces = 1;
+  bool no_sync = true;
+  bool ignored = false;
+};
+
+struct Result {
+  Values values;
+  std::vector<double> norms;
+};
+
+/// `steps` updates.
+Result train(const std::shared_ptr<Communicator>& ranks, const ZeroOptions& options, const Way& way,
+             std::uint64_t steps = 3) {
+  const std::vector<MicroBatch> shares = shares_of(way.shares, ranks->size());
+  ZeroTrainer trainer(ranks, options);
+  Result result;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const Data data(shares.back().first + shares.back().size, step, way.ignored);
+    trainer.accumulate(data, cut(shares[static_cast<std::size_t>(ranks->rank())], way.pieces), way.no_sync);
+    result.norms.push_back(trainer.step());
+  }
+  result.values = trainer.values();
+  return result;
+}
+
+Result train(const std::shared_ptr<Communicator>& ranks, ZeroOptions options, int stage, const Way& way) {
+  options.stage = stage;
+  return train(ranks, options, way);
+}
+
+std::size_t live(Device device, MemoryCategory category) {
+  return memory_stats(device).live_by_category[category];
+}
+
+/// The most bytes of gradients at a time while `body` runs.
+template <class Body>
+std::size_t peak_of_gradients(Device device, const Body& body) {
+  MemoryRecording recording(device);
+  body();
+  recording.stop();
+  std::size_t now = recording.start()[MemoryCategory::gradients], most = now;
+  for (const MemoryEvent& event : recording.events()) {
+    if (event.category != MemoryCategory::gradients) continue;
+    now += static_cast<std::size_t>(event.bytes);
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+ArenaSharding sharding_of(const Communicator& ranks, int stage, std::int64_t bucket_bytes) {
+  return {.stage = stage,
+          .rank = ranks.rank(),
+          .ranks = ranks.size(),
+          .bucket_sizes = {bucket_bytes, bucket_bytes}};
+}
+
+}  // namespace
+
+TEST_CASE("ZeRO: the weights of plain data parallelism", "[dist][zero]") {
+  const std::vector<Way> ways = {{"equal", 1, true, false},
+                                 {"equal", 3, true, true},
+                                 {"unequal", 3, false, true},
+                                 {"empty", 2, true, false}};
+  for (const auto& [name, ranks] : all_ranks()) {
+    for (const Way& way : ways) {
+      if (way.shares == "empty" && ranks->size() == 1) continue;
+      for (const std::string optimizer : {"sgd", "adam", "adamw", "lamb", "lars"}) {
+        for (const double clip_norm : {0.0, 0.05}) {
+          const ZeroOptions options{.optimizer = optimizer, .clip_norm = clip_norm};
+          const Result plain = train(ranks, options, 0, way);
+          for (const int stage : {1, 2}) {
+            INFO(name << ", stage " << stage << ", " << optimizer << ", clipped to " << clip_norm << ", "
+                      << way.shares << " shares in " << way.pieces << " pieces, no_sync " << way.no_sync);
+            const Result found = train(ranks, options, stage, way);
+            check_same(found.values, plain.values);
+            check_close(found.norms, plain.norms, 1e-6);
+            if (clip_norm > 0) CHECK(plain.norms[0] > 2 * clip_norm);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ZeRO: the same bits where the same numbers are added", "[dist][zero]") {
+  const auto ranks = this_run();
+  if (ranks->size() > 2) return;  // the order of three additions is the communicator's
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    for (const int stage : {1, 2}) {
+      // Stage 2 adds up means, where the others take the mean of sums.
+      const Way way{"unequal", stage == 1 ? 3 : 1, true, true};
+      INFO("stage " << stage << ", " << optimizer);
+      CHECK(train(ranks, {.optimizer = optimizer}, stage, way).values ==
+            train(ranks, {.optimizer = optimizer}, 0, way).values);
+    }
+  }
+}
+
+TEST_CASE("ZeRO: norms of every type are those of all ranks' gradients", "[dist][zero]") {
+  for (const auto& [name, ranks] : all_ranks()) {
+    for (const double type : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()}) {
+      const ZeroOptions options{.clip_norm = 0.05, .clip_norm_type = type};
+      const Way way{"unequal", 2, true, false};
+      const Result plain = train(ranks, options, 0, way);
+      for (const int stage : {1, 2}) {
+        INFO(name << ", stage " << stage << ", norm of type " << type);
+        const Result found = train(ranks, options, stage, way);
+        check_close(found.norms, plain.norms, 1e-6);
+        check_same(found.values, plain.values);
+      }
+    }
+  }
+}
+
+TEST_CASE("ZeRO: values are clipped in the own slices", "[dist][zero]") {
+  const auto ranks = this_run();
+  const std::vector<MicroBatch> shares = shares_of("equal", ranks->size());
+  const auto own = cut(shares[static_cast<std::size_t>(ranks->rank())], 2);
+  std::vector<Values> results;
+  for (const int stage : {0, 1, 2}) {
+    ZeroTrainer trainer(ranks, {.stage = stage});
+    trainer.accumulate(Data(shares.back().first + shares.back().size, 1), own, true);
+    clip_grad_value(trainer.arena, 0.01);
+    trainer.step();
+    results.push_back(trainer.values());
+  }
+  check_same(results[1], results[0]);
+  check_same(results[2], results[0]);
+}
+
+TEST_CASE("ZeRO: 16-bit copies and f32 values are those of plain data parallelism", "[dist][zero]") {
+  for (const auto& [name, ranks] : all_ranks()) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      for (const std::string optimizer : {"adamw", "lamb"}) {
+        const Way way{"equal", 1, true, false};
+        for (const int stage : {1, 2}) {
+          INFO(name << ", stage " << stage << ", " << name_of(dtype) << ", " << optimizer);
+          ZeroTrainer trainer(ranks,
+                              {.stage = stage, .optimizer = optimizer, .dtype = dtype, .clip_norm = 0.05});
+          ZeroTrainer same(ranks, {.stage = 0, .optimizer = optimizer, .dtype = dtype, .clip_norm = 0.05});
+          const std::vector<MicroBatch> shares = shares_of(way.shares, ranks->size());
+          const auto own = cut(shares[static_cast<std::size_t>(ranks->rank())], way.pieces);
+          for (std::uint64_t step = 0; step < 2; ++step) {
+            const Data data(shares.back().first + shares.back().size, step);
+            for (ZeroTrainer* each : {&trainer, &same}) {
+              each->accumulate(data, own, true);
+              each->step();
+            }
+          }
+          // What the model computes with is there before anybody gathers the values.
+          for (std::size_t i = 0; i < trainer.arena.entries().size(); ++i) {
+            const Tensor copy = in_dtype(*trainer.arena.entries()[i].tensor, dtype);
+            const Tensor expected = in_dtype(*same.arena.entries()[i].tensor, dtype);
+            check_close(copy.to_doubles(), expected.to_doubles(), 2 * rounding_of(dtype));
+          }
+          const Values values = trainer.values();
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            const std::vector<double> of_copy =
+                in_dtype(*trainer.arena.entries()[i].tensor, dtype).to_doubles();
+            check_close(of_copy, values[i], rounding_of(dtype), 1e-7);
+          }
+          if (ranks->size() <= 2) CHECK(values == same.values());  // see "the same bits"
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ZeRO: an overflow on one rank makes all ranks skip", "[dist][zero]") {
+  const auto ranks = this_run();
+  const std::vector<MicroBatch> shares = shares_of("equal", ranks->size());
+  const auto own = cut(shares[static_cast<std::size_t>(ranks->rank())], 2);
+  for (const int stage : {1, 2}) {
+    for (const double type : {2.0, std::numeric_limits<double>::infinity()}) {
+      for (const float bad : {INFINITY, NAN}) {
+        INFO("stage " << stage << ", norm of type " << type << ", " << bad);
+        ZeroTrainer trainer(ranks, {.stage = stage,
+                                    .optimizer = "adamw",
+                                    .dtype = DType::f16,
+                                    .clip_norm = 1,
+                                    .clip_norm_type = type});
+        Data data(shares.back().first + shares.back().size, 1);
+        const Values before = trainer.values();
+        const double scale = trainer.scaler->scale().item();
+        if (ranks->rank() == ranks->size() - 1) {
+          data.x[static_cast<std::size_t>(own.back().first * kInputs)] = bad;
+        }
+        trainer.accumulate(data, own, true);
+        CHECK(!std::isfinite(trainer.step()));
+        CHECK(trainer.values() == before);
+        CHECK(trainer.optimizer->skipped_updates().item() == 1);
+        CHECK(trainer.scaler->scale().item() == scale / 2);
+
+        trainer.accumulate(Data(shares.back().first + shares.back().size, 2), own, true);
+        CHECK(std::isfinite(trainer.step()));
+        CHECK(trainer.values() != before);
+      }
+    }
+  }
+}
+
+TEST_CASE("ZeRO: a rank holds the state of its shard, in stage 2 the gradients too", "[dist][zero]") {
+  const auto ranks = this_run();
+  const Device device = ranks->device();
+  const std::vector<MicroBatch> shares = shares_of("equal", ranks->size());
+  const auto own = cut(shares[static_cast<std::size_t>(ranks->rank())], 2);
+  for (const int stage : {0, 1, 2}) {
+    INFO("stage " << stage);
+    const std::size_t states = live(device, MemoryCategory::optimizer_state);
+    const std::size_t gradients = live(device, MemoryCategory::gradients);
+    ZeroTrainer trainer(ranks, {.stage = stage,
+                                .optimizer = "adamw",
+                                .bucket_sizes = {4096, 4096},
+                                .hidden = {64, 64, 64, 64, 64, 64, 64, 64}});
+    const auto all = static_cast<std::size_t>(trainer.arena.size()) * sizeof(float);
+    const auto n = static_cast<std::size_t>(ranks->size());
+    const std::size_t shard = stage == 0 ? all : all / n;
+    CHECK(live(device, MemoryCategory::optimizer_state) - states == 2 * shard);
+    CHECK(live(device, MemoryCategory::gradients) - gradients == (stage == 2 ? shard : all));
+
+    std::size_t largest = 0;  // two neighbouring buckets
+    const std::vector<GradientBucket>& buckets = trainer.parallel.buckets();
+    for (std::size_t b = 1; b < buckets.size(); ++b) {
+      largest = std::max(
+          largest, static_cast<std::size_t>(buckets[b - 1].elements + buckets[b].elements) * sizeof(float));
+    }
+    const std::size_t peak = peak_of_gradients(device, [&] {
+      for (std::uint64_t step = 0; step < 2; ++step) {
+        trainer.accumulate(Data(shares.back().first + shares.back().size, step), own, true);
+        trainer.step();
+      }
+    });
+    CHECK(peak - gradients == (stage == 2 ? shard + largest : all));
+    if (stage == 2 && n > 1) CHECK(peak - gradients < all);
+    CHECK(trainer.parallel.most_bucket_buffers() == (stage == 2 ? 2 : 0));
+  }
+}
+
+TEST_CASE("ZeRO 2: ranks run different numbers of backwards", "[dist][zero]") {
+  const auto ranks = this_run();
+  const std::vector<MicroBatch> shares = shares_of("unequal", ranks->size());
+  const std::int64_t pieces = 1 + 2 * (ranks->rank() % 2);
+  std::vector<Values> results;
+  for (const int stage : {0, 2}) {
+    ZeroTrainer trainer(ranks, {.stage = stage, .optimizer = "adamw"});
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const Data data(shares.back().first + shares.back().size, step);
+      trainer.accumulate(data, cut(shares[static_cast<std::size_t>(ranks->rank())], pieces), true);
+      trainer.step();
+    }
+    results.push_back(trainer.values());
+  }
+  check_same(results[1], results[0]);
+}
+
+TEST_CASE("ZeRO: finish() reduces what came after the last reduction, and once more changes nothing",
+          "[dist][zero]") {
+  const auto ranks = this_run();
+  const std::int64_t first = 4 * ranks->rank();
+  const Data data(4 * ranks->size(), 1);
+  std::vector<Values> results;
+  for (const int stage : {0, 1, 2}) {
+    ZeroTrainer trainer(ranks, {.stage = stage, .clip_norm = 1e6});
+    trainer.window.begin(4);
+    trainer.backward(data, {first, 1});
+    trainer.parallel.finish();
+    trainer.parallel.finish();
+    {
+      const auto scope = trainer.parallel.no_sync();
+      trainer.backward(data, {first + 1, 3});
+    }
+    trainer.parallel.finish();
+    trainer.parallel.finish();
+    trainer.step();
+    results.push_back(trainer.values());
+  }
+  check_same(results[1], results[0]);
+  check_same(results[2], results[0]);
+}
+
+TEST_CASE("ZeRO: what a rank did not use counts as 0 there", "[dist][zero]") {
+  for (const auto& [name, ranks] : all_ranks()) {
+    for (const int stage : {1, 2}) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        INFO(name << ", stage " << stage << ", " << name_of(dtype));
+        manual_seed(1);
+        TwoBranches model;
+        ParameterArena arena(model, ranks->device(), dtype, sharding_of(*ranks, stage, 1));
+        SGD optimizer(arena, {.learning_rate = 1});
+        DataParallel parallel(model, arena, ranks);
+        const std::vector<double> first = model.first->named_parameters()[1].tensor->to_doubles();
+        const std::vector<double> second = model.second->named_parameters()[0].tensor->to_doubles();
+        for (int window = 0; window < 2; ++window) {
+          optimizer.zero_grad();
+          // "first" takes part on rank 0 alone, and only in the first of two micro-batches.
+          for (const bool last : {false, true}) {
+            const TapeScope scope;
+            const auto no_sync = parallel.no_sync(!last);
+            model.with_first = ranks->rank() == 0 && !last;
+            const Tensor y = model(tensor_of({1, 2, 3}, {1, 3}, dtype, ranks->device()));
+            sum(to(y, DType::f32)).backward();
+          }
+          parallel.finish();
+          optimizer.step();
+        }
+        // Two steps of the mean gradient: of the bias 1 on rank 0, of the weight [1, 2, 3] twice a window.
+        arena.gather_values();
+        const double share = 2.0 / ranks->size();
+        check_close(model.parameter("first.bias").to_doubles(), {first[0] - share, first[1] - share}, 1e-6,
+                    1e-6);
+        const std::vector<double> weight = model.parameter("second.weight").to_doubles();
+        for (std::size_t i = 0; i < 6; ++i) {
+          CHECK(weight[i] == Approx(second[i] - 4.0 * static_cast<double>(1 + i % 3)).epsilon(1e-6));
+        }
+        // A rank that computes with "first" only now has what the others learnt.
+        const Tensor copy = in_dtype(model.parameter("first.bias"), dtype);
+        check_close(copy.to_doubles(), {first[0] - share, first[1] - share}, 2 * rounding_of(dtype));
+      }
+    }
+  }
+}
+
+TEST_CASE("ZeRO: a parameter that no rank used is an error, or keeps value and state", "[dist][zero]") {
+  const auto ranks = this_run();
+  for (const int stage : {1, 2}) {
+    for (const bool allow_unused : {false, true}) {
+      INFO("stage " << stage << ", allowed " << allow_unused);
+      TwoBranches model;
+      ParameterArena arena(model, ranks->device(), DType::f32, sharding_of(*ranks, stage, 1));
+      AdamW optimizer(arena);
+      DataParallel parallel(
+          model, arena, ranks,
+          {.bucket_sizes = {}, .overlap = true, .allow_unused = allow_unused, .hook = nullptr});
+      model.backward(ranks->device());
+      parallel.finish();
+      optimizer.step();
+      optimizer.zero_grad();
+      model.with_first = false;
+      model.backward(ranks->device());
+      const std::string error = error_of([&] { parallel.finish(); });
+      CHECK((error.find("first.bias, first.weight") != std::string::npos) == !allow_unused);
+      const std::vector<double> before = model.parameter("first.weight").to_doubles();
+      const std::vector<double> other = model.parameter("second.weight").to_doubles();
+      optimizer.step();
+      CHECK(model.parameter("first.weight").to_doubles() == before);
+      CHECK(model.parameter("second.weight").to_doubles() != other);
+      const std::vector<NamedTensor> state = optimizer.state();
+      CHECK(state[2].tensor.to_doubles() == std::vector<double>{2, 2, 1, 1});  // steps, the last layer first
+    }
+  }
+}
+
+TEST_CASE("ZeRO 2: a bucket that is not complete makes the others wait, each in a buffer", "[dist][zero]") {
+  const auto ranks = this_run();
+  TwoBranches model;
+  ParameterArena arena(model, ranks->device(), DType::f32, sharding_of(*ranks, 2, 1));
+  DataParallel parallel(model, arena, ranks,
+                        {.bucket_sizes = {}, .overlap = true, .allow_unused = true, .hook = nullptr});
+  REQUIRE(parallel.buckets().size() == 4);
+  model.with_second = false;  // whose gradients come first in the arena
+  model.backward(ranks->device());
+  CHECK(parallel.most_bucket_buffers() == 3);  // those of "first", and the zeros to be sent before them
+  parallel.finish();
+  CHECK(!model.parameter("first.bias").grad().defined());
+
+  // Backward comes to "first" before it comes to "second": nothing can be sent until the end.
+  arena.zero_grad();
+  model.with_second = true;
+  const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, ranks->device());
+  const Tensor early = (*model.second)(x);
+  sum(add((*model.first)(x), early)).backward();
+  CHECK(parallel.most_bucket_buffers() == 4);
+  parallel.finish();
+}
+
+TEST_CASE("ZeRO 2: shared weights and recomputed segments have the gradients of plain training",
+          "[dist][zero]") {
+  /// y = w relu(w relu(w x)), with one weight.
+  struct Shared : Module {
+    std::shared_ptr<Linear> layer = register_module("layer", std::make_shared<Linear>(6, 6));
+    std::shared_ptr<Linear> head = register_module("head", std::make_shared<Linear>(6, 3));
+    Tensor forward(const Tensor& x) override {
+      return (*head)(relu((*layer)(relu((*layer)(relu((*layer)(x)))))));
+    }
+  };
+  const auto ranks = this_run();
+  const Tensor x = tensor_of(random_doubles(24, static_cast<std::uint64_t>(ranks->rank())), {4, 6},
+                             DType::f32, ranks->device());
+  for (const bool recompute : {false, true}) {
+    std::vector<Values> results;
+    for (const int stage : {0, 2}) {
+      manual_seed(5);
+      Shared shared;
+      const auto deep = make_mlp({6, 6, 6, 6, 3});
+      deep->set_recompute(4);
+      Module& model = recompute ? static_cast<Module&>(*deep) : shared;
+      ParameterArena arena(model, ranks->device(), DType::f32, sharding_of(*ranks, stage, 1));
+      SGD optimizer(arena, {.learning_rate = 0.1});
+      DataParallel parallel(model, arena, ranks);
+      for (int step = 0; step < 2; ++step) {
+        optimizer.zero_grad();
+        for (int piece = 0; piece < 2; ++piece) sum(multiply(model(x), model(x))).backward();
+        parallel.finish();
+        optimizer.step();
+      }
+      results.emplace_back();
+      for (const ArenaEntry& entry : arena.entries()) results.back().push_back(entry.tensor->to_doubles());
+    }
+    INFO("recomputed " << recompute);
+    check_same(results[1], results[0]);
+  }
+}
+
+TEST_CASE("ZeRO: a backward that fails half-way is reported, and the next window is like any other",
+          "[dist][zero]") {
+  const auto ranks = this_run();
+  const bool fails = ranks->rank() == ranks->size() - 1;
+  for (const int stage : {1, 2}) {
+    INFO("stage " << stage);
+    manual_seed(1);
+    TwoBranches model;
+    ParameterArena arena(model, ranks->device(), DType::f32, sharding_of(*ranks, stage, 1));
+    SGD optimizer(arena, {.learning_rate = 1});
+    DataParallel parallel(model, arena, ranks);
+    const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, ranks->device());
+    const auto backward = [&] {
+      const TapeScope scope;
+      Tensor first = (*model.first)(x);  // backward comes here last, after the gradients of "second"
+      if (fails) {
+        const Tensor in = first;
+        first = in.detach();
+        Tape::current().record("fails", {in}, first, {}, [](BackwardContext&) { fail("half-way"); });
+      }
+      const Tensor second = (*model.second)(x);
+      sum(add(first, second)).backward();
+    };
+    if (fails) {
+      CHECK_THROWS_AS(backward(), Error);
+    } else {
+      backward();
+    }
+    CHECK(error_of([&] {
+            parallel.finish();
+          }).find(fmt::format("ended with an exception on rank {}", ranks->size() - 1)) != std::string::npos);
+
+    optimizer.zero_grad();
+    const std::vector<double> before = model.parameter("first.weight").to_doubles();
+    model.backward(ranks->device());
+    parallel.finish();
+    optimizer.step();
+    std::vector<double> expected = before;
+    for (std::size_t i = 0; i < 6; ++i) expected[i] -= static_cast<double>(1 + i % 3);
+    check_close(model.parameter("first.weight").to_doubles(), expected, 1e-6);
+  }
+}
+
+TEST_CASE("ZeRO: what does not fit is an error", "[dist][zero]") {
+  const auto ranks = this_run();
+  const auto make = [&](const ArenaSharding& sharding, const DataParallelOptions& options) {
+    const auto model = make_mlp({3, 4, 2});
+    ParameterArena arena(*model, ranks->device(), DType::f32, sharding);
+    const DataParallel parallel(*model, arena, ranks, options);
+  };
+  const ArenaSharding first = sharding_of(*ranks, 1, 1), second = sharding_of(*ranks, 2, 1);
+  ArenaSharding other = first, third = first, outside = first;
+  other.ranks = ranks->size() + 1;
+  third.stage = 3;
+  outside.rank = ranks->size();
+  CHECK_THAT(error_of([&] { make(other, {}); }), ContainsSubstring("the arena has the shard of rank"));
+  CHECK_THAT(error_of([&] { make(third, {}); }), ContainsSubstring("ZeRO stage 3, expected 0, 1 or 2"));
+  CHECK_THAT(error_of([&] { make(outside, {}); }), ContainsSubstring("expected rank 0 to"));
+  DataParallelOptions hooked, late;
+  hooked.hook = std::make_shared<AllReduceHook>();
+  late.overlap = false;
+  CHECK_THAT(error_of([&] { make(second, hooked); }), ContainsSubstring("found a communication hook"));
+  CHECK_THAT(error_of([&] { make(second, late); }), ContainsSubstring("no memory for all gradients"));
+  CHECK(error_of([&] { make(first, hooked); }).empty());
+  CHECK(error_of([&] { make(first, late); }).empty());
+
+  const auto model = make_mlp({3, 4, 2});
+  ParameterArena arena(*model, ranks->device(), DType::f32, first);
+  SGD optimizer(arena);
+  CHECK_THAT(error_of([&] { optimizer.step(); }), ContainsSubstring("nothing connects it to them"));
+  CHECK_THAT(error_of([&] { clip_grad_norm(arena, 1); }), ContainsSubstring("nothing connects it to them"));
+  CHECK_THAT(error_of([&] { clip_grad_norm_now(arena, 1); }), ContainsSubstring("shards of the gradients"));
+}

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "dist/data_parallel.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
+#include "optim/loss_scaler.h"
+#include "tests/dist/trainer.h"
+
+namespace ringtape::test {
+
+/// How the tests of ZeRO train.
+struct ZeroOptions {
+  int stage = 0;
+  std::string optimizer = "sgd";
+  DType dtype = DType::f32;
+  BucketSizes bucket_sizes = {512, 1024};  // slices begin and end within parameters
+  double clip_norm = 0;                    // 0: not
+  double clip_norm_type = 2;
+  std::vector<std::int64_t> hidden = {16, 16};
+};
+
+inline std::unique_ptr<Optimizer> make_optimizer(const std::string& name, ParameterArena& arena) {
+  // Decay and rates differ between parameters.
+  const std::vector<ParameterGroup> groups = {
+      no_decay_below_two_dimensions(),
+      {.name = "head",
+       .contains = [](const ArenaEntry& e) { return e.name.starts_with("4."); },
+       .lr_scale = 2}};
+  if (name == "sgd") {
+    return std::make_unique<SGD>(
+        arena, SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}, groups);
+  }
+  if (name == "adam") return std::make_unique<Adam>(arena, AdamOptions{.weight_decay = 0.1}, groups);
+  if (name == "adamw") return std::make_unique<AdamW>(arena, AdamOptions{.weight_decay = 0.1}, groups);
+  if (name == "lamb") return std::make_unique<Lamb>(arena, LambOptions{.learning_rate = 1e-2}, groups);
+  check(name == "lars", "no optimizer is called {}", name);
+  return std::make_unique<Lars>(arena, LarsOptions{.learning_rate = 1, .weight_decay = 0.01}, groups);
+}
+
+/// One rank's part of a training.
+class ZeroTrainer {
+ public:
+  ZeroTrainer(std::shared_ptr<Communicator> communicator, const ZeroOptions& how)
+      : options(how),
+        ranks(std::move(communicator)),
+        model((manual_seed(1), make_mlp(sizes()))),
+        arena(*model, ranks->device(), how.dtype,
+              {.stage = how.stage,
+               .rank = ranks->rank(),
+               .ranks = ranks->size(),
+               .bucket_sizes = how.bucket_sizes}),
+        optimizer(make_optimizer(how.optimizer, arena)),
+        parallel(*model, arena, ranks,
+                 {.bucket_sizes = how.bucket_sizes, .overlap = true, .allow_unused = false, .hook = nullptr}),
+        window(ranks->size(), sum_over(ranks)) {
+    if (how.dtype == DType::f16) scaler.emplace(ranks->device());
+  }
+
+  void backward(const Data& data, const MicroBatch& piece) {
+    const TapeScope scope;
+    const auto x = data.x.begin() + piece.first * kInputs;
+    const auto y = data.targets.begin() + piece.first;
+    const Tensor features =
+        tensor_of({x, x + piece.size * kInputs}, {piece.size, kInputs}, options.dtype, arena.device());
+    const Tensor targets =
+        copy_to(from_vector(std::vector<std::int64_t>(y, y + piece.size), {piece.size}), arena.device());
+    const Tensor loss = cross_entropy((*model)(features), targets,
+                                      {.reduction = Reduction::sum, .divisor = window.divisor()});
+    scaler ? scaler->backward(loss) : loss.backward();
+  }
+
+  /// The gradients of these pieces of this rank's samples.
+  void accumulate(const Data& data, const std::vector<MicroBatch>& pieces, bool no_sync) {
+    std::int64_t own = 0;
+    for (const MicroBatch& piece : pieces) own += data.counting(piece);
+    window.begin(own);
+    optimizer->zero_grad();
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const auto scope = parallel.no_sync(no_sync && i + 1 < pieces.size());
+      backward(data, pieces[i]);
+    }
+    parallel.finish();
+  }
+
+  /// Returns the gradient norm, or 0 where it was not measured.
+  double step() {
+    double norm = 0;
+    if (options.clip_norm > 0 || scaler) {
+      norm = clip_grad_norm(arena, options.clip_norm > 0 ? options.clip_norm : INFINITY,
+                            {.norm_type = options.clip_norm_type,
+                             .skip_nonfinite = scaler.has_value(),
+                             .loss_scale = scaler ? scaler->factor() : nullptr})
+                 .item();
+    }
+    optimizer->step();
+    if (scaler) scaler->update(arena);
+    return norm;
+  }
+
+  /// The values of all parameters, current on all ranks.
+  std::vector<std::vector<double>> values() {
+    arena.gather_values();
+    std::vector<std::vector<double>> all;
+    for (const ArenaEntry& entry : arena.entries()) all.push_back(entry.tensor->to_doubles());
+    return all;
+  }
+
+  ZeroOptions options;
+  std::shared_ptr<Communicator> ranks;
+  std::shared_ptr<Sequential> model;
+  ParameterArena arena;
+  std::unique_ptr<Optimizer> optimizer;
+  DataParallel parallel;
+  AccumulationWindow window;
+  std::optional<LossScaler> scaler;
+
+ private:
+  std::vector<std::int64_t> sizes() const {
+    std::vector<std::int64_t> all = {kInputs};
+    all.insert(all.end(), options.hidden.begin(), options.hidden.end());
+    all.push_back(kClasses);
+    return all;
+  }
+};
+
+}  // namespace ringtape::test
