@@ -175,7 +175,8 @@ std::string scale_svg(const ScalePlan& plan) {
   y += 24;
   key("stroke=\"#a0a8b0\" stroke-dasharray=\"3 4\"", "one rank's, times the ranks");
   if (ranks.low <= kPlaybook && kPlaybook <= ranks.high) {
-    key("stroke=\"#808890\" stroke-dasharray=\"2 3\"", fmt::format("{} ranks", kPlaybook));
+    key("stroke=\"#808890\" stroke-dasharray=\"2 3\"",
+        fmt::format("{} ranks: the Ultra-Scale Playbook", kPlaybook));
   }
   return svg + "</svg>\n";
 }

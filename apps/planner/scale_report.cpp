@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "apps/planner/memory.h"
@@ -39,6 +40,26 @@ std::string limits_text(const ScalePlan& plan, std::int64_t most) {
   line(plan.asked, "   <- asked for");
   for (const ScaleVariant& variant : plan.others) line(variant, "");
   return text + fmt::format("  -: not up to {}\n", count(most, "rank"));
+}
+
+/// Why the point at which latency takes over is where it is.
+std::string latency_text(const ScaleRequest& request) {
+  const Cluster& cluster = request.cluster;
+  const auto local = static_cast<double>(cluster.ranks_per_node);
+  const double latency = (cluster.inside.latency * (local - 1) + cluster.between.latency) / local;
+  const double bandwidth = cluster.ranks_per_node == 1
+                               ? cluster.between.bandwidth
+                               : std::min(cluster.inside.bandwidth, cluster.between.bandwidth);
+  const double bytes = static_cast<double>(request.bucket) / request.compression;
+  return fmt::format(
+      "A ring takes 2 (n - 1) steps of latency + S / (n x bandwidth) each: latency takes over at about n = S "
+      "/\n"
+      "(latency x bandwidth) = {:.4g} MB / ({:.4g} us x {:.4g} GB/s) = {:.3g}. 8 times the bucket moves that "
+      "to 8 "
+      "times\nthe ranks; a tree's latency grows with log2(nodes) alone. The Ultra-Scale Playbook (2025) sees "
+      "it \"at "
+      "the\n512+ GPU scale, depending on the network used\".\n",
+      bytes / 1e6, latency * 1e6, bandwidth / 1e9, bytes / (latency * bandwidth));
 }
 
 nlohmann::ordered_json variant_json(const ScaleVariant& variant) {
@@ -96,7 +117,7 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
     text += point.by_messages || point.ranks == 1 ? "\n" : "  *\n";
   }
   text += "  *: in closed form; the others message by message\n";
-  text += limits_text(plan, request.ranks.back());
+  text += limits_text(plan, request.ranks.back()) + latency_text(request);
   for (const std::string& note : plan.notes) text += "note: " + note + "\n";
   return text;
 }

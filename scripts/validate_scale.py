@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Compares what `plan scale` predicts with real steps of data-parallel training, on 1 and 2 ranks on this machine's
+CPU with one thread each, over links that are slow on purpose (--slow-link).
+
+  scripts/validate_scale.py --bin build/release/bin
+
+The model is 784-1024-...-1024-10 with 8 hidden layers on MNIST, 1,024 samples a rank and micro-batch, SGD, f32. What forward, backward
+and the rest of an update take is measured first, with as many processes as ranks that each train alone: they share the
+machine's memory as the ranks do. So is what an all-reduce of a bucket takes without the slow link: ranks on CPUs copy and
+add the data themselves, on the cores that compute, so it is added to backward. These times, the bytes of the gradients
+and the link are all that the prediction knows. Needs Open MPI.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HIDDEN = [1024] * 8
+SIZES = [784, *HIDDEN, 10]
+PARAMETERS = sum(a * b + b for a, b in zip(SIZES, SIZES[1:]))
+SAMPLES = 1024  # of a micro-batch
+UPDATES = 8  # that are timed
+# What DataParallel adds to the buckets: sums of a few bytes, which wait for the link's latency alone.
+SMALL_SUMS = 4
+
+# what, link in us and MB/s, MiB in a bucket, micro-batches, flags of mnist, flags of plan
+CASES = [
+    ("link of 800 MB/s", (100, 800), 4, 1, [], []),
+    ("link of 400 MB/s", (100, 400), 4, 1, [], []),
+    ("link of 200 MB/s", (100, 200), 4, 1, [], []),
+    ("link of 100 MB/s", (100, 100), 4, 1, [], []),
+    ("5 ms and 400 MB/s", (5000, 400), 4, 1, [], []),
+    ("400 MB/s, without overlap", (100, 400), 4, 1, ["--no-overlap"], ["--no-overlap"]),
+    ("400 MB/s, larger buckets", (100, 400), 8, 1, [], []),
+    ("200 MB/s, 2 micro-batches", (100, 200), 4, 2, [], []),
+    ("200 MB/s, both reduced", (100, 200), 4, 2, ["--sync-each-micro-batch"], ["--every-micro-batch"]),
+]
+
+
+def run(command):
+    result = subprocess.run(command, env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True,
+                            check=False)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with {result.returncode}: {result.stderr.strip()}")
+    return result.stdout
+
+
+def mnist(args, trace, ranks, micro_batches, bucket_mib, flags=()):
+    """The command that trains, and writes a timeline of its updates to the file `trace`."""
+    return [args.bin / "mnist", "--device", "cpu", "--hidden", ",".join(map(str, HIDDEN)), "--optimizer", "sgd",
+            # A bucket ends with the parameter that fills it, so a little less than a layer holds one layer.
+            "--bucket-mib", str(bucket_mib - 0.5), "--batch-size", str(ranks * micro_batches * SAMPLES),
+            "--micro-batch", str(SAMPLES), "--max-steps", str(UPDATES + 1), "--timeline", trace,
+            "--timeline-updates", str(UPDATES), *flags]
+
+
+def update_ms(output):
+    """Of the slowest rank, from the table that --timeline prints."""
+    rows = output[output.index("ms of an update:"):].splitlines()[2:]
+    return max(float(row.split()[1]) for row in rows)
+
+
+def calibrate(args, folder, processes):
+    """ms of forward, backward and the rest of an update, with so many processes that each train alone."""
+    traces = [folder / f"{i}.json" for i in range(processes)]
+    started = [subprocess.Popen(mnist(args, trace, 1, 1, 4), env=dict(os.environ, OMP_NUM_THREADS="1"),
+                                stdout=subprocess.PIPE, text=True) for trace in traces]
+    outputs = [process.communicate()[0] for process in started]
+    totals = {"forward": 0.0, "backward": 0.0}
+    for trace in traces:
+        for event in json.loads(trace.read_text())["traceEvents"]:
+            if event.get("name") in totals:
+                totals[event["name"]] += event["dur"] / 1000 / UPDATES / processes
+    update = sum(update_ms(output) for output in outputs) / processes
+    return totals["forward"], totals["backward"], update - totals["forward"] - totals["backward"]
+
+
+def copying_ms(args, launcher, ranks):
+    """What the all-reduces of all gradients take, one after the other and over the machine's memory alone."""
+    output = run([*launcher, "-n", str(ranks), args.bin / "collectives", "--operations", "all_reduce", "--min-bytes",
+                  str(4 << 20), "--max-bytes", str(4 << 20), "--iterations", "50"])
+    microseconds = float(output.splitlines()[-1].split()[3])
+    return microseconds / 1000 * 4 * PARAMETERS / (4 << 20)
+
+
+def predict(args, ranks, times, link, bucket_mib, micro_batches, flags):
+    forward, backward, rest = times
+    latency, bandwidth = link
+    command = [args.bin / "plan", "scale", "--parameters", str(PARAMETERS), "--gradient-bytes", "4", "--micro-batch",
+               str(SAMPLES), "--accumulation", str(micro_batches), "--forward", str(forward), "--backward",
+               str(backward), "--update", str(rest + SMALL_SUMS * latency / 1000 * (ranks > 1)), "--first-bucket", "4",
+               "--bucket", str(bucket_mib), "--ranks-per-node", "1", "--between-latency", "0", "--between-bandwidth",
+               str(bandwidth / 1000), "--call", str(latency), "--ranks", str(ranks), "--json", *flags]
+    return 1000 * json.loads(run(command))["asked"]["points"][0]["step_seconds"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=lambda name: pathlib.Path(name).resolve(), required=True)
+    args = parser.parse_args()
+    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none"] + ["--allow-run-as-root"] * (os.geteuid() == 0)
+
+    print(f"{'':<32} {'measured':>10} {'predicted':>10} {'error':>7}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+
+        def compare(what, ranks, times, link, bucket_mib, micro_batches, mnist_flags, plan_flags):
+            flags = ["--slow-link", "{},{}".format(*link), *mnist_flags] if ranks > 1 else mnist_flags
+            command = mnist(args, folder / "trace.json", ranks, micro_batches, bucket_mib, flags)
+            measured = update_ms(run([*launcher, "-n", str(ranks), *command]))
+            reductions = micro_batches if "--every-micro-batch" in plan_flags else 1
+            forward, backward, rest = times
+            busy = backward + (copying * reductions / micro_batches if ranks > 1 else 0)
+            predicted = predict(args, ranks, (forward, busy, rest), link, bucket_mib, micro_batches, plan_flags)
+            print(f"{what:<32} {measured:>7.1f} ms {predicted:>7.1f} ms {100 * (predicted / measured - 1):>+6.1f}%",
+                  flush=True)
+
+        copying = copying_ms(args, launcher, 2)
+        alone = calibrate(args, folder, 1)
+        compare("1 rank", 1, alone, (0, 1000), 4, 1, [], [])
+        compare("1 rank, 3 micro-batches", 1, alone, (0, 1000), 4, 3, [], [])
+        together = calibrate(args, folder, 2)
+        for what, link, bucket_mib, micro_batches, mnist_flags, plan_flags in CASES:
+            compare(f"2 ranks, {what}", 2, together, link, bucket_mib, micro_batches, mnist_flags, plan_flags)
+        print("alone: forward {:.1f} ms, backward {:.1f} ms, rest {:.1f} ms".format(*alone))
+        print("two at a time: forward {:.1f} ms, backward {:.1f} ms, rest {:.1f} ms".format(*together))
+        print(f"all-reduces without the link: {copying:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
