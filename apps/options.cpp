@@ -1,15 +1,18 @@
 #include "apps/options.h"
 
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
+#include <thread>
 
 #include "apps/recipe.h"
 #include "apps/settings.h"
 #include "core/error.h"
+#include "dist/launch.h"
 
 namespace ringtape::apps {
 namespace {
@@ -260,6 +263,7 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   app.callback([&app, &options] {
     if (!options.recipe.empty()) apply_recipe(app, options.recipe);
     options.settings = settings_of(app);
+    options.describe_program = [&app] { return describe_program(app); };
   });
 }
 
@@ -293,6 +297,29 @@ void add_recipe_flag(CLI::App& app, TrainOptions& options) {
       ->group("Training");
 }
 
+namespace {
+
+/// This process's rank as far as the launcher tells; 0 where it does not.
+int rank_or_0() {
+  try {
+    return detect_launch(process_environment()).rank;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+/// Prints an error on standard error. What is wrong with a command line or a file all ranks find. So rank 0
+/// says it at once, and the others after a while in which the launcher, which sees rank 0 end, ends them too:
+/// mpirun does it after a second.
+void tell(const char* error, const char* help = "") {
+  constexpr std::chrono::milliseconds kTimeForRank0{1500};
+  std::fflush(stdout);
+  if (rank_or_0() > 0) std::this_thread::sleep_for(kTimeForRank0);
+  std::fprintf(stderr, "error: %s%s\n", error, help);
+}
+
+}  // namespace
+
 int run(CLI::App& app, int argc, char** argv, const std::function<void()>& program) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file too large is an error of the write, not the end of the process
   try {
@@ -303,12 +330,11 @@ int run(CLI::App& app, int argc, char** argv, const std::function<void()>& progr
     }
     return 0;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::fprintf(stderr, "error: %s (--help lists the flags)\n", error.what());
+    if (error.get_exit_code() == 0) return rank_or_0() > 0 ? 0 : app.exit(error);  // --help
+    tell(error.what(), " (--help lists the flags)");
     return 2;
   } catch (const std::exception& error) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "error: %s\n", error.what());
+    tell(error.what());
     return 1;
   }
 }

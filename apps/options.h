@@ -76,6 +76,7 @@ struct TrainOptions {
   std::int64_t timeline_updates = 20;
 
   std::map<std::string, std::string> settings;  // see settings_of()
+  std::function<std::string()> describe_program;
 };
 
 /// Refuses the empty text where a file or folder is to be named.

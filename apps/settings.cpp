@@ -59,6 +59,15 @@ TrainingSettings settings_of(const CLI::App& app) {
   return settings;
 }
 
+std::string describe_program(const CLI::App& app) {
+  std::string text = fmt::format("a program with the CRC-32 {:08x}\n", crc32_of_file("/proc/self/exe"));
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name(), value = value_of(*option);
+    if (name != "--device" && name != "--data" && !value.empty()) text += fmt::format("{} {}\n", name, value);
+  }
+  return text;
+}
+
 std::string describe_data(const Dataset& data) {
   constexpr std::int64_t kPiece = 1024;  // samples
   std::vector<std::uint8_t> features(kPiece * data.features().bytes());

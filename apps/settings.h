@@ -14,6 +14,10 @@ namespace ringtape::apps {
 /// it.
 TrainingSettings settings_of(const CLI::App& app);
 
+/// A line for this program's file and one for each flag with its value, but for those that may differ between
+/// the ranks of a run: --device and --data.
+std::string describe_program(const CLI::App& app);
+
 /// The number of samples and the CRC-32 of their features and targets: what tells other data from this,
 /// wherever it was read from. Reads all of it.
 std::string describe_data(const Dataset& data);

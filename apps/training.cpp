@@ -24,6 +24,7 @@
 #include "data/loader.h"
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
+#include "dist/verify_same.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
 #include "nn/layers.h"
@@ -311,6 +312,9 @@ void train(const Task& task, const TrainOptions& options) {
   const Device device = launch.size == 1 ? Device::parse(options.device)
                                          : device_of_rank(launch, options.device, cuda_device_count());
   const auto ranks = connect(launch, device, Seconds(options.comm_timeout), slow_link_of(options.slow_link));
+  if (ranks->size() > 1) {
+    verify_same(*ranks, "the ranks' programs or flags", "line", options.describe_program());
+  }
   // One rank tells of the run. Errors of all of them are shown.
   if (ranks->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
   Run run(task, options, ranks);

@@ -104,10 +104,26 @@ ranks 1 2 mnist --save /nowhere/weights.safetensors --max-steps 1
 expect "a file that cannot be written" grep -q '^error: ' err
 ranks 2 2 mnist --bucket-mib 0
 expect "buckets of nothing" grep -q '^error: --bucket-mib' err
+expect "what all ranks find is said once" [ "$(grep -c '^error:' err)" -eq 1 ]
 ranks 2 2 mnist --slow-link 100
 expect "a link without a bandwidth" grep -q '^error: --slow-link: .*expected LATENCY_US,MBYTES_PER_S' err
 ranks 2 2 mnist --sync-each-micro-batch --clip-norm 1 --clip-each-micro-batch
 expect "clipped gradients are reduced once" grep -q '^error: --.*excludes' err
+# differ WHAT FLAGS OTHER_FLAGS: ranks 0 and 1 are started with other flags; both must be told what differs.
+differ() {
+  local what=$1 own other
+  read -ra own <<<"$2"
+  read -ra other <<<"$3"
+  timeout 120 "${mpirun[@]}" -n 1 "$bin/${own[0]}" --device cpu --max-steps 2 "${own[@]:1}" : \
+    -n 1 "$bin/${other[0]}" --device cpu --max-steps 2 "${other[@]:1}" >out 2>err </dev/null
+  expect "$what: ends with 1" [ $? -eq 1 ]
+  expect "$what" grep -q "^error: the ranks' programs or flags differ: line [0-9]* is .*$4.* on rank 0, but .*$5.* on rank 1" err
+}
+differ "other models" "mnist --hidden 64" "mnist --hidden 32" "--hidden 64" "--hidden 32"
+differ "other buckets" "mnist --bucket-mib 1" "mnist" "--bucket-mib 1" "--bucket-mib 25"
+differ "other programs" "mnist" "regression" "CRC-32" "CRC-32"
+timeout 120 "${mpirun[@]}" -n 1 "$bin/mnist" --max-steps 2 : -n 1 "$bin/mnist" --max-steps -2 >out 2>err </dev/null
+expect "an error of rank 1 alone is said too" grep -q '^error: --max-steps' err
 timeout 60 "$bin/mnist" --show-launch >out 2>err
 expect "--show-launch" grep -q 'none' out
 

@@ -1,0 +1,62 @@
+#include "dist/verify_same.h"
+
+#include <sstream>
+#include <vector>
+
+#include "core/error.h"
+
+namespace ringtape {
+namespace {
+
+/// The 64-bit FNV-1a hash (Fowler, Noll, Vo).
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+/// The text of rank `root`, whose length all ranks know.
+std::string broadcast_text(Communicator& ranks, const std::string& text, std::int64_t length, int root) {
+  std::vector<std::int32_t> letters(static_cast<std::size_t>(length));
+  if (ranks.rank() == root) letters.assign(text.begin(), text.end());
+  const Tensor sent = copy_to(from_vector(letters, {length}), ranks.device());
+  ranks.broadcast(sent, root).wait();
+  std::string received;
+  for (const std::int32_t letter : sent.to_vector<std::int32_t>()) {
+    received += static_cast<char>(letter);
+  }
+  return received;
+}
+
+[[noreturn]] void fail_at_first_difference(const std::string& what, const std::string& line,
+                                           const std::string& of_rank_0, const std::string& of_other,
+                                           int other) {
+  std::istringstream first(of_rank_0), second(of_other);
+  std::string found_0, found_other;
+  for (int number = 0;; ++number) {
+    if (!std::getline(first, found_0)) found_0 = "missing";
+    if (!std::getline(second, found_other)) found_other = "missing";
+    if (found_0 == found_other) continue;
+    fail("{} differ: {} {} is {} on rank 0, but {} on rank {}", what, line, number, found_0, found_other,
+         other);
+  }
+}
+
+}  // namespace
+
+void verify_same(Communicator& ranks, const std::string& what, const std::string& line,
+                 const std::string& text) {
+  const std::vector<std::int64_t> summary = {static_cast<std::int64_t>(hash_of(text)), std::ssize(text)};
+  const Tensor gathered = empty({2 * ranks.size()}, DType::i64, ranks.device());
+  ranks.all_gather(copy_to(from_vector(summary, {2}), ranks.device()), gathered).wait();
+  const std::vector<std::int64_t> all = gathered.to_vector<std::int64_t>();
+  for (int rank = 1; rank < ranks.size(); ++rank) {
+    const std::size_t at = 2 * static_cast<std::size_t>(rank);
+    if (all[at] == all[0] && all[at + 1] == all[1]) continue;
+    const std::string of_rank_0 = broadcast_text(ranks, text, all[1], 0);
+    const std::string of_other = broadcast_text(ranks, text, all[at + 1], rank);
+    fail_at_first_difference(what, line, of_rank_0, of_other, rank);
+  }
+}
+
+}  // namespace ringtape
