@@ -67,6 +67,20 @@ TEST_CASE("a step of many ranks by hand", "[planner]") {
   CHECK(point_at(plan_scale(request), 2).times.step == Approx(30e-3 + 5.25e-3));
 }
 
+TEST_CASE("a sharded step by hand", "[planner]") {
+  // As above, with scatters of half the bytes: the last bucket's from 30 to 32.05 ms. Half of the update for
+  // each of two ranks, 2 ms; then 20 MB of parameters in five gathers of half the bytes: 10.25 ms.
+  ScaleRequest request = small_request();
+  request.cluster = {
+      .name = "", .ranks_per_node = 1, .inside = {0, 1e9}, .between = {0, 1e9}, .call = 50e-6, .source = ""};
+  request.ranks = {2};
+  request.zero = 1;
+  request.update = 4e-3;
+  CHECK(point_at(plan_scale(request), 2).times.step == Approx(32.05e-3 + 2e-3 + 10.25e-3));
+  request.compression = 4;  // of gradients alone
+  CHECK(point_at(plan_scale(request), 2).times.step == Approx(30.55e-3 + 2e-3 + 10.25e-3));
+}
+
 TEST_CASE("compute time by the FLOPs of the model", "[planner]") {
   ScaleRequest request = small_request();
   request.forward.reset();
