@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one call of under ten minutes: builds for the GPU at hand, runs all tests on it, the
-# CUDA Toolkit's memory and race checkers over the kernel tests, MNIST, the benchmarks beside PyTorch, and Nsight
-# Compute over the kernels of a training step.
+# CUDA Toolkit's memory and race checkers over the kernel tests, MNIST, several ranks that share the GPU, the benchmarks
+# beside PyTorch, and Nsight Compute over the kernels of a training step.
 #
 #   tests/gpu_check.sh OUTDIR
 #
@@ -163,6 +163,58 @@ run_mnist() {
       exit !(NR == 5 && a[1] >= 0.972 && a[3] >= 0.975) }' | tee "$work/note"
 }
 
+# on_one_gpu RANKS COMMAND...: so many processes on the first GPU, told of each other as torchrun does it, so that no MPI
+# is needed. NCCL refuses two ranks on one GPU of one machine; here each seems to be a machine of its own, and they talk
+# over sockets. Shows what the ranks print; fails where one of them fails.
+on_one_gpu() {
+  local ranks=$1 rank status=0 port=$((20000 + RANDOM % 20000)) pids=()
+  shift
+  printf '\n==== %s ranks: %s\n' "$ranks" "$*"
+  for ((rank = 0; rank < ranks; ++rank)); do
+    env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+      NCCL_HOSTID=ringtape-$rank NCCL_SOCKET_IFNAME=lo NCCL_MNNVL_ENABLE=0 RINGTAPE_DIST_DEVICE=cuda:0 \
+      timeout --kill-after=5 60 "$@" >"$work/rank$rank.txt" 2>&1 &
+    pids+=($!)
+  done
+  for ((rank = 0; rank < ranks; ++rank)); do
+    if ! wait "${pids[rank]}"; then
+      echo "rank $rank failed"
+      status=1
+    fi
+  done
+  for ((rank = 0; rank < ranks; ++rank)); do
+    if [ $rank -eq 0 ] || [ $status -ne 0 ]; then sed "s/^/$rank: /" "$work/rank$rank.txt" | tail -n 60; fi
+  done
+  return $status
+}
+
+# same_losses FILE OTHER: two metrics files of 10 steps, whose losses differ by 1e-5 of their value at most.
+same_losses() {
+  paste -d ' ' <(grep -oE '"loss":[0-9.e+-]+' "$1" | cut -d: -f2) <(grep -oE '"loss":[0-9.e+-]+' "$2" | cut -d: -f2) |
+    awk '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > 1e-5 * $2) bad = 1 } END { exit bad || NR != 10 }'
+}
+
+# 2 and 4 ranks on one GPU: the tests of the communicator and of data parallelism, every collective, and MNIST against
+# one rank. This proves that the numbers are right, and says nothing of speed.
+run_ranks() {
+  if ! grep -q 'NCCL ON' "$out/build.txt"; then
+    echo "NCCL was not found when building" >"$work/note"
+    return 77
+  fi
+  local ranks train=("$build/bin/mnist" --device cuda:0 --optimizer sgd --hidden 64 --batch-size 96 --max-steps 10)
+  "${train[@]}" --metrics "$work/alone.jsonl" | tail -n 1 || return 1
+  for ranks in 2 4; do
+    on_one_gpu $ranks "$build/bin/dist_tests" || return 1
+    on_one_gpu $ranks "$build/bin/collectives" --device cuda:0 --max-bytes 4194304 --iterations 3 || return 1
+    on_one_gpu $ranks "${train[@]}" --metrics "$work/ranks.jsonl" || return 1
+    if ! same_losses "$work/ranks.jsonl" "$work/alone.jsonl"; then
+      echo "MNIST on $ranks ranks differs from one rank" >"$work/note"
+      return 1
+    fi
+  done
+  echo "2 and 4 ranks on one GPU: tests, every collective, MNIST as on one rank" >"$work/note"
+}
+
 run_benchmarks() {
   local name status=0 notes=""
   for name in bench_kernels bench_gemm bench_step bench_accumulation; do
@@ -207,7 +259,7 @@ run_ncu() {
 # ---- all of it --------------------------------------------------------------------------------------------
 
 export build root out work
-export -f build_all run_tests run_sanitizers run_mnist run_benchmarks run_torch run_ncu
+export -f build_all run_tests run_sanitizers run_mnist on_one_gpu same_losses run_ranks run_benchmarks run_torch run_ncu
 
 describe_machine >"$out/summary.txt"
 if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then
@@ -221,6 +273,7 @@ stage build 260 build_all || finish
 stage tests 150 run_tests
 stage sanitizers 135 run_sanitizers
 stage mnist 60 run_mnist
+stage ranks 120 run_ranks
 stage benchmarks 130 run_benchmarks
 stage torch 180 run_torch
 stage ncu 90 run_ncu
