@@ -281,6 +281,9 @@ ScalePlan plan_scale(const ScaleRequest& request) {
         grouped(*request.global_batch), grouped(divide_up(*request.global_batch, request.micro_batch)),
         request.micro_batch));
   }
+  if (request.jitter.variation > 0) {
+    plan.notes.push_back("the other buckets and algorithms are simulated without jitter");
+  }
   return plan;
 }
 

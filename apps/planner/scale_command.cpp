@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
-#include <fstream>
+#include <algorithm>
 #include <memory>
 
+#include "apps/options.h"
 #include "apps/planner/commands.h"
 #include "apps/planner/numbers.h"
 #include "apps/planner/scale.h"
-#include "core/error.h"
+#include "core/file.h"
 
 namespace ringtape::planner {
 namespace {
@@ -67,9 +68,9 @@ void add_communication_flags(CLI::App& app, Options& options) {
   app.add_option("--segment", options.segment_kib, "KiB that a tree moves at a time")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
   app.add_option("--gradient-bytes", request.gradient_bytes, "bytes of a gradient as it is summed")
-      ->check(size);
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{8}));
   app.add_option("--parameter-bytes", request.parameter_bytes, "bytes of a parameter as ZeRO gathers it")
-      ->check(size);
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{8}));
   app.add_option("--compression", request.compression, "gradients are sent in so many times fewer bytes")
       ->check(CLI::PositiveNumber);
   app.add_option("--zero", request.zero, "ZeRO stage")->check(CLI::Range(0, 3));
@@ -138,8 +139,9 @@ void add_output_flags(CLI::App& app, Options& options) {
                  "ranks up to which each message is simulated; above them in closed form")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
   app.option_defaults()->always_capture_default(false);
-  app.add_option("--svg", options.svg,
-                 "draw throughput, efficiency and exposed communication into this file");
+  app.add_option("--svg", options.svg, "draw throughput, efficiency and exposed communication into this file")
+      ->check(apps::file_name_check())
+      ->type_name("FILE");
   app.add_flag("--json", options.json, "print the plan as JSON");
 }
 
@@ -176,10 +178,10 @@ void plan(const Options& options) {
   const ScalePlan plan = plan_scale(request);
   fmt::print("{}", options.json ? scale_json(request, plan).dump(2) + "\n" : scale_text(request, plan));
   if (options.svg.empty()) return;
-  std::ofstream file(options.svg);
-  file << scale_svg(plan);
-  file.close();
-  check(file.good(), "{}: cannot be written", options.svg);
+  const std::string svg = scale_svg(plan);
+  AtomicFile file(options.svg);
+  file.write(svg.data(), svg.size());
+  file.commit();
 }
 
 }  // namespace

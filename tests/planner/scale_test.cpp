@@ -200,6 +200,17 @@ TEST_CASE("a plan of ranks as text, JSON and a picture", "[planner]") {
   CHECK_THAT(svg, ContainsSubstring("two-level, 4.768 MiB buckets"));
 }
 
+TEST_CASE("a picture of a single number of ranks", "[planner]") {
+  ScaleRequest request = small_request();
+  request.cluster.ranks_per_node = 1;
+  for (std::int64_t ranks : {1, 10, 512}) {  // 10: the axis begins and ends there
+    request.ranks = {ranks};
+    const std::string svg = scale_svg(plan_scale(request));
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(svg.find("inf") == std::string::npos);
+  }
+}
+
 TEST_CASE("plans of ranks refuse what makes no sense", "[planner]") {
   const auto refused = [](const char* why, auto change) {
     ScaleRequest request = small_request();
