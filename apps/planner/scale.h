@@ -47,7 +47,8 @@ struct ScaleRequest {
   double checkpoint_interval = 0;  ///< seconds of training; 0: the best, by Daly (2006)
   // What is looked at.
   std::vector<std::int64_t> ranks;
-  std::int64_t messages_up_to = 512;  ///< ranks
+  /// Ranks up to which steps are simulated message by message, if that is at most 10^8 messages.
+  std::int64_t messages_up_to = 512;
 };
 
 /// What a step does with one number of ranks.

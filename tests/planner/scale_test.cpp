@@ -122,6 +122,15 @@ TEST_CASE("steps message by message and in closed form agree within 1 percent", 
   compare(request);  // ZeRO 3 with jitter
 }
 
+TEST_CASE("steps of too many messages are in closed form", "[planner]") {
+  ScaleRequest request = small_request();
+  request.parameters = 1'000'000'000;  // 401 buckets, each of 2 x 511 x 512 messages
+  request.ranks = {64, 512};
+  const ScalePlan plan = plan_scale(request);
+  CHECK(point_at(plan, 64).by_messages);
+  CHECK_FALSE(point_at(plan, 512).by_messages);
+}
+
 TEST_CASE("a global batch is divided by the ranks", "[planner]") {
   ScaleRequest request = small_request();
   request.global_batch = 250;  // 62.5 micro-batches
