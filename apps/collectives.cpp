@@ -260,7 +260,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--comm-timeout", options.comm_timeout,
                  "seconds after which an operation that hangs ends the run")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(apps::number_check(0.1, 1e6));
   apps::add_slow_link_flag(app, options.slow_link);
   app.add_flag("--show-launch", options.show_launch, "print which launcher was found, the rank, and why");
   app.add_flag("--trace-ring", options.trace_ring, "print which chunk moves where in ring_all_reduce");

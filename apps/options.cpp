@@ -12,6 +12,7 @@
 #include "apps/recipe.h"
 #include "apps/settings.h"
 #include "core/error.h"
+#include "core/quote.h"
 #include "dist/launch.h"
 
 namespace ringtape::apps {
@@ -43,6 +44,16 @@ CLI::Validator warmup_check() {
 }
 
 }  // namespace
+
+CLI::Validator number_check(double low, double high) {
+  return CLI::Validator(
+      [low, high](std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return "";
+        return fmt::format("expected a number from {} to {}, found {}", low, high, quote(text));
+      },
+      "");
+}
 
 CLI::Validator file_name_check() {
   return CLI::Validator(
@@ -160,7 +171,7 @@ void add_schedule_flags(CLI::App& app, TrainOptions& options) {
       ->check(CLI::IsMember({"constant", "linear", "cosine", "polynomial", "step", "one-cycle"}));
   app.add_option("--final-lr", options.final_lr,
                  "where linear, cosine and polynomial end, as a share of --lr")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_check(0, 1));
   app.add_option("--power", options.power, "exponent of polynomial")->check(size_check());
   app.add_option("--step-epochs", options.step_epochs, "epochs between two drops of step")->check(kPositive);
   app.add_option("--gamma", options.gamma, "factor of each drop of step")->check(size_check());
@@ -207,10 +218,10 @@ void add_rank_flags(CLI::App& app, TrainOptions& options) {
   app.option_defaults()->group("Several ranks (mpirun, torchrun, srun)");
   app.add_option("--comm-timeout", options.comm_timeout,
                  "seconds after which an operation that hangs ends the run")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(number_check(0.1, 1e6));
   app.add_option("--bucket-mib", options.bucket_mib,
                  "MiB of gradients that are reduced together; the first time 1 at most, to begin early")
-      ->check(CLI::Range(1e-6, 1e6));
+      ->check(number_check(1e-6, 1e6));
   app.add_flag("--no-overlap", options.no_overlap, "reduce gradients after backward instead of during it");
   app.add_flag("--sync-each-micro-batch", options.sync_each_micro_batch,
                "reduce gradients after every micro-batch instead of after the last: more communication, the "

@@ -82,6 +82,9 @@ struct TrainOptions {
 /// Refuses the empty text where a file or folder is to be named.
 CLI::Validator file_name_check();
 
+/// Accepts numbers from `low` to `high`. (CLI::Range lets NaN through.)
+CLI::Validator number_check(double low, double high);
+
 /// Adds the flags to a program's command line.
 void add_train_options(CLI::App& app, TrainOptions& options);
 

@@ -49,6 +49,9 @@ const char* name_of(Operation operation) {
 }
 
 std::string describe(const Call& call) {
+  if (call.operation == Operation::connect || call.operation == Operation::disconnect) {
+    return name_of(call.operation);
+  }
   const std::string op = call.reduces ? fmt::format("{} of ", name_of(call.op)) : "";
   const std::string root = call.root >= 0 ? fmt::format(", root {}", call.root) : "";
   return fmt::format("{} #{} ({}{} {}, {} bytes{})", name_of(call.operation), call.sequence, op,

@@ -1,8 +1,10 @@
 #include "dist/launch.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -16,15 +18,20 @@ namespace {
 /// Reads the variables of one launcher, and notes what it read.
 class Variables {
  public:
-  Variables(const Environment& environment, Launcher launcher)
-      : environment_(environment), launcher_(launcher) {}
+  /// `names`: by which this launcher is known.
+  Variables(const Environment& environment, Launcher launcher, std::vector<std::string> names)
+      : environment_(environment), launcher_(launcher), names_(std::move(names)) {}
+
+  bool has_any() const {
+    return std::any_of(names_.begin(), names_.end(), [this](const auto& name) { return has(name); });
+  }
 
   bool has(const std::string& name) const { return environment_.contains(name); }
 
   std::string text(const std::string& name) {
     const auto found = environment_.find(name);
     check(found != environment_.end() && !found->second.empty(), "{}: {} is not set; found {}",
-          name_of(launcher_), name, read_.empty() ? "nothing else of this launcher" : read_);
+          name_of(launcher_), name, found_names());
     read_ += fmt::format("{}{}={}", read_.empty() ? "" : ", ", name, found->second);
     return found->second;
   }
@@ -51,8 +58,20 @@ class Variables {
   const std::string& read() const { return read_; }
 
  private:
+  /// What is set of its names, as in "RANK=0".
+  std::string found_names() const {
+    std::string found;
+    for (const std::string& name : names_) {
+      const auto entry = environment_.find(name);
+      if (entry == environment_.end()) continue;
+      found += fmt::format("{}{}={}", found.empty() ? "" : ", ", name, entry->second);
+    }
+    return found;
+  }
+
   const Environment& environment_;
   Launcher launcher_;
+  std::vector<std::string> names_;
   std::string read_;
 };
 
@@ -68,8 +87,8 @@ Launch read_ranks(Variables& variables, Launcher launcher, const std::string& ra
 }
 
 std::optional<Launch> torchrun(const Environment& environment) {
-  Variables variables(environment, Launcher::torchrun);
-  if (!variables.has("RANK") && !variables.has("WORLD_SIZE")) return {};
+  Variables variables(environment, Launcher::torchrun, {"RANK", "WORLD_SIZE"});
+  if (!variables.has_any()) return {};
   Launch launch = read_ranks(variables, Launcher::torchrun, "RANK", "WORLD_SIZE");
   launch.local_rank = variables.number("LOCAL_RANK", 0, launch.size - 1);
   launch.master_address = variables.text("MASTER_ADDR");
@@ -79,8 +98,8 @@ std::optional<Launch> torchrun(const Environment& environment) {
 }
 
 std::optional<Launch> open_mpi(const Environment& environment) {
-  Variables variables(environment, Launcher::open_mpi);
-  if (!variables.has("OMPI_COMM_WORLD_RANK") && !variables.has("OMPI_COMM_WORLD_SIZE")) return {};
+  Variables variables(environment, Launcher::open_mpi, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"});
+  if (!variables.has_any()) return {};
   Launch launch = read_ranks(variables, Launcher::open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   launch.local_rank = variables.number("OMPI_COMM_WORLD_LOCAL_RANK", 0, launch.size - 1);
   launch.has_mpi = true;
@@ -89,8 +108,8 @@ std::optional<Launch> open_mpi(const Environment& environment) {
 }
 
 std::optional<Launch> pmi(const Environment& environment) {
-  Variables variables(environment, Launcher::pmi);
-  if (!variables.has("PMI_RANK") && !variables.has("PMI_SIZE")) return {};
+  Variables variables(environment, Launcher::pmi, {"PMI_RANK", "PMI_SIZE"});
+  if (!variables.has_any()) return {};
   Launch launch = read_ranks(variables, Launcher::pmi, "PMI_RANK", "PMI_SIZE");
   // PMI itself has no local rank; MPICH's and Intel's launchers set the first of these, srun the second.
   launch.local_rank =
@@ -101,7 +120,7 @@ std::optional<Launch> pmi(const Environment& environment) {
 }
 
 std::optional<Launch> slurm(const Environment& environment) {
-  Variables variables(environment, Launcher::slurm);
+  Variables variables(environment, Launcher::slurm, {"SLURM_STEP_ID", "SLURM_PROCID"});
   if (!variables.has("SLURM_STEP_ID")) return {};  // a batch script or an allocation: nothing was started yet
   Launch launch = read_ranks(variables, Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   launch.local_rank = variables.number("SLURM_LOCALID", 0, launch.size - 1);

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/spans.h"
+#include "dist/launch.h"
 #include "dist/short_slices.h"
 
 namespace ringtape {
@@ -84,7 +85,16 @@ std::shared_ptr<MpiThread> MpiThread::get(Seconds timeout) {
   has_started = true;
   thread = std::shared_ptr<MpiThread>(new MpiThread(timeout));
   current = thread;
-  thread->run("this process", call_of(Operation::connect), timeout, [] {});
+  const Launch launch = detect_launch(process_environment());
+  thread
+      ->submit({.who = fmt::format("rank {} of {}", launch.rank, launch.size),
+                .call = call_of(Operation::connect),
+                .timeout = timeout,
+                .start = [](std::vector<MPI_Request>&) {},
+                .completed = {},
+                .finish = {},
+                .hint = [] { return "not all ranks have come to MPI_Init"; }})
+      .wait();
   return thread;
 }
 

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "dist/nccl_check.h"
 #include "dist/nccl_monitor.h"
+#include "dist/port.h"
 
 namespace ringtape {
 
@@ -130,6 +131,8 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const Launch& launch
         "torchrun, or with 'srun --mpi=pmix'",
         name_of(launch.launcher));
   const int port = launch.master_port < 65535 ? launch.master_port + 1 : launch.master_port - 1;
+  // The ranks would wait in vain at a port that belongs to somebody else.
+  if (launch.rank == 0 && std::getenv("NCCL_COMM_ID") == nullptr) check_port_is_free(port);
   // With this variable every rank's ncclGetUniqueId gives the id of a listener that rank 0 opens there.
   setenv("NCCL_COMM_ID", fmt::format("{}:{}", launch.master_address, port).c_str(), /*overwrite=*/0);
   ncclUniqueId id;

@@ -81,7 +81,7 @@ TEST_CASE("launch: two launchers that agree, and two that contradict", "[launch]
 }
 
 TEST_CASE("launch: variables that are missing or wrong", "[launch]") {
-  check_error({{"RANK", "0"}}, "torchrun: WORLD_SIZE is not set");
+  check_error({{"RANK", "0"}}, "torchrun: WORLD_SIZE is not set; found RANK=0");
   check_error({{"WORLD_SIZE", "2"}}, "torchrun: RANK is not set; found WORLD_SIZE=2");
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
     check_error(with(kTorchrun, name, nullptr), fmt::format("torchrun: {} is not set", name));

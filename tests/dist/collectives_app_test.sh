@@ -57,7 +57,7 @@ run 0 "$collectives" --show-launch
 expect "no launcher" grep -q 'launcher  none' out
 
 run 1 env RANK=0 "$collectives"
-expect "RANK alone" grep -q 'error: torchrun: WORLD_SIZE is not set; found' err
+expect "RANK alone" grep -q 'error: torchrun: WORLD_SIZE is not set; found RANK=0' err
 torchrun=(env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=29500)
 run 1 "${torchrun[@]}" "$collectives" --device cpu
 expect "torchrun with CPU ranks" grep -q "error: torchrun started 2 ranks, .*'mpirun -n 2" err
@@ -73,6 +73,13 @@ run 2 "$collectives" --operations all_to_all
 expect "an unknown operation" grep -q 'error: --operations' err
 run 2 "$collectives" --comm-timeout 0
 expect "no time" grep -q 'error: --comm-timeout' err
+run 2 "$collectives" --comm-timeout nan
+expect "a time that is no number" grep -q 'error: --comm-timeout' err
+# shellcheck disable=SC2016 # the ranks' own variable
+run 1 "${mpirun[@]}" -n 2 bash -c 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec sleep 60; else exec "$@"; fi' - \
+  "$collectives" --device cpu --comm-timeout 2
+expect "a peer that never comes" \
+  grep -q 'error: rank 0 of 2: connect did not finish within 2 s: not all ranks have come to MPI_Init' err
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
