@@ -7,9 +7,8 @@
 
 namespace ringtape::apps {
 
-Checkpointing::Checkpointing(const TrainOptions& options, TrainingSettings settings,
-                             std::vector<NamedTensor> tensors, bool is_first_rank)
-    : options_(options), settings_(std::move(settings)), tensors_(std::move(tensors)) {
+Checkpointing::Checkpointing(const TrainOptions& options, TrainingSettings settings, bool is_first_rank)
+    : options_(options), settings_(std::move(settings)) {
   if (options.checkpoint.empty() || !is_first_rank) return;
   folder_.emplace(options.checkpoint, options.keep);
   check(options.resume || folder_->is_empty(),
@@ -17,7 +16,7 @@ Checkpointing::Checkpointing(const TrainOptions& options, TrainingSettings setti
         options.checkpoint);
 }
 
-std::optional<Checkpoint> Checkpointing::resume() {
+std::optional<Checkpoint> Checkpointing::resume(const std::vector<NamedTensor>& tensors) {
   if (!folder_ || !options_.resume) return std::nullopt;
   std::optional<Checkpoint> checkpoint = folder_->newest();
   for (const std::string& reason : folder_->damaged()) {
@@ -25,7 +24,7 @@ std::optional<Checkpoint> Checkpointing::resume() {
   }
   if (!checkpoint) return std::nullopt;
   checkpoint->expect_settings(settings_);  // first, as a flag says more than the shapes that follow from it
-  checkpoint->load_into(tensors_);
+  checkpoint->load_into(tensors);
   default_generator() = checkpoint->random();
   const TrainingPosition& position = checkpoint->position();
   fmt::print("resumed after step {}, epoch {}, {} samples into it\n", position.step, position.epoch + 1,
@@ -34,15 +33,17 @@ std::optional<Checkpoint> Checkpointing::resume() {
 }
 
 bool Checkpointing::is_due(std::int64_t step, std::int64_t updates) const {
-  return folder_ && (step % options_.every == 0 || step == updates);
+  return !options_.checkpoint.empty() && (step % options_.every == 0 || step == updates);
 }
 
-void Checkpointing::save(const TrainingPosition& position, std::vector<NamedTensor> history) {
+void Checkpointing::save(const TrainingPosition& position, std::vector<NamedTensor> tensors,
+                         std::vector<NamedTensor> history) {
+  if (!folder_) return;
   TrainingState state;
   state.position = position;
   state.random = default_generator();
   state.settings = settings_;
-  state.tensors = tensors_;
+  state.tensors = std::move(tensors);
   state.history = std::move(history);
   folder_->save(state);
 }

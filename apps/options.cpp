@@ -227,6 +227,16 @@ void add_rank_flags(CLI::App& app, TrainOptions& options) {
                "reduce gradients after every micro-batch instead of after the last: more communication, the "
                "same result but for rounding")
       ->excludes(app.get_option("--clip-each-micro-batch"));
+  app.add_option("--zero", options.zero,
+                 "what the ranks share out (ZeRO): 1: the optimizer's state; 2: the gradients too, which are "
+                 "then reduced after every micro-batch; 0: nothing. No effect with one rank")
+      ->check(CLI::Validator(
+          [](std::string& text) -> std::string {
+            const bool is_stage = text == "0" || text == "1" || text == "2";
+            return is_stage ? "" : "stages are 0, 1 and 2, found " + text;
+          },
+          ""))
+      ->excludes(app.get_option("--clip-each-micro-batch"));
   add_slow_link_flag(app, options.slow_link);
   app.add_flag("--show-launch", options.show_launch,
                "print which launcher was found, the rank, and why, and do not train");

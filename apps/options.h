@@ -66,6 +66,7 @@ struct TrainOptions {
   double bucket_mib = 25;
   bool no_overlap = false;
   bool sync_each_micro_batch = false;
+  int zero = 0;  // stage
   std::string slow_link;
   bool show_launch = false;
 

@@ -22,6 +22,7 @@ const std::set<std::string> kWithoutEffect = {
     "--memory-report", "--comm-timeout", "--bucket-mib",
     "--no-overlap",    "--show-launch",  "--sync-each-micro-batch",
     "--slow-link",     "--timeline",     "--timeline-updates",
+    "--zero",
 };
 
 /// One text for each number, however it was written: 1e-3 and 0.001, 08 and 8. Whole numbers stay text: a

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "apps/chart.h"
 #include "core/error.h"
 #include "optim/adam.h"
@@ -67,6 +69,20 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, Parameter
   }
   return std::make_unique<Adam>(arena, AdamOptions{.learning_rate = rate(1e-3), .weight_decay = decay(0)},
                                 groups);
+}
+
+BucketSizes bucket_sizes(const TrainOptions& options) {
+  const auto bytes = static_cast<std::int64_t>(std::max(1.0, options.bucket_mib * (1 << 20)));
+  return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};
+}
+
+ArenaSharding make_sharding(const TrainOptions& options, int rank, int ranks) {
+  check(options.zero < 2 || !options.no_overlap,
+        "--zero 2 has no memory to keep gradients in until backward ends, as --no-overlap asks for");
+  return {.stage = ranks > 1 ? options.zero : 0,
+          .rank = rank,
+          .ranks = ranks,
+          .bucket_sizes = bucket_sizes(options)};
 }
 
 std::int64_t state_per_parameter(const TrainOptions& options) {

@@ -16,6 +16,12 @@ namespace ringtape::apps {
 /// The optimizer that --optimizer names, at its --lr.
 std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, ParameterArena& arena);
 
+/// --bucket-mib.
+BucketSizes bucket_sizes(const TrainOptions& options);
+
+/// --zero, for a run with so many ranks. Throws Error for stage 2 without overlap.
+ArenaSharding make_sharding(const TrainOptions& options, int rank, int ranks);
+
 /// Values in f32 that the optimizer keeps for each parameter.
 std::int64_t state_per_parameter(const TrainOptions& options);
 

@@ -24,6 +24,8 @@
 #include "data/loader.h"
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
+#include "dist/optimizer_state.h"
+#include "dist/traffic.h"
 #include "dist/verify_same.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
@@ -74,7 +76,8 @@ class Run {
         device_(ranks_->device()),
         beforehand_(memory_stats(device_).live_by_category),
         model_(make_model(task, options)),
-        arena_(*model_, device_, parse_compute_dtype(options.dtype, device_)),
+        arena_(*model_, device_, parse_compute_dtype(options.dtype, device_),
+               make_sharding(options, ranks_->rank(), ranks_->size())),
         optimizer_(make_optimizer(options, arena_)),
         sampler_(own_part(std::make_shared<RandomSampler>(task.train->size(), options.seed))),
         loader_(task.train, sampler_,
@@ -126,8 +129,8 @@ class Run {
   }
 
   void train() {
-    Checkpointing checkpoints(options_, settings(), state(), is_first());
-    const std::optional<Checkpoint> resumed = checkpoints.resume();
+    Checkpointing checkpoints(options_, settings(), is_first());
+    const std::optional<Checkpoint> resumed = options_.resume ? resume(checkpoints) : std::nullopt;
     TrainingPosition at = share_from_first(resumed ? resumed->position() : TrainingPosition{});
     check(at.step <= length_.updates, "{}: has {} updates behind it, but only {} were asked for",
           options_.checkpoint, at.step, length_.updates);
@@ -152,15 +155,20 @@ class Run {
         // The first update makes what later ones find: scratch memory, for example.
         const bool is_recorded = options_.memory_report && at.step == recorded_step;
         if (is_recorded) memory_.emplace(device_);
+        const CollectiveCounts sent_before = ranks_->collectives();
         const UpdateResult update_result = update(batch);
-        if (is_recorded) memory_->stop();
+        if (is_recorded) {
+          memory_->stop();
+          traffic_ = traffic_table(sent_before, ranks_->collectives(), ranks_->size(), 1);
+        }
         ++at.step;
         at.samples += samples;
         const StepRecord known = {.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = samples};
         log.add(known, update_result);
         if (checkpoints.is_due(at.step, length_.updates)) {
           log.flush();
-          checkpoints.save(at, log.history());
+          arena_.gather_values();
+          checkpoints.save(at, state_with(gather_optimizer_state(*optimizer_, *ranks_)), log.history());
         }
       }
       timeline.stop();  // before the test
@@ -180,6 +188,8 @@ class Run {
     log.report(result, at.step, skipped);
     timeline.write();
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
+    if (memory_ && ranks_->size() > 1) fmt::print("\n{}", traffic_);
+    arena_.gather_values();
     if (is_first() && !options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
@@ -200,7 +210,15 @@ class Run {
     return std::make_shared<DistributedSampler>(std::move(all), ranks_->rank(), ranks_->size());
   }
 
-  /// Gives all ranks what rank 0 goes on from.
+  /// Restores rank 0, and the optimizer's state of all ranks.
+  std::optional<Checkpoint> resume(Checkpointing& checkpoints) {
+    const std::vector<NamedTensor> of_optimizer = gather_optimizer_state(*optimizer_, *ranks_);
+    std::optional<Checkpoint> resumed = checkpoints.resume(state_with(of_optimizer));
+    scatter_optimizer_state(*optimizer_, *ranks_, of_optimizer);
+    return resumed;
+  }
+
+  /// Gives all ranks what else rank 0 goes on from.
   TrainingPosition share_from_first(const TrainingPosition& at) {
     if (ranks_->size() == 1) return at;
     Generator& random = default_generator();
@@ -212,7 +230,7 @@ class Run {
     const std::vector<std::int64_t> found = shared.to_vector<std::int64_t>();
     random.seed = static_cast<std::uint64_t>(found[3]);
     random.offset = static_cast<std::uint64_t>(found[4]);
-    for (const auto& [name, tensor] : state()) ranks_->broadcast(tensor, 0).wait();
+    for (const auto& [name, tensor] : state_in_full()) ranks_->broadcast(tensor, 0).wait();
     return {.step = found[0], .epoch = found[1], .samples = found[2]};
   }
 
@@ -234,10 +252,16 @@ class Run {
   }
 
   /// What training changes, as a checkpoint names it.
-  std::vector<NamedTensor> state() {
+  std::vector<NamedTensor> state_with(const std::vector<NamedTensor>& of_optimizer) {
+    std::vector<NamedTensor> tensors = state_in_full();
+    for (const auto& [name, tensor] : of_optimizer) tensors.push_back({"optimizer." + name, tensor});
+    return tensors;
+  }
+
+  /// What each rank has all of.
+  std::vector<NamedTensor> state_in_full() {
     std::vector<NamedTensor> tensors;
     for (const auto& [name, tensor] : weights_of(*model_)) tensors.push_back({"model." + name, tensor});
-    for (const auto& [name, tensor] : optimizer_->state()) tensors.push_back({"optimizer." + name, tensor});
     tensors.push_back({"optimizer.skipped_updates", optimizer_->skipped_updates()});
     if (scaler_) {
       for (const auto& [name, tensor] : scaler_->state()) tensors.push_back({"scaler." + name, tensor});
@@ -248,11 +272,22 @@ class Run {
   BytesByCategory estimate() const {
     const std::int64_t own = rank_batch(options_, *ranks_);
     const std::int64_t batch = options_.micro_batch > 0 ? std::min(options_.micro_batch, own) : own;
-    return estimate_memory({.sizes = layer_sizes(task_, options_),
-                            .micro_batch = std::min(batch, task_.train->size()),
-                            .state_per_parameter = state_per_parameter(options_),
-                            .recompute = options_.recompute,
-                            .compute = arena_.compute_dtype()});
+    BytesByCategory bytes = estimate_memory({.sizes = layer_sizes(task_, options_),
+                                             .micro_batch = std::min(batch, task_.train->size()),
+                                             .state_per_parameter = state_per_parameter(options_),
+                                             .recompute = options_.recompute,
+                                             .compute = arena_.compute_dtype()});
+    if (arena_.is_sharded()) {
+      const auto shard = static_cast<std::size_t>(arena_.shard_size()) * sizeof(float);
+      bytes[MemoryCategory::optimizer_state] =
+          static_cast<std::size_t>(state_per_parameter(options_)) * shard;
+      // The shard, and the two buckets that have a buffer at a time.
+      if (options_.zero == 2) {
+        const auto buckets = static_cast<std::size_t>(most_of_neighbours(arena_.buckets()));
+        bytes[MemoryCategory::gradients] = shard + buckets * sizeof(float);
+      }
+    }
+    return bytes;
   }
 
   /// Each rank tests its part of the samples.
@@ -295,6 +330,7 @@ class Run {
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LossScaler> scaler_;       // for f16
   std::optional<MemoryRecording> memory_;  // of one update, for --memory-report
+  std::string traffic_;                    // of the same
   std::shared_ptr<DistributedSampler> sampler_;
   DataLoader loader_;
   RunLength length_{};

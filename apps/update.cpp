@@ -1,9 +1,9 @@
 #include "apps/update.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "apps/setup.h"
 #include "autograd/creation.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
@@ -17,11 +17,6 @@ namespace {
 
 void add_to(Tensor& sum, const Tensor& value) {
   sum = sum.defined() ? add(sum, value) : value;
-}
-
-BucketSizes bucket_sizes(const TrainOptions& options) {
-  const auto bytes = static_cast<std::int64_t>(std::max(1.0, options.bucket_mib * (1 << 20)));
-  return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -25,6 +26,7 @@ enum class Operation : std::uint8_t {
   connect,
   disconnect,
 };
+constexpr std::size_t kOperations = 12;
 
 const char* name_of(ReduceOp op);
 const char* name_of(Operation operation);

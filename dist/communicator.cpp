@@ -51,6 +51,9 @@ Call Communicator::next_call(Operation operation, DType dtype, std::int64_t elem
   call.root = root;
   call.elements = elements;
   call.sequence = operation == Operation::exchange ? exchanges_++ : collectives_++;
+  CollectiveCount& count = counts_[static_cast<std::size_t>(operation)];
+  ++count.calls;
+  count.bytes += static_cast<std::uint64_t>(elements) * size_of(dtype);
   return call;
 }
 

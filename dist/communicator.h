@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -49,6 +50,13 @@ struct Traffic {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
 };
+
+/// How often a collective operation was called, and the bytes of its tensors (of the larger one).
+struct CollectiveCount {
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+};
+using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // by the Operation's number
 
 /// Connects the ranks of a run. The collective operations are those of MPI and NCCL: every rank calls the
 /// same ones in the same order, with the same sizes, dtype, ReduceOp and root.
@@ -112,6 +120,9 @@ class Communicator {
   std::shared_ptr<Communicator> split(int color, int key);
 
   const Traffic& traffic() const { return traffic_; }
+  /// What was asked for so far. How many bytes that means on a link is up to the backend; dist/traffic.h has
+  /// the formulas.
+  const CollectiveCounts& collectives() const { return counts_; }
   Seconds timeout() const { return timeout_; }
 
  protected:
@@ -150,6 +161,7 @@ class Communicator {
   std::uint64_t collectives_ = 0;
   std::uint64_t exchanges_ = 0;
   Traffic traffic_;
+  CollectiveCounts counts_{};
 };
 
 }  // namespace ringtape

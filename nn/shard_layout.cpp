@@ -1,5 +1,7 @@
 #include "nn/shard_layout.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "kernels/arena.h"
 
@@ -42,6 +44,15 @@ std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, 
     in_shard += elements;
   }
   return slices;
+}
+
+std::int64_t most_of_neighbours(std::span<const GradientBucket> buckets) {
+  std::int64_t most = 0, previous = 0;
+  for (const GradientBucket& bucket : buckets) {
+    most = std::max(most, previous + bucket.elements);
+    previous = bucket.elements;
+  }
+  return most;
 }
 
 }  // namespace ringtape

@@ -42,4 +42,7 @@ std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes
 /// rank outside of 0 to ranks - 1.
 std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int ranks);
 
+/// Elements of the two neighbouring buckets that are largest together; of a single one its own.
+std::int64_t most_of_neighbours(std::span<const GradientBucket> buckets);
+
 }  // namespace ringtape

@@ -31,9 +31,10 @@ class Optimizer {
   void zero_grad() { arena_.zero_grad(); }
 
   double learning_rate() const { return learning_rate_; }
-  /// What the steps so far have left, by PyTorch's names, for a checkpoint: moments as long as the arena
-  /// (or the rank's shard), step counts of each entry. The tensors share the optimizer's memory, so that
-  /// loading into them restores.
+  ParameterArena& arena() const { return arena_; }
+  /// What the steps so far have left, by PyTorch's names, for a checkpoint: f32 moments as long as the
+  /// arena (or the rank's shard), i64 step counts of each entry. The tensors share the optimizer's memory, so
+  /// that loading into them restores.
   virtual std::vector<NamedTensor> state() const = 0;
 
   /// How many steps the arena's skip flag has skipped, an i64 scalar on the device.
@@ -61,7 +62,6 @@ class Optimizer {
   }
   /// Entries of the arena.
   std::int64_t parameter_count() const { return static_cast<std::int64_t>(arena_.entries().size()); }
-  ParameterArena& arena() { return arena_; }
 
  private:
   ParameterArena& arena_;

@@ -96,6 +96,34 @@ expect "no second update" grep -q '^error: --timeline: nothing was recorded' err
 ranks 1 2 mnist "${flags[@]}" --timeline /nowhere/trace.json
 expect "a timeline that cannot be written" grep -q '^error: .*/nowhere' err
 
+# ---- ZeRO -----------------------------------------------------------------------------------------------------
+
+for stage in 1 2; do
+  for way in "--micro-batch 7 --clip-norm 0.1" "--optimizer lamb --lr 0.01 --bucket-mib 0.05" "--dtype f16 --clip-norm 1"; do
+    read -ra arguments <<<"--hidden 64 --batch-size 96 --max-steps 10 $way"
+    ranks 0 3 mnist "${arguments[@]}" --metrics plain.jsonl --save plain.safetensors
+    ranks 0 3 mnist "${arguments[@]}" --zero $stage --metrics zero.jsonl --save zero.safetensors
+    expect "--zero $stage $way: the numbers of plain data parallelism" same zero.jsonl plain.jsonl
+    expect "--zero $stage $way: as many weights" [ "$(wc -c <zero.safetensors)" -eq "$(wc -c <plain.safetensors)" ]
+  done
+  ranks 0 2 mnist --hidden 64 --max-steps 2 --zero $stage --memory-report
+  expect "--zero $stage: half of Adam's state" grep -qE '^optimizer state +0\.19 +0\.19 +0\.19$' out
+  expect "--zero $stage: traffic" grep -qE '^reduce_scatter +1 +0\.194 +0\.097$' out
+done
+flags=(--data table.csv --optimizer adamw --batch-size 12 --hidden 8 --schedule constant)
+timeout 120 "$bin/regression" --device cpu "${flags[@]}" --epochs 3 --metrics one.jsonl >out 2>err
+ranks 0 4 regression "${flags[@]}" --epochs 1 --checkpoint zero --every 2 --zero 2
+ranks 0 1 regression "${flags[@]}" --epochs 2 --checkpoint zero --resume
+ranks 0 3 regression "${flags[@]}" --epochs 3 --checkpoint zero --resume --zero 1 --metrics resumed.jsonl
+expect "4 ranks in stage 2, one rank, 3 in stage 1: the last steps of one process" same resumed.jsonl <(tail -n +7 one.jsonl)
+ranks 0 1 regression "${flags[@]}" --epochs 1 --zero 2
+ranks 2 2 mnist --zero 3
+expect "a stage that there is not" grep -q '^error: --zero: stages are 0, 1 and 2, found 3' err
+ranks 1 2 mnist --zero 2 --no-overlap --max-steps 1
+expect "stage 2 without overlap" grep -q '^error: --zero 2 has no memory to keep gradients in' err
+ranks 2 2 mnist --zero 1 --clip-norm 1 --clip-each-micro-batch --max-steps 1
+expect "clipping each micro-batch" grep -q '^error: --clip-each-micro-batch excludes --zero' err
+
 # ---- bad input ----------------------------------------------------------------------------------------------
 
 ranks 1 3 mnist --batch-size 64 --max-steps 1

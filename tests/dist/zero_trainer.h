@@ -31,8 +31,8 @@ inline std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parame
   // Decay and rates differ between parameters.
   const std::vector<ParameterGroup> groups = {
       no_decay_below_two_dimensions(),
-      {.name = "head",
-       .contains = [](const ArenaEntry& e) { return e.name.starts_with("4."); },
+      {.name = "first",
+       .contains = [](const ArenaEntry& e) { return e.name.starts_with("0."); },
        .lr_scale = 2}};
   if (name == "sgd") {
     return std::make_unique<SGD>(

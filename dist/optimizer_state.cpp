@@ -1,0 +1,95 @@
+#include "dist/optimizer_state.h"
+
+#include <algorithm>
+
+#include "autograd/creation.h"
+#include "core/error.h"
+
+namespace ringtape {
+namespace {
+
+/// A moment or a momentum, as opposed to step counts, of which each parameter has one.
+bool is_per_element(const Tensor& state) {
+  return state.dtype() == DType::f32;
+}
+
+/// Calls body(bucket's tensor, own slice) for each bucket of the arena. The tensor is memory on the device.
+template <class Body>
+void for_each_bucket(const ParameterArena& arena, const Tensor& shard, const Body& body) {
+  for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
+    const ShardSlice& slice = arena.slices()[b];
+    body(arena.buckets()[b], shard.alias({slice.elements}, slice.in_shard));
+  }
+}
+
+/// All of one sharded tensor, on the host of rank 0; undefined elsewhere.
+Tensor gather(const ParameterArena& arena, Communicator& ranks, const Tensor& shard) {
+  const bool is_root = ranks.rank() == 0;
+  Tensor whole = is_root ? zeros({arena.size()}, shard.dtype()) : Tensor();
+  for_each_bucket(arena, shard, [&](const GradientBucket& bucket, const Tensor& slice) {
+    const Tensor on_device = is_root ? empty({bucket.elements}, shard.dtype(), arena.device()) : Tensor();
+    ranks.gather(slice, on_device, 0).wait();
+    if (is_root) whole.alias({bucket.elements}, bucket.offset).copy_from(on_device);
+  });
+  return whole;
+}
+
+void append_by_parameter(const ParameterArena& arena, const std::string& name, const Tensor& whole,
+                         std::vector<NamedTensor>& parts) {
+  for (const ArenaEntry& entry : arena.entries()) {
+    parts.push_back({name + "." + entry.name, whole.alias(entry.tensor->shape(), entry.offset)});
+  }
+}
+
+/// The parts of that name in the arena's layout, on the host.
+Tensor joined(const ParameterArena& arena, const std::string& name, const std::vector<NamedTensor>& parts) {
+  const Tensor whole = zeros({arena.size()});
+  for (const ArenaEntry& entry : arena.entries()) {
+    const auto part = std::find_if(parts.begin(), parts.end(), [&](const NamedTensor& candidate) {
+      return candidate.name == name + "." + entry.name;
+    });
+    check(part != parts.end(), "optimizer state: there is no {}.{}", name, entry.name);
+    whole.alias(entry.tensor->shape(), entry.offset).copy_from(part->tensor);
+  }
+  return whole;
+}
+
+/// The opposite of gather(): `whole` has the arena's layout on rank 0, and is undefined elsewhere.
+void scatter(const ParameterArena& arena, Communicator& ranks, const Tensor& whole, const Tensor& shard) {
+  const bool is_root = ranks.rank() == 0;
+  for_each_bucket(arena, shard, [&](const GradientBucket& bucket, const Tensor& slice) {
+    const Tensor on_device =
+        is_root ? copy_to(whole.alias({bucket.elements}, bucket.offset), arena.device()) : Tensor();
+    ranks.scatter(on_device, slice, 0).wait();
+  });
+}
+
+}  // namespace
+
+std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Communicator& ranks) {
+  const ParameterArena& arena = optimizer.arena();
+  std::vector<NamedTensor> parts;
+  for (const auto& [name, state] : optimizer.state()) {
+    if (!is_per_element(state)) {
+      parts.push_back({name, state});  // the same on all ranks
+      continue;
+    }
+    const Tensor whole = arena.is_sharded() ? gather(arena, ranks, state) : state;
+    if (whole.defined()) append_by_parameter(arena, name, whole, parts);
+  }
+  return parts;
+}
+
+void scatter_optimizer_state(const Optimizer& optimizer, Communicator& ranks,
+                             const std::vector<NamedTensor>& whole) {
+  const ParameterArena& arena = optimizer.arena();
+  for (const auto& [name, state] : optimizer.state()) {
+    if (!is_per_element(state) || !arena.is_sharded()) {
+      ranks.broadcast(state, 0).wait();
+      continue;
+    }
+    scatter(arena, ranks, ranks.rank() == 0 ? joined(arena, name, whole) : Tensor(), state);
+  }
+}
+
+}  // namespace ringtape
