@@ -1,5 +1,7 @@
 #include "dist/compress_hook.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "autograd/creation.h"
@@ -15,10 +17,37 @@ CompressionScale scale_of(const Communicator& ranks, const Tensor& largest) {
   return {largest.defined() ? largest.data<float>() : nullptr, ranks.size()};
 }
 
+std::string residual_name(const ArenaEntry& entry) {
+  return "residual." + entry.name;
+}
+
+/// Those of one parameter, [ranks, elements], made of what as many or other ranks had.
+Tensor residuals_for(int ranks, const ArenaEntry& entry, const std::vector<NamedTensor>& saved) {
+  const auto found = std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& candidate) {
+    return candidate.name == residual_name(entry);
+  });
+  check(found != saved.end(), "gradient compression: there is no {}", residual_name(entry));
+  const Tensor& before = found->tensor;
+  check(before.dtype() == DType::f32 && before.dims() == 2 && before.size(0) > 0 &&
+            before.size(1) == entry.elements,
+        "gradient compression: {} is {}, expected f32[ranks, {}]", found->name, describe(before),
+        entry.elements);
+  if (before.size(0) == ranks) return before;
+  const Tensor after = empty({ranks, entry.elements});
+  const float* const from = before.data<float>();
+  for (std::int64_t i = 0; i < entry.elements; ++i) {
+    double sum = 0;
+    for (std::int64_t rank = 0; rank < before.size(0); ++rank) sum += from[rank * entry.elements + i];
+    const auto mean = static_cast<float>(sum / static_cast<double>(before.size(0)));
+    for (int rank = 0; rank < ranks; ++rank) after.data<float>()[rank * entry.elements + i] = mean;
+  }
+  return after;
+}
+
 }  // namespace
 
 CompressHook::CompressHook(const ParameterArena& arena, DType dtype, bool error_feedback)
-    : device_(arena.device()), dtype_(dtype) {
+    : arena_(arena), device_(arena.device()), dtype_(dtype) {
   check(dtype == DType::bf16 || dtype == DType::f16, "gradient compression: to {}, expected bf16 or f16",
         name_of(dtype));
   const MemoryScope scope(MemoryCategory::gradients);
@@ -56,6 +85,28 @@ void CompressHook::wait(Communicator& ranks) {
     sent.work.wait();
     decompress(Stream::current(device_), dtype_, sent.compressed.raw(), sent.bucket.elements(),
                scale_of(ranks, sent.largest), sent.bucket.data<float>());
+  }
+}
+
+std::vector<NamedTensor> CompressHook::gather_residuals(Communicator& ranks) const {
+  std::vector<NamedTensor> residuals;
+  if (!residual_.defined()) return residuals;
+  const bool is_root = ranks.rank() == 0;
+  for (const ArenaEntry& entry : arena_.entries()) {
+    const Tensor own = residual_.alias({entry.elements}, entry.offset);
+    const Tensor all = is_root ? empty({ranks.size(), entry.elements}, DType::f32, device_) : Tensor();
+    ranks.gather(own, all, 0).wait();
+    if (is_root) residuals.push_back({residual_name(entry), copy_to(all, Device{})});
+  }
+  return residuals;
+}
+
+void CompressHook::scatter_residuals(Communicator& ranks, const std::vector<NamedTensor>& residuals) {
+  check(residual_.defined(), "gradient compression: residuals are given to a hook without error feedback");
+  for (const ArenaEntry& entry : arena_.entries()) {
+    const Tensor all =
+        ranks.rank() == 0 ? copy_to(residuals_for(ranks.size(), entry, residuals), device_) : Tensor();
+    ranks.scatter(all, residual_.alias({entry.elements}, entry.offset), 0).wait();
   }
 }
 

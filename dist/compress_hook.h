@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/safetensors.h"
 #include "dist/comm_hook.h"
 #include "nn/arena.h"
 
@@ -21,14 +22,24 @@ namespace ringtape {
 /// With error feedback, what rounding takes from this rank's gradients is kept and added to those of the next
 /// reduction (Seide et al., "1-bit stochastic gradient descent and its application to data-parallel
 /// distributed training of speech DNNs", 2014): over many updates nothing is lost. That costs another arena
-/// of f32. A checkpoint does not hold it: a run that is resumed begins without. Errors of the additions are
-/// not fed back.
+/// of f32, which a checkpoint is to hold: see gather_residuals(). Errors of the additions are not fed back.
 class CompressHook : public CommHook {
  public:
-  /// `dtype`: bf16 or f16, Error otherwise.
+  /// `dtype`: bf16 or f16, Error otherwise. The arena has to outlive the hook.
   CompressHook(const ParameterArena& arena, DType dtype, bool error_feedback);
   void launch(Communicator& ranks, const Tensor& bucket) override;
   void wait(Communicator& ranks) override;
+
+  /// With error feedback: what is kept on all ranks, on the host of rank 0 (nothing elsewhere), for a
+  /// checkpoint: for each parameter "residual.NAME", f32 [ranks, elements]. All ranks call it, between two
+  /// windows.
+  std::vector<NamedTensor> gather_residuals(Communicator& ranks) const;
+  /// Gives the ranks what gather_residuals() has returned on rank 0, in this run or before it. Where there
+  /// are as many ranks as then, each goes on with its own, as if nothing had happened. With other ranks, each
+  /// gets the mean of all: what enters a mean gradient is the mean of the residuals, and that is preserved.
+  /// All ranks call it. Throws Error on rank 0 where a parameter is missing or has another number of
+  /// elements.
+  void scatter_residuals(Communicator& ranks, const std::vector<NamedTensor>& residuals);
 
  private:
   struct Sent {
@@ -40,6 +51,7 @@ class CompressHook : public CommHook {
   void send(Communicator& ranks, Sent& sent);
   void send_measured(Communicator& ranks);
 
+  const ParameterArena& arena_;
   Device device_;
   DType dtype_;
   Tensor residual_;  // as long as the arena; undefined without error feedback

@@ -1,11 +1,15 @@
 #include "dist/compress_hook.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
 #include "dist/data_parallel.h"
+#include "dist/self_communicator.h"
 #include "tests/catch.h"
 #include "tests/dist/trainer.h"
+#include "tests/error_of.h"
+#include "tests/temporary_folder.h"
 
 using namespace ringtape;
 using namespace ringtape::test;
@@ -108,4 +112,95 @@ TEST_CASE("data parallel: compression is to 16 bits", "[dist][ddp]") {
   const Trainer trainer(Device{});
   CHECK_THROWS_AS(CompressHook(trainer.arena, DType::f32, false), Error);
   CHECK_THROWS_AS(CompressHook(trainer.arena, DType::i32, false), Error);
+}
+
+namespace {
+
+/// A model whose gradients are sent as bf16, with error feedback.
+struct Compressed {
+  TwoBranches model;
+  ParameterArena arena;
+  std::shared_ptr<CompressHook> hook;
+  DataParallel parallel;
+
+  explicit Compressed(const std::shared_ptr<Communicator>& ranks)
+      : arena(model, ranks->device()),
+        hook(std::make_shared<CompressHook>(arena, DType::bf16, true)),
+        parallel(model, arena, ranks,
+                 {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = hook}) {}
+
+  /// One reduction of gradients that differ between ranks, and are between two values of bf16.
+  std::vector<double> reduce(int rank) {
+    arena.zero_grad();
+    const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, arena.device());
+    sum(scale(model(x), 1.001 + 0.01 * rank)).backward();
+    parallel.finish();
+    return model.parameter("first.weight").grad().to_doubles();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("data parallel: residuals go through a file, and their mean to other ranks", "[dist][ddp]") {
+  const auto ranks = this_run();
+  Compressed uninterrupted(ranks), stopped(ranks), resumed(ranks), without(ranks);
+  for (int i = 0; i < 5; ++i) {
+    uninterrupted.reduce(ranks->rank());
+    stopped.reduce(ranks->rank());
+  }
+  const TemporaryFolder folder;
+  const std::vector<NamedTensor> gathered = stopped.hook->gather_residuals(*ranks);
+  std::vector<NamedTensor> saved;
+  if (ranks->rank() == 0) {
+    save_safetensors(folder / "residuals.safetensors", gathered, {});
+    const SafetensorsFile file(folder / "residuals.safetensors");
+    for (const auto& entry : file.entries()) saved.push_back({entry.name, file.load(entry.name)});
+    REQUIRE(saved.size() == 4);
+  } else {
+    CHECK(gathered.empty());
+  }
+  resumed.hook->scatter_residuals(*ranks, saved);
+  bool differs = false;
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<double> expected = uninterrupted.reduce(ranks->rank());
+    CHECK(resumed.reduce(ranks->rank()) == expected);
+    differs = without.reduce(ranks->rank()) != expected || differs;
+  }
+  CHECK(differs);
+
+  for (int fewer = 1; fewer < ranks->size(); ++fewer) {
+    const auto some = ranks->split(ranks->rank() < fewer ? 0 : -1, 0);
+    if (some == nullptr) continue;
+    Compressed other(some);
+    other.hook->scatter_residuals(*some, saved);
+    const std::vector<NamedTensor> found = other.hook->gather_residuals(*some);
+    for (const NamedTensor& residual : found) {
+      INFO(residual.name << " on " << fewer << " ranks");
+      const auto before = std::find_if(saved.begin(), saved.end(),
+                                       [&](const NamedTensor& each) { return each.name == residual.name; });
+      const std::vector<double> of_all = before->tensor.to_doubles(), now = residual.tensor.to_doubles();
+      const std::size_t elements = now.size() / static_cast<std::size_t>(fewer);
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        double mean = 0;
+        for (std::size_t k = i % elements; k < of_all.size(); k += elements)
+          mean += of_all[k] / ranks->size();
+        CHECK(now[i] == Approx(mean).epsilon(1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("data parallel: residuals of another model are an error", "[dist][ddp]") {
+  const auto alone = std::make_shared<SelfCommunicator>(Device{}, Seconds(60));
+  Compressed compressed(alone);
+  std::vector<NamedTensor> residuals = compressed.hook->gather_residuals(*alone);
+  residuals.back().tensor = zeros({1, 5});
+  CHECK_THAT(error_of([&] { compressed.hook->scatter_residuals(*alone, residuals); }),
+             ContainsSubstring("residual.first.weight is f32[1, 5] on cpu, expected f32[ranks, 6]"));
+  residuals.pop_back();
+  CHECK_THAT(error_of([&] { compressed.hook->scatter_residuals(*alone, residuals); }),
+             ContainsSubstring("there is no residual.first.weight"));
+  CompressHook forgetful(compressed.arena, DType::bf16, false);
+  CHECK(forgetful.gather_residuals(*alone).empty());
+  CHECK_THROWS_AS(forgetful.scatter_residuals(*alone, residuals), Error);
 }
