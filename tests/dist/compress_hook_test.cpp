@@ -114,6 +114,16 @@ TEST_CASE("data parallel: compression is to 16 bits", "[dist][ddp]") {
   CHECK_THROWS_AS(CompressHook(trainer.arena, DType::i32, false), Error);
 }
 
+TEST_CASE("data parallel: compression is of f32", "[dist][ddp]") {
+  for (const auto& [name, ranks] : all_ranks()) {
+    INFO(name);
+    const Trainer trainer(ranks->device());
+    CompressHook hook(trainer.arena, DType::bf16, false);
+    const Tensor ints = from_vector(std::vector<std::int32_t>{1, 2, 3, 4}, {4}, ranks->device());
+    CHECK_THROWS_WITH(hook.launch(*ranks, ints), ContainsSubstring("i32"));
+  }
+}
+
 namespace {
 
 /// A model whose gradients are sent as bf16, with error feedback.
