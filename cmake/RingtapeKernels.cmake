@@ -28,3 +28,14 @@ function(ringtape_add_kernels target)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels_cuda>)
   endif()
 endfunction()
+
+# ringtape_add_analysed_kernels(TARGET FILE...) compiles the files for the analysis (docs/analysis.md), in the namespace
+# ringtape::in_analysis: with ThreadSanitizer's instrumentation, whose calls kernels/simt/analysis answers in place of
+# its runtime. -O1 keeps registers in registers and each access an access.
+function(ringtape_add_analysed_kernels target)
+  set(sources ${ARGN})
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels_analysed)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/analysed_kernels ${folder})
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels_analysed>)
+  target_link_libraries(${target} PRIVATE ringtape_analysis)
+endfunction()

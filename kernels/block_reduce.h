@@ -11,10 +11,10 @@
 /// the same way. The order depends on the block's shape alone.
 namespace ringtape::RINGTAPE_TARGET {
 
-// The CPU could run the GPU's form below, and does so in check builds; but there each shuffle is a fiber
-// switch for every lane. So in normal builds the threads meet once and the last to arrive combines what all
-// have brought.
-#if defined(__CUDACC__) || defined(RINGTAPE_CHECK)
+// The CPU could run the GPU's form below, and does so in check builds and in the analysis; but there each
+// shuffle is a fiber switch for every lane. So in normal builds the threads meet once and the last to arrive
+// combines what all have brought.
+#if defined(__CUDACC__) || defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 
 /// Combines the values of lanes 0 to count - 1 of a warp that has just these lanes; every lane gets the
 /// result.

@@ -50,7 +50,7 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream&,
   using Thread = decltype(thread);
   simt::run_grid(
       shape.grid, shape.block, shape.shared_bytes, [](const void* run) { (*static_cast<Thread*>(run))(); },
-      &thread);
+      &thread, reinterpret_cast<const void*>(kernel));
 }
 
 #endif

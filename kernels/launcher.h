@@ -11,24 +11,25 @@
 ///
 ///   RINGTAPE_LAUNCHER(relu_forward, DType dtype, const void* x, void* y, std::int64_t n);
 ///
-/// A `.cu` file sees the declaration of its own target alone.
+/// A `.cu` file sees the declaration of its own target alone. Everywhere else `in_analysis::name` is declared
+/// too; programs with analysed kernels (docs/analysis.md) have it.
+#define RINGTAPE_LAUNCHER_OF(target, name, ...) \
+  namespace ringtape::target {                  \
+  void name(const Stream& stream, __VA_ARGS__); \
+  }
+
 #if defined(RINGTAPE_IN_KERNEL_FILE)
 
-#define RINGTAPE_LAUNCHER(name, ...)            \
-  namespace ringtape::RINGTAPE_TARGET {         \
-  void name(const Stream& stream, __VA_ARGS__); \
-  }                                             \
+#define RINGTAPE_LAUNCHER(name, ...)                       \
+  RINGTAPE_LAUNCHER_OF(RINGTAPE_TARGET, name, __VA_ARGS__) \
   static_assert(true)
 
 #elif defined(RINGTAPE_WITH_CUDA)
 
 #define RINGTAPE_LAUNCHER(name, ...)                     \
-  namespace ringtape::on_cpu {                           \
-  void name(const Stream& stream, __VA_ARGS__);          \
-  }                                                      \
-  namespace ringtape::on_cuda {                          \
-  void name(const Stream& stream, __VA_ARGS__);          \
-  }                                                      \
+  RINGTAPE_LAUNCHER_OF(on_cpu, name, __VA_ARGS__)        \
+  RINGTAPE_LAUNCHER_OF(on_cuda, name, __VA_ARGS__)       \
+  RINGTAPE_LAUNCHER_OF(in_analysis, name, __VA_ARGS__)   \
   namespace ringtape {                                   \
   template <class... Args>                               \
   void name(const Stream& stream, const Args&... args) { \
@@ -44,9 +45,8 @@
 #else  // without CUDA no Device::cuda can exist: Device::parse refuses it
 
 #define RINGTAPE_LAUNCHER(name, ...)                     \
-  namespace ringtape::on_cpu {                           \
-  void name(const Stream& stream, __VA_ARGS__);          \
-  }                                                      \
+  RINGTAPE_LAUNCHER_OF(on_cpu, name, __VA_ARGS__)        \
+  RINGTAPE_LAUNCHER_OF(in_analysis, name, __VA_ARGS__)   \
   namespace ringtape {                                   \
   template <class... Args>                               \
   void name(const Stream& stream, const Args&... args) { \

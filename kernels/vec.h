@@ -27,9 +27,36 @@ struct Vec {
 };
 
 #if defined(__CUDA_ARCH__)
+#define RINGTAPE_VEC_PIECES
+using Piece16 = uint4;
+using Piece8 = uint2;
+#elif defined(RINGTAPE_ANALYSIS)  // which counts the GPU's accesses
+#define RINGTAPE_VEC_PIECES
+using Piece16 = unsigned __int128;
+using Piece8 = std::uint64_t;
+#endif
+
+#if defined(RINGTAPE_VEC_PIECES)
 /// What one instruction moves of a Vec: 16 bytes or, where its size is no multiple of that, 8.
 template <class V>
-using Piece = std::conditional_t<sizeof(V) % sizeof(uint4) == 0, uint4, uint2>;
+using Piece = std::conditional_t<sizeof(V) % sizeof(Piece16) == 0, Piece16, Piece8>;
+
+template <class P>
+RINGTAPE_HOST_DEVICE inline P read_piece(const P* from) {
+#if defined(RINGTAPE_ANALYSIS)
+  return *static_cast<const volatile P*>(from);  // volatile: the compiler must not make four accesses of it
+#else
+  return *from;
+#endif
+}
+template <class P>
+RINGTAPE_HOST_DEVICE inline void write_piece(P* to, P piece) {
+#if defined(RINGTAPE_ANALYSIS)
+  *static_cast<volatile P*>(to) = piece;
+#else
+  *to = piece;
+#endif
+}
 #endif
 
 /// Reads W elements that start at `from`. Where `from` and the size of the Vec are multiples of 16 bytes, or
@@ -37,15 +64,15 @@ using Piece = std::conditional_t<sizeof(V) % sizeof(uint4) == 0, uint4, uint2>;
 template <int W, class T>
 RINGTAPE_HOST_DEVICE inline Vec<T, W> load_vec(const T* from) {
   Vec<T, W> value;
-#if defined(__CUDA_ARCH__)
+#if defined(RINGTAPE_VEC_PIECES)
   using P = Piece<decltype(value)>;
   constexpr int kPieces = sizeof(value) / sizeof(P);
   if constexpr (sizeof(value) % sizeof(P) == 0) {
     if (reinterpret_cast<std::uintptr_t>(from) % sizeof(P) == 0) {
       P pieces[kPieces];
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) pieces[i] = reinterpret_cast<const P*>(from)[i];
-      memcpy(&value, pieces, sizeof(value));
+      for (int i = 0; i < kPieces; ++i) pieces[i] = read_piece(reinterpret_cast<const P*>(from) + i);
+      __builtin_memcpy(&value, pieces, sizeof(value));
       return value;
     }
   }
@@ -58,15 +85,15 @@ RINGTAPE_HOST_DEVICE inline Vec<T, W> load_vec(const T* from) {
 /// Writes W elements that start at `to`, as load_vec reads them.
 template <class T, int W>
 RINGTAPE_HOST_DEVICE inline void store_vec(T* to, const Vec<T, W>& value) {
-#if defined(__CUDA_ARCH__)
+#if defined(RINGTAPE_VEC_PIECES)
   using P = Piece<Vec<T, W>>;
   constexpr int kPieces = sizeof(value) / sizeof(P);
   if constexpr (sizeof(value) % sizeof(P) == 0) {
     if (reinterpret_cast<std::uintptr_t>(to) % sizeof(P) == 0) {
       P pieces[kPieces];
-      memcpy(pieces, &value, sizeof(value));
+      __builtin_memcpy(pieces, &value, sizeof(value));
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) reinterpret_cast<P*>(to)[i] = pieces[i];
+      for (int i = 0; i < kPieces; ++i) write_piece(reinterpret_cast<P*>(to) + i, pieces[i]);
       return;
     }
   }

@@ -16,18 +16,19 @@
 #define __launch_bounds__(...)
 
 // A block runs on one OS thread, so thread-local storage is shared by its threads and by no other block that
-// runs at the same time. Check builds run one block at a time and keep shared memory in a section of its own,
-// which the executor overwrites before each block and AddressSanitizer watches.
-#if defined(RINGTAPE_CHECK)
+// runs at the same time. Check builds and the analysis run one block at a time and keep shared memory in a
+// section of its own: check builds overwrite it before each block and AddressSanitizer watches it; the
+// analysis knows a shared address by it.
+#if defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 #define __shared__ static __attribute__((section("simt_shared")))
 #else
 #define __shared__ static thread_local
 #endif
 
-namespace ringtape::on_cpu {
+namespace ringtape::RINGTAPE_TARGET {
 
 inline constexpr bool kIsCpu = true;
-#if defined(RINGTAPE_CHECK)
+#if defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 inline constexpr bool kGpuGeometry = true;
 #else
 inline constexpr bool kGpuGeometry = false;
@@ -141,4 +142,4 @@ inline void __threadfence() {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-}  // namespace ringtape::on_cpu
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -11,7 +11,8 @@
 namespace ringtape::on_cuda {
 
 inline constexpr bool kIsCpu = false;
-/// True where for_each_vec and the shapes use the GPU's geometry: under nvcc, and in check builds on the CPU.
+/// True where for_each_vec and the shapes use the GPU's geometry: under nvcc, and on the CPU in check builds
+/// and in the analysis.
 inline constexpr bool kGpuGeometry = true;
 
 /// Where a barrier stands in the source. Only the CPU's executor makes use of it.

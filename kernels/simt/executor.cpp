@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "core/error.h"
+#include "kernels/simt/observer.h"
 #include "kernels/simt/worker.h"
 
 namespace ringtape::simt {
@@ -18,11 +19,12 @@ constinit thread_local dim3 gridDim{};
 namespace {
 
 constexpr unsigned kMaxGridYZ = 65535;
+Observer* the_observer = nullptr;
 
 }  // namespace
 
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(const void*),
-              const void* context) {
+              const void* context, const void* kernel) {
   const std::int64_t blocks = std::int64_t{grid.x} * grid.y * grid.z;
   const std::int64_t threads = std::int64_t{block.x} * block.y * block.z;
   if (blocks == 0 || threads == 0) return;
@@ -33,7 +35,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(co
         kMaxGridYZ);
   check(!Worker::current().busy(), "launch from inside a kernel");
 
-  Launch launch{grid, block, shared_bytes, thread, context, order_setting()};
+  Launch launch{grid, block, shared_bytes, thread, context, kernel, order_setting(), observer()};
   const auto run = [&](std::int64_t first, std::int64_t last) {
     try {
       Worker::current().run_blocks(launch, first, last);
@@ -41,7 +43,8 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(co
       launch.report(std::current_exception(), first);
     }
   };
-  const bool one_worker = kCheck || omp_in_parallel();
+  const bool one_worker = kCheck || launch.observer != nullptr || omp_in_parallel();
+  if (launch.observer != nullptr) launch.observer->launch_begins(launch);
   const int workers =
       one_worker ? 1 : static_cast<int>(std::min<std::int64_t>(blocks, omp_get_max_threads()));
   if (workers == 1) {
@@ -53,7 +56,16 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(co
       run(blocks * worker / team, blocks * (worker + 1) / team);
     }
   }
+  if (launch.observer != nullptr) launch.observer->launch_ends();
   if (launch.error) std::rethrow_exception(launch.error);
+}
+
+void set_observer(Observer* observer) {
+  the_observer = observer;
+}
+
+Observer* observer() {
+  return the_observer;
 }
 
 int thread_rank() {

@@ -34,10 +34,11 @@ struct Place {
   }
 };
 
-/// Runs `thread(context)` once for every thread of the grid. Rethrows the error of the first block that
-/// failed. Throws Error for a block of more than 1024 threads, and for a launch from inside a kernel.
+/// Runs `thread(context)` once for every thread of the grid. `kernel` is the kernel's address, by which an
+/// Observer (observer.h) names it. Rethrows the error of the first block that failed. Throws Error for a
+/// block of more than 1024 threads, and for a launch from inside a kernel.
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(const void* context),
-              const void* context);
+              const void* context, const void* kernel);
 
 // ---- for the thread of a kernel ----
 

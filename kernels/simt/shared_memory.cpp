@@ -4,8 +4,8 @@
 #include <cstring>
 #include <new>
 
-// The linker defines these two around the section that holds the __shared__ variables of check builds;
-// without such variables they are null.
+// The linker defines these two around the section that holds the __shared__ variables of check builds and of
+// the analysis; without such variables they are null.
 extern "C" {
 extern unsigned char __start_simt_shared[] __attribute__((weak));
 extern unsigned char __stop_simt_shared[] __attribute__((weak));
@@ -34,6 +34,10 @@ void DynamicShared::resize(std::size_t bytes) {
 
 void DynamicShared::poison() {
   if (bytes_ > 0) std::memset(data_, 0xff, bytes_);
+}
+
+StaticShared static_shared() {
+  return {__start_simt_shared, __stop_simt_shared};
 }
 
 // AddressSanitizer keeps gaps between the variables that ordinary code must not write; volatile keeps the

@@ -24,6 +24,14 @@ class DynamicShared {
   std::size_t bytes_ = 0;
 };
 
+/// Where the __shared__ variables of all kernels lie, in check builds and for kernels compiled for the
+/// analysis.
+struct StaticShared {
+  unsigned char* begin;
+  unsigned char* end;
+};
+StaticShared static_shared();
+
 /// Fills the __shared__ variables of all kernels with 0xff. Check builds only.
 void poison_static_shared();
 

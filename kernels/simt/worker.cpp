@@ -60,6 +60,7 @@ void Worker::begin_block() {
     std::iota(shuffled_.begin(), shuffled_.end(), 0);
     std::shuffle(shuffled_.begin(), shuffled_.end(), std::mt19937_64(launch_->order.seed + block_number_));
   }
+  if (launch_->observer != nullptr) launch_->observer->block_begins();
 }
 
 unsigned Worker::lanes_beyond_block(int warp) const {
@@ -96,6 +97,7 @@ void Worker::run_thread() {
 }
 
 void Worker::thread_returned(int rank) {
+  if (launch_->observer != nullptr) launch_->observer->thread_returns(rank);
   --live_;
   Warp& warp = warps_[rank / kWarp];
   warp.gone |= 1u << rank % kWarp;

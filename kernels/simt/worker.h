@@ -11,6 +11,7 @@
 
 #include "kernels/simt/executor.h"
 #include "kernels/simt/meeting.h"
+#include "kernels/simt/observer.h"
 #include "kernels/simt/shared_memory.h"
 
 namespace ringtape::simt {
@@ -30,7 +31,9 @@ struct Launch {
   std::size_t shared_bytes;
   void (*thread)(const void*);
   const void* context;
+  const void* kernel;
   OrderSetting order;
+  Observer* observer;  // null when nobody watches
 
   // The error kept is that of the first block, by number, that fails. Blocks before it all run, those after
   // it need not: so it is the same one whatever the number of workers.
@@ -61,6 +64,8 @@ class Worker {
   void run_blocks(Launch& launch, std::int64_t first, std::int64_t last);
 
   int rank() const { return running_->rank; }
+  /// The stack of the running thread.
+  const Stack& stack() const { return running_->stack; }
   void* dynamic_shared() { return dynamic_shared_.data(); }
   void sync_block(Place place);
   std::uint64_t meet_block(std::uint64_t word, Combine combine, Place place);

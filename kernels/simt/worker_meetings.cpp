@@ -35,6 +35,7 @@ void Worker::release(Meeting& meeting) {
 }
 
 void Worker::finish_block_meeting() {
+  if (launch_->observer != nullptr) launch_->observer->block_meets(block_meeting_.place);
   if (block_combine_ != nullptr) {
     if (live_ < threads_) {
       return fail_block(fmt::format("{} of {} threads have returned without the others, which wait at {}:{}",
@@ -71,6 +72,10 @@ void Worker::finish_warp_meeting(Warp& warp, WarpMeeting& meeting) {
   if (missing != 0 && (kCheck || meeting.result == result_of_combine)) {
     return fail_block(fmt::format("{}:{} names lane {}, which has returned or which the block does not have",
                                   meeting.place.file, meeting.place.line, std::countr_zero(missing)));
+  }
+  if (launch_->observer != nullptr) {
+    const int number = static_cast<int>(&warp - warps_.data());
+    launch_->observer->warp_meets(number, meeting.present, meeting.result == result_of_sync);
   }
   meeting.result(warp, meeting.present, meeting.combine);
   warp.active &= ~warp.bit_of(meeting);

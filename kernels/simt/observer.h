@@ -1,0 +1,27 @@
+#pragma once
+
+namespace ringtape::simt {
+
+struct Launch;
+struct Place;
+
+/// Is told what the threads of a kernel do together: the analysis (kernels/simt/analysis) counts with it.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void launch_begins(const Launch& launch) = 0;
+  virtual void launch_ends() = 0;
+  /// blockIdx is set already; no thread has begun.
+  virtual void block_begins() = 0;
+  virtual void thread_returns(int rank) = 0;
+  /// All threads of the block that have not returned have met, and will go on.
+  virtual void block_meets(Place place) = 0;
+  /// The lanes `lanes` of a warp have met, in __syncwarp (`orders_memory`), a shuffle or a vote.
+  virtual void warp_meets(int warp, unsigned lanes, bool orders_memory) = 0;
+};
+
+/// Watches every launch from now on, which then has one worker; null ends it.
+void set_observer(Observer* observer);
+Observer* observer();
+
+}  // namespace ringtape::simt
