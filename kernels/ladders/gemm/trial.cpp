@@ -1,0 +1,122 @@
+#include "kernels/ladders/gemm/trial.h"
+
+#include <cmath>
+#include <memory>
+
+#include "core/half.h"
+#include "core/philox.h"
+#include "core/tensor.h"
+#include "kernels/gemm.h"
+#include "kernels/ladders/measure.h"
+
+namespace ringtape::ladders {
+namespace {
+
+constexpr int kTensorCoreVersion = 9;
+
+/// The matrices, in the two dtypes that rungs take. The f32 ones hold values that bf16 has too, so that all
+/// rungs compute the same product.
+struct Matrices {
+  Matrices(int n, Device device)
+      : size(n),
+        a(values(1)),
+        b(values(2)),
+        a32(from_vector(a, {n, n}, device)),
+        b32(from_vector(b, {n, n}, device)),
+        a16(from_vector(rounded(a), {n, n}, device)),
+        b16(from_vector(rounded(b), {n, n}, device)),
+        c(empty({n, n}, DType::f32, device)) {}
+
+  int size;
+  std::vector<float> a, b;
+  Tensor a32, b32, a16, b16, c;
+
+  std::size_t elements() const { return static_cast<std::size_t>(size) * static_cast<std::size_t>(size); }
+
+ private:
+  std::vector<float> values(std::uint64_t seed) const {
+    std::vector<float> result(elements());
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const float uniform = on_cpu::uniform_float(on_cpu::philox4x32_10(seed, i, 0).x);
+      result[i] = on_cpu::to_float(on_cpu::to_bfloat16(0.25f + uniform));  // sums that do not cancel
+    }
+    return result;
+  }
+  static std::vector<bfloat16> rounded(const std::vector<float>& values) {
+    std::vector<bfloat16> result;
+    for (const float value : values) result.push_back(on_cpu::to_bfloat16(value));
+    return result;
+  }
+};
+
+/// The largest error of some thousand elements of C, as a multiple of what rounding allows: (k + 4) 2^-24 of
+/// the sum of the magnitudes, whatever the order of the sum.
+double largest_error(const Matrices& m) {
+  const std::vector<double> c = m.c.to_doubles();
+  const auto n = static_cast<std::size_t>(m.size);
+  const std::size_t step = n <= 256 ? 1 : c.size() / 4096 + 1;  // odd for powers of 2: it meets every column
+  double worst = 0;
+  for (std::size_t i = 0; i < c.size(); i += step) {
+    double sum = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+      sum += static_cast<double>(m.a[i / n * n + k]) * static_cast<double>(m.b[k * n + i % n]);
+    }
+    const double error = std::abs(c[i] - sum) / ((static_cast<double>(n) + 4) * 0x1p-24 * sum);
+    if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
+  }
+  return worst;
+}
+
+}  // namespace
+
+Trial gemm_trial(int size, Device device, GemmRung rung) {
+  const auto m = std::make_shared<Matrices>(size, device);
+  Trial trial;
+  trial.rungs = {{"naive", "a thread for each element"},
+                 {"coalesced", "lanes of a warp along a row"},
+                 {"shared", "tiles in shared memory"},
+                 {"tile 1D", "8 elements for each thread"},
+                 {"tile 2D", "8 x 8 elements for each thread"},
+                 {"vectorised", "16 bytes an instruction"},
+                 {"double-buffered", "copies under way while it computes (cp.async)"},
+                 {"warp tile", "a square for each warp, 8 x 16 for each thread"},
+                 {"tensor core", "bf16, ldmatrix and mma"}};
+  const double n = size;
+  trial.flops = 2 * n * n * n;
+  trial.bytes = 3 * n * n * sizeof(float);
+  const std::size_t bytes = m->elements() * sizeof(float);
+  trial.memory = {{"a", m->a32.raw(), bytes, true},
+                  {"b", m->b32.raw(), bytes, true},
+                  {"a in bf16", m->a16.raw(), bytes / 2, true},
+                  {"b in bf16", m->b16.raw(), bytes / 2, true},
+                  {"c", m->c.raw(), bytes, false}};
+  trial.run = [m, rung](const Stream& stream, int version) {
+    const bool low = version == kTensorCoreVersion;
+    const GemmProblem problem{low ? m->a16.raw() : m->a32.raw(),
+                              low ? m->b16.raw() : m->b32.raw(),
+                              static_cast<float*>(m->c.raw()),
+                              m->size,
+                              m->size,
+                              m->size};
+    rung(stream, version, problem);
+  };
+  trial.error = [m](int) { return largest_error(*m); };
+  if (vendor_gemm_name(device) != "none") {
+    trial.vendor_name = vendor_gemm_name(device);
+    trial.vendor = [m](const Stream& stream, int version) {
+      const bool low = version == kTensorCoreVersion;
+      GemmArgs args;
+      args.m = args.n = args.k = m->size;
+      args.a = low ? m->a16.raw() : m->a32.raw();
+      args.b = low ? m->b16.raw() : m->b32.raw();
+      args.c = m->c.raw();
+      args.dtype = low ? DType::bf16 : DType::f32;
+      gemm(stream, args);
+    };
+  }
+  trial.limit_name = "f32 multiply-adds in registers";
+  trial.limit = [device, flops = trial.flops] { return flops / peak_flops(device); };
+  return trial;
+}
+
+}  // namespace ringtape::ladders

@@ -1,0 +1,39 @@
+#include "kernels/kernel.h"
+//
+#include "kernels/ladders/transpose/transpose.h"
+
+/// Rung 2: a tile in shared memory.
+///
+/// The block copies 32 x 32 floats into shared memory, row by row, and out of it column by column. Both sides
+/// of global memory are then whole rows of 128 bytes, 4 sectors a request. What had to be scattered is
+/// scattered in shared memory, which does not mind distance. It minds banks: a column of the tile lies in one
+/// bank, so a warp's read of it takes 32 cycles in place of one.
+///
+/// Each thread has 4 elements: a barrier and the arithmetic of addresses are paid once for four.
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+constexpr int kTile = 32;
+constexpr int kRowsAtOnce = 8;
+
+__global__ void tile(TransposeProblem p) {
+  __shared__ float values[kTile][kTile];
+  const int first_column = blockIdx.x * kTile, first_row = blockIdx.y * kTile;
+  const int x = threadIdx.x;
+  for (int y = threadIdx.y; y < kTile; y += kRowsAtOnce) {
+    values[y][x] = p.in[(first_row + y) * p.columns + first_column + x];
+  }
+  __syncthreads();
+  for (int y = threadIdx.y; y < kTile; y += kRowsAtOnce) {
+    p.out[(first_column + y) * p.rows + first_row + x] = values[x][y];
+  }
+}
+
+}  // namespace
+
+void transpose_tile(const Stream& stream, const TransposeProblem& p) {
+  const dim3 blocks(p.columns / kTile, p.rows / kTile);
+  launch(tile, {blocks, {kTile, kRowsAtOnce}}, stream, p);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "kernels/launcher.h"
+
+namespace ringtape {
+
+/// out[columns, rows] = the transpose of in[rows, columns], f32. Both sizes are multiples of 64, so that no
+/// rung needs to look for the matrix's edge.
+struct TransposeProblem {
+  const float* in;
+  float* out;
+  int rows;
+  int columns;
+};
+
+}  // namespace ringtape
+
+RINGTAPE_LAUNCHER(transpose_naive, const TransposeProblem& problem);
+RINGTAPE_LAUNCHER(transpose_tile, const TransposeProblem& problem);
+RINGTAPE_LAUNCHER(transpose_padded, const TransposeProblem& problem);
+RINGTAPE_LAUNCHER(transpose_vectorised, const TransposeProblem& problem);
+RINGTAPE_LAUNCHER(transpose_swizzled, const TransposeProblem& problem);
+
+/// Runs rung `version` of the ladder, 1 to 5 in the order above.
+RINGTAPE_LAUNCHER(transpose_rung, int version, const TransposeProblem& problem);

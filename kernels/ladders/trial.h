@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/stream.h"
+
+/// A ladder's work with data to do it on: what the benchmark times, the analysis watches and the tests check.
+namespace ringtape::ladders {
+
+/// One version of a kernel.
+struct Rung {
+  const char* name;
+  const char* adds;  ///< what it adds to the one before, in a few words
+};
+
+/// Memory that the kernels use.
+struct Memory {
+  std::string name;
+  const void* data;
+  std::size_t bytes;
+  bool written;  ///< before the kernel runs
+};
+
+/// One ladder at one size on one device, with random inputs.
+struct Trial {
+  std::vector<Rung> rungs;
+  double flops = 0;  ///< floating-point operations of the work; 0 where bytes are what counts
+  double bytes = 0;  ///< that must be read and written at least
+  std::vector<Memory> memory;
+  /// Runs rung `version` (1 is the first) on the stream.
+  std::function<void(const Stream& stream, int version)> run;
+  /// The largest error of what was computed last, as a multiple of what rounding allows: right up to 1. Knows
+  /// by the version what its inputs were.
+  std::function<double(int version)> error;
+  /// The vendor's way to do the work of a version; empty where there is none.
+  std::function<void(const Stream& stream, int version)> vendor;
+  std::string vendor_name;
+  /// Seconds that the machine needs for the work at least, measured.
+  std::function<double()> limit;
+  std::string limit_name;
+};
+
+/// The ladders there are.
+const std::vector<std::string>& names();
+/// The smallest multiple that a size must be of, and the size to take by default.
+struct Sizes {
+  int multiple;
+  int usual;
+};
+Sizes sizes_of(const std::string& ladder);
+
+/// Throws Error where a ladder does not take a size.
+void check_size(const std::string& ladder, int size);
+
+/// The ladder `name` for square matrices of `size`. Throws Error for a name or a size that it does not have.
+Trial make_trial(const std::string& name, int size, Device device);
+/// The same, with the kernels compiled for the analysis; only in programs that link
+/// ringtape_analysed_ladders.
+Trial make_analysed_trial(const std::string& name, int size);
+
+}  // namespace ringtape::ladders

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "kernels/simt/executor.h"
+
+/// A model of ldmatrix and mma.m16n8k16 for the CPU: the lanes of a warp meet, and the last one to come moves
+/// the elements to where the instruction would. Kernels see it through kernels/tensor_core.h.
+namespace ringtape::simt {
+
+/// Eight 16-bit elements, as a lane reads them for ldmatrix.
+struct MatrixRow {
+  unsigned words[4];
+};
+
+/// ldmatrix.x4 (.trans when `transposed`): `row` is what this lane has read; `registers` are what it gets.
+void exchange_matrices(const MatrixRow& row, bool transposed, unsigned (&registers)[4], Place place);
+
+/// mma.m16n8k16 on bf16: sums += A B. Products are added in f32 in the order of k; a GPU's order is its own.
+void multiply_matrices(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2], Place place);
+
+}  // namespace ringtape::simt

@@ -1,0 +1,132 @@
+// Each rung of the GEMM and transpose ladders must show in the analysis what it claims to gain.
+#include <vector>
+
+#include "kernels/ladders/trial.h"
+#include "kernels/simt/analysis/analysis.h"
+#include "tests/catch.h"
+
+namespace ringtape::test {
+namespace {
+
+using analysis::Access;
+using analysis::Analysis;
+using analysis::KernelReport;
+using analysis::LineCounts;
+using analysis::Space;
+
+/// What the rungs of a ladder cost, first to last; checks their results, and that nothing is wrong with them.
+std::vector<KernelReport> reports_of(const std::string& ladder, int size) {
+  const ladders::Trial trial = ladders::make_analysed_trial(ladder, size);
+  std::vector<KernelReport> reports;
+  for (int version = 1; version <= static_cast<int>(trial.rungs.size()); ++version) {
+    Analysis analysis;
+    for (const ladders::Memory& memory : trial.memory) {
+      analysis.add_buffer(memory.name, memory.data, memory.bytes, memory.written);
+    }
+    trial.run(Stream::current({}), version);
+    INFO(ladder << ", version " << version);
+    CHECK(trial.error(version) <= 1);
+    REQUIRE(analysis.reports().size() == 1);
+    reports.push_back(analysis.reports()[0]);
+    INFO(to_text(reports.back()));
+    CHECK(reports.back().findings.empty());
+    CHECK(reports.back().divergent_branches() == 0);
+  }
+  return reports;
+}
+
+struct Cost {
+  std::int64_t requests = 0, transactions = 0, conflicts = 0;
+};
+Cost cost_of(const KernelReport& report, Space space) {
+  Cost cost;
+  for (const LineCounts& line : report.lines) {
+    if (line.space != space) continue;
+    cost.requests += line.requests;
+    cost.transactions += line.transactions;
+    if (space == Space::shared) cost.conflicts += line.conflicts();
+  }
+  return cost;
+}
+
+}  // namespace
+
+TEST_CASE("analysis: each rung of the transpose ladder shows what it gains") {
+  constexpr std::int64_t n = 128, kWarps = n * n / 32;
+  const std::vector<KernelReport> reports = reports_of("transpose", n);
+  REQUIRE(reports.size() == 5);
+  const KernelReport &naive = reports[0], &tile = reports[1], &padded = reports[2], &vectorised = reports[3],
+                     &swizzled = reports[4];
+  for (const KernelReport& report : reports) {
+    CHECK(report.needed_read == n * n * 4);
+    CHECK(report.needed_written == n * n * 4);
+  }
+  // A warp reads 4 sectors and writes 32.
+  CHECK(naive.total(Space::global, Access::read).transactions == 4 * kWarps);
+  CHECK(naive.total(Space::global, Access::write).transactions == 32 * kWarps);
+  CHECK(naive.barrier_count() == 0);
+  // Both sides whole rows; a column of the tile lies in one bank.
+  CHECK(tile.bytes_moved() == 2 * n * n * 4);
+  CHECK(tile.total(Space::shared, Access::write).conflicts() == 0);
+  CHECK(tile.total(Space::shared, Access::read).transactions == 32 * kWarps);
+  CHECK(tile.barrier_count() == n / 32 * (n / 32));
+  CHECK(padded.bytes_moved() == tile.bytes_moved());
+  CHECK(cost_of(padded, Space::shared).conflicts == 0);
+  CHECK(cost_of(padded, Space::shared).requests == cost_of(tile, Space::shared).requests);
+  // A quarter of the instructions, with no byte more; four cycles where one would do, for the writes to the
+  // tile.
+  CHECK(vectorised.bytes_moved() == tile.bytes_moved());
+  CHECK(4 * cost_of(vectorised, Space::global).requests == cost_of(padded, Space::global).requests);
+  CHECK(4 * cost_of(vectorised, Space::shared).requests == cost_of(padded, Space::shared).requests);
+  CHECK(vectorised.total(Space::shared, Access::write).transactions_per_request() == 16);
+  CHECK(vectorised.total(Space::shared, Access::read).conflicts() == 0);
+  CHECK(cost_of(swizzled, Space::shared).conflicts == 0);
+  CHECK(cost_of(swizzled, Space::shared).requests == cost_of(vectorised, Space::shared).requests);
+  CHECK(swizzled.bytes_moved() == tile.bytes_moved());
+}
+
+TEST_CASE("analysis: each rung of the GEMM ladder shows what it gains") {
+  constexpr std::int64_t n = 128, kWarps = n * n / 32;
+  const std::vector<KernelReport> reports = reports_of("gemm", n);
+  REQUIRE(reports.size() == 9);
+  std::vector<Cost> global, shared;
+  for (const KernelReport& report : reports) {
+    global.push_back(cost_of(report, Space::global));
+    shared.push_back(cost_of(report, Space::shared));
+    CHECK(report.needed_written == n * n * 4);
+    CHECK(report.needed_read == 2 * n * n * (report.kernel == "tensor_core" ? 2 : 4));
+  }
+  // 1: 32 rows of A and one float of B for each k, C by rows. 2: one of A, 4 sectors of B, C whole.
+  CHECK(global[0].transactions == kWarps * n * (32 + 1) + kWarps * 32);
+  CHECK(global[1].transactions == kWarps * n * (1 + 4) + kWarps * 4);
+  CHECK(global[1].requests == global[0].requests);
+  // 3: each float is read once for 32 rows or columns. 4: for 64.
+  CHECK(global[2].transactions == 2 * (n / 32) * n * n * 4 / 32 + n * n * 4 / 32);
+  CHECK(global[3].transactions == 2 * (n / 64) * n * n * 4 / 32 + n * n * 4 / 32);
+  // 3 reads two floats of shared memory for a multiply-add; 4 nine for eight, 5 sixteen for 64.
+  CHECK(reports[2].total(Space::shared, Access::read).requests == 2 * kWarps * n);
+  CHECK(reports[3].total(Space::shared, Access::read).requests == 9 * kWarps * n / 8);
+  CHECK(reports[4].total(Space::shared, Access::read).requests == 16 * kWarps * n / 64);
+  CHECK(global[4].requests < global[3].requests);
+  // 6: four at a time, and B without conflicts.
+  CHECK(4 * global[5].requests == global[4].requests);
+  CHECK(reports[5].total(Space::shared, Access::read).requests == 4 * kWarps * n / 64);
+  CHECK(reports[4].total(Space::shared, Access::read).conflicts() > 0);
+  CHECK(reports[5].total(Space::shared, Access::read).conflicts() == 0);
+  CHECK(2 * shared[5].transactions < shared[4].transactions);
+  // 7: no conflicts at all, one barrier for sixteen k in place of two for eight.
+  CHECK(shared[5].conflicts > 0);
+  CHECK(shared[6].conflicts == 0);
+  CHECK(4 * reports[6].barrier_count() == reports[5].barrier_count());
+  // 8: 24 floats for 128 multiply-adds in place of 32.
+  CHECK(4 * reports[7].total(Space::shared, Access::read).requests ==
+        3 * reports[6].total(Space::shared, Access::read).requests);
+  CHECK(shared[7].transactions < shared[6].transactions);
+  // 9: half the bytes, and ldmatrix: 8 instructions for 4 x 8 products of 16 x 8 x 16, 4 cycles each.
+  CHECK(reports[8].bytes_moved() == 2 * n * n * 2 + n * n * 4);
+  CHECK(reports[8].total(Space::shared, Access::read).requests == 8 * (n / 64) * (n / 64) * (n / 16));
+  CHECK(shared[8].transactions * 5 < shared[7].transactions);
+  CHECK(shared[8].conflicts == 0);
+}
+
+}  // namespace ringtape::test
