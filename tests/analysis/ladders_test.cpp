@@ -69,7 +69,7 @@ TEST_CASE("analysis: each rung of the transpose ladder shows what it gains") {
   CHECK(tile.bytes_moved() == 2 * n * n * 4);
   CHECK(tile.total(Space::shared, Access::write).conflicts() == 0);
   CHECK(tile.total(Space::shared, Access::read).transactions == 32 * kWarps);
-  CHECK(tile.barrier_count() == n / 32 * (n / 32));
+  CHECK(tile.barrier_count() == n / 64 * (n / 64));
   CHECK(padded.bytes_moved() == tile.bytes_moved());
   CHECK(cost_of(padded, Space::shared).conflicts == 0);
   CHECK(cost_of(padded, Space::shared).requests == cost_of(tile, Space::shared).requests);

@@ -4,17 +4,17 @@
 
 /// Rung 2: a tile in shared memory.
 ///
-/// The block copies 32 x 32 floats into shared memory, row by row, and out of it column by column. Both sides
+/// The block copies 64 x 64 floats into shared memory, row by row, and out of it column by column. Both sides
 /// of global memory are then whole rows of 128 bytes, 4 sectors a request. What had to be scattered is
 /// scattered in shared memory, which does not mind distance. It minds banks: a column of the tile lies in one
 /// bank, so a warp's read of it takes 32 cycles in place of one.
 ///
-/// Each thread has 4 elements: a barrier and the arithmetic of addresses are paid once for four.
+/// Each thread has 16 elements: a barrier and the arithmetic of addresses are paid once for all of them.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-constexpr int kTile = 32;
-constexpr int kRowsAtOnce = 8;
+constexpr int kTile = 64;
+constexpr int kRowsAtOnce = 4;
 
 __global__ void tile(TransposeProblem p) {
   __shared__ float values[kTile][kTile];

@@ -4,13 +4,13 @@
 
 /// Rung 3: a padded tile.
 ///
-/// One unused float at the end of each row moves every row on by one bank. The 32 elements of a column then
+/// One unused float at the end of each row moves every row on by one bank. 32 elements of a column then
 /// lie in 32 different banks, and reading them takes one cycle.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-constexpr int kTile = 32;
-constexpr int kRowsAtOnce = 8;
+constexpr int kTile = 64;
+constexpr int kRowsAtOnce = 4;
 
 __global__ void padded(TransposeProblem p) {
   __shared__ float values[kTile][kTile + 1];

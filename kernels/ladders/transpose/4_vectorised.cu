@@ -5,8 +5,8 @@
 /// Rung 4: 16 bytes an instruction.
 ///
 /// A thread takes 4 x 4 elements: it reads four rows of 16 bytes, turns them over in its registers, and
-/// writes four rows of 16 bytes to the tile. A quarter of the instructions move the same bytes, each thread
-/// has more loads under way at a time, and a barrier is paid once for sixteen elements.
+/// writes four rows of 16 bytes to the tile. A quarter of the instructions move the same bytes, so a thread
+/// has four times as many of them under way.
 ///
 /// The tile's rows must begin at a multiple of 16 bytes, so they are padded by 4 floats; that is not enough:
 /// lanes next to each other write to rows 4 apart, and those are 16 banks apart, so that eight lanes share
