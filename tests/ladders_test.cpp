@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "kernels/ladders/gemm/gemm.h"
+#include "kernels/ladders/reduce/reduce.h"
 #include "kernels/ladders/transpose/transpose.h"
 #include "kernels/ladders/trial.h"
 #include "tests/kernel_test.h"
@@ -56,6 +57,34 @@ TEST_CASE("ladders: each matrix product is right", "[ladders]") {
   });
 }
 
+TEST_CASE("ladders: each reduction is right, and the same each time", "[ladders]") {
+  for (const std::int64_t n : {1024, 512 * 1024 + 1024}) {
+    const auto x = random_values<float>(n, 1, 0.25, 1.25);
+    for (const bool squares : {false, true}) {
+      double expected = 0;
+      for (const float value : x) expected += squares ? static_cast<double>(value) * value : value;
+      on_every_device([&](Device device, const Stream& stream) {
+        const DeviceArray<float> from(device, x), scratch(device, n / 128, NAN);
+        const DeviceArray<unsigned> counter(device, 1);
+        for (int version = 1; version <= 6; ++version) {
+          INFO("n " << n << ", version " << version);
+          std::vector<float> results;
+          for (int run = 0; run < 2; ++run) {
+            const DeviceArray<float> result(device, 1, NAN);
+            reduce_rung(
+                stream, version,
+                ReduceProblem{from.data(), n, squares, scratch.data(), counter.data(), result.data()});
+            results.push_back(result.host()[0]);
+          }
+          CHECK(worst_error({results[0]}, {expected}, 64 * 0x1p-24) <= 1);
+          CHECK(results[0] == results[1]);
+          CHECK(counter.host()[0] == 0);
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("ladders: a trial checks its own result", "[ladders]") {
   for (const std::string& name : ladders::names()) {
     const ladders::Trial trial = ladders::make_trial(name, 128, Device{});
@@ -63,14 +92,14 @@ TEST_CASE("ladders: a trial checks its own result", "[ladders]") {
     trial.run(stream, 1);
     CHECK(trial.error(1) <= 1);
     auto* result = static_cast<float*>(const_cast<void*>(trial.memory.back().data));
-    result[5] = std::nextafter(result[5] * 1.001f, INFINITY);
+    result[0] = std::nextafter(result[0] * 1.001f, INFINITY);
     CHECK(trial.error(1) > 1);
     const int last = static_cast<int>(trial.rungs.size());
     trial.run(stream, last);
     CHECK(trial.error(last) <= 1);
     if (trial.vendor) {
       for (const int version : {1, last}) {
-        result[5] = NAN;
+        result[0] = NAN;
         trial.vendor(stream, version);
         CHECK(trial.error(version) <= 1);
       }

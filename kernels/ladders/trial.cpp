@@ -1,21 +1,22 @@
 #include "kernels/ladders/trial.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/error.h"
-#include "kernels/ladders/gemm/trial.h"
-#include "kernels/ladders/transpose/trial.h"
+#include "kernels/ladders/launchers.h"
 
 namespace ringtape::ladders {
 
 const std::vector<std::string>& names() {
-  static const std::vector<std::string> all = {"transpose", "gemm"};
+  static const std::vector<std::string> all = {"transpose", "reduce", "norm", "gemm"};
   return all;
 }
 
 Sizes sizes_of(const std::string& ladder) {
   check(std::find(names().begin(), names().end(), ladder) != names().end(),
-        "no ladder is named '{}': expected transpose or gemm", ladder);
+        "no ladder is named '{}': expected {}", ladder, fmt::join(names(), ", "));
   return ladder == "gemm" ? Sizes{128, 1024} : Sizes{64, 4096};
 }
 
@@ -27,16 +28,23 @@ void check_size(const std::string& ladder, int size) {
 }
 
 Trial make_trial(const std::string& name, int size, Device device) {
+  return make_trial(name, size, device,
+                    {[](const Stream& stream, int version, const TransposeProblem& problem) {
+                       transpose_rung(stream, version, problem);
+                     },
+                     [](const Stream& stream, int version, const ReduceProblem& problem) {
+                       reduce_rung(stream, version, problem);
+                     },
+                     [](const Stream& stream, int version, const GemmProblem& problem) {
+                       gemm_rung(stream, version, problem);
+                     }});
+}
+
+Trial make_trial(const std::string& name, int size, Device device, const Launchers& launchers) {
   check_size(name, size);
-  if (name == "gemm") {
-    return gemm_trial(size, device, [](const Stream& stream, int version, const GemmProblem& problem) {
-      gemm_rung(stream, version, problem);
-    });
-  }
-  return transpose_trial(size, device,
-                         [](const Stream& stream, int version, const TransposeProblem& problem) {
-                           transpose_rung(stream, version, problem);
-                         });
+  if (name == "transpose") return transpose_trial(size, device, launchers.transpose);
+  if (name == "gemm") return gemm_trial(size, device, launchers.gemm);
+  return reduce_trial(size, name == "norm", device, launchers.reduce);
 }
 
 }  // namespace ringtape::ladders

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "kernels/ladders/gemm/trial.h"
+#include "kernels/ladders/reduce/trial.h"
+#include "kernels/ladders/transpose/trial.h"
+
+namespace ringtape::ladders {
+
+/// The kernels of one target: those that the device runs, or those compiled for the analysis.
+struct Launchers {
+  TransposeRung transpose;
+  ReduceRung reduce;
+  GemmRung gemm;
+};
+
+Trial make_trial(const std::string& name, int size, Device device, const Launchers& launchers);
+
+}  // namespace ringtape::ladders

@@ -1,0 +1,35 @@
+#include "kernels/kernel.h"
+//
+#include "kernels/ladders/reduce/reduce.h"
+
+/// Rung 6: 16 bytes an instruction, many elements for each thread, and one launch.
+///
+/// At most 1024 blocks share all elements, so that the end of a block costs next to nothing, and each thread
+/// keeps several sums that do not wait for one another. The block that finishes last adds up the partial
+/// sums, in the order of the blocks: no second launch, and the same bits each time. What is left is reading
+/// memory.
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+__global__ void single_pass(ReduceProblem p) {
+  LaneSum<float> sums;
+  for_each_vec<float>(p.n, [&](std::int64_t i, auto lanes, int slot) {
+    const auto values = load_vec<lanes>(p.x + i);
+    for (int k = 0; k < lanes; ++k) sums.add(slot + k, p.squares ? values[k] * values[k] : values[k]);
+  });
+  const float of_block = block_sum(sums.total());
+  if (threadIdx.x == 0) p.scratch[blockIdx.x] = of_block;
+  if (!last_block_done(p.counter)) return;
+  float sum = 0;
+  for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) sum += p.scratch[block];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *p.result = sum;
+}
+
+}  // namespace
+
+void reduce_single_pass(const Stream& stream, const ReduceProblem& p) {
+  launch(single_pass, reduction_shape<float>(p.n), stream, p);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET
