@@ -2,8 +2,8 @@
 
 /// Every `.cu` file is compiled twice: by nvcc for the GPU and by the host compiler for the CPU. (For some
 /// programs a third time, with instrumentation: docs/analysis.md.) All results may live in one binary, so
-/// whatever a `.cu` file defines or includes stands in the namespace of its target; otherwise the linker would
-/// merge two different functions of one name (the one-definition rule).
+/// whatever a `.cu` file defines or includes stands in the namespace of its target; otherwise the linker
+/// would merge two different functions of one name (the one-definition rule).
 #if defined(__CUDACC__)
 #define RINGTAPE_TARGET on_cuda
 #define RINGTAPE_HOST_DEVICE __host__ __device__
