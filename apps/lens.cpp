@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
       "Example: lens gemm --version 3 --size 128");
   std::string ladder;
   int version = 0, size = 256;
-  app.add_option("ladder", ladder, "transpose, reduce, norm or gemm")->required();
+  app.add_option("ladder", ladder, "transpose, reduce, norm, softmax or gemm")->required();
   app.add_option("--version", version, "One version, line by line; 0 for a row for each")
       ->capture_default_str();
   app.add_option("--size", size, "Rows and columns; reduce and norm take size x size floats")

@@ -62,7 +62,7 @@ int main(int argc, char** argv) try {
   CLI::App app(
       "Times the versions of a kernel, each checked against a reference.\nExample: ladder gemm --size 1024");
   Setting setting;
-  app.add_option("ladder", setting.ladder, "transpose, reduce, norm or gemm")->required();
+  app.add_option("ladder", setting.ladder, "transpose, reduce, norm, softmax or gemm")->required();
   app.add_option("--version", setting.version, "One version; 0 for all")->capture_default_str();
   app.add_option("--size", setting.size, "Rows and columns; 0 for the ladder's usual size")
       ->capture_default_str();

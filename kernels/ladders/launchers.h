@@ -2,6 +2,7 @@
 
 #include "kernels/ladders/gemm/trial.h"
 #include "kernels/ladders/reduce/trial.h"
+#include "kernels/ladders/softmax/trial.h"
 #include "kernels/ladders/transpose/trial.h"
 
 namespace ringtape::ladders {
@@ -10,6 +11,7 @@ namespace ringtape::ladders {
 struct Launchers {
   TransposeRung transpose;
   ReduceRung reduce;
+  SoftmaxRung softmax;
   GemmRung gemm;
 };
 

@@ -10,21 +10,21 @@
 namespace ringtape::ladders {
 
 const std::vector<std::string>& names() {
-  static const std::vector<std::string> all = {"transpose", "reduce", "norm", "gemm"};
+  static const std::vector<std::string> all = {"transpose", "reduce", "norm", "softmax", "gemm"};
   return all;
 }
 
 Sizes sizes_of(const std::string& ladder) {
   check(std::find(names().begin(), names().end(), ladder) != names().end(),
         "no ladder is named '{}': expected {}", ladder, fmt::join(names(), ", "));
-  return ladder == "gemm" ? Sizes{128, 1024} : Sizes{64, 4096};
+  if (ladder == "gemm") return {128, 1024, 32768};
+  return {64, 4096, ladder == "softmax" ? 8192 : 32768};
 }
 
 void check_size(const std::string& ladder, int size) {
-  const int multiple = sizes_of(ladder).multiple;
-  constexpr int kMost = 32768;  // kernels index with int
-  check(size > 0 && size <= kMost && size % multiple == 0,
-        "ladder {}: a size of {}, expected a multiple of {} up to {}", ladder, size, multiple, kMost);
+  const auto [multiple, usual, most] = sizes_of(ladder);
+  check(size > 0 && size <= most && size % multiple == 0,
+        "ladder {}: a size of {}, expected a multiple of {} up to {}", ladder, size, multiple, most);
 }
 
 Trial make_trial(const std::string& name, int size, Device device) {
@@ -35,6 +35,9 @@ Trial make_trial(const std::string& name, int size, Device device) {
                      [](const Stream& stream, int version, const ReduceProblem& problem) {
                        reduce_rung(stream, version, problem);
                      },
+                     [](const Stream& stream, int version, const SoftmaxProblem& problem) {
+                       softmax_rung(stream, version, problem);
+                     },
                      [](const Stream& stream, int version, const GemmProblem& problem) {
                        gemm_rung(stream, version, problem);
                      }});
@@ -44,6 +47,7 @@ Trial make_trial(const std::string& name, int size, Device device, const Launche
   check_size(name, size);
   if (name == "transpose") return transpose_trial(size, device, launchers.transpose);
   if (name == "gemm") return gemm_trial(size, device, launchers.gemm);
+  if (name == "softmax") return softmax_trial(size, device, launchers.softmax);
   return reduce_trial(size, name == "norm", device, launchers.reduce);
 }
 

@@ -46,10 +46,11 @@ struct Trial {
 
 /// The ladders there are.
 const std::vector<std::string>& names();
-/// The smallest multiple that a size must be of, and the size to take by default.
+/// What a size must be a multiple of, the size to take by default, and the largest: kernels index with int.
 struct Sizes {
   int multiple;
   int usual;
+  int most;
 };
 Sizes sizes_of(const std::string& ladder);
 

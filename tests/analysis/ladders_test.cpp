@@ -116,6 +116,33 @@ TEST_CASE("analysis: each rung of the reduction ladder shows what it gains") {
   CHECK(global[5].requests < global[4].requests / 2);
 }
 
+TEST_CASE("analysis: each rung of the softmax ladder shows what it gains") {
+  constexpr std::int64_t n = 512, kBytes = n * n * 4;
+  const std::vector<KernelReport> reports = reports_of("softmax", n);
+  REQUIRE(reports.size() == 5);
+  std::vector<std::int64_t> read, written, requests;
+  for (const KernelReport& report : reports) {
+    read.push_back(32 * report.total(Space::global, Access::read).transactions);
+    written.push_back(32 * report.total(Space::global, Access::write).transactions);
+    requests.push_back(cost_of(report, Space::global).requests);
+    CHECK(report.needed_read == kBytes + n * 4);
+    CHECK(report.needed_written == kBytes + n * 4);
+  }
+  // Beside the walks along the row there are the targets, the target's logits and the losses: a few sectors a
+  // row.
+  const auto walks = [](std::int64_t bytes) { return static_cast<double>(bytes) / kBytes; };
+  CHECK(walks(read[0]) == Approx(3 * 8).epsilon(0.01));  // an eighth of each sector is used
+  CHECK(walks(written[0]) == Approx(8).epsilon(0.01));
+  CHECK(walks(read[1]) == Approx(3).epsilon(0.1));
+  CHECK(walks(read[2]) == Approx(2).epsilon(0.1));
+  CHECK(walks(read[3]) == Approx(2).epsilon(0.1));
+  CHECK(walks(read[4]) == Approx(1).epsilon(0.1));
+  for (int version = 2; version <= 5; ++version)
+    CHECK(walks(written[version - 1]) == Approx(1).epsilon(0.05));
+  CHECK(2 * requests[3] < requests[2]);
+  CHECK(requests[4] < requests[3]);
+}
+
 TEST_CASE("analysis: each rung of the GEMM ladder shows what it gains") {
   constexpr std::int64_t n = 128, kWarps = n * n / 32;
   const std::vector<KernelReport> reports = reports_of("gemm", n);

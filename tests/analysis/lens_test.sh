@@ -24,13 +24,13 @@ expect '^1 naive +\| +256 +18.00 ' lens transpose --size 64
 expect '^5 swizzled .* 0 +\| +1 +0 +0$' lens transpose --size 64
 expect '2_tile.cu:[0-9]+ +read +128 +32.0 +4096 +32.00 +1.00 +3968$' lens transpose --size 64 --version 2
 expect '^padded: 1 x 1 x 1 blocks of 64 x 4 x 1 threads' lens transpose --size 64 --version 3
-refuse "no ladder is named 'sort': expected transpose, reduce, norm, gemm" lens sort
+refuse "no ladder is named 'sort': expected transpose, reduce, norm, softmax, gemm" lens sort
 refuse 'expected a multiple of 64' lens transpose --size 65
 refuse 'no version 6: expected 1 to 5' lens transpose --size 64 --version 6
 if [ -x "$bin/ladder" ]; then
   expect '^2 tile +[0-9.]+ +[0-9.]+ +[0-9.]+%' ladder transpose --size 64 --version 2
   expect '^9 tensor core +[0-9.]+ ' ladder gemm --size 128 --version 9
-  refuse "no ladder is named 'sort': expected transpose, reduce, norm, gemm" ladder sort
+  refuse "no ladder is named 'sort': expected transpose, reduce, norm, softmax, gemm" ladder sort
   refuse 'no version 10: expected 1 to 9' ladder gemm --size 128 --version 10
 fi
 [ $failed -eq 0 ] && echo "lens and ladder print what they should"

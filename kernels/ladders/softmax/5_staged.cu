@@ -1,0 +1,55 @@
+#include "kernels/kernel.h"
+//
+#include "kernels/ladders/softmax/softmax.h"
+#include "kernels/math.h"
+
+/// Rung 5: the row is kept in shared memory.
+///
+/// The first walk leaves the logits in shared memory, and the second reads them there. Each byte of global
+/// memory is read once and written once, which is the least there is. No barrier is needed for it: a thread
+/// reads what it wrote itself.
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+constexpr int kThreads = 128;
+
+__global__ void staged(SoftmaxProblem p) {
+  float* row = dynamic_shared<float>();
+  const float* x = p.logits + blockIdx.x * p.classes;
+  const int target = p.targets[blockIdx.x];
+  float max = -INFINITY, sum = 0;
+  for (int j = 4 * threadIdx.x; j < p.classes; j += 4 * kThreads) {
+    const auto values = load_vec<4>(x + j);
+    store_vec(row + j, values);
+    const float max_of_four = maximum(maximum(values[0], values[1]), maximum(values[2], values[3]));
+    if (max_of_four > max) {
+      sum *= softmax_exp(max - max_of_four);
+      max = max_of_four;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum += softmax_exp(values[i] - max);
+  }
+  const float max_of_row = block_max(max);
+  sum = block_sum(sum * softmax_exp(max - max_of_row));
+  // block_sum has a barrier: the target's logit is there.
+  if (threadIdx.x == 0) p.loss[blockIdx.x] = logf(sum) - (row[target] - max_of_row);
+  float* gradient = p.gradient + blockIdx.x * p.classes;
+  const float scale = 1 / static_cast<float>(p.rows), scale_by_sum = scale / sum;
+  for (int j = 4 * threadIdx.x; j < p.classes; j += 4 * kThreads) {
+    auto values = load_vec<4>(row + j);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      values[i] = softmax_exp(values[i] - max_of_row) * scale_by_sum - (j + i == target ? scale : 0.0f);
+    }
+    store_vec(gradient + j, values);
+  }
+}
+
+}  // namespace
+
+void softmax_staged(const Stream& stream, const SoftmaxProblem& p) {
+  const std::size_t bytes = static_cast<std::size_t>(p.classes) * sizeof(float);
+  launch(staged, {static_cast<unsigned>(p.rows), kThreads, bytes}, stream, p);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET
