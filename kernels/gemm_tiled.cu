@@ -82,8 +82,9 @@ template <class A>
 using LargeTile = std::conditional_t<kGpuGeometry, TileSizes<A, 128, 128, 16, 8, 8>,
                                      TileSizes<A, 64, 128, 512 / sizeof(A), 8, 2 * kLanes<A>>>;
 template <class A>
-using SmallTile = std::conditional_t<kGpuGeometry, TileSizes<A, 32, 32, 32, 4, 4>,
-                                     TileSizes<A, 32, 2 * kLanes<A>, 256 / sizeof(A), 8, 2 * kLanes<A>>>;
+using SmallTile =
+    std::conditional_t<kGpuGeometry, TileSizes<A, 32, 32, 32, 4, 4>,
+                       TileSizes<A, 32, maximum(16, 2 * kLanes<A>), 256 / sizeof(A), 8, 2 * kLanes<A>>>;
 
 /// op(A) or op(B) as the kernel walks over it: `outer` counts rows of op(A) or columns of op(B).
 template <class T>
@@ -169,6 +170,7 @@ class TileCopy {
   static constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
   static constexpr int kPieces = Outer * Tile::k / (kWidth * Tile::threads);
   static_assert(kPieces * kWidth * Tile::threads == Outer * Tile::k);
+  static_assert(Outer % kWidth == 0 && Tile::k % kWidth == 0);
 
   __device__ int piece(int i) const {
     return i * Tile::threads + rank_;
