@@ -443,10 +443,10 @@ done
 run+=(--schedule constant)
 accept "${run[@]}" --max-steps 60
 refuse "has 60 updates behind it, but only 50" "${run[@]}" --resume --max-steps 50
-# A full disk, for which a limit of 5 KiB for a file stands in.
+# A full disk, for which a limit of 2 KiB for a file stands in.
 before=$(cksum run/*)
 soft_limit=$(ulimit -S -f)
-ulimit -S -f 5
+ulimit -S -f 2
 refuse "File too large" "${run[@]}" --resume --max-steps 80
 ulimit -S -f "$soft_limit"
 expect "the old checkpoints after a full disk" [ "$before" = "$(cksum run/*)" ]
