@@ -9,9 +9,11 @@
 #include <stdexcept>
 #include <thread>
 
+#include "apps/profiling.h"
 #include "apps/recipe.h"
 #include "apps/settings.h"
 #include "core/error.h"
+#include "core/profile.h"
 #include "core/quote.h"
 #include "dist/launch.h"
 
@@ -70,6 +72,19 @@ CLI::Validator size_check() {
         if (!CLI::detail::lexical_cast(text, value)) return "'" + text + "' is not a number";
         if (std::isfinite(value) && value >= 0) return "";
         return "expected a finite number that is at least 0, found " + text;
+      },
+      "");
+}
+
+CLI::Validator step_range_check() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        try {
+          parse_step_range(text);
+          return "";
+        } catch (const Error& error) {
+          return error.what();
+        }
       },
       "");
 }
@@ -242,6 +257,27 @@ void add_rank_flags(CLI::App& app, TrainOptions& options) {
                "print which launcher was found, the rank, and why, and do not train");
 }
 
+void add_profile_flags(CLI::App& app, TrainOptions& options) {
+  CLI::Option* const eval_only = app.get_option("--eval-only");
+  CLI::Option* const profile =
+      app.add_flag("--profile", options.profile,
+                   "print where the time of a step went, by operation and by phase; by the host's clock, "
+                   "which on a GPU tells when work was queued: its own time is not in the table yet")
+          ->excludes(eval_only)
+          ->excludes(app.get_option("--timeline"))
+          ->excludes(app.get_option("--graph"));
+  app.add_option("--profile-steps", options.profile_steps,
+                 "steps A to B, such as 10:12: those that --profile is of, and on a GPU those that Nsight "
+                 "looks at when it waits for cudaProfilerStart [20 steps from the run's second on]")
+      ->type_name("A:B")
+      ->check(step_range_check())
+      ->excludes(eval_only);
+  const std::span<const std::string_view> columns = profile_columns();
+  app.add_option("--sort", options.sort, "column that the table of --profile is sorted by")
+      ->check(CLI::IsMember(std::vector<std::string>(columns.begin(), columns.end())))
+      ->needs(profile);
+}
+
 void add_output_flags(CLI::App& app, TrainOptions& options) {
   app.option_defaults()->group("Output");
   app.add_option("--metrics", options.metrics,
@@ -264,6 +300,7 @@ void add_output_flags(CLI::App& app, TrainOptions& options) {
                  "how many updates to record, at most, from the second on; a test ends it too")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(timeline);
+  add_profile_flags(app, options);
   app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step")
       ->excludes(eval_only);
 }

@@ -75,6 +75,9 @@ struct TrainOptions {
   bool memory_report = false;
   std::string timeline;
   std::int64_t timeline_updates = 20;
+  bool profile = false;
+  std::string profile_steps;
+  std::string sort = "self";
 
   std::map<std::string, std::string> settings;  // see settings_of()
   std::function<std::string()> describe_program;

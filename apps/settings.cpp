@@ -12,16 +12,17 @@ namespace ringtape::apps {
 namespace {
 
 const std::set<std::string> kWithoutEffect = {
-    "--help",          "--graph",        "--device",
-    "--gemm",          "--micro-batch",  "--eval-batch-size",
-    "--eval-only",     "--data",         "--load",
-    "--save",          "--epochs",       "--max-steps",
-    "--recipe",        "--every",        "--print-schedule",
-    "--metrics",       "--print-tape",   "--checkpoint",
-    "--keep",          "--resume",       "--recompute",
-    "--memory-report", "--comm-timeout", "--bucket-mib",
-    "--no-overlap",    "--show-launch",  "--sync-each-micro-batch",
-    "--slow-link",     "--timeline",     "--timeline-updates",
+    "--help",          "--graph",         "--device",
+    "--gemm",          "--micro-batch",   "--eval-batch-size",
+    "--eval-only",     "--data",          "--load",
+    "--save",          "--epochs",        "--max-steps",
+    "--recipe",        "--every",         "--print-schedule",
+    "--metrics",       "--print-tape",    "--checkpoint",
+    "--keep",          "--resume",        "--recompute",
+    "--memory-report", "--comm-timeout",  "--bucket-mib",
+    "--no-overlap",    "--show-launch",   "--sync-each-micro-batch",
+    "--slow-link",     "--timeline",      "--timeline-updates",
+    "--profile",       "--profile-steps", "--sort",
     "--zero",
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/checkpointing.h"
+#include "apps/profiling.h"
 #include "apps/run_log.h"
 #include "apps/settings.h"
 #include "apps/setup.h"
@@ -141,6 +142,7 @@ class Run {
                   !options_.metrics.empty(), ranks_);
     log.begin(at.step, length_.updates, scaler_ ? &*scaler_ : nullptr);
     Timeline timeline(options_.timeline, options_.timeline_updates, *ranks_);
+    Profiling profiling(options_, device_, at.step);
 
     const std::int64_t recorded_step = std::min(at.step + 1, length_.updates - 1);
     std::optional<TestResult> last_test;
@@ -148,6 +150,8 @@ class Run {
       loader_.start_epoch(at.epoch, sampler_->own_of(at.samples));
       while (at.step < length_.updates && at.samples < length_.samples) {
         timeline.begin_update();
+        profiling.begin_step(at.step + 1);
+        std::optional<SpanScope> span(std::in_place, SpanKind::step, fmt::format("step {}", at.step + 1), "");
         const std::optional<Batch> batch = next_batch();
         const std::int64_t samples = std::min(options_.batch_size, length_.samples - at.samples);
         const double rate = schedule_(at.step);
@@ -165,6 +169,8 @@ class Run {
         at.samples += samples;
         const StepRecord known = {.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = samples};
         log.add(known, update_result);
+        span.reset();
+        profiling.end_step();
         if (checkpoints.is_due(at.step, length_.updates)) {
           log.flush();
           arena_.gather_values();
@@ -187,6 +193,7 @@ class Run {
           at.step);
     log.report(result, at.step, skipped);
     timeline.write();
+    profiling.report();
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
     if (memory_ && ranks_->size() > 1) fmt::print("\n{}", traffic_);
     arena_.gather_values();
@@ -202,7 +209,8 @@ class Run {
 
   /// This rank's samples of the next update; none where only other ranks have samples left.
   std::optional<Batch> next_batch() {
-    const SpanScope span(Track::compute, "load batch");
+    const SpanScope phase(SpanKind::phase, "data");
+    const SpanScope span(SpanKind::operation, "load batch");
     return loader_.next();
   }
 

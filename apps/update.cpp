@@ -23,6 +23,8 @@ void add_to(Tensor& sum, const Tensor& value) {
 
 Tensor make_input(const Task& task, const Tensor& features, DType dtype) {
   const MemoryScope scope(MemoryCategory::data);
+  const SpanScope phase(SpanKind::phase, "data");
+  const SpanScope span(SpanKind::operation, "prepare input");
   return task.prepare(features, dtype);
 }
 
@@ -87,9 +89,9 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
 
 UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   UpdateResult result;
-  optimizer_.zero_grad();
+  zero_gradients();
   for (std::size_t i = 0; i < micro_batches; ++i) {
-    const auto [features, targets] = inputs(i);
+    const auto [features, targets] = get(inputs, i);
     // What is clipped is this rank's own gradient, so finish() has to reduce it.
     const bool is_last = i + 1 == micro_batches;
     const auto scope =
@@ -97,19 +99,41 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
     forward_backward(features, targets, result);
     if (options_.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
   }
-  parallel_.finish();
-  share(result);
-  if (window_.targets() == 0) return result;
-  const SpanScope span(Track::compute, "optimizer");
-  result.grad_norm = clip();
-  optimizer_.step();
-  if (scaler_ != nullptr) scaler_->update(arena_);
+  reduce(result);
+  if (window_.targets() > 0) step(result);
   return result;
 }
 
+void Update::zero_gradients() {
+  const SpanScope phase(SpanKind::phase, "optimizer");
+  const SpanScope span(SpanKind::operation, "zero_grad");
+  optimizer_.zero_grad();
+}
+
+std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_batch) {
+  const SpanScope phase(SpanKind::phase, "data");
+  const SpanScope span(SpanKind::operation, "batch to device");
+  return inputs(micro_batch);
+}
+
+/// Waits for the mean of the gradients, and for loss and right answers.
+void Update::reduce(UpdateResult& result) {
+  const SpanScope phase(SpanKind::phase, "all-reduce");
+  parallel_.finish();
+  share(result);
+}
+
+void Update::step(UpdateResult& result) {
+  const SpanScope phase(SpanKind::phase, "optimizer");
+  result.grad_norm = clip();
+  const SpanScope span(SpanKind::operation, "optimizer step");
+  optimizer_.step();
+  if (scaler_ != nullptr) scaler_->update(arena_);
+}
+
 Tensor Update::forward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
-  const SpanScope span(Track::compute, "forward");
   const Tensor input = make_input(task_, features, arena_.compute_dtype());
+  const SpanScope span(SpanKind::phase, "forward");
   Tensor prediction = model_(input);
   if (task_.correct) add_to(sum.correct, to(task_.correct(prediction, targets), DType::f32));
   return task_.loss(std::move(prediction), targets, window_.divisor());
@@ -119,7 +143,7 @@ void Update::forward_backward(const Tensor& features, const Tensor& targets, Upd
   const TapeScope scope;
   const Tensor loss = forward(features, targets, sum);
   if (std::exchange(print_tape_, false)) Tape::current().print();
-  const SpanScope span(Track::compute, "backward");
+  const SpanScope span(SpanKind::phase, "backward");
   scaler_ != nullptr ? scaler_->backward(loss) : loss.backward();
   add_to(sum.loss, loss.detach());
 }
@@ -144,6 +168,7 @@ void Update::clip_after_micro_batch(std::size_t micro_batches) {
 }
 
 Tensor Update::clip() {
+  const SpanScope span(SpanKind::operation, "clip");
   if (options_.clip_value > 0) clip_grad_value(arena_, options_.clip_value, loss_scale());
   const bool can_skip = options_.clip_norm > 0 || scaler_ != nullptr;
   if (!can_skip && !measure_norm_) return {};

@@ -60,6 +60,10 @@ class Update {
 
   UpdateResult compute(std::size_t micro_batches, const Inputs& inputs);
   UpdateResult replay(const Batch& batch, const std::vector<MicroBatch>& pieces);
+  void zero_gradients();
+  static std::pair<Tensor, Tensor> get(const Inputs& inputs, std::size_t micro_batch);
+  void reduce(UpdateResult& result);
+  void step(UpdateResult& result);
   /// The loss; adds up the right answers.
   Tensor forward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
   void forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum);

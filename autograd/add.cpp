@@ -1,4 +1,5 @@
 #include "autograd/arguments.h"
+#include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "kernels/elementwise.h"
@@ -7,7 +8,9 @@ namespace ringtape {
 
 Tensor add(const Tensor& a, const Tensor& b) {
   check_same("add", a, b);
+  const OperationScope span("add", {&a, &b});
   Tensor y = empty_like(a);
+  add_work({.flops = y.elements(), .bytes = bytes_of({&a, &b, &y})});
   add(stream_of(y), y.dtype(), a.raw(), b.raw(), y.raw(), y.elements());
   if (Tape::records({&a, &b})) {
     Tape::current().record("add", {a, b}, y, {}, [](BackwardContext& context) {

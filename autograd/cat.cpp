@@ -1,4 +1,5 @@
 #include "autograd/arguments.h"
+#include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "kernels/copy_rows.h"
@@ -49,7 +50,9 @@ Shape cat_shape(const std::vector<Tensor>& tensors, int& dim) {
 
 Tensor cat(const std::vector<Tensor>& tensors, int dim) {
   const Shape shape = cat_shape(tensors, dim);
+  const OperationScope span("cat", {&tensors[0]});
   Tensor y = empty(shape, tensors[0].dtype(), tensors[0].device());
+  add_work({.bytes = 2 * bytes_of({&y})});
   const std::vector<Part> parts = parts_of(tensors, shape, dim);
   bool records = false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -65,6 +68,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim) {
         if (!context.needs_grad(i)) continue;
         const Part& part = parts[i];
         const GradTarget dx = context.grad_target(i);
+        add_work({.bytes = bytes_of({&dx.grad}) + bytes_of(dx)});
         copy_rows(stream_of(dy), dy.dtype(), column_address(dy, part), part.total_columns, dx.grad.raw(),
                   part.columns, part.rows, part.columns, dx.accumulate);
       }

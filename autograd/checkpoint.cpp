@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
@@ -78,6 +79,7 @@ Tensor checkpoint(const Segment& segment, const std::vector<Tensor>& inputs) {
         "checkpoint: an input is undefined");
   if (!Tape::is_recording()) return segment(inputs);
 
+  const OperationScope span("checkpoint", {});
   Recomputation again{segment, inputs, {}, default_generator(), {}, {}};
   Tensor result;
   std::string detail;

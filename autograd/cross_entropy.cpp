@@ -2,6 +2,7 @@
 #include <string>
 
 #include "autograd/arguments.h"
+#include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "kernels/cross_entropy.h"
@@ -57,10 +58,12 @@ Tensor divisor_of(const Tensor& targets, const CrossEntropyOptions& options) {
 
 /// Forward and backward at once, the gradient in the place of the logits.
 void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
+  add_work({.bytes = 2 * bytes_of({&logits}) + bytes_of({&loss})});
   cross_entropy_fused(stream_of(logits), problem, logits.raw(), loss.raw());
   logits.bump_version();
   Tape::current().record("cross_entropy", {logits}, loss, {logits}, [](BackwardContext& context) {
     Tensor dlogits = context.saved(0);
+    add_work({.flops = dlogits.elements(), .bytes = 2 * bytes_of({&dlogits})});
     scale_by_device(stream_of(dlogits), dlogits.dtype(), dlogits.raw(), dlogits.elements(),
                     context.grad_output().data<float>());
     context.add_grad(0, std::move(dlogits));
@@ -71,6 +74,7 @@ void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
 void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tensor& targets,
                    const Tensor& divisor, Tensor& loss) {
   const Tensor stats = empty({problem.rows, 2}, loss.dtype(), logits.device());
+  add_work({.bytes = bytes_of({&logits, &stats, &loss})});
   cross_entropy_forward(stream_of(logits), problem, logits.raw(), stats.raw(), nullptr, loss.raw());
   if (!Tape::records({&logits})) return;
   std::vector<Tensor> saved = {logits, targets, stats};
@@ -79,6 +83,7 @@ void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tens
     const Tensor& x = context.saved(0);
     context.saved(1);  // the targets must not have changed
     const GradTarget dx = context.grad_target(0);
+    add_work({.bytes = bytes_of({&x, &context.saved(2)}) + bytes_of(dx)});
     cross_entropy_backward(stream_of(x), problem, x.raw(), context.saved(2).raw(),
                            context.grad_output().raw(), dx.grad.raw(), dx.accumulate);
   });
@@ -88,6 +93,8 @@ void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tens
 
 Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options) {
   CrossEntropyProblem problem = problem_of(logits, targets, options);
+  const OperationScope span("cross_entropy", {&logits, &targets});
+  add_work({.bytes = bytes_of({&targets})});
   const Tensor divisor = divisor_of(targets, options);
   if (divisor.defined()) problem.divisor = divisor.data<float>();
   Tensor loss = empty({}, logits.dtype() == DType::f64 ? DType::f64 : DType::f32, logits.device());
@@ -116,7 +123,9 @@ void check_targets(Device device) {
 
 Tensor count_correct(const Tensor& logits, const Tensor& targets) {
   const CrossEntropyProblem problem = problem_of(logits, targets, {});
+  const OperationScope span("count_correct", {&logits, &targets});
   Tensor correct = empty({}, DType::i64, logits.device());
+  add_work({.bytes = bytes_of({&logits, &targets, &correct})});
   count_correct(stream_of(logits), problem, logits.raw(), correct.data<std::int64_t>(), false);
   return correct;
 }

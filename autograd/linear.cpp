@@ -1,5 +1,6 @@
 #include "autograd/arguments.h"
 #include "autograd/low_precision.h"
+#include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "kernels/bias.h"
@@ -12,10 +13,13 @@ namespace {
 /// The sizes of one linear layer: x [rows, in], weight [out, in], y [rows, out].
 struct LinearSizes {
   std::int64_t rows, in, out;
+  /// Of each of the three products.
+  std::int64_t flops() const { return 2 * rows * in * out; }
 };
 
 void forward(const LinearSizes& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
              const Tensor& y) {
+  add_work({.flops = s.flops(), .bytes = bytes_of({&x, &weight, &bias, &y})});
   GemmArgs args{.m = s.rows, .n = s.out, .k = s.in, .a = x.raw(), .b = weight.raw(), .c = y.raw()};
   args.transpose_b = true;
   args.dtype = args.out_dtype = x.dtype();
@@ -25,6 +29,7 @@ void forward(const LinearSizes& s, const Tensor& x, const Tensor& weight, const 
 
 /// dx (+)= dy weight
 void input_gradient(const LinearSizes& s, const Tensor& dy, const Tensor& weight, const GradTarget& dx) {
+  add_work({.flops = s.flops(), .bytes = bytes_of({&dy, &weight}) + bytes_of(dx)});
   GemmArgs args{.m = s.rows, .n = s.in, .k = s.out, .a = dy.raw(), .b = weight.raw(), .c = dx.grad.raw()};
   args.dtype = dy.dtype();
   args.out_dtype = dx.grad.dtype();
@@ -34,6 +39,7 @@ void input_gradient(const LinearSizes& s, const Tensor& dy, const Tensor& weight
 
 /// dweight (+)= dy^T x
 void weight_gradient(const LinearSizes& s, const Tensor& dy, const Tensor& x, const GradTarget& dweight) {
+  add_work({.flops = s.flops(), .bytes = bytes_of({&dy, &x}) + bytes_of(dweight)});
   GemmArgs args{.m = s.out, .n = s.in, .k = s.rows, .a = dy.raw(), .b = x.raw(), .c = dweight.grad.raw()};
   args.transpose_a = true;
   args.dtype = dy.dtype();
@@ -45,6 +51,7 @@ void weight_gradient(const LinearSizes& s, const Tensor& dy, const Tensor& x, co
 /// dbias (+)= column sums of dy. bias_gradient() writes f32 for a 16-bit dy, which is right for parameters; a
 /// bias that was converted to 16 bits has a gradient of 16 bits.
 void bias_gradient(const LinearSizes& s, const Tensor& dy, const GradTarget& dbias) {
+  add_work({.flops = dy.elements(), .bytes = bytes_of({&dy}) + bytes_of(dbias)});
   if (size_of(dbias.grad.dtype()) == 2) {
     sum_dim(stream_of(dy), dy.dtype(), dy.raw(), std::int64_t{1}, s.rows, s.out, 1.0, dbias.grad.dtype(),
             dbias.grad.raw(), dbias.accumulate);
@@ -57,6 +64,7 @@ void bias_gradient(const LinearSizes& s, const Tensor& dy, const GradTarget& dbi
 
 Tensor linear(const Tensor& x, const Tensor& given_weight, const Tensor& given_bias) {
   check_floating("linear", x);
+  const OperationScope span("linear", {&x, &given_weight, &given_bias});
   const Tensor weight = in_dtype(given_weight, x.dtype());
   const Tensor bias = in_dtype(given_bias, x.dtype());
   check_same_kind("linear", x, weight);

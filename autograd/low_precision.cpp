@@ -1,6 +1,7 @@
 #include "autograd/low_precision.h"
 
 #include "autograd/arguments.h"
+#include "autograd/operation_scope.h"
 #include "autograd/tape.h"
 #include "kernels/elementwise.h"
 
@@ -12,6 +13,7 @@ Tensor in_dtype(const Tensor& parameter, DType dtype) {
   if (!meta.low_precision.defined() || meta.low_precision.dtype() != dtype) return parameter;
   Tensor copy = meta.low_precision;
   if (meta.low_precision_version != parameter.storage()->version) {
+    add_work({.bytes = bytes_of({&parameter, &copy})});
     cast(stream_of(copy), parameter.dtype(), parameter.raw(), dtype, copy.raw(), copy.elements(), false);
     copy.bump_version();
     meta.low_precision_version = parameter.storage()->version;

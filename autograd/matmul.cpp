@@ -1,4 +1,5 @@
 #include "autograd/arguments.h"
+#include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "kernels/gemm.h"
@@ -9,10 +10,12 @@ namespace {
 /// target (+)= op(a) op(b), the target being [m, n].
 void multiply_into(const GradTarget& target, const Tensor& a, bool transpose_a, const Tensor& b,
                    bool transpose_b) {
+  const std::int64_t inner = a.size(transpose_a ? 0 : 1);
+  add_work({.flops = 2 * target.grad.elements() * inner, .bytes = bytes_of({&a, &b}) + bytes_of(target)});
   GemmArgs args;
   args.m = target.grad.size(0);
   args.n = target.grad.size(1);
-  args.k = a.size(transpose_a ? 0 : 1);
+  args.k = inner;
   args.a = a.raw();
   args.b = b.raw();
   args.c = target.grad.raw();
@@ -31,6 +34,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
   check(a.dims() == 2 && b.dims() == 2 && a.size(transpose_a ? 0 : 1) == b.size(transpose_b ? 1 : 0),
         "matmul: inner sizes of {}{} and {}{} differ, or they are not matrices", describe(a),
         transpose_a ? " transposed" : "", describe(b), transpose_b ? " transposed" : "");
+  const OperationScope span("matmul", {&a, &b});
   Tensor y = empty({a.size(transpose_a ? 1 : 0), b.size(transpose_b ? 0 : 1)}, a.dtype(), a.device());
   multiply_into({y, false}, a, transpose_a, b, transpose_b);
   if (Tape::records({&a, &b})) {

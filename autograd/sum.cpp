@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "autograd/arguments.h"
+#include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "kernels/reduce.h"
@@ -22,12 +23,15 @@ Extents extents_around(const Shape& shape, int dim) {
 /// scale * sum over mid; what sum() and mean() share.
 Tensor reduce(const char* operation, const Tensor& x, Extents e, Shape result, double scale) {
   check_floating(operation, x);
+  const OperationScope span(operation, {&x});
   Tensor y = empty(result, x.dtype(), x.device());
+  add_work({.flops = x.elements(), .bytes = bytes_of({&x, &y})});
   sum_dim(stream_of(x), x.dtype(), x.raw(), e.outer, e.mid, e.inner, scale, x.dtype(), y.raw(), false);
   if (Tape::records({&x})) {
     Tape::current().record(operation, {x}, y, {}, [e, scale](BackwardContext& context) {
       const Tensor& dy = context.grad_output();
       const GradTarget dx = context.grad_target(0);
+      add_work({.bytes = bytes_of({&dy}) + bytes_of(dx)});
       broadcast_dim(stream_of(dy), dy.dtype(), dy.raw(), e.outer, e.mid, e.inner, scale, dx.grad.raw(),
                     dx.accumulate);
     });

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "autograd/operation_scope.h"
 #include "core/error.h"
 #include "core/memory.h"
-#include "core/spans.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
 
@@ -99,8 +99,10 @@ void BackwardContext::add_grad(std::size_t input, Tensor&& grad) {
 void BackwardContext::add_grad(std::size_t input, const Tensor& grad) {
   GradTarget target = grad_target(input);
   if (target.accumulate) {
+    add_work({.flops = 2 * grad.elements(), .bytes = 3 * bytes_of({&grad})});
     axpy(Stream::current(grad.device()), grad.dtype(), 1.0, grad.raw(), target.grad.raw(), grad.elements());
   } else {
+    add_work({.bytes = 2 * bytes_of({&grad})});
     target.grad.copy_from(grad.alias(target.grad.shape()));
   }
 }
@@ -192,7 +194,7 @@ void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradie
     Node& node = nodes_.back();
     if (node.output->grad_written) {
       node.output->grad_written = false;
-      const SpanScope span(Track::compute, node.operation);
+      const OperationScope span(node);
       BackwardContext context(node, std::exchange(node.output->grad, Tensor()));
       node.backward(context);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/arguments.h"
+#include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 
@@ -29,6 +30,7 @@ Shape resolve(const Tensor& x, std::vector<std::int64_t> sizes) {
 }  // namespace
 
 Tensor view(const Tensor& x, std::vector<std::int64_t> sizes) {
+  const OperationScope span("view", {&x});
   Tensor y = x.alias(resolve(x, std::move(sizes)));
   if (Tape::records({&x})) {
     Tape::current().record("view", {x}, y, {}, [](BackwardContext& context) {

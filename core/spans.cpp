@@ -1,18 +1,21 @@
 #include "core/spans.h"
 
-#include <atomic>
 #include <mutex>
 #include <utility>
 
 #include "core/error.h"
+#include "core/nsight.h"
 
 namespace ringtape {
 namespace {
 
 std::mutex mutex;
 std::atomic<SpanRecording*> current = nullptr;  // changed under the mutex
+thread_local SpanScope* innermost = nullptr;
 
 }  // namespace
+
+std::atomic<int> span_listeners = nvtx_is_attached() ? 1 : 0;
 
 const char* name_of(Track track) {
   switch (track) {
@@ -30,6 +33,7 @@ SpanRecording::SpanRecording() {
   const std::lock_guard lock(mutex);
   check(current == nullptr, "spans: a recording is running already");
   current = this;
+  ++span_listeners;
 }
 
 SpanRecording::~SpanRecording() {
@@ -38,7 +42,9 @@ SpanRecording::~SpanRecording() {
 
 void SpanRecording::stop() {
   const std::lock_guard lock(mutex);
-  if (current == this) current = nullptr;
+  if (current != this) return;
+  current = nullptr;
+  --span_listeners;
 }
 
 bool is_recording_spans() {
@@ -51,15 +57,41 @@ void add_span(Span span) {
   if (recording != nullptr && span.begin >= recording->start_) recording->spans_.push_back(std::move(span));
 }
 
-SpanScope::SpanScope(Track track, const char* name, std::initializer_list<SpanArgument> arguments)
-    : is_recorded_(is_recording_spans()) {
-  if (is_recorded_) span_ = {track, name, SpanClock::now(), {}, arguments};
+SpanScope::SpanScope(Track track, const char* name, std::initializer_list<SpanArgument> arguments) {
+  if (spans_are_wanted()) {
+    begin({.track = track, .name = name, .begin = {}, .end = {}, .arguments = arguments});
+  }
 }
 
-SpanScope::~SpanScope() {
-  if (!is_recorded_) return;
-  span_.end = SpanClock::now();
-  add_span(std::move(span_));
+SpanScope::SpanScope(SpanKind kind, std::string name, std::string shapes) {
+  if (!spans_are_wanted()) return;
+  Span span;
+  span.name = std::move(name);
+  span.kind = kind;
+  span.shapes = std::move(shapes);
+  begin(std::move(span));
+}
+
+void SpanScope::begin(Span span) {
+  outer_ = std::exchange(innermost, this);
+  span_ = std::move(span);
+  span_->thread = std::this_thread::get_id();
+  span_->depth = outer_ == nullptr ? 0 : outer_->span_->depth + 1;
+  nvtx_push(span_->shapes.empty() ? span_->name : span_->name + " " + span_->shapes);
+  span_->begin = SpanClock::now();
+}
+
+void SpanScope::end() {
+  span_->end = SpanClock::now();
+  nvtx_pop();
+  innermost = outer_;
+  add_span(std::move(*span_));
+}
+
+void add_work(const SpanWork& work) {
+  if (!spans_are_wanted() || innermost == nullptr) return;
+  innermost->span_->work.flops += work.flops;
+  innermost->span_->work.bytes += work.bytes;
 }
 
 }  // namespace ringtape

@@ -15,6 +15,7 @@ using Intervals = std::vector<Interval>;
 Intervals intervals_of(std::span<const Span> spans, Track track) {
   Intervals all;
   for (const Span& span : spans) {
+    if (span.kind == SpanKind::step) continue;  // it is there whether it computes or not
     if (span.track == track && span.begin < span.end) all.emplace_back(span.begin, span.end);
   }
   std::sort(all.begin(), all.end());

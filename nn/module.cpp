@@ -7,11 +7,13 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/spans.h"
 
 namespace ringtape {
 
 Tensor Module::operator()(const Tensor& x) {
   const MemoryScope scope(MemoryCategory::activations);
+  const SpanScope span(SpanKind::layer, span_name_.empty() ? "model" : span_name_.c_str());
   return forward(x);
 }
 
@@ -46,6 +48,10 @@ void Module::requires_grad(bool value) {
 void Module::train(bool on) {
   training_ = on;
   for (const auto& [name, module] : modules_) module->train(on);
+}
+
+void Module::set_name(const std::string& name) {
+  if (span_name_.empty()) span_name_ = "layer " + name;
 }
 
 void Module::check_new_name(const std::string& name) const {

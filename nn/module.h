@@ -53,11 +53,13 @@ class Module {
   template <class M>
   std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
     check_new_name(name);
+    if (module != nullptr) static_cast<Module&>(*module).set_name(name);
     modules_.emplace_back(std::move(name), module);
     return module;
   }
 
  private:
+  void set_name(const std::string& name);
   void check_new_name(const std::string& name) const;
   void collect(const std::string& prefix, std::vector<NamedParameter>& parameters);
 
@@ -65,6 +67,7 @@ class Module {
   std::vector<NamedParameter> parameters_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;
   bool training_ = true;
+  std::string span_name_;  // "layer NAME", by the first name that another module has given it
 };
 
 }  // namespace ringtape

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "autograd/tape.h"
+#include "core/spans.h"
+#include "core/tensor.h"
+
+/// How operations tell a profiler of themselves (core/spans.h).
+namespace ringtape {
+
+/// The span of an operation, with the shapes of its inputs: the forward of `operation`, or the backward of a
+/// node, which is called "linear backward". Of undefined inputs nothing is told.
+class OperationScope {
+ public:
+  OperationScope(const char* operation, std::initializer_list<const Tensor*> inputs) {
+    if (spans_are_wanted()) span_.emplace(SpanKind::operation, operation, shapes_of(inputs));
+  }
+  explicit OperationScope(const Node& node) {
+    if (spans_are_wanted()) span_.emplace(SpanKind::operation, backward_name(node), shapes_of(node));
+  }
+
+ private:
+  static std::string shapes_of(std::initializer_list<const Tensor*> inputs);
+  static std::string shapes_of(const Node& node);
+  static std::string backward_name(const Node& node);
+
+  std::optional<SpanScope> span_;
+};
+
+/// Bytes of tensors together.
+inline std::int64_t bytes_of(std::initializer_list<const Tensor*> tensors) {
+  std::size_t bytes = 0;
+  for (const Tensor* tensor : tensors) bytes += tensor->defined() ? tensor->bytes() : 0;
+  return static_cast<std::int64_t>(bytes);
+}
+
+/// Bytes moved to write a gradient, and to read it first where it is added to.
+inline std::int64_t bytes_of(const GradTarget& target) {
+  return bytes_of({&target.grad}) * (target.accumulate ? 2 : 1);
+}
+
+}  // namespace ringtape
