@@ -26,6 +26,11 @@ std::string time_and_share(SpanClock::duration time, const Profile& profile) {
                      wall > 0 ? 100 * milliseconds(time) / wall : 0.0);
 }
 
+/// One line of the table, without spaces at its end.
+std::string trimmed(const std::string& line) {
+  return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+}
+
 std::string operations(const Profile& profile) {
   const auto steps = static_cast<double>(profile.steps);
   std::size_t width = std::string_view("idle, or not marked").size();
@@ -34,12 +39,12 @@ std::string operations(const Profile& profile) {
       fmt::format("{:<{}} {:>6} {:>10} {:>7} {:>10} {:>8} {:>8} {:>8} {:>8}  {}\n", "operation", width,
                   "calls", "self ms", "share", "total ms", "MB", "MFLOP", "GB/s", "GFLOP/s", "shapes");
   for (const ProfileRow& row : profile.rows) {
-    text += fmt::format("{:<{}} {:>6} {} {:>10.3f} {:>8} {:>8} {:>8} {:>8}  {}\n", row.name, width,
-                        figure(static_cast<double>(row.calls) / steps), time_and_share(row.self, profile),
-                        milliseconds(row.total) / steps,
-                        figure(static_cast<double>(row.work.bytes) * 1e-6 / steps),
-                        figure(static_cast<double>(row.work.flops) * 1e-6 / steps),
-                        figure(row.gbytes_per_second()), figure(row.gflops_per_second()), row.shapes);
+    text += trimmed(fmt::format(
+        "{:<{}} {:>6} {} {:>10.3f} {:>8} {:>8} {:>8} {:>8}  {}", row.name, width,
+        figure(static_cast<double>(row.calls) / steps), time_and_share(row.self, profile),
+        milliseconds(row.total) / steps, figure(static_cast<double>(row.work.bytes) * 1e-6 / steps),
+        figure(static_cast<double>(row.work.flops) * 1e-6 / steps), figure(row.gbytes_per_second()),
+        figure(row.gflops_per_second()), row.shapes));
   }
   text += fmt::format("{:<{}} {:>6} {}\n", "idle, or not marked", width, "",
                       time_and_share(profile.idle(), profile));
@@ -61,8 +66,7 @@ std::string verdict(const Profile& profile) {
   if (share("optimizer") > kMuchOptimizer) {
     text += fmt::format(
         "The optimizer takes more than {:.0f}%: that speaks for more samples in an update, by accumulating "
-        "more "
-        "micro-batches.\n",
+        "more micro-batches.\n",
         100 * kMuchOptimizer);
   }
   if (share("data") > kMuchData) {

@@ -94,6 +94,15 @@ refuse "--final-lr" mnist --final-lr 2
 refuse "--lr-scaling" mnist --lr-scaling cubic
 refuse "found nan" mnist --momentum nan --optimizer lars
 refuse "training diverged: the loss of step" mnist --optimizer sgd --lr 1e6 --max-steps 60
+refuse "steps A:B" mnist --profile --profile-steps 5
+refuse "steps A:B" mnist --profile --profile-steps 5:4
+refuse "steps A:B" mnist --profile --profile-steps 0:4
+refuse "steps A:B" mnist --profile --profile-steps 1:2x
+refuse "add that" mnist --device cpu --profile-steps 2:4
+refuse "none of these steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
+refuse "--sort" mnist --profile --sort colour
+refuse "--profile" mnist --sort calls
+refuse "--timeline" mnist --profile --timeline t.json
 refuse "'tpu'" mnist --device tpu
 refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
 refuse "'cuda:99'" mnist --device cuda:99
@@ -175,6 +184,14 @@ done
 accept mnist "${small[@]}" --memory-report
 cp "$work/out" shown
 expect "25,450 parameters take 0.10 MiB, measured and by formula" grep -qE '^parameters +0\.10 +0\.10 +0\.10$' shown
+rm shown
+accept mnist "${small[@]}" --profile --profile-steps 3:5 --micro-batch 24 --sort calls
+cp "$work/out" shown
+expect "the profile's steps" grep -q '^profile of steps 3 to 5, figures of one step:$' shown
+expect "64 samples as 24 + 24 + 16" grep -qE '^linear +2 .* 24x784, 32x784, 32$' shown
+expect "the rest of them" grep -qE '^linear +1 .* 16x784, 32x784, 32$' shown
+expect "a closing row" grep -qE '^step +[0-9.]+ +100.0%$' shown
+expect "a verdict" grep -qE '^forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
 rm shown
 accept mnist "${small[@]}" --clip-norm 0.1 --clip-norm-type inf --clip-value 0.01 --micro-batch 24 --clip-each-micro-batch
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
