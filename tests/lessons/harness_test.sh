@@ -48,6 +48,20 @@ page 1 "a command that fails" 'echo one; false' 'one'
 page 1 "nothing quoted" 'echo one' ''
 page 77 "no MPI" 'mpirun -n 2 build/release/bin/lessons/none' 'one'
 
+# A bare name is looked for in PATH, where the function that pages call has the same.
+mkdir launcher
+printf '#!/bin/sh\nshift 2\nexec "$@"\n' >launcher/mpirun
+chmod +x launcher/mpirun
+printf '# Page\n\n```sh\nmpirun -n 2 echo one\n```\n\n```\none\n```\n' >page.md
+with_launcher() ( # NAME: the test of that page; deep recursion ends it
+  ulimit -s 8192
+  PATH="$work/launcher:$PATH" "$here/lessons_test.sh" page.md "$work" "$1" >out 2>&1
+)
+expect "mpirun by a bare name" with_launcher mpirun
+expect "mpirun by its path" with_launcher "$work/launcher/mpirun"
+with_launcher no_such_launcher
+expect "a launcher that is not there" [ "$? $(cat out)" = "1 no program no_such_launcher" ]
+
 printf '# Page\n\nNo command.\n' >page.md
 expect "a page without a command" [ "$("$here/lessons_test.sh" page.md "$work" | tail -n 1)" = "0 passed, 1 failed" ]
 

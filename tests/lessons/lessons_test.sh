@@ -13,6 +13,10 @@ bin=$(realpath "$2")
 compare=$(realpath "$(dirname "$0")")/lesson_output.awk
 shift 2
 mpirun=("$@")
+if [ $# -gt 0 ]; then
+  # By its path: pages call a function of the name mpirun, which must not find itself.
+  mpirun[0]=$(type -P "$1") || { echo "no program $1"; exit 1; }
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
