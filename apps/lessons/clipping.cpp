@@ -61,7 +61,7 @@ double product(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-/// "0.353, 12 degrees": the norm, and the angle to the gradient without clipping.
+/// "1.000, 38.3 degrees": the norm, and the angle to the gradient without clipping.
 std::string describe(const std::vector<double>& used, const std::vector<double>& gradient) {
   const double norm = std::sqrt(product(used, used));
   const double cosine = product(used, gradient) / norm / std::sqrt(product(gradient, gradient));
