@@ -379,7 +379,10 @@ refuse "--failure-hours requires --checkpoint" "${scale[@]}" --failure-hours 100
 refuse "--between-bandwidth" "${scale[@]}" --between-bandwidth 0
 refuse "--bucket" "${scale[@]}" --bucket 0
 refuse "--zero" "${scale[@]}" --zero 4
-refuse "found nan" "${scale[@]}" --forward nan --backward 1
+refuse "--forward: expected a number from 0 to" "${scale[@]}" --forward nan --backward 1
+refuse "--flops: expected a number from 1 to" "${scale[@]}" --flops inf
+refuse "--forward excludes --flops" "${scale[@]}" --flops 1e12 --forward 1 --backward 1
+refuse "--failure-hours: expected a number from 1 to" "${scale[@]}" --failure-hours 1e-9 --checkpoint 1
 refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
 accept plan scale --help
 accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
@@ -387,7 +390,13 @@ expect "four rows, the last in closed form" [ "$(grep -cE '^ +[0-9,]+ +1 +[0-9,]
 expect "a picture" grep -q '<polyline' scale.svg
 accept "${scale[@]}" --max-ranks 64 --json
 cp "$work/out" shown
-expect "7 numbers of ranks as JSON, 4 times" [ "$(grep -c '"ranks":' shown)" -eq 28 ]
+expect "7 numbers of ranks as JSON, for each of 3 algorithms" [ "$(grep -c '"ranks":' shown)" -eq 21 ]
+accept "${scale[@]}" --ranks 8,8 --json
+cp "$work/out" shown
+expect "a number of ranks given twice stands once" [ "$(grep -c '"ranks":' shown)" -eq 3 ]
+accept "${scale[@]}" --ranks-per-node 6 --max-ranks 100
+cp "$work/out" shown
+expect "whole nodes" grep -qE '^ +96 ' shown
 rm shown scale.svg
 
 refuse "--global-batch is required" plan fit

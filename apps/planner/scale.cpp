@@ -13,9 +13,17 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
 constexpr std::int64_t kMostBuckets = 20'000;
+constexpr double kMostSeconds = 1e9;
 
 void check_seconds(const char* name, double seconds) {
-  check(seconds >= 0 && std::isfinite(seconds), "{} must be 0 seconds or more, found {}", name, seconds);
+  check(seconds >= 0 && seconds <= kMostSeconds, "{} must be from 0 to {:g} seconds, found {}", name,
+        kMostSeconds, seconds);
+}
+
+/// Seconds of a micro-batch.
+double forward_by_flops(const ScaleRequest& request) {
+  const double tokens = static_cast<double>(product(request.micro_batch, request.sequence));
+  return 2 * static_cast<double>(request.parameters) * tokens / request.flops;
 }
 
 void check_model(const ScaleRequest& request) {
@@ -31,6 +39,11 @@ void check_model(const ScaleRequest& request) {
     check_seconds("forward", *request.forward);
     check_seconds("backward", *request.backward);
     check(*request.forward + *request.backward > 0, "forward and backward take no time");
+  } else {
+    const double forward = forward_by_flops(request);
+    check(2 * forward <= kMostSeconds,
+          "at {:g} FLOP/s forward takes {:.3g} seconds, and backward twice that: expected at most {:g}",
+          request.flops, forward, kMostSeconds);
   }
   check_seconds("the update", request.update);
   if (request.global_batch) {
@@ -60,8 +73,8 @@ void check_communication(const ScaleRequest& request) {
 void check_disturbances(const ScaleRequest& request) {
   check(request.steps >= 1 && request.steps <= 10'000, "the steps must be 1 to 10000, found {}",
         request.steps);
-  check(request.hours_of_a_rank >= 0 && std::isfinite(request.hours_of_a_rank),
-        "the hours between a rank's failures must be above 0, found {}", request.hours_of_a_rank);
+  check(request.hours_of_a_rank == 0 || (request.hours_of_a_rank >= 1 && request.hours_of_a_rank <= 1e9),
+        "the hours between a rank's failures must be from 1 to 1e9, found {}", request.hours_of_a_rank);
   check_seconds("a checkpoint", request.checkpoint);
   check_seconds("a restart", request.restart);
   check_seconds("the checkpoint interval", request.checkpoint_interval);
@@ -79,8 +92,7 @@ void check_ranks(const ScaleRequest& request) {
 }
 
 StepModel step_model(const ScaleRequest& request) {
-  const double tokens = static_cast<double>(product(request.micro_batch, request.sequence));
-  const double forward = 2 * static_cast<double>(request.parameters) * tokens / request.flops;
+  const double forward = forward_by_flops(request);
   StepModel model{.forward = request.forward.value_or(forward),
                   .backward = request.backward.value_or(2 * forward),
                   .update = request.update,
@@ -95,28 +107,27 @@ StepModel step_model(const ScaleRequest& request) {
   return model;
 }
 
-/// Messages that the collectives of a step send.
-double messages_of_a_step(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
+CollectiveProblem collective_of(const ScaleRequest& request, Collective kind, double bytes,
+                                std::int64_t ranks) {
+  return {.kind = kind,
+          .algorithm = request.algorithm,
+          .ranks = ranks,
+          .bytes = bytes,
+          .segment = static_cast<double>(request.segment)};
+}
+
+/// Messages that all steps send: a step of one rank calls the same collectives, which are counted here.
+double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
   double messages = 0;
-  for (double bytes : model.buckets) {
-    messages += message_count(request.cluster, {.kind = Collective::all_reduce,
-                                                .algorithm = request.algorithm,
-                                                .ranks = ranks,
-                                                .bytes = bytes,
-                                                .segment = static_cast<double>(request.segment)});
-  }
-  const auto times =
-      static_cast<double>(request.every_micro_batch || request.zero >= 2 ? model.accumulation : 1);
-  return messages * times * (request.zero == 3 ? 1.5 : 1) * static_cast<double>(request.steps);
+  simulate_steps(model, 1, 1, Jitter({}), [&](Collective kind, double bytes, std::vector<double>&) {
+    messages += message_count(request.cluster, collective_of(request, kind, bytes, ranks));
+  });
+  return messages * static_cast<double>(request.steps);
 }
 
 Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool by_messages) {
   return [&request, ranks, by_messages](Collective kind, double bytes, std::vector<double>& times) {
-    const CollectiveProblem problem{.kind = kind,
-                                    .algorithm = request.algorithm,
-                                    .ranks = ranks,
-                                    .bytes = bytes,
-                                    .segment = static_cast<double>(request.segment)};
+    const CollectiveProblem problem = collective_of(request, kind, bytes, ranks);
     if (by_messages) {
       simulate_collective(request.cluster, problem, times);
       return;
@@ -161,7 +172,7 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
                    .accumulation = model.accumulation,
                    .global_batch = product(product(request.micro_batch, model.accumulation), ranks)};
   point.by_messages = may_simulate && ranks > 1 && ranks <= request.messages_up_to &&
-                      messages_of_a_step(request, model, ranks) <= kMostMessages;
+                      count_messages(request, model, ranks) <= kMostMessages;
   // Ranks that all do the same at the same time are as one.
   const bool alike = !point.by_messages && request.jitter.variation == 0;
   point.times = simulate_steps(model, alike ? 1 : ranks, request.steps, Jitter(request.jitter),
@@ -172,9 +183,21 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
   return point;
 }
 
-/// More ranks than micro-batches in the batch would be idle.
-bool has_work(const ScaleRequest& request, std::int64_t ranks) {
-  return !request.global_batch || ranks <= divide_up(*request.global_batch, request.micro_batch);
+/// The most ranks that are looked at, and have work: more than micro-batches in the batch would be idle.
+std::int64_t most_with_work(const ScaleRequest& request) {
+  const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
+  if (!request.global_batch) return most;
+  return std::min(most, divide_up(*request.global_batch, request.micro_batch));
+}
+
+/// Reduce-scatter and all-gather have no tree.
+Algorithm algorithm_used(const ScaleRequest& request, Algorithm algorithm) {
+  return request.zero > 0 && algorithm == Algorithm::tree ? Algorithm::ring : algorithm;
+}
+
+double largest_bucket(const ScaleRequest& request) {
+  const std::vector<double> buckets = bucket_bytes(request);
+  return *std::max_element(buckets.begin(), buckets.end());
 }
 
 /// The fewest ranks for which `is_so` holds, of one node's part and whole nodes, up to `most`; it has to hold
@@ -196,44 +219,60 @@ std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t mo
 
 /// In closed form and without jitter, and so as a function that grows with the ranks.
 void find_limits(ScaleRequest request, ScaleVariant& variant) {
-  request.algorithm = variant.algorithm;
-  request.bucket = variant.bucket;
   request.jitter.variation = 0;
   request.steps = 1;
-  const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
+  const std::int64_t most = most_with_work(request);
   variant.exposed_from = fewest_ranks(request.cluster, most, [&](std::int64_t ranks) {
     const ScalePoint point = point_of(request, ranks, false);
     return point.times.exposed > ScaleVariant::kHidden * point.times.step;
   });
+  const double bytes = largest_bucket(request) / request.compression;
   variant.latency_from = fewest_ranks(request.cluster, most, [&](std::int64_t ranks) {
-    const CollectiveProblem problem{.algorithm = variant.algorithm,
-                                    .ranks = ranks,
-                                    .bytes = static_cast<double>(variant.bucket) / request.compression,
-                                    .segment = static_cast<double>(request.segment)};
+    const CollectiveProblem problem = collective_of(request, reduction_of(request.zero), bytes, ranks);
     return 2 * collective_latency(request.cluster, problem) > collective_time(request.cluster, problem);
   });
 }
 
-ScaleVariant variant_of(ScaleRequest request, Algorithm algorithm, std::int64_t bucket, bool may_simulate) {
-  ScaleVariant variant{
-      .algorithm = algorithm, .bucket = bucket, .points = {}, .exposed_from = {}, .latency_from = {}};
-  request.algorithm = algorithm;
-  request.bucket = bucket;
+ScaleVariant variant_of(const ScaleRequest& request, bool may_simulate) {
+  ScaleVariant variant{.algorithm = request.algorithm,
+                       .bucket = std::llround(largest_bucket(request)),
+                       .points = {},
+                       .exposed_from = {},
+                       .latency_from = {}};
+  const std::int64_t most = most_with_work(request);
   for (std::int64_t ranks : request.ranks) {
-    if (has_work(request, ranks)) variant.points.push_back(point_of(request, ranks, may_simulate));
+    if (ranks <= most) variant.points.push_back(point_of(request, ranks, may_simulate));
   }
   find_limits(request, variant);
   return variant;
 }
 
+/// Larger buckets, where they differ, and the other algorithms, in closed form and without jitter.
+std::vector<ScaleVariant> other_variants(const ScaleRequest& asked) {
+  std::vector<ScaleVariant> others;
+  ScaleRequest other = asked;
+  other.jitter.variation = 0;
+  other.steps = 1;
+  other.bucket = product(8, asked.bucket);
+  if (bucket_bytes(other) != bucket_bytes(asked)) others.push_back(variant_of(other, false));
+  other.bucket = asked.bucket;
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+    if (algorithm == asked.algorithm || algorithm_used(asked, algorithm) != algorithm) continue;
+    other.algorithm = algorithm;
+    others.push_back(variant_of(other, false));
+  }
+  return others;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most) {
+  const std::int64_t local = cluster.ranks_per_node;
+  const std::int64_t last = most <= local ? most : most / local * local;
   std::vector<std::int64_t> ranks;
-  for (std::int64_t n = 1; n < most; n *= 2) {
-    if (n <= cluster.ranks_per_node || n % cluster.ranks_per_node == 0) ranks.push_back(n);
-  }
-  ranks.push_back(most);
+  for (std::int64_t n = 1; n < std::min(local, last); n *= 2) ranks.push_back(n);
+  for (std::int64_t n = local; n < last; n *= 2) ranks.push_back(n);
+  ranks.push_back(last);
   return ranks;
 }
 
@@ -256,30 +295,23 @@ ScalePlan plan_scale(const ScaleRequest& request) {
   check_disturbances(request);
   check_ranks(request);
   const StepModel model = step_model(request);
+  ScaleRequest asked = request;
+  asked.algorithm = algorithm_used(request, request.algorithm);
   ScalePlan plan{.forward = model.forward,
                  .backward = model.backward,
                  .buckets = model.buckets.size(),
-                 .asked = variant_of(request, request.algorithm, request.bucket, true),
+                 .most = most_with_work(request),
+                 .asked = variant_of(asked, true),
                  .others = {},
                  .notes = {}};
   check(!plan.asked.points.empty(), "{} have no work for any of these numbers of ranks",
-        count(*request.global_batch, "sample"));
-  ScaleRequest other = request;
-  other.jitter.variation = 0;
-  other.steps = 1;
-  const std::int64_t larger = product(8, request.bucket);
-  plan.others.push_back(variant_of(other, request.algorithm, larger, false));
-  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
-    if (algorithm != request.algorithm) {
-      plan.others.push_back(variant_of(other, algorithm, request.bucket, false));
-    }
-  }
-  const std::size_t idle = request.ranks.size() - plan.asked.points.size();
+        count(request.global_batch.value_or(0), "sample"));
+  plan.others = other_variants(asked);
+  const auto idle = std::ssize(request.ranks) - std::ssize(plan.asked.points);
   if (idle > 0) {
     plan.notes.push_back(fmt::format(
-        "{} numbers of ranks left out: a batch of {} has no more than {} micro-batches of {} to divide", idle,
-        grouped(*request.global_batch), grouped(divide_up(*request.global_batch, request.micro_batch)),
-        request.micro_batch));
+        "{} of ranks left out: a batch of {} has no more than {} micro-batches of {} to divide",
+        count(idle, "number"), grouped(*request.global_batch), grouped(plan.most), request.micro_batch));
   }
   if (request.jitter.variation > 0) {
     plan.notes.push_back("the other buckets and algorithms are simulated without jitter");

@@ -41,7 +41,7 @@ struct ScaleRequest {
   // What goes wrong.
   JitterRequest jitter;
   std::int64_t steps = 1;          ///< of which the mean is taken
-  double hours_of_a_rank = 0;      ///< between two of its failures; 0: it never fails
+  double hours_of_a_rank = 0;      ///< between two of its failures, 1 to 10^9; 0: it never fails
   double checkpoint = 0;           ///< seconds to write one
   double restart = 0;              ///< seconds
   double checkpoint_interval = 0;  ///< seconds of training; 0: the best, by Daly (2006)
@@ -67,11 +67,12 @@ struct ScalePoint {
 /// The request with another algorithm or bucket, over the same ranks.
 struct ScaleVariant {
   Algorithm algorithm;
-  std::int64_t bucket;
+  std::int64_t bucket;  ///< bytes of gradients in the largest
   std::vector<ScalePoint> points;
   /// The fewest ranks at which communication takes more than kHidden of a step; none up to the most.
   std::optional<std::int64_t> exposed_from;
-  /// The fewest at which an all-reduce of a bucket waits longer for latencies than for bytes.
+  /// The fewest at which the all-reduce (with ZeRO the reduce-scatter) of that bucket waits longer for
+  /// latencies than for bytes.
   std::optional<std::int64_t> latency_from;
 
   /// As a share of the step.
@@ -81,12 +82,14 @@ struct ScaleVariant {
 struct ScalePlan {
   double forward = 0, backward = 0;  ///< seconds of a micro-batch
   std::size_t buckets = 0;
+  std::int64_t most = 0;  ///< ranks that are looked at and have work
+  /// ZeRO's collectives have no tree: where one was asked for, this is a ring.
   ScaleVariant asked;
   std::vector<ScaleVariant> others;  ///< larger buckets, and the other algorithms: in closed form, no jitter
   std::vector<std::string> notes;
 };
 
-/// 1, 2, 4, ... up to `most`, and `most` itself, without those that leave a node partly filled.
+/// 1, 2, 4, ... ranks of a node, then 1, 2, 4, ... nodes, and the most whole nodes that are at most `most`.
 std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most);
 
 /// Bytes of each bucket, the first and the others of the sizes asked for, the last of what is left.

@@ -28,6 +28,19 @@ struct Options {
   bool json = false;
 };
 
+CLI::Validator milliseconds_check() {
+  return apps::number_check(0, 1e12);
+}
+
+CLI::Validator microseconds_check() {
+  return apps::number_check(0, 1e7);
+}
+
+/// Of GB/s.
+CLI::Validator bandwidth_check() {
+  return apps::number_check(1e-6, 1e6);
+}
+
 void add_model_flags(CLI::App& app, Options& options) {
   const auto size = CLI::Range(std::int64_t{1}, kLargestSize);
   ScaleRequest& request = options.request;
@@ -35,10 +48,10 @@ void add_model_flags(CLI::App& app, Options& options) {
   app.add_option("--parameters", request.parameters, "parameters that are trained")->check(size)->required();
   CLI::Option* const forward =
       app.add_option("--forward", options.forward_ms, "ms of a micro-batch's forward, instead of by --flops")
-          ->check(CLI::NonNegativeNumber);
+          ->check(milliseconds_check());
   CLI::Option* const backward = app.add_option("--backward", options.backward_ms,
                                                "ms of a micro-batch's backward, instead of by --flops")
-                                    ->check(CLI::NonNegativeNumber);
+                                    ->check(milliseconds_check());
   forward->needs(backward);
   backward->needs(forward);
   app.add_option("--global-batch", request.global_batch,
@@ -49,9 +62,11 @@ void add_model_flags(CLI::App& app, Options& options) {
   app.add_option("--sequence", request.sequence, "tokens in a sample")->check(size);
   app.add_option("--flops", request.flops,
                  "FLOP/s that a rank reaches: 2 a parameter and token forward, 4 backward")
-      ->check(CLI::PositiveNumber);
+      ->check(apps::number_check(1, 1e21))
+      ->excludes(forward)
+      ->excludes(backward);
   app.add_option("--update", options.update_ms, "ms of the optimizer on all parameters")
-      ->check(CLI::NonNegativeNumber);
+      ->check(milliseconds_check());
   app.add_option("--accumulation", request.accumulation, "micro-batches that a rank accumulates")
       ->check(size);
 }
@@ -72,7 +87,7 @@ void add_communication_flags(CLI::App& app, Options& options) {
   app.add_option("--parameter-bytes", request.parameter_bytes, "bytes of a parameter as ZeRO gathers it")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{8}));
   app.add_option("--compression", request.compression, "gradients are sent in so many times fewer bytes")
-      ->check(CLI::PositiveNumber);
+      ->check(apps::number_check(1, 1000));
   app.add_option("--zero", request.zero, "ZeRO stage")->check(CLI::Range(0, 3));
   app.option_defaults()->always_capture_default(false);
   app.add_flag("--no-overlap", options.no_overlap, "reduce after backward, not while it goes on");
@@ -86,15 +101,15 @@ void add_communication_flags(CLI::App& app, Options& options) {
   app.option_defaults()->always_capture_default(false);
   app.add_option("--ranks-per-node", options.ranks_per_node, "ranks in a node")->check(size);
   app.add_option("--inside-latency", options.inside_us, "us of a message inside of a node")
-      ->check(CLI::NonNegativeNumber);
+      ->check(microseconds_check());
   app.add_option("--inside-bandwidth", options.inside_gb, "GB/s out of a rank inside of its node")
-      ->check(CLI::PositiveNumber);
+      ->check(bandwidth_check());
   app.add_option("--between-latency", options.between_us, "us of a message between nodes")
-      ->check(CLI::NonNegativeNumber);
+      ->check(microseconds_check());
   app.add_option("--between-bandwidth", options.between_gb, "GB/s out of a node, all adapters together")
-      ->check(CLI::PositiveNumber);
+      ->check(bandwidth_check());
   app.add_option("--call", options.call_us, "us that a collective takes before its first byte moves")
-      ->check(CLI::NonNegativeNumber);
+      ->check(microseconds_check());
 }
 
 void add_disturbance_flags(CLI::App& app, Options& options) {
@@ -110,18 +125,18 @@ void add_disturbance_flags(CLI::App& app, Options& options) {
   app.option_defaults()->always_capture_default(false);
   CLI::Option* const failures = app.add_option("--failure-hours", request.hours_of_a_rank,
                                                "hours between two failures of one rank [never]")
-                                    ->check(CLI::PositiveNumber);
+                                    ->check(apps::number_check(1, 1e9));
   CLI::Option* const checkpoint =
       app.add_option("--checkpoint", request.checkpoint, "seconds that a checkpoint takes")
-          ->check(CLI::PositiveNumber)
+          ->check(apps::number_check(1e-3, 1e6))
           ->needs(failures);
   failures->needs(checkpoint);
   app.add_option("--restart", request.restart, "seconds from a failure until training goes on [0]")
-      ->check(CLI::NonNegativeNumber)
+      ->check(apps::number_check(0, 1e6))
       ->needs(failures);
   app.add_option("--checkpoint-interval", request.checkpoint_interval,
                  "seconds of training between two checkpoints [the best: Daly, 2006]")
-      ->check(CLI::PositiveNumber)
+      ->check(apps::number_check(1e-3, 1e9))
       ->needs(failures);
 }
 
@@ -174,14 +189,16 @@ void plan(const Options& options) {
   request.overlap = !options.no_overlap;
   if (request.ranks.empty()) request.ranks = doubling_ranks(request.cluster, options.max_ranks);
   std::sort(request.ranks.begin(), request.ranks.end());
+  request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
 
   const ScalePlan plan = plan_scale(request);
+  if (!options.svg.empty()) {
+    const std::string svg = scale_svg(plan);
+    AtomicFile file(options.svg);
+    file.write(svg.data(), svg.size());
+    file.commit();
+  }
   fmt::print("{}", options.json ? scale_json(request, plan).dump(2) + "\n" : scale_text(request, plan));
-  if (options.svg.empty()) return;
-  const std::string svg = scale_svg(plan);
-  AtomicFile file(options.svg);
-  file.write(svg.data(), svg.size());
-  file.commit();
 }
 
 }  // namespace

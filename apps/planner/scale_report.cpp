@@ -27,39 +27,46 @@ std::string from_text(const std::optional<std::int64_t>& ranks) {
   return ranks ? grouped(*ranks) : "-";
 }
 
-std::string limits_text(const ScalePlan& plan, std::int64_t most) {
+std::string limits_text(const ScaleRequest& request, const ScalePlan& plan) {
   std::string text = fmt::format(
-      "\nranks from which on            an all-reduce of a bucket waits    communication takes more than\n"
-      "                               longer for latency than bytes      {:.0f}% of a step\n",
+      "\nranks from which on            {:<36} communication takes more than\n"
+      "                               longer for latency than bytes        {:.0f}% of a step\n",
+      request.zero == 0 ? "an all-reduce of a bucket waits" : "a reduce-scatter of a bucket waits",
       ScaleVariant::kHidden * 100);
   const auto line = [&](const ScaleVariant& variant, const char* mark) {
-    text += fmt::format("  {:<10} {:>9} buckets {:>28} {:>33}{}\n", name_of(variant.algorithm),
+    text += fmt::format("  {:<10} {:>9} buckets {:>28} {:>35}{}\n", name_of(variant.algorithm),
                         bytes_text(variant.bucket), from_text(variant.latency_from),
                         from_text(variant.exposed_from), mark);
   };
   line(plan.asked, "   <- asked for");
   for (const ScaleVariant& variant : plan.others) line(variant, "");
-  return text + fmt::format("  -: not up to {}\n", count(most, "rank"));
+  return text + fmt::format("  -: not up to {}\n", count(plan.most, "rank"));
+}
+
+std::string algorithm_text(const ScaleRequest& request, const ScalePlan& plan) {
+  const bool replaced = plan.asked.algorithm != request.algorithm;
+  return name_of(plan.asked.algorithm) + (replaced ? " (a tree has no reduce-scatter)" : "");
 }
 
 /// Why the point at which latency takes over is where it is.
-std::string latency_text(const ScaleRequest& request) {
+std::string latency_text(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
   const auto local = static_cast<double>(cluster.ranks_per_node);
   const double latency = (cluster.inside.latency * (local - 1) + cluster.between.latency) / local;
   const double bandwidth = cluster.ranks_per_node == 1
                                ? cluster.between.bandwidth
                                : std::min(cluster.inside.bandwidth, cluster.between.bandwidth);
-  const double bytes = static_cast<double>(request.bucket) / request.compression;
+  const double bytes = static_cast<double>(plan.asked.bucket) / request.compression;
   return fmt::format(
-      "A ring takes 2 (n - 1) steps of latency + S / (n x bandwidth) each: latency takes over at about n = S "
+      "A ring takes {} steps of latency + S / (n x bandwidth) each: latency takes over at about n = S "
       "/\n"
       "(latency x bandwidth) = {:.4g} MB / ({:.4g} us x {:.4g} GB/s) = {:.3g}. 8 times the bucket moves that "
       "to 8 "
       "times\nthe ranks; a tree's latency grows with log2(nodes) alone. The Ultra-Scale Playbook (2025) sees "
       "it \"at "
       "the\n512+ GPU scale, depending on the network used\".\n",
-      bytes / 1e6, latency * 1e6, bandwidth / 1e9, bytes / (latency * bandwidth));
+      request.zero == 0 ? "2 (n - 1)" : "n - 1", bytes / 1e6, latency * 1e6, bandwidth / 1e9,
+      bytes / (latency * bandwidth));
 }
 
 nlohmann::ordered_json variant_json(const ScaleVariant& variant) {
@@ -93,11 +100,11 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
       fmt::format("computing: {} x {}: forward {}, backward {}, update {}\n",
                   count(request.micro_batch, "sample"), count(request.sequence, "token"),
                   milliseconds(plan.forward), milliseconds(plan.backward), milliseconds(request.update));
-  text +=
-      fmt::format("gradients: {} x {} bytes = {}, in {} of {}, by {}{}\n", grouped(request.parameters),
-                  request.gradient_bytes, bytes_text(product(request.parameters, request.gradient_bytes)),
-                  count(static_cast<std::int64_t>(plan.buckets), "bucket"), bytes_text(request.bucket),
-                  name_of(request.algorithm), request.zero > 0 ? fmt::format(", ZeRO {}", request.zero) : "");
+  text += fmt::format("gradients: {} x {} bytes = {}, in {} of {}, by {}{}\n", grouped(request.parameters),
+                      request.gradient_bytes, bytes_text(product(request.parameters, request.gradient_bytes)),
+                      count(static_cast<std::int64_t>(plan.buckets), "bucket"), bytes_text(plan.asked.bucket),
+                      algorithm_text(request, plan),
+                      request.zero > 0 ? fmt::format(", ZeRO {}", request.zero) : "");
   text += fmt::format("cluster:   nodes of {}; inside {}, between {}, a call {:.4g} us\n",
                       count(cluster.ranks_per_node, "rank"), link_text(cluster.inside),
                       link_text(cluster.between), cluster.call * 1e6);
@@ -113,11 +120,13 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
                         grouped(point.ranks), grouped(point.accumulation), grouped(point.global_batch),
                         in_ms(times.step), in_ms(times.waiting), in_ms(times.communicating),
                         in_ms(times.exposed), point.throughput, point.efficiency * 100);
-    if (fails) text += fmt::format("  {:>14.0f} s  {:>5.1f}%", point.interval, point.useful * 100);
+    if (fails)
+      text += fmt::format("  {:>14.{}f} s  {:>5.1f}%", point.interval, point.interval < 10 ? 4 : 0,
+                          point.useful * 100);
     text += point.by_messages || point.ranks == 1 ? "\n" : "  *\n";
   }
   text += "  *: in closed form; the others message by message\n";
-  text += limits_text(plan, request.ranks.back()) + latency_text(request);
+  text += limits_text(request, plan) + latency_text(request, plan);
   for (const std::string& note : plan.notes) text += "note: " + note + "\n";
   return text;
 }

@@ -71,7 +71,7 @@ class Steps {
       for (std::size_t r = 0; r < ranks_; ++r) compute(r, model_.backward * factors_[r]);
       return;
     }
-    const Collective kind = model_.zero == 0 ? Collective::all_reduce : Collective::reduce_scatter;
+    const Collective kind = reduction_of(model_.zero);
     wire_ = now_;
     const Times begin = now_;
     for (std::size_t r = 0; r < ranks_; ++r) compute(r, model_.backward * factors_[r]);
@@ -113,7 +113,7 @@ class Steps {
       }
       if (reduces) {
         wait_for(wire_, now_);
-        communicate(Collective::reduce_scatter, buckets[b], wire_);
+        communicate(reduction_of(model_.zero), buckets[b], wire_);
       }
     }
   }
@@ -147,6 +147,10 @@ class Steps {
 };
 
 }  // namespace
+
+Collective reduction_of(int zero) {
+  return zero == 0 ? Collective::all_reduce : Collective::reduce_scatter;
+}
 
 StepTimes simulate_steps(const StepModel& model, std::int64_t ranks, std::int64_t steps, Jitter jitter,
                          const Communicate& communicate) {

@@ -27,6 +27,9 @@ struct StepModel {
   int zero = 0;                    ///< ZeRO stage (Rajbhandari et al., 2020)
 };
 
+/// What reduces the gradients of a bucket: an all-reduce, or from ZeRO stage 1 on a reduce-scatter.
+Collective reduction_of(int zero);
+
 /// Runs a collective: times are when each rank calls it, and become when each is done.
 using Communicate = std::function<void(Collective kind, double bytes, std::vector<double>& times)>;
 

@@ -175,6 +175,72 @@ TEST_CASE("larger buckets and trees move the point at which communication shows"
   CHECK(plan_scale(request).asked.latency_from.value_or(0) == 21);
 }
 
+TEST_CASE("ZeRO has no tree, and its limits are those of reduce-scatters", "[planner]") {
+  ScaleRequest request = small_request();
+  request.cluster.ranks_per_node = 1;
+  request.ranks = {512};
+  request.zero = 1;
+  const ScalePlan ring = plan_scale(request);
+  request.algorithm = Algorithm::tree;
+  const ScalePlan tree = plan_scale(request);
+  CHECK(tree.asked.algorithm == Algorithm::ring);
+  CHECK(tree.asked.points[0].times.step == ring.asked.points[0].times.step);
+  // With nothing else to wait for but (n - 1) (l + S / (n B)): from n = S / (l B) = 5 MB / (14 us x 400
+  // GB/s).
+  request.cluster.call = 0;
+  CHECK(plan_scale(request).asked.latency_from.value_or(0) == 2);
+  request.cluster.between.bandwidth = 10e9;  // 35.7
+  CHECK(plan_scale(request).asked.latency_from.value_or(0) == 36);
+  REQUIRE(tree.others.size() == 2);
+  CHECK(tree.others[1].algorithm == Algorithm::two_level);
+  CHECK_THAT(scale_text(request, tree), ContainsSubstring("by ring (a tree has no reduce-scatter), ZeRO 1"));
+  CHECK_THAT(scale_text(request, tree), ContainsSubstring("a reduce-scatter of a bucket waits"));
+}
+
+TEST_CASE("all messages of a step count, parameters' gathers too", "[planner]") {
+  // 201 buckets over 511 x 512 messages an all-gather or reduce-scatter: 0.53e8, and twice that.
+  ScaleRequest request = small_request();
+  request.parameters = 500'000'000;
+  request.ranks = {512};
+  request.zero = 1;
+  CHECK_FALSE(point_at(plan_scale(request), 512).by_messages);
+  request.parameters = 100'000'000;
+  request.zero = 3;  // two gathers and a reduce-scatter of 41 buckets, in each of 4 micro-batches: 1.29e8
+  request.accumulation = 4;
+  CHECK_FALSE(point_at(plan_scale(request), 512).by_messages);
+  request.accumulation = 1;
+  CHECK(point_at(plan_scale(request), 512).by_messages);
+}
+
+TEST_CASE("limits are looked for among ranks that have work", "[planner]") {
+  ScaleRequest request;
+  request.parameters = 1'300'000'000;
+  request.micro_batch = 2;
+  request.sequence = 4096;
+  request.bucket = 200 << 20;
+  request.cluster = cluster_preset("h100-ndr");
+  request.global_batch = 1024;
+  request.ranks = {8, 512, 1024};
+  const ScalePlan plan = plan_scale(request);
+  CHECK(plan.most == 512);
+  CHECK_FALSE(plan.asked.exposed_from);  // 544 without the batch's limit
+  CHECK_THAT(scale_text(request, plan), ContainsSubstring("-: not up to 512 ranks"));
+  REQUIRE(plan.notes.size() == 1);
+  CHECK(plan.notes[0].substr(0, 27) == "1 number of ranks left out:");
+}
+
+TEST_CASE("buckets that there are, and larger ones only where they differ", "[planner]") {
+  ScaleRequest request = small_request();
+  request.first_bucket = 100'000'000;
+  const ScalePlan one = plan_scale(request);
+  CHECK(one.asked.bucket == 20'000'000);
+  CHECK_THAT(scale_text(request, one), ContainsSubstring("in 1 bucket of 19.07 MiB, by ring"));
+  CHECK(one.others.size() == 2);
+  const ScalePlan five = plan_scale(small_request());
+  REQUIRE(five.others.size() == 3);
+  CHECK(five.others[0].bucket == 19'000'000);  // what the first leaves: less than 8 x 5 MB
+}
+
 TEST_CASE("failures leave part of the time", "[planner]") {
   ScaleRequest request = small_request();
   request.hours_of_a_rank = 50'000;
@@ -193,6 +259,10 @@ TEST_CASE("a plan of ranks as text, JSON and a picture", "[planner]") {
   request.ranks = doubling_ranks(request.cluster, 100'000);
   CHECK(request.ranks.size() == 18);
   CHECK(doubling_ranks(cluster_preset("v100-edr"), 48) == std::vector<std::int64_t>{1, 2, 4, 8, 16, 32, 48});
+  Cluster six = request.cluster;
+  six.ranks_per_node = 6;
+  CHECK(doubling_ranks(six, 100) == std::vector<std::int64_t>{1, 2, 4, 6, 12, 24, 48, 96});
+  CHECK(doubling_ranks(six, 5) == std::vector<std::int64_t>{1, 2, 4, 5});
   const ScalePlan plan = plan_scale(request);
   const std::string text = scale_text(request, plan);
   CHECK_THAT(text, ContainsSubstring("10,000,000 x 2 bytes = 19.07 MiB, in 5 buckets"));
@@ -232,12 +302,17 @@ TEST_CASE("plans of ranks refuse what makes no sense", "[planner]") {
           [](ScaleRequest& r) { r.global_batch = 3; });
   refused("leave one out", [](ScaleRequest& r) { r.global_batch = 64, r.accumulation = 2; });
   refused("given together", [](ScaleRequest& r) { r.backward.reset(); });
-  refused("forward must be 0 seconds or more, found nan", [](ScaleRequest& r) { r.forward = NAN; });
+  refused("forward must be from 0 to 1e+09 seconds, found nan", [](ScaleRequest& r) { r.forward = NAN; });
   refused("take no time", [](ScaleRequest& r) { r.forward = r.backward = 0; });
   refused("12 ranks do not fill", [](ScaleRequest& r) { r.ranks = {12}; });
   refused("found 2000000", [](ScaleRequest& r) { r.ranks = {2'000'000}; });
   refused("no number of ranks", [](ScaleRequest& r) { r.ranks.clear(); });
   refused("FLOP/s must be above 0", [](ScaleRequest& r) { r.flops = 0; });
+  refused("expected at most 1e+09", [](ScaleRequest& r) {
+    r.forward.reset(), r.backward.reset();
+    r.flops = 1e-300;
+  });
+  refused("failures must be from 1", [](ScaleRequest& r) { r.hours_of_a_rank = 1e-9, r.checkpoint = 1; });
   refused("compression must be", [](ScaleRequest& r) { r.compression = 0.5; });
   refused("ZeRO has stages 0 to 3", [](ScaleRequest& r) { r.zero = 4; });
   refused("so larger ones", [](ScaleRequest& r) { r.bucket = 100; });
