@@ -1,6 +1,7 @@
 // Answers what has to be known before a training run is paid for.
 #include "apps/options.h"
 #include "apps/planner/commands.h"
+#include "core/quote.h"
 
 int main(int argc, char** argv) {
   CLI::App app(
@@ -13,6 +14,14 @@ int main(int argc, char** argv) {
   ringtape::planner::add_fit_command(app, chosen);
   ringtape::planner::add_lr_command(app, chosen);
   ringtape::planner::add_scale_command(app, chosen);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.allow_extras();
+  app.callback([&app, &chosen] {
+    if (chosen) return;
+    const std::vector<std::string> words = app.remaining();
+    throw CLI::ValidationError(
+        (words.empty() ? "no command" : ringtape::quote(words[0]) + " is not a command") +
+        ": expected batch, memory, fit, lr or scale");
+  });
   return ringtape::apps::run(app, argc, argv, [&chosen] { chosen(); });
 }

@@ -114,8 +114,9 @@ Schedule make_schedule(const TrainOptions& options, double rate, const RunLength
 
 std::string draw_schedule(const TrainOptions& options, const Schedule& schedule, const RunLength& length) {
   const std::int64_t warmup = warmup_updates(options, length);
-  std::string text = fmt::format("{} updates of {} samples, {} an epoch: ", length.updates,
-                                 options.batch_size, length.updates_per_epoch);
+  std::string text =
+      fmt::format("{} update{} of {} sample{}, {} an epoch: ", length.updates, length.updates == 1 ? "" : "s",
+                  options.batch_size, options.batch_size == 1 ? "" : "s", length.updates_per_epoch);
   if (warmup > 0) text += fmt::format("{} of {} warm-up, then ", warmup, options.warmup_shape);
   text += options.schedule + "\n\n   update   epoch   learning rate\n";
   constexpr std::int64_t kRows = 16;

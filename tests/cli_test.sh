@@ -299,7 +299,10 @@ expect "the metrics of a run that diverges are kept, up to where it did" grep -q
 
 # ---- the planner ------------------------------------------------------------------------------------------
 
-refuse "subcommand" plan
+refuse "no command: expected batch, memory, fit, lr or scale" plan
+refuse "'bogus' is not a command" plan bogus --ranks 8
+refuse "--ranks" plan --ranks 8
+refuse "extra" plan batch --micro-batch 8 extra
 refuse "--micro-batch" plan batch --micro-batch 0
 refuse "--ranks" plan batch --global-batch 8 --micro-batch 1 --ranks=-1
 refuse "too little to go by" plan batch
@@ -308,7 +311,10 @@ refuse "a contradiction" plan batch --global-batch 8 --micro-batch 2 --accumulat
 refuse "--data-percent" plan batch --micro-batch 1 --dataset 100 --data-percent 5
 refuse "--throughput" plan batch --micro-batch 1 --updates 5
 refuse "needs --sequence" plan batch --micro-batch 1 --updates 5 --token-throughput 5
-refuse "found nan" plan batch --micro-batch 1 --updates 5 --throughput nan
+refuse "--throughput: expected a number from" plan batch --micro-batch 1 --updates 5 --throughput nan
+refuse "--throughput: expected a number from" plan batch --micro-batch 1 --updates 5 --throughput 1e-300
+refuse "expected at most 10^9" plan batch --micro-batch 1000000 --updates 1000000000 --throughput 1e-6
+refuse "need --throughput" plan batch --micro-batch 1 --price 2
 refuse "missing.json" plan batch --config missing.json
 accept plan batch --help
 accept plan batch --global-tokens 4000000 --sequence 4000 --micro-batch 2 --ranks 128
@@ -335,11 +341,13 @@ refuse "--zero" plan memory --parameters 1000 --zero 4
 refuse "too large" plan memory --mlp 1000000000000,1000000000000
 refuse "found nan" plan memory --parameters 1000 --trained-share nan
 refuse "excludes --inference" plan memory --mlp 7,1 --inference --recompute-layers 2
+refuse "segments of 7 layers" plan memory --mlp 7,7,1 --recompute-layers 7
+refuse "--parameters excludes --micro-batch" plan memory --parameters 1000 --micro-batch 4
 accept plan memory --help
 accept plan memory --mlp 4096,2048,2048,4096 --no-bias --micro-batch 4 --inference
 cp "$work/out" shown
 expect "80 MiB of parameters" grep -qE '^parameters +83,886,080 +80 MiB ' shown
-expect "0.1875 MiB of activations" grep -q '4 x 4 x 12,288 = 192 KiB' shown
+expect "0.1875 MiB of activations" grep -q '4 x 4 x 12,288 = 192 KiB = 0.1875 MiB' shown
 accept plan memory --parameters 7500000000 --dtype bf16 --zero 1 --ranks 64
 cp "$work/out" shown
 expect "the ZeRO paper's 31.4 GB" grep -q '31.41 GB of 10^9 bytes$' shown
@@ -361,7 +369,10 @@ accept "${rate[@]}" --batch 8192 --base-lr 0.1 --lr-scaling linear
 cp "$work/out" shown
 expect "linear: 3.2" grep -q '= 0.1 x 32 = 3.2  <- taken$' shown
 expect "square root: 0.566" grep -q '= 0.1 x sqrt(32) = 0.565685$' shown
-expect "782 updates of warm-up" grep -q 'of the run: 782 updates$' shown
+expect "782 updates of warm-up" grep -q '0.3125 x 1,281,167 / 512 = 781.962, rounded up to 782 updates$' shown
+accept plan lr --base-lr 6e-4 --batch 512 --dataset 9765625 --epochs 1
+cp "$work/out" shown
+expect "no more than a quarter of the run" grep -q '/ 512 = 5960.46, rounded up to 5,961 updates, capped at 19,074 / 4 = 4,768$' shown
 accept "${rate[@]}" --batch 8192 --base-lr 0.1 --json
 cp "$work/out" shown
 expect "the number of updates" grep -q '"updates": 14130,$' shown
@@ -402,6 +413,7 @@ rm shown scale.svg
 refuse "--global-batch is required" plan fit
 refuse "which model?" plan fit --global-batch 8
 refuse "'-5' is not a whole number" plan fit --global-batch 8 --memory=-5 --state 1GB --sample 1MB
+refuse "'16' is not a whole number with a unit" plan fit --global-batch 8 --memory 16 --state 1GB --sample 1MB
 refuse "'1.5GB' is not a whole number" plan fit --global-batch 8 --memory 1.5GB --state 1GB --sample 1MB
 refuse "--memory must be from 1 byte" plan fit --global-batch 8 --state 1GB --sample 1MB
 refuse "--state requires --sample" plan fit --global-batch 8 --memory 1GB --state 1GB
@@ -411,6 +423,7 @@ refuse "it takes" plan fit --global-batch 8 --mlp 784,2048,10 --estimate --memor
 accept plan fit --help
 accept plan fit --memory 16GB --state 14GB --sample 50MB --global-batch 256
 cp "$work/out" shown
+expect "the division" grep -q '^micro-batch = (16GB - 14GB) / 50MB = 40$' shown
 expect "a micro-batch of 40" grep -qE '^ +40 +7 +1 +280$' shown
 expect "alternatives that fit" [ "$(grep -cE '^ +64 +4 +1 +256$' shown)" -eq 0 ]
 accept plan fit --mlp 784,64,10 --memory 1MiB --device cpu --global-batch 64 --json

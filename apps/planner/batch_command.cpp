@@ -63,19 +63,21 @@ void add_file_flags(CLI::App& app, Options& options) {
 }
 
 void add_run_flags(CLI::App& app, Options& options) {
+  const CLI::Validator rate = apps::number_check(1e-6, 1e12);
   app.option_defaults()->group("Time and cost of a run");
   CLI::Option* const samples =
-      app.add_option("--throughput", options.throughput, "samples a second of one GPU")->check(CLI::Number);
+      app.add_option("--throughput", options.throughput, "samples a second of one GPU")->check(rate);
   app.add_option("--token-throughput", options.token_throughput, "the same in tokens, with --sequence")
-      ->check(CLI::Number)
+      ->check(rate)
       ->excludes(samples);
   app.add_option("--efficiency", options.run.efficiency,
                  "share of it that is left with all GPUs at work, up to 1 [1]")
-      ->check(CLI::Number);
-  app.add_option("--price", options.run.price, "price of one GPU for an hour [0]")->check(CLI::Number);
+      ->check(apps::number_check(1e-6, 1));
+  app.add_option("--price", options.run.price, "price of one GPU for an hour [0]")
+      ->check(apps::number_check(0, 1e9));
   app.add_option("--updates", options.run.updates, "length of the run in updates");
   app.add_option("--epochs", options.run.epochs, "length of the run in epochs of --dataset")
-      ->check(CLI::Number);
+      ->check(apps::number_check(1e-6, 1e6));
   app.add_option("--total-tokens", options.run.total_tokens, "length of the run in tokens, with --sequence");
 }
 
@@ -87,8 +89,8 @@ std::optional<RunCost> cost_of(const Options& options, const BatchPlan& plan) {
   } else if (options.throughput) {
     run.samples_per_second = *options.throughput;
   } else {
-    check(!run.updates && !run.epochs && !run.total_tokens,
-          "the time of a run needs --throughput or --token-throughput");
+    check(!run.updates && !run.epochs && !run.total_tokens && run.price == 0 && run.efficiency == 1,
+          "the time and cost of a run need --throughput or --token-throughput");
     return std::nullopt;
   }
   return cost_of_run(run, plan, options.batch.dataset);

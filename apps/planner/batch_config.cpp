@@ -1,5 +1,7 @@
 #include "apps/planner/batch_config.h"
 
+#include <set>
+
 #include "apps/planner/numbers.h"
 #include "core/error.h"
 #include "core/quote.h"
@@ -11,11 +13,40 @@ constexpr const char* kBatch = "train_batch_size";
 constexpr const char* kMicroBatch = "train_micro_batch_size_per_gpu";
 constexpr const char* kAccumulation = "gradient_accumulation_steps";
 
+/// The parser's own words are "[its id] where and what; last read: ...": between, where and what.
+std::string where_and_what(const std::string& message) {
+  const std::size_t id = message.find("] ");
+  const std::size_t begin = id == std::string::npos ? 0 : id + 2;
+  return message.substr(begin, message.find("; last read") - begin);
+}
+
+nlohmann::ordered_json parse_object(const std::string& text, const std::string& name) {
+  using Event = nlohmann::ordered_json::parse_event_t;
+  constexpr int kDeepest = 100;
+  std::set<std::string> keys;
+  const auto look = [&](int depth, Event event, nlohmann::ordered_json& value) {
+    check(depth <= kDeepest, "{}: expected JSON that is nested at most {} deep", name, kDeepest);
+    if (event == Event::key && depth == 1) {
+      const auto key = value.get<std::string>();
+      check(keys.insert(key).second, "{}: {} is there twice", name, quote(key));
+    }
+    return true;
+  };
+  nlohmann::ordered_json json;
+  try {
+    json = nlohmann::ordered_json::parse(text, look);
+  } catch (const nlohmann::ordered_json::exception& error) {
+    fail("{}: expected a JSON object: {}", name, where_and_what(error.what()));
+  }
+  check(json.is_object(), "{}: expected a JSON object, found {} {}", name, json.is_array() ? "an" : "a",
+        json.type_name());
+  return json;
+}
+
 }  // namespace
 
 BatchConfig::BatchConfig(const std::string& text, std::string name) : name_(std::move(name)) {
-  json_ = nlohmann::ordered_json::parse(text, nullptr, false);
-  check(!json_.is_discarded() && json_.is_object(), "{}: expected a JSON object", name_);
+  json_ = parse_object(text, name_);
   for (const char* key : {kBatch, kMicroBatch, kAccumulation}) number(key);
 }
 

@@ -49,6 +49,7 @@ std::string fit_text(const FitResult& result, const BatchPlan& plan) {
                         trial.samples_per_second ? fmt::format("{:.5g}", *trial.samples_per_second) : "-",
                         trial.fits ? "" : "   does not fit");
   }
+  if (!result.arithmetic.empty()) text += "\n" + result.arithmetic;
   return text + fmt::format("\nthe largest micro-batch that fits: {}\n\n", grouped(result.largest)) +
          batch_text(plan, std::nullopt);
 }

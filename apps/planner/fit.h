@@ -26,6 +26,7 @@ using TryMicroBatch = std::function<FitTrial(std::int64_t micro_batch)>;
 struct FitResult {
   std::vector<FitTrial> trials;  ///< in the order in which they were made
   std::int64_t largest = 0;      ///< 0: not even 1 fits
+  std::string arithmetic = {};   ///< how it could have been divided, a line; empty where it could not
 };
 
 /// The largest micro-batch from 1 to `most` that fits: sizes are doubled until one does not, then the gap is

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 
 #include "apps/planner/commands.h"
@@ -12,32 +13,36 @@
 namespace ringtape::planner {
 namespace {
 
+/// A number of bytes, and how it was given: "16GB".
+struct Bytes {
+  std::uint64_t number = 0;
+  std::string text;
+};
+
 struct Options {
   TrialModel model;
   std::string dtype = "f32";
   std::string device = "auto";
-  std::uint64_t memory = 0;
-  std::uint64_t state = 0;
-  std::uint64_t sample = 0;
+  Bytes memory, state, sample;
   bool estimate = false;
   std::int64_t global_batch = 0;
   std::int64_t ranks = 1;
   bool json = false;
 };
 
-/// A number of bytes with a unit. CLI11 alone would wrap -1 round.
-CLI::Option* add_bytes(CLI::App& app, const std::string& name, std::uint64_t& bytes,
-                       const std::string& help) {
+/// A number of bytes with a unit. CLI11 alone would wrap -1 round, and take 16 as 16 bytes.
+CLI::Option* add_bytes(CLI::App& app, const std::string& name, Bytes& bytes, const std::string& help) {
   const CLI::Validator whole(
-      [](std::string& text) -> std::string {
+      [&bytes](std::string& text) -> std::string {
         const std::size_t digits = text.find_first_not_of("0123456789");
-        if (digits == 0 || text.empty() || (digits != std::string::npos && text[digits] == '.')) {
+        if (digits == 0 || digits == std::string::npos || text[digits] == '.') {
           return "'" + text + "' is not a whole number with a unit, such as 1500MB";
         }
+        bytes.text = text;
         return "";
       },
       "");
-  return app.add_option(name, bytes, help)
+  return app.add_option(name, bytes.number, help)
       ->transform(CLI::AsSizeValue(true))
       ->transform(whole)  // runs first
       ->type_name("SIZE");
@@ -84,7 +89,8 @@ void add_flags(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "print the plan as JSON");
 }
 
-std::int64_t bytes_of(const char* flag, std::uint64_t bytes) {
+std::int64_t bytes_of(const char* flag, const Bytes& given) {
+  const std::uint64_t bytes = given.number;
   check(bytes >= 1 && bytes <= static_cast<std::uint64_t>(kLargestSize) << 10,
         "{} must be from 1 byte to {}, found {} bytes", flag, bytes_text(kLargestSize << 10), bytes);
   return static_cast<std::int64_t>(bytes);
@@ -94,14 +100,28 @@ FitTrial worked_out(std::int64_t micro_batch, std::int64_t bytes, std::int64_t m
   return {.micro_batch = micro_batch, .bytes = bytes, .fits = bytes <= memory};
 }
 
+std::string division_text(const Options& options, double quotient, std::int64_t most) {
+  const double whole = std::floor(quotient);
+  std::string text = fmt::format("micro-batch = ({} - {}) / {} = {:.6g}", options.memory.text,
+                                 options.state.text, options.sample.text, quotient);
+  if (whole != quotient) text += fmt::format(", rounded down to {:.6g}", whole);
+  if (whole > static_cast<double>(most)) {
+    text += fmt::format("; at most the batch of {} / {} = {}", grouped(options.global_batch),
+                        count(options.ranks, "rank"), grouped(most));
+  }
+  return text + "\n";
+}
+
 FitResult fit_samples(const Options& options, std::int64_t most) {
   const std::int64_t memory = bytes_of("--memory", options.memory);
   const std::int64_t state = bytes_of("--state", options.state);
   const std::int64_t sample = bytes_of("--sample", options.sample);
-  const FitResult result = largest_that_fits(most, [&](std::int64_t micro_batch) {
+  FitResult result = largest_that_fits(most, [&](std::int64_t micro_batch) {
     return worked_out(micro_batch, state + product(micro_batch, sample), memory);
   });
   check_fits(result, memory);
+  result.arithmetic =
+      division_text(options, static_cast<double>(memory - state) / static_cast<double>(sample), most);
   return result;
 }
 
@@ -122,9 +142,9 @@ FitResult fit_by_estimate(const Options& options, std::int64_t most) {
 
 FitResult fit_by_trying(const Options& options, std::int64_t most) {
   const Device device = Device::parse(options.device);
-  check(options.memory > 0 || !device.is_cpu(),
+  check(options.memory.number > 0 || !device.is_cpu(),
         "a CPU whose memory is filled takes its programs with it: give --memory, or --estimate");
-  const std::int64_t memory = options.memory > 0 ? bytes_of("--memory", options.memory) : 0;
+  const std::int64_t memory = options.memory.number > 0 ? bytes_of("--memory", options.memory) : 0;
   const MemoryCap cap(device, memory);
   const FitResult result = largest_that_fits(
       most, [&](std::int64_t micro_batch) { return try_micro_batch(options.model, device, micro_batch); });
@@ -150,7 +170,7 @@ void plan(Options options) {
   options.model.compute = dtype_from_name(options.dtype.c_str());
   const std::int64_t most = divide_up(options.global_batch, options.ranks);
   const bool is_mlp = !options.model.sizes.empty();
-  check(is_mlp || options.state > 0, "which model? Expected --mlp, or --state with --sample");
+  check(is_mlp || options.state.number > 0, "which model? Expected --mlp, or --state with --sample");
   const FitResult result = !is_mlp            ? fit_samples(options, most)
                            : options.estimate ? fit_by_estimate(options, most)
                                               : fit_by_trying(options, most);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "apps/planner/numbers.h"
 #include "core/error.h"
@@ -38,6 +39,27 @@ RatePlan plan_rate(const RateRequest& request) {
   return plan;
 }
 
+namespace {
+
+/// 0.3125 x batch / 512 epochs are 0.3125 / 512 of all samples, whatever the batch.
+std::string warmup_text(const RatePlan& plan) {
+  const auto batch = plan.options.batch_size;
+  const std::int64_t suggested =
+      suggested_warmup_steps(plan.length.samples, batch, std::numeric_limits<std::int64_t>::max());
+  const double updates = 0.3125 * static_cast<double>(plan.length.samples) / 512;
+  const bool whole = static_cast<double>(suggested) == updates;
+  std::string text =
+      fmt::format("warm-up = 0.3125 x {} / 512 = {:.6g} epochs (You et al., 2020): 0.3125 x {} / 512 = {}{}",
+                  grouped(batch), 0.3125 * static_cast<double>(batch) / 512, grouped(plan.length.samples),
+                  whole ? "" : fmt::format("{:.6g}, rounded up to ", updates), count(suggested, "update"));
+  if (plan.warmup < suggested) {
+    text += fmt::format(", capped at {} / 4 = {}", grouped(plan.length.updates), grouped(plan.warmup));
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
 std::string rate_text(const RateRequest& request, const RatePlan& plan) {
   const apps::TrainOptions& options = plan.options;
   const apps::RunLength& length = plan.length;
@@ -55,10 +77,7 @@ std::string rate_text(const RateRequest& request, const RatePlan& plan) {
                       batch, count(options.epochs, "epoch"), grouped(length.updates_per_epoch),
                       grouped(options.epochs), grouped(length.updates));
   if (options.warmup == "auto") {
-    const double epochs = 0.3125 * static_cast<double>(options.batch_size) / 512;
-    text += fmt::format(
-        "warm-up = 0.3125 x {} / 512 = {:.6g} epochs (You et al., 2020), at most a quarter of the run: {}\n",
-        batch, epochs, count(plan.warmup, "update"));
+    text += warmup_text(plan);
   } else if (options.schedule == "one-cycle") {
     text += "warm-up: one-cycle rises by itself\n";
   }

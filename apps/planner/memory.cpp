@@ -24,22 +24,30 @@ void add_workspace(MemoryPlan& plan, std::int64_t workspace) {
   plan.rows.push_back({"workspace", workspace, "as given"});
 }
 
+/// Of the weight and the bias of a layer, without padding.
+std::int64_t layer_elements(const MlpRequest& mlp, std::size_t layer) {
+  const std::int64_t outputs = mlp.sizes[layer + 1];
+  return product(mlp.sizes[layer], outputs) + (mlp.with_bias ? outputs : 0);
+}
+
 /// Elements of the parameters of the layers from number `first` on, without padding.
 std::int64_t mlp_parameters(const MlpRequest& mlp, std::int64_t first) {
   std::int64_t sum = 0;
-  for (auto i = static_cast<std::size_t>(first); i + 1 < mlp.sizes.size(); ++i) {
-    sum += product(mlp.sizes[i], mlp.sizes[i + 1]) + (mlp.with_bias ? mlp.sizes[i + 1] : 0);
-  }
+  for (auto i = static_cast<std::size_t>(first); i + 1 < mlp.sizes.size(); ++i) sum += layer_elements(mlp, i);
   return sum;
 }
 
 std::int64_t largest_mlp_layer(const MlpRequest& mlp) {
   std::int64_t largest = 0;
-  for (std::size_t i = 0; i + 1 < mlp.sizes.size(); ++i) {
-    largest =
-        std::max(largest, product(mlp.sizes[i], mlp.sizes[i + 1]) + (mlp.with_bias ? mlp.sizes[i + 1] : 0));
-  }
+  for (std::size_t i = 0; i + 1 < mlp.sizes.size(); ++i) largest = std::max(largest, layer_elements(mlp, i));
   return largest;
+}
+
+/// "192 KiB = 0.1875 MiB"
+std::string in_kib_and_mib(std::int64_t bytes) {
+  constexpr std::int64_t kMib = 1 << 20;
+  const std::string text = bytes_text(bytes);
+  return bytes < kMib ? fmt::format("{} = {:.4g} MiB", text, static_cast<double>(bytes) / kMib) : text;
 }
 
 MemoryPlan state_of(std::int64_t parameters, std::int64_t largest, const TransformerRequest& transformer,
@@ -78,6 +86,9 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
   const std::int64_t trained_layers = request.inference ? 0 : mlp.trained_layers.value_or(layers);
   check(trained_layers >= (request.inference ? 0 : 1) && trained_layers <= layers,
         "{} layers are trained: expected 1 to {}", trained_layers, layers);
+  check(mlp.recompute <= layers,
+        "segments of {} layers are recomputed: expected at most the {} that there are", mlp.recompute,
+        layers);
   std::int64_t all_sizes = 0;
   for (const std::int64_t size : mlp.sizes) {
     product(4, product(size, request.micro_batch));  // so that no number of bytes below is out of range
@@ -106,7 +117,7 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
                             .block = 256,
                             .largest_layer = largest_mlp_layer(mlp)},
                            request.sharding);
-  const std::string batch = fmt::format("{} samples", grouped(request.micro_batch));
+  const std::string batch = count(request.micro_batch, "sample");
   append(plan.rows,
          {{"activations", bytes_of(estimate, activations), batch + ", at the peak"},
           {"their gradients", bytes_of(estimate, activation_gradients), batch + ", at the peak"},
@@ -121,7 +132,7 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
     plan.notes.push_back(
         fmt::format("the inputs and all layers' results together: {} x {} x {} = {}; a forward that keeps no "
                     "more than it needs has less at a time",
-                    value_bytes, grouped(request.micro_batch), grouped(all_sizes), bytes_text(all)));
+                    value_bytes, grouped(request.micro_batch), grouped(all_sizes), in_kib_and_mib(all)));
   }
   return plan;
 }

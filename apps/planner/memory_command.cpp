@@ -86,7 +86,8 @@ void add_training_flags(CLI::App& app, Options& options) {
   const auto size = CLI::Range(std::int64_t{1}, kLargestSize);
   app.option_defaults()->group("Training")->always_capture_default();
   app.add_option("--micro-batch", options.request.micro_batch, "samples that go through the model at a time")
-      ->check(size);
+      ->check(size)
+      ->excludes(app.get_option("--parameters"));
   app.add_option("--dtype", options.dtype, "what the model computes in: f32, bf16 or f16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_option("--optimizer", options.optimizer, "adam, adamw, lamb, lars, momentum or sgd")

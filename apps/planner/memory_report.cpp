@@ -10,7 +10,7 @@ std::string bytes_text(std::int64_t bytes) {
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  return fmt::format("{:.4g} {}", value, kUnits[unit]);
+  return bytes == 1 ? "1 byte" : fmt::format("{:.4g} {}", value, kUnits[unit]);
 }
 
 std::string memory_text(const MemoryPlan& plan) {

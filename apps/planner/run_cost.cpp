@@ -47,6 +47,8 @@ RunCost cost_of_run(const RunRequest& run, const BatchPlan& plan, std::optional<
   const auto ranks = static_cast<double>(plan.shape.ranks);
   result.hours =
       static_cast<double>(result.samples) / (run.samples_per_second * ranks * run.efficiency) / 3600;
+  check(result.hours <= 1e9, "at this throughput the run takes {:.3g} hours: expected at most 10^9",
+        result.hours);
   result.gpu_hours = result.hours * ranks;
   result.cost = result.gpu_hours * run.price;
   return result;
