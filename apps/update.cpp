@@ -19,6 +19,13 @@ void add_to(Tensor& sum, const Tensor& value) {
   sum = sum.defined() ? add(sum, value) : value;
 }
 
+/// The micro-batches of the rank that has the fewest. DistributedSampler deals samples out in turn, so that
+/// in no update a rank has more than one sample less than another.
+std::size_t fewest_micro_batches(std::int64_t samples, int ranks, std::int64_t micro_batch) {
+  if (micro_batch <= 0) return 1;
+  return cut_into_micro_batches(samples / ranks, micro_batch).size();
+}
+
 }  // namespace
 
 Tensor make_input(const Task& task, const Tensor& features, DType dtype) {
@@ -90,12 +97,16 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
 UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   UpdateResult result;
   zero_gradients();
+  // As many backwards have to reduce on all ranks.
+  const std::size_t reducing =
+      options_.sync_each_micro_batch
+          ? fewest_micro_batches(window_.targets(), ranks_->size(), options_.micro_batch)
+          : 1;
   for (std::size_t i = 0; i < micro_batches; ++i) {
     const auto [features, targets] = get(inputs, i);
+    const bool reduces = i + 1 < reducing || i + 1 == micro_batches;
     // What is clipped is this rank's own gradient, so finish() has to reduce it.
-    const bool is_last = i + 1 == micro_batches;
-    const auto scope =
-        parallel_.no_sync((!is_last && !options_.sync_each_micro_batch) || options_.clip_each_micro_batch);
+    const auto scope = parallel_.no_sync(!reduces || options_.clip_each_micro_batch);
     forward_backward(features, targets, result);
     if (options_.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
   }

@@ -63,6 +63,20 @@ for number in 2 3 4; do
   expect "$number ranks: the numbers of one process" same "$number.jsonl" one.jsonl
 done
 
+# Reduced after each micro-batch, of which one rank may have one more than another: 2 ranks have 2 and 1 of the
+# last 3 samples, 3 ranks 2, 1 and 1 of the last 4.
+for samples in 27 28; do
+  awk -v rows=$((samples + 6)) \
+    'BEGIN { print "a,b,y"; for (i = 0; i < rows; ++i) print sin(i) "," cos(3 * i) "," sin(i) * cos(3 * i) }' >uneven.csv
+  uneven=("${flags[@]:2}" --data uneven.csv --epochs 2 --micro-batch 1 --sync-each-micro-batch)
+  timeout 120 "$bin/regression" --device cpu "${uneven[@]}" --metrics uneven.jsonl >out 2>err
+  expect "$samples samples" grep -q " $samples training" out
+  for number in 2 3 4; do
+    ranks 0 "$number" regression "${uneven[@]}" --metrics "$number.jsonl"
+    expect "$number ranks, $samples samples, each reduced: the numbers of one process" same "$number.jsonl" uneven.jsonl
+  done
+done
+
 # ---- checkpoints go on with any number of ranks -----------------------------------------------------------------
 
 ranks 0 2 regression "${flags[@]}" --epochs 2 --checkpoint folder --every 2
