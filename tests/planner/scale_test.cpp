@@ -191,6 +191,10 @@ TEST_CASE("ZeRO has no tree, and its limits are those of reduce-scatters", "[pla
   CHECK(plan_scale(request).asked.latency_from.value_or(0) == 2);
   request.cluster.between.bandwidth = 10e9;  // 35.7
   CHECK(plan_scale(request).asked.latency_from.value_or(0) == 36);
+  // 100 us + (n - 1) 14 us > (n - 1) / n 500 us; an all-reduce calls once for twice the steps, and is there
+  // at 33.
+  request.cluster.call = 100e-6;
+  CHECK(plan_scale(request).asked.latency_from.value_or(0) == 29);
   REQUIRE(tree.others.size() == 2);
   CHECK(tree.others[1].algorithm == Algorithm::two_level);
   CHECK_THAT(scale_text(request, tree), ContainsSubstring("by ring (a tree has no reduce-scatter), ZeRO 1"));
