@@ -77,6 +77,7 @@ DataParallel::~DataParallel() {
 
 void DataParallel::before_gradient(std::size_t entry) {
   if (buffers_ != nullptr) {
+    check_no_backward_failed();
     buffers_->open(entry);
   } else {
     reopen_if_reduced(buckets_.bucket_of(entry));
@@ -91,14 +92,16 @@ void DataParallel::on_gradient(std::size_t entry) {
   } else if (!synchronizes_) {
     return;
   }
-  if (!buckets_.is_open()) {
-    begin_round();
-  } else {
-    check(!running_backward_.expired(),
-          "data parallel: a backward has ended with an exception; finish() tells the other ranks, and has to "
-          "come before the next backward");
-  }
+  check_no_backward_failed();
+  if (!buckets_.is_open()) begin_round();
   if (options_.overlap) buckets_.complete(entry);
+}
+
+/// The buckets of one that failed may be on their way, and are not open to a second gradient.
+void DataParallel::check_no_backward_failed() const {
+  check(!buckets_.is_open() || !running_backward_.expired(),
+        "data parallel: a backward has ended with an exception; finish() tells the other ranks, and has to "
+        "come before the next backward");
 }
 
 void DataParallel::begin_round() {

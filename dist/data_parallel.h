@@ -101,6 +101,7 @@ class DataParallel {
   void add_hooks();
   void before_gradient(std::size_t entry);
   void on_gradient(std::size_t entry);
+  void check_no_backward_failed() const;
   void begin_round();
   void launch(std::size_t bucket);
   void note_absence(const GradientBucket& bucket);

@@ -45,13 +45,6 @@ struct RecordingHook : AllReduceHook {
   }
 };
 
-/// x itself, but its gradient is an error.
-Tensor fail_in_backward(const Tensor& x) {
-  Tensor y = x.detach();
-  Tape::current().record("fail_in_backward", {x}, y, {}, [](BackwardContext&) { fail("half-way"); });
-  return y;
-}
-
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 void fill_gradients(const ParameterArena& arena, float value) {

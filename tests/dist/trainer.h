@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/tape.h"
+#include "core/error.h"
 #include "nn/layers.h"
 #include "optim/accumulation.h"
 #include "optim/sgd.h"
@@ -109,5 +110,12 @@ struct TwoBranches : Module {
   }
   void backward(Device device) { sum((*this)(tensor_of({1, 2, 3}, {1, 3}, DType::f32, device))).backward(); }
 };
+
+/// x itself, but its gradient is an error.
+inline Tensor fail_in_backward(const Tensor& x) {
+  Tensor y = x.detach();
+  Tape::current().record("fail_in_backward", {x}, y, {}, [](BackwardContext&) { fail("half-way"); });
+  return y;
+}
 
 }  // namespace ringtape::test

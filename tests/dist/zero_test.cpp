@@ -454,11 +454,7 @@ TEST_CASE("ZeRO: a backward that fails half-way is reported, and the next window
     const auto backward = [&] {
       const TapeScope scope;
       Tensor first = (*model.first)(x);  // backward comes here last, after the gradients of "second"
-      if (fails) {
-        const Tensor in = first;
-        first = in.detach();
-        Tape::current().record("fails", {in}, first, {}, [](BackwardContext&) { fail("half-way"); });
-      }
+      if (fails) first = fail_in_backward(first);
       const Tensor second = (*model.second)(x);
       sum(add(first, second)).backward();
     };
@@ -479,6 +475,50 @@ TEST_CASE("ZeRO: a backward that fails half-way is reported, and the next window
     std::vector<double> expected = before;
     for (std::size_t i = 0; i < 6; ++i) expected[i] -= static_cast<double>(1 + i % 3);
     check_close(model.parameter("first.weight").to_doubles(), expected, 1e-6);
+  }
+}
+
+TEST_CASE("ZeRO: after a backward that failed, the next is refused and leaves no gradient behind",
+          "[dist][zero]") {
+  const auto ranks = this_run();
+  const Device device = ranks->device();
+  const bool fails = ranks->rank() == ranks->size() - 1;
+  for (const int stage : {1, 2}) {
+    INFO("stage " << stage);
+    manual_seed(1);
+    TwoBranches model;
+    ParameterArena arena(model, device, DType::f32, sharding_of(*ranks, stage, 1));
+    SGD optimizer(arena, {.learning_rate = 1});
+    DataParallel parallel(model, arena, ranks,
+                          {.bucket_sizes = {}, .overlap = true, .allow_unused = true, .hook = nullptr});
+    const auto backward = [&](bool ends) {
+      const TapeScope scope;
+      Tensor first = (*model.first)(tensor_of({1, 2, 3}, {1, 3}, DType::f32, device));
+      if (!ends) first = fail_in_backward(first);
+      // Of "second" the gradient is complete, and its bucket under way, when the other branch fails.
+      const Tensor second = (*model.second)(tensor_of({100, 200, 300}, {1, 3}, DType::f32, device));
+      sum(add(first, second)).backward();
+    };
+    if (fails) {
+      CHECK_THROWS_AS(backward(false), Error);
+      CHECK_THAT(error_of([&] { backward(true); }),
+                 ContainsSubstring("a backward has ended with an exception"));
+    } else {
+      backward(true);
+    }
+    CHECK_THROWS_AS(parallel.finish(), Error);
+
+    optimizer.zero_grad();
+    const std::vector<double> before = model.parameter("second.weight").to_doubles();
+    model.with_second = !fails;
+    model.backward(device);
+    parallel.finish();
+    optimizer.step();
+    // The others' gradients are [1, 2, 3] twice, and that of the rank without "second" is 0.
+    std::vector<double> expected = before;
+    const double share = static_cast<double>(ranks->size() - 1) / ranks->size();
+    for (std::size_t i = 0; i < 6; ++i) expected[i] -= share * static_cast<double>(1 + i % 3);
+    check_close(model.parameter("second.weight").to_doubles(), expected, 1e-6);
   }
 }
 
