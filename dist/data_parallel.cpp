@@ -25,6 +25,7 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
       took_part_(arena.entries().size(), 0),
       filled_(arena.entries().size(), 0),
       reduced_(buckets_.buckets().size(), 0) {
+  check_arena_is_free();
   check(arena.device() == ranks_->device(), "data parallel: the model is on {}, the communicator on {}",
         to_string(arena.device()), to_string(ranks_->device()));
   check_sharding();
@@ -41,6 +42,13 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
     if (!tensor->requires_grad()) ranks_->broadcast(tensor->detach(), 0).wait();
   }
   add_hooks();
+}
+
+void DataParallel::check_arena_is_free() const {
+  for (const ArenaEntry& entry : arena_.entries()) {
+    check(entry.tensor->autograd->pre_accumulate_hook == nullptr,
+          "data parallel: the arena has a DataParallel already; destroy it before another is made");
+  }
 }
 
 void DataParallel::check_sharding() const {
@@ -61,7 +69,8 @@ void DataParallel::add_hooks() {
     AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
     hook_numbers_.push_back(meta.post_accumulate_hooks.size());
     meta.post_accumulate_hooks.emplace_back([this, i] { on_gradient(i); });
-    if (arena_.is_sharded()) meta.pre_accumulate_hook = [this, i] { before_gradient(i); };
+    // In every stage: check_arena_is_free() finds it there.
+    meta.pre_accumulate_hook = [this, i] { before_gradient(i); };
   }
 }
 
@@ -79,7 +88,7 @@ void DataParallel::before_gradient(std::size_t entry) {
   if (buffers_ != nullptr) {
     check_no_backward_failed();
     buffers_->open(entry);
-  } else {
+  } else if (arena_.is_sharded()) {
     reopen_if_reduced(buckets_.bucket_of(entry));
   }
 }

@@ -51,13 +51,14 @@ struct DataParallelOptions {
 /// gradients of its slices alone. In stage 2 every backward reduces, whatever no_sync() says; ranks may run
 /// different numbers of them; and a parameter's grad() is undefined.
 ///
-/// It has to be destroyed before the model and the arena. All ranks have to give the same options.
+/// It has to be destroyed before the model and the arena, and before another of the same arena is made. All
+/// ranks have to give the same options.
 class DataParallel {
  public:
   /// Verifies that the ranks have the same model, and gives all ranks the parameters of rank 0, frozen ones
-  /// too. Throws Error where models differ (verify_parameters.h), the arena is on another device than the
-  /// communicator or sharded over others than its ranks, or a bucket size is below 1; in stage 2 of ZeRO for
-  /// a hook and without overlap, for which there is no memory.
+  /// too. Throws Error where models differ (verify_parameters.h), the arena has a DataParallel already, is on
+  /// another device than the communicator or sharded over others than its ranks, or a bucket size is below 1;
+  /// in stage 2 of ZeRO for a hook and without overlap, for which there is no memory.
   DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> ranks,
                DataParallelOptions options = {});
   ~DataParallel();
@@ -97,6 +98,7 @@ class DataParallel {
   std::size_t most_bucket_buffers() const { return buffers_ == nullptr ? 0 : buffers_->most(); }
 
  private:
+  void check_arena_is_free() const;
   void check_sharding() const;
   void add_hooks();
   void before_gradient(std::size_t entry);

@@ -43,6 +43,8 @@ Tensor Optimizer::make_state() const {
 }
 
 void Optimizer::step() {
+  // Of a sharded arena that nothing connects to the other ranks, this throws before anything changes.
+  const ShardExchange* exchange = arena_.is_sharded() ? &arena_.shard_exchange() : nullptr;
   ArenaView view{};
   view.values = arena_.values().data<float>();
   if (arena_.low_precision().defined()) {
@@ -59,14 +61,14 @@ void Optimizer::step() {
   view.clip_factor = arena_.clip_factor();
   view.skip = arena_.skip();
   view.skipped_updates = skipped_updates_.data<std::int64_t>();
-  if (arena_.is_sharded()) arena_.refresh_copies();
+  if (exchange != nullptr) arena_.refresh_copies();
   launch_step(view);
   arena_.set_clip_factor(nullptr);
   arena_.set_skip(nullptr);
   arena_.bump_versions_of_values_and_copies();
-  if (!arena_.is_sharded()) return;
+  if (exchange == nullptr) return;
   const bool has_copy = arena_.low_precision().defined();
-  arena_.shard_exchange().all_gather(has_copy ? arena_.low_precision() : arena_.values());
+  exchange->all_gather(has_copy ? arena_.low_precision() : arena_.values());
 }
 
 void Optimizer::sum_over_ranks(const Tensor& x) const {

@@ -472,3 +472,30 @@ TEST_CASE("data parallel: its hooks end with it", "[dist][ddp]") {
   trainer.whole(Data(6, 1));
   CHECK(hook->launches == 0);
 }
+
+TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp][zero]") {
+  const auto ranks = this_run();
+  for (const int stage : {0, 1, 2}) {
+    INFO("stage " << stage);
+    TwoBranches model;
+    ParameterArena arena(model, ranks->device(), DType::f32,
+                         {.stage = stage, .rank = ranks->rank(), .ranks = ranks->size(), .bucket_sizes = {}});
+    SGD optimizer(arena, {.learning_rate = 1});
+    auto parallel = std::make_unique<DataParallel>(model, arena, ranks);
+    CHECK(error_of([&] { parallel = std::make_unique<DataParallel>(model, arena, ranks); }) ==
+          "data parallel: the arena has a DataParallel already; destroy it before another is made");
+    // The first goes on, and so does one in its place.
+    for (int i = 0; i < 2; ++i) {
+      const std::vector<double> before = model.parameter("first.weight").to_doubles();
+      optimizer.zero_grad();
+      model.backward(ranks->device());
+      parallel->finish();
+      optimizer.step();
+      std::vector<double> expected = before;
+      for (std::size_t k = 0; k < 6; ++k) expected[k] -= static_cast<double>(1 + k % 3);
+      check_close(model.parameter("first.weight").to_doubles(), expected, 1e-6);
+      parallel.reset();
+      parallel = std::make_unique<DataParallel>(model, arena, ranks);
+    }
+  }
+}
