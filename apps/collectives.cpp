@@ -1,6 +1,9 @@
 // Measures the collective operations, and checks their results, at sizes that double:
 //
 //   mpirun -n 4 collectives --min-bytes 1024 --max-bytes 16777216
+#include <fmt/ranges.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -15,6 +18,7 @@
 #include "core/stream.h"
 #include "dist/connect.h"
 #include "dist/ring_all_reduce.h"
+#include "dist/verify_same.h"
 
 namespace {
 
@@ -214,9 +218,30 @@ void show_ring(Communicator& ranks, const Options& options) {
   file.commit();
 }
 
-void run_ranks(const Options& options) {
+void check_sizes(const Options& options) {
   check(options.min_bytes <= options.max_bytes, "--min-bytes is {}, expected at most --max-bytes, {}",
         options.min_bytes, options.max_bytes);
+  // What a rank has at least: input and output, and the values of one of them twice in double precision.
+  const auto element = static_cast<double>(size_of(dtype_from_name(options.dtype.c_str())));
+  const double needed = static_cast<double>(options.max_bytes) / element * (2 * element + 2 * sizeof(double));
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  constexpr double kGiB = 1 << 30;
+  check(needed <= memory, "--max-bytes is {}: a rank needs {:.0f} GiB, but this machine has {:.0f} GiB",
+        options.max_bytes, needed / kGiB, memory / kGiB);
+}
+
+/// What all ranks have to be told alike, a line for each flag.
+std::string describe_work(const Options& options) {
+  return fmt::format(
+      "--dtype {}\n--operations {}\n--min-bytes {}\n--max-bytes {}\n--iterations {}\n--segment-bytes {}\n"
+      "--in-flight {}\n--slow-link {}\n--trace-ring {}\n",
+      options.dtype, fmt::join(options.operations, ","), options.min_bytes, options.max_bytes,
+      options.iterations, options.segment_bytes, options.in_flight, options.slow_link, options.trace_ring);
+}
+
+void run_ranks(const Options& options) {
+  check_sizes(options);
   const Launch launch = detect_launch(process_environment());
   if (options.show_launch) {
     fmt::print("{}", describe(launch));
@@ -225,6 +250,7 @@ void run_ranks(const Options& options) {
   const Device device = device_of_rank(launch, options.device, cuda_device_count());
   const std::shared_ptr<Communicator> ranks =
       connect(launch, device, Seconds(options.comm_timeout), apps::slow_link_of(options.slow_link));
+  verify_same(*ranks, "the ranks' flags", "line", describe_work(options));
   if (options.trace_ring) {
     show_ring(*ranks, options);
   } else {

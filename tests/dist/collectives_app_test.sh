@@ -69,6 +69,11 @@ run 1 "$collectives" --device cpu --trace-ring
 expect "a ring of one" grep -q 'error: --trace-ring: 1 ranks, expected 2 to 24' err
 run 1 "$collectives" --device cpu --min-bytes 8 --max-bytes 4
 expect "sizes" grep -q 'error: --min-bytes is 8' err
+run 1 "$collectives" --device cpu --max-bytes 68719476736 --dtype bf16
+expect "more than the machine's memory" grep -q 'error: --max-bytes is 68719476736: a rank needs 640 GiB, but' err
+run 1 "${mpirun[@]}" -n 1 "$collectives" --device cpu : -n 1 "$collectives" --device cpu --dtype f16
+expect "ranks with other flags" \
+  grep -q "error: the ranks' flags differ: line 0 is --dtype f32 on rank 0, but --dtype f16 on rank 1" err
 run 2 "$collectives" --operations all_to_all
 expect "an unknown operation" grep -q 'error: --operations' err
 run 2 "$collectives" --comm-timeout 0
