@@ -48,6 +48,14 @@ const char* name_of(Operation operation) {
   return "unknown";
 }
 
+std::uint64_t hash_of_counts(std::span<const std::int64_t> counts) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::byte byte : std::as_bytes(counts)) {
+    hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3;
+  }
+  return hash;
+}
+
 std::string describe(const Call& call) {
   if (call.operation == Operation::connect || call.operation == Operation::disconnect) {
     return name_of(call.operation);

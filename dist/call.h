@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "core/dtype.h"
@@ -41,9 +42,13 @@ struct Call {
   std::int32_t root = -1;      ///< -1 where there is none
   std::int64_t elements = 0;   ///< in all; of an exchange: what this rank sends
   std::uint64_t sequence = 0;  ///< counts a communicator's collectives, and apart from them its exchanges
+  std::uint64_t counts = 0;    ///< hash_of_counts() of the ranks' parts; 0 where there are none
 
   bool operator==(const Call&) const = default;
 };
+
+/// The 64-bit FNV-1a hash (Fowler, Noll, Vo) of how many elements each rank has.
+std::uint64_t hash_of_counts(std::span<const std::int64_t> counts);
 
 /// "all_reduce #17 (sum of 1024 f32, 4096 bytes)"
 std::string describe(const Call& call);

@@ -57,6 +57,13 @@ Call Communicator::next_call(Operation operation, DType dtype, std::int64_t elem
   return call;
 }
 
+Call Communicator::next_call_of_parts(Operation operation, DType dtype, std::span<const std::int64_t> counts,
+                                      int root) {
+  Call call = next_call(operation, dtype, sum(counts), root);
+  call.counts = hash_of_counts(counts);
+  return call;
+}
+
 Call Communicator::next_reduction(Operation operation, DType dtype, std::int64_t elements, ReduceOp op,
                                   int root) {
   check(op != ReduceOp::mean || is_floating(dtype), "{}: mean of {}, expected a floating dtype",
@@ -136,8 +143,8 @@ Work Communicator::all_gather(const Tensor& input, const Tensor& output,
         "all_gather: output is {}, expected {} elements, with the input apart or in the place of rank {}",
         describe(output), all, rank_);
   output.bump_version();
-  return do_all_gather(
-      {next_call(Operation::all_gather, input.dtype(), all), input, output, std::move(of_ranks)});
+  const Call call = next_call_of_parts(Operation::all_gather, input.dtype(), of_ranks);
+  return do_all_gather({call, input, output, std::move(of_ranks)});
 }
 
 Work Communicator::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
@@ -149,8 +156,9 @@ Work Communicator::reduce_scatter(const Tensor& input, const Tensor& output, Red
         "reduce_scatter: input is {}, expected {} elements, with the output apart or in the place of rank {}",
         describe(input), all, rank_);
   output.bump_version();
-  return do_reduce_scatter({next_reduction(Operation::reduce_scatter, input.dtype(), all, op), input, output,
-                            std::move(of_ranks)});
+  Call call = next_reduction(Operation::reduce_scatter, input.dtype(), all, op);
+  call.counts = hash_of_counts(of_ranks);
+  return do_reduce_scatter({call, input, output, std::move(of_ranks)});
 }
 
 Work Communicator::gather(const Tensor& input, const Tensor& output, int root,
@@ -179,7 +187,7 @@ Work Communicator::gather(const Tensor& input, const Tensor& output, int root,
       }
     }
   }
-  return exchange_as(next_call(Operation::gather, input.dtype(), all, root), std::move(sends),
+  return exchange_as(next_call_of_parts(Operation::gather, input.dtype(), of_ranks, root), std::move(sends),
                      std::move(receives));
 }
 
@@ -209,7 +217,7 @@ Work Communicator::scatter(const Tensor& input, const Tensor& output, int root,
     }
   }
   output.bump_version();
-  return exchange_as(next_call(Operation::scatter, output.dtype(), all, root), std::move(sends),
+  return exchange_as(next_call_of_parts(Operation::scatter, output.dtype(), of_ranks, root), std::move(sends),
                      std::move(receives));
 }
 

@@ -140,12 +140,15 @@ class Communicator {
   virtual Work do_broadcast(const Call& call, const Tensor& tensor) = 0;
   virtual Work do_all_gather(const Parts& parts) = 0;
   virtual Work do_reduce_scatter(const Parts& parts) = 0;
+  /// An exchange, or a gather or scatter, whose Call all ranks share.
   virtual Work do_exchange(const Call& call, std::vector<Transfer> sends, std::vector<Transfer> receives) = 0;
   virtual void do_barrier(const Call& call, Seconds deadline) = 0;
   virtual std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) = 0;
 
  private:
   Call next_call(Operation operation, DType dtype, std::int64_t elements, int root = -1);
+  Call next_call_of_parts(Operation operation, DType dtype, std::span<const std::int64_t> counts,
+                          int root = -1);
   Call next_reduction(Operation operation, DType dtype, std::int64_t elements, ReduceOp op, int root = -1);
   void check_tensor(Operation operation, const char* name, const Tensor& tensor) const;
   void check_pair(Operation operation, const Tensor& input, const Tensor& output) const;

@@ -67,7 +67,12 @@ struct MpiCommunicator::Connection {
     RINGTAPE_MPI(MPI_Irecv(to, count, type, peer, tag, ranks, &added(requests)));
   }
   void check_same(const Call& own, const Call& other, int peer) const {
-    check(own == other, "{} called {}, but rank {} called {}", who, describe(own), peer, describe(other));
+    if (own == other) return;
+    Call with_own_counts = other;
+    with_own_counts.counts = own.counts;
+    check(own != with_own_counts, "{} and rank {} called {}, but their counts of the ranks' elements differ",
+          who, peer, describe(own));
+    fail("{} called {}, but rank {} called {}", who, describe(own), peer, describe(other));
   }
 };
 
@@ -270,23 +275,26 @@ Work MpiCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends,
       std::move(sends), std::move(receives));
   const auto expected = std::make_shared<std::vector<Expected>>();
   const MPI_Datatype type = mpi_type(call.dtype);
-  const auto& connection = connection_;
-  MpiJob job = new_job(call);
-  job.start = [=, largest = largest_piece_](Requests& requests) {
+  const auto move_data = [=, largest = largest_piece_](const Connection& connection, Requests& requests) {
     for (const Transfer& transfer : transfers->second) {
       for (const Piece& piece : pieces_of(transfer.tensor.elements(), largest)) {
         expected->push_back({piece.elements, transfer.peer});
-        connection->receive(at(transfer.tensor, piece.first), piece.elements, type, transfer.peer, kDataTag,
-                            requests);
+        connection.receive(at(transfer.tensor, piece.first), piece.elements, type, transfer.peer, kDataTag,
+                           requests);
       }
     }
     for (const Transfer& transfer : transfers->first) {
       for (const Piece& piece : pieces_of(transfer.tensor.elements(), largest)) {
-        connection->send(at(transfer.tensor, piece.first), piece.elements, type, transfer.peer, kDataTag,
-                         requests);
+        connection.send(at(transfer.tensor, piece.first), piece.elements, type, transfer.peer, kDataTag,
+                        requests);
       }
     }
   };
+  // A gather or scatter is the same Call on all ranks; once they have compared it, the sizes are right.
+  if (call.operation != Operation::exchange) return submit({call, move_data, {}});
+  const auto& connection = connection_;
+  MpiJob job = new_job(call);
+  job.start = [=](Requests& requests) { move_data(*connection, requests); };
   job.completed = [=](std::size_t index, const MPI_Status& status, Requests&) {
     if (index >= expected->size()) return;  // a send; receives come first
     int elements = 0;

@@ -17,7 +17,8 @@ struct MpiJob;
 /// Before its part of a collective, a rank sends its Call to the next rank and receives that of the previous
 /// one. If they differ, wait() throws an Error that names both, and no data is touched. So each rank that
 /// neighbours on one which asks for something else knows it; the others wait in vain, until the launcher or
-/// the watchdog ends them.
+/// the watchdog ends them. Exchanges, which only some ranks may call, go without; a receive of another size
+/// than the send it meets throws an Error of the rank that receives.
 class MpiCommunicator : public Communicator {
  public:
   /// Elements that one MPI call can count.

@@ -36,15 +36,19 @@ Call call_of(Operation operation) {
   return call;
 }
 
+/// MPI's words for an error code.
+std::string error_text(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return std::string(text, static_cast<std::size_t>(length));
+}
+
 }  // namespace
 
 void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  fail("MPI: {} failed: {}", std::string(call).substr(0, std::string(call).find('(')),
-       std::string(text, length));
+  fail("MPI: {} failed: {}", std::string(call).substr(0, std::string(call).find('(')), error_text(code));
 }
 
 /// What a Work of MPI waits for.
@@ -251,7 +255,10 @@ bool MpiThread::test_running() {
     const int code =
         MPI_Testsome(requests, running.requests.data(), &completed, indices.data(), statuses.data());
     for (int i = 0; code == MPI_ERR_IN_STATUS && i < completed; ++i) {
-      check_mpi(statuses[i].MPI_ERROR, name_of(running.job.call.operation));
+      const int error = statuses[i].MPI_ERROR;
+      if (error != MPI_SUCCESS) {
+        fail("{}: {} failed: {}", running.job.who, describe(running.job.call), error_text(error));
+      }
     }
     check_mpi(code, "MPI_Testsome");
     running.is_here = completed == MPI_UNDEFINED;  // MPI's word for: no request is left

@@ -13,6 +13,9 @@ namespace ringtape {
 ///   all_gather, reduce_scatter             (n - 1) / n B
 ///   broadcast, reduce, gather, scatter     (n - 1) / n B   the mean over the ranks
 ///
+/// This is what the ranks send in all, divided by their number. bytes_on_link() (dist/slow_link.h) is what
+/// passes the busiest link: for a broadcast or reduce all of B.
+///
 /// An exchange counts as B, and a barrier and what begins and ends a connection as 0. What a library really
 /// sends may be more.
 double bytes_sent(Operation operation, int ranks, double bytes);

@@ -33,6 +33,31 @@ void write_process_id(int rank) {
   std::rename(unfinished.c_str(), name.c_str());
 }
 
+/// Rank 1 asks for another gather, scatter or all_gather than the others. True where `way` is one of these.
+bool fail_in_parts(const std::string& way, Communicator& ranks) {
+  const bool is_other = ranks.rank() == 1;
+  const DType dtype = is_other && way == "gather-dtype" ? DType::i32 : DType::f32;
+  const int root = is_other && way.ends_with("-root") ? 1 : 0;
+  const Tensor part = empty({6}, dtype), whole = empty({6 * ranks.size()}, dtype);
+  if (way == "gather-dtype" || way == "gather-root") {
+    ranks.gather(part, whole, root).wait();
+  } else if (way == "scatter-root") {
+    ranks.scatter(whole, part, root).wait();
+  } else if (way == "gather-order") {
+    is_other ? ranks.scatter(whole, part, 0).wait() : ranks.gather(part, whole, 0).wait();
+  } else if (way == "counts") {  // as many in all
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks.size()), 6);
+    if (is_other) {
+      counts[0] -= 2;
+      counts[2] += 2;
+    }
+    ranks.all_gather(part, whole, counts).wait();
+  } else {
+    return false;
+  }
+  return true;
+}
+
 /// Rank 1 does something else than the others, which go on with all_reduce #1.
 void fail_in(const std::string& way, Communicator& ranks) {
   ranks.all_reduce(floats(1000), ReduceOp::sum).wait();
@@ -45,6 +70,7 @@ void fail_in(const std::string& way, Communicator& ranks) {
     ranks.barrier();
     return;
   }
+  if (fail_in_parts(way, ranks)) return;
   if (ranks.rank() == 1) {
     if (way == "kill") raise(SIGKILL);
     if (way == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
@@ -56,10 +82,11 @@ void fail_in(const std::string& way, Communicator& ranks) {
     if (way == "dtype") ranks.all_reduce(empty({1000}, DType::i32), ReduceOp::sum).wait();
     if (way == "root") ranks.broadcast(floats(1000), 1).wait();
     if (way == "short-exchange") ranks.exchange({{floats(5), 0}}, {}).wait();
+    if (way == "long-exchange") ranks.exchange({{floats(7), 0}}, {}).wait();
   }
   if (way == "root") {
     ranks.broadcast(floats(1000), 0).wait();
-  } else if (way == "short-exchange") {
+  } else if (way == "short-exchange" || way == "long-exchange") {
     if (ranks.rank() == 0) ranks.exchange({}, {{floats(6), 1}}).wait();
   } else {
     ranks.all_reduce(floats(1000), ReduceOp::sum).wait();

@@ -76,6 +76,12 @@ fails size "error: rank 1 of 4 called all_reduce #1 \(sum of 999 f32, 3996 bytes
 fails dtype "error: rank 1 of 4 called all_reduce #1 \(sum of 1000 i32"
 fails root "error: rank 1 of 4 called broadcast #1 .*root 1\), but rank 0 called broadcast #1 .*root 0\)"
 fails short-exchange "error: rank 0 of 4: exchange #0 .* received 5 elements from rank 1, expected 6"
+fails long-exchange "error: rank 0 of 4: exchange #0 .* failed: .*MPI_ERR_TRUNCATE"
+fails gather-root "error: rank 1 of 4 called gather #1 .*root 1\), but rank 0 called gather #1 .*root 0\)"
+fails gather-dtype "error: rank 1 of 4 called gather #1 \(24 i32, .*, but rank 0 called gather #1 \(24 f32"
+fails gather-order "error: rank 1 of 4 called scatter #1 .*, but rank 0 called gather #1"
+fails scatter-root "error: rank 1 of 4 called scatter #1 .*root 1\), but rank 0 called scatter #1 .*root 0\)"
+fails counts "error: rank 1 of 4 and rank 0 called all_gather #1 \(24 f32, 96 bytes\), but their counts .* differ"
 
 # ---- the launcher does nothing: it is stopped, and cannot see that a rank is gone ---------------------------
 
