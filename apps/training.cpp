@@ -67,6 +67,17 @@ std::int64_t rank_batch(const TrainOptions& options, const Communicator& ranks) 
 /// Samples that the loader may have read ahead: with large batches fewer of them, to save memory.
 constexpr std::int64_t kSamplesAhead = 16384;
 
+void check_output_files(const TrainOptions& options) {
+  const std::pair<const char*, const std::string*> files[] = {
+      {"--save", &options.save}, {"--metrics", &options.metrics}, {"--timeline", &options.timeline}};
+  for (const auto& [flag, file] : files) {
+    for (const auto& [other_flag, other_file] : files) {
+      check(flag == other_flag || file->empty() || *file != *other_file,
+            "{} and {} both name '{}': expected two files", flag, other_flag, *file);
+    }
+  }
+}
+
 /// One training run: what its parts share. All ranks do the same; the first alone writes files.
 class Run {
  public:
@@ -84,8 +95,7 @@ class Run {
         loader_(task.train, sampler_,
                 {.batch_size = rank_batch(options, *ranks_),
                  .prefetch_batches = std::clamp<std::int64_t>(kSamplesAhead / options.batch_size, 1, 16)}) {
-    check(options.save.empty() || options.save != options.metrics,
-          "--save and --metrics both name '{}': expected two files", options.save);
+    check_output_files(options);
     check(!options.eval_only || !options.load.empty(),
           "--eval-only tests weights: name them with --load FILE");
     if (is_first() && !options.save.empty())
@@ -141,6 +151,8 @@ class Run {
     Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
                   !options_.metrics.empty(), ranks_);
     log.begin(at.step, length_.updates, scaler_ ? &*scaler_ : nullptr);
+    check(options_.timeline.empty() || length_.updates - at.step >= 2,
+          "--timeline: records from the second update on, but the run has {}", length_.updates - at.step);
     Timeline timeline(options_.timeline, options_.timeline_updates, *ranks_);
     Profiling profiling(options_, device_, at.step);
 
@@ -192,7 +204,6 @@ class Run {
           "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
           at.step);
     log.report(result, at.step, skipped);
-    timeline.write();
     profiling.report();
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
     if (memory_ && ranks_->size() > 1) fmt::print("\n{}", traffic_);
@@ -201,6 +212,7 @@ class Run {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
     }
+    timeline.write();
   }
 
  private:

@@ -36,6 +36,7 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
   if (stage > 0) arena.set_shard_exchange(make_shard_exchange(arena, ranks_));
   verify_parameters(model, *ranks_);
 
+  arena.gather_values();  // where another has trained it
   ranks_->broadcast(arena.values(), 0).wait();
   arena.bump_versions();
   for (const auto& [name, tensor] : model.named_parameters()) {

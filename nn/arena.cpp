@@ -169,8 +169,9 @@ const ShardExchange& ParameterArena::shard_exchange() const {
 }
 
 void ParameterArena::gather_values() const {
-  if (!is_sharded() || !low_precision_.defined()) return;
+  if (values_are_current_) return;
   shard_exchange().all_gather(values_);
+  values_are_current_ = true;
 }
 
 const Tile* ParameterArena::tiles() const {
@@ -198,6 +199,13 @@ const std::uint8_t* ParameterArena::present() {
 }
 
 void ParameterArena::bump_versions() const {
+  check(values_are_current_,
+        "arena: the f32 values of other ranks' slices are out of date, and copies may not be made of them: "
+        "call gather_values() before values are changed");
+  bump_versions_of_values();
+}
+
+void ParameterArena::bump_versions_of_values() const {
   for (const ArenaEntry& entry : entries_) entry.tensor->bump_version();
 }
 
@@ -206,7 +214,8 @@ void ParameterArena::refresh_copies() const {
 }
 
 void ParameterArena::bump_versions_of_values_and_copies() const {
-  bump_versions();
+  if (is_sharded() && low_precision_.defined()) values_are_current_ = false;
+  bump_versions_of_values();
   for (const ArenaEntry& entry : entries_) {
     AutogradMeta& meta = *entry.tensor->autograd;
     if (!meta.low_precision.defined()) continue;

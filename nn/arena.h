@@ -112,7 +112,8 @@ class ParameterArena {
   const Tensor& norm_result() const { return norm_result_; }
 
   /// To be called by whatever has changed the values in place. Copies in compute_dtype() are then rounded
-  /// anew at their next use.
+  /// anew at their next use; throws Error where the values they would be rounded from are not current (see
+  /// gather_values()).
   void bump_versions() const;
   /// The same for a change that has written the copies as well: an optimizer's step.
   void bump_versions_of_values_and_copies() const;
@@ -124,6 +125,7 @@ class ParameterArena {
   /// Where each parameter begins, and last where all end.
   std::vector<std::int64_t> offsets_of(const std::vector<NamedParameter>& parameters);
   void lay_out(const std::vector<NamedParameter>& parameters, Device device, DType compute_dtype);
+  void bump_versions_of_values() const;
   std::vector<Tile> tiles_of_entry(std::size_t entry) const;
   void make_tiles(Device device);
 
@@ -135,6 +137,7 @@ class ParameterArena {
   std::uint64_t zero_grads_ = 1;
   std::int64_t parameter_elements_ = 0;
   Tensor values_;
+  mutable bool values_are_current_ = true;  // on this rank, in all slices
   Tensor gradients_;
   Tensor low_precision_;
   Tensor tiles_;

@@ -12,7 +12,7 @@
 namespace ringtape {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;  // 1 held moments as long as the arena, 2 those of each parameter
 constexpr std::string_view kHistory = "history.";
 constexpr std::uint64_t kLongestJson = 16'000'000;
 constexpr int kDeepestJson = 3;  // {"checkpoint": {"settings": {name: value}}}

@@ -153,9 +153,9 @@ TEST_CASE("a checkpoint with valid checksums that no run can have written is ref
                     ContainsSubstring("samples is '-448'"));
   CHECK_THROWS_WITH(read_with("\"seed\": 18446744073709551615", "\"seed\": 18446744073709551616"),
                     ContainsSubstring("seed is '1.8446744073709552e+19'"));
-  CHECK_THROWS_WITH(read_with("\"format\": 1", "\"format\": 1.5"), ContainsSubstring("format is '1.5'"));
-  CHECK_THROWS_WITH(read_with("\"format\": 1", "\"format\": 2"),
-                    ContainsSubstring("has format 2, expected 1"));
+  CHECK_THROWS_WITH(read_with("\"format\": 2", "\"format\": 1.5"), ContainsSubstring("format is '1.5'"));
+  CHECK_THROWS_WITH(read_with("\"format\": 2", "\"format\": 1"),
+                    ContainsSubstring("has format 1, expected 2"));
   CHECK_THROWS_WITH(read_with("\"0.001\"", "0.001"), ContainsSubstring("is not a checkpoint"));
   for (const std::size_t depth : {std::size_t{1}, std::size_t{2'000'000}}) {
     const std::string nested = std::string(depth, '[') + "7" + std::string(depth, ']');

@@ -106,7 +106,9 @@ ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --no-overlap
 expect "4 updates after the first" grep -q '^timeline of 4 updates' out
 expect "nothing is hidden without overlap" [ "$(grep -cE '^ +[01]( +[0-9.]+){5} +[0-4][.][0-9]%$' out)" -eq 2 ]
 ranks 1 2 mnist "${flags[@]}" --timeline trace.json --max-steps 1
-expect "no second update" grep -q '^error: --timeline: nothing was recorded' err
+expect "no second update" grep -q '^error: --timeline: records from the second update on, but the run has 1' err
+ranks 1 2 mnist "${flags[@]}" --timeline same.json --save same.json
+expect "one file for two" grep -q "^error: --save and --timeline both name 'same.json'" err
 ranks 1 2 mnist "${flags[@]}" --timeline /nowhere/trace.json
 expect "a timeline that cannot be written" grep -q '^error: .*/nowhere' err
 
@@ -123,6 +125,15 @@ for stage in 1 2; do
   ranks 0 2 mnist --hidden 64 --max-steps 2 --zero $stage --memory-report
   expect "--zero $stage: half of Adam's state" grep -qE '^optimizer state +0\.19 +0\.19 +0\.19$' out
   expect "--zero $stage: traffic" grep -qE '^reduce_scatter +1 +0\.194 +0\.097$' out
+done
+# Two ranks add in one order only. The f32 values that 16-bit ranks do not step themselves are gathered to be saved.
+flags=(--hidden 64 --batch-size 96 --dtype f16 --schedule constant)
+ranks 0 2 mnist "${flags[@]}" --max-steps 10 --save plain.safetensors
+for stage in 1 2; do
+  ranks 0 2 mnist "${flags[@]}" --max-steps 5 --zero $stage --checkpoint half
+  ranks 0 2 mnist "${flags[@]}" --max-steps 10 --zero $((3 - stage)) --checkpoint half --resume --save zero.safetensors
+  expect "f16, stage $stage and then the other: the weights of plain data parallelism" cmp zero.safetensors plain.safetensors
+  rm -r half
 done
 flags=(--data table.csv --optimizer adamw --batch-size 12 --hidden 8 --schedule constant)
 timeout 120 "$bin/regression" --device cpu "${flags[@]}" --epochs 3 --metrics one.jsonl >out 2>err
