@@ -224,8 +224,8 @@ void add_checkpoint_flags(CLI::App& app, TrainOptions& options) {
       ->needs(checkpoint);
   app.add_flag("--resume", options.resume,
                "go on from the newest checkpoint that is whole, to the result of a run that was never "
-               "stopped; start afresh where there is none. --device, --gemm and --micro-batch may change, "
-               "with a result that is the same but for rounding")
+               "stopped; start afresh where there is none. --device, --gemm, --micro-batch, --zero and the "
+               "number of ranks may change, with a result that is the same but for rounding")
       ->needs(checkpoint);
 }
 

@@ -23,6 +23,8 @@ namespace ringtape {
 /// reduction (Seide et al., "1-bit stochastic gradient descent and its application to data-parallel
 /// distributed training of speech DNNs", 2014): over many updates nothing is lost. That costs another arena
 /// of f32, which a checkpoint is to hold: see gather_residuals(). Errors of the additions are not fed back.
+/// What is kept has the loss scale of its own backward: with a scale that changes (LossScaler) it would come
+/// back too large or too small, so error feedback is for training without one.
 class CompressHook : public CommHook {
  public:
   /// `dtype`: bf16 or f16, Error otherwise. The arena has to outlive the hook.
