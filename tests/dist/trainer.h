@@ -96,6 +96,13 @@ struct Trainer {
   }
 };
 
+/// x itself, but its gradient is an error.
+inline Tensor fail_in_backward(const Tensor& x) {
+  Tensor y = x.detach();
+  Tape::current().record("fail_in_backward", {x}, y, {}, [](BackwardContext&) { fail("half-way"); });
+  return y;
+}
+
 /// Two layers that need not both be used: y = first(x) + second(x).
 struct TwoBranches : Module {
   std::shared_ptr<Linear> first = register_module("first", std::make_shared<Linear>(3, 2));
@@ -108,14 +115,15 @@ struct TwoBranches : Module {
     if (with_second) y = y.defined() ? add(y, (*second)(x)) : (*second)(x);
     return y;
   }
-  void backward(Device device) { sum((*this)(tensor_of({1, 2, 3}, {1, 3}, DType::f32, device))).backward(); }
+  static Tensor input(Device device) { return tensor_of({1, 2, 3}, {1, 3}, DType::f32, device); }
+  void backward(Device device) { sum((*this)(input(device))).backward(); }
+  /// A backward that has the gradients of "second", and then, where it `fails`, none of "first".
+  void backward_half_way(Device device, bool fails) {
+    const TapeScope scope;
+    Tensor y = (*first)(input(device));
+    if (fails) y = fail_in_backward(y);
+    sum(add(y, (*second)(input(device)))).backward();
+  }
 };
-
-/// x itself, but its gradient is an error.
-inline Tensor fail_in_backward(const Tensor& x) {
-  Tensor y = x.detach();
-  Tape::current().record("fail_in_backward", {x}, y, {}, [](BackwardContext&) { fail("half-way"); });
-  return y;
-}
 
 }  // namespace ringtape::test

@@ -131,4 +131,12 @@ class ZeroTrainer {
   }
 };
 
+/// This rank's part of an arena in buckets of so many bytes.
+inline ArenaSharding sharding_of(const Communicator& ranks, int stage, std::int64_t bucket_bytes) {
+  return {.stage = stage,
+          .rank = ranks.rank(),
+          .ranks = ranks.size(),
+          .bucket_sizes = {bucket_bytes, bucket_bytes}};
+}
+
 }  // namespace ringtape::test
