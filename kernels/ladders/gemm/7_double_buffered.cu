@@ -29,7 +29,7 @@ __device__ __forceinline__ void begin_copies(const GemmProblem& p, int first_k, 
                                              AsyncCopies& copies) {
   const float* a = static_cast<const float*>(p.a) + blockIdx.y * kTile * p.k + first_k;
   const float* b = static_cast<const float*>(p.b) + first_k * p.n + blockIdx.x * kTile;
-#pragma unroll
+#pragma unroll 1  // more would take registers that the sums need
   for (int i = threadIdx.x; i < kPieces; i += kThreads) {
     const int a_row = i / (kDepth / 4), a_k = i % (kDepth / 4) * 4;
     const int b_k = i / (kTile / 4), b_column = i % (kTile / 4) * 4;
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads, 2) double_buffered(GemmProblem p) {
     copies.wait<0>();
     __syncthreads();
     if ((step + 1) * kDepth < p.k) begin_copies(p, (step + 1) * kDepth, tiles[(step + 1) % 2], copies);
-#pragma unroll 1  // more would take registers that the sums need
+#pragma unroll 1  // likewise
     for (int k = 0; k < kDepth; k += 4) multiply_four(tiles[step % 2], k, x, y, sums);
   }
 #pragma unroll

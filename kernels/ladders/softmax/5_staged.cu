@@ -5,9 +5,11 @@
 
 /// Rung 5: the row is kept in shared memory.
 ///
-/// The first walk leaves the logits in shared memory, and the second reads them there. Each byte of global
-/// memory is read once and written once, which is the least there is. No barrier is needed for it: a thread
-/// reads what it wrote itself.
+/// The first walk leaves the logits in shared memory, and the others read them there. Each byte of global
+/// memory is read once and written once, which is the least there is. And since a walk costs little now,
+/// there are three of them again: with the maximum known, the second works out each exp and keeps it, and the
+/// third has only to multiply. That is half the exps of rung 4, and no sum to correct when a larger logit
+/// comes. No barrier is needed for it: a thread reads what it wrote itself.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
@@ -17,30 +19,29 @@ __global__ void staged(SoftmaxProblem p) {
   float* row = dynamic_shared<float>();
   const float* x = p.logits + blockIdx.x * p.classes;
   const int target = p.targets[blockIdx.x];
-  float max = -INFINITY, sum = 0;
+  float max = -INFINITY;
   for (int j = 4 * threadIdx.x; j < p.classes; j += 4 * kThreads) {
     const auto values = load_vec<4>(x + j);
     store_vec(row + j, values);
-    const float max_of_four = maximum(maximum(values[0], values[1]), maximum(values[2], values[3]));
-    if (max_of_four > max) {
-      sum *= softmax_exp(max - max_of_four);
-      max = max_of_four;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum += softmax_exp(values[i] - max);
+    max = maximum(max, maximum(maximum(values[0], values[1]), maximum(values[2], values[3])));
   }
-  const float max_of_row = block_max(max);
-  sum = block_sum(sum * softmax_exp(max - max_of_row));
-  // block_sum has a barrier: the target's logit is there.
-  if (threadIdx.x == 0) p.loss[blockIdx.x] = logf(sum) - (row[target] - max_of_row);
+  max = block_max(max);
+  float sum = 0;
+  for (int j = 4 * threadIdx.x; j < p.classes; j += 4 * kThreads) {
+    auto values = load_vec<4>(row + j);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values[i] = softmax_exp(values[i] - max);
+    store_vec(row + j, values);
+    sum += values[0] + values[1] + (values[2] + values[3]);
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) p.loss[blockIdx.x] = logf(sum) - (x[target] - max);
   float* gradient = p.gradient + blockIdx.x * p.classes;
   const float scale = 1 / static_cast<float>(p.rows), scale_by_sum = scale / sum;
   for (int j = 4 * threadIdx.x; j < p.classes; j += 4 * kThreads) {
     auto values = load_vec<4>(row + j);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      values[i] = softmax_exp(values[i] - max_of_row) * scale_by_sum - (j + i == target ? scale : 0.0f);
-    }
+    for (int i = 0; i < 4; ++i) values[i] = values[i] * scale_by_sum - (j + i == target ? scale : 0.0f);
     store_vec(gradient + j, values);
   }
 }
