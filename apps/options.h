@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/command_line.h"
 #include "dist/slow_link.h"
 
 namespace ringtape::apps {
@@ -83,12 +84,6 @@ struct TrainOptions {
   std::function<std::string()> describe_program;
 };
 
-/// Refuses the empty text where a file or folder is to be named.
-CLI::Validator file_name_check();
-
-/// Accepts numbers from `low` to `high`. (CLI::Range lets NaN through.)
-CLI::Validator number_check(double low, double high);
-
 /// Adds the flags to a program's command line.
 void add_train_options(CLI::App& app, TrainOptions& options);
 
@@ -99,9 +94,5 @@ std::optional<SlowLink> slow_link_of(const std::string& link);
 
 /// Adds --recipe, for a program that has recipes.
 void add_recipe_flag(CLI::App& app, TrainOptions& options);
-
-/// Parses the command line, runs `program`, and turns what it throws into one line on standard error. Returns
-/// the exit code: 0, 1 for an error, 2 for a wrong flag.
-int run(CLI::App& app, int argc, char** argv, const std::function<void()>& program);
 
 }  // namespace ringtape::apps
