@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/kept_memory.h"
+#include "core/machine.h"
 #include "core/memory.h"
 #include "core/memory_report.h"
 #include "core/random.h"

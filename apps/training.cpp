@@ -18,6 +18,7 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/machine.h"
 #include "core/memory_report.h"
 #include "core/random.h"
 #include "core/safetensors.h"

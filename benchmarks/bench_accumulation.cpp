@@ -13,6 +13,7 @@
 
 #include "autograd/ops.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/memory_report.h"
 #include "core/stream.h"
 #include "nn/layers.h"

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/half.h"
+#include "core/machine.h"
 #include "core/tensor.h"
 #include "kernels/gemm.h"
 

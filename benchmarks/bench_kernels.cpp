@@ -16,6 +16,7 @@
 
 #include "autograd/creation.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/memory.h"
 #include "core/stream.h"
 #include "core/tensor.h"

@@ -12,6 +12,7 @@
 #include "autograd/ops.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/machine.h"
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
 #include "dist/overlap.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/device.h"
+#include "core/machine.h"
 #include "kernels/simt/fiber.h"
 
 namespace {

@@ -16,6 +16,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/memory.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/stream.h"
 #include "kernels/ladders/measure.h"
 #include "kernels/ladders/trial.h"

@@ -1,31 +1,13 @@
 #include "core/device.h"
 
 #include <fmt/format.h>
-#include <omp.h>
-#include <unistd.h>
 
 #include <charconv>
-#include <fstream>
 
 #include "core/cuda_check.h"
 #include "core/error.h"
 
 namespace ringtape {
-namespace {
-
-std::string cpu_model() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "CPU";
-}
-
-double gibibytes(double bytes) {
-  return bytes / (1024.0 * 1024.0 * 1024.0);
-}
-
-}  // namespace
 
 #ifdef RINGTAPE_WITH_CUDA
 void check_cuda(cudaError_t code, const char* call) {
@@ -86,22 +68,6 @@ bool has_bf16_instructions(Device device) {
 #else
   return false;
 #endif
-}
-
-std::string describe(Device device) {
-#ifdef RINGTAPE_WITH_CUDA
-  if (device.is_cuda()) {
-    cudaDeviceProp properties;
-    RINGTAPE_CUDA(cudaGetDeviceProperties(&properties, device.index));
-    return fmt::format("{}, sm_{}{}, {} multiprocessors, {:.0f} GiB", properties.name, properties.major,
-                       properties.minor, properties.multiProcessorCount,
-                       gibibytes(static_cast<double>(properties.totalGlobalMem)));
-  }
-#endif
-  check(device.is_cpu(), "{} cannot be described: this build has no CUDA kernels", to_string(device));
-  const double memory =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  return fmt::format("{}, {} threads, {:.0f} GiB", cpu_model(), omp_get_max_threads(), gibibytes(memory));
 }
 
 }  // namespace ringtape

@@ -31,7 +31,4 @@ int cuda_device_count();
 /// AVX-512 BF16 (which those with AMX have too).
 bool has_bf16_instructions(Device device);
 
-/// One line about the hardware: model name, cores or multiprocessors, memory.
-std::string describe(Device device);
-
 }  // namespace ringtape

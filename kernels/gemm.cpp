@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/memory.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm_tiled.h"
