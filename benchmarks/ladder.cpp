@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/stream.h"
-#include "kernels/ladders/measure.h"
+#include "core/timing.h"
 #include "kernels/ladders/trial.h"
 
 namespace {
@@ -24,7 +24,7 @@ struct Setting {
 void print_row(const ladders::Trial& trial, int version, double limit, Device device) {
   const Stream stream = Stream::current(device);
   const ladders::Rung& rung = trial.rungs[static_cast<std::size_t>(version) - 1];
-  const double seconds = ladders::median_seconds([&] { trial.run(stream, version); }, device);
+  const double seconds = median_seconds([&] { trial.run(stream, version); }, device);
   const double error = trial.error(version);
   check(error <= 1, "version {} ({}) is wrong: error {} times what rounding allows", version, rung.name,
         error);
@@ -32,7 +32,7 @@ void print_row(const ladders::Trial& trial, int version, double limit, Device de
   fmt::print("{} {:<16} {:>10.3f} {:>10.1f} {:>8.1f}%", version, rung.name, seconds * 1e3, rate,
              100 * limit / seconds);
   if (trial.vendor) {
-    const double vendor = ladders::median_seconds([&] { trial.vendor(stream, version); }, device);
+    const double vendor = median_seconds([&] { trial.vendor(stream, version); }, device);
     fmt::print(" {:>8.1f}%", 100 * vendor / seconds);
   }
   fmt::print("  {}\n", rung.adds);
