@@ -1,6 +1,6 @@
 // The flags that leave what is learned as it is: checkpoints, ranks, and what a run prints and writes.
 #include "apps/option_groups.h"
-#include "apps/profiling.h"
+#include "apps/recorded_steps.h"
 #include "core/error.h"
 #include "core/profile.h"
 
@@ -101,14 +101,15 @@ void add_profile_flags(CLI::App& app, TrainOptions& options) {
                    "print where the time of a step went, by operation and by phase; by the host's clock, "
                    "which on a GPU tells when work was queued: its own time is not in the table yet")
           ->excludes(eval_only)
-          ->excludes(app.get_option("--timeline"))
           ->excludes(app.get_option("--graph"));
-  app.add_option("--profile-steps", options.profile_steps,
-                 "steps A to B, such as 10:12: those that --profile is of, and on a GPU those that Nsight "
-                 "looks at when it waits for cudaProfilerStart [20 steps from the run's second on]")
+  app.add_option(
+         "--profile-steps", options.profile_steps,
+         "steps A to B, such as 10:12: those that --profile and --timeline are of, and on a GPU those that "
+         "Nsight looks at when it waits for cudaProfilerStart [20 steps from the run's second on]")
       ->type_name("A:B")
       ->check(step_range_check())
-      ->excludes(eval_only);
+      ->excludes(eval_only)
+      ->excludes(app.get_option("--timeline-updates"));
   const std::span<const std::string_view> columns = profile_columns();
   app.add_option("--sort", options.sort, "column that the table of --profile is sorted by")
       ->check(CLI::IsMember(std::vector<std::string>(columns.begin(), columns.end())))
@@ -136,7 +137,7 @@ void add_output_flags(CLI::App& app, TrainOptions& options) {
           ->type_name("FILE")
           ->excludes(eval_only);
   app.add_option("--timeline-updates", options.timeline_updates,
-                 "how many updates to record, at most, from the second on; a test ends it too")
+                 "how many updates to record, at most, from the second on")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(timeline);
   add_profile_flags(app, options);

@@ -1,6 +1,8 @@
 #include "apps/timeline.h"
 
-#include <utility>
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "core/chrome_trace.h"
 #include "core/error.h"
@@ -9,60 +11,54 @@
 #include "dist/overlap.h"
 
 namespace ringtape::apps {
+namespace {
 
-Timeline::Timeline(std::string file, std::int64_t updates, Communicator& ranks)
-    : file_(std::move(file)), wanted_(updates), ranks_(ranks) {
-  if (file_.empty()) return;
-  check(ranks.device().is_cpu(),
-        "--timeline: the host's clock does not see when {} works, expected ranks on CPUs",
-        to_string(ranks.device()));
-  if (ranks.rank() == 0) AtomicFile{file_};  // where it cannot be written, say so before training
-}
-
-void Timeline::begin_update() {
-  if (file_.empty() || (recording_ && !is_running_)) return;
-  if (updates_ == 1) {
-    ranks_.barrier();  // so that the ranks begin to count at the same moment
-    recording_.emplace();
-    is_running_ = true;
-    begin_ = SpanClock::now();
+std::vector<Span> inside_of_steps(const std::vector<Span>& spans) {
+  std::vector<Span> steps, inside;
+  for (const Span& span : spans) {
+    if (span.kind == SpanKind::step) steps.push_back(span);
   }
-  if (updates_ == 1 + wanted_) return stop();
-  ++updates_;
+  for (const Span& span : spans) {
+    const bool is_inside = std::any_of(steps.begin(), steps.end(), [&span](const Span& step) {
+      return step.begin <= span.begin && span.end <= step.end;
+    });
+    if (is_inside) inside.push_back(span);
+  }
+  return inside;
 }
 
-void Timeline::stop() {
-  if (!std::exchange(is_running_, false)) return;
-  recording_->stop();
-  end_ = SpanClock::now();
-}
-
-std::string Timeline::row() const {
-  const Overlap overlap = measure_overlap(recording_->spans());
+std::string row_of(const RecordedSteps& steps, int rank) {
+  const Overlap overlap = measure_overlap(inside_of_steps(steps.spans()));
   const auto per_update = [&](SpanClock::duration time) {
-    return std::chrono::duration<double, std::milli>(time).count() / static_cast<double>(updates_ - 1);
+    return std::chrono::duration<double, std::milli>(time).count() / static_cast<double>(steps.count());
   };
-  return fmt::format("{:>4} {:>10.3f} {:>10.3f} {:>10.3f} {:>14.3f} {:>10.3f} {:>8.1f}%\n", ranks_.rank(),
-                     per_update(end_ - begin_), per_update(overlap.compute), per_update(overlap.waiting),
+  return fmt::format("{:>4} {:>10.3f} {:>10.3f} {:>10.3f} {:>14.3f} {:>10.3f} {:>8.1f}%\n", rank,
+                     per_update(steps.wall()), per_update(overlap.compute), per_update(overlap.waiting),
                      per_update(overlap.communication), per_update(overlap.hidden),
                      overlap.hidden_share() * 100);
 }
 
-void Timeline::write() {
-  if (file_.empty()) return;
-  stop();
-  check(recording_.has_value(), "--timeline: nothing was recorded, as the run had no second update");
+}  // namespace
+
+void check_timeline(const std::string& file, const Communicator& ranks) {
+  if (file.empty()) return;
+  check(ranks.device().is_cpu(),
+        "--timeline: the host's clock does not see when {} works, expected ranks on CPUs",
+        to_string(ranks.device()));
+  if (ranks.rank() == 0) AtomicFile{file};
+}
+
+void write_timeline(const RecordedSteps& steps, const std::string& file, Communicator& ranks) {
   const std::vector<std::string> events = gather_text(
-      ranks_,
-      chrome_events(recording_->spans(), begin_, ranks_.rank(), fmt::format("rank {}", ranks_.rank())));
-  const std::vector<std::string> rows = gather_text(ranks_, row());
-  if (ranks_.rank() != 0) return;
+      ranks, chrome_events(steps.spans(), steps.begin(), ranks.rank(), fmt::format("rank {}", ranks.rank())));
+  const std::vector<std::string> rows = gather_text(ranks, row_of(steps, ranks.rank()));
+  if (ranks.rank() != 0) return;
   const std::string trace = chrome_trace(events);
-  AtomicFile file(file_);
-  file.write(trace.data(), trace.size());
-  file.commit();
+  AtomicFile out(file);
+  out.write(trace.data(), trace.size());
+  out.commit();
   fmt::print("\ntimeline of {} updates written to {} (https://ui.perfetto.dev shows it); ms of an update:\n",
-             updates_ - 1, file_);
+             steps.count(), file);
   fmt::print("{:>4} {:>10} {:>10} {:>10} {:>14} {:>10} {:>9}\n", "rank", "update", "compute", "waiting",
              "communication", "hidden", "share");
   for (const std::string& row : rows) fmt::print("{}", row);

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "apps/checkpointing.h"
-#include "apps/profiling.h"
+#include "apps/profile_table.h"
+#include "apps/recorded_steps.h"
 #include "apps/run_log.h"
 #include "apps/settings.h"
 #include "apps/setup.h"
@@ -152,18 +153,15 @@ class Run {
     Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
                   !options_.metrics.empty(), ranks_);
     log.begin(at.step, length_.updates, scaler_ ? &*scaler_ : nullptr);
-    check(options_.timeline.empty() || length_.updates - at.step >= 2,
-          "--timeline: records from the second update on, but the run has {}", length_.updates - at.step);
-    Timeline timeline(options_.timeline, options_.timeline_updates, *ranks_);
-    Profiling profiling(options_, device_, at.step);
+    check_timeline(options_.timeline, *ranks_);
+    RecordedSteps recorded(options_, *ranks_, at.step, length_.updates);
 
     const std::int64_t recorded_step = std::min(at.step + 1, length_.updates - 1);
     std::optional<TestResult> last_test;
     for (; at.step < length_.updates; ++at.epoch, at.samples = 0) {
       loader_.start_epoch(at.epoch, sampler_->own_of(at.samples));
       while (at.step < length_.updates && at.samples < length_.samples) {
-        timeline.begin_update();
-        profiling.begin_step(at.step + 1);
+        recorded.begin_step(at.step + 1);
         std::optional<SpanScope> span(std::in_place, SpanKind::step, fmt::format("step {}", at.step + 1), "");
         const std::optional<Batch> batch = next_batch();
         const std::int64_t samples = std::min(options_.batch_size, length_.samples - at.samples);
@@ -183,14 +181,15 @@ class Run {
         const StepRecord known = {.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = samples};
         log.add(known, update_result);
         span.reset();
-        profiling.end_step();
+        recorded.end_step();
         if (checkpoints.is_due(at.step, length_.updates)) {
           log.flush();
           arena_.gather_values();
           checkpoints.save(at, state_with(gather_optimizer_state(*optimizer_, *ranks_)), log.history());
         }
       }
-      timeline.stop();  // before the test
+      // A test follows.
+      at.step < length_.updates ? recorded.pause() : recorded.stop();
       log.flush();
       last_test = test();
       log.end_epoch(at.epoch + 1, *last_test);
@@ -205,7 +204,7 @@ class Run {
           "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
           at.step);
     log.report(result, at.step, skipped);
-    profiling.report();
+    if (recorded.exist() && options_.profile) print_profile(recorded, options_.sort);
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
     if (memory_ && ranks_->size() > 1) fmt::print("\n{}", traffic_);
     arena_.gather_values();
@@ -213,7 +212,7 @@ class Run {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
     }
-    timeline.write();
+    if (recorded.exist() && !options_.timeline.empty()) write_timeline(recorded, options_.timeline, *ranks_);
   }
 
  private:

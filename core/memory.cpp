@@ -1,7 +1,6 @@
 #include "core/memory.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +17,8 @@
 
 namespace ringtape {
 namespace {
+
+using Clock = MemoryRecording::Clock;
 
 constexpr std::size_t kAlignment = 256;
 
@@ -55,14 +56,16 @@ class Pool {
             }};
   }
 
-  /// Starts to append to `events`; null stops. Returns what is live.
-  BytesByCategory record_to(std::vector<MemoryEvent>* events) {
+  /// Starts to append to `events`, with seconds from `begin` on. Returns what is live.
+  BytesByCategory start_recording(std::vector<MemoryEvent>& events, Clock::time_point begin) {
     const std::lock_guard lock(mutex_);
-    check(events == nullptr || events_ == nullptr, "memory of {} is being recorded already",
-          to_string(device_));
-    events_ = events;
-    recording_start_ = Clock::now();
+    recordings_.push_back({&events, begin});
     return stats_.live_by_category;
+  }
+
+  void stop_recording(const std::vector<MemoryEvent>& events) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(recordings_, [&events](const Recording& each) { return each.events == &events; });
   }
 
   MemoryStats stats() {
@@ -99,7 +102,10 @@ class Pool {
   MemoryStats stats_;
 
  private:
-  using Clock = std::chrono::steady_clock;
+  struct Recording {
+    std::vector<MemoryEvent>* events;
+    Clock::time_point begin;
+  };
 
   void count_taken(std::size_t bytes, MemoryCategory category) {
     stats_.live += bytes;
@@ -109,22 +115,24 @@ class Pool {
       stats_.peak = stats_.live;
       stats_.peak_by_category = stats_.live_by_category;
     }
-    if (events_ != nullptr) note(category, static_cast<std::int64_t>(bytes));
+    if (!recordings_.empty()) note(category, static_cast<std::int64_t>(bytes));
   }
   void count_given_back(std::size_t bytes, MemoryCategory category) {
     stats_.live -= bytes;
     stats_.live_by_category[category] -= bytes;
-    if (events_ != nullptr) note(category, -static_cast<std::int64_t>(bytes));
+    if (!recordings_.empty()) note(category, -static_cast<std::int64_t>(bytes));
   }
   void note(MemoryCategory category, std::int64_t bytes) {
-    const std::chrono::duration<double> since = Clock::now() - recording_start_;
-    events_->push_back({since.count(), category, bytes});
+    const Clock::time_point now = Clock::now();
+    for (const Recording& recording : recordings_) {
+      const std::chrono::duration<double> since = now - recording.begin;
+      recording.events->push_back({since.count(), category, bytes});
+    }
   }
 
   std::mutex mutex_;
   std::size_t limit_ = 0;
-  std::vector<MemoryEvent>* events_ = nullptr;
-  Clock::time_point recording_start_;
+  std::vector<Recording> recordings_;
 };
 
 /// Freed blocks are kept by size: a training step asks for the same sizes again and again, and a block that
@@ -277,12 +285,13 @@ MemoryScope::~MemoryScope() {
   current_category = previous_;
 }
 
-MemoryRecording::MemoryRecording(Device device) : device_(device), start_(pool(device).record_to(&events_)) {}
+MemoryRecording::MemoryRecording(Device device)
+    : device_(device), start_(pool(device).start_recording(events_, begin_)) {}
 MemoryRecording::~MemoryRecording() {
   stop();
 }
 void MemoryRecording::stop() {
-  if (std::exchange(running_, false)) pool(device_).record_to(nullptr);
+  if (std::exchange(running_, false)) pool(device_).stop_recording(events_);
 }
 
 std::shared_ptr<void> allocate(Device device, std::size_t bytes) {

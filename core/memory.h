@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -66,9 +67,11 @@ struct MemoryEvent {
 };
 
 /// Notes every allocation on a device and every release, by all threads, until stop() or the end of the
-/// scope. There can be one at a time for a device; throws Error for a second.
+/// scope. There can be several at a time.
 class MemoryRecording {
  public:
+  using Clock = std::chrono::steady_clock;  // that of spans
+
   explicit MemoryRecording(Device device);
   ~MemoryRecording();
   MemoryRecording(const MemoryRecording&) = delete;
@@ -77,13 +80,16 @@ class MemoryRecording {
   void stop();
   /// Bytes of each category at the start.
   const BytesByCategory& start() const { return start_; }
+  /// From which the events' seconds count.
+  Clock::time_point begin() const { return begin_; }
   /// In the order in which they happened. To be read after stop().
   const std::vector<MemoryEvent>& events() const { return events_; }
 
  private:
   Device device_;
-  BytesByCategory start_;
+  Clock::time_point begin_ = Clock::now();
   std::vector<MemoryEvent> events_;
+  BytesByCategory start_;
   bool running_ = true;
 };
 

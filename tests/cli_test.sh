@@ -98,11 +98,12 @@ refuse "steps A:B" mnist --profile --profile-steps 5
 refuse "steps A:B" mnist --profile --profile-steps 5:4
 refuse "steps A:B" mnist --profile --profile-steps 0:4
 refuse "steps A:B" mnist --profile --profile-steps 1:2x
-refuse "add that" mnist --device cpu --profile-steps 2:4
+refuse "add one of them" mnist --device cpu --profile-steps 2:4
 refuse "none of these steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
 refuse "--sort" mnist --profile --sort colour
 refuse "--profile" mnist --sort calls
-refuse "--timeline" mnist --profile --timeline t.json
+refuse "records from the second update on, but the run has 1" mnist --device cpu --profile --max-steps 1
+refuse "--timeline-updates" mnist --timeline t.json --timeline-updates 3 --profile-steps 2:4
 refuse "'tpu'" mnist --device tpu
 refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
 refuse "'cuda:99'" mnist --device cuda:99
@@ -192,7 +193,12 @@ expect "64 samples as 24 + 24 + 16" grep -qE '^linear +2 .* 24x784, 32x784, 32$'
 expect "the rest of them" grep -qE '^linear +1 .* 16x784, 32x784, 32$' shown
 expect "a closing row" grep -qE '^step +[0-9.]+ +100.0%$' shown
 expect "a verdict" grep -qE '^forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
-rm shown
+# One recording for both, across a test.
+accept regression --device cpu --batch-size 2500 --epochs 3 --profile --timeline t.json --memory-report
+cp "$work/out" shown
+expect "the profile of all updates but the first" grep -q '^profile of steps 2 to ' shown
+expect "the timeline of the same ones" grep -q '^timeline of [0-9]* updates written to t.json' shown
+rm shown t.json
 accept mnist "${small[@]}" --clip-norm 0.1 --clip-norm-type inf --clip-value 0.01 --micro-batch 24 --clip-each-micro-batch
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
 step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":$number,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
