@@ -13,6 +13,7 @@
 #include "apps/options.h"
 #include "apps/ring_trace.h"
 #include "autograd/ops.h"
+#include "benchmarks/results_json.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/stream.h"
@@ -39,6 +40,7 @@ struct Options {
   bool show_launch = false;
   bool trace_ring = false;
   std::string svg;
+  std::string json;
 };
 
 /// Element `i` of a rank's buffer: whole numbers whose sums are exact in every dtype.
@@ -187,6 +189,11 @@ void measure(Communicator& ranks, const Options& options) {
     fmt::print("{:<16} {:>10} {:>10} {:>10} {:>12} {:>12} {:>7}\n", "operation", "bytes S", "elements",
                "t us", "S/t GB/s", "busbw GB/s", "wrong");
   }
+  benchmarks::Results results("collectives", ranks.device());
+  results.setting("ranks", ranks.size());
+  results.setting("backend", ranks.backend());
+  results.setting("iterations", options.iterations);
+  if (!options.slow_link.empty()) results.setting("slow_link", options.slow_link);
   std::int64_t all_wrong = 0;
   for (const Collective& collective : all_collectives(options)) {
     const auto& wanted = options.operations;
@@ -202,8 +209,14 @@ void measure(Communicator& ranks, const Options& options) {
       fmt::print("{:<16} {:>10} {:>10} {:>10.1f} {:>12.3f} {:>12.3f} {:>7}\n", collective.name, bytes,
                  elements, seconds * 1e6, algorithm, algorithm * collective.traffic(ranks.size()), wrong);
       std::fflush(stdout);
+      results.add({.name = collective.name,
+                   .size = fmt::format("{} bytes of {}", bytes, options.dtype),
+                   .seconds = seconds,
+                   .bytes = static_cast<double>(bytes),
+                   .more = {{"busbw_gb_per_s", algorithm * collective.traffic(ranks.size())}}});
     }
   }
+  if (prints) results.save(options.json);
   check(all_wrong == 0, "{} elements of the results are wrong", all_wrong);
 }
 
@@ -291,5 +304,8 @@ int main(int argc, char** argv) {
   app.add_flag("--show-launch", options.show_launch, "print which launcher was found, the rank, and why");
   app.add_flag("--trace-ring", options.trace_ring, "print which chunk moves where in ring_all_reduce");
   app.add_option("--svg", options.svg, "draw that to this file")->needs("--trace-ring")->type_name("FILE");
+  app.add_option("--json", options.json, benchmarks::kJsonHelp)
+      ->check(apps::file_name_check())
+      ->type_name("FILE");
   return apps::run(app, argc, argv, [&options] { run_ranks(options); });
 }

@@ -1,21 +1,15 @@
 // Measures what gradient accumulation and activation recomputation cost and save: memory by category at the
 // peak of an update, beside the formula; throughput for 1 to 32 micro-batches at one global batch; memory and
 // time for segments of several lengths.
-#include <CLI/CLI.hpp>
-
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <fstream>
-#include <nlohmann/json.hpp>
-
+#include "apps/command_line.h"
 #include "autograd/ops.h"
-#include "core/error.h"
+#include "benchmarks/results_json.h"
+#include "core/file.h"
 #include "core/machine.h"
 #include "core/memory_report.h"
-#include "core/stream.h"
+#include "core/timing.h"
 #include "nn/layers.h"
 #include "nn/memory_estimate.h"
 #include "optim/accumulation.h"
@@ -25,19 +19,11 @@
 namespace {
 
 using namespace ringtape;
-using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
+using namespace ringtape::benchmarks;
 using Sizes = std::vector<std::int64_t>;
 
 double mib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1024.0 * 1024.0);
-}
-
-void write(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.flush();
-  check(file.good(), "'{}' cannot be written", path);
 }
 
 /// So many hidden layers, all of one width, between MNIST's inputs and classes.
@@ -88,18 +74,7 @@ class Training {
 
   /// Median seconds of an update.
   double seconds(std::int64_t steps, int repeats) {
-    const Stream stream = Stream::current(arena_.device());
-    for (int i = 0; i < 3; ++i) update(steps);
-    std::vector<double> all;
-    for (int i = 0; i < repeats; ++i) {
-      stream.synchronize();
-      const Clock::time_point start = Clock::now();
-      update(steps);
-      stream.synchronize();
-      all.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    }
-    std::nth_element(all.begin(), all.begin() + repeats / 2, all.end());
-    return all[static_cast<std::size_t>(repeats / 2)];
+    return median_seconds([&] { update(steps); }, arena_.device(), {.rounds = repeats, .round_seconds = 0});
   }
 
  private:
@@ -115,7 +90,7 @@ std::string name_of(const Sizes& sizes) {
 }
 
 /// One model as it is, for several ways to make a batch.
-Json memory_of_batches(const Sizes& sizes, Device device) {
+void memory_of_batches(Results& results, const Sizes& sizes, Device device) {
   using enum MemoryCategory;
   struct Way {
     std::int64_t micro_batch, steps;
@@ -123,7 +98,6 @@ Json memory_of_batches(const Sizes& sizes, Device device) {
   fmt::print("Memory at the peak of an update of {}, Adam, MiB\n\n", name_of(sizes));
   fmt::print("{:>14} {:>10} {:>9} {:>9} {:>11} {:>11} {:>7} {:>7} {:>8} {:>8}\n", "batch", "parameters",
              "gradients", "Adam", "activations", "their grads", "data", "other", "total", "formula");
-  Json rows = Json::array();
   for (const auto& [micro_batch, steps] : {Way{20, 1}, Way{10, 8}, Way{20, 4}, Way{80, 1}}) {
     Training training(sizes, micro_batch, 0, device);
     const BytesByCategory at_peak = training.peak(steps);
@@ -135,16 +109,15 @@ Json memory_of_batches(const Sizes& sizes, Device device) {
                batch, mib(at_peak[parameters]), mib(at_peak[gradients]), mib(at_peak[optimizer_state]),
                mib(at_peak[activations]), mib(at_peak[activation_gradients]), mib(at_peak[data]), mib(rest),
                mib(at_peak.total()), mib(training.formula().total()));
-    Json row = {{"model", name_of(sizes)}, {"micro_batch", micro_batch}, {"steps", steps}};
+    Row row{.name = fmt::format("memory of {}", name_of(sizes)), .size = batch};
     for (std::size_t i = 0; i < kMemoryCategories; ++i) {
-      row[ringtape::name_of(static_cast<MemoryCategory>(i))] = at_peak.bytes[i];
+      row.more[fmt::format("{} bytes", ringtape::name_of(static_cast<MemoryCategory>(i)))] = at_peak.bytes[i];
     }
-    row["total"] = at_peak.total();
-    row["formula"] = training.formula().total();
-    rows.push_back(row);
+    row.more["peak_bytes"] = at_peak.total();
+    row.more["formula_bytes"] = training.formula().total();
+    results.add(row);
   }
   fmt::print("\n");
-  return rows;
 }
 
 /// Two updates, moment by moment, the second with recomputation; as a picture too where a file is named.
@@ -162,14 +135,18 @@ void timeline(std::int64_t layers, std::int64_t width, std::int64_t micro_batch,
       "Memory while {} hidden layers of {} are trained in {} micro-batches of {}: an update that keeps\n"
       "all activations, and one with recomputation in segments of {} layers\n\n{}\n",
       layers, width, steps, micro_batch, recompute, memory_timeline(recording, 36));
-  if (!svg_path.empty()) write(svg_path, memory_svg(recording));
+  if (svg_path.empty()) return;
+  const std::string svg = memory_svg(recording);
+  AtomicFile file(svg_path);
+  file.write(svg.data(), svg.size());
+  file.commit();
 }
 
-Json throughput_of_steps(const Sizes& sizes, std::int64_t batch, int repeats, Device device) {
+void throughput_of_steps(Results& results, const Sizes& sizes, std::int64_t batch, int repeats,
+                         Device device) {
   fmt::print("Throughput of {} at a global batch of {}\n\n", name_of(sizes), batch);
   fmt::print("{:>6} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "steps", "micro-batch", "ms/update", "samples/s",
              "relative", "peak MiB");
-  Json rows = Json::array();
   double at_once = 0;
   for (std::int64_t steps = 1; steps <= 32; steps *= 2) {
     Training training(sizes, batch / steps, 0, device);
@@ -179,25 +156,22 @@ Json throughput_of_steps(const Sizes& sizes, std::int64_t batch, int repeats, De
     const double rate = static_cast<double>(batch) / seconds;
     fmt::print("{:>6} {:>12} {:>12.3f} {:>12.0f} {:>10.3f} {:>10.2f}\n", steps, batch / steps, seconds * 1e3,
                rate, at_once / seconds, mib(peak));
-    rows.push_back({{"model", name_of(sizes)},
-                    {"batch", batch},
-                    {"steps", steps},
-                    {"milliseconds", seconds * 1e3},
-                    {"samples_per_s", rate},
-                    {"peak_bytes", peak}});
+    results.add({.name = fmt::format("update of {}", name_of(sizes)),
+                 .size = fmt::format("batch {} as {} x {}", batch, steps, batch / steps),
+                 .seconds = seconds,
+                 .more = {{"samples_per_s", rate}, {"peak_bytes", peak}}});
   }
   fmt::print("\n");
-  return rows;
 }
 
-Json recomputation(std::int64_t layers, std::int64_t width, std::int64_t batch, int repeats, Device device) {
+void recomputation(Results& results, std::int64_t layers, std::int64_t width, std::int64_t batch, int repeats,
+                   Device device) {
   using enum MemoryCategory;
   const Sizes sizes = deep(layers, width);
   fmt::print("Recomputation: {} hidden layers of {}, batch {}\n\n", layers, width, batch);
   fmt::print("{:>18} {:>16} {:>10} {:>10} {:>12} {:>10}\n", "layers a segment", "activations and",
              "by formula", "peak MiB", "ms/update", "relative");
   fmt::print("{:>18} {:>16}\n", "", "their grads, MiB");
-  Json rows = Json::array();
   double kept = 0;
   for (std::int64_t segment : {0, 1, 2, 4, 8, 16}) {
     Training training(sizes, batch, segment, device);
@@ -209,30 +183,27 @@ Json recomputation(std::int64_t layers, std::int64_t width, std::int64_t batch, 
     fmt::print("{:>18} {:>16.2f} {:>10.2f} {:>10.2f} {:>12.3f} {:>10.3f}\n",
                segment == 0 ? "everything kept" : fmt::format("{}", segment), mib(passing), mib(expected),
                mib(at_peak.total()), seconds * 1e3, seconds / kept);
-    rows.push_back({{"hidden_layers", layers},
-                    {"width", width},
-                    {"batch", batch},
-                    {"segment", segment},
-                    {"activation_bytes", passing},
-                    {"formula_bytes", expected},
-                    {"peak_bytes", at_peak.total()},
-                    {"milliseconds", seconds * 1e3}});
+    results.add(
+        {.name = fmt::format("update of {} hidden layers of {}, batch {}", layers, width, batch),
+         .size = segment == 0 ? "everything kept" : fmt::format("segments of {}", segment),
+         .seconds = seconds,
+         .more = {
+             {"activation_bytes", passing}, {"formula_bytes", expected}, {"peak_bytes", at_peak.total()}}});
   }
-  return rows;
 }
 
 void benchmark(const std::string& device_name, const std::string& json_path, const std::string& svg_path) {
   const Device device = Device::parse(device_name);
   const bool is_cpu = device.is_cpu();
   fmt::print("{}: {}\n\n", to_string(device), describe(device));
-  Json result = {{"device", to_string(device)}, {"description", describe(device)}};
-  result["memory"] = memory_of_batches({784, 256, 10}, device);
-  result["memory_of_large_model"] = memory_of_batches({784, 2048, 2048, 10}, device);
+  Results results("bench_accumulation", device);
+  memory_of_batches(results, {784, 256, 10}, device);
+  memory_of_batches(results, {784, 2048, 2048, 10}, device);
   timeline(16, 256, 1024, 2, 4, device, svg_path);
-  result["throughput"] = throughput_of_steps({784, 2048, 2048, 10}, is_cpu ? 512 : 4096, 15, device);
-  result["throughput_of_small_model"] = throughput_of_steps({784, 256, 10}, is_cpu ? 512 : 4096, 60, device);
-  result["recomputation"] = recomputation(16, 512, is_cpu ? 512 : 8192, 15, device);
-  if (!json_path.empty()) write(json_path, result.dump(2) + '\n');
+  throughput_of_steps(results, {784, 2048, 2048, 10}, is_cpu ? 512 : 4096, 15, device);
+  throughput_of_steps(results, {784, 256, 10}, is_cpu ? 512 : 4096, 60, device);
+  recomputation(results, 16, 512, is_cpu ? 512 : 8192, 15, device);
+  results.save(json_path);
 }
 
 }  // namespace
@@ -241,14 +212,9 @@ int main(int argc, char** argv) {
   CLI::App app("Measures memory and time of gradient accumulation and of activation recomputation.");
   std::string device = "auto", json, svg;
   app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--json", json, "also write the rows to this file");
-  app.add_option("--svg", svg, "also draw the memory of two updates to this file");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    benchmark(device, json, svg);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
+  app.add_option("--svg", svg, "also draw the memory of two updates to this file")
+      ->check(apps::file_name_check())
+      ->type_name("FILE");
+  return apps::run(app, argc, argv, [&] { benchmark(device, json, svg); });
 }

@@ -1,20 +1,23 @@
 // Ringtape's own GEMM against the vendor's, on the three products of a linear layer and on squares.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <random>
 #include <vector>
 
-#include "core/error.h"
+#include "apps/command_line.h"
+#include "benchmarks/results_json.h"
 #include "core/half.h"
 #include "core/machine.h"
 #include "core/tensor.h"
+#include "core/timing.h"
 #include "kernels/gemm.h"
 
 namespace {
 
 using namespace ringtape;
+using namespace ringtape::benchmarks;
+
+constexpr int kRounds = 21;
 
 struct Shape3 {
   const char* name;
@@ -43,68 +46,77 @@ Tensor random_tensor(std::int64_t elements, DType dtype, Device device) {
   return fill([](float v) { return v; });
 }
 
-/// Median seconds of one multiplication over 21 rounds, each long enough to be timed well.
-double seconds_of(GemmBackend backend, const GemmArgs& args, Device device) {
-  set_gemm_backend(backend, device);
-  const Stream stream = Stream::current(device);
-  Event start(device), stop(device);
-  const auto run = [&](int repeats) {
-    start.record(stream);
-    for (int i = 0; i < repeats; ++i) gemm(stream, args);
-    stop.record(stream);
-    return stop.elapsed_ms_since(start) * 1e-3 / repeats;
-  };
-  run(2);
-  const int repeats = std::clamp(static_cast<int>(3e-3 / run(3)), 1, 1000);
-  std::vector<double> times;
-  for (int round = 0; round < 21; ++round) times.push_back(run(repeats));
-  std::nth_element(times.begin(), times.begin() + 10, times.end());
-  return times[10];
-}
+/// A product with random matrices of its own.
+class Product {
+ public:
+  Product(const Shape3& shape, DType dtype, Device device)
+      : shape_(shape),
+        dtype_(dtype),
+        device_(device),
+        a_(random_tensor(shape.m * shape.k, dtype, device)),
+        b_(random_tensor(shape.k * shape.n, dtype, device)),
+        c_(random_tensor(shape.m * shape.n, DType::f32, device)),
+        bias_(random_tensor(shape.n, DType::f32, device)) {
+    args_.m = shape.m;
+    args_.n = shape.n;
+    args_.k = shape.k;
+    args_.a = a_.raw();
+    args_.b = b_.raw();
+    args_.c = c_.raw();
+    args_.transpose_a = shape.transpose_a;
+    args_.transpose_b = shape.transpose_b;
+    args_.dtype = dtype;
+    args_.beta = shape.beta;
+    args_.bias = shape.transpose_b ? bias_.raw() : nullptr;
+  }
 
-void print_row(const Shape3& shape, DType dtype, Device device) {
-  const Tensor a = random_tensor(shape.m * shape.k, dtype, device);
-  const Tensor b = random_tensor(shape.k * shape.n, dtype, device);
-  const Tensor c = random_tensor(shape.m * shape.n, DType::f32, device);
-  const Tensor bias = random_tensor(shape.n, DType::f32, device);
-  GemmArgs args;
-  args.m = shape.m;
-  args.n = shape.n;
-  args.k = shape.k;
-  args.a = a.raw();
-  args.b = b.raw();
-  args.c = c.raw();
-  args.transpose_a = shape.transpose_a;
-  args.transpose_b = shape.transpose_b;
-  args.dtype = dtype;
-  args.beta = shape.beta;
-  args.bias = shape.transpose_b ? bias.raw() : nullptr;
+  void run(GemmBackend backend) const {
+    set_gemm_backend(backend, device_);
+    gemm(Stream::current(device_), args_);
+  }
+  double flops() const {
+    return 2.0 * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) *
+           static_cast<double>(shape_.k);
+  }
+  double bytes() const {
+    const double of_c = static_cast<double>(c_.bytes()) * (shape_.beta == 0 ? 1 : 2);
+    return static_cast<double>(a_.bytes() + b_.bytes()) + of_c;
+  }
+  std::string size() const {
+    return fmt::format("{} x {} x {} {}", shape_.m, shape_.n, shape_.k, name_of(dtype_));
+  }
 
-  const double flops =
-      2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-  const double own = seconds_of(GemmBackend::own, args, device);
+ private:
+  Shape3 shape_;
+  DType dtype_;
+  Device device_;
+  Tensor a_, b_, c_, bias_;
+  GemmArgs args_;
+};
+
+void measure_product(Results& results, const Shape3& shape, DType dtype, Device device) {
+  const Product product(shape, dtype, device);
+  std::vector<TimedWork> ways = {[&] { product.run(GemmBackend::own); }};
+  if (vendor_gemm_name(device) != "none") ways.push_back([&] { product.run(GemmBackend::vendor); });
+  const std::vector<double> seconds =
+      median_seconds_in_turn(ways, device, {.rounds = kRounds, .round_seconds = 3e-3});
   fmt::print("{:<15} {:>6} {:>6} {:>6} {:>10.2f} {:>11.1f} {:>9.1f}", shape.name, shape.m, shape.n, shape.k,
-             flops * 1e-6, own * 1e6, flops / own * 1e-9);
-  if (vendor_gemm_name(device) != "none") {
-    const double vendor = seconds_of(GemmBackend::vendor, args, device);
-    fmt::print(" {:>11.1f} {:>9.1f} {:>8.1f}%", vendor * 1e6, flops / vendor * 1e-9, 100 * vendor / own);
+             product.flops() * 1e-6, seconds[0] * 1e6, product.flops() / seconds[0] * 1e-9);
+  if (ways.size() > 1) {
+    fmt::print(" {:>11.1f} {:>9.1f} {:>8.1f}%", seconds[1] * 1e6, product.flops() / seconds[1] * 1e-9,
+               100 * seconds[1] / seconds[0]);
   }
   fmt::print("\n");
+  for (std::size_t way = 0; way < ways.size(); ++way) {
+    results.add({.name = fmt::format("{}: {}", way == 0 ? "own" : "vendor", shape.name),
+                 .size = product.size(),
+                 .seconds = seconds[way],
+                 .flops = product.flops(),
+                 .bytes = product.bytes()});
+  }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
-  std::string device_name = "cpu";
-  std::string dtype_name = "f32";
-  CLI::App app("Own GEMM against the vendor's");
-  app.add_option("--device", device_name, "cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--dtype", dtype_name, "Inputs: f32, bf16 or f16; sums and result are f32")
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  const Device device = Device::parse(device_name);
-  const DType dtype = dtype_from_name(dtype_name.c_str());
-
+std::vector<Shape3> all_shapes(Device device) {
   std::vector<Shape3> shapes;
   add_layer(shapes, 64, 784, 256);
   add_layer(shapes, 64, 256, 10);
@@ -118,13 +130,32 @@ int main(int argc, char** argv) try {
   for (const std::int64_t size : {512, 1024, 2048, 4096, 8192}) {
     if (device.is_cuda() || size <= 1024) shapes.push_back({"C = A B", size, size, size, false, false, 0});
   }
+  return shapes;
+}
 
-  fmt::print("{}\n{} inputs, f32 sums; vendor: {}; medians of 21\n\n", describe(device), dtype_name,
-             vendor_gemm_name(device));
+void measure(const std::string& device_name, const std::string& dtype_name, const std::string& json) {
+  const Device device = Device::parse(device_name);
+  const DType dtype = dtype_from_name(dtype_name.c_str());
+  Results results("bench_gemm", device);
+  results.setting("dtype", dtype_name);
+  results.setting("vendor", vendor_gemm_name(device));
+  fmt::print("{}\n{} inputs, f32 sums; vendor: {}; medians of {}\n\n", describe(device), dtype_name,
+             vendor_gemm_name(device), kRounds);
   fmt::print("{:<15} {:>6} {:>6} {:>6} {:>10} {:>11} {:>9} {:>11} {:>9} {:>9}\n", "product", "m", "n", "k",
              "MFLOP", "own us", "GFLOP/s", "vendor us", "GFLOP/s", "of vendor");
-  for (const Shape3& shape : shapes) print_row(shape, dtype, device);
-} catch (const ringtape::Error& error) {
-  fmt::print(stderr, "bench_gemm: {}\n", error.what());
-  return 1;
+  for (const Shape3& shape : all_shapes(device)) measure_product(results, shape, dtype, device);
+  results.save(json);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Times our own GEMM beside the vendor's.");
+  std::string device = "auto", dtype = "f32", json;
+  app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--dtype", dtype, "of the inputs; sums and result are f32")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
+  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
+  return apps::run(app, argc, argv, [&] { measure(device, dtype, json); });
 }

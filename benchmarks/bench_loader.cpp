@@ -1,22 +1,24 @@
 // Times the data loader on MNIST: microseconds that a batch costs beside the time that moving its bytes
 // takes, first alone (as fast as batches can be made), then under a training loop that keeps two threads busy
 // between them.
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "apps/command_line.h"
+#include "benchmarks/results_json.h"
+#include "core/machine.h"
+#include "core/timing.h"
 #include "data/loader.h"
 #include "data/mnist.h"
 
 namespace {
 
 using namespace ringtape;
+using namespace ringtape::benchmarks;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -70,12 +72,15 @@ double copy_seconds(const TensorDataset& data, std::int64_t batch_size) {
   return (now() - start) / static_cast<double>(batches);
 }
 
-void benchmark(std::int64_t batch_size, double step_microseconds) {
+void benchmark(std::int64_t batch_size, double step_microseconds, const std::string& json) {
   const auto data = std::make_shared<TensorDataset>(load_mnist().train);
   const auto sampler = std::make_shared<RandomSampler>(data->size(), 1);
-  fmt::print("batches of {}: {} KB each; copied in order: {:.2f} us\n\n", batch_size,
-             static_cast<std::size_t>(batch_size) * data->features().bytes() / 1000,
-             1e6 * copy_seconds(*data, batch_size));
+  const double bytes = static_cast<double>(batch_size) * static_cast<double>(data->features().bytes());
+  const double copy = copy_seconds(*data, batch_size);
+  Results results("bench_loader", Device{});
+  results.setting("step_microseconds", step_microseconds);
+  fmt::print("{}\nbatches of {}: {:.0f} KB each; copied in order: {:.2f} us\n\n", describe(Device{}),
+             batch_size, bytes / 1000, 1e6 * copy);
   fmt::print("{:>16} {:>16} {:>20} {:>20}\n", "prefetch threads", "step us", "waiting us/batch",
              "total us/batch");
   for (double step : {0.0, step_microseconds}) {
@@ -84,8 +89,16 @@ void benchmark(std::int64_t batch_size, double step_microseconds) {
       const Cost cost = measure(loader, 1e-6 * step);
       fmt::print("{:>16} {:>16.0f} {:>20.2f} {:>20.2f}\n", threads, step, 1e6 * cost.waiting,
                  1e6 * cost.total);
+      results.add({.name = fmt::format("batch, {} prefetch threads, {}", threads,
+                                       step > 0 ? "under a step" : "alone"),
+                   .size = fmt::format("batch {}", batch_size),
+                   .seconds = cost.total,
+                   .bytes = 2 * bytes,
+                   .limit_seconds = copy,
+                   .more = {{"waiting_seconds", cost.waiting}}});
     }
   }
+  results.save(json);
 }
 
 }  // namespace
@@ -94,17 +107,13 @@ int main(int argc, char** argv) {
   CLI::App app("Times the data loader on MNIST.");
   std::int64_t batch_size = 64;
   double step_microseconds = 400;
+  std::string json;
   app.add_option("--batch-size", batch_size, "samples in a batch")
       ->check(CLI::Range(1, 60000))
       ->capture_default_str();
-  app.add_option("--step-us", step_microseconds, "length of the training step between batches")
+  app.add_option("--step-us", step_microseconds, "microseconds of the training step between batches")
+      ->check(apps::number_check(1, 1e6))
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
-    benchmark(batch_size, step_microseconds);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
+  return apps::run(app, argc, argv, [&] { benchmark(batch_size, step_microseconds, json); });
 }

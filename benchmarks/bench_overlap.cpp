@@ -2,17 +2,16 @@
 // and no_sync() under accumulation. On ranks that share a machine, over a link made slow:
 //
 //   OMP_NUM_THREADS=1 mpirun -n 2 bench_overlap
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "apps/command_line.h"
 #include "autograd/ops.h"
+#include "benchmarks/results_json.h"
 #include "core/error.h"
-#include "core/file.h"
 #include "core/machine.h"
+#include "core/timing.h"
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
 #include "dist/overlap.h"
@@ -24,8 +23,8 @@
 namespace {
 
 using namespace ringtape;
+using namespace ringtape::benchmarks;
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
 
 struct Options {
   std::string slow_link = "100,125";
@@ -124,11 +123,6 @@ double largest_over(Communicator& ranks, Clock::duration own) {
   return static_cast<double>(nanoseconds.to_vector<std::int64_t>()[0]) * 1e-9;
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-  return values[values.size() / 2];
-}
-
 /// An update of each way in turn, so that what changes with time on the machine meets all of them.
 std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings, Communicator& ranks,
                               int rounds) {
@@ -158,12 +152,11 @@ double hidden(double overlapped, double one_after_the_other, double alone) {
   return (one_after_the_other - overlapped) / (one_after_the_other - alone);
 }
 
-Json print_table(const std::vector<Way>& ways, const std::vector<Measured>& measured,
+void print_table(Results& results, const std::vector<Way>& ways, const std::vector<Measured>& measured,
                  const std::vector<std::unique_ptr<Training>>& trainings) {
   fmt::print("{:<44} {:>8} {:>10} {:>12} {:>14} {:>14}\n", "", "buckets", "ms/step", "more than",
              "hidden, by", "hidden, by");
   fmt::print("{:<44} {:>8} {:>10} {:>12} {:>14} {:>14}\n", "", "", "", "alone, ms", "step times", "timeline");
-  Json rows = Json::array();
   double alone = 0, one_after_the_other = 0;
   for (std::size_t i = 0; i < ways.size(); ++i) {
     const Way& way = ways[i];
@@ -178,12 +171,11 @@ Json print_table(const std::vector<Way>& ways, const std::vector<Measured>& meas
                way.communicates ? fmt::format("{:.2f}", (seconds - alone) * 1e3) : "",
                is_compared ? fmt::format("{:.1f}%", share * 100) : "",
                way.communicates ? fmt::format("{:.1f}%", measured[i].hidden_share * 100) : "");
-    rows.push_back(
-        {{"way", way.name}, {"micro_batches", way.micro_batches}, {"milliseconds", seconds * 1e3}});
-    if (is_compared) rows.back()["hidden_by_step_times"] = share;
-    if (way.communicates) rows.back()["hidden_by_timeline"] = measured[i].hidden_share;
+    Row row{.name = way.name, .size = fmt::format("{} micro-batches", way.micro_batches), .seconds = seconds};
+    if (is_compared) row.more["hidden_by_step_times"] = share;
+    if (way.communicates) row.more["hidden_by_timeline"] = measured[i].hidden_share;
+    results.add(row);
   }
-  return rows;
 }
 
 std::vector<Way> all_ways(const Options& options) {
@@ -220,18 +212,14 @@ void benchmark(const Options& options) {
              link.latency.count() * 1e6, link.bytes_per_second * 1e-6, bytes * 1e-6,
              link.transfer_time(on_link).count() * 1e3);
   const std::vector<Measured> measured = measure(trainings, *ranks, options.rounds);
-  const Json rows = print_table(ways, measured, trainings);
-  if (options.json.empty() || ranks->rank() != 0) return;
-  const std::string text = Json{{"ranks", ranks->size()},
-                                {"device", describe(ranks->device())},
-                                {"slow_link", options.slow_link},
-                                {"gradient_bytes", bytes},
-                                {"rows", rows}}
-                               .dump(2) +
-                           '\n';
-  AtomicFile file(options.json);
-  file.write(text.data(), text.size());
-  file.commit();
+  Results results("bench_overlap", ranks->device());
+  results.setting("ranks", ranks->size());
+  results.setting("slow_link", options.slow_link);
+  results.setting("model", fmt::format("{} hidden layers of {}", options.layers, options.width));
+  results.setting("batch", options.batch);
+  results.setting("gradient_bytes", bytes);
+  print_table(results, ways, measured, trainings);
+  if (ranks->rank() == 0) results.save(options.json);
 }
 
 }  // namespace
@@ -241,21 +229,14 @@ int main(int argc, char** argv) {
   Options options;
   app.option_defaults()->always_capture_default();
   app.add_option("--slow-link", options.slow_link, "LATENCY_US,MBYTES_PER_S of the link");
-  app.add_option("--inputs", options.inputs, "of the model")->check(CLI::PositiveNumber);
-  app.add_option("--width", options.width, "of the hidden layers")->check(CLI::PositiveNumber);
-  app.add_option("--layers", options.layers, "how many of them")->check(CLI::PositiveNumber);
-  app.add_option("--batch", options.batch, "samples of a rank and step")->check(CLI::PositiveNumber);
+  app.add_option("--inputs", options.inputs, "of the model")->check(apps::kPositive);
+  app.add_option("--width", options.width, "of the hidden layers")->check(apps::kPositive);
+  app.add_option("--layers", options.layers, "how many of them")->check(apps::kPositive);
+  app.add_option("--batch", options.batch, "samples of a rank and step")->check(apps::kPositive);
   app.add_option("--micro-batches", options.micro_batches, "that they are cut into, under accumulation")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--bucket-mib", options.bucket_mib, "MiB of a bucket")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", options.rounds, "steps of each way")->check(CLI::PositiveNumber);
-  app.add_option("--json", options.json, "also write the rows to this file");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    benchmark(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+      ->check(apps::kPositive);
+  app.add_option("--bucket-mib", options.bucket_mib, "MiB of a bucket")->check(apps::number_check(1e-3, 1e6));
+  app.add_option("--rounds", options.rounds, "steps of each way")->check(apps::kPositive);
+  app.add_option("--json", options.json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
+  return apps::run(app, argc, argv, [&] { benchmark(options); });
 }

@@ -4,53 +4,60 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <random>
+#include <tuple>
 #include <vector>
 
-#include "core/device.h"
+#include "apps/command_line.h"
+#include "benchmarks/results_json.h"
 #include "core/machine.h"
+#include "core/timing.h"
 #include "kernels/simt/fiber.h"
 
 namespace {
 
 using namespace ringtape;
-using Work = std::function<void()>;
+using namespace ringtape::benchmarks;
 
-double seconds_of(const Work& work, int repeats) {
-  work();  // wakes OpenMP's threads and warms the cache
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repeats;
-}
+constexpr TimingOptions kTiming{.rounds = 21, .round_seconds = 2e-3};
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size()) / 2, values.end());
-  return values[values.size() / 2];
-}
+/// Kernels and loops side by side.
+class Comparison {
+ public:
+  Comparison(Results& results, std::int64_t n, double elementwise_target, double reduction_target)
+      : results_(results),
+        n_(n),
+        elementwise_target_(elementwise_target),
+        reduction_target_(reduction_target) {}
 
-/// Median seconds of both, measured in turns so that a change of the machine's pace meets both alike.
-std::pair<double, double> compare(const Work& kernel, const Work& loop) {
-  const int repeats = std::max(1, static_cast<int>(2e-3 / seconds_of(loop, 3)));
-  std::vector<double> of_kernel, of_loop;
-  for (int round = 0; round < 21; ++round) {
-    of_kernel.push_back(seconds_of(kernel, repeats));
-    of_loop.push_back(seconds_of(loop, repeats));
+  void elementwise(const char* name, double bytes, const TimedWork& kernel, const TimedWork& loop) {
+    row(name, bytes, elementwise_target_, kernel, loop);
   }
-  return {median(of_kernel), median(of_loop)};
-}
+  void reduction(const char* name, const TimedWork& kernel, const TimedWork& loop) {
+    row(name, 4, reduction_target_, kernel, loop);
+  }
 
-void print_row(const char* name, std::int64_t n, double bytes_per_element, double target, const Work& kernel,
-               const Work& loop) {
-  const auto [of_kernel, of_loop] = compare(kernel, loop);
-  const double bytes = bytes_per_element * static_cast<double>(n);
-  fmt::print("{:<14} {:>9} {:>9.1f} {:>11.1f} {:>8.1f} {:>11.1f} {:>8.1f} {:>7.2f} {:>7.1f}\n", name, n,
-             bytes / 1e6, of_kernel * 1e6, bytes / of_kernel / 1e9, of_loop * 1e6, bytes / of_loop / 1e9,
-             of_kernel / of_loop, target);
-}
+ private:
+  void row(const char* name, double bytes_per_element, double target, const TimedWork& kernel,
+           const TimedWork& loop) {
+    const std::vector<double> seconds = median_seconds_in_turn({kernel, loop}, {}, kTiming);
+    const double bytes = bytes_per_element * static_cast<double>(n_);
+    fmt::print("{:<14} {:>9} {:>9.1f} {:>11.1f} {:>8.1f} {:>11.1f} {:>8.1f} {:>7.2f} {:>7.1f}\n", name, n_,
+               bytes / 1e6, seconds[0] * 1e6, bytes / seconds[0] / 1e9, seconds[1] * 1e6,
+               bytes / seconds[1] / 1e9, seconds[0] / seconds[1], target);
+    results_.add({.name = name,
+                  .size = fmt::format("{} f32", n_),
+                  .seconds = seconds[0],
+                  .bytes = bytes,
+                  .more = {{"loop_seconds", seconds[1]}, {"target_of_loop", target}}});
+  }
+
+  Results& results_;
+  std::int64_t n_;
+  double elementwise_target_, reduction_target_;
+};
 
 std::vector<float> random_values(std::int64_t n, float low, float high, unsigned seed) {
   std::mt19937 generator(seed);
@@ -96,7 +103,7 @@ void loop_sum_squares(const float* x, std::int64_t n, float* total) {
   *total = sum;
 }
 
-void compare_with_loops(std::int64_t n, double elementwise_target, double reduction_target) {
+void compare_with_loops(Comparison comparison, std::int64_t n) {
   const Stream stream = Stream::current({});
   const std::vector<float> x = random_values(n, -1, 1, 1);
   std::vector<float> y = random_values(n, -1, 1, 2), m = random_values(n, -1, 1, 3),
@@ -105,28 +112,25 @@ void compare_with_loops(std::int64_t n, double elementwise_target, double reduct
   unsigned counter = 0;
   float total = 0;
 
-  print_row(
-      "y=max(x,0)", n, 8, elementwise_target, [&] { bench_relu(stream, x.data(), y.data(), n); },
+  comparison.elementwise(
+      "y=max(x,0)", 8, [&] { bench_relu(stream, x.data(), y.data(), n); },
       [&] { loop_relu(x.data(), y.data(), n); });
-  print_row(
-      "y=a*x+y", n, 12, elementwise_target, [&] { bench_axpy(stream, 1e-6f, x.data(), y.data(), n); },
+  comparison.elementwise(
+      "y=a*x+y", 12, [&] { bench_axpy(stream, 1e-6f, x.data(), y.data(), n); },
       [&] { loop_axpy(1e-6f, x.data(), y.data(), n); });
-  print_row(
-      "Adam", n, 28, elementwise_target,
-      [&] { bench_adam(stream, x.data(), y.data(), m.data(), v.data(), n); },
+  comparison.elementwise(
+      "Adam", 28, [&] { bench_adam(stream, x.data(), y.data(), m.data(), v.data(), n); },
       [&] { loop_adam(x.data(), y.data(), m.data(), v.data(), n); });
-  print_row(
-      "sum", n, 4, reduction_target,
-      [&] { bench_sum(stream, x.data(), n, partial.data(), &counter, &total); },
+  comparison.reduction(
+      "sum", [&] { bench_sum(stream, x.data(), n, partial.data(), &counter, &total); },
       [&] { loop_sum(x.data(), n, &total); });
-  print_row(
-      "sum of squares", n, 4, reduction_target,
-      [&] { bench_sum_squares(stream, x.data(), n, partial.data(), &counter, &total); },
+  comparison.reduction(
+      "sum of squares", [&] { bench_sum_squares(stream, x.data(), n, partial.data(), &counter, &total); },
       [&] { loop_sum_squares(x.data(), n, &total); });
 }
 
-/// Nanoseconds for one switch from a fiber to another.
-double fiber_switch_ns() {
+/// Seconds for one switch from a fiber to another.
+double fiber_switch_seconds() {
   struct Pair {
     simt::Fiber here, there;
   } pair;
@@ -138,54 +142,71 @@ double fiber_switch_ns() {
         for (;;) simt::Fiber::switch_to(fibers.there, fibers.here);
       },
       &pair);
-  std::vector<double> times;
-  for (int round = 0; round < 21; ++round) {
-    times.push_back(seconds_of([&] { simt::Fiber::switch_to(pair.here, pair.there); }, 20000));
-  }
-  return median(times) / 2 * 1e9;
+  constexpr int kSwitches = 1000;
+  const auto there_and_back = [&] {
+    for (int i = 0; i < kSwitches; ++i) simt::Fiber::switch_to(pair.here, pair.there);
+  };
+  return median_seconds(there_and_back, {}, kTiming) / (2 * kSwitches);
 }
 
-/// Nanoseconds that one more step costs each thread of a block, on one OS thread.
-double step_ns(int threads, const std::function<void(int steps)>& run) {
+/// Seconds that one more step costs each thread of a block, on one OS thread.
+double step_seconds(int threads, const std::function<void(int steps)>& run) {
   constexpr int kFew = 10, kMany = 210;
-  std::vector<double> times;
-  for (int round = 0; round < 21; ++round) {
-    const double few = seconds_of([&] { run(kFew); }, 10);
-    times.push_back(seconds_of([&] { run(kMany); }, 10) - few);
-  }
-  return median(times) / (kMany - kFew) / threads * 1e9;
+  const std::vector<double> seconds =
+      median_seconds_in_turn({[&] { run(kFew); }, [&] { run(kMany); }}, {}, kTiming);
+  return (seconds[1] - seconds[0]) / (kMany - kFew) / threads;
 }
 
-void print_costs() {
+void print_costs(Results& results) {
   const Stream stream = Stream::current({});
   float out = 0;
-  fmt::print("\nfiber switch: {:.1f} ns\n\n", fiber_switch_ns());
+  const auto measured = [&](const char* name, const std::string& size, double seconds) {
+    results.add({.name = name, .size = size, .seconds = seconds});
+    return seconds * 1e9;
+  };
+  fmt::print("\nfiber switch: {:.1f} ns\n\n", measured("fiber switch", "1", fiber_switch_seconds()));
   fmt::print("cost per thread (ns)   block of  __syncthreads  __shfl_xor_sync  block_sum\n");
   for (const int threads : {32, 256, 1024}) {
+    const std::string size = fmt::format("block of {}", threads);
+    const double barrier =
+        step_seconds(threads, [&](int steps) { bench_barriers(stream, 1, threads, steps); });
+    const double shuffle =
+        step_seconds(threads, [&](int steps) { bench_shuffles(stream, 1, threads, steps, &out); });
+    const double block_sum =
+        step_seconds(threads, [&](int steps) { bench_block_sums(stream, 1, threads, steps, &out); });
     fmt::print("{:>31} {:>14.1f} {:>16.1f} {:>10.1f}\n", threads,
-               step_ns(threads, [&](int steps) { bench_barriers(stream, 1, threads, steps); }),
-               step_ns(threads, [&](int steps) { bench_shuffles(stream, 1, threads, steps, &out); }),
-               step_ns(threads, [&](int steps) { bench_block_sums(stream, 1, threads, steps, &out); }));
+               measured("__syncthreads, a thread", size, barrier),
+               measured("__shfl_xor_sync, a thread", size, shuffle),
+               measured("block_sum, a thread", size, block_sum));
   }
-  std::vector<double> times;
-  for (int round = 0; round < 21; ++round) {
-    times.push_back(seconds_of([&] { bench_barriers(stream, 1, 1, 0); }, 1000));
+  const auto launch_seconds = [&](int blocks) {
+    return median_seconds([&] { bench_barriers(stream, blocks, 1, 0); }, {}, kTiming);
+  };
+  const int os_threads = omp_get_max_threads();
+  fmt::print("\nlaunch of one empty thread: {:.0f} ns, of one on each of {} OS threads: {:.0f} ns\n",
+             measured("launch", "1 thread", launch_seconds(1)), os_threads,
+             measured("launch", "a thread on each OS thread", launch_seconds(os_threads)));
+}
+
+void measure(const std::string& json) {
+  Results results("bench_simt", Device{});
+  fmt::print("{}\n{} OpenMP threads, medians of {}\n\n", describe(Device{}), omp_get_max_threads(),
+             kTiming.rounds);
+  fmt::print("{:<14} {:>9} {:>9} {:>11} {:>8} {:>11} {:>8} {:>7} {:>7}\n", "work", "n", "MB", "kernel us",
+             "GB/s", "loop us", "GB/s", "ratio", "target");
+  for (const auto& [n, elementwise, reduction] :
+       {std::tuple(std::int64_t{1} << 18, 2.0, 3.0), std::tuple(std::int64_t{1} << 25, 1.1, 1.5)}) {
+    compare_with_loops(Comparison(results, n, elementwise, reduction), n);
   }
-  fmt::print("\nlaunch of one empty thread: {:.0f} ns", median(times) * 1e9);
-  times.clear();
-  for (int round = 0; round < 21; ++round) {
-    times.push_back(seconds_of([&] { bench_barriers(stream, omp_get_max_threads(), 1, 0); }, 1000));
-  }
-  fmt::print(", of one on each of {} OS threads: {:.0f} ns\n", omp_get_max_threads(), median(times) * 1e9);
+  print_costs(results);
+  results.save(json);
 }
 
 }  // namespace
 
-int main() {
-  fmt::print("{}\n{} OpenMP threads, medians of 21\n\n", describe(Device{}), omp_get_max_threads());
-  fmt::print("{:<14} {:>9} {:>9} {:>11} {:>8} {:>11} {:>8} {:>7} {:>7}\n", "work", "n", "MB", "kernel us",
-             "GB/s", "loop us", "GB/s", "ratio", "target");
-  compare_with_loops(std::int64_t{1} << 18, 2, 3);
-  compare_with_loops(std::int64_t{1} << 25, 1.1, 1.5);
-  print_costs();
+int main(int argc, char** argv) {
+  CLI::App app("Times the SIMT executor against plain vectorised OpenMP loops, and its parts.");
+  std::string json;
+  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
+  return apps::run(app, argc, argv, [&] { measure(json); });
 }

@@ -2,23 +2,14 @@
 // clipping, Adam; in bf16 and f16 with f32 parameters, f16 with a loss scale. Beside each time stands the
 // floor: the FLOPs of the matrix products at the rate of a large product of that dtype on this device, plus
 // the bytes that Adam and the norm must move at the rate of a copy of that size.
-#include <CLI/CLI.hpp>
-
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <fstream>
-#include <functional>
-#include <nlohmann/json.hpp>
-
+#include "apps/command_line.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
-#include "core/error.h"
+#include "benchmarks/results_json.h"
 #include "core/machine.h"
-#include "core/memory.h"
-#include "core/stream.h"
+#include "core/timing.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
@@ -30,7 +21,7 @@
 namespace {
 
 using namespace ringtape;
-using Clock = std::chrono::steady_clock;
+using namespace ringtape::benchmarks;
 
 struct Problem {
   std::vector<std::int64_t> sizes;
@@ -40,20 +31,9 @@ struct Problem {
 const std::vector<Problem> kProblems = {
     {{784, 256, 10}, 64}, {{784, 1024, 1024, 10}, 128}, {{784, 2048, 2048, 10}, 512}};
 
-/// Median seconds of `repeats` runs after a tenth as many to warm up.
-double median_seconds(Device device, int repeats, const std::function<void()>& work) {
-  const Stream stream = Stream::current(device);
-  for (int i = 0; i < std::max(3, repeats / 10); ++i) work();
-  std::vector<double> seconds;
-  for (int i = 0; i < repeats; ++i) {
-    stream.synchronize();
-    const Clock::time_point start = Clock::now();
-    work();
-    stream.synchronize();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  std::nth_element(seconds.begin(), seconds.begin() + repeats / 2, seconds.end());
-  return seconds[static_cast<std::size_t>(repeats / 2)];
+/// The median of so many runs, each timed on its own, as steps are long enough for that.
+TimingOptions single_runs(int rounds) {
+  return {.rounds = rounds, .round_seconds = 0};
 }
 
 /// FLOPs per second of a large matrix product.
@@ -63,7 +43,7 @@ double measure_flops(Device device, DType dtype) {
   const Tensor a = rand({n, n}, dtype, device, -1, 1);
   const Tensor b = rand({n, n}, dtype, device, -1, 1);
   const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-  return 2 * cube / median_seconds(device, 5, [&] { matmul(a, b); });
+  return 2 * cube / median_seconds([&] { matmul(a, b); }, device, single_runs(5));
 }
 
 /// Bytes per second, read and written, of a copy that moves `bytes` bytes: what fits in a cache moves faster.
@@ -73,8 +53,8 @@ double measure_copy(Device device, double bytes) {
   const Tensor to = empty({n}, DType::f32, device);
   const Stream stream = Stream::current(device);
   // Our own kernel, as memcpy would use one thread.
-  const double seconds =
-      median_seconds(device, 50, [&] { scale(stream, DType::f32, from.raw(), to.raw(), n, 1.5); });
+  const double seconds = median_seconds([&] { scale(stream, DType::f32, from.raw(), to.raw(), n, 1.5); },
+                                        device, single_runs(50));
   return 2.0 * static_cast<double>(from.bytes()) / seconds;
 }
 
@@ -89,8 +69,7 @@ double step_flops(const Problem& problem) {
   return flops;
 }
 
-nlohmann::ordered_json run(const Problem& problem, Device device, DType dtype, double flops_per_second,
-                           int repeats) {
+Row run(const Problem& problem, Device device, DType dtype, double flops_per_second) {
   manual_seed(1);
   const auto model = make_mlp(problem.sizes);
   ParameterArena arena(*model, device, dtype);
@@ -100,27 +79,28 @@ nlohmann::ordered_json run(const Problem& problem, Device device, DType dtype, d
   const Tensor x = randn({problem.batch, problem.sizes.front()}, dtype, device);
   const Tensor y =
       to(rand({problem.batch}, DType::f32, device, 0, static_cast<double>(problem.sizes.back())), DType::i64);
-  const double seconds = median_seconds(device, repeats, [&] {
+  const auto step = [&] {
     arena.zero_grad();
     const Tensor loss = cross_entropy((*model)(x), y);
     scaled ? scaler.backward(loss) : loss.backward();
     clip_grad_norm(arena, 1.0, {.skip_nonfinite = scaled, .loss_scale = scaled ? scaler.factor() : nullptr});
     adam.step();
     if (scaled) scaler.update(arena);
-  });
+  };
+  const double seconds = median_seconds(step, device, single_runs(problem.batch > 256 ? 30 : 200));
   // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all but the
   // gradient, and the 16-bit copy.
   const double bytes = (dtype == DType::f32 ? 32.0 : 34.0) * static_cast<double>(arena.parameter_elements());
   const double copy_rate = measure_copy(device, bytes);
   const double floor = step_flops(problem) / flops_per_second + bytes / copy_rate;
-  return {{"model", fmt::format("{}", fmt::join(problem.sizes, "-"))},
-          {"batch", problem.batch},
-          {"milliseconds", seconds * 1e3},
-          {"gigaflop", step_flops(problem) * 1e-9},
-          {"gflop_per_s", step_flops(problem) / seconds * 1e-9},
-          {"copy_gb_per_s", copy_rate * 1e-9},
-          {"floor_milliseconds", floor * 1e3},
-          {"times_floor", seconds / floor}};
+  return {.name = fmt::format("step of {}", fmt::join(problem.sizes, "-")),
+          .size = fmt::format("batch {}", problem.batch),
+          .seconds = seconds,
+          .flops = step_flops(problem),
+          .limit_seconds = floor,
+          .more = {{"model", fmt::format("{}", fmt::join(problem.sizes, "-"))},
+                   {"batch", problem.batch},
+                   {"copy_gb_per_s", copy_rate * 1e-9}}};
 }
 
 void benchmark(const std::string& device_name, const std::string& dtype_name, const std::string& gemm,
@@ -129,30 +109,26 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
   if (gemm != "default") set_gemm_backend(gemm == "own" ? GemmBackend::own : GemmBackend::vendor, device);
   const DType dtype = parse_compute_dtype(dtype_name, device);
   const double flops = measure_flops(device, dtype);
+  const std::string backend =
+      gemm_backend(device) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device);
+  Results results("bench_step", device);
+  results.setting("dtype", name_of(dtype));
+  results.setting("gemm", backend);
+  results.setting("large_product_gflop_per_s", flops * 1e-9);
   fmt::print("{}: {}\n", to_string(device), describe(device));
   fmt::print("{}, GEMM by {}: {:.0f} GFLOP/s on a large product\n\n", describe_compute_dtype(dtype, device),
-             gemm_backend(device) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device),
-             flops * 1e-9);
+             backend, flops * 1e-9);
   fmt::print("{:<20} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}\n", "model", "batch", "ms/step", "GFLOP",
              "GFLOP/s", "copy GB/s", "floor ms", "x floor");
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Problem& problem : kProblems) {
-    rows.push_back(run(problem, device, dtype, flops, problem.batch > 256 ? 30 : 200));
-    const auto number = [&](const char* key) { return rows.back()[key].get<double>(); };
+    const Row row = run(problem, device, dtype, flops);
     fmt::print("{:<20} {:>6} {:>10.3f} {:>10.3f} {:>10.0f} {:>10.1f} {:>10.3f} {:>8.2f}\n",
-               rows.back()["model"].get<std::string>(), problem.batch, number("milliseconds"),
-               number("gigaflop"), number("gflop_per_s"), number("copy_gb_per_s"),
-               number("floor_milliseconds"), number("times_floor"));
+               row.more["model"].get<std::string>(), problem.batch, *row.seconds * 1e3, row.flops * 1e-9,
+               row.flops / *row.seconds * 1e-9, row.more["copy_gb_per_s"].get<double>(),
+               *row.limit_seconds * 1e3, *row.seconds / *row.limit_seconds);
+    results.add(row);
   }
-  if (json_path.empty()) return;
-  std::ofstream file(json_path);
-  file << nlohmann::ordered_json{{"device", to_string(device)},
-                                 {"description", describe(device)},
-                                 {"dtype", name_of(dtype)},
-                                 {"steps", rows}}
-              .dump(2)
-       << '\n';
-  check(file.good(), "'{}' cannot be written", json_path);
+  results.save(json_path);
 }
 
 }  // namespace
@@ -164,13 +140,6 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", dtype, "f32, bf16, f16 or auto")->capture_default_str();
   app.add_option("--gemm", gemm, "default, own or vendor")
       ->check(CLI::IsMember({"default", "own", "vendor"}));
-  app.add_option("--json", json, "also write the rows to this file");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    benchmark(device, dtype, gemm, json);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
+  return apps::run(app, argc, argv, [&] { benchmark(device, dtype, gemm, json); });
 }

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Runs the same work by Ringtape and by PyTorch, in turn, and prints both and their ratio.
 
-    benchmarks/compare_torch.py [steps|kernels|all] [--bin build/release/bin] [--device cpu|cuda] [--threads N]
+    benchmarks/compare_torch.py [steps|kernels|gemm|loader|all] [--bin build/release/bin] [--device cpu|cuda] [--threads N]
 
 steps    whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm clipping and
          Adam (PyTorch's fused one; the better of its eager and compiled modes)
 kernels  single kernels, as bench_kernels lists them, where PyTorch has the same work
+gemm     matrix products by the vendor's library, as bench_gemm lists them
+loader   shuffled batches of MNIST's size: PyTorch's DataLoader, and rows taken by a random permutation
 
 Both sides use the same number of threads and random data. Each round runs both sides one after the other, so that a
-machine whose speed drifts is the same for both; a ratio is that of the medians over the rounds.
+machine whose speed drifts is the same for both; a ratio is that of the medians over the rounds. --json writes what
+bench_step and the others write (benchmarks/results_json.h), with "torch_seconds" in each row.
 """
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -23,14 +27,18 @@ STEPS = [((784, 256, 10), 64), ((784, 1024, 1024, 10), 128), ((784, 2048, 2048, 
 
 
 def run_benchmark(options, program):
-    """What `program --json` writes."""
+    """What `program --json` writes; its description of machine and build is kept in the options."""
     path = os.path.join(options.bin, program)
     if not os.path.exists(path):
         sys.exit(f"error: {path} was not found: build it first, or name its folder with --bin")
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([path, "--device", options.device, "--json", file.name], check=True, stdout=subprocess.DEVNULL,
+        device = [] if program == "bench_loader" else ["--device", options.device]
+        subprocess.run([path, *device, "--json", file.name], check=True, stdout=subprocess.DEVNULL,
                        env=dict(os.environ, OMP_NUM_THREADS=str(options.threads)))
-        return json.load(open(file.name))
+        with open(file.name) as written:  # the file itself has been replaced
+            result = json.load(written)
+    options.described = {key: result[key] for key in ("date", "revision", "machine") if key in result}
+    return result
 
 
 class Timer:
@@ -85,6 +93,25 @@ def make_step(torch, sizes, batch, device, compiled):
     return step
 
 
+def merged(runs):
+    """The rows of several runs of one program as one list, with the medians of their seconds."""
+    rows = [dict(row) for row in runs[0]["rows"]]
+    for i, row in enumerate(rows):
+        row["seconds"] = statistics.median(run["rows"][i]["seconds"] for run in runs)
+    return rows
+
+
+def table_row(row, theirs):
+    ratio = theirs / row["seconds"]
+    print(f"{row['name']:<30} {row['size']:<22} {row['seconds'] * 1e6:>12.2f} {theirs * 1e6:>12.2f} {ratio:>17.2f}",
+          flush=True)
+    return dict(row, torch_seconds=theirs)
+
+
+def table_head(what):
+    print(f"\n{what + ', us':<30} {'size':<22} {'Ringtape':>12} {'PyTorch':>12} {'PyTorch/Ringtape':>17}")
+
+
 def compare_steps(torch, timer, options):
     candidates = {}
     for sizes, batch in STEPS:
@@ -95,82 +122,213 @@ def compare_steps(torch, timer, options):
                 candidates[sizes, batch, mode] = step
             except Exception as error:  # torch.compile needs a compiler of its own, which may be missing
                 print(f"PyTorch {mode} does not run here: {str(error).splitlines()[0]}", file=sys.stderr)
-    ours, theirs = {}, {}
+    runs, theirs = [], {}
     for _ in range(options.rounds):
-        for row in run_benchmark(options, "bench_step")["steps"]:
-            ours.setdefault((row["model"], row["batch"]), []).append(row["milliseconds"])
+        runs.append(run_benchmark(options, "bench_step"))
         for key, step in candidates.items():
-            theirs.setdefault(key, []).append(timer.median(step, 30 if key[1] > 256 else 200) * 1e3)
+            theirs.setdefault(key, []).append(timer.median(step, 30 if key[1] > 256 else 200))
 
     print(f"\n{'training step, ms':<20} {'batch':>6} {'Ringtape':>10} {'eager':>10} {'compiled':>10} {'PyTorch/Ringtape':>17}")
     rows = []
-    for sizes, batch in STEPS:
+    for (sizes, batch), row in zip(STEPS, merged(runs)):
         model = "-".join(map(str, sizes))
-        own = statistics.median(ours[model, batch])
-        torch_times = {mode: statistics.median(theirs[sizes, batch, mode]) for mode in ("eager", "compiled")
-                       if (sizes, batch, mode) in theirs}
-        ratio = min(torch_times.values()) / own
-        cells = [f"{torch_times[mode]:>10.3f}" if mode in torch_times else f"{'-':>10}" for mode in ("eager", "compiled")]
-        print(f"{model:<20} {batch:>6} {own:>10.3f} {cells[0]} {cells[1]} {ratio:>17.2f}")
-        rows.append({"model": model, "batch": batch, "ringtape_ms": own, "torch_ms": torch_times, "ratio": ratio})
-    return rows
+        assert (row["model"], row["batch"]) == (model, batch), row
+        modes = {mode: statistics.median(theirs[sizes, batch, mode]) for mode in ("eager", "compiled")
+                 if (sizes, batch, mode) in theirs}
+        best = min(modes.values())
+        cells = [f"{modes[mode] * 1e3:>10.3f}" if mode in modes else f"{'-':>10}" for mode in ("eager", "compiled")]
+        print(f"{model:<20} {batch:>6} {row['seconds'] * 1e3:>10.3f} {cells[0]} {cells[1]} {best / row['seconds']:>17.2f}")
+        rows.append(dict(row, torch_seconds=best, torch_modes=modes))
+    settings = runs[-1]["settings"]
+    return rows, {"large_product_gflop_per_s": settings["large_product_gflop_per_s"], "gemm": settings["gemm"]}
+
+
+# PyTorch's form of the rows of bench_kernels of one size, by the rows' names: made once for the rows that follow one
+# another.
+
+@functools.lru_cache(maxsize=1)
+def torch_cross_entropy(torch, size, device):
+    functional = torch.nn.functional
+    rows, _, classes, dtype = size.split()
+    rows, classes, dtype = int(rows), int(classes), {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
+    logits = torch.randn(rows, classes, device=device, dtype=dtype)
+    targets = torch.randint(0, classes, (rows,), device=device)
+    of_both = logits.clone().requires_grad_()
+
+    def both():
+        return torch.autograd.grad(functional.cross_entropy(of_both, targets), of_both)
+
+    return {
+        "cross_entropy_forward": lambda: functional.cross_entropy(logits, targets),
+        "cross_entropy, two passes": both,
+        "cross_entropy_fused": both,
+        "count_correct": lambda: (logits.argmax(1) == targets).sum(),
+    }
+
+
+@functools.lru_cache(maxsize=1)
+def torch_arena(torch, size, device):
+    """Norms, clipping and optimizers over a list of parameters."""
+    words = size.split()
+    lengths = gpt2_lengths() if size == "148 of GPT-2" else [int(words[2])] * int(words[0])
+    parameters = [torch.randn(length, device=device, requires_grad=True) for length in lengths]
+    for parameter in parameters:
+        parameter.grad = torch.randn_like(parameter)
+    gradients = [parameter.grad for parameter in parameters]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    largest = float(norm) * 0.99999
+    return {  # PyTorch has no LARS and LAMB, and its AdamW writes no 16-bit copy
+        "gradient_norm": lambda: torch.nn.utils.get_total_norm(gradients),
+        "gradient_norm, largest": lambda: torch.nn.utils.get_total_norm(gradients, norm_type=float("inf")),
+        "clip_gradients": lambda: torch.nn.utils.clip_grads_with_norm_(parameters, largest, norm),
+        "clip_value": lambda: torch.nn.utils.clip_grad_value_(parameters, 3.0),
+        "adam_step (AdamW, clip)": torch.optim.AdamW(parameters, lr=1e-3, fused=True).step,
+        "sgd_step (momentum, clip)":
+            torch.optim.SGD(parameters, lr=1e-3, momentum=0.9, weight_decay=0.01, fused=True).step,
+    }
+
+
+def gpt2_lengths():
+    """Those of bench_kernels."""
+    width = 768
+    lengths = [50257 * width, 1024 * width]
+    for _ in range(12):
+        for inputs, outputs in ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)):
+            lengths += [inputs * outputs, outputs]
+        lengths += [width] * 4
+    return lengths + [width] * 2
+
+
+@functools.lru_cache(maxsize=1)
+def torch_matrix(torch, size, device):
+    rows, columns = int(size.split()[0]), int(size.split()[2])
+    x, y = torch.randn(rows, columns, device=device), torch.empty(rows, columns, device=device)
+    bias, of_row = 1e-6 * torch.randn(columns, device=device), torch.randn(rows, 1, device=device)
+    return {
+        "sum_dim, rows": lambda: x.sum(1),
+        "sum_dim, columns": lambda: x.sum(0),
+        "broadcast_dim, along rows": lambda: y.copy_(of_row.expand_as(y)),
+        "bias_add": lambda: x.add_(bias),
+        "bias_gradient": lambda: x.sum(0),
+    }
+
+
+@functools.lru_cache(maxsize=1)
+def torch_elements(torch, n, device):
+    a, b = torch.randn(n, device=device), torch.randn(n, device=device)
+    y, one = torch.zeros_like(a), torch.ones((), device=device)
+    bf16, f16 = a.bfloat16(), a.half()
+    pixels = torch.randint(0, 256, (n,), device=device, dtype=torch.uint8)
+    factor = torch.full((), 0.9999999, device=device)
+    aten = torch.ops.aten
+    return {
+        "fill": lambda: y.fill_(1.0),
+        "arange": lambda: torch.arange(0, n * 0.5, 0.5, out=y),
+        "scale": lambda: torch.mul(a, 0.5, out=y),
+        "scale_by_device": lambda: a.mul_(factor),
+        "add": lambda: torch.add(a, b, out=y),
+        "axpy": lambda: y.add_(a, alpha=1e-6),
+        "multiply": lambda: torch.mul(a, b, out=y),
+        "cast f32 to bf16": lambda: bf16.copy_(a),
+        "cast f32 to f16": lambda: f16.copy_(a),
+        "cast bf16 to f32": lambda: y.copy_(bf16),
+        "cast f16 to f32": lambda: y.copy_(f16),
+        "normalize_u8": lambda: torch.mul(pixels, 1 / (255 * 0.31), out=y).sub_(0.13 / 0.31),
+        "uniform": lambda: y.uniform_(),
+        "normal": lambda: y.normal_(),
+        "largest_abs": lambda: torch.linalg.vector_norm(a, float("inf")),
+        "relu_forward": lambda: torch.clamp_min(a, 0, out=y),
+        "relu_backward": lambda: aten.threshold_backward(b, a, 0),
+        "mse_forward": lambda: torch.nn.functional.mse_loss(a, b),
+        "mse_backward": lambda: aten.mse_loss_backward(one, a, b, 1),
+        "sum_dim, everything": lambda: a.sum(),
+    }
+
+
+def torch_copy_rows(torch, rows, device):
+    x, y = torch.randn(rows, 1024, device=device), torch.empty(rows, 512, device=device)
+    return lambda: y.copy_(x[:, :512])
 
 
 def torch_kernel(torch, kernel, size, device):
     """PyTorch's form of one row of bench_kernels, or None where it has none."""
-    functional = torch.nn.functional
-    words = size.split()
-    if kernel.startswith("cross_entropy, two passes") or kernel.startswith("cross_entropy_fused"):
-        rows, classes = int(words[0]), int(words[2])
-        dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[words[3]]
-        logits = torch.randn(rows, classes, device=device, dtype=dtype, requires_grad=True)
-        targets = torch.randint(0, classes, (rows,), device=device)
-        return lambda: torch.autograd.grad(functional.cross_entropy(logits, targets), logits)
-    if kernel.startswith(("adam_step", "gradient_norm")):
-        parameters = [torch.randn(int(words[2]), device=device, requires_grad=True) for _ in range(int(words[0]))]
-        for parameter in parameters:
-            parameter.grad = torch.randn_like(parameter)
-        if kernel.startswith("gradient_norm"):
-            return lambda: torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters])
-        return torch.optim.AdamW(parameters, lr=1e-3, fused=True).step
-    if len(words) != 2 or words[1] != "f32":
-        return None
-    a, b = torch.randn(int(words[0]), device=device), torch.randn(int(words[0]), device=device)
-    y = torch.zeros_like(a)
-    work = {
-        "scale": lambda: torch.mul(a, 0.5, out=y),
-        "add": lambda: torch.add(a, b, out=y),
-        "axpy": lambda: y.add_(a, alpha=1e-6),
-        "multiply": lambda: torch.mul(a, b, out=y),
-        "cast to bf16": lambda: a.to(torch.bfloat16),
-        "relu_forward": lambda: torch.clamp_min(a, 0, out=y),
-        "relu_backward": lambda: torch.ops.aten.threshold_backward(b, a, 0),
-        "mse_forward": lambda: functional.mse_loss(a, b),
-        "sum_dim, everything": lambda: a.sum(),
-    }
-    return work.get(kernel)
+    if kernel.startswith("copy_rows"):
+        return torch_copy_rows(torch, int(size.split()[0]), device)
+    if kernel.startswith("cross_entropy") or kernel == "count_correct":
+        return torch_cross_entropy(torch, size, device).get(kernel)
+    if kernel.startswith(("adam_", "sgd_", "lamb_", "lars_", "gradient_norm", "clip_")):
+        return torch_arena(torch, size, device).get(kernel)
+    if " x " in size:
+        return torch_matrix(torch, size, device).get(kernel)
+    return torch_elements(torch, int(size.split()[0]), device).get(kernel)
 
 
 def compare_kernels(torch, timer, options):
-    measured = [run_benchmark(options, "bench_kernels")["kernels"] for _ in range(options.rounds)]
-    print(f"\n{'kernel, us':<28} {'size':<20} {'Ringtape':>12} {'PyTorch':>12} {'PyTorch/Ringtape':>17}")
-    rows = []
-    for i, row in enumerate(measured[0]):
-        work = torch_kernel(torch, row["kernel"], row["size"], options.device)
-        if work is None:
-            continue
-        own = statistics.median(run[i]["microseconds"] for run in measured)
-        theirs = statistics.median(timer.kernel(work) for _ in range(options.rounds)) * 1e6
-        print(f"{row['kernel']:<28} {row['size']:<20} {own:>12.2f} {theirs:>12.2f} {theirs / own:>17.2f}", flush=True)
-        rows.append({"kernel": row["kernel"], "size": row["size"], "ringtape_us": own, "torch_us": theirs,
-                     "ratio": theirs / own})
-    return rows
+    runs, theirs = [], {}
+    for _ in range(options.rounds):
+        runs.append(run_benchmark(options, "bench_kernels"))
+        for row in runs[0]["rows"]:
+            work = torch_kernel(torch, row["name"], row["size"], options.device)
+            if work is not None:
+                theirs.setdefault((row["name"], row["size"]), []).append(timer.kernel(work))
+    table_head("kernel")
+    keys = [(row["name"], row["size"]) for row in runs[0]["rows"]]
+    return [table_row(row, statistics.median(theirs[key])) for row, key in zip(merged(runs), keys) if key in theirs]
+
+
+def compare_products(torch, timer, options):
+    def work_of(name, size):
+        m, n, k = (int(word) for word in size.split()[:5:2])
+        shapes = {"Y = X W^T + b": ((m, k), (n, k)), "dX = dY W": ((m, k), (k, n)), "dW += dY^T X": ((k, m), (k, n)),
+                  "C = A B": ((m, k), (k, n))}[name]
+        a, b = (torch.rand(shape, device=options.device) * 2 - 1 for shape in shapes)
+        c, bias = torch.zeros(m, n, device=options.device), torch.randn(n, device=options.device)
+        if name == "Y = X W^T + b":
+            return lambda: torch.nn.functional.linear(a, b, bias)
+        if name == "dW += dY^T X":
+            return lambda: c.addmm_(a.t(), b)
+        return lambda: torch.mm(a, b, out=c)
+
+    runs, theirs = [], {}
+    for _ in range(options.rounds):
+        runs.append(run_benchmark(options, "bench_gemm"))
+        for row in runs[0]["rows"]:
+            way, name = row["name"].split(": ")
+            if way == "vendor":
+                theirs.setdefault((row["name"], row["size"]), []).append(timer.kernel(work_of(name, row["size"])))
+    table_head("product")
+    return [table_row(row, statistics.median(theirs[row["name"], row["size"]])) for row in merged(runs)
+            if row["name"].startswith("vendor")]
+
+
+def compare_loader(torch, timer, options):
+    batch, samples = 64, 60000
+    pixels = torch.randint(0, 256, (samples, 784), dtype=torch.uint8)
+    classes = torch.randint(0, 10, (samples,))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pixels, classes), batch_size=batch,
+                                         shuffle=True, drop_last=True)
+    batches = samples // batch
+
+    def by_permutation():
+        order = torch.randperm(samples)
+        for i in range(batches):
+            rows = order[i * batch:(i + 1) * batch]
+            pixels[rows], classes[rows]
+
+    runs = [run_benchmark(options, "bench_loader") for _ in range(options.rounds)]
+    row = next(row for row in merged(runs) if row["name"] == "batch, 0 prefetch threads, alone")
+    table_head("loader")
+    return [table_row(dict(row, name="batch, DataLoader"), timer.median(lambda: [None for _ in loader], 3) / batches),
+            table_row(dict(row, name="batch, rows by a permutation"), timer.median(by_permutation, 5) / batches)]
+
+
+WORK = {"steps": compare_steps, "kernels": compare_kernels, "gemm": compare_products, "loader": compare_loader}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", nargs="?", default="all", choices=["steps", "kernels", "all"])
-    parser.add_argument("--bin", default="build/release/bin", help="where bench_step and bench_kernels are")
+    parser.add_argument("work", nargs="?", default="all", choices=[*WORK, "all"])
+    parser.add_argument("--bin", default="build/release/bin", help="where the benchmark programs are")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -188,16 +346,20 @@ def main():
     torch.set_num_threads(options.threads)
     timer = Timer(torch, options.device)
 
-    machine = run_benchmark(options, "bench_step")["description"]
-    print(f"{machine}; {options.threads} threads; PyTorch {torch.__version__}; medians of {options.rounds} rounds")
-    result = {"machine": machine, "threads": options.threads, "torch": torch.__version__}
-    if options.work != "kernels":
-        result["steps"] = compare_steps(torch, timer, options)
-    if options.work != "steps":
-        result["kernels"] = compare_kernels(torch, timer, options)
+    print(f"{options.threads} threads; PyTorch {torch.__version__}; medians of {options.rounds} rounds")
+    settings = {"torch": torch.__version__, "rounds": options.rounds}
+    rows = []
+    for work in WORK if options.work == "all" else [options.work]:
+        found = WORK[work](torch, timer, options)
+        if work == "steps":
+            found, of_steps = found
+            settings.update(of_steps)
+        rows += found
     if options.json:
+        result = dict(options.described, program="compare_torch", settings=settings, rows=rows)
         with open(options.json, "w") as file:
-            json.dump(result, file, indent=2)
+            json.dump(result, file, indent=1)
+            file.write("\n")
 
 
 if __name__ == "__main__":

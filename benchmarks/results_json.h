@@ -24,12 +24,12 @@ using Json = nlohmann::ordered_json;
 /// One measurement. What is empty or 0 is left out of the file.
 struct Row {
   std::string name;
-  std::string size;                     ///< of the work, as a person writes it: "8192 x 1000 f32"
-  std::optional<double> seconds;        ///< median
-  double flops = 0;                     ///< floating-point operations of the work
-  double bytes = 0;                     ///< that must be read and written at least
-  std::optional<double> limit_seconds;  ///< that the machine needs at least
-  Json more = Json::object();           ///< what only this program's rows have
+  std::string size;                          ///< of the work, as a person writes it: "8192 x 1000 f32"
+  std::optional<double> seconds = {};        ///< median
+  double flops = 0;                          ///< floating-point operations of the work
+  double bytes = 0;                          ///< that must be read and written at least
+  std::optional<double> limit_seconds = {};  ///< that the machine needs at least
+  Json more = Json::object();                ///< what only this program's rows have
 };
 
 /// The rows of a run.
@@ -53,7 +53,7 @@ class Results {
   Json rows_ = Json::array();
 };
 
-/// Says what --json does, and checks the name.
+/// What --help says of --json.
 inline constexpr const char* kJsonHelp = "also write the rows and the machine's description to this file";
 
 }  // namespace ringtape::benchmarks

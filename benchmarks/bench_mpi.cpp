@@ -1,0 +1,85 @@
+// Times MPI's own all-reduce, called as any program calls it: the yardstick beside `collectives`, whose
+// operations go through a thread of ours.
+//
+//   OMP_NUM_THREADS=1 mpirun -n 2 bench_mpi
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <vector>
+
+#include "apps/command_line.h"
+#include "benchmarks/results_json.h"
+#include "core/error.h"
+
+namespace {
+
+using namespace ringtape;
+using namespace ringtape::benchmarks;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::int64_t min_bytes = std::int64_t{4} << 20;
+  std::int64_t max_bytes = std::int64_t{64} << 20;
+  int iterations = 8;
+  std::string json;
+};
+
+void check_mpi(int code, const char* call) {
+  check(code == MPI_SUCCESS, "{} failed: code {}", call, code);
+}
+
+/// Mean seconds of a call, of the slowest rank.
+double seconds_of_all_reduce(std::int64_t bytes, int iterations) {
+  const auto elements = static_cast<int>(bytes / static_cast<std::int64_t>(sizeof(float)));
+  const std::vector<float> from(static_cast<std::size_t>(elements), 1.5f);
+  std::vector<float> to(from.size());
+  const auto all_reduce = [&] {
+    check_mpi(MPI_Allreduce(from.data(), to.data(), elements, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
+              "MPI_Allreduce");
+  };
+  all_reduce();  // connects the ranks, and touches the memory
+  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < iterations; ++i) all_reduce();
+  const double own = std::chrono::duration<double>(Clock::now() - start).count() / iterations;
+  double slowest = 0;
+  check_mpi(MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+  return slowest;
+}
+
+void measure(const Options& options) {
+  check_mpi(MPI_Init(nullptr, nullptr), "MPI_Init");
+  int rank = 0, ranks = 1;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  Results results("bench_mpi", Device{});
+  results.setting("ranks", ranks);
+  results.setting("iterations", options.iterations);
+  if (rank == 0) fmt::print("MPI_Allreduce of f32, {} ranks, mean of {} calls\n", ranks, options.iterations);
+  for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
+    const double seconds = seconds_of_all_reduce(bytes, options.iterations);
+    if (rank == 0) fmt::print("{:>12} bytes {:>10.1f} us\n", bytes, seconds * 1e6);
+    results.add({.name = "MPI_Allreduce",
+                 .size = fmt::format("{} bytes of f32", bytes),
+                 .seconds = seconds,
+                 .bytes = static_cast<double>(bytes)});
+  }
+  if (rank == 0) results.save(options.json);
+  check_mpi(MPI_Finalize(), "MPI_Finalize");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Times MPI's own all-reduce at sizes that double.");
+  Options options;
+  const auto sizes = CLI::Range(std::int64_t{4}, std::int64_t{1} << 32);
+  app.add_option("--min-bytes", options.min_bytes, "smallest size")->check(sizes)->capture_default_str();
+  app.add_option("--max-bytes", options.max_bytes, "largest size")->check(sizes)->capture_default_str();
+  app.add_option("--iterations", options.iterations, "calls that are timed together")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--json", options.json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
+  return apps::run(app, argc, argv, [&] { measure(options); });
+}

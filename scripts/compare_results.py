@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Compares two result files of a benchmark program, or two folders of them: which rows have become slower?
+
+    scripts/compare_results.py OLD.json NEW.json [--threshold 10] [--other-machine]
+    scripts/compare_results.py OLD_FOLDER NEW_FOLDER
+
+Rows are matched by program, name and size. The ratio is the new time over the old one. Ends with 1 where a row takes
+longer by more than the threshold in percent, and with 2 for files that cannot be compared: those that are no result
+files, have no row in common, or come from different machines (--other-machine compares them all the same).
+"""
+import argparse
+import json
+import math
+import pathlib
+import sys
+
+# What makes figures of two files differ by itself. Another compiler or library is told, as it may be the reason.
+HARDWARE = ["device", "gpu", "cpu", "cores", "threads"]
+
+
+def refuse(text):
+    print(f"error: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+def read(path):
+    """The result file, checked as far as it is used here."""
+    try:
+        result = json.loads(path.read_text())
+    except OSError as error:
+        refuse(f"{path} cannot be read: {error.strerror}")
+    except ValueError as error:
+        refuse(f"{path} is no JSON: {error}")
+    if not isinstance(result, dict) or not isinstance(result.get("program"), str):
+        refuse(f"{path} is no result file: expected an object with 'program'")
+    if not isinstance(result.get("machine"), dict) or not isinstance(result.get("settings"), dict):
+        refuse(f"{path} is no result file: expected 'machine' and 'settings', each an object")
+    if not isinstance(result.get("rows"), list):
+        refuse(f"{path} is no result file: expected 'rows', a list")
+    for i, row in enumerate(result["rows"]):
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not isinstance(row.get("size"), str):
+            refuse(f"{path}: row {i} has no 'name' and 'size'")
+        seconds = row.get("seconds", 1)
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+            refuse(f"{path}: row {i} ({row['name']}) has {seconds!r} seconds, expected a number above 0")
+    return result
+
+
+def files_of(path):
+    """The result files of a folder by name; a file alone goes by no name."""
+    return {file.name: file for file in sorted(path.glob("*.json"))} if path.is_dir() else {"": path}
+
+
+def differences(old, new, names):
+    return [f"{name}: {old.get(name, 'unknown')} and {new.get(name, 'unknown')}" for name in names
+            if old.get(name) != new.get(name)]
+
+
+def check_comparable(old, new, options):
+    if old["program"] != new["program"]:
+        refuse(f"the files are of {old['program']} and of {new['program']}: expected one program")
+    of_machine = differences(old["machine"], new["machine"], HARDWARE)
+    if of_machine and not options.other_machine:
+        refuse(f"the files are from different machines ({'; '.join(of_machine)}): --other-machine compares them anyway")
+    other = sorted((old["machine"].keys() | new["machine"].keys()) - set(HARDWARE))
+    for text in of_machine + differences(old["machine"], new["machine"], other):
+        print(f"  note: {text}")
+    measured = ("dtype", "ranks", "slow_link", "model", "batch", "step_microseconds")  # else a setting is a measurement
+    for text in differences(old["settings"], new["settings"], measured):
+        print(f"  note: setting {text}")
+
+
+def compare(old, new, options):
+    """Prints a line for each row of both files; returns how many were compared and the lines of the slower ones."""
+    print(f"{new['program']}, {old.get('revision', 'unknown')} to {new.get('revision', 'unknown')}")
+    check_comparable(old, new, options)
+    before = {(row["name"], row["size"]): row["seconds"] for row in old["rows"] if "seconds" in row}
+    after = {(row["name"], row["size"]): row["seconds"] for row in new["rows"] if "seconds" in row}
+    slower = []
+    for key in (key for key in after if key in before):
+        ratio = after[key] / before[key]
+        line = f"{key[0]:<40} {key[1]:<28} {before[key] * 1e6:>14.2f} {after[key] * 1e6:>14.2f} {ratio:>7.3f}"
+        is_slower = ratio > 1 + options.threshold / 100
+        print(line + ("  slower" if is_slower else ""))
+        if is_slower:
+            slower.append(f"{new['program']}: {key[0]}, {key[1]}: {ratio:.2f} times as long")
+    for text, keys in (("only in the old file", before.keys() - after.keys()),
+                       ("only in the new file", after.keys() - before.keys())):
+        if keys:
+            print(f"  {text}: {'; '.join(', '.join(key) for key in sorted(keys))}")
+    print()
+    return len(before.keys() & after.keys()), slower
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=pathlib.Path)
+    parser.add_argument("new", type=pathlib.Path)
+    parser.add_argument("--threshold", type=float, default=10, help="percent by which a row may take longer [10]")
+    parser.add_argument("--other-machine", action="store_true", help="compare files of different machines")
+    options = parser.parse_args()
+    if not 0 <= options.threshold < math.inf:
+        refuse(f"--threshold is {options.threshold:g}: expected a number of percent from 0")
+    if options.old.is_dir() != options.new.is_dir():
+        refuse(f"{options.old} and {options.new}: expected two files or two folders")
+    old_files, new_files = files_of(options.old), files_of(options.new)
+    names = [name for name in old_files if name in new_files]
+    compared, slower = 0, []
+    print(f"{'row':<40} {'size':<28} {'old us':>14} {'new us':>14} {'ratio':>7}\n")
+    for name in names:
+        of_file, slower_rows = compare(read(old_files[name]), read(new_files[name]), options)
+        compared += of_file
+        slower += slower_rows
+    if compared == 0:
+        refuse(f"{options.old} and {options.new} have no row in common")
+    print(f"{compared} rows compared, {len(slower)} slower by more than {options.threshold:g}%")
+    for text in slower:
+        print(f"  {text}")
+    sys.exit(1 if slower else 0)
+
+
+if __name__ == "__main__":
+    main()

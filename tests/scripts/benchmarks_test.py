@@ -1,0 +1,89 @@
+"""Tests of the benchmark programs' command lines and of what --json writes:  benchmarks_test.py BIN_FOLDER"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv.pop()).resolve()
+COMPARE = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "compare_results.py"
+PROGRAMS = ["bench_accumulation", "bench_gemm", "bench_kernels", "bench_loader", "bench_overlap", "bench_simt",
+            "bench_step", "ladder"]
+if (BIN / "bench_mpi").exists():
+    PROGRAMS.append("bench_mpi")
+
+
+def run(program, *arguments):
+    return subprocess.run([BIN / program, *arguments], capture_output=True, text=True, timeout=100, check=False)
+
+
+class Benchmarks(unittest.TestCase):
+    def refused(self, text, *command, status):
+        result = run(*command)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("error: "), result.stderr)
+        self.assertIn(text, result.stderr)
+
+    def test_every_program_has_help_and_writes_json(self):
+        for program in PROGRAMS:
+            result = run(program, "--help")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("--json FILE", result.stdout)
+
+    def test_wrong_flags(self):
+        for program in PROGRAMS:
+            ladder = ["gemm"] if program == "ladder" else []
+            self.refused("--wrong", program, *ladder, "--wrong", status=2)
+            self.refused("the file name is empty", program, *ladder, "--json", "", status=2)
+        self.refused("ladder is required", "ladder", status=2)
+        self.refused("no ladder is named 'stairs'", "ladder", "stairs", status=1)
+        self.refused("has no version 99", "ladder", "gemm", "--version", "99", "--size", "128", status=1)
+        self.refused("a size of 100, expected a multiple", "ladder", "gemm", "--size", "100", status=1)
+        self.refused("device 'tpu' is unknown", "bench_kernels", "--device", "tpu", status=1)
+        self.refused("--dtype", "bench_gemm", "--dtype", "f8", status=2)
+        self.refused("expected a number from 1", "bench_loader", "--step-us", "nan", status=2)
+        self.refused("one rank has nobody to talk to", "bench_overlap", status=1)
+
+    def check_format(self, path):
+        result = json.loads(path.read_text())
+        self.assertEqual(list(result["machine"])[0], "device")
+        for fact in ("cpu", "cores", "threads", "memory", "system", "compiler", "build", "kernel flags"):
+            self.assertTrue(result["machine"][fact])
+        self.assertRegex(result["date"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        for row in result["rows"]:
+            if "flops" in row:
+                self.assertAlmostEqual(row["gflop_per_s"] * row["seconds"] * 1e9 / row["flops"], 1)
+            if "bytes" in row:
+                self.assertAlmostEqual(row["gb_per_s"] * row["seconds"] * 1e9 / row["bytes"], 1)
+        # The script that compares accepts it.
+        compared = subprocess.run([sys.executable, "-B", COMPARE, path, path], capture_output=True, text=True, check=False)
+        self.assertEqual(compared.returncode, 0, compared.stderr)
+        return result
+
+    def test_result_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "result.json"
+            ladder = run("ladder", "gemm", "--size", "128", "--device", "cpu", "--json", path)
+            self.assertEqual(ladder.returncode, 0, ladder.stderr)
+            result = self.check_format(path)
+            self.assertEqual(result["program"], "ladder gemm")
+            self.assertEqual(result["settings"]["limit"], "f32 multiply-adds in registers")
+            self.assertEqual([row["name"].split()[0] for row in result["rows"]], [str(i) for i in range(1, 10)])
+            for row in result["rows"]:
+                self.assertEqual((row["size"], row["flops"], row["bytes"]), ("128 x 128", 2 * 128**3, 3 * 4 * 128**2))
+                self.assertGreater(row["limit_seconds"], 0)
+            if (BIN / "collectives").exists():
+                alone = run("collectives", "--device", "cpu", "--operations", "all_reduce", "--max-bytes", "2048",
+                            "--iterations", "1", "--json", path)
+                self.assertEqual(alone.returncode, 0, alone.stderr)
+                result = self.check_format(path)
+                self.assertEqual([row["size"] for row in result["rows"]], ["1024 bytes of f32", "2048 bytes of f32"])
+            refused = run("ladder", "transpose", "--size", "64", "--json", str(pathlib.Path(folder) / "no" / "x.json"))
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("error: ", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
