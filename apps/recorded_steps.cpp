@@ -59,6 +59,7 @@ void RecordedSteps::begin_step(std::int64_t step) {
 void RecordedSteps::start() {
   is_running_ = true;
   start_profiler(device());
+  if (are_wanted_ && device().is_cuda()) device_recording_.emplace(device());
   if (are_wanted_) memory_.emplace(device());
   ranks_.barrier();  // so that the ranks begin to count at the same moment
   if (are_wanted_) spans_.emplace();
@@ -81,7 +82,20 @@ void RecordedSteps::stop() {
   is_running_ = false;
   if (spans_) spans_->stop();
   if (memory_) memory_->stop();
+  if (device_recording_) {
+    device_recording_->stop();
+    activities_ = device_recording_->activities();
+  }
   stop_profiler(device());
+}
+
+std::string RecordedSteps::what_is_missing() const {
+  if (activities_.missing.empty()) return "";
+  return activities_.all.empty()
+             ? fmt::format(
+                   "device times: not available, {}; times are the host's, which queues the work of {}\n",
+                   activities_.missing, to_string(device()))
+             : fmt::format("device times: not complete, {}\n", activities_.missing);
 }
 
 /// What the device has left to do belongs to the steps that queued it.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/options.h"
+#include "core/device_activity.h"
 #include "core/memory.h"
 #include "core/spans.h"
 #include "dist/communicator.h"
@@ -52,6 +53,10 @@ class RecordedSteps {
   const std::vector<Span>& spans() const { return spans_->spans(); }
   /// Of the rank's device. Its times are the host's, on the same clock as those of the spans.
   const MemoryRecording& memory() const { return *memory_; }
+  /// Of the rank's device where that is a GPU.
+  const DeviceActivities& activities() const { return activities_; }
+  /// A line that says why the activities are not there, or not all of them; empty where nothing is missing.
+  std::string what_is_missing() const;
 
  private:
   void start();
@@ -64,6 +69,8 @@ class RecordedSteps {
   bool is_running_ = false;
   SpanClock::time_point begin_{}, step_begin_{};
   SpanClock::duration wall_{};
+  std::optional<DeviceRecording> device_recording_;
+  DeviceActivities activities_;
   std::optional<MemoryRecording> memory_;
   std::optional<SpanRecording> spans_;
 };

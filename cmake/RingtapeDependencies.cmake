@@ -44,6 +44,16 @@ if(RINGTAPE_WITH_CUDA)
   target_link_libraries(ringtape_dependencies INTERFACE CUDA::cudart CUDA::cublas)
 endif()
 
+# What a GPU did and when: CUPTI. It is a part of the toolkit that may be left out.
+set(RINGTAPE_WITH_CUPTI OFF)
+if(RINGTAPE_WITH_CUDA)
+  if(TARGET CUDA::cupti)
+    set(RINGTAPE_WITH_CUPTI ON)
+    target_link_libraries(ringtape_dependencies INTERFACE CUDA::cupti)
+  endif()
+  message(STATUS "Ringtape: device times by CUPTI ${RINGTAPE_WITH_CUPTI}")
+endif()
+
 # Connecting ranks: MPI for those on CPUs, NCCL for those on GPUs. (By their files: an installed Ringtape needs them
 # for linking alone.)
 set(RINGTAPE_WITH_MPI OFF)

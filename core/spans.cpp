@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/device_activity.h"
 #include "core/error.h"
 #include "core/nsight.h"
 
@@ -12,6 +13,7 @@ namespace {
 std::mutex mutex;
 std::atomic<SpanRecording*> current = nullptr;  // changed under the mutex
 thread_local SpanScope* innermost = nullptr;
+std::atomic<std::uint64_t> last_id = 0;
 
 }  // namespace
 
@@ -78,11 +80,13 @@ void SpanScope::begin(Span span) {
   span_->thread = std::this_thread::get_id();
   span_->depth = outer_ == nullptr ? 0 : outer_->span_->depth + 1;
   nvtx_push(span_->shapes.empty() ? span_->name : span_->name + " " + span_->shapes);
+  if (is_recording_device()) enter_device_span(span_->id = ++last_id);
   span_->begin = SpanClock::now();
 }
 
 void SpanScope::end() {
   span_->end = SpanClock::now();
+  if (span_->id != 0) leave_device_span();
   nvtx_pop();
   innermost = outer_;
   add_span(std::move(*span_));

@@ -55,6 +55,7 @@ struct Span {
   SpanWork work{};           ///< its own, without that of the spans inside
   std::thread::id thread{};  ///< that it ran in; of a SpanScope
   int depth = 0;             ///< SpanScopes of this thread around it
+  std::uint64_t id = 0;      ///< of a SpanScope while a DeviceRecording runs: no other has it
 };
 
 /// Records the spans of all threads, from its construction to stop() or its end. There can be one at a time:

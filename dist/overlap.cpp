@@ -1,7 +1,7 @@
 #include "dist/overlap.h"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 #include <vector>
 
 namespace ringtape {
@@ -12,12 +12,7 @@ using Interval = std::pair<Time, Time>;
 /// Sorted, and apart from each other.
 using Intervals = std::vector<Interval>;
 
-Intervals intervals_of(std::span<const Span> spans, Track track) {
-  Intervals all;
-  for (const Span& span : spans) {
-    if (span.kind == SpanKind::step) continue;  // it is there whether it computes or not
-    if (span.track == track && span.begin < span.end) all.emplace_back(span.begin, span.end);
-  }
+Intervals merge(Intervals all) {
   std::sort(all.begin(), all.end());
   Intervals merged;
   for (const Interval& interval : all) {
@@ -28,6 +23,25 @@ Intervals intervals_of(std::span<const Span> spans, Track track) {
     }
   }
   return merged;
+}
+
+Intervals intervals_of(std::span<const Span> spans, Track track) {
+  Intervals all;
+  for (const Span& span : spans) {
+    if (span.kind == SpanKind::step) continue;  // it is there whether it computes or not
+    if (span.track == track && span.begin < span.end) all.emplace_back(span.begin, span.end);
+  }
+  return merge(std::move(all));
+}
+
+Intervals intervals_of(std::span<const DeviceActivity> activities, bool of_communication) {
+  Intervals all;
+  for (const DeviceActivity& activity : activities) {
+    if (is_communication(activity) == of_communication && activity.begin < activity.end) {
+      all.emplace_back(activity.begin, activity.end);
+    }
+  }
+  return merge(std::move(all));
 }
 
 SpanClock::duration length(const Intervals& intervals) {
@@ -64,6 +78,16 @@ Overlap measure_overlap(std::span<const Span> spans) {
           .waiting = length(waiting),
           .communication = length(communication),
           .hidden = length(both) - length(intersection(both, waiting))};
+}
+
+Overlap measure_device_overlap(std::span<const DeviceActivity> activities) {
+  const Intervals compute = intervals_of(activities, false);
+  const Intervals communication = intervals_of(activities, true);
+  const SpanClock::duration hidden = length(intersection(compute, communication));
+  return {.compute = length(compute),
+          .waiting = length(communication) - hidden,
+          .communication = length(communication),
+          .hidden = hidden};
 }
 
 }  // namespace ringtape

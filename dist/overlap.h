@@ -3,6 +3,7 @@
 #include <chrono>
 #include <span>
 
+#include "core/device_activity.h"
 #include "core/spans.h"
 
 namespace ringtape {
@@ -21,5 +22,9 @@ struct Overlap {
 
 /// Works it out from what a SpanRecording has recorded.
 Overlap measure_overlap(std::span<const Span> spans);
+
+/// The same of a GPU: kernels of NCCL are communication, all else is compute, and the rank waits where
+/// nothing but communication runs.
+Overlap measure_device_overlap(std::span<const DeviceActivity> activities);
 
 }  // namespace ringtape

@@ -1,9 +1,7 @@
 #include "core/spans.h"
 
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/chrome_trace.h"
 #include "core/error.h"
 #include "dist/overlap.h"
 #include "tests/catch.h"
@@ -92,28 +90,4 @@ TEST_CASE("overlap: two operations at once count once, and nothing is no share",
   CHECK(ms(overlap.communication) == Approx(8));
   CHECK(ms(overlap.hidden) == Approx(2));
   CHECK(measure_overlap({}).hidden_share() == 0);
-}
-
-TEST_CASE("chrome trace: a file that viewers read", "[spans]") {
-  const std::vector<Span> first = {{Track::compute, "forward \"1\"", at(1), at(3.5), {}}};
-  const std::vector<Span> second = {
-      {Track::communication, "all_reduce #7", at(2), at(4), {{"bytes", 4096}, {"sequence", 7}}}};
-  const std::vector<std::string> events = {chrome_events(first, kZero, 0, "rank 0"),
-                                           chrome_events(second, kZero, 1, "rank 1")};
-  const auto trace = nlohmann::json::parse(chrome_trace(events));
-  std::vector<nlohmann::json> complete, names;
-  for (const auto& event : trace["traceEvents"]) (event["ph"] == "X" ? complete : names).push_back(event);
-  REQUIRE(complete.size() == 2);
-  CHECK(complete[0]["name"] == "forward \"1\"");
-  CHECK(complete[0]["pid"] == 0);
-  CHECK(complete[0]["ts"].get<double>() == Approx(1000));  // microseconds
-  CHECK(complete[0]["dur"].get<double>() == Approx(2500));
-  CHECK(complete[1]["pid"] == 1);
-  CHECK(complete[1]["args"]["bytes"] == 4096);
-  CHECK(complete[1]["args"]["sequence"] == 7);
-  REQUIRE(names.size() == 8);  // a process and three tracks, twice
-  CHECK(names[4]["args"]["name"] == "rank 1");
-  // The communication's thread is the one that bears its name.
-  CHECK(names[7]["args"]["name"] == "communication");
-  CHECK(names[7]["tid"] == complete[1]["tid"]);
 }
