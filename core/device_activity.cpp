@@ -68,10 +68,12 @@ DeviceActivities resolve(DeviceRecords records, SpanClock::time_point begin, Spa
 }
 
 std::string kernel_name(const char* symbol) {
+  if (symbol == nullptr) return "kernel";
+  if (!std::string_view(symbol).starts_with("_Z")) return symbol;  // a C function
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> demangled(
       abi::__cxa_demangle(symbol, nullptr, nullptr, &status), std::free);
-  if (status != 0) return symbol;  // a C function, or another compiler's
+  if (status != 0) return symbol;
   std::string name = demangled.get();
   remove_all(name, "(anonymous namespace)::");
   remove_all(name, "ringtape::on_cuda::");

@@ -141,6 +141,9 @@ TEST_CASE("device activities: names of kernels", "[device_time]") {
         "adam_update<float, ringtape::bfloat16>");
   CHECK(kernel_name("_ZN7cutlass6KernelIXadL_Z1fvEEEEvi") == "cutlass::Kernel<&(f())>");
   CHECK(kernel_name("ampere_sgemm_128x64_nn") == "ampere_sgemm_128x64_nn");
+  CHECK(kernel_name("f") == "f");  // not the type float
+  CHECK(kernel_name("_Z!") == "_Z!");
+  CHECK(kernel_name(nullptr) == "kernel");
   DeviceActivity activity = kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 0, 1);
   CHECK(is_communication(activity));
   activity.name = "adam_update";
