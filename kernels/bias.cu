@@ -17,18 +17,23 @@ dim3 block_over(std::int64_t columns) {
   return dim3(width, 256 / width);
 }
 
+/// How many columns the thread has whose first would be `begin`.
+__device__ int count_of_thread(std::int64_t begin, std::int64_t columns) {
+  return static_cast<int>(minimum<std::int64_t>(maximum<std::int64_t>(columns - begin, 0), kColumns));
+}
+
 template <class T>
 __global__ void add_bias(const T* bias, T* y, std::int64_t rows, std::int64_t columns, std::int64_t ld,
                          std::int64_t block_rows) {
   const std::int64_t begin = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kColumns;
-  const std::int64_t end = minimum(columns, begin + kColumns);
+  const int count = count_of_thread(begin, columns);
   const std::int64_t first_row = std::int64_t{blockIdx.x} * block_rows;
   const std::int64_t last_row = minimum(rows, first_row + block_rows);
+  accumulate_t<T> added[kColumns];
+  for (int i = 0; i < count; ++i) added[i] = to_accumulate(bias[begin + i]);
   for (std::int64_t row = first_row + threadIdx.y; row < last_row; row += blockDim.y) {
-#pragma GCC ivdep
-    for (std::int64_t c = begin; c < end; ++c) {
-      y[row * ld + c] = from_accumulate<T>(to_accumulate(y[row * ld + c]) + to_accumulate(bias[c]));
-    }
+    T* const to = y + row * ld + begin;
+    for (int i = 0; i < count; ++i) to[i] = from_accumulate<T>(to_accumulate(to[i]) + added[i]);
   }
 }
 
@@ -37,8 +42,7 @@ __global__ void sum_columns(const T* x, accumulate_t<T>* sums, std::int64_t rows
                             std::int64_t chunk_rows, bool accumulate) {
   using A = accumulate_t<T>;
   const std::int64_t begin = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kColumns;
-  const int count =
-      static_cast<int>(minimum<std::int64_t>(maximum<std::int64_t>(columns - begin, 0), kColumns));
+  const int count = count_of_thread(begin, columns);
   const std::int64_t first_row = std::int64_t{blockIdx.x} * chunk_rows;
   const std::int64_t last_row = minimum(rows, first_row + chunk_rows);
 

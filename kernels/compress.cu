@@ -56,7 +56,7 @@ __global__ void compress(const float* x, std::int64_t n, CompressionScale scale,
 template <class T>
 __global__ void decompress(const T* y, std::int64_t n, CompressionScale scale, float* x) {
   const float inverse = 1 / factor_of(scale);
-  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+  for_each_vec<float>(n, [=](std::int64_t i, auto lanes) {
     const auto received = load_vec<lanes>(y + i);
     Vec<float, lanes> values;
     for (int k = 0; k < lanes; ++k) values[k] = to_accumulate(received[k]) * inverse;
@@ -91,7 +91,8 @@ void compress(const Stream& stream, const float* x, std::int64_t n, const Compre
 void decompress(const Stream& stream, DType from, const void* y, std::int64_t n,
                 const CompressionScale& scale, float* x) {
   RINGTAPE_DISPATCH_HALF(
-      from, T, launch(decompress<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(y), n, scale, x));
+      from, T,
+      launch(decompress<T>, elementwise_shape<float>(n), stream, static_cast<const T*>(y), n, scale, x));
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

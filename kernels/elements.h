@@ -28,6 +28,11 @@ RINGTAPE_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_
 /// Running values (sums, maxima) that a body of for_each_vec keeps side by side: one for each slot.
 inline constexpr int kSlots = kGpuGeometry ? 8 : 64;
 
+/// The larger of two element types. A conversion visits its elements by this one: with 16 bytes of it for
+/// each thread neither the reads nor the writes of a warp leave gaps.
+template <class A, class B>
+using Wider = std::conditional_t<(sizeof(A) >= sizeof(B)), A, B>;
+
 /// The shape for a kernel whose threads share n elements through for_each_vec<T>.
 template <class T = float>
 inline LaunchShape elementwise_shape(std::int64_t n) {

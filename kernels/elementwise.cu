@@ -63,7 +63,7 @@ __global__ void arange(T* x, std::int64_t n, double start, double step) {
 
 template <class From, class To>
 __global__ void cast(const From* x, To* y, std::int64_t n) {
-  for_each_vec<From>(n, [=](std::int64_t i, auto lanes) {
+  for_each_vec<Wider<From, To>>(n, [=](std::int64_t i, auto lanes) {
     const auto values = load_vec<lanes>(x + i);
     Vec<To, lanes> converted;
     for (int k = 0; k < lanes; ++k) converted[k] = convert<To>(values[k]);
@@ -73,7 +73,7 @@ __global__ void cast(const From* x, To* y, std::int64_t n) {
 
 template <class From, class To>
 __global__ void cast_accumulate(const From* x, To* y, std::int64_t n) {
-  for_each_vec<From>(n, [=](std::int64_t i, auto lanes) {
+  for_each_vec<Wider<From, To>>(n, [=](std::int64_t i, auto lanes) {
     const auto values = load_vec<lanes>(x + i);
     Vec<accumulate_t<To>, lanes> converted;
     for (int k = 0; k < lanes; ++k) converted[k] = convert<accumulate_t<To>>(values[k]);
@@ -140,7 +140,7 @@ template <class T>
 __global__ void normalize_pixels(const std::uint8_t* x, T* y, std::int64_t n, accumulate_t<T> mean,
                                  accumulate_t<T> std) {
   using A = accumulate_t<T>;
-  for_each_vec<std::uint8_t>(n, [=](std::int64_t i, auto lanes) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
     const auto pixels = load_vec<lanes>(x + i);
     Vec<A, lanes> values;
     for (int k = 0; k < lanes; ++k) values[k] = (static_cast<A>(pixels[k]) / 255 - mean) / std;
@@ -166,14 +166,15 @@ void cast(const Stream& stream, DType from, const void* x, DType to, void* y, st
     RINGTAPE_DISPATCH_FLOATING(
         to, To,
         RINGTAPE_DISPATCH_FLOATING(from, From,
-                                   launch(cast_accumulate<From, To>, elementwise_shape<From>(n), stream,
-                                          static_cast<const From*>(x), static_cast<To*>(y), n)));
+                                   launch(cast_accumulate<From, To>, elementwise_shape<Wider<From, To>>(n),
+                                          stream, static_cast<const From*>(x), static_cast<To*>(y), n)));
     return;
   }
-  RINGTAPE_DISPATCH_ANY(from, From,
-                        RINGTAPE_DISPATCH_ANY(to, To,
-                                              launch(cast<From, To>, elementwise_shape<From>(n), stream,
-                                                     static_cast<const From*>(x), static_cast<To*>(y), n)));
+  RINGTAPE_DISPATCH_ANY(
+      from, From,
+      RINGTAPE_DISPATCH_ANY(to, To,
+                            launch(cast<From, To>, elementwise_shape<Wider<From, To>>(n), stream,
+                                   static_cast<const From*>(x), static_cast<To*>(y), n)));
 }
 
 void scale(const Stream& stream, DType dtype, const void* x, void* y, std::int64_t n, double alpha) {
@@ -218,7 +219,7 @@ void normalize_u8(const Stream& stream, const std::uint8_t* x, DType to, void* y
                   double std) {
   RINGTAPE_DISPATCH_FLOATING(
       to, T,
-      launch(normalize_pixels<T>, elementwise_shape<std::uint8_t>(n), stream, x, static_cast<T*>(y), n,
+      launch(normalize_pixels<T>, elementwise_shape<T>(n), stream, x, static_cast<T*>(y), n,
              static_cast<accumulate_t<T>>(mean), static_cast<accumulate_t<T>>(std)));
 }
 

@@ -187,7 +187,7 @@ class TileCopy {
   std::int64_t first_outer_;
   int rank_;
   int steps_ = 0;
-  Vec<T, kWidth> pieces_[kPieces];
+  Vec<T, kWidth> pieces_[kPieces] = {};
 };
 
 /// Writes `valid` of W neighbouring elements of C: alpha * sum + beta * C + bias.

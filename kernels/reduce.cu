@@ -153,8 +153,14 @@ __global__ void broadcast_rows(const T* x, std::int64_t mid, std::int64_t length
   const T* source = constant ? x + row : x + row / mid * length + first;
   T* to = y + row * length + first;
   for_each_vec_in_block<T>(minimum(stretch, length - first), [=](std::int64_t i, auto lanes) {
+    Vec<T, lanes> read;
+    if (constant) {
+      for (int k = 0; k < lanes; ++k) read[k] = *source;
+    } else {
+      read = load_vec<lanes>(source + i);
+    }
     Vec<accumulate_t<T>, lanes> values;
-    for (int k = 0; k < lanes; ++k) values[k] = scale * to_accumulate(source[constant ? 0 : i + k]);
+    for (int k = 0; k < lanes; ++k) values[k] = scale * to_accumulate(read[k]);
     store_result(to + i, values, accumulate);
   });
 }

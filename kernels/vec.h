@@ -30,16 +30,22 @@ struct Vec {
 #define RINGTAPE_VEC_PIECES
 using Piece16 = uint4;
 using Piece8 = uint2;
+using Piece4 = unsigned;
 #elif defined(RINGTAPE_ANALYSIS)  // which counts the GPU's accesses
 #define RINGTAPE_VEC_PIECES
 using Piece16 = unsigned __int128;
 using Piece8 = std::uint64_t;
+using Piece4 = std::uint32_t;
 #endif
 
 #if defined(RINGTAPE_VEC_PIECES)
-/// What one instruction moves of a Vec: 16 bytes or, where its size is no multiple of that, 8.
+/// What one instruction moves of a Vec: 16 bytes or, where its size is no multiple of that, 8 or 4.
 template <class V>
-using Piece = std::conditional_t<sizeof(V) % sizeof(Piece16) == 0, Piece16, Piece8>;
+using Piece = std::conditional_t<sizeof(V) % sizeof(Piece16) == 0, Piece16,
+                                 std::conditional_t<sizeof(V) % sizeof(Piece8) == 0, Piece8, Piece4>>;
+/// Whether a Vec of T moves in pieces of P.
+template <class T, class V, class P>
+inline constexpr bool kInPieces = sizeof(V) % sizeof(P) == 0 && sizeof(P) > sizeof(T);
 
 template <class P>
 RINGTAPE_HOST_DEVICE inline P read_piece(const P* from) {
@@ -60,14 +66,14 @@ RINGTAPE_HOST_DEVICE inline void write_piece(P* to, P piece) {
 #endif
 
 /// Reads W elements that start at `from`. Where `from` and the size of the Vec are multiples of 16 bytes, or
-/// both of 8, the GPU reads that many at a time; otherwise element by element.
+/// both of 8 or of 4, the GPU reads that many at a time; otherwise element by element.
 template <int W, class T>
 RINGTAPE_HOST_DEVICE inline Vec<T, W> load_vec(const T* from) {
   Vec<T, W> value;
 #if defined(RINGTAPE_VEC_PIECES)
   using P = Piece<decltype(value)>;
   constexpr int kPieces = sizeof(value) / sizeof(P);
-  if constexpr (sizeof(value) % sizeof(P) == 0) {
+  if constexpr (kInPieces<T, decltype(value), P>) {
     if (reinterpret_cast<std::uintptr_t>(from) % sizeof(P) == 0) {
       P pieces[kPieces];
 #pragma unroll
@@ -88,7 +94,7 @@ RINGTAPE_HOST_DEVICE inline void store_vec(T* to, const Vec<T, W>& value) {
 #if defined(RINGTAPE_VEC_PIECES)
   using P = Piece<Vec<T, W>>;
   constexpr int kPieces = sizeof(value) / sizeof(P);
-  if constexpr (sizeof(value) % sizeof(P) == 0) {
+  if constexpr (kInPieces<T, Vec<T, W>, P>) {
     if (reinterpret_cast<std::uintptr_t>(to) % sizeof(P) == 0) {
       P pieces[kPieces];
       __builtin_memcpy(pieces, &value, sizeof(value));
