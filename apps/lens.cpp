@@ -1,19 +1,20 @@
-// Shows what the rungs of a kernel ladder cost a GPU, as its profiler would, on a machine without one.
+// Shows what kernels cost a GPU, as its profiler would, on a machine without one.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
-#include "apps/options.h"
+#include "apps/command_line.h"
+#include "apps/lens_table.h"
 #include "core/error.h"
+#include "kernels/analysed/case.h"
 #include "kernels/ladders/trial.h"
-#include "kernels/simt/analysis/analysis.h"
 
 namespace {
 
 using namespace ringtape;
 using analysis::KernelReport;
-using analysis::LineCounts;
-using analysis::Space;
 
 /// Runs one rung under the analysis: a report for each launch. Ends with an error where its result is wrong.
 std::vector<KernelReport> analyse(const ladders::Trial& trial, int version) {
@@ -28,58 +29,67 @@ std::vector<KernelReport> analyse(const ladders::Trial& trial, int version) {
   return analysis.reports();
 }
 
-/// What all launches of a rung cost.
-struct Totals {
-  LineCounts global, shared;
-  std::int64_t needed = 0, barriers = 0, divergent = 0;
-  std::size_t findings = 0;
-
-  void add(const KernelReport& report) {
-    for (const LineCounts& line : report.lines) {
-      LineCounts& sum = line.space == Space::global ? global : shared;
-      sum.requests += line.requests;
-      sum.transactions += line.transactions;
-      sum.ideal += line.ideal;
-    }
-    needed += report.needed_read + report.needed_written;
-    barriers += report.barrier_count();
-    divergent += report.divergent_branches();
-    findings += report.findings.size();
-  }
-};
-
-constexpr const char* kRow = "{:<18} | {:>9} {:>8} {:>9} {:>7} | {:>9} {:>9} {:>9} | {:>8} {:>9} {:>8}\n";
-
-void print_header() {
-  fmt::print(kRow, "", "global", "sectors", "moved", "moved /", "shared", "bank", "", "", "divergent", "");
-  fmt::print(kRow, "version", "requests", "each", "MB", "needed", "requests", "cycles", "conflicts",
-             "barriers", "branches", "findings");
+void print_reports(const std::vector<KernelReport>& reports) {
+  for (const KernelReport& report : reports) fmt::print("{}\n", to_text(report));
 }
 
 void print_row(const std::string& name, const std::vector<KernelReport>& reports) {
-  Totals total;
-  for (const KernelReport& report : reports) total.add(report);
-  const double moved = 32 * static_cast<double>(total.global.transactions);
-  fmt::print(
-      kRow, name, total.global.requests, fmt::format("{:.2f}", total.global.transactions_per_request()),
-      fmt::format("{:.2f}", moved / 1e6), fmt::format("{:.1f}", moved / static_cast<double>(total.needed)),
-      total.shared.requests, total.shared.transactions, total.shared.conflicts(), total.barriers,
-      total.divergent, total.findings);
+  const analysis::Totals totals = totals_of(reports);
+  apps::print_lens_row(name, totals, verdict(totals));
 }
 
-void show(const std::string& ladder, int version, int size) {
+void show_ladder(const std::string& ladder, int version, int size) {
   const ladders::Trial trial = ladders::make_analysed_trial(ladder, size);
   const int rungs = static_cast<int>(trial.rungs.size());
   check(version >= 0 && version <= rungs, "ladder {} has no version {}: expected 1 to {}", ladder, version,
         rungs);
   if (version > 0) {
-    for (const KernelReport& report : analyse(trial, version)) fmt::print("{}\n", to_text(report));
+    print_reports(analyse(trial, version));
     return;
   }
   fmt::print("{}, {} x {}: what the GPU's memory system would do\n\n", ladder, size, size);
-  print_header();
+  apps::print_lens_header("version");
   for (int each = 1; each <= rungs; ++each) {
     print_row(fmt::format("{} {}", each, trial.rungs[each - 1].name), analyse(trial, each));
+  }
+}
+
+void show_kernel(const analysed::Case& kernel, std::int64_t size) {
+  const std::vector<KernelReport> reports = analysed::analyse(kernel, size);
+  print_reports(reports);
+  fmt::print("{}: {}; moves {:.2f} times the bytes it needs\n", kernel.name, verdict(totals_of(reports)),
+             totals_of(reports).moved_per_needed());
+}
+
+void show_all_kernels() {
+  apps::print_lens_header("kernel");
+  for (const analysed::Case& kernel : analysed::cases()) {
+    print_row(kernel.name, analysed::analyse(kernel, kernel.size));
+  }
+}
+
+void list() {
+  fmt::print("ladders: {}\n\nkernels of the library:\n", fmt::join(ladders::names(), ", "));
+  for (const analysed::Case& kernel : analysed::cases()) {
+    fmt::print("  {:<25} {}; {} elements\n", kernel.name, kernel.does, kernel.size);
+  }
+}
+
+void run(const std::string& name, std::optional<int> version, std::int64_t size) {
+  const std::vector<std::string>& ladders = ladders::names();
+  const bool is_ladder = std::find(ladders.begin(), ladders.end(), name) != ladders.end();
+  check(is_ladder || !version, "--version asks for a ladder: expected {}", fmt::join(ladders, ", "));
+  if (is_ladder) {
+    show_ladder(name, version.value_or(0), static_cast<int>(size == 0 ? 256 : size));
+  } else if (name == "list") {
+    list();
+  } else if (name == "kernels") {
+    check(size == 0, "kernels have their own sizes: --size asks for one kernel or ladder");
+    show_all_kernels();
+  } else {
+    const analysed::Case* kernel = analysed::find_case(name);
+    check(kernel != nullptr, "no kernel or ladder is named '{}': see lens list", name);
+    show_kernel(*kernel, size == 0 ? kernel->size : size);
   }
 }
 
@@ -87,16 +97,21 @@ void show(const std::string& ladder, int version, int size) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Counts what the versions of a kernel would cost a GPU: sectors, bank conflicts, barriers, branches; "
-      "finds\n"
-      "races and reads of unwritten memory. Needs no GPU.\n"
-      "Example: lens gemm --version 3 --size 128");
-  std::string ladder;
-  int version = 0, size = 256;
-  app.add_option("ladder", ladder, "transpose, reduce, norm, softmax or gemm")->required();
-  app.add_option("--version", version, "One version, line by line; 0 for a row for each")
+      "Counts what kernels would cost a GPU: sectors, bank conflicts, barriers, branches; finds races and\n"
+      "reads of unwritten memory. Needs no GPU.\n"
+      "Examples: lens kernels; lens adam --size 65536; lens gemm --version 3 --size 128");
+  std::string name;
+  std::optional<int> version;
+  std::int64_t size = 0;
+  app.add_option("name", name,
+                 "A ladder or a kernel of the library; 'list' names all; 'kernels' for a row each")
+      ->required();
+  app.add_option("--version", version, "One version of a ladder, line by line; 0 for a row for each");
+  app.add_option(
+         "--size", size,
+         "Of a kernel: elements; of a ladder: rows and columns (256; reduce and norm take size x size "
+         "floats). 0: the usual")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
       ->capture_default_str();
-  app.add_option("--size", size, "Rows and columns; reduce and norm take size x size floats")
-      ->capture_default_str();
-  return apps::run(app, argc, argv, [&] { show(ladder, version, size); });
+  return apps::run(app, argc, argv, [&] { run(name, version, size); });
 }

@@ -32,6 +32,7 @@ class AsyncCopies {
     __builtin_memset(shared, 0xff, sizeof(Bytes));
 #endif
     copies_[count_++] = {static_cast<Bytes*>(shared), *static_cast<const volatile Bytes*>(global)};
+    note_for_analysis(count_);
   }
   void commit() {
     group_ends_[groups_++] = count_;
@@ -41,6 +42,7 @@ class AsyncCopies {
     if (groups_ <= kGroupsLeft) return;
     const int arriving = groups_ - kGroupsLeft;
     const int arrived = group_ends_[arriving - 1];
+    note_for_analysis(count_ - arrived);
     for (int i = 0; i < arrived; ++i) *static_cast<volatile Bytes*>(copies_[i].to) = copies_[i].value;
     for (int i = arrived; i < count_; ++i) copies_[i - arrived] = copies_[i];
     for (int i = arriving; i < groups_; ++i) group_ends_[i - arriving] = group_ends_[i] - arrived;
@@ -49,6 +51,12 @@ class AsyncCopies {
   }
 
  private:
+  static void note_for_analysis([[maybe_unused]] int under_way) {
+#if defined(RINGTAPE_ANALYSIS)
+    simt::note_copies_under_way(under_way);
+#endif
+  }
+
   using Bytes = unsigned __int128;  // volatile where it is moved: one access for the analysis to count
   struct Copy {
     Bytes* to;

@@ -102,4 +102,8 @@ std::uint64_t meet_warp(std::uint64_t word, Combine combine, Place place) {
   return worker.meet_warp(worker.warp_lanes(), word, 0, result_of_combine, combine, place);
 }
 
+void note_copies_under_way(int count) {
+  if (the_observer != nullptr) the_observer->copies_under_way(thread_rank(), count);
+}
+
 }  // namespace ringtape::simt

@@ -66,4 +66,7 @@ using Combine = std::uint64_t (*)(const std::uint64_t* words, int count);
 std::uint64_t meet_block(std::uint64_t word, Combine combine, Place place);
 std::uint64_t meet_warp(std::uint64_t word, Combine combine, Place place);
 
+/// Tells an Observer how many asynchronous copies (kernels/async_copy.h) this thread has under way.
+void note_copies_under_way(int count);
+
 }  // namespace ringtape::simt

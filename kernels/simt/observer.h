@@ -18,6 +18,8 @@ class Observer {
   virtual void block_meets(Place place) = 0;
   /// The lanes `lanes` of a warp have met, in __syncwarp (`orders_memory`), a shuffle or a vote.
   virtual void warp_meets(int warp, unsigned lanes, bool orders_memory) = 0;
+  /// Of the thread's asynchronous copies (kernels/async_copy.h), `count` have not been waited for.
+  virtual void copies_under_way(int rank, int count) = 0;
 };
 
 /// Watches every launch from now on, which then has one worker; null ends it.

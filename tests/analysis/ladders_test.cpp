@@ -1,8 +1,9 @@
-// Each rung of the GEMM and transpose ladders must show in the analysis what it claims to gain.
+// Each rung of the ladders must show in the analysis what it claims to gain.
+#include <functional>
 #include <vector>
 
 #include "kernels/ladders/trial.h"
-#include "kernels/simt/analysis/analysis.h"
+#include "kernels/simt/analysis/totals.h"
 #include "tests/catch.h"
 
 namespace ringtape::test {
@@ -13,12 +14,13 @@ using analysis::Analysis;
 using analysis::KernelReport;
 using analysis::LineCounts;
 using analysis::Space;
+using analysis::Totals;
 
-/// What the (first launch of) the rungs of a ladder cost, first to last; checks their results, and that
+/// What the launches of each rung of a ladder cost, first rung to last; checks their results, and that
 /// nothing is wrong with them.
-std::vector<KernelReport> reports_of(const std::string& ladder, int size) {
+std::vector<std::vector<KernelReport>> all_reports_of(const std::string& ladder, int size) {
   const ladders::Trial trial = ladders::make_analysed_trial(ladder, size);
-  std::vector<KernelReport> reports;
+  std::vector<std::vector<KernelReport>> reports;
   for (int version = 1; version <= static_cast<int>(trial.rungs.size()); ++version) {
     Analysis analysis;
     for (const ladders::Memory& memory : trial.memory) {
@@ -27,15 +29,21 @@ std::vector<KernelReport> reports_of(const std::string& ladder, int size) {
     trial.run(Stream::current({}), version);
     INFO(ladder << ", version " << version);
     CHECK(trial.error(version) <= 1);
-    const std::vector<KernelReport> launches = analysis.reports();
-    REQUIRE(!launches.empty());
-    for (const KernelReport& report : launches) {
+    reports.push_back(analysis.reports());
+    REQUIRE(!reports.back().empty());
+    for (const KernelReport& report : reports.back()) {
       INFO(to_text(report));
       CHECK(report.findings.empty());
     }
-    reports.push_back(launches[0]);
   }
   return reports;
+}
+
+/// The same, of the first launch of each rung.
+std::vector<KernelReport> reports_of(const std::string& ladder, int size) {
+  std::vector<KernelReport> first;
+  for (const auto& launches : all_reports_of(ladder, size)) first.push_back(launches[0]);
+  return first;
 }
 
 struct Cost {
@@ -52,7 +60,98 @@ Cost cost_of(const KernelReport& report, Space space) {
   return cost;
 }
 
+/// A counter in which a rung is better than the one before it.
+struct Gain {
+  int rung;
+  const char* name;
+  std::function<double(const Totals&)> counter;
+};
+
+double conflicts(const Totals& totals) {
+  return static_cast<double>(totals.shared.conflicts());
+}
+double global_requests(const Totals& totals) {
+  return static_cast<double>(totals.global.requests);
+}
+double shared_requests(const Totals& totals) {
+  return static_cast<double>(totals.shared.requests);
+}
+double bank_cycles(const Totals& totals) {
+  return static_cast<double>(totals.shared.transactions);
+}
+double barriers(const Totals& totals) {
+  return static_cast<double>(totals.barriers);
+}
+double divergent_branches(const Totals& totals) {
+  return static_cast<double>(totals.divergent_branches);
+}
+double moved(const Totals& totals) {
+  return static_cast<double>(totals.moved());
+}
+/// Requests to shared memory during which nothing comes from global memory.
+double without_copies(const Totals& totals) {
+  return static_cast<double>(totals.shared.requests - totals.shared.while_copying);
+}
+
+/// Every rung from the second on must have a gain, of at least a tenth.
+void check_gains(const std::string& ladder, int size, const std::vector<Gain>& gains) {
+  std::vector<Totals> totals;
+  for (const auto& launches : all_reports_of(ladder, size)) totals.push_back(totals_of(launches));
+  std::vector<bool> gained(totals.size());
+  gained[0] = true;
+  for (const Gain& gain : gains) {
+    const auto rung = static_cast<std::size_t>(gain.rung) - 1;
+    INFO(ladder << ", version " << gain.rung << ": " << gain.name);
+    CHECK(gain.counter(totals[rung]) < 0.9 * gain.counter(totals[rung - 1]));
+    gained[rung] = true;
+  }
+  CHECK(gained == std::vector<bool>(totals.size(), true));
+}
+
 }  // namespace
+
+TEST_CASE("analysis: every rung of every ladder is better than the one before in a counter") {
+  check_gains("transpose", 64,
+              {{2, "moved", moved},
+               {3, "conflicts", conflicts},
+               {4, "requests", global_requests},
+               {4, "shared requests", shared_requests},
+               {5, "conflicts", conflicts}});
+  const std::vector<Gain> reduction = {{2, "divergent branches", divergent_branches},
+                                       {2, "shared requests", shared_requests},
+                                       {3, "conflicts", conflicts},
+                                       {4, "barriers", barriers},
+                                       {4, "shared requests", shared_requests},
+                                       {5, "barriers", barriers},
+                                       {5, "shared requests", shared_requests},
+                                       {6, "requests", global_requests}};
+  check_gains("reduce", 128, reduction);
+  check_gains("norm", 128, reduction);
+  check_gains("softmax", 256,
+              {{2, "moved", moved},
+               {3, "moved", moved},
+               {3, "requests", global_requests},
+               {4, "requests", global_requests},
+               {5, "moved", moved}});
+  check_gains("gemm", 128,
+              {{2, "moved", moved},
+               {3, "moved", moved},
+               {4, "moved", moved},
+               {4, "shared requests", shared_requests},
+               {5, "requests", global_requests},
+               {5, "shared requests", shared_requests},
+               {6, "bank cycles", bank_cycles},
+               {6, "moved", moved},
+               {7, "conflicts", conflicts},
+               {7, "barriers", barriers},
+               {7, "requests while nothing is copied", without_copies},
+               {8, "shared requests", shared_requests},
+               {8, "bank cycles", bank_cycles},
+               {9, "moved", moved},
+               {9, "shared requests", shared_requests},
+               {9, "bank cycles", bank_cycles},
+               {9, "barriers", barriers}});
+}
 
 TEST_CASE("analysis: each rung of the transpose ladder shows what it gains") {
   constexpr std::int64_t n = 128, kWarps = n * n / 32;
@@ -89,9 +188,10 @@ TEST_CASE("analysis: each rung of the transpose ladder shows what it gains") {
   CHECK(swizzled.bytes_moved() == tile.bytes_moved());
 }
 
-TEST_CASE("analysis: each rung of the reduction ladder shows what it gains") {
+TEST_CASE("analysis: each rung of the reduction ladders shows what it gains") {
+  const std::string ladder = GENERATE("reduce", "norm");
   constexpr std::int64_t n = 128 * 128, kBlocks = n / 256;
-  const std::vector<KernelReport> reports = reports_of("reduce", 128);
+  const std::vector<KernelReport> reports = reports_of(ladder, 128);
   REQUIRE(reports.size() == 6);
   std::vector<Cost> shared, global;
   for (const KernelReport& report : reports) {
@@ -139,8 +239,18 @@ TEST_CASE("analysis: each rung of the softmax ladder shows what it gains") {
   CHECK(walks(read[4]) == Approx(1).epsilon(0.1));
   for (int version = 2; version <= 5; ++version)
     CHECK(walks(written[version - 1]) == Approx(1).epsilon(0.05));
+  // 2: a warp's lanes stand side by side. 3: one walk less of the three, of 32 floats a request. 4: 128
+  // floats.
+  constexpr std::int64_t kWalk = n * n / 32;
+  CHECK(requests[0] >= 4 * kWalk);
+  CHECK(requests[1] - requests[2] == kWalk + 4 * n);  // each of 4 warps began with the row's first logit
   CHECK(2 * requests[3] < requests[2]);
-  CHECK(requests[4] < requests[3]);
+  // 5: one walk less, of 128 floats; the maximum needs no first element to start from.
+  CHECK(requests[3] - requests[4] == kWalk / 4);
+  // 5 walks three times in shared memory: two reads and two writes, each of four cycles, and no conflict.
+  const Cost staged = cost_of(reports[4], Space::shared), vectorised = cost_of(reports[3], Space::shared);
+  CHECK(staged.conflicts == 0);
+  CHECK(staged.requests - vectorised.requests == 4 * kWalk / 4);
 }
 
 TEST_CASE("analysis: each rung of the GEMM ladder shows what it gains") {
@@ -177,6 +287,12 @@ TEST_CASE("analysis: each rung of the GEMM ladder shows what it gains") {
   CHECK(shared[5].conflicts > 0);
   CHECK(shared[6].conflicts == 0);
   CHECK(4 * reports[6].barrier_count() == reports[5].barrier_count());
+  // While it multiplies, the tiles of the next step are under way: in all steps but the last.
+  constexpr std::int64_t kSteps = n / 16;
+  for (std::size_t rung = 0; rung < 6; ++rung)
+    CHECK(reports[rung].total(Space::shared, Access::read).while_copying == 0);
+  const LineCounts reads = reports[6].total(Space::shared, Access::read);
+  CHECK(reads.while_copying * kSteps == reads.requests * (kSteps - 1));
   // 8: 24 floats for 128 multiply-adds in place of 32.
   CHECK(4 * reports[7].total(Space::shared, Access::read).requests ==
         3 * reports[6].total(Space::shared, Access::read).requests);
@@ -186,6 +302,7 @@ TEST_CASE("analysis: each rung of the GEMM ladder shows what it gains") {
   CHECK(reports[8].total(Space::shared, Access::read).requests == 8 * (n / 64) * (n / 64) * (n / 16));
   CHECK(shared[8].transactions * 5 < shared[7].transactions);
   CHECK(shared[8].conflicts == 0);
+  CHECK(2 * reports[8].barrier_count() == reports[7].barrier_count());
 }
 
 }  // namespace ringtape::test

@@ -21,10 +21,18 @@ refuse() {
 }
 
 expect '^1 naive +\| +256 +18.00 ' lens transpose --size 64
-expect '^5 swizzled .* 0 +\| +1 +0 +0$' lens transpose --size 64
+expect '^5 swizzled .* 0 +0% \| +1 +0 +0 \| every byte once, no waiting$' lens transpose --size 64
+expect '^7 double-buffered .* 82% ' lens gemm --size 128
+expect '^  adam +a step of AdamW; 65536 elements$' lens list
+expect '^adam_update: 4 x 1 x 1 blocks of 256 x 1 x 1 threads' lens adam --size 32768
+expect '^adam: every byte once, no waiting; moves 1.0[0-9] times the bytes it needs$' lens adam
+expect '^gemm_tiled .* asks for its bytes [0-9.]+ times$' lens kernels
 expect '2_tile.cu:[0-9]+ +read +128 +32.0 +4096 +32.00 +1.00 +3968$' lens transpose --size 64 --version 2
 expect '^padded: 1 x 1 x 1 blocks of 64 x 4 x 1 threads' lens transpose --size 64 --version 3
-refuse "no ladder is named 'sort': expected transpose, reduce, norm, softmax, gemm" lens sort
+refuse "no kernel or ladder is named 'sort': see lens list" lens sort
+refuse 'adam: a size of 100, expected a multiple of 256' lens adam --size 100
+refuse '--version asks for a ladder: expected transpose' lens adam --version 1
+refuse 'kernels have their own sizes' lens kernels --size 64
 refuse 'expected a multiple of 64' lens transpose --size 65
 refuse 'no version 6: expected 1 to 5' lens transpose --size 64 --version 6
 if [ -x "$bin/ladder" ]; then

@@ -36,6 +36,8 @@ struct LineCounts {
   std::int64_t ideal = 0;
   /// Different bytes of each request, added up.
   std::int64_t bytes = 0;
+  /// Requests of lanes that had asynchronous copies under way (kernels/async_copy.h).
+  std::int64_t while_copying = 0;
 
   double transactions_per_request() const;
   /// Bank conflicts: cycles beyond the ideal.

@@ -37,7 +37,10 @@ Recorder* Recorder::active() {
 }
 
 Recorder::Recorder()
-    : branches_(simt::kMaxThreads), accesses_(simt::kMaxThreads), gone_(simt::kMaxThreads / simt::kWarp) {
+    : branches_(simt::kMaxThreads),
+      accesses_(simt::kMaxThreads),
+      gone_(simt::kMaxThreads / simt::kWarp),
+      copies_(simt::kMaxThreads) {
   check(the_active == nullptr, "analysis: there is one already, and launches can have one only");
   the_active = this;
   simt::set_observer(this);
@@ -96,6 +99,7 @@ void Recorder::block_begins() {
   times_.begin_block();
   branches_.begin_block();
   std::fill(gone_.begin(), gone_.end(), 0);
+  std::fill(copies_.begin(), copies_.end(), 0);
 }
 
 void Recorder::thread_returns(int rank) {
@@ -117,6 +121,10 @@ void Recorder::warp_meets(int warp, unsigned lanes, bool orders_memory) {
   if (orders_memory) times_.sync_warp(warp, lanes);
 }
 
+void Recorder::copies_under_way(int rank, int count) {
+  copies_[rank] = count;
+}
+
 /// Makes requests of the accesses of a warp's `lanes`, and counts them.
 void Recorder::line_up(int warp, unsigned lanes) {
   branches_.line_up(warp, lanes);
@@ -131,6 +139,7 @@ void Recorder::line_up(int warp, unsigned lanes) {
       request.lanes |= 1u << lane;
       request.bytes = static_cast<int>(entry.bytes);
       request.address[lane] = entry.address;
+      request.while_copying |= entry.while_copying;
     }
     for (const Entry& entry : accesses) sites[entry.site].visits = 0;
     accesses.clear();
@@ -144,6 +153,7 @@ void Recorder::line_up(int warp, unsigned lanes) {
       ++counts.requests;
       counts.lanes += std::popcount(request.lanes);
       counts.bytes += bytes;
+      counts.while_copying += request.while_copying;
       counts.transactions += global ? sectors(request) : bank_cycles(request);
       counts.ideal += global ? (bytes + kSectorBytes - 1) / kSectorBytes : phases(request);
     }
@@ -212,10 +222,12 @@ void Recorder::access(Access access, const void* memory, std::size_t bytes, cons
     add_finding(FindingKind::outside, site, site,
                 fmt::format("is outside of every buffer ({})", thread_text(simt::thread_rank())));
   }
-  std::vector<Entry>& accesses = accesses_[simt::thread_rank()];
+  const int rank = simt::thread_rank();
+  std::vector<Entry>& accesses = accesses_[rank];
   for (std::size_t done = 0; done < bytes; done += Request::kMaxBytes) {
     const std::size_t part = std::min<std::size_t>(bytes - done, Request::kMaxBytes);
-    accesses.push_back({address + done, static_cast<std::uint32_t>(site), static_cast<std::uint32_t>(part)});
+    accesses.push_back({address + done, static_cast<std::uint32_t>(site), static_cast<std::uint16_t>(part),
+                        copies_[rank] > 0});
   }
 }
 

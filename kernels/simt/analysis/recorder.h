@@ -87,12 +87,14 @@ class Recorder final : public simt::Observer {
   void thread_returns(int rank) override;
   void block_meets(simt::Place place) override;
   void warp_meets(int warp, unsigned lanes, bool orders_memory) override;
+  void copies_under_way(int rank, int count) override;
 
  private:
   struct Entry {
     std::uint64_t address;
     std::uint32_t site;
-    std::uint32_t bytes;
+    std::uint16_t bytes;
+    bool while_copying;
   };
 
   int site_of(std::uintptr_t code, Space space, Access access);
@@ -121,6 +123,7 @@ class Recorder final : public simt::Observer {
   SharedShadow shadow_;
   std::vector<std::vector<Entry>> accesses_;  // of each thread, since it met others last
   std::vector<unsigned> gone_;                // of each warp: lanes that have returned
+  std::vector<int> copies_;                   // of each thread: asynchronous copies under way
 };
 
 }  // namespace ringtape::analysis

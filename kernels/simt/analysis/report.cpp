@@ -16,6 +16,7 @@ void add(LineCounts& sum, const LineCounts& more) {
   sum.transactions += more.transactions;
   sum.ideal += more.ideal;
   sum.bytes += more.bytes;
+  sum.while_copying += more.while_copying;
 }
 
 std::string text_of(const SourceLine& line) {

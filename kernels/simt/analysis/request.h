@@ -10,6 +10,7 @@ struct Request {
   unsigned lanes = 0;  ///< bit i: lane i takes part
   int bytes = 0;       ///< of each lane, at most kMaxBytes
   std::uint64_t address[32] = {};
+  bool while_copying = false;  ///< a lane has asynchronous copies under way
 
   static constexpr int kMaxBytes = 16;
 };

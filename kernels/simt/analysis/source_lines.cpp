@@ -41,8 +41,13 @@ std::string short_name(std::string name) {
     }
   }
   if (name.starts_with("void ")) name.erase(0, 5);  // the result's type stands before a template's name
-  const auto parameters = name.find('(');
-  return parameters == std::string::npos ? name : name.substr(0, parameters);
+  // Parameters begin at the first parenthesis that is not within template arguments.
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
+    if (name[i] == '(' && depth == 0) return name.substr(0, i);
+  }
+  return name;
 }
 
 /// "/path/to/file.cu:12 (discriminator 3)" as its file name and line.

@@ -1,0 +1,164 @@
+// The library's own kernels under the analysis.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "kernels/analysed/case.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/simt/analysis/totals.h"
+#include "tests/analysis/source_text.h"
+#include "tests/catch.h"
+
+namespace ringtape::test {
+namespace {
+
+using analysed::Case;
+using analysis::KernelReport;
+using analysis::Totals;
+
+/// What a case moves beyond the bytes it needs, as a multiple of them, where that is not next to nothing: its
+/// small operands that are read again and again.
+double allowed_surplus(const std::string& name) {
+  // Every thread reads its row's target and stats, some also the stats' neighbours.
+  if (name.starts_with("cross_entropy") || name == "count_correct") return 0.11;
+  if (name == "gradient_norm_3") return 0.2;  // the largest element, once for each element
+  if (name == "broadcast") return 1;          // x [256] for each row of y
+  return 0.05;
+}
+
+/// "adam_update<float>" as "adam_update".
+std::string without_arguments(const std::string& kernel) {
+  return kernel.substr(0, kernel.find('<'));
+}
+
+/// The names of the kernels that a .cu file defines: what stands between "__global__ void" and the
+/// parenthesis of its parameters, without __launch_bounds__(...).
+std::set<std::string> kernels_in(const std::filesystem::path& source) {
+  std::ifstream file(source);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string start = "__global__ void", bounds = "__launch_bounds__";
+  const auto next_word = [&](std::size_t from) { return text.find_first_not_of(" \n", from); };
+  std::set<std::string> names;
+  for (auto at = text.find(start); at != std::string::npos; at = text.find(start, at + 1)) {
+    std::size_t begin = next_word(at + start.size());
+    if (text.compare(begin, bounds.size(), bounds) == 0) begin = next_word(text.find(')', begin) + 1);
+    names.insert(text.substr(begin, text.find('(', begin) - begin));
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("analysis: the library's kernels have no race, read nothing unwritten and waste no sectors") {
+  std::set<std::string> watched;
+  for (const Case& kernel : analysed::cases()) {
+    const std::vector<KernelReport> reports = analysed::analyse(kernel, kernel.size);
+    INFO(kernel.name);
+    for (const KernelReport& report : reports) watched.insert(without_arguments(report.kernel));
+    const Totals totals = totals_of(reports);
+    CHECK(totals.findings() == 0);
+    if (kernel.bytes_per_size == 0) continue;
+    // Beside the elements there are tiles, options, results: some hundred bytes.
+    const double needed = kernel.bytes_per_size * static_cast<double>(kernel.size);
+    CHECK(static_cast<double>(totals.needed) >= needed);
+    CHECK(static_cast<double>(totals.needed) <= 1.02 * needed + 512);
+    CHECK(static_cast<double>(totals.moved()) <= (1 + allowed_surplus(kernel.name)) * needed + 8192);
+    // All bytes of a sector are used, but for those of single values.
+    CHECK(static_cast<double>(totals.global.transactions) <= 1.1 * static_cast<double>(totals.global.ideal));
+  }
+
+  std::set<std::string> defined;
+  for (const auto& file : std::filesystem::directory_iterator(RINGTAPE_KERNELS)) {
+    if (file.path().extension() == ".cu") defined.merge(kernels_in(file.path()));
+  }
+  CHECK(defined.size() > 30);
+  for (const std::string& name : defined) {
+    INFO("no case of kernels/analysed runs the kernel " << name);
+    CHECK(watched.count(name) == 1);
+  }
+}
+
+TEST_CASE("analysis: kernels with elements left over have no findings either") {
+  for (const Case& kernel : analysed::cases()) {
+    if (kernel.multiple != 1) continue;
+    const std::int64_t size = kernel.bytes_per_size == 0 ? std::min<std::int64_t>(kernel.size, 45) : 4099;
+    const Totals totals = totals_of(analysed::analyse(kernel, size));
+    INFO(kernel.name);
+    CHECK(totals.findings() == 0);
+  }
+}
+
+TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict") {
+  // The two walks along a row, for the maximum and for the sum.
+  const int line = line_of("../../kernels/cross_entropy.cu", "max = maximum(max, to_accumulate(logits[j]))");
+  for (const std::int64_t classes : {2, 10, 15, 16, 24, 31, 32}) {
+    constexpr std::int64_t kRows = 128;
+    analysed::Setup memory;
+    const CrossEntropyProblem problem{
+        DType::f32, DType::i32, memory.input("targets", std::vector<std::int32_t>(kRows, 1)),
+        kRows,      classes,    -100,
+        0,          nullptr,    memory.input<int>("invalid target", {0})};
+    const float* logits = memory.floats("logits", kRows * classes);
+    float* loss = memory.output("loss", 1);
+    analysis::Analysis analysis;
+    in_analysis::cross_entropy_forward(Stream::current({}), problem, logits, nullptr, nullptr, loss);
+    INFO(classes << " classes");
+    int walks = 0;
+    const KernelReport report = analysis.reports().at(0);
+    for (const analysis::LineCounts& each : report.lines) {
+      if (each.where.file != "cross_entropy.cu" || each.where.line < line || each.where.line > line + 1)
+        continue;
+      ++walks;
+      CHECK(each.requests == kRows / 32 * classes);
+      CHECK(each.conflicts() == 0);
+    }
+    CHECK(walks == 2);
+  }
+}
+
+TEST_CASE("analysis: what the library's kernels ask of shared memory") {
+  const auto totals = [](const std::string& name) {
+    const Case* kernel = analysed::find_case(name);
+    REQUIRE(kernel != nullptr);
+    return totals_of(analysed::analyse(*kernel, kernel->size));
+  };
+  // A thread for each row of ten logits in shared memory: rows are ten banks apart, and do not meet.
+  const Totals few = totals("cross_entropy_forward_10");
+  CHECK(few.shared.conflicts() * 20 < few.shared.transactions);
+  // Tiles of 128 x 128 in steps of 16: A's stores transpose, two lanes to a bank, one request of the 18 that
+  // a step makes of it. (The reads have no conflict: the transposed product has none at all.)
+  CHECK(totals("gemm_tiled").shared.conflicts() * 30 < totals("gemm_tiled").shared.transactions);
+  CHECK(totals("gemm_tiled_tn").shared.conflicts() == 0);
+  // Each float of A and B is read once for 128 columns or rows: (2 n k n / 128 + n^2) floats.
+  constexpr std::int64_t n = 256, k = 64;
+  CHECK(totals("gemm_tiled").moved() == (2 * n * k * (n / 128) + n * n) * 4);
+}
+
+TEST_CASE("analysis: the verdict names what is wrong") {
+  Totals totals;
+  totals.needed = 1 << 20;
+  totals.global.transactions = totals.global.ideal = (1 << 20) / 32;
+  CHECK(verdict(totals) == "every byte once, no waiting");
+  totals.global.transactions *= 8;
+  CHECK(verdict(totals) == "8.0 times the sectors it fills");
+  totals.needed /= 2;
+  totals.shared.transactions = 1000;
+  totals.shared.ideal = 250;
+  totals.races = 1;
+  totals.outside = 2;
+  CHECK(
+      verdict(totals) ==
+      "races: 1; accesses outside of the buffers: 2; 8.0 times the sectors it fills; asks for its bytes 2.0 "
+      "times; waits for banks in 75% of the cycles");
+}
+
+TEST_CASE("analysis: a case refuses sizes that its kernel does not take") {
+  CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("adam"), 100),
+                    ContainsSubstring("adam: a size of 100, expected a multiple of 256 up to 16777216"));
+  CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("add"), 0), ContainsSubstring("a size of 0"));
+  CHECK(analysed::find_case("sort") == nullptr);
+}
+
+}  // namespace ringtape::test
