@@ -1,5 +1,6 @@
 // Every rung of the kernel ladders against a reference in double precision.
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 #include "kernels/ladders/gemm/gemm.h"
@@ -29,67 +30,73 @@ TEST_CASE("ladders: each transpose puts every element in its place", "[ladders]"
   });
 }
 
-TEST_CASE("ladders: each matrix product is right", "[ladders]") {
-  constexpr int kM = 128, kN = 256, kK = 64;
+namespace {
+
+void check_products(int m, int n, int k) {
   // Values that bf16 holds; all positive, so that the sums do not cancel.
-  const auto a = random_values<bfloat16>(kM * kK, 1, 0.25, 1.25),
-             b = random_values<bfloat16>(kK * kN, 2, 0.25, 1.25);
+  const auto a = random_values<bfloat16>(m * k, 1, 0.25, 1.25),
+             b = random_values<bfloat16>(k * n, 2, 0.25, 1.25);
   const std::vector<double> a_values = to_doubles(a), b_values = to_doubles(b);
-  std::vector<double> expected(kM * kN);
-  for (int i = 0; i < kM; ++i) {
-    for (int k = 0; k < kK; ++k) {
-      for (int j = 0; j < kN; ++j) expected[i * kN + j] += a_values[i * kK + k] * b_values[k * kN + j];
+  std::vector<double> expected(static_cast<std::size_t>(m * n));
+  for (int i = 0; i < m; ++i) {
+    for (int l = 0; l < k; ++l) {
+      for (int j = 0; j < n; ++j) expected[i * n + j] += a_values[i * k + l] * b_values[l * n + j];
     }
   }
   on_every_device([&](Device device, const Stream& stream) {
     const DeviceArray<float> a32(device, convert<float>(a_values)), b32(device, convert<float>(b_values));
     const DeviceArray<bfloat16> a16(device, a), b16(device, b);
     for (int version = 1; version <= 9; ++version) {
-      INFO("version " << version);
-      const DeviceArray<float> c(device, kM * kN, NAN);
-      GemmProblem problem{a32.data(), b32.data(), c.data(), kM, kN, kK};
+      INFO(m << " x " << n << " x " << k << ", version " << version);
+      const DeviceArray<float> c(device, m * n, NAN);
+      GemmProblem problem{a32.data(), b32.data(), c.data(), m, n, k};
       if (version == 9) {
         problem.a = a16.data();
         problem.b = b16.data();
       }
       gemm_rung(stream, version, problem);
-      CHECK(worst_error(c.doubles(), expected, (kK + 4) * 0x1p-24) <= 1);
+      CHECK(worst_error(c.doubles(), expected, (k + 4) * 0x1p-24) <= 1);
     }
   });
 }
 
+}  // namespace
+
+TEST_CASE("ladders: each matrix product is right", "[ladders]") {
+  check_products(256, 128, 64);  // two blocks above each other, two steps along k or more
+  check_products(128, 256, 32);  // two blocks side by side
+}
+
 TEST_CASE("ladders: each reduction is right, and the same each time", "[ladders]") {
-  for (const std::int64_t n : {1024, 16 * 1024 + 1024}) {
+  // One block, and a first pass that leaves several warps' worth of sums, with squares in it alone.
+  for (const auto& [n, squares] : {std::pair(std::int64_t{1024}, false), {std::int64_t{9216}, true}}) {
     const auto x = random_values<float>(n, 1, 0.25, 1.25);
-    for (const bool squares : {false, true}) {
-      double expected = 0;
-      for (const float value : x) expected += squares ? static_cast<double>(value) * value : value;
-      on_every_device([&](Device device, const Stream& stream) {
-        const DeviceArray<float> from(device, x), scratch(device, n / 128, NAN);
-        const DeviceArray<unsigned> counter(device, 1);
-        for (int version = 1; version <= 6; ++version) {
-          INFO("n " << n << ", version " << version);
-          std::vector<float> results;
-          for (int run = 0; run < 2; ++run) {
-            const DeviceArray<float> result(device, 1, NAN);
-            reduce_rung(
-                stream, version,
-                ReduceProblem{from.data(), n, squares, scratch.data(), counter.data(), result.data()});
-            results.push_back(result.host()[0]);
-          }
-          CHECK(worst_error({results[0]}, {expected}, 64 * 0x1p-24) <= 1);
-          CHECK(results[0] == results[1]);
-          CHECK(counter.host()[0] == 0);
+    double expected = 0;
+    for (const float value : x) expected += squares ? static_cast<double>(value) * value : value;
+    on_every_device([&, n = n, squares = squares](Device device, const Stream& stream) {
+      const DeviceArray<float> from(device, x), scratch(device, n / 128, NAN);
+      const DeviceArray<unsigned> counter(device, 1);
+      for (int version = 1; version <= 6; ++version) {
+        INFO("n " << n << ", version " << version);
+        std::vector<float> results;
+        for (int run = 0; run < 2; ++run) {
+          const DeviceArray<float> result(device, 1, NAN);
+          reduce_rung(stream, version,
+                      ReduceProblem{from.data(), n, squares, scratch.data(), counter.data(), result.data()});
+          results.push_back(result.host()[0]);
         }
-      });
-    }
+        CHECK(worst_error({results[0]}, {expected}, 64 * 0x1p-24) <= 1);
+        CHECK(results[0] == results[1]);
+        CHECK(counter.host()[0] == 0);
+      }
+    });
   }
 }
 
 TEST_CASE("ladders: each softmax cross-entropy is right", "[ladders]") {
   constexpr int kRows = 64;
   for (const int classes :
-       {64, 1088}) {  // fewer than a block's threads hold, and not a multiple of what they hold
+       {64, 576}) {  // fewer than a block's threads hold, and no multiple of what they hold
     const auto logits = random_values<float>(kRows * classes, 1, -30, 30);
     std::vector<int> targets;
     std::vector<double> loss, gradient;

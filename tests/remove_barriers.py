@@ -3,7 +3,8 @@
 
 A barrier whose removal no test notices is not needed, or a test is missing: it is listed, and the exit status is 1.
 The work is done on a copy of the source tree, in a check build for the CPU (see docs/simt.md), under three orders of
-a block's threads.
+a block's threads. The library's kernels are tried with their own tests, those of the ladders and of the analysis' tests
+under the analysis, which finds the race (see docs/analysis.md).
 
 A barrier with a comment that begins with "between blocks:" orders what threads of other blocks see. The CPU runs
 the blocks of a worker one after another, which cannot show it missing; such a barrier is tried and listed, and
@@ -24,6 +25,9 @@ BARRIER = re.compile(r"^\s*(__syncthreads|__syncwarp)\(.*\);")
 BETWEEN_BLOCKS = re.compile(r"//\s*between blocks:")
 ORDERS = ["forward", "reversed", "shuffled:1"]
 SKIPPED_FOLDERS = {".git", "build", "out"}
+SOURCES = ["kernels/*.cu", "kernels/*.h", "kernels/ladders/*/*.cu", "tests/analysis/*.cu"]
+ANALYSED = ["kernels/ladders", "tests/analysis"]  # tried under the analysis
+LADDER_TESTS = {"gemm": "GEMM", "reduce": "reduction", "softmax": "softmax", "transpose": "transpose"}
 
 
 def copy_tree(to):
@@ -43,21 +47,20 @@ def configure(source, build):
     subprocess.run(["cmake", "-S", source, "-B", build, *options], check=True, stdout=subprocess.DEVNULL)
 
 
-def compile_tests(build):
-    done = subprocess.run(["ninja", "-C", build, "ringtape_tests"], capture_output=True, text=True)
+def compile_tests(build, programs):
+    done = subprocess.run(["ninja", "-C", build, *programs], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"the build failed:\n{done.stdout[-4000:]}")
 
 
-def first_failure(build, tags, order):
-    """The name of the first test with one of the tags that fails, or None."""
-    if not tags:
+def first_failure(build, program, tests, order):
+    """The name of the first of the tests that fails, or None."""
+    if not tests:
         return None
-    tests = ",".join(f"[{tag}]~[gpu]" for tag in tags)
-    program = next(Path(build).rglob("ringtape_tests"))
+    path = next(Path(build).rglob(program))
     environment = dict(os.environ, RINGTAPE_THREAD_ORDER=order)
     try:
-        done = subprocess.run([program, tests, "--abort", "-r", "xml"], env=environment, capture_output=True,
+        done = subprocess.run([path, tests, "--abort", "-r", "xml"], env=environment, capture_output=True,
                               text=True, errors="replace", timeout=1200)
     except subprocess.TimeoutExpired:
         return "(the tests did not end)"
@@ -73,11 +76,23 @@ def first_failure(build, tags, order):
     return name or "(before the first test)"
 
 
+def is_analysed(source):
+    return any(folder in source.as_posix() for folder in ANALYSED)
+
+
+def program_of(source):
+    return "ringtape_analysis_tests" if is_analysed(source) else "ringtape_tests"
+
+
 def family(name):
     return name.split("_")[0]
 
 
-def kernel_tests(build):
+def with_tags(tags):
+    return ",".join(f"[{tag}]~[gpu]" for tag in tags)
+
+
+def kernel_tags(build):
     """The tags of the kernels' tests: [simt], and those named as a kernel file is."""
     families = {family(source.stem) for source in ROOT.glob("kernels/*.cu")} | {"simt"}
     program = next(Path(build).rglob("ringtape_tests"))
@@ -85,24 +100,42 @@ def kernel_tests(build):
     return [tag for tag in re.findall(r"\[(\w+)\]", listed) if family(tag) in families]
 
 
-def find_failure(build, source):
-    tags = kernel_tests(build)
+def tests_of(build, source):
+    """Which tests to try for a kernel file: the likely ones, then the rest."""
+    if source.parent.name in LADDER_TESTS:
+        return [f"analysis: each rung of the {LADDER_TESTS[source.parent.name]} ladder*"]
+    if is_analysed(source):
+        return ["~*ladder*"]
+    tags = kernel_tags(build)
     likely = [tag for tag in tags if family(tag) == family(source.stem)]
-    for some in (likely, [tag for tag in tags if tag not in likely]):
+    return [with_tags(likely), with_tags(tag for tag in tags if tag not in likely)]
+
+
+def find_failure(build, source):
+    for tests in tests_of(build, source):
         for order in ORDERS:
-            name = first_failure(build, some, order)
+            name = first_failure(build, program_of(source), tests, order)
             if name:
                 return name, order
     return None, None
 
 
 def barriers(folder, only):
-    for source in sorted([*folder.glob("kernels/*.cu"), *folder.glob("kernels/*.h")]):
-        if only and only not in source.name:
+    for source in sorted(source for pattern in SOURCES for source in folder.glob(pattern)):
+        if only and only not in source.relative_to(folder).as_posix():
             continue
         for number, line in enumerate(source.read_text().splitlines()):
             if BARRIER.match(line):
                 yield source, number
+
+
+def check_unchanged(build, sources):
+    """Ends the program where a test fails before any change."""
+    for program, tests in sorted({(program_of(source), tests) for source in sources for tests in tests_of(build, source)}):
+        for order in ORDERS:
+            name = first_failure(build, program, tests, order)
+            if name:
+                sys.exit(f"before any change, under thread order {order}, this test fails: {name}")
 
 
 def try_all(scratch, only):
@@ -110,20 +143,19 @@ def try_all(scratch, only):
     copy, build = scratch / "source", scratch / "build"
     copy_tree(copy)
     configure(copy, build)
-    compile_tests(build)
-    for order in ORDERS:
-        name = first_failure(build, kernel_tests(build), order)
-        if name:
-            sys.exit(f"before any change, under thread order {order}, this test fails: {name}")
+    chosen = list(barriers(copy, only))
+    sources = {source for source, _ in chosen}
+    compile_tests(build, {program_of(source) for source in sources})
+    check_unchanged(build, sources)
 
     not_needed = 0
-    for source, number in barriers(copy, only):
+    for source, number in chosen:
         original = source.read_text()
         lines = original.splitlines(keepends=True)
         removed = lines[number]
         lines[number] = "\n"
         source.write_text("".join(lines))
-        compile_tests(build)
+        compile_tests(build, [program_of(source)])
         name, order = find_failure(build, source)
         source.write_text(original)
 
@@ -134,13 +166,13 @@ def try_all(scratch, only):
         else:
             result = "NOT NEEDED"
             not_needed += 1
-        print(f"{f'{source.relative_to(copy)}:{number + 1}':<36} {result}", flush=True)
+        print(f"{f'{source.relative_to(copy)}:{number + 1}':<48} {result}", flush=True)
     return not_needed
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="TEXT", help="only files whose name contains TEXT")
+    parser.add_argument("--only", metavar="TEXT", help="only files whose path contains TEXT")
     arguments = parser.parse_args()
 
     with tempfile.TemporaryDirectory(prefix="remove_barriers_") as scratch:
