@@ -8,6 +8,13 @@
 
 namespace ringtape::test {
 
+/// Whether for_each_thread_order is at work, in which an order for the whole program changes nothing.
+inline bool trying_thread_orders = false;
+struct TryingThreadOrders {
+  TryingThreadOrders() { trying_thread_orders = true; }
+  ~TryingThreadOrders() { trying_thread_orders = false; }
+};
+
 /// Runs `body` under each order in which the CPU may run the threads of a block.
 template <class Body>
 void for_each_thread_order(const Body& body) {
@@ -16,6 +23,7 @@ void for_each_thread_order(const Body& body) {
                                                           {ThreadOrder::reversed, 0},
                                                           {ThreadOrder::shuffled, 1},
                                                           {ThreadOrder::shuffled, 2}};
+  const TryingThreadOrders trying;
   for (const auto& [order, seed] : orders) {
     INFO("cpu, thread order " << static_cast<int>(order) << ", seed " << seed);
     const simt::ThreadOrderScope scope(order, seed);
