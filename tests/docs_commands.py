@@ -203,6 +203,8 @@ def check(command, row, folder, arguments):
         missing = [word for word in how.words if word not in text]
         return f"{how.file}, which should run it, does not hold {missing}" if missing else None
     if isinstance(how, Gpu) and not arguments.gpu:
+        if "docs_commands.py" not in (ROOT / "tests/gpu_check.sh").read_text():
+            return "tests/gpu_check.sh, which should run it, does not call docs_commands.py"
         return "; ".join(unknown_parts(command.expanded(), folder)) or None
     return run(command, folder, arguments, how.flags if isinstance(how, Short) and not arguments.all else "")
 

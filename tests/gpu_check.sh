@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one call of under ten minutes: builds for the GPU at hand, runs all tests on it, the
 # CUDA Toolkit's memory and race checkers over the kernel tests, MNIST, several ranks that share the GPU, the benchmarks
-# beside PyTorch, and Nsight Compute over the kernels of a training step.
+# beside PyTorch, Nsight Compute over the kernels of a training step, and the docs' commands for Nsight.
 #
 #   tests/gpu_check.sh OUTDIR
 #
@@ -256,10 +256,26 @@ run_ncu() {
   return $status
 }
 
+# The commands of the docs that need a profiler, as they stand there.
+run_docs() {
+  if ! command -v nsys >/dev/null || ! command -v ncu >/dev/null; then
+    echo "nsys or ncu was not found" >"$work/note"
+    return 77
+  fi
+  python3 "$root/tests/docs_commands.py" "$build" --gpu
+  local status=$?
+  if [ $status -ne 0 ] && grep -q ERR_NVGPUCTRPERM "$out/docs.txt"; then
+    echo "the driver keeps the performance counters to administrators here" >"$work/note"
+    return 77
+  fi
+  return $status
+}
+
 # ---- all of it --------------------------------------------------------------------------------------------
 
 export build root out work
-export -f build_all run_tests run_sanitizers run_mnist on_one_gpu same_losses run_ranks run_benchmarks run_torch run_ncu
+export -f build_all run_tests run_sanitizers run_mnist on_one_gpu same_losses run_ranks run_benchmarks run_torch run_ncu \
+  run_docs
 
 describe_machine >"$out/summary.txt"
 if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then
@@ -277,4 +293,5 @@ stage ranks 120 run_ranks
 stage benchmarks 130 run_benchmarks
 stage torch 180 run_torch
 stage ncu 90 run_ncu
+stage docs 60 run_docs
 finish
