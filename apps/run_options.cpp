@@ -96,12 +96,10 @@ namespace {
 
 void add_profile_flags(CLI::App& app, TrainOptions& options) {
   CLI::Option* const eval_only = app.get_option("--eval-only");
-  CLI::Option* const profile =
-      app.add_flag("--profile", options.profile,
-                   "print where the time of a step went, by operation and by phase; by the host's clock, "
-                   "which on a GPU tells when work was queued: its own time is not in the table yet")
-          ->excludes(eval_only)
-          ->excludes(app.get_option("--graph"));
+  CLI::Option* const profile = app.add_flag("--profile", options.profile,
+                                            "print where the time of a step went, by operation and by phase")
+                                   ->excludes(eval_only)
+                                   ->excludes(app.get_option("--graph"));
   app.add_option(
          "--profile-steps", options.profile_steps,
          "steps A to B, such as 10:12: those that --profile and --timeline are of, and on a GPU those that "
@@ -131,8 +129,9 @@ void add_output_flags(CLI::App& app, TrainOptions& options) {
       ->excludes(app.get_option("--graph"));
   CLI::Option* const timeline =
       app.add_option("--timeline", options.timeline,
-                     "write when each rank computed, waited and sent data to this file, as a trace that "
-                     "Perfetto shows, and print how much of the communication was hidden")
+                     "write when each rank computed, waited and sent data, and what its memory held, to "
+                     "this file, as a trace that Perfetto shows, and print how much of the communication was "
+                     "hidden")
           ->check(file_name_check())
           ->type_name("FILE")
           ->excludes(eval_only);

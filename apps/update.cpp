@@ -90,6 +90,7 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     batch.slice(pieces[i].first, pieces[i].size).copy_to(graphed.inputs[i].first, graphed.inputs[i].second);
   }
+  const SpanScope span(SpanKind::operation, "replay graph");
   (*graphed.replay)();
   return graphed.result;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one call of under ten minutes: builds for the GPU at hand, runs all tests on it, the
-# CUDA Toolkit's memory and race checkers over the kernel tests, MNIST, several ranks that share the GPU, the benchmarks
-# beside PyTorch, Nsight Compute over the kernels of a training step, and the docs' commands for Nsight.
+# CUDA Toolkit's memory and race checkers over the kernel tests, MNIST, the profiler and the timeline with the GPU's own
+# times, several ranks that share the GPU, the kernel ladders, the benchmarks beside PyTorch, Nsight Compute over the
+# kernels of a training step, and the docs' commands for Nsight.
 #
 #   tests/gpu_check.sh OUTDIR
 #
@@ -163,6 +164,25 @@ run_mnist() {
       exit !(NR == 5 && a[1] >= 0.972 && a[3] >= 0.975) }' | tee "$work/note"
 }
 
+# The table of --profile and the trace of --timeline have what the GPU did: the kernels' times fill some of the steps and
+# not more than all of them. Under --graph the kernels are those of the graph.
+run_profile() {
+  local flags found status notes=""
+  for flags in --profile --graph; do
+    "$build/bin/mnist" --device cuda --hidden 1024,1024 --batch-size 512 --max-steps 40 $flags \
+      --timeline "$work/trace.json" | tee "$work/profile.txt" || return 1
+    if grep '^device times: not' "$work/profile.txt" >"$work/note"; then
+      if grep -q 'built without CUPTI' "$work/note"; then return 77; fi
+      return 1
+    fi
+    found=$(python3 "$root/tests/check_gpu_trace.py" "$work/trace.json")
+    status=$?
+    notes+="$flags: $found; "
+    echo "${notes%; }" >"$work/note"
+    [ $status -eq 0 ] || return 1
+  done
+}
+
 # on_one_gpu RANKS COMMAND...: so many processes on the first GPU, told of each other as torchrun does it, so that no MPI
 # is needed. NCCL refuses two ranks on one GPU of one machine; here each seems to be a machine of its own, and they talk
 # over sockets. Shows what the ranks print; fails where one of them fails.
@@ -215,12 +235,27 @@ run_ranks() {
   echo "2 and 4 ranks on one GPU: tests, every collective, MNIST as on one rank" >"$work/note"
 }
 
+# Every version of every ladder, checked and timed.
+run_ladders() {
+  local ladder status=0 notes=""
+  for ladder in transpose reduce norm softmax gemm; do
+    if timeout 40 "$build/bin/ladder" $ladder --device cuda --json "$out/ladder_$ladder.json"; then
+      notes+="$ladder; "
+    else
+      notes+="$ladder FAILED; "
+      status=1
+    fi
+  done
+  echo "${notes%; }" >"$work/note"
+  return $status
+}
+
 run_benchmarks() {
   local name status=0 notes=""
   for name in bench_kernels bench_gemm bench_step bench_accumulation; do
     echo
     echo "==== $name --device cuda"
-    if timeout 60 "$build/bin/$name" --device cuda; then
+    if timeout 60 "$build/bin/$name" --device cuda --json "$out/$name.json"; then
       notes+="$name; "
     else
       notes+="$name FAILED; "
@@ -274,8 +309,8 @@ run_docs() {
 # ---- all of it --------------------------------------------------------------------------------------------
 
 export build root out work
-export -f build_all run_tests run_sanitizers run_mnist on_one_gpu same_losses run_ranks run_benchmarks run_torch run_ncu \
-  run_docs
+export -f build_all run_tests run_sanitizers run_mnist run_profile on_one_gpu same_losses run_ranks run_ladders
+export -f run_benchmarks run_torch run_ncu run_docs
 
 describe_machine >"$out/summary.txt"
 if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then
@@ -289,9 +324,11 @@ stage build 260 build_all || finish
 stage tests 150 run_tests
 stage sanitizers 135 run_sanitizers
 stage mnist 60 run_mnist
+stage profile 40 run_profile
 stage ranks 120 run_ranks
+stage ladders 60 run_ladders
 stage benchmarks 130 run_benchmarks
-stage torch 180 run_torch
-stage ncu 90 run_ncu
+stage ncu 60 run_ncu
 stage docs 60 run_docs
+stage torch 180 run_torch
 finish
