@@ -183,6 +183,7 @@ class Run {
         span.reset();
         recorded.end_step();
         if (checkpoints.is_due(at.step, length_.updates)) {
+          const SpanScope phase(SpanKind::phase, "checkpoint");
           log.flush();
           arena_.gather_values();
           checkpoints.save(at, state_with(gather_optimizer_state(*optimizer_, *ranks_)), log.history());
@@ -312,6 +313,7 @@ class Run {
 
   /// Each rank tests its part of the samples.
   TestResult test() const {
+    const SpanScope phase(SpanKind::phase, "test");
     const NoGrad no_grad;
     model_->eval();
     DataLoader loader(task_.test, own_part(std::make_shared<SequentialSampler>(task_.test->size())),

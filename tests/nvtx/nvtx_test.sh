@@ -41,12 +41,13 @@ within forward model
 within model "layer 0"
 within "layer 0" "linear 64x784, 32x784, 32"
 within forward "relu 64x32"
-within forward "cross_entropy 64x10"
+within forward "cross_entropy 64x10, 64"
 within backward "linear backward 64x32, 10x32, 10"
 within backward "relu backward 64x32"
 within optimizer zero_grad
 within "step 1" clip
 within "step 1" "optimizer step"
+within test "linear 1000x784, 32x784, 32"
 
 if [ ${#mpirun[@]} -gt 0 ]; then
   trained "${mpirun[@]}" -n 2 "$bin/mnist" "${flags[@]}"
