@@ -175,7 +175,7 @@ run_profile() {
       if grep -q 'built without CUPTI' "$work/note"; then return 77; fi
       return 1
     fi
-    found=$(python3 "$root/tests/check_gpu_trace.py" "$work/trace.json")
+    found=$(python3 "$root/tests/check_gpu_trace.py" "$work/trace.json" 2>&1 | paste -sd " ")
     status=$?
     notes+="$flags: $found; "
     echo "${notes%; }" >"$work/note"
