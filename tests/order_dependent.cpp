@@ -34,6 +34,7 @@ class Launches : public simt::Observer {
   void thread_returns(int) override {}
   void block_meets(simt::Place) override {}
   void warp_meets(int, unsigned, bool) override {}
+  void copies_under_way(int, int) override {}
 };
 
 class OrderDependent : public ListenerBase {
