@@ -135,7 +135,8 @@ __global__ void clip_to_limit(float* x, std::int64_t n, float limit, const float
   for_each_vec<float>(n, [=](std::int64_t i, auto lanes) {
     auto values = load_vec<lanes>(x + i);
     for (int k = 0; k < lanes; ++k) {
-      if (is_finite(values[k])) values[k] = minimum(maximum(values[k], -scaled), scaled);
+      const float clipped = minimum(maximum(values[k], -scaled), scaled);
+      values[k] = is_finite(values[k]) ? clipped : values[k];
     }
     store_vec(x + i, values);
   });
