@@ -1,6 +1,6 @@
-// Every kernel but GEMM: the bytes it must move, the time the device's copy rate allows for them, the time it
-// takes and the ratio of the two. On the CPU some rows name a second time: a plain vectorised OpenMP loop for
-// the same work. The rows are made in kernels/, a file for each family.
+// Every kernel but GEMM: the bytes it must move, the time that a copy of as many takes, the time of the
+// kernel and the ratio of the two. On the CPU some rows name a second time: a plain vectorised OpenMP loop
+// for the same work. The rows are made in kernels/, a file for each family.
 #include <fmt/format.h>
 
 #include <utility>

@@ -262,6 +262,16 @@ run_benchmarks() {
       status=1
     fi
   done
+  for name in gemm reduce norm softmax transpose; do
+    echo
+    echo "==== ladder $name --device cuda"
+    if timeout 60 "$build/bin/ladder" $name --device cuda --json "$out/ladder_$name.json"; then
+      notes+="ladder $name; "
+    else
+      notes+="ladder $name FAILED; "
+      status=1
+    fi
+  done
   echo "${notes%; }" >"$work/note"
   return $status
 }
@@ -271,7 +281,8 @@ run_torch() {
     echo "python3 has no torch" >"$work/note"
     return 77
   fi
-  python3 "$root/benchmarks/compare_torch.py" all --device cuda --rounds 1 --bin "$build/bin"
+  python3 "$root/benchmarks/compare_torch.py" all --device cuda --rounds 1 --bin "$build/bin" \
+    --json "$out/compare_torch.json"
 }
 
 # Clocks are left as they are: a profiler that locks them changes what is measured, and may not be allowed to.

@@ -4,6 +4,7 @@
 
 #include "benchmarks/results_json.h"
 #include "core/stream.h"
+#include "core/tensor.h"
 #include "core/timing.h"
 
 namespace ringtape::benchmarks {
@@ -32,9 +33,12 @@ class Table {
   const Results& results() const { return results_; }
 
  private:
+  /// A copy that moves so many bytes in all, or 512 MiB where that is less.
+  void copy(double bytes) const;
+
   Device device_;
-  double bytes_per_second_ = 0;
   Results results_;
+  Tensor from_, to_;  // of the copy
 };
 
 }  // namespace ringtape::benchmarks
