@@ -138,6 +138,7 @@ TEST_CASE("analysis: bank conflicts of 4-byte accesses") {
   const KernelReport broadcast =
       report_of([](float*, float* out) { in_analysis::book_shared_broadcast(stream(), out); });
   CHECK(broadcast.total(Space::shared, Access::read).transactions == 1);
+  CHECK(broadcast.findings.empty());
 }
 
 TEST_CASE("analysis: bank conflicts of 8- and 16-byte accesses, phase by phase") {
