@@ -17,7 +17,9 @@ thread_local int depth = 0;
 std::FILE* file() {
   static std::FILE* const opened = [] {
     const char* const path = std::getenv("NVTX_STAND_IN");
-    return std::fopen(((path == nullptr ? "ranges" : path) + ("." + std::to_string(getpid()))).c_str(), "w");
+    std::string name = path == nullptr ? "ranges" : path;
+    name.append(".").append(std::to_string(getpid()));
+    return std::fopen(name.c_str(), "w");
   }();
   return opened;
 }
