@@ -362,6 +362,9 @@ TEST_CASE("the loss of 16-bit logits is computed in f32", "[mixed]") {
 
 // ---- training ----
 
+// Check builds, which are slow, leave the accuracy to the others.
+#if !defined(RINGTAPE_CHECK)
+
 /// Share of MNIST's test images that a model recognises after one epoch in `dtype`, f16 with a loss scale.
 double mnist_accuracy(const MnistData& data, Device device, DType dtype) {
   manual_seed(1);
@@ -409,6 +412,8 @@ TEST_CASE("bf16 and f16 train MNIST to within 0.3% of f32's accuracy", "[mixed]"
     CHECK(f16 > f32 - 0.003);
   }
 }
+
+#endif
 
 // ---- choosing the dtype ----
 
