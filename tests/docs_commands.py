@@ -72,6 +72,11 @@ TABLE = {
         Elsewhere("CMakePresets.json", '"name": "profiling"', '"configurePreset": "profiling"'),
     "bash .ci/run": Elsewhere(".ci/run", "bash .ci/run"),
     "tests/gpu_check.sh OUTDIR": Elsewhere("tests/gpu_check.sh", "tests/gpu_check.sh OUTDIR"),
+    # benchmarks
+    "benchmarks/measure_all.sh benchmarks/results/NAME": Elsewhere("benchmarks/measure_all.sh", "measure_all.sh OUTDIR"),
+    "scripts/readme_figures.py --folder NAME": Elsewhere("tests/scripts/readme_figures_test.py", '"--folder"'),
+    "scripts/compare_results.py OLD_FOLDER NEW_FOLDER":
+        Elsewhere("tests/scripts/compare_results_test.py", "def test_folders"),
     # ThreadSanitizer
     "cmake -S . -B build/tsan *":
         Elsewhere("CMakeLists.txt", "RINGTAPE_CUDA", "RINGTAPE_APPS", "RINGTAPE_BENCHMARKS", "RINGTAPE_SANITIZE"),

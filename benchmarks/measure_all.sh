@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Runs the benchmarks, each for less than a minute on two cores, and writes what they print and their result files:
+#   benchmarks/measure_all.sh OUTDIR [BIN_DIR] [WRAPPER...]
+# Then `scripts/readme_figures.py --folder NAME` makes the tables of the docs of benchmarks/results/NAME. WRAPPER is put
+# before each command, for example `chrt -f 1`. PYTHON names a Python that has PyTorch; without it that part is left out.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+[ $# -ge 1 ] || { sed -n '2,5s/^# *//p' "$0"; exit 2; }
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+bin=$(cd "${2:-$root/build/release/bin}" && pwd)
+wrapper=("${@:3}")
+python=${PYTHON:-python3}
+ranks=(env OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive mpirun --oversubscribe --bind-to none -n 2)
+if [ "$(id -u)" -eq 0 ]; then ranks+=(--allow-run-as-root); fi
+
+# measure NAME COMMAND...: the command writes NAME.json by itself; what it prints goes to NAME.txt.
+measure() {
+  local name=$1
+  shift
+  echo "$name"
+  "${wrapper[@]}" "$@" --json "$out/$name.json" >"$out/$name.txt"
+}
+
+for dtype in f32 bf16 f16; do measure bench_step_$dtype "$bin/bench_step" --dtype $dtype; done
+for name in simt gemm kernels loader accumulation; do measure bench_$name "$bin/bench_$name"; done
+for ladder in gemm reduce norm softmax transpose; do measure ladder_$ladder "$bin/ladder" $ladder; done
+if [ -x "$bin/bench_mpi" ]; then
+  measure bench_overlap "${ranks[@]}" "$bin/bench_overlap"
+  measure bench_mpi "${ranks[@]}" "$bin/bench_mpi"
+  measure collectives "${ranks[@]}" "$bin/collectives" --operations all_reduce,ring_all_reduce --min-bytes 4194304 \
+    --max-bytes 67108864 --iterations 5
+fi
+if "$python" -c 'import torch' 2>/dev/null; then
+  for work in steps kernels gemm loader; do
+    measure torch_$work "$python" "$root/benchmarks/compare_torch.py" $work --rounds "$([ $work = kernels ] && echo 1 || echo 3)" --bin "$bin"
+  done
+else
+  echo "$python has no torch: nothing was compared with PyTorch"
+fi

@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+"""Makes the tables and pictures of the docs from the result files of the benchmarks.
+
+    scripts/readme_figures.py            writes them
+    scripts/readme_figures.py --check    fails where one of them is not what the result files say
+
+A table stands in a page between two markers,
+
+    <!-- figures: steps -->
+    <!-- end of figures -->
+
+and is made of the files in benchmarks/results/FOLDER (--folder), which the programs of benchmarks/ write with --json.
+Names of tables: see TABLES below. The pictures go to docs/pictures.
+"""
+import argparse
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+import pictures
+
+MARKER = re.compile(r"(<!-- figures: ([a-z0-9 -]+?) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
+PAGES = ["README.md", "docs"]
+
+
+class ResultsError(Exception):
+    """A result file that is missing or not what was expected; one line."""
+
+
+class Results:
+    """The result files of one machine, each read when it is first asked for."""
+
+    def __init__(self, folder):
+        self.folder, self.files = folder, {}
+
+    def file(self, name):
+        if name not in self.files:
+            path = self.folder / f"{name}.json"
+            try:
+                self.files[name] = json.loads(path.read_text())
+            except OSError as error:
+                raise ResultsError(f"{path} cannot be read: {error.strerror}") from error
+            except ValueError as error:
+                raise ResultsError(f"{path} is no JSON: {error}") from error
+            if not isinstance(self.files[name], dict) or not isinstance(self.files[name].get("rows"), list):
+                raise ResultsError(f"{path} is no result file: expected an object with rows")
+        return self.files[name]
+
+    def rows(self, name):
+        return self.file(name)["rows"]
+
+    def row(self, name, row, size):
+        for found in self.rows(name):
+            if (found["name"], found["size"]) == (row, size):
+                return found
+        raise ResultsError(f"{self.folder / name}.json has no row '{row}' of size '{size}'")
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def time_text(seconds):
+    for unit, factor in (("s", 1), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1:
+            return f"{pictures.number(seconds * factor)} {unit}"
+    return f"{pictures.number(seconds * 1e9)} ns"
+
+
+def power_of_two(size):
+    n = int(size.split()[0])
+    return f"2^{n.bit_length() - 1}" if n & (n - 1) == 0 else f"{n}"
+
+
+def percent(share):
+    return f"{100 * share:.0f}%" if share >= 0.0995 else f"{100 * share:.1f}%" if share >= 0.00095 else f"{100 * share:.2f}%"
+
+
+# ---- tables: each takes the results and returns the lines ----------------------------------------------------
+
+
+def steps(results):
+    return table(["model, batch", "Ringtape", "floor", "PyTorch", "PyTorch / Ringtape"],
+                 [[f"{row['model']}, {row['batch']}", time_text(row["seconds"]), time_text(row["limit_seconds"]),
+                   time_text(row["torch_seconds"]), f"{row['torch_seconds'] / row['seconds']:.1f}"]
+                  for row in results.rows("torch_steps")])
+
+
+def steps_by_dtype(results):
+    files = {dtype: results.rows(f"bench_step_{dtype}") for dtype in ("f32", "bf16", "f16")}
+    return table(["model, batch", "f32", "times its floor", "bf16", "times its floor", "f16, multiplied in f32",
+                  "times its floor"],
+                 [[f"{row['model']}, {row['batch']}"] +
+                  [text for rows in files.values()
+                   for text in (time_text(rows[i]["seconds"]), f"{rows[i]['seconds'] / rows[i]['limit_seconds']:.2f}")]
+                  for i, row in enumerate(files["f32"])])
+
+
+def loops(results):
+    rows = [row for row in results.rows("bench_simt") if "loop_seconds" in row]
+    sizes = list(dict.fromkeys(row["size"] for row in rows))
+    ratio = {(row["name"], row["size"]): f"{row['seconds'] / row['loop_seconds']:.2f}" for row in rows}
+    return table(["work"] + [f"{power_of_two(size)} elements" for size in sizes],
+                 [[name] + [ratio[name, size] for size in sizes] for name in dict.fromkeys(row["name"] for row in rows)])
+
+
+def simt(results):
+    return table(["work, f32", "n", "moves", "kernel", "loop", "ratio", "wanted"],
+                 [[row["name"], power_of_two(row["size"]), f"{row['bytes'] * 1e-6:.3g} MB",
+                   f"{time_text(row['seconds'])}, {row['gb_per_s']:.3g} GB/s", time_text(row["loop_seconds"]),
+                   f"{row['seconds'] / row['loop_seconds']:.2f}", f"{row['target_of_loop']:g}"]
+                  for row in results.rows("bench_simt") if "loop_seconds" in row])
+
+
+def simt_costs(results):
+    rows = [row for row in results.rows("bench_simt") if "loop_seconds" not in row]
+    return table(["what", "of", "takes"], [[row["name"], row["size"], time_text(row["seconds"])] for row in rows])
+
+
+def torch_of(results):
+    return {(row["name"], row["size"]): row for work in ("kernels", "gemm") for row in results.rows(f"torch_{work}")}
+
+
+def kernel_row(row, beside):
+    cells = [f"`{row['name']}`" if " " not in row["name"] else row["name"], row["size"], time_text(row["seconds"]),
+             f"{row['seconds'] / row['limit_seconds']:.2f}"]
+    cells.append(f"{row['seconds'] / row['loop_seconds']:.2f}" if "loop_seconds" in row else "")
+    other = beside.get((row["name"], row["size"]))
+    cells.append(f"{other['torch_seconds'] / other['seconds']:.2f}" if other else "")
+    return cells
+
+
+def kernels(results):
+    beside = torch_of(results)
+    return table(["kernel", "size", "time", "times the limit", "times a loop", "PyTorch / Ringtape"],
+                 [kernel_row(row, beside) for row in results.rows("bench_kernels")])
+
+
+SHORT = [("relu_forward", "16777216 f32"), ("sum_dim, everything", "16777216 f32"), ("mse_forward", "16777216 f32"),
+         ("cast f32 to bf16", "16777216"), ("normal", "16777216 f32"), ("cross_entropy, two passes", "1048576 x 10 f32"),
+         ("cross_entropy, two passes", "8192 x 1000 f32"), ("gradient_norm", "148 of GPT-2"),
+         ("adam_step (AdamW, clip)", "148 of GPT-2"), ("adam_step (AdamW, clip)", "1000 x 1000"),
+         ("lamb_norms, lamb_values (clip)", "148 of GPT-2")]
+
+
+def some_kernels(results):
+    beside = torch_of(results)
+    rows = [kernel_row(results.row("bench_kernels", *which), beside) for which in SHORT]
+    return table(["kernel", "size", "time", "times the limit", "PyTorch / Ringtape"],
+                 [row[:4] + row[5:] for row in rows])
+
+
+def gemm(results):
+    beside = torch_of(results)
+    lines = []
+    for row in results.rows("bench_gemm"):
+        way, name = row["name"].split(": ")
+        if way != "own":
+            continue
+        vendor = results.row("bench_gemm", f"vendor: {name}", row["size"])
+        torch = beside.get((f"vendor: {name}", row["size"]))
+        lines.append([name, row["size"].rsplit(" ", 1)[0], f"{row['gflop_per_s']:.0f}", f"{vendor['gflop_per_s']:.0f}",
+                      percent(vendor["seconds"] / row["seconds"]),
+                      f"{torch['torch_seconds'] / torch['seconds']:.2f}" if torch else ""])
+    return table(["product", "m x n x k", "own, GFLOP/s", f"{results.file('bench_gemm')['settings']['vendor']}, GFLOP/s",
+                  "own of it", "PyTorch / Ringtape with it"], lines)
+
+
+def gemm_in_words(results):
+    file = results.file("bench_gemm")
+    own, vendor, narrow = [], [], []
+    for row in file["rows"]:
+        way, name = row["name"].split(": ")
+        if way == "vendor":
+            continue
+        other = results.row("bench_gemm", f"vendor: {name}", row["size"])
+        share = 100 * other["seconds"] / row["seconds"]
+        if "10" in row["size"].split():
+            narrow.append(share)
+        else:
+            own.append((row["gflop_per_s"], share))
+            vendor.append(other["gflop_per_s"])
+    rates, shares = zip(*own)
+    return [f"By `bench_gemm`, our own kernel reaches {min(rates):.0f} to {max(rates):.0f} GFLOP/s on the shapes of these "
+            f"models,", f"{min(shares):.0f} to {max(shares):.0f}% of the {min(vendor):.0f} to {max(vendor):.0f} of "
+            f"{file['settings']['vendor']}; for a last layer of 10 classes it is {min(narrow):.0f} to {max(narrow):.0f}%.",
+            "That is why the library is the default where there is one."]
+
+
+def behind(results):
+    """The kernels that PyTorch or a plain loop does faster, by more than what repeats."""
+    beside = torch_of(results)
+    rows = []
+    for row in results.rows("bench_kernels"):
+        other = beside.get((row["name"], row["size"]))
+        slower = [row["seconds"] / row["loop_seconds"]] if "loop_seconds" in row else []
+        slower += [other["seconds"] / other["torch_seconds"]] if other else []
+        if slower and max(slower) > 1.15:
+            rows.append((max(slower), kernel_row(row, beside)))
+    return table(["kernel", "size", "time", "times the limit", "times a loop", "PyTorch / Ringtape"],
+                 [cells for _, cells in sorted(rows, key=lambda row: -row[0])])
+
+
+def loader(results):
+    rows = [[row["name"].removeprefix("batch, "), f"{row['seconds'] * 1e6:.1f} us",
+             f"{row['waiting_seconds'] * 1e6:.1f} us"] for row in results.rows("bench_loader")]
+    rows += [[f"PyTorch, {row['name'].removeprefix('batch, ')}", f"{row['torch_seconds'] * 1e6:.1f} us", ""]
+             for row in results.rows("torch_loader")]
+    return table(["way", "time a batch", "of it in the loader's functions"], rows)
+
+
+def ladder(results, name):
+    rows = results.rows(f"ladder_{name}")
+    rate = "gflop_per_s" if "gflop_per_s" in rows[0] else "gb_per_s"
+    has_vendor = "vendor_seconds" in rows[0]
+    head = [f"{name}, {rows[0]['size']}", "ms", "GFLOP/s" if rate == "gflop_per_s" else "GB/s", "of the limit"]
+    if has_vendor:
+        head.append(f"of {results.file(f'ladder_{name}')['settings']['vendor']}")
+    return table(head, [[row["name"], pictures.number(row["seconds"] * 1e3), pictures.number(row[rate]),
+                         percent(row["limit_seconds"] / row["seconds"])] +
+                        ([percent(row["vendor_seconds"] / row["seconds"])] if has_vendor else []) for row in rows])
+
+
+def memory_of_batches(results):
+    names = ["parameters", "gradients", "optimizer state", "activations", "activation gradients", "data"]
+    rows = []
+    for row in results.rows("bench_accumulation"):
+        if row["name"] == "memory of 784-2048-2048-10":
+            rows.append([row["size"]] + [f"{row[f'{name} bytes'] / 2**20:.3f}" for name in names] +
+                        [f"{row['peak_bytes'] / 2**20:.2f}"])
+    return table(["784-2048-2048-10", "parameters", "gradients", "Adam", "activations", "their gradients", "data",
+                  "total"], rows)
+
+
+def accumulation(results):
+    models = ["784-2048-2048-10", "784-256-10"]
+    found = {model: [row for row in results.rows("bench_accumulation") if row["name"] == f"update of {model}"]
+             for model in models}
+    lines = []
+    for i, row in enumerate(found[models[0]]):
+        _, _, _, micro_steps, _, micro_batch = row["size"].split()
+        lines.append([micro_steps, micro_batch] +
+                     [f"{rows[i]['seconds'] * 1e3:.2f}, {rows[0]['seconds'] / rows[i]['seconds']:.2f}, "
+                      f"{rows[i]['peak_bytes'] / 2**20:.2f}" for rows in found.values()])
+    return table(["steps", "micro-batch"] + [f"{model}: ms, relative throughput, peak MiB" for model in models], lines)
+
+
+def recomputation(results):
+    rows = [row for row in results.rows("bench_accumulation") if "activation_bytes" in row]
+    return table(["layers in a segment", "activations and their gradients, MiB (formula)", "ms an update", "relative time"],
+                 [[row["size"].removeprefix("segments of "),
+                   f"{row['activation_bytes'] / 2**20:.2f} ({row['formula_bytes'] / 2**20:.2f})",
+                   f"{row['seconds'] * 1e3:.1f}", f"{row['seconds'] / rows[0]['seconds']:.2f}"] for row in rows])
+
+
+def overlap(results):
+    lines, alone = [], 0
+    for row in results.rows("bench_overlap"):
+        is_alone = "hidden_by_timeline" not in row
+        alone = row["seconds"] if is_alone else alone
+        lines.append([row["name"], f"{row['seconds'] * 1e3:.1f}",
+                      "" if is_alone else f"{(row['seconds'] - alone) * 1e3:.1f}",
+                      f"{row['hidden_by_step_times']:.1%}" if "hidden_by_step_times" in row else "",
+                      "" if is_alone else f"{row['hidden_by_timeline']:.1%}"])
+    return table(["", "ms a step", "more than alone", "hidden, by step times", "hidden, by timeline"], lines)
+
+
+def all_reduce(results):
+    sizes = {}
+    for row in results.rows("collectives") + results.rows("bench_mpi"):
+        sizes.setdefault(int(row["size"].split()[0]), {})[row["name"]] = row["seconds"]
+    return table(["size", "all_reduce (`MPI_Iallreduce` on our thread)", "ring_all_reduce", "`MPI_Allreduce`"],
+                 [[f"{size >> 20} MiB"] + [f"{found[name] * 1e3:.2f} ms"
+                                           for name in ("all_reduce", "ring_all_reduce", "MPI_Allreduce")]
+                  for size, found in sorted(sizes.items())])
+
+
+def machine(results):
+    file = results.file("bench_kernels")
+    return table(["", ""], [[name, value] for name, value in file["machine"].items()] +
+                 [["revision", file.get("revision", "unknown")], ["date", file["date"][:10]]])
+
+
+LADDERS = ["gemm", "reduce", "norm", "softmax", "transpose"]
+TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "simt": simt, "simt costs": simt_costs,
+          "kernels": kernels, "some kernels": some_kernels, "behind": behind, "gemm": gemm,
+          "gemm in words": gemm_in_words, "loader": loader,
+          "memory": memory_of_batches, "accumulation": accumulation, "recomputation": recomputation,
+          "overlap": overlap, "all-reduce": all_reduce, "machine": machine}
+TABLES.update({f"ladder {name}": (lambda results, name=name: ladder(results, name)) for name in LADDERS})
+
+
+# ---- pictures ------------------------------------------------------------------------------------------------
+
+
+GROUPS = [("optimizers", ("adam", "lamb", "sgd", "lars", "gradient_norm", "clip")), ("losses", ("cross_entropy", "mse", "count")),
+          ("sums and biases", ("sum_dim", "broadcast_dim", "bias")), ("element by element", ("",))]
+
+
+def roofline(results):
+    """Each kernel at its largest size, which no cache holds."""
+    kernels_file = results.file("bench_kernels")
+    largest = {}
+    for row in kernels_file["rows"]:
+        if "flops" in row and ("bf16" not in row["size"]) and row["bytes"] >= largest.get(row["name"], row)["bytes"]:
+            largest[row["name"]] = row
+    points = []
+    for name, row in largest.items():
+        group = next(group for group, starts in GROUPS if name.startswith(starts))
+        label = name.split(" (")[0]
+        points.append((group, name, label, row["flops"] / row["bytes"], row["flops"] / row["seconds"]))
+    for way, text in (("own", "matrix products, own"), ("vendor", "matrix products, library")):
+        for row in results.rows("bench_gemm"):
+            if row["name"].startswith(way):
+                m, n, k = row["size"].split()[:5:2]
+                label = f"{way}, {m}^3" if m == n == k else ""
+                points.append((text, f"{row['name']}, {row['size']}", label, row["flops"] / row["bytes"],
+                               row["flops"] / row["seconds"]))
+    of_gemm = results.rows("ladder_gemm")[0]
+    roofs = [("f32 multiply-adds in registers", of_gemm["flops"] / of_gemm["limit_seconds"])]
+    copy = statistics.median(row["bytes"] / row["limit_seconds"] * 1e-9 for row in kernels_file["rows"]
+                             if row["bytes"] >= 100e6)  # which no cache holds
+    return pictures.roofline(points, roofs, copy * 1e9, f"copy of memory: {copy:.0f} GB/s",
+                             f"Every kernel on {kernels_file['machine']['threads']} threads of an "
+                             f"{kernels_file['machine']['cpu'].split(' (')[0]}")
+
+
+def ladder_picture(results, name):
+    rows = results.rows(f"ladder_{name}")
+    rate = "gflop_per_s" if "gflop_per_s" in rows[0] else "gb_per_s"
+    last = rows[-1] if "vendor_seconds" not in rows[0] else rows[0]
+    work = rows[0]["flops"] if rate == "gflop_per_s" else rows[0]["bytes"]
+    settings = results.file(f"ladder_{name}")["settings"]
+    vendor = (settings["vendor"], work / last["vendor_seconds"] * 1e-9) if "vendor" in settings else None
+    return pictures.ladder([(row["name"], row[rate]) for row in rows], "GFLOP/s" if rate == "gflop_per_s" else "GB/s",
+                           f"{name}, {rows[0]['size']}, f32", (("limit"), work / rows[0]["limit_seconds"] * 1e-9), vendor)
+
+
+def steps_picture(results):
+    rows = []
+    for row in results.rows("torch_steps"):
+        rows.append((f"{row['model']}, batch {row['batch']}",
+                     [("Ringtape", row["seconds"]), ("floor", row["limit_seconds"])] +
+                     [(f"PyTorch {mode}", seconds) for mode, seconds in row["torch_modes"].items()]))
+    settings = results.file("torch_steps")["settings"]
+    return pictures.steps(rows, f"A training step, f32, beside PyTorch {settings['torch'].split('+')[0]}")
+
+
+PICTURES = {"roofline": roofline, "steps": steps_picture}
+PICTURES.update({f"ladder_{name}": (lambda results, name=name: ladder_picture(results, name)) for name in LADDERS})
+
+
+# ---- pages ---------------------------------------------------------------------------------------------------
+
+
+def with_tables(text, results, page):
+    """The page with each table made anew."""
+    if text.count("<!-- figures: ") != len(MARKER.findall(text)):
+        raise ResultsError(f"{page}: a marker '<!-- figures: ... -->' without its '<!-- end of figures -->'")
+
+    def replace(match):
+        if match[2] not in TABLES:
+            raise ResultsError(f"{page}: no table is named '{match[2]}': expected {', '.join(TABLES)}")
+        return match[1] + "\n".join(TABLES[match[2]](results)) + "\n" + match[4]
+
+    return MARKER.sub(replace, text)
+
+
+def files_of(root, results):
+    """What each page and picture is to be: (path, text)."""
+    for place in PAGES:
+        path = root / place
+        for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
+            text = page.read_text()
+            if "<!-- figures: " in text:
+                yield page, with_tables(text, results, page.relative_to(root))
+    for name, draw in PICTURES.items():
+        yield root / "docs" / "pictures" / f"{name}.svg", draw(results)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail where something is stale")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("--folder", default="cpu-amd-epyc-2-threads", help="of benchmarks/results")
+    options = parser.parse_args()
+    results = Results(options.root / "benchmarks" / "results" / options.folder)
+    stale = []
+    try:
+        for path, text in files_of(options.root, results):
+            if path.exists() and path.read_text() == text:
+                continue
+            stale.append(str(path.relative_to(options.root)))
+            if not options.check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+    except (ResultsError, KeyError, ZeroDivisionError) as error:
+        text = f"a row lacks {error}" if isinstance(error, KeyError) else error
+        sys.exit(f"error: {text}")
+    if options.check and stale:
+        sys.exit(f"error: {', '.join(stale)}: not what the result files say: run scripts/readme_figures.py")
+    print("\n".join(f"wrote {path}" for path in stale) or "tables and pictures are as the result files say")
+
+
+if __name__ == "__main__":
+    main()

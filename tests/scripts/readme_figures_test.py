@@ -1,0 +1,90 @@
+"""Tests of scripts/readme_figures.py on a copy of the pages and result files that the repository has."""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESULTS = pathlib.Path("benchmarks/results/cpu-amd-epyc-2-threads")
+
+
+class ReadmeFigures(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        shutil.copy(ROOT / "README.md", self.root)
+        shutil.copytree(ROOT / "docs", self.root / "docs")
+        shutil.copytree(ROOT / RESULTS, self.root / RESULTS)
+
+    def run_script(self, *flags):
+        return subprocess.run([sys.executable, "-B", ROOT / "scripts/readme_figures.py", "--root", self.root, *flags],
+                              capture_output=True, text=True, check=False)
+
+    def refused(self, text, *flags):
+        run = self.run_script(*flags)
+        self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+        self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
+        self.assertIn(text, run.stderr)
+        return run
+
+    def edit(self, name, change):
+        path = self.root / RESULTS / name
+        result = json.loads(path.read_text())
+        change(result)
+        path.write_text(json.dumps(result))
+
+    def test_stale_tables_are_named_and_made_anew(self):
+        self.assertEqual(self.run_script("--check").returncode, 0)
+        self.edit("torch_steps.json", lambda result: result["rows"][0].update(seconds=0.0123, torch_seconds=0.0369))
+        before = (self.root / "README.md").read_text()
+        run = self.refused("README.md", "--check")
+        self.assertIn("docs/pictures/steps.svg", run.stderr)
+        self.assertNotIn("docs/ladders.md", run.stderr)
+        self.assertEqual((self.root / "README.md").read_text(), before)
+        self.assertEqual(self.run_script().returncode, 0)
+        after = (self.root / "README.md").read_text()
+        self.assertRegex(after, r"\| 784-256-10, 64 \| 12\.3 ms \| .* \| 36\.9 ms \| 3\.0 \|")
+        changed = [line for line in after.splitlines() if line not in before.splitlines()]
+        self.assertEqual(len(changed), 1, changed)
+        self.assertEqual(self.run_script("--check").returncode, 0)
+
+    def test_a_hand_edited_or_missing_picture_is_stale(self):
+        (self.root / "docs/pictures/roofline.svg").unlink()
+        self.refused("docs/pictures/roofline.svg", "--check")
+
+    def test_pictures_are_xml_with_every_rung_and_kernel(self):
+        for path in (self.root / "docs/pictures").glob("*.svg"):
+            xml.etree.ElementTree.parse(path)
+        gemm = (self.root / "docs/pictures/ladder_gemm.svg").read_text()
+        self.assertEqual(gemm.count("<rect"), 9 + 2)  # the rungs, the library and the limit
+        rows = json.loads((self.root / RESULTS / "bench_kernels.json").read_text())["rows"]
+        roofline = (self.root / "docs/pictures/roofline.svg").read_text()
+        for name in {row["name"] for row in rows if "flops" in row}:
+            self.assertIn(f"<title>{name}: ", roofline)
+
+    def test_bad_results_and_pages(self):
+        self.refused("cannot be read", "--folder", "none")
+        path = self.root / RESULTS / "bench_simt.json"
+        self.edit("bench_simt.json", lambda result: result["rows"][0].pop("seconds"))
+        self.refused("a row lacks 'seconds'", "--check")
+        path.write_text("{")
+        self.refused("is no JSON", "--check")
+        path.write_text("[]")
+        self.refused("is no result file", "--check")
+        path.unlink()
+        self.refused("cannot be read", "--check")
+        page = self.root / "README.md"
+        text = page.read_text()
+        page.write_text(text.replace("figures: steps -->", "figures: stairs -->"))
+        self.refused("no table is named 'stairs'", "--check")
+        page.write_text(text.replace("<!-- end of figures -->", "", 1))
+        self.refused("README.md", "--check")
+
+
+if __name__ == "__main__":
+    unittest.main()
