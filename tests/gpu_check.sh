@@ -239,6 +239,8 @@ run_ranks() {
 run_ladders() {
   local ladder status=0 notes=""
   for ladder in transpose reduce norm softmax gemm; do
+    echo
+    echo "==== ladder $ladder --device cuda"
     if timeout 40 "$build/bin/ladder" $ladder --device cuda --json "$out/ladder_$ladder.json"; then
       notes+="$ladder; "
     else
@@ -259,16 +261,6 @@ run_benchmarks() {
       notes+="$name; "
     else
       notes+="$name FAILED; "
-      status=1
-    fi
-  done
-  for name in gemm reduce norm softmax transpose; do
-    echo
-    echo "==== ladder $name --device cuda"
-    if timeout 60 "$build/bin/ladder" $name --device cuda --json "$out/ladder_$name.json"; then
-      notes+="ladder $name; "
-    else
-      notes+="ladder $name FAILED; "
       status=1
     fi
   done
