@@ -6,7 +6,8 @@
 
 namespace ringtape::apps {
 
-/// What --profile prints: the recorded steps of this rank as a table, its rows sorted by the column `sort`.
-void print_profile(const RecordedSteps& steps, const std::string& sort);
+/// What --profile prints: the recorded steps of this rank as tables, that of operations sorted by the column
+/// `sort`. Measures the machine's limits for products in `dtype`.
+void print_profile(const RecordedSteps& steps, const std::string& sort, DType dtype);
 
 }  // namespace ringtape::apps

@@ -140,6 +140,7 @@ Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Ten
   node.operation = operation;
   node.output_shape = output.shape();
   node.backward = std::move(backward);
+  node.layer = current_layer();
   for (const Tensor& input : inputs) {
     const auto meta = input.requires_grad() ? input.autograd : nullptr;
     node.inputs.push_back({meta, input.shape(), input.dtype(), input.device()});
@@ -194,12 +195,15 @@ void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradie
     Node& node = nodes_.back();
     if (node.output->grad_written) {
       node.output->grad_written = false;
+      const LayerScope layer(node.layer);
       const OperationScope span(node);
       BackwardContext context(node, std::exchange(node.output->grad, Tensor()));
       node.backward(context);
+      node.saved.clear();  // frees it as early as possible
+      node.backward = nullptr;
     }
     if (!is_nested_) run_hooks(node, nodes_.size() - 1);
-    nodes_.pop_back();  // frees what the node saved as early as possible
+    nodes_.pop_back();
   }
   for (const auto& callback : std::exchange(at_end_, {})) callback();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/layer.h"
 #include "core/tensor.h"
 
 /// The tape. An operation computes its result and, if any input needs a gradient, appends a node that knows
@@ -64,7 +65,8 @@ struct Node {
   Shape output_shape;
   std::vector<SavedTensor> saved;
   std::function<void(BackwardContext&)> backward;
-  std::string detail;  ///< more for a person who prints the tape, or empty
+  std::string detail;            ///< more for a person who prints the tape, or empty
+  const Layer* layer = nullptr;  ///< in which it was recorded, or null
 };
 
 /// Where a node writes the gradient of one of its inputs.

@@ -17,12 +17,8 @@
 namespace ringtape {
 namespace {
 
-double gibibytes(double bytes) {
-  return bytes / (1024.0 * 1024.0 * 1024.0);
-}
-
-double memory_bytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+double gibibytes(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
 }
 
 /// What stands behind the separator, in the file's first line that begins with `key`; empty where none does.
@@ -121,12 +117,23 @@ std::string describe_gpu(Device device) {
   cudaDeviceProp properties;
   RINGTAPE_CUDA(cudaGetDeviceProperties(&properties, device.index));
   return fmt::format("{}, sm_{}{}, {} multiprocessors, {:.0f} GiB", properties.name, properties.major,
-                     properties.minor, properties.multiProcessorCount,
-                     gibibytes(static_cast<double>(properties.totalGlobalMem)));
+                     properties.minor, properties.multiProcessorCount, gibibytes(properties.totalGlobalMem));
 }
 #endif
 
 }  // namespace
+
+std::size_t memory_of(Device device) {
+#ifdef RINGTAPE_WITH_CUDA
+  if (device.is_cuda()) {
+    cudaDeviceProp properties;
+    RINGTAPE_CUDA(cudaGetDeviceProperties(&properties, device.index));
+    return properties.totalGlobalMem;
+  }
+#endif
+  check(device.is_cpu(), "memory of {}: this build has no CUDA kernels", to_string(device));
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
 
 std::string describe(Device device) {
 #ifdef RINGTAPE_WITH_CUDA
@@ -134,7 +141,7 @@ std::string describe(Device device) {
 #endif
   check(device.is_cpu(), "{} cannot be described: this build has no CUDA kernels", to_string(device));
   return fmt::format("{}, {} threads, {:.0f} GiB", cpu_model(), omp_get_max_threads(),
-                     gibibytes(memory_bytes()));
+                     gibibytes(memory_of(device)));
 }
 
 std::vector<Fact> describe_machine(Device device) {
@@ -152,7 +159,7 @@ std::vector<Fact> describe_machine(Device device) {
   add("caches", cache_fact());
   add("vectors", vector_fact());
   add("threads", fmt::format("{}", omp_get_max_threads()));
-  add("memory", fmt::format("{:.0f} GiB", gibibytes(memory_bytes())));
+  add("memory", fmt::format("{:.0f} GiB", gibibytes(memory_of(Device{}))));
   add("system", system_fact());
   add("compiler", compiler_fact());
   add("build", RINGTAPE_BUILD);

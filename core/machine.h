@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@ namespace ringtape {
 
 /// One line about the hardware: model name, threads or multiprocessors, memory.
 std::string describe(Device device);
+
+/// Bytes of memory that the device has: a GPU its own, a CPU the machine's.
+std::size_t memory_of(Device device);
 
 /// Something about the machine or the build, such as {"cpu", "AMD EPYC"} or {"compiler", "g++ 12.2.0"}.
 struct Fact {

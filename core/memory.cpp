@@ -13,12 +13,11 @@
 #include "core/cuda_check.h"
 #include "core/error.h"
 #include "core/kept_memory.h"
+#include "core/machine.h"
 #include "core/stream.h"
 
 namespace ringtape {
 namespace {
-
-using Clock = MemoryRecording::Clock;
 
 constexpr std::size_t kAlignment = 256;
 
@@ -48,24 +47,24 @@ class Pool {
                                          to_string(device_), bytes, stats_.live, stats_.reserved));
     }
     const MemoryCategory category = current_category;
-    count_taken(rounded, category);
+    count_taken(address, rounded, category);
     return {address, [this, rounded, stream, category](void* block) {
               const std::lock_guard relock(mutex_);
-              count_given_back(rounded, category);
+              count_given_back(block, rounded, category);
               give_back(block, rounded, stream);
             }};
   }
 
-  /// Starts to append to `events`, with seconds from `begin` on. Returns what is live.
-  BytesByCategory start_recording(std::vector<MemoryEvent>& events, Clock::time_point begin) {
+  /// Starts to append to `events`. Returns what is live.
+  BytesByCategory start_recording(std::vector<MemoryEvent>& events) {
     const std::lock_guard lock(mutex_);
-    recordings_.push_back({&events, begin});
+    recordings_.push_back(&events);
     return stats_.live_by_category;
   }
 
   void stop_recording(const std::vector<MemoryEvent>& events) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(recordings_, [&events](const Recording& each) { return each.events == &events; });
+    std::erase(recordings_, &events);
   }
 
   MemoryStats stats() {
@@ -85,6 +84,11 @@ class Pool {
     limit_ = bytes;
   }
 
+  std::size_t capacity() {
+    const std::lock_guard lock(mutex_);
+    return limit_ != 0 ? limit_ : memory_of(device_);
+  }
+
   void empty_cache() {
     const std::lock_guard lock(mutex_);
     trim();
@@ -102,12 +106,7 @@ class Pool {
   MemoryStats stats_;
 
  private:
-  struct Recording {
-    std::vector<MemoryEvent>* events;
-    Clock::time_point begin;
-  };
-
-  void count_taken(std::size_t bytes, MemoryCategory category) {
+  void count_taken(const void* block, std::size_t bytes, MemoryCategory category) {
     stats_.live += bytes;
     stats_.live_by_category[category] += bytes;
     ++stats_.allocations;
@@ -115,24 +114,22 @@ class Pool {
       stats_.peak = stats_.live;
       stats_.peak_by_category = stats_.live_by_category;
     }
-    if (!recordings_.empty()) note(category, static_cast<std::int64_t>(bytes));
+    if (!recordings_.empty()) note(block, category, static_cast<std::int64_t>(bytes));
   }
-  void count_given_back(std::size_t bytes, MemoryCategory category) {
+  void count_given_back(const void* block, std::size_t bytes, MemoryCategory category) {
     stats_.live -= bytes;
     stats_.live_by_category[category] -= bytes;
-    if (!recordings_.empty()) note(category, -static_cast<std::int64_t>(bytes));
+    if (!recordings_.empty()) note(block, category, -static_cast<std::int64_t>(bytes));
   }
-  void note(MemoryCategory category, std::int64_t bytes) {
-    const Clock::time_point now = Clock::now();
-    for (const Recording& recording : recordings_) {
-      const std::chrono::duration<double> since = now - recording.begin;
-      recording.events->push_back({since.count(), category, bytes});
-    }
+  void note(const void* block, MemoryCategory category, std::int64_t bytes) {
+    const MemoryEvent event{MemoryRecording::Clock::now(), category, bytes, block,
+                            std::this_thread::get_id()};
+    for (std::vector<MemoryEvent>* events : recordings_) events->push_back(event);
   }
 
   std::mutex mutex_;
   std::size_t limit_ = 0;
-  std::vector<Recording> recordings_;
+  std::vector<std::vector<MemoryEvent>*> recordings_;
 };
 
 /// Freed blocks are kept by size: a training step asks for the same sizes again and again, and a block that
@@ -286,7 +283,7 @@ MemoryScope::~MemoryScope() {
 }
 
 MemoryRecording::MemoryRecording(Device device)
-    : device_(device), start_(pool(device).start_recording(events_, begin_)) {}
+    : device_(device), start_(pool(device).start_recording(events_)) {}
 MemoryRecording::~MemoryRecording() {
   stop();
 }
@@ -323,6 +320,10 @@ void empty_cache(Device device) {
 }
 void set_memory_limit(Device device, std::size_t bytes) {
   pool(device).set_limit(bytes);
+}
+
+std::size_t memory_capacity(Device device) {
+  return pool(device).capacity();
 }
 
 void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "core/device.h"
@@ -61,9 +62,11 @@ struct MemoryStats {
 
 /// Memory that was taken or given back.
 struct MemoryEvent {
-  double seconds;  ///< since the recording started, by the host's clock
+  std::chrono::steady_clock::time_point time;  ///< by the host's clock, which is that of spans
   MemoryCategory category;
-  std::int64_t bytes;  ///< negative: given back
+  std::int64_t bytes;           ///< negative: given back
+  const void* block = nullptr;  ///< address of the memory
+  std::thread::id thread{};     ///< that took it or gave it back
 };
 
 /// Notes every allocation on a device and every release, by all threads, until stop() or the end of the
@@ -80,7 +83,6 @@ class MemoryRecording {
   void stop();
   /// Bytes of each category at the start.
   const BytesByCategory& start() const { return start_; }
-  /// From which the events' seconds count.
   Clock::time_point begin() const { return begin_; }
   /// In the order in which they happened. To be read after stop().
   const std::vector<MemoryEvent>& events() const { return events_; }
@@ -110,6 +112,8 @@ void reset_peak_memory(Device device);
 void empty_cache(Device device);
 /// Makes allocate() throw OutOfMemoryError once `live` would pass `bytes`; 0 removes the limit.
 void set_memory_limit(Device device, std::size_t bytes);
+/// Bytes that can be live at most: the limit where there is one, else what the device has.
+std::size_t memory_capacity(Device device);
 
 /// Copies `bytes` bytes between any two devices, in the order of their current streams. Where one side is
 /// host memory the copy has finished when this returns.

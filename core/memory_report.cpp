@@ -28,11 +28,15 @@ struct Level {
   BytesByCategory live;
 };
 
+double seconds_into(const MemoryRecording& recording, const MemoryEvent& event) {
+  return std::chrono::duration<double>(event.time - recording.begin()).count();
+}
+
 /// The start, and the level after each event.
 std::vector<Level> levels_of(const MemoryRecording& recording) {
   std::vector<Level> levels = {{0, recording.start()}};
   for (const MemoryEvent& event : recording.events()) {
-    Level next{event.seconds, levels.back().live};
+    Level next{seconds_into(recording, event), levels.back().live};
     next.live[event.category] += static_cast<std::size_t>(event.bytes);  // modulo 2^64: less where negative
     levels.push_back(next);
   }
@@ -138,7 +142,8 @@ std::string memory_csv(const MemoryRecording& recording) {
   std::size_t live = recording.start().total();
   for (const MemoryEvent& event : recording.events()) {
     live += static_cast<std::size_t>(event.bytes);
-    text += fmt::format("{:.9f},{},{},{}\n", event.seconds, name_of(event.category), event.bytes, live);
+    text += fmt::format("{:.9f},{},{},{}\n", seconds_into(recording, event), name_of(event.category),
+                        event.bytes, live);
   }
   return text;
 }

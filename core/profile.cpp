@@ -2,37 +2,20 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
-
-#include "core/error.h"
 
 namespace ringtape {
 namespace {
 
 using Duration = SpanClock::duration;
 
-double seconds(Duration time) {
-  return std::chrono::duration<double>(time).count();
-}
-
-double rate(std::int64_t amount, Duration time) {
-  return time.count() > 0 ? static_cast<double>(amount) * 1e-9 / seconds(time) : 0.0;
-}
-
-/// A span, and what the walk through all spans learns of it.
-struct Open {
-  const Span* span;
-  std::string_view phase;  // that its own time is charged to
-  bool is_in_step;
-};
-
 /// The phases in the order in which they are shown; those it does not name follow, "other" last.
 constexpr std::array<std::string_view, 6> kPhases = {"data",       "forward", "backward",
                                                      "all-reduce", "waiting", "optimizer"};
-constexpr std::string_view kOther = "other";
+constexpr std::string_view kOther = "other", kForward = "forward", kBackward = "backward";
 
 std::size_t place_of(std::string_view phase) {
   if (phase == kOther) return kPhases.size() + 1;
@@ -43,158 +26,205 @@ std::size_t place_of(std::string_view phase) {
 std::string row_name(const Span& span) {
   switch (span.kind) {
     case SpanKind::step:
-      return "(step, outside of phases)";
+      return "(step itself)";
     case SpanKind::phase:
-      return "(" + span.name + ", outside of operations)";
+      return "(" + span.name + " itself)";
     case SpanKind::layer:
-      return "(layers, outside of operations)";
+      return "(layers themselves)";
     case SpanKind::operation:
       return span.name;
   }
   return span.name;
 }
 
+/// A row in the making, with the layers that its calls were in.
+struct OpenRow {
+  ProfileRow row;
+  std::set<std::string_view> layers;
+};
+
+/// A span that has begun, and what its own time and memory are charged to.
+struct Open {
+  const Span* span;
+  OpenRow* row;         // null: it is in no step
+  ProfilePhase* phase;  // likewise
+  ProfileLayer* layer;  // null: in no layer's table
+};
+
+/// Goes through spans and memory events in the order of time, with the open spans on a stack.
 class Builder {
  public:
-  /// To be called for an outer span before those inside of it.
-  void add(const Span& span) {
-    while (!open_.empty() && !is_inside(span, *open_.back().span)) open_.pop_back();
-    Open now{&span, kOther, span.kind == SpanKind::step};
-    if (!open_.empty()) {
-      now.phase = open_.back().phase;
-      now.is_in_step = now.is_in_step || open_.back().is_in_step;
-    }
-    if (span.kind == SpanKind::phase) now.phase = span.name;
-    if (span.track == Track::waiting) now.phase = name_of(Track::waiting);
-    if (now.is_in_step) count(now);
+  void begin(const Span& span) {
+    while (!open_.empty() && !is_inside(span, *open_.back().span)) end_innermost();
+    Open now{&span, nullptr, nullptr, nullptr};
+    if (span.kind == SpanKind::step) ++profile_.steps;
+    if (span.kind == SpanKind::step || is_in_step()) charge(now);
     open_.push_back(now);
   }
 
-  Profile finish(Duration wall) {
-    profile_.wall = wall;
-    for (auto& [key, row] : rows_) profile_.rows.push_back(std::move(row));
-    for (const auto& [name, time] : phases_) profile_.phases.push_back({std::string(name), time});
+  void allocate(const MemoryEvent& event) {
+    while (!open_.empty() && open_.back().span->end < event.time) end_innermost();
+    if (event.bytes < 0) held_.erase(event.block);
+    if (!is_in_step() || event.thread != open_.back().span->thread) return;
+    const Open& now = open_.back();
+    now.row->row.memory += event.bytes;
+    if (event.bytes > 0 && now.layer != nullptr && now.phase->name == kForward) {
+      held_[event.block] = {now.layer, event.bytes};
+    }
+  }
+
+  Profile finish() {
+    while (!open_.empty()) end_innermost();
+    for (auto& [key, made] : rows_) {
+      made.row.layer = made.layers.size() > 1 ? std::to_string(made.layers.size()) + " layers"
+                                              : std::string(*made.layers.begin());
+      profile_.rows.push_back(std::move(made.row));
+    }
+    for (auto& [name, phase] : phases_) profile_.phases.push_back(std::move(phase));
     std::stable_sort(
         profile_.phases.begin(), profile_.phases.end(),
         [](const ProfilePhase& a, const ProfilePhase& b) { return place_of(a.name) < place_of(b.name); });
+    for (const std::string_view layer : layer_order_) profile_.layers.push_back(std::move(layers_[layer]));
     sort_rows(profile_, "self");
     return std::move(profile_);
   }
 
  private:
-  /// The second condition fails where the span around `span` began before the recording.
-  static bool is_inside(const Span& span, const Span& outer) {
-    return outer.depth < span.depth && outer.begin <= span.begin;
-  }
+  struct Held {
+    ProfileLayer* layer;
+    std::int64_t bytes;
+  };
 
-  void count(const Open& now) {
+  /// An outer span may have begun before the recording, and then is not there.
+  static bool is_inside(const Span& span, const Span& outer) {
+    return outer.depth < span.depth && span.end <= outer.end;
+  }
+  bool is_in_step() const { return !open_.empty() && open_.back().row != nullptr; }
+
+  /// Says what a span in a step counts for, and takes its time from the span around it.
+  void charge(Open& now) {
     const Span& span = *now.span;
     const Duration time = span.end - span.begin;
-    ProfileRow& row = row_of(span);
+    now.row = &row_of(span);
+    now.phase = &phase_of(span);
+    now.layer = layer_of(span, now.phase->name);
+    add_self(now, time);
+    if (is_in_step()) add_self(open_.back(), -time);
+    add_device(now, span.device);
+    ProfileRow& row = now.row->row;
     ++row.calls;
-    row.self += time;
     const bool is_in_same_row = std::any_of(open_.begin(), open_.end(), [&](const Open& outer) {
-      return &row_of(*outer.span) == &row;  // a layer in a layer
+      return outer.row == now.row;  // a layer in a layer
     });
     if (!is_in_same_row) row.total += time;
-    row.work.flops += span.work.flops;
-    row.work.bytes += span.work.bytes;
-    phases_[now.phase] += time;
-    if (span.kind == SpanKind::step) {
-      ++profile_.steps;
-    } else {
-      row_of(*open_.back().span).self -= time;  // it is not the outer span's own
-      phases_[open_.back().phase] -= time;
+    row.work += span.work;
+    if (now.layer != nullptr) now.layer->work += span.work;
+  }
+
+  static void add_self(const Open& open, Duration time) {
+    open.row->row.self += time;
+    open.phase->time += time;
+    if (open.layer != nullptr) {
+      (open.phase->name == kBackward ? open.layer->backward : open.layer->forward) += time;
     }
   }
 
-  ProfileRow& row_of(const Span& span) {
-    ProfileRow& row = rows_[{row_name(span), span.shapes}];
-    if (row.name.empty()) std::tie(row.name, row.shapes) = std::pair(row_name(span), span.shapes);
-    return row;
+  static void add_device(const Open& open, Duration time) {
+    open.row->row.device += time;
+    open.phase->device += time;
+    if (open.layer != nullptr) {
+      (open.phase->name == kBackward ? open.layer->backward_device : open.layer->forward_device) += time;
+    }
+  }
+
+  OpenRow& row_of(const Span& span) {
+    OpenRow& made = rows_[{row_name(span), span.shapes}];
+    if (made.row.name.empty())
+      std::tie(made.row.name, made.row.shapes) = std::pair(row_name(span), span.shapes);
+    made.layers.insert(span.layer);
+    return made;
+  }
+
+  ProfilePhase& phase_of(const Span& span) {
+    if (span.track == Track::waiting) return phase_called(name_of(Track::waiting));
+    if (span.kind == SpanKind::phase) return phase_called(span.name);
+    return is_in_step() ? *open_.back().phase : phase_called(kOther);
+  }
+  ProfilePhase& phase_called(std::string_view name) {
+    ProfilePhase& phase = phases_[std::string(name)];
+    phase.name = name;
+    return phase;
+  }
+
+  /// Of forward and backward all is in the table; of the rest nothing.
+  ProfileLayer* layer_of(const Span& span, std::string_view phase) {
+    if (phase != kForward && phase != kBackward) return nullptr;
+    const auto [place, is_new] = layers_.try_emplace(span.layer);
+    if (is_new) {
+      place->second.name = span.layer;
+      layer_order_.push_back(span.layer);
+    }
+    return &place->second;
+  }
+
+  void end_innermost() {
+    const Open ended = open_.back();
+    open_.pop_back();
+    if (ended.row == nullptr || ended.span->kind != SpanKind::phase || ended.span->name != kForward) return;
+    std::map<ProfileLayer*, std::int64_t> kept;
+    for (const auto& [block, held] : held_) kept[held.layer] += held.bytes;
+    for (const auto& [layer, bytes] : kept) layer->kept = std::max(layer->kept, bytes);
+    held_.clear();
   }
 
   Profile profile_;
   std::vector<Open> open_;
-  std::map<std::pair<std::string, std::string>, ProfileRow> rows_;
-  std::map<std::string_view, Duration> phases_;
+  std::map<std::pair<std::string, std::string>, OpenRow> rows_;
+  std::map<std::string, ProfilePhase> phases_;
+  std::map<std::string_view, ProfileLayer> layers_;
+  std::vector<std::string_view> layer_order_;
+  std::map<const void*, Held> held_;  // what the running forward phase has taken, by address
 };
 
-struct Column {
-  std::string_view name;
-  std::function<double(const ProfileRow&)> value;
-};
+/// The spans that the thread of the steps works on, an outer one before those inside of it.
+std::vector<const Span*> in_order(std::span<const Span> spans) {
+  const auto step =
+      std::find_if(spans.begin(), spans.end(), [](const Span& span) { return span.kind == SpanKind::step; });
+  std::vector<const Span*> own;
+  if (step == spans.end()) return own;
+  for (const Span& span : spans) {
+    if (span.thread == step->thread && span.track != Track::communication) own.push_back(&span);
+  }
+  std::stable_sort(own.begin(), own.end(), [](const Span* a, const Span* b) {
+    return std::tie(a->begin, a->depth) < std::tie(b->begin, b->depth);
+  });
+  return own;
+}
 
-const std::vector<Column>& number_columns() {
-  static const std::vector<Column> columns = {
-      {"self", [](const ProfileRow& row) { return seconds(row.self); }},
-      {"total", [](const ProfileRow& row) { return seconds(row.total); }},
-      {"calls", [](const ProfileRow& row) { return static_cast<double>(row.calls); }},
-      {"bytes", [](const ProfileRow& row) { return static_cast<double>(row.work.bytes); }},
-      {"flops", [](const ProfileRow& row) { return static_cast<double>(row.work.flops); }},
-      {"gb/s", &ProfileRow::gbytes_per_second},
-      {"gflop/s", &ProfileRow::gflops_per_second},
-  };
-  return columns;
+std::size_t highest(const ProfileInput& input) {
+  if (input.memory.empty()) return 0;
+  auto live = static_cast<std::int64_t>(input.memory_at_start);
+  std::int64_t most = live;
+  for (const MemoryEvent& event : input.memory) most = std::max(most, live += event.bytes);
+  return static_cast<std::size_t>(most);
 }
 
 }  // namespace
 
-double ProfileRow::gflops_per_second() const {
-  return rate(work.flops, self);
-}
-
-double ProfileRow::gbytes_per_second() const {
-  return rate(work.bytes, self);
-}
-
-Duration Profile::idle() const {
-  Duration covered{};
-  for (const ProfileRow& row : rows) covered += row.self;
-  return wall - covered;
-}
-
-double Profile::share_of_phase(std::string_view name) const {
-  const auto phase = std::find_if(phases.begin(), phases.end(),
-                                  [name](const ProfilePhase& candidate) { return candidate.name == name; });
-  return phase == phases.end() || wall.count() == 0 ? 0.0 : seconds(phase->time) / seconds(wall);
-}
-
-Profile make_profile(std::span<const Span> spans, Duration wall) {
-  const auto step =
-      std::find_if(spans.begin(), spans.end(), [](const Span& span) { return span.kind == SpanKind::step; });
+Profile make_profile(const ProfileInput& input) {
   Builder builder;
-  if (step == spans.end()) return builder.finish(wall);
-  // They stand in the order in which they ended, so that backwards an outer span comes before those inside.
-  for (std::size_t i = spans.size(); i-- > 0;) {
-    const Span& span = spans[i];
-    if (span.thread == step->thread && span.track != Track::communication) builder.add(span);
+  auto event = input.memory.begin();
+  for (const Span* span : in_order(input.spans)) {
+    for (; event != input.memory.end() && event->time < span->begin; ++event) builder.allocate(*event);
+    builder.begin(*span);
   }
-  return builder.finish(wall);
-}
-
-std::span<const std::string_view> profile_columns() {
-  static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> all;
-    for (const Column& column : number_columns()) all.push_back(column.name);
-    all.push_back("name");
-    return all;
-  }();
-  return names;
-}
-
-void sort_rows(Profile& profile, std::string_view column) {
-  if (column == "name") {
-    std::stable_sort(profile.rows.begin(), profile.rows.end(),
-                     [](const ProfileRow& a, const ProfileRow& b) { return a.name < b.name; });
-    return;
-  }
-  const auto& columns = number_columns();
-  const auto by = std::find_if(columns.begin(), columns.end(),
-                               [column](const Column& candidate) { return candidate.name == column; });
-  check(by != columns.end(), "profile: no column is called '{}'", column);
-  std::stable_sort(profile.rows.begin(), profile.rows.end(),
-                   [by](const ProfileRow& a, const ProfileRow& b) { return by->value(a) > by->value(b); });
+  for (; event != input.memory.end(); ++event) builder.allocate(*event);
+  Profile profile = builder.finish();
+  profile.wall = input.wall;
+  profile.device_busy = input.device_busy;
+  profile.memory_peak = highest(input);
+  profile.limits = input.limits;
+  return profile;
 }
 
 }  // namespace ringtape

@@ -1,28 +1,41 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/machine_limits.h"
+#include "core/memory.h"
 #include "core/spans.h"
 
-/// A profile: where the time of some steps went, by operation and by phase, worked out from recorded spans.
+/// A profile: where the time and the memory of some steps went, by operation, layer and phase, worked out
+/// from recorded spans and memory events.
 namespace ringtape {
 
-/// What one operation on inputs of certain shapes took in all steps together. A phase or a layer has a row
-/// too, for what it did outside of any operation.
+/// What one operation on inputs of certain shapes took in all steps together. A step, a phase or a layer has
+/// a row too, for what it did outside of any operation.
 struct ProfileRow {
   std::string name;
   std::string shapes;
+  std::string layer;  ///< that all its calls were in; "3 layers" where they were in several, or empty
   std::int64_t calls = 0;
-  SpanClock::duration self{};   ///< without the spans inside
-  SpanClock::duration total{};  ///< with them
+  SpanClock::duration self{};    ///< of the host, without the spans inside
+  SpanClock::duration total{};   ///< with them
+  SpanClock::duration device{};  ///< that a GPU worked on what it queued; 0: not known
   SpanWork work;
+  /// Bytes taken less bytes given back, without the spans inside: "Self CPU Mem" of PyTorch's profiler.
+  std::int64_t memory = 0;
 
-  double gflops_per_second() const;  ///< by self time; 0 without FLOPs
-  double gbytes_per_second() const;  ///< by self time; 0 without bytes
+  /// What rates are reckoned by: the device's time where it is known, else the host's.
+  SpanClock::duration time() const { return device.count() > 0 ? device : self; }
+  double gflops_per_second() const;  ///< 0 without FLOPs
+  double gbytes_per_second() const;  ///< 0 without bytes
+  /// The least time that the machine needs for the work by the one it took, 0 to 1 (above 1 where data stay
+  /// in a cache); 0 without work or limits.
+  double share_of_limit(const MachineLimits& limits) const;
 };
 
 /// The time that the innermost phase around it is charged with: "data", "forward", ..., "waiting" for the
@@ -30,14 +43,33 @@ struct ProfileRow {
 struct ProfilePhase {
   std::string name;
   SpanClock::duration time{};
+  SpanClock::duration device{};  ///< likewise of a GPU; 0: not known
+};
+
+/// A layer of the model: what ran in it, without the layers inside. Where it is recomputed in backward, that
+/// belongs to its backward.
+struct ProfileLayer {
+  std::string name;  ///< such as "0" or "blocks.3.fc", "model" for the outermost, empty for no layer
+  SpanClock::duration forward{};
+  SpanClock::duration backward{};
+  SpanClock::duration forward_device{};  ///< 0: not known
+  SpanClock::duration backward_device{};
+  SpanWork work;
+  /// Bytes that its forward took and that were still live when the forward phase ended: what backward waits
+  /// with. Of the forward that kept most.
+  std::int64_t kept = 0;
 };
 
 struct Profile {
   std::int64_t steps = 0;
-  SpanClock::duration wall{};    ///< of all steps, by the clock of the one who asks
-  std::vector<ProfileRow> rows;  ///< most self time first
-  std::vector<ProfilePhase>
-      phases;  ///< data, forward, backward, all-reduce, waiting, optimizer, others, other
+  SpanClock::duration wall{};         ///< of all steps, by the clock of the one who asks
+  SpanClock::duration device_busy{};  ///< of them, with a GPU at work; 0: not known
+  std::vector<ProfileRow> rows;       ///< most self time first
+  std::vector<ProfileLayer> layers;   ///< in the order in which they ran first
+  /// data, forward, backward, all-reduce, waiting, optimizer, others, other
+  std::vector<ProfilePhase> phases;
+  std::size_t memory_peak = 0;  ///< most bytes live at once; 0: not recorded
+  MachineLimits limits{};
 
   /// Of `wall`, what no span covers: idle, or work that nobody has marked. Below 0 where the rows add up to
   /// more than `wall`.
@@ -46,18 +78,31 @@ struct Profile {
   double share_of_phase(std::string_view name) const;
 };
 
-/// Adds up the spans of the steps: those inside of a span of kind `step`, in its thread. `wall` is what the
-/// steps took, measured apart from the spans.
-Profile make_profile(std::span<const Span> spans, SpanClock::duration wall);
+/// What a profile is made of. All but the spans and `wall` may be left out.
+struct ProfileInput {
+  std::span<const Span> spans{};
+  SpanClock::duration wall{};             ///< what the steps took, measured apart from the spans
+  std::span<const MemoryEvent> memory{};  ///< of one device, in order
+  std::size_t memory_at_start = 0;        ///< bytes live before the first of them
+  SpanClock::duration device_busy{};      ///< time of the steps with a GPU at work
+  MachineLimits limits{};
+};
 
-/// The columns of profile_report() that rows can be sorted by: self, total, calls, bytes, flops, gb/s,
-/// gflop/s, and name. All but the name: largest first.
+/// Adds up the spans of the steps: those inside of a span of kind `step`, in its thread.
+Profile make_profile(const ProfileInput& input);
+
+/// The columns of profile_report() that rows can be sorted by. Texts in the order of the alphabet, figures
+/// largest first.
 std::span<const std::string_view> profile_columns();
 /// Sorts the rows; throws Error for a column that is not there.
 void sort_rows(Profile& profile, std::string_view column);
 
-/// The profile as text: a table by operation, one by phase, and what the shares suggest. Times, calls, bytes
-/// and FLOPs are of one step, on average.
+/// The table by operation as text, in lines of 120 characters (130 with times of a device). Times, calls,
+/// bytes and FLOPs are of one step, on average.
+std::string profile_table(const Profile& profile);
+/// What the figures suggest, in a sentence or two a line.
+std::vector<std::string> profile_verdict(const Profile& profile);
+/// The profile as text: tables by operation, layer and phase, and the verdict.
 std::string profile_report(const Profile& profile);
 
 }  // namespace ringtape

@@ -5,6 +5,7 @@
 
 #include "core/device_activity.h"
 #include "core/error.h"
+#include "core/layer.h"
 #include "core/nsight.h"
 
 namespace ringtape {
@@ -79,6 +80,7 @@ void SpanScope::begin(Span span) {
   span_ = std::move(span);
   span_->thread = std::this_thread::get_id();
   span_->depth = outer_ == nullptr ? 0 : outer_->span_->depth + 1;
+  if (const Layer* const layer = current_layer()) span_->layer = layer->path;
   nvtx_push(span_->shapes.empty() ? span_->name : span_->name + " " + span_->shapes);
   if (is_recording_device()) enter_device_span(span_->id = ++last_id);
   span_->begin = SpanClock::now();
@@ -94,8 +96,7 @@ void SpanScope::end() {
 
 void add_work(const SpanWork& work) {
   if (!spans_are_wanted() || innermost == nullptr) return;
-  innermost->span_->work.flops += work.flops;
-  innermost->span_->work.bytes += work.bytes;
+  innermost->span_->work += work;
 }
 
 }  // namespace ringtape

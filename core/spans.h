@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -40,6 +41,12 @@ struct SpanArgument {
 struct SpanWork {
   std::int64_t flops = 0;  ///< additions and multiplications
   std::int64_t bytes = 0;  ///< every operand read once and every result written once
+
+  SpanWork& operator+=(const SpanWork& other) {
+    flops += other.flops;
+    bytes += other.bytes;
+    return *this;
+  }
 };
 
 using SpanClock = std::chrono::steady_clock;
@@ -56,6 +63,7 @@ struct Span {
   std::thread::id thread{};  ///< that it ran in; of a SpanScope
   int depth = 0;             ///< SpanScopes of this thread around it
   std::uint64_t id = 0;      ///< of a SpanScope while a DeviceRecording runs: no other has it
+  std::string_view layer{};  ///< path of the layer it belongs to (core/layer.h), or empty; lives on
 };
 
 /// Records the spans of all threads, from its construction to stop() or its end. There can be one at a time:

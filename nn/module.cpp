@@ -6,6 +6,7 @@
 
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/layer.h"
 #include "core/memory.h"
 #include "core/spans.h"
 
@@ -13,7 +14,9 @@ namespace ringtape {
 
 Tensor Module::operator()(const Tensor& x) {
   const MemoryScope scope(MemoryCategory::activations);
-  const SpanScope span(SpanKind::layer, span_name_.empty() ? "model" : span_name_.c_str());
+  const Layer* const layer = layer_in(current_layer());
+  const LayerScope within(layer);
+  const SpanScope span(SpanKind::layer, layer->span_name.c_str());
   return forward(x);
 }
 
@@ -50,8 +53,19 @@ void Module::train(bool on) {
   for (const auto& [name, module] : modules_) module->train(on);
 }
 
+const Layer* Module::layer_in(const Layer* outer) {
+  const Layer* layer = layer_.load(std::memory_order_relaxed);
+  if (layer == nullptr || layer->outer != outer) {
+    layer = find_layer(outer, name_);
+    layer_.store(layer, std::memory_order_relaxed);
+  }
+  return layer;
+}
+
 void Module::set_name(const std::string& name) {
-  if (span_name_.empty()) span_name_ = "layer " + name;
+  if (!name_.empty()) return;
+  name_ = name;
+  layer_ = nullptr;
 }
 
 void Module::check_new_name(const std::string& name) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -9,6 +10,8 @@
 #include "core/tensor.h"
 
 namespace ringtape {
+
+struct Layer;
 
 /// A parameter with its full name, such as "0.weight". The pointer is to the tensor that the module computes
 /// with; it stays valid as long as the module, so that the parameter arena can move the elements behind it.
@@ -60,6 +63,7 @@ class Module {
 
  private:
   void set_name(const std::string& name);
+  const Layer* layer_in(const Layer* outer);
   void check_new_name(const std::string& name) const;
   void collect(const std::string& prefix, std::vector<NamedParameter>& parameters);
 
@@ -67,7 +71,8 @@ class Module {
   std::vector<NamedParameter> parameters_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;
   bool training_ = true;
-  std::string span_name_;  // "layer NAME", by the first name that another module has given it
+  std::string name_;                           // the first that another module has given it; empty for none
+  std::atomic<const Layer*> layer_ = nullptr;  // what layer_in() has returned last
 };
 
 }  // namespace ringtape

@@ -84,7 +84,7 @@ std::int64_t bytes_of(const SpanRecording& recording, const std::string& name) {
 }  // namespace
 
 TEST_CASE("profile: self and total times by operation", "[profile]") {
-  const Profile profile = make_profile(two_steps(), milliseconds(155));
+  const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155}));
   CHECK(profile.steps == 2);
   REQUIRE(profile.rows.size() == 7);
   const ProfileRow& linear = row(profile, "linear");
@@ -97,16 +97,16 @@ TEST_CASE("profile: self and total times by operation", "[profile]") {
   CHECK(row(profile, "linear backward").self == milliseconds(15));
   CHECK(row(profile, "linear backward").total == milliseconds(30));
   CHECK(row(profile, "wait").self == milliseconds(15));
-  CHECK(row(profile, "(layers, outside of operations)").self == milliseconds(4));
-  CHECK(row(profile, "(forward, outside of operations)").self == milliseconds(11));
-  CHECK(row(profile, "(backward, outside of operations)").self == milliseconds(10));
-  CHECK(row(profile, "(step, outside of phases)").self == milliseconds(25 + 40));
+  CHECK(row(profile, "(layers themselves)").self == milliseconds(4));
+  CHECK(row(profile, "(forward itself)").self == milliseconds(11));
+  CHECK(row(profile, "(backward itself)").self == milliseconds(10));
+  CHECK(row(profile, "(step itself)").self == milliseconds(25 + 40));
   CHECK(profile.idle() == milliseconds(5));
-  CHECK(profile.rows[0].name == "(step, outside of phases)");  // most self time first
+  CHECK(profile.rows[0].name == "(step itself)");  // most self time first
 }
 
 TEST_CASE("profile: phases share out the step", "[profile]") {
-  const Profile profile = make_profile(two_steps(), milliseconds(155));
+  const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155}));
   CHECK(time_of(profile, "forward") == milliseconds(35));
   CHECK(time_of(profile, "backward") == milliseconds(25));
   CHECK(time_of(profile, "waiting") == milliseconds(15));
@@ -119,7 +119,7 @@ TEST_CASE("profile: phases share out the step", "[profile]") {
 
 TEST_CASE("profile: without a step there is nothing", "[profile]") {
   const std::vector<Span> spans = {span(SpanKind::operation, "alone", 0, 0, 5)};
-  const Profile profile = make_profile(spans, {});
+  const Profile profile = make_profile({.spans = spans, .wall = {}});
   CHECK(profile.steps == 0);
   CHECK(profile.rows.empty());
 }
@@ -128,7 +128,7 @@ TEST_CASE("profile: a layer in a layer counts once in the total", "[profile]") {
   using enum SpanKind;
   const std::vector<Span> spans = {span(layer, "layer 0", 2, 10, 20), span(layer, "model", 1, 0, 30),
                                    span(step, "step 1", 0, 0, 30)};
-  const ProfileRow layers = row(make_profile(spans, milliseconds(30)), "(layers, outside of operations)");
+  const ProfileRow layers = row(make_profile({.spans = spans, .wall = milliseconds(30})), "(layers themselves)");
   CHECK(layers.calls == 2);
   CHECK(layers.self == milliseconds(30));
   CHECK(layers.total == milliseconds(30));
@@ -137,18 +137,18 @@ TEST_CASE("profile: a layer in a layer counts once in the total", "[profile]") {
 TEST_CASE("profile: what is inside of a span that began before the recording is in no step", "[profile]") {
   using enum SpanKind;
   const std::vector<Span> spans = {span(operation, "inside", 1, 0, 5), span(step, "step 2", 0, 10, 20)};
-  const Profile profile = make_profile(spans, milliseconds(10));
+  const Profile profile = make_profile({.spans = spans, .wall = milliseconds(10}));
   REQUIRE(profile.rows.size() == 1);
   CHECK(profile.rows[0].self == milliseconds(10));
 }
 
 TEST_CASE("profile: sorted by a column", "[profile]") {
-  Profile profile = make_profile(two_steps(), milliseconds(155));
+  Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155}));
   sort_rows(profile, "flops");
   CHECK(profile.rows[0].name == "linear");
   sort_rows(profile, "total");
-  CHECK(profile.rows[0].name == "(step, outside of phases)");
-  CHECK(profile.rows[1].name == "(backward, outside of operations)");
+  CHECK(profile.rows[0].name == "(step itself)");
+  CHECK(profile.rows[1].name == "(backward itself)");
   sort_rows(profile, "name");
   CHECK(profile.rows.back().name == "wait");
   for (const std::string_view column : profile_columns()) CHECK_NOTHROW(sort_rows(profile, column));
@@ -159,14 +159,14 @@ TEST_CASE("profile: the report", "[profile]") {
   using enum SpanKind;
   const std::vector<Span> spans = {span(operation, "optimizer step", 2, 2, 20),
                                    span(phase, "optimizer", 1, 2, 20), span(step, "step 1", 0, 0, 100)};
-  const std::string report = profile_report(make_profile(spans, milliseconds(100)));
+  const std::string report = profile_report(make_profile({.spans = spans, .wall = milliseconds(100})));
   CHECK_THAT(report, ContainsSubstring("optimizer step                          1     18.000   18.0%"));
   CHECK_THAT(report, ContainsSubstring("forward 0.0%, backward 0.0%, optimizer 18.0% of a step."));
   CHECK_THAT(report, ContainsSubstring("The optimizer takes more than 15%"));
   CHECK_THAT(report, ContainsSubstring("More than a tenth of a step lies in no phase"));
   const std::vector<Span> less = {span(phase, "optimizer", 1, 2, 15), span(phase, "forward", 1, 15, 97),
                                   span(step, "step 1", 0, 0, 100)};
-  const std::string modest = profile_report(make_profile(less, milliseconds(100)));
+  const std::string modest = profile_report(make_profile({.spans = less, .wall = milliseconds(100})));
   CHECK_THAT(modest, !ContainsSubstring("more than"));
   CHECK_THAT(modest, !ContainsSubstring("More than"));
 }
@@ -258,7 +258,7 @@ TEST_CASE("profile: the rows of training steps add up to their time", "[profile]
     wall += SpanClock::now() - begin;
   }
   recording.stop();
-  const Profile profile = make_profile(recording.spans(), wall);
+  const Profile profile = make_profile({.spans = recording.spans(), .wall = wall});
   CHECK(profile.steps == 5);
   CHECK(row(profile, "linear").calls == 5);  // the two layers differ in shapes
   SpanClock::duration rows{}, phases{};

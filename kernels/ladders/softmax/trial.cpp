@@ -5,7 +5,7 @@
 
 #include "core/philox.h"
 #include "core/tensor.h"
-#include "kernels/ladders/measure.h"
+#include "kernels/limits.h"
 
 namespace ringtape::ladders {
 namespace {

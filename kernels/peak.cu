@@ -1,6 +1,6 @@
 #include "kernels/kernel.h"
 //
-#include "kernels/ladders/peak.h"
+#include "kernels/peak.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <string_view>
+
+#include "core/profile_text.h"
+
+namespace ringtape {
+namespace {
+
+/// Characters of a line, where a GPU's times have no column; what a layer's path and the shapes may take.
+constexpr std::size_t kLine = 120, kDeviceColumn = 10, kMostLayer = 12, kLeastShapes = 12;
+constexpr const char* kEllipsis = "\u2026";
+constexpr std::string_view kIdle = "idle, or not marked";
+
+/// Percent of the limit, and by what it is set: FLOPs or bytes.
+std::string share_of_limit(const ProfileRow& row, const MachineLimits& limits) {
+  const double share = row.share_of_limit(limits);
+  if (share == 0) return "-";
+  const char by = limits.seconds_for_flops(row.work) >= limits.seconds_for_bytes(row.work) ? 'F' : 'B';
+  return fmt::format("{:.0f}% {}", 100 * share, by);
+}
+
+/// As many of the shapes as `room` characters hold.
+std::string shortened(const std::string& shapes, std::size_t room) {
+  if (shapes.size() <= room) return shapes;
+  const std::size_t comma = shapes.rfind(", ", room - 3);
+  return comma == std::string::npos ? shapes.substr(0, room - 1) + kEllipsis
+                                    : shapes.substr(0, comma + 2) + kEllipsis;
+}
+
+/// The end of a layer's path.
+std::string shortened(const std::string& path) {
+  return path.size() <= kMostLayer ? path : kEllipsis + path.substr(path.size() - kMostLayer + 1);
+}
+
+/// One line, as texts. A step has no calls, idle time no work.
+struct Line {
+  std::string_view name;
+  std::string calls{}, self{}, share{}, total{}, device{};
+  std::string bytes{}, flops{}, gbytes_per_second{}, gflops_per_second{}, limit{}, memory{};
+  std::string layer{}, shapes{};
+};
+
+class Table {
+ public:
+  explicit Table(const Profile& profile) : profile_(profile) {
+    for (const ProfileRow& row : profile.rows) {
+      name_width_ = std::max(name_width_, row.name.size());
+      layer_width_ = std::max(layer_width_, std::min(row.layer.size(), kMostLayer));
+      has_device_ = has_device_ || row.device.count() > 0;
+    }
+  }
+
+  std::string text() const {
+    std::string lines = write({"operation", "calls", "self ms", "share", "total ms", "device ms", "MB",
+                               "MFLOP", "GB/s", "GFLOP/s", "limit", "mem MB", "layer", "shapes"});
+    ProfileRow sum;
+    for (const ProfileRow& row : profile_.rows) {
+      lines += write(line_of(row));
+      sum.work += row.work;
+      sum.device += row.device;
+      sum.memory += row.memory;
+    }
+    lines += write({.name = kIdle,
+                    .self = time_of_step(profile_, profile_.idle()),
+                    .share = share_of_step(profile_, profile_.idle())});
+    sum.name = "step";
+    sum.self = profile_.wall;
+    Line step = line_of(sum);
+    step.calls = step.total = "";
+    return lines + write(step);
+  }
+
+ private:
+  Line line_of(const ProfileRow& row) const {
+    return {.name = row.name,
+            .calls = figure(static_cast<double>(row.calls) / static_cast<double>(profile_.steps)),
+            .self = time_of_step(profile_, row.self),
+            .share = share_of_step(profile_, row.self),
+            .total = time_of_step(profile_, row.total),
+            .device = row.device.count() > 0 ? time_of_step(profile_, row.device) : "-",
+            .bytes = millions_of_step(profile_, row.work.bytes),
+            .flops = millions_of_step(profile_, row.work.flops),
+            .gbytes_per_second = figure(row.gbytes_per_second()),
+            .gflops_per_second = figure(row.gflops_per_second()),
+            .limit = share_of_limit(row, profile_.limits),
+            .memory = millions_of_step(profile_, row.memory),
+            .layer = shortened(row.layer),
+            .shapes = row.shapes};
+  }
+
+  std::string write(const Line& line) const {
+    std::string text = fmt::format("{:<{}} {:>5} {:>8} {:>6} {:>8}", line.name, name_width_, line.calls,
+                                   line.self, line.share, line.total);
+    if (has_device_) text += fmt::format(" {:>{}}", line.device, kDeviceColumn - 1);
+    text += fmt::format(" {:>6} {:>6} {:>5} {:>7} {:>6} {:>6}  {:<{}}  ", line.bytes, line.flops,
+                        line.gbytes_per_second, line.gflops_per_second, line.limit, line.memory, line.layer,
+                        layer_width_);
+    const std::size_t most = kLine + (has_device_ ? kDeviceColumn : 0);
+    text += shortened(line.shapes, std::max(most, text.size() + kLeastShapes) - text.size());
+    return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  }
+
+  const Profile& profile_;
+  bool has_device_ = false;
+  std::size_t name_width_ = kIdle.size(), layer_width_ = std::string_view("layer").size();
+};
+
+}  // namespace
+
+std::string profile_table(const Profile& profile) {
+  return Table(profile).text();
+}
+
+}  // namespace ringtape

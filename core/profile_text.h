@@ -1,0 +1,39 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "core/profile.h"
+
+/// How a profile's figures are written; for core/profile_*.cpp.
+namespace ringtape {
+
+inline double milliseconds(SpanClock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+/// A number with three digits, or a dash for 0: there is no such figure.
+inline std::string figure(double value) {
+  if (value == 0) return "-";
+  return value > -1000 && value < 1000 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
+inline std::string percent(double share) {
+  return fmt::format(share < 0.9995 ? "{:.1f}%" : "{:.0f}%", 100 * share);
+}
+
+/// Milliseconds of one step, and the share of it.
+inline std::string time_of_step(const Profile& profile, SpanClock::duration sum) {
+  const double value = milliseconds(sum) / static_cast<double>(profile.steps);
+  return fmt::format(value < 1000 ? "{:.3f}" : "{:.1f}", value);
+}
+inline std::string share_of_step(const Profile& profile, SpanClock::duration sum) {
+  return percent(profile.wall.count() > 0 ? milliseconds(sum) / milliseconds(profile.wall) : 0.0);
+}
+/// Millions a step.
+inline std::string millions_of_step(const Profile& profile, std::int64_t sum) {
+  return figure(static_cast<double>(sum) * 1e-6 / static_cast<double>(profile.steps));
+}
+
+}  // namespace ringtape

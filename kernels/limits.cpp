@@ -1,0 +1,78 @@
+#include "kernels/limits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/tensor.h"
+#include "core/timing.h"
+#include "kernels/gemm.h"
+#include "kernels/peak.h"
+#include "kernels/random.h"
+#include "kernels/relu.h"
+
+namespace ringtape {
+namespace {
+
+/// Values uniform in [-1, 1).
+Tensor random_matrix(std::int64_t rows, std::int64_t columns, DType dtype, Device device) {
+  const Tensor matrix = empty({rows, columns}, dtype, device);
+  uniform(Stream::current(device), dtype, matrix.raw(), matrix.elements(), -1, 1, 1, 0);
+  return matrix;
+}
+
+}  // namespace
+
+double peak_flops(Device device) {
+  const int blocks = device.is_cuda() ? 4096 : 64;
+  const int threads = device.is_cuda() ? 256 : 1;
+  const int rounds = device.is_cuda() ? 1000 : 100000;
+  const Tensor out = empty({blocks, threads}, DType::f32, device);
+  double flops = 0;
+  const double seconds = median_seconds(
+      [&] {
+        peak_multiply_add(Stream::current(device), blocks, threads, rounds, static_cast<float*>(out.raw()),
+                          &flops);
+      },
+      device);
+  return flops / seconds;
+}
+
+double copy_rate(Device device, double bytes) {
+  const auto n = static_cast<std::int64_t>(bytes / 2 / sizeof(float));
+  const Tensor from = random_matrix(1, n, DType::f32, device);
+  const Tensor to = empty({n}, DType::f32, device);
+  // A kernel that reads and writes each element once, and so uses all threads.
+  const double seconds = median_seconds(
+      [&] { relu_forward(Stream::current(device), DType::f32, from.raw(), to.raw(), n); }, device);
+  return bytes / seconds;
+}
+
+double product_rate(Device device, DType dtype, int size) {
+  const Tensor a = random_matrix(size, size, dtype, device);
+  const Tensor b = random_matrix(size, size, dtype, device);
+  const Tensor c = empty({size, size}, DType::f32, device);
+  GemmArgs args;
+  args.m = args.n = args.k = size;
+  args.a = a.raw();
+  args.b = b.raw();
+  args.c = c.raw();
+  args.dtype = dtype;
+  const double seconds = median_seconds([&] { gemm(Stream::current(device), args); }, device);
+  return 2.0 * size * size * size / seconds;
+}
+
+MachineLimits measure_limits(Device device, DType dtype) {
+  MachineLimits limits;
+  limits.memory = memory_capacity(device);
+  const auto free = static_cast<double>(limits.memory - std::min(limits.memory, memory_stats(device).live));
+  // The product needs its two operands and the result.
+  const double most = device.is_cuda() ? 8192 : 1024;
+  const int size = static_cast<int>(std::min(most, std::sqrt(free / 2 / (3 * sizeof(float)))));
+  limits.flops_per_second = std::max(peak_flops(device), product_rate(device, dtype, std::max(size, 1)));
+  limits.bytes_per_second = copy_rate(device, std::min(device.is_cuda() ? 0x1p30 : 0x1p28, free / 2));
+  return limits;
+}
+
+}  // namespace ringtape
