@@ -3,6 +3,7 @@
 
 #include "apps/training.h"
 #include "autograd/ops.h"
+#include "core/spans.h"
 #include "data/mnist.h"
 #include "kernels/elementwise.h"
 
@@ -13,6 +14,7 @@ using namespace ringtape;
 /// u8 images [n, 28, 28] as normalised rows [n, 784].
 Tensor normalise(const Tensor& images, DType dtype) {
   Tensor x = empty({images.size(0), 28 * 28}, dtype, images.device());
+  add_work({.flops = 2 * x.elements(), .bytes = x.elements() + static_cast<std::int64_t>(x.bytes())});
   normalize_u8(Stream::current(x.device()), images.data<std::uint8_t>(), x.dtype(), x.raw(), x.elements(),
                kMnistMean, kMnistStd);
   return x;

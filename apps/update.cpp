@@ -175,6 +175,8 @@ void Update::share(UpdateResult& result) {
 }
 
 void Update::clip_after_micro_batch(std::size_t micro_batches) {
+  const SpanScope phase(SpanKind::phase, "optimizer");
+  const SpanScope span(SpanKind::operation, "clip");
   const double limit = options_.clip_norm / std::sqrt(static_cast<double>(micro_batches));
   clip_grad_norm_now(arena_, limit, options_.clip_norm_type, loss_scale());
 }

@@ -58,7 +58,8 @@ Tensor divisor_of(const Tensor& targets, const CrossEntropyOptions& options) {
 
 /// Forward and backward at once, the gradient in the place of the logits.
 void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
-  add_work({.bytes = 2 * bytes_of({&logits}) + bytes_of({&loss})});
+  // A logit less the row's largest, the addition to the sum, the multiplication by its inverse.
+  add_work({.flops = 3 * logits.elements(), .bytes = 2 * bytes_of({&logits}) + bytes_of({&loss})});
   cross_entropy_fused(stream_of(logits), problem, logits.raw(), loss.raw());
   logits.bump_version();
   Tape::current().record("cross_entropy", {logits}, loss, {logits}, [](BackwardContext& context) {
@@ -74,7 +75,7 @@ void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
 void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tensor& targets,
                    const Tensor& divisor, Tensor& loss) {
   const Tensor stats = empty({problem.rows, 2}, loss.dtype(), logits.device());
-  add_work({.bytes = bytes_of({&logits, &stats, &loss})});
+  add_work({.flops = 2 * logits.elements(), .bytes = bytes_of({&logits, &stats, &loss})});
   cross_entropy_forward(stream_of(logits), problem, logits.raw(), stats.raw(), nullptr, loss.raw());
   if (!Tape::records({&logits})) return;
   std::vector<Tensor> saved = {logits, targets, stats};
@@ -83,7 +84,7 @@ void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tens
     const Tensor& x = context.saved(0);
     context.saved(1);  // the targets must not have changed
     const GradTarget dx = context.grad_target(0);
-    add_work({.bytes = bytes_of({&x, &context.saved(2)}) + bytes_of(dx)});
+    add_work({.flops = 2 * x.elements(), .bytes = bytes_of({&x, &context.saved(2)}) + bytes_of(dx)});
     cross_entropy_backward(stream_of(x), problem, x.raw(), context.saved(2).raw(),
                            context.grad_output().raw(), dx.grad.raw(), dx.accumulate);
   });

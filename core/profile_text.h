@@ -20,13 +20,13 @@ inline std::string figure(double value) {
 }
 
 inline std::string percent(double share) {
-  return fmt::format(share < 0.9995 ? "{:.1f}%" : "{:.0f}%", 100 * share);
+  return fmt::format("{:.{}f}%", 100 * share, share < 0.9995 ? 1 : 0);
 }
 
 /// Milliseconds of one step, and the share of it.
 inline std::string time_of_step(const Profile& profile, SpanClock::duration sum) {
   const double value = milliseconds(sum) / static_cast<double>(profile.steps);
-  return fmt::format(value < 1000 ? "{:.3f}" : "{:.1f}", value);
+  return fmt::format("{:.{}f}", value, value < 1000 ? 3 : 1);
 }
 inline std::string share_of_step(const Profile& profile, SpanClock::duration sum) {
   return percent(profile.wall.count() > 0 ? milliseconds(sum) / milliseconds(profile.wall) : 0.0);

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/spans.h"
 #include "core/stream.h"
 
 namespace ringtape {
@@ -123,6 +124,7 @@ Batch Batch::slice(std::int64_t first, std::int64_t count) const {
 }
 
 void Batch::copy_to(Tensor features, Tensor targets) const {
+  add_work({.bytes = 2 * static_cast<std::int64_t>(features.bytes() + targets.bytes())});
   copy_rows_async(features, features_);
   copy_rows_async(targets, targets_);
   for (Device device : {features.device(), targets.device()}) {
@@ -207,6 +209,8 @@ Batch DataLoader::read_batch(std::span<const std::int64_t> order, std::int64_t f
                  buffer->features(), buffer->targets());
   Tensor features = tensor_over(buffer, buffer->features(), dataset_->features(), rows);
   Tensor targets = tensor_over(buffer, buffer->targets(), dataset_->target(), rows);
+  // Of a span where this thread waits for it, and of none where it reads ahead.
+  add_work({.bytes = 2 * static_cast<std::int64_t>(features.bytes() + targets.bytes())});
   return {std::move(buffer), std::move(features), std::move(targets), first};
 }
 

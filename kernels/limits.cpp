@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -18,7 +17,8 @@ namespace {
 /// Values uniform in [-1, 1).
 Tensor random_matrix(std::int64_t rows, std::int64_t columns, DType dtype, Device device) {
   const Tensor matrix = empty({rows, columns}, dtype, device);
-  uniform(Stream::current(device), dtype, matrix.raw(), matrix.elements(), -1, 1, 1, 0);
+  uniform(Stream::current(device), dtype, matrix.raw(), matrix.elements(), -1.0f, 1.0f, std::uint64_t{1},
+          std::uint64_t{0});
   return matrix;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/device.h"
 #include "core/dtype.h"
 #include "core/machine_limits.h"
 

@@ -35,6 +35,9 @@ void Adam::launch_step(const ArenaView& view) {
   step.beta2 = options_.beta2;
   step.eps = options_.eps;
   step.decoupled_decay = decoupled_decay_;
+  // Decay 2, first moment 3, second moment 4, the quotient and its subtraction 5. Four arrays are read, three
+  // written.
+  add_step_work(view, 14, 28);
   adam_step(Stream::current(arena().device()), step);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/spans.h"
 #include "core/stream.h"
 #include "kernels/clip.h"
 
@@ -54,6 +55,11 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
                                     .norm_type = norm_type,
                                     .max_norm = limit,
                                     .loss_scale = loss_scale};
+  const std::int64_t n = arena.gradients().elements();
+  const bool is_finite = std::isfinite(norm_type);
+  // Each element is read once, for a power that needs the largest first twice.
+  const bool reads_twice = is_finite && norm_type != 1 && norm_type != 2;
+  add_work({.flops = is_finite ? (norm_type == 1 ? 1 : 2) * n : 0, .bytes = (reads_twice ? 8 : 4) * n});
   if (arena.is_sharded()) {
     measure_over_ranks(arena, problem, result_of(arena));
   } else {
@@ -88,6 +94,7 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
 void clip_grad_value(ParameterArena& arena, double limit, const float* loss_scale) {
   const float checked = checked_limit("clip_grad_value", "limit", limit);
   const Tensor& gradients = arena.gradients();
+  add_work({.bytes = 2 * static_cast<std::int64_t>(gradients.bytes())});
   clip_value(Stream::current(arena.device()), gradients.data<float>(), gradients.elements(), checked,
              loss_scale);
 }

@@ -36,6 +36,8 @@ void Lars::launch_step(const ArenaView& view) {
   step.momentum = options_.momentum;
   step.trust_coefficient = options_.trust_coefficient;
   step.eps = options_.eps;
+  // Squares of value and gradient 4, momentum 5, the step 2.
+  add_step_work(view, 11, 28);
   const Stream stream = Stream::current(arena().device());
   lars_norms(stream, step);
   sum_over_ranks(norms_);

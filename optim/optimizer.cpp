@@ -5,6 +5,7 @@
 #include "autograd/creation.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/spans.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
 
@@ -69,6 +70,12 @@ void Optimizer::step() {
   if (exchange == nullptr) return;
   const bool has_copy = arena_.low_precision().defined();
   exchange->all_gather(has_copy ? arena_.low_precision() : arena_.values());
+}
+
+void Optimizer::add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const {
+  if (view.clip_factor != nullptr) flops += 1;
+  if (view.low_precision != nullptr) bytes += static_cast<std::int64_t>(size_of(view.low_precision_dtype));
+  add_work({.flops = flops * arena_.shard_size(), .bytes = bytes * arena_.shard_size()});
 }
 
 void Optimizer::sum_over_ranks(const Tensor& x) const {

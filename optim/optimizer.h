@@ -60,6 +60,9 @@ class Optimizer {
   Tensor make_scratch(std::int64_t count) const {
     return empty({count * static_cast<std::int64_t>(sizeof(T))}, DType::u8, arena_.device());
   }
+  /// Tells a profiler what a step does for each element of the arena or of the rank's shard: FLOPs, and bytes
+  /// read and written. A factor for clipping and a copy in 16 bits, where there are any, count by themselves.
+  void add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const;
   /// Entries of the arena.
   std::int64_t parameter_count() const { return static_cast<std::int64_t>(arena_.entries().size()); }
 

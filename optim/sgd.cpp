@@ -36,6 +36,12 @@ void SGD::launch_step(const ArenaView& view) {
   step.momentum = options_.momentum;
   step.dampening = options_.dampening;
   step.nesterov = options_.nesterov;
+  // Decay 2 and the step 2; with momentum a buffer that is read and written, 3 more, for Nesterov's form 5.
+  if (momentum_buffer_.defined()) {
+    add_step_work(view, options_.nesterov ? 9 : 7, 20);
+  } else {
+    add_step_work(view, 4, 12);
+  }
   sgd_step(Stream::current(arena().device()), step);
 }
 

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "core/profile.h"
+#include "tests/catch.h"
+#include "tests/profile_spans.h"
+
+using namespace ringtape;
+using namespace ringtape::test;
+
+TEST_CASE("profile: sorted by a column", "[profile]") {
+  Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155}));
+  sort_rows(profile, "flops");
+  CHECK(profile.rows[0].name == "linear");
+  sort_rows(profile, "total");
+  CHECK(profile.rows[0].name == "(step itself)");
+  CHECK(profile.rows[1].name == "(backward itself)");
+  sort_rows(profile, "name");
+  CHECK(profile.rows.back().name == "wait");
+  for (const std::string_view column : profile_columns()) CHECK_NOTHROW(sort_rows(profile, column));
+  CHECK_THROWS_WITH(sort_rows(profile, "colour"), ContainsSubstring("no column is called 'colour'"));
+}
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Characters and not bytes: those after the first byte of one begin with the bits 10.
+std::size_t width(const std::string& line) {
+  return static_cast<std::size_t>(
+      std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+bool says(const Profile& profile, const std::string& text) {
+  const std::vector<std::string> lines = profile_verdict(profile);
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
+}
+
+/// A step of 100 ms with one phase.
+Profile with_phase(const char* name, int time) {
+  using enum SpanKind;
+  const std::vector<Span> spans = {span(phase, name, 1, 0, time), span(step, "step 1", 0, 0, 100)};
+  return make_profile({.spans = spans, .wall = milliseconds(100)});
+}
+
+}  // namespace
+
+TEST_CASE("profile: the table", "[profile]") {
+  Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
+  profile.limits = {.bytes_per_second = 1e9, .flops_per_second = 4e9, .memory = 0};
+  const std::vector<std::string> lines = lines_of(profile_table(profile));
+  REQUIRE(lines.size() == 1 + 7 + 2);
+  const auto linear = std::find_if(lines.begin(), lines.end(),
+                                   [](const std::string& line) { return line.starts_with("linear  "); });
+  REQUIRE(linear != lines.end());
+  // 15 of 77.5 ms; 2 MB and 40 MFLOP, for which 4 GFLOP/s need 10 ms.
+  for (const char* text :
+       {"  1 ", " 15.000 ", " 19.4% ", " 40 ", " 2 ", " 2.67 ", " 0.133 ", " 67% F ", "2x3, 4x3"}) {
+    CHECK_THAT(*linear, ContainsSubstring(text));
+  }
+  CHECK_THAT(lines[8], ContainsSubstring("idle, or not marked") && ContainsSubstring(" 2.500   3.2%"));
+  CHECK_THAT(lines[9], ContainsSubstring("step ") && ContainsSubstring(" 77.500   100%"));
+}
+
+TEST_CASE("profile: rows and the idle one add up to the step", "[profile]") {
+  const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
+  SpanClock::duration sum = profile.idle();
+  for (const ProfileRow& each : profile.rows) sum += each.self;
+  CHECK(sum == milliseconds(155));
+}
+
+TEST_CASE("profile: no name, path or shape makes a line of the table longer", "[profile]") {
+  std::vector<Span> spans = two_steps();
+  for (Span& each : spans) {
+    each.layer = "encoder.blocks.11.attention.output.projection";
+    if (each.kind == SpanKind::operation) each.shapes = "1048576x1024, 4096x1024x16x8, 16384x16384, 1048576";
+  }
+  const bool has_device = GENERATE(false, true);
+  if (has_device) spans[1].device = milliseconds(4);
+  const std::string table = profile_table(make_profile({.spans = spans, .wall = milliseconds(155)}));
+  for (const std::string& line : lines_of(table)) CHECK(width(line) <= (has_device ? 130u : 120u));
+  CHECK_THAT(table, ContainsSubstring("1048576x1024, …"));
+  CHECK_THAT(table, ContainsSubstring("….projection"));
+  CHECK((table.find("device ms") != std::string::npos) == has_device);
+}
+
+TEST_CASE("profile: rows by how near they come to the limit", "[profile]") {
+  const MachineLimits limits{.bytes_per_second = 1e9, .flops_per_second = 1e10, .memory = 0};
+  ProfileRow product, copy, nothing;
+  product.self = copy.self = nothing.self = milliseconds(100);
+  product.work = {.flops = 500'000'000, .bytes = 10'000'000};  // 50 ms for FLOPs, 10 ms for bytes
+  copy.work = {.flops = 0, .bytes = 80'000'000};               // 80 ms for bytes
+  CHECK(product.share_of_limit(limits) == Approx(0.5));
+  CHECK(copy.share_of_limit(limits) == Approx(0.8));
+  CHECK(nothing.share_of_limit(limits) == 0);
+  CHECK(copy.share_of_limit({}) == 0);
+  copy.device = milliseconds(160);  // what counts where it is known
+  CHECK(copy.share_of_limit(limits) == Approx(0.5));
+  CHECK(copy.gbytes_per_second() == Approx(0.5));
+  Profile profile;
+  profile.limits = limits;
+  copy.device = {};
+  std::tie(product.name, copy.name) = std::pair("product", "copy");
+  profile.rows = {nothing, product, copy};
+  sort_rows(profile, "limit");
+  CHECK(profile.rows[0].name == "copy");
+  CHECK(profile.rows[1].name == "product");
+}
+
+TEST_CASE("profile: the verdict on phases", "[profile]") {
+  CHECK(says(with_phase("optimizer", 18), "optimizer 18.0% of a step."));
+  CHECK(says(with_phase("optimizer", 18), "accumulating more micro-batches"));
+  CHECK_FALSE(says(with_phase("optimizer", 15), "accumulating"));
+  CHECK(says(with_phase("data", 11), "Samples are waited for"));
+  CHECK_FALSE(says(with_phase("data", 10), "Samples are waited for"));
+  CHECK(says(with_phase("waiting", 11), "Communication holds the step up"));
+  CHECK_FALSE(says(with_phase("waiting", 10), "Communication holds"));
+  CHECK(says(with_phase("forward", 89), "More than a tenth of a step lies in no phase"));
+  CHECK_FALSE(says(with_phase("forward", 90), "in no phase"));
+}
+
+TEST_CASE("profile: the verdict on busy time, memory and limits", "[profile]") {
+  Profile profile = with_phase("forward", 95);
+  CHECK(says(profile, "Busy: 100% of the time lies in marked work."));
+  CHECK_FALSE(says(profile, "Memory"));
+  CHECK_FALSE(says(profile, "Limits"));
+  profile.device_busy = milliseconds(70);
+  CHECK(says(profile, "the GPU works for 70.0% of the time. It waits for the host"));
+  profile.device_busy = milliseconds(80);
+  CHECK_FALSE(says(profile, "waits for the host"));
+  profile.memory_peak = 400'000'000;
+  profile.limits.memory = 1'000'000'000;
+  CHECK(says(profile, "Memory: 400 MB at most, 40.0% of 1000. There is room for larger micro-batches."));
+  profile.memory_peak = 700'000'000;
+  CHECK_FALSE(says(profile, "icro-batches"));
+  profile.memory_peak = 950'000'000;
+  CHECK(says(profile, "Smaller micro-batches"));
+  profile.limits.flops_per_second = 1e9;
+  profile.rows[0].name = "slow";
+  profile.rows[0].work.flops = 20'000'000;  // 20 ms
+  CHECK(says(profile, "needs 20.000 ms at the least, 20.0%"));
+  CHECK(says(profile, "Most is lost in slow"));
+}
+
+TEST_CASE("profile: the report has all tables", "[profile]") {
+  const std::string report = profile_report(make_profile({.spans = two_steps(), .wall = milliseconds(155)}));
+  for (const char* text : {"operation ", "layer ", "(in no layer)", "phase ", "Busy"}) {
+    CHECK_THAT(report, ContainsSubstring(text));
+  }
+  CHECK_THAT(report, !ContainsSubstring("limit:"));  // none was measured
+  CHECK(profile_report({}) == "no step was recorded\n");
+}
