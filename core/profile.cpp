@@ -43,6 +43,17 @@ struct OpenRow {
   std::set<std::string_view> layers;
 };
 
+/// "1,3", or "24 layers" where that would be long.
+std::string names_of(const std::set<std::string_view>& layers) {
+  constexpr std::size_t kLong = 8;
+  std::string names;
+  for (const std::string_view layer : layers) {
+    if (!names.empty()) names += ',';
+    names += layer;
+  }
+  return layers.size() > 1 && names.size() > kLong ? std::to_string(layers.size()) + " layers" : names;
+}
+
 /// A span that has begun, and what its own time and memory are charged to.
 struct Open {
   const Span* span;
@@ -76,8 +87,7 @@ class Builder {
   Profile finish() {
     while (!open_.empty()) end_innermost();
     for (auto& [key, made] : rows_) {
-      made.row.layer = made.layers.size() > 1 ? std::to_string(made.layers.size()) + " layers"
-                                              : std::string(*made.layers.begin());
+      made.row.layer = names_of(made.layers);
       profile_.rows.push_back(std::move(made.row));
     }
     for (auto& [name, phase] : phases_) profile_.phases.push_back(std::move(phase));
@@ -85,6 +95,8 @@ class Builder {
         profile_.phases.begin(), profile_.phases.end(),
         [](const ProfilePhase& a, const ProfilePhase& b) { return place_of(a.name) < place_of(b.name); });
     for (const std::string_view layer : layer_order_) profile_.layers.push_back(std::move(layers_[layer]));
+    std::stable_partition(profile_.layers.begin(), profile_.layers.end(),
+                          [](const ProfileLayer& layer) { return !layer.name.empty(); });
     sort_rows(profile_, "self");
     return std::move(profile_);
   }

@@ -20,7 +20,7 @@ namespace ringtape {
 struct ProfileRow {
   std::string name;
   std::string shapes;
-  std::string layer;  ///< that all its calls were in; "3 layers" where they were in several, or empty
+  std::string layer;  ///< that its calls were in; "1,3" or "24 layers" where they were in several
   std::int64_t calls = 0;
   SpanClock::duration self{};    ///< of the host, without the spans inside
   SpanClock::duration total{};   ///< with them
@@ -65,7 +65,7 @@ struct Profile {
   SpanClock::duration wall{};         ///< of all steps, by the clock of the one who asks
   SpanClock::duration device_busy{};  ///< of them, with a GPU at work; 0: not known
   std::vector<ProfileRow> rows;       ///< most self time first
-  std::vector<ProfileLayer> layers;   ///< in the order in which they ran first
+  std::vector<ProfileLayer> layers;   ///< in the order in which they ran first; no layer last
   /// data, forward, backward, all-reduce, waiting, optimizer, others, other
   std::vector<ProfilePhase> phases;
   std::size_t memory_peak = 0;  ///< most bytes live at once; 0: not recorded
@@ -97,7 +97,7 @@ std::span<const std::string_view> profile_columns();
 /// Sorts the rows; throws Error for a column that is not there.
 void sort_rows(Profile& profile, std::string_view column);
 
-/// The table by operation as text, in lines of 120 characters (130 with times of a device). Times, calls,
+/// The table by operation as text, in lines of 120 characters (128 with times of a device). Times, calls,
 /// bytes and FLOPs are of one step, on average.
 std::string profile_table(const Profile& profile);
 /// What the figures suggest, in a sentence or two a line.

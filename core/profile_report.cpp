@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/profile_text.h"
 
 namespace ringtape {
@@ -24,13 +26,18 @@ std::string layers(const Profile& profile) {
 }
 
 std::string phases(const Profile& profile) {
-  std::string text = fmt::format("{:<16} {:>10} {:>7}\n", "phase", "ms", "share");
-  const auto line = [&](std::string_view name, SpanClock::duration time) {
-    return fmt::format("{:<16} {:>10} {:>7}\n", name, time_of_step(profile, time),
-                       share_of_step(profile, time));
+  const bool has_device = std::any_of(profile.phases.begin(), profile.phases.end(),
+                                      [](const ProfilePhase& phase) { return phase.device.count() > 0; });
+  std::string text =
+      fmt::format("{:<16} {:>10} {:>7}{}\n", "phase", "ms", "share", has_device ? "  device ms" : "");
+  const auto line = [&](std::string_view name, SpanClock::duration time, std::string_view device) {
+    return fmt::format("{:<16} {:>10} {:>7}{}\n", name, time_of_step(profile, time),
+                       share_of_step(profile, time), has_device ? fmt::format(" {:>10}", device) : "");
   };
-  for (const ProfilePhase& phase : profile.phases) text += line(phase.name, phase.time);
-  return text + line("idle", profile.idle());
+  for (const ProfilePhase& phase : profile.phases) {
+    text += line(phase.name, phase.time, time_of_step(profile, phase.device));
+  }
+  return text + line("idle", profile.idle(), "");
 }
 
 std::string limits(const MachineLimits& limits) {

@@ -7,7 +7,7 @@ namespace ringtape {
 namespace {
 
 /// Characters of a line, where a GPU's times have no column; what a layer's path and the shapes may take.
-constexpr std::size_t kLine = 120, kDeviceColumn = 10, kMostLayer = 12, kLeastShapes = 12;
+constexpr std::size_t kLine = 120, kDeviceColumn = 8, kMostLayer = 12, kLeastShapes = 12;
 constexpr const char* kEllipsis = "\u2026";
 constexpr std::string_view kIdle = "idle, or not marked";
 
@@ -20,11 +20,11 @@ std::string share_of_limit(const ProfileRow& row, const MachineLimits& limits) {
 }
 
 /// As many of the shapes as `room` characters hold.
-std::string shortened(const std::string& shapes, std::size_t room) {
+std::string shortened(std::string shapes, std::size_t room) {
+  std::erase(shapes, ',');
   if (shapes.size() <= room) return shapes;
-  const std::size_t comma = shapes.rfind(", ", room - 3);
-  return comma == std::string::npos ? shapes.substr(0, room - 1) + kEllipsis
-                                    : shapes.substr(0, comma + 2) + kEllipsis;
+  const std::size_t space = shapes.rfind(' ', room - 2);
+  return shapes.substr(0, space == std::string::npos ? room - 1 : space + 1) + kEllipsis;
 }
 
 /// The end of a layer's path.
@@ -51,8 +51,8 @@ class Table {
   }
 
   std::string text() const {
-    std::string lines = write({"operation", "calls", "self ms", "share", "total ms", "device ms", "MB",
-                               "MFLOP", "GB/s", "GFLOP/s", "limit", "mem MB", "layer", "shapes"});
+    std::string lines = write({"operation", "calls", "self ms", "share", "total", "device", "MB", "MFLOP",
+                               "GB/s", "GFLOP/s", "limit", "mem MB", "layer", "shapes"});
     ProfileRow sum;
     for (const ProfileRow& row : profile_.rows) {
       lines += write(line_of(row));
@@ -89,10 +89,10 @@ class Table {
   }
 
   std::string write(const Line& line) const {
-    std::string text = fmt::format("{:<{}} {:>5} {:>8} {:>6} {:>8}", line.name, name_width_, line.calls,
+    std::string text = fmt::format("{:<{}} {:>5} {:>7} {:>6} {:>7}", line.name, name_width_, line.calls,
                                    line.self, line.share, line.total);
     if (has_device_) text += fmt::format(" {:>{}}", line.device, kDeviceColumn - 1);
-    text += fmt::format(" {:>6} {:>6} {:>5} {:>7} {:>6} {:>6}  {:<{}}  ", line.bytes, line.flops,
+    text += fmt::format(" {:>5} {:>5} {:>5} {:>7} {:>6} {:>6}  {:<{}} ", line.bytes, line.flops,
                         line.gbytes_per_second, line.gflops_per_second, line.limit, line.memory, line.layer,
                         layer_width_);
     const std::size_t most = kLine + (has_device_ ? kDeviceColumn : 0);

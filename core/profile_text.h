@@ -13,10 +13,18 @@ inline double milliseconds(SpanClock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-/// A number with three digits, or a dash for 0: there is no such figure.
+/// A number of at most five characters and a sign, with three digits and no more than three decimals; a dash
+/// for 0: there is no such figure.
 inline std::string figure(double value) {
-  if (value == 0) return "-";
-  return value > -1000 && value < 1000 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+  const double size = value < 0 ? -value : value;
+  if (size == 0) return "-";
+  if (size >= 99999.5) return fmt::format("{:.0f}k", value * 1e-3);
+  return fmt::format("{:.{}f}", value,
+                     size < 0.0005   ? 0
+                     : size < 0.9995 ? 3
+                     : size < 9.995  ? 2
+                     : size < 99.95  ? 1
+                                     : 0);
 }
 
 inline std::string percent(double share) {

@@ -19,7 +19,7 @@ std::string shares(const Profile& profile) {
     text += fmt::format("{} {}, ", phase, percent(profile.share_of_phase(phase)));
   }
   const double communication = profile.share_of_phase("all-reduce") + profile.share_of_phase("waiting");
-  if (communication > 0) text += fmt::format("communication {}, ", percent(communication));
+  if (communication >= 0.0005) text += fmt::format("communication {}, ", percent(communication));
   return text.substr(0, text.size() - 2) + " of a step.";
 }
 
@@ -40,9 +40,9 @@ std::string busy(const Profile& profile) {
 std::string memory(const Profile& profile) {
   const double share =
       part(static_cast<double>(profile.memory_peak), static_cast<double>(profile.limits.memory));
-  std::string text =
-      fmt::format("Memory: {:.0f} MB at most, {} of {:.0f}.", static_cast<double>(profile.memory_peak) * 1e-6,
-                  percent(share), static_cast<double>(profile.limits.memory) * 1e-6);
+  std::string text = fmt::format("Memory: {:.0f} MB at most, {} of {:.0f} MB.",
+                                 static_cast<double>(profile.memory_peak) * 1e-6, percent(share),
+                                 static_cast<double>(profile.limits.memory) * 1e-6);
   if (share < kLittleMemory) text += " There is room for larger micro-batches.";
   if (share > kMuchMemory) text += " Smaller micro-batches or recomputed layers keep clear of the end.";
   return text;

@@ -71,9 +71,9 @@ std::vector<Span> one_step() {
 TEST_CASE("profile: forward and backward by layer", "[profile]") {
   const Profile profile = make_profile({.spans = one_step(), .wall = milliseconds(100)});
   REQUIRE(profile.layers.size() == 2);
-  CHECK(profile.layers[0].name.empty());  // the phases begin in no layer
-  CHECK(profile.layers[0].forward == milliseconds(20));
-  CHECK(profile.layers[0].backward == milliseconds(20));
+  CHECK(profile.layers[1].name.empty());  // though the phases began before the layer
+  CHECK(profile.layers[1].forward == milliseconds(20));
+  CHECK(profile.layers[1].backward == milliseconds(20));
   const ProfileLayer& layer = layer_of(profile, "0");
   CHECK(layer.forward == milliseconds(20));
   CHECK(layer.backward == milliseconds(30));
