@@ -153,7 +153,7 @@ class Builder {
     OpenRow& made = rows_[{row_name(span), span.shapes}];
     if (made.row.name.empty())
       std::tie(made.row.name, made.row.shapes) = std::pair(row_name(span), span.shapes);
-    made.layers.insert(span.layer);
+    if (span.kind == SpanKind::operation) made.layers.insert(span.layer);
     return made;
   }
 

@@ -20,7 +20,7 @@ namespace ringtape {
 struct ProfileRow {
   std::string name;
   std::string shapes;
-  std::string layer;  ///< that its calls were in; "1,3" or "24 layers" where they were in several
+  std::string layer;  ///< that an operation's calls were in; "1,3" or "24 layers" where they were in several
   std::int64_t calls = 0;
   SpanClock::duration self{};    ///< of the host, without the spans inside
   SpanClock::duration total{};   ///< with them

@@ -72,20 +72,21 @@ class Table {
 
  private:
   Line line_of(const ProfileRow& row) const {
-    return {.name = row.name,
-            .calls = figure(static_cast<double>(row.calls) / static_cast<double>(profile_.steps)),
-            .self = time_of_step(profile_, row.self),
-            .share = share_of_step(profile_, row.self),
-            .total = time_of_step(profile_, row.total),
-            .device = row.device.count() > 0 ? time_of_step(profile_, row.device) : "-",
-            .bytes = millions_of_step(profile_, row.work.bytes),
-            .flops = millions_of_step(profile_, row.work.flops),
-            .gbytes_per_second = figure(row.gbytes_per_second()),
-            .gflops_per_second = figure(row.gflops_per_second()),
-            .limit = share_of_limit(row, profile_.limits),
-            .memory = millions_of_step(profile_, row.memory),
-            .layer = shortened(row.layer),
-            .shapes = row.shapes};
+    return {
+        .name = row.name,
+        .calls = fmt::format("{:.4g}", static_cast<double>(row.calls) / static_cast<double>(profile_.steps)),
+        .self = time_of_step(profile_, row.self),
+        .share = share_of_step(profile_, row.self),
+        .total = time_of_step(profile_, row.total),
+        .device = row.device.count() > 0 ? time_of_step(profile_, row.device) : "-",
+        .bytes = millions_of_step(profile_, row.work.bytes),
+        .flops = millions_of_step(profile_, row.work.flops),
+        .gbytes_per_second = figure(row.gbytes_per_second()),
+        .gflops_per_second = figure(row.gflops_per_second()),
+        .limit = share_of_limit(row, profile_.limits),
+        .memory = millions_of_step(profile_, row.memory),
+        .layer = shortened(row.layer),
+        .shapes = row.shapes};
   }
 
   std::string write(const Line& line) const {

@@ -14,6 +14,7 @@
 
 using namespace ringtape;
 using namespace ringtape::test;
+using std::chrono::milliseconds;
 
 TEST_CASE("profile: layers by name, and recomputation as what it runs", "[profile]") {
   const auto model = make_mlp({3, 4, 4, 2});

@@ -9,9 +9,10 @@
 
 using namespace ringtape;
 using namespace ringtape::test;
+using std::chrono::milliseconds;
 
 TEST_CASE("profile: sorted by a column", "[profile]") {
-  Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155}));
+  Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
   sort_rows(profile, "flops");
   CHECK(profile.rows[0].name == "linear");
   sort_rows(profile, "total");

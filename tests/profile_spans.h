@@ -12,7 +12,6 @@
 /// Spans at chosen times, for the profiler's tests.
 namespace ringtape::test {
 
-using std::chrono::milliseconds;
 inline constexpr SpanClock::time_point kZero{std::chrono::seconds(5000)};
 
 inline Span span(SpanKind kind, const char* name, int depth, int begin, int end,
@@ -21,8 +20,8 @@ inline Span span(SpanKind kind, const char* name, int depth, int begin, int end,
   made.track = track;
   made.kind = kind;
   made.name = name;
-  made.begin = kZero + milliseconds(begin);
-  made.end = kZero + milliseconds(end);
+  made.begin = kZero + std::chrono::milliseconds(begin);
+  made.end = kZero + std::chrono::milliseconds(end);
   made.depth = depth;
   return made;
 }
@@ -48,8 +47,8 @@ inline std::vector<Span> two_steps() {
   linear.shapes = "2x3, 4x3";
   linear.work = {.flops = 40'000'000, .bytes = 2'000'000};
   Span last = linear;
-  last.begin = kZero + milliseconds(110);
-  last.end = kZero + milliseconds(120);
+  last.begin = kZero + std::chrono::milliseconds(110);
+  last.end = kZero + std::chrono::milliseconds(120);
   last.depth = 1;
   Span elsewhere = span(operation, "elsewhere", 1, 10, 90);
   elsewhere.thread = std::this_thread::get_id();

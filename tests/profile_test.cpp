@@ -11,9 +11,10 @@
 
 using namespace ringtape;
 using namespace ringtape::test;
+using std::chrono::milliseconds;
 
 TEST_CASE("profile: self and total times by operation", "[profile]") {
-  const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155}));
+  const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
   CHECK(profile.steps == 2);
   REQUIRE(profile.rows.size() == 7);
   const ProfileRow& linear = row(profile, "linear");
@@ -35,7 +36,7 @@ TEST_CASE("profile: self and total times by operation", "[profile]") {
 }
 
 TEST_CASE("profile: phases share out the step", "[profile]") {
-  const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155}));
+  const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
   CHECK(time_of(profile, "forward") == milliseconds(35));
   CHECK(time_of(profile, "backward") == milliseconds(25));
   CHECK(time_of(profile, "waiting") == milliseconds(15));
@@ -57,7 +58,8 @@ TEST_CASE("profile: a layer in a layer counts once in the total", "[profile]") {
   using enum SpanKind;
   const std::vector<Span> spans = {span(layer, "layer 0", 2, 10, 20), span(layer, "model", 1, 0, 30),
                                    span(step, "step 1", 0, 0, 30)};
-  const ProfileRow layers = row(make_profile({.spans = spans, .wall = milliseconds(30})), "(layers themselves)");
+  const ProfileRow layers =
+      row(make_profile({.spans = spans, .wall = milliseconds(30)}), "(layers themselves)");
   CHECK(layers.calls == 2);
   CHECK(layers.self == milliseconds(30));
   CHECK(layers.total == milliseconds(30));
@@ -66,7 +68,7 @@ TEST_CASE("profile: a layer in a layer counts once in the total", "[profile]") {
 TEST_CASE("profile: what is inside of a span that began before the recording is in no step", "[profile]") {
   using enum SpanKind;
   const std::vector<Span> spans = {span(operation, "inside", 1, 0, 5), span(step, "step 2", 0, 10, 20)};
-  const Profile profile = make_profile({.spans = spans, .wall = milliseconds(10}));
+  const Profile profile = make_profile({.spans = spans, .wall = milliseconds(10)});
   REQUIRE(profile.rows.size() == 1);
   CHECK(profile.rows[0].self == milliseconds(10));
 }
