@@ -135,11 +135,10 @@ class Writer {
     if (process_.memory == nullptr) return;
     const MemoryRecording& memory = *process_.memory;
     BytesByCategory live = memory.start();
-    const double begin = microseconds(memory.begin());
-    add_level(std::max(begin, 0.0), live);
+    add_level(std::max(microseconds(memory.begin()), 0.0), live);
     for (const MemoryEvent& event : memory.events()) {
       live[event.category] += static_cast<std::size_t>(event.bytes);  // modulo 2^64: less where negative
-      add_level(std::max(begin + event.seconds * 1e6, 0.0), live);
+      add_level(std::max(microseconds(event.time), 0.0), live);
     }
   }
 

@@ -65,11 +65,11 @@ struct Open {
 /// Goes through spans and memory events in the order of time, with the open spans on a stack.
 class Builder {
  public:
-  void begin(const Span& span) {
+  void begin(const Span& span, Duration device) {
     while (!open_.empty() && !is_inside(span, *open_.back().span)) end_innermost();
     Open now{&span, nullptr, nullptr, nullptr};
     if (span.kind == SpanKind::step) ++profile_.steps;
-    if (span.kind == SpanKind::step || is_in_step()) charge(now);
+    if (span.kind == SpanKind::step || is_in_step()) charge(now, device);
     open_.push_back(now);
   }
 
@@ -114,7 +114,7 @@ class Builder {
   bool is_in_step() const { return !open_.empty() && open_.back().row != nullptr; }
 
   /// Says what a span in a step counts for, and takes its time from the span around it.
-  void charge(Open& now) {
+  void charge(Open& now, Duration device) {
     const Span& span = *now.span;
     const Duration time = span.end - span.begin;
     now.row = &row_of(span);
@@ -122,7 +122,7 @@ class Builder {
     now.layer = layer_of(span, now.phase->name);
     add_self(now, time);
     if (is_in_step()) add_self(open_.back(), -time);
-    add_device(now, span.device);
+    add_device(now, device);
     ProfileRow& row = now.row->row;
     ++row.calls;
     const bool is_in_same_row = std::any_of(open_.begin(), open_.end(), [&](const Open& outer) {
@@ -228,7 +228,8 @@ Profile make_profile(const ProfileInput& input) {
   auto event = input.memory.begin();
   for (const Span* span : in_order(input.spans)) {
     for (; event != input.memory.end() && event->time < span->begin; ++event) builder.allocate(*event);
-    builder.begin(*span);
+    const auto place = static_cast<std::size_t>(span - input.spans.data());
+    builder.begin(*span, input.device_times.empty() ? Duration{} : input.device_times[place]);
   }
   for (; event != input.memory.end(); ++event) builder.allocate(*event);
   Profile profile = builder.finish();

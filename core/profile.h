@@ -84,7 +84,9 @@ struct ProfileInput {
   SpanClock::duration wall{};             ///< what the steps took, measured apart from the spans
   std::span<const MemoryEvent> memory{};  ///< of one device, in order
   std::size_t memory_at_start = 0;        ///< bytes live before the first of them
-  SpanClock::duration device_busy{};      ///< time of the steps with a GPU at work
+  /// Of a GPU: for each span what share_device_time() gives it (core/device_time.h), and its busy time.
+  std::span<const SpanClock::duration> device_times{};
+  SpanClock::duration device_busy{};
   MachineLimits limits{};
 };
 

@@ -63,14 +63,16 @@ std::vector<Span> one_step() {
   for (const std::size_t i : {0, 1, 4}) spans[i].layer = "0";
   spans[0].work = {.flops = 10, .bytes = 100};
   spans[4].work = {.flops = 20, .bytes = 200};
-  spans[4].device = milliseconds(3);
   return spans;
 }
 
 }  // namespace
 
 TEST_CASE("profile: forward and backward by layer", "[profile]") {
-  const Profile profile = make_profile({.spans = one_step(), .wall = milliseconds(100)});
+  std::vector<SpanClock::duration> device(8);
+  device[4] = milliseconds(3);
+  const Profile profile =
+      make_profile({.spans = one_step(), .wall = milliseconds(100), .device_times = device});
   REQUIRE(profile.layers.size() == 2);
   CHECK(profile.layers[1].name.empty());  // though the phases began before the layer
   CHECK(profile.layers[1].forward == milliseconds(20));

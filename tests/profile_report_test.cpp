@@ -85,8 +85,9 @@ TEST_CASE("profile: no name, path or shape makes a line of the table longer", "[
     if (each.kind == SpanKind::operation) each.shapes = "1048576x1024, 4096x1024x16x8, 16384x16384, 1048576";
   }
   const bool has_device = GENERATE(false, true);
-  if (has_device) spans[1].device = milliseconds(4);
-  const std::string table = profile_table(make_profile({.spans = spans, .wall = milliseconds(155)}));
+  const std::vector<SpanClock::duration> device(has_device ? spans.size() : 0, milliseconds(4));
+  const std::string table =
+      profile_table(make_profile({.spans = spans, .wall = milliseconds(155), .device_times = device}));
   for (const std::string& line : lines_of(table)) CHECK(width(line) <= (has_device ? 128u : 120u));
   CHECK_THAT(table, ContainsSubstring("1048576x1024 \u2026"));
   CHECK_THAT(table, ContainsSubstring("\u2026.projection"));
