@@ -205,7 +205,9 @@ class Run {
           "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
           at.step);
     log.report(result, at.step, skipped);
-    if (recorded.exist() && options_.profile) print_profile(recorded, options_.sort, arena_.compute_dtype());
+    if (recorded.exist() && options_.profile && is_first()) {
+      print_profile(recorded, options_.sort, arena_.compute_dtype());
+    }
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
     if (memory_ && ranks_->size() > 1) fmt::print("\n{}", traffic_);
     arena_.gather_values();
