@@ -137,17 +137,20 @@ class Tape {
   /// Bytes kept alive for backward: each saved memory once. Leaves on which set_requires_grad() was called
   /// live anyway and do not count; inputs of the model do.
   std::size_t saved_bytes() const;
+  /// The same by node: bytes that it is the first to keep.
+  std::vector<std::size_t> saved_bytes_by_node() const;
   /// A table with one line a node: number, operation, input and output shapes, bytes it is the first to keep.
   std::string to_string() const;
   /// Writes to_string() to standard output.
   void print() const;
-  /// The tape as a Graphviz digraph: operations as boxes, parameters as ellipses, shapes on the edges.
+  /// The tape as a Graphviz digraph, and as a picture: operations, shapes, parameters, bytes kept, and where
+  /// gradients add up (autograd/tape_graph.h).
   std::string to_dot() const;
+  std::string to_svg() const;
 
  private:
   friend class NestedTape;
   void note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf);
-  std::vector<std::size_t> saved_bytes_by_node() const;
 
   std::vector<Node> nodes_;
   std::vector<std::function<void()>> at_end_;  // of the running backward

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <map>
 #include <set>
 
 #include "autograd/tape.h"
+#include "autograd/tape_graph.h"
 
 namespace ringtape {
 namespace {
@@ -65,36 +65,11 @@ void Tape::print() const {
 }
 
 std::string Tape::to_dot() const {
-  std::string dot = "digraph tape {\n  rankdir=BT;\n  node [fontname=\"Helvetica\", fontsize=11];\n";
-  const std::vector<std::size_t> bytes = saved_bytes_by_node();
-  std::map<const AutogradMeta*, std::string> leaves;
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
-    const std::string detail = node.detail.empty() ? "" : "\\n" + node.detail;
-    dot += fmt::format("  n{} [shape=box, label=\"#{} {}\\n{}\\nkeeps {} B{}\"];\n", i, i, node.operation,
-                       ringtape::to_string(node.output_shape), bytes[i], detail);
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      const NodeInput& input = node.inputs[k];
-      std::string from;
-      if (input.meta != nullptr && !input.meta->is_leaf) {
-        from = fmt::format("n{}", input.meta->producer);
-      } else if (input.meta == nullptr) {
-        from = fmt::format("i{}_{}", i, k);
-        dot += fmt::format("  {} [shape=plaintext, label=\"input {}\"];\n", from,
-                           ringtape::to_string(input.shape));
-      } else {
-        const auto [entry, is_new] = leaves.try_emplace(input.meta.get(), fmt::format("p{}", leaves.size()));
-        from = entry->second;
-        if (is_new) {
-          dot +=
-              fmt::format("  {} [shape=ellipse, style=filled, fillcolor=\"#e8f0fe\", label=\"{}\\n{}\"];\n",
-                          from, input_label(input), ringtape::to_string(input.shape));
-        }
-      }
-      dot += fmt::format("  {} -> n{} [label=\"{}\"];\n", from, i, ringtape::to_string(input.shape));
-    }
-  }
-  return dot + "}\n";
+  return tape_dot(graph_of(*this));
+}
+
+std::string Tape::to_svg() const {
+  return tape_svg(graph_of(*this)).file();
 }
 
 }  // namespace ringtape

@@ -64,4 +64,7 @@ class AtomicFile {
   std::uint32_t checksum_ = 0;
 };
 
+/// Writes `text` to a file, all of it or nothing: see AtomicFile.
+void write_text(const std::filesystem::path& path, std::string_view text);
+
 }  // namespace ringtape

@@ -76,7 +76,7 @@ TEST_CASE("the memory report as CSV and as a picture", "[memory]") {
   const std::string svg = memory_svg(recording);
   CHECK_THAT(svg, ContainsSubstring("<svg xmlns") && ContainsSubstring(">activations</text>") &&
                       ContainsSubstring("</svg>"));
-  CHECK(count(svg, "<path") == count(svg, "Z\" fill="));
+  CHECK(count(svg, "<path") == count(svg, "Z\" class=\"s"));
   CHECK(count(svg, "nan") == 0);
 }
 

@@ -14,17 +14,6 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
   return a * b;
 }
 
-std::string grouped(std::int64_t number) {
-  const std::string digits = std::to_string(number);
-  std::string result;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    const bool has_digit_before = i > 0 && digits[i - 1] != '-';
-    if (has_digit_before && (digits.size() - i) % 3 == 0) result += ',';
-    result += digits[i];
-  }
-  return result;
-}
-
 std::string count(std::int64_t number, const std::string& noun) {
   return grouped(number) + " " + noun + (number == 1 ? "" : "s");
 }

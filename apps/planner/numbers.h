@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/numbers.h"
+
 /// Whole numbers, as the planner computes and prints them.
 namespace ringtape::planner {
 
@@ -15,8 +17,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b);
 /// a * b for numbers of at least 0; throws Error where that is more than 2^53, which JSON could not hold.
 std::int64_t product(std::int64_t a, std::int64_t b);
 
-/// "1,234,567"
-std::string grouped(std::int64_t number);
+using ringtape::grouped;
 
 /// "12 samples", "1 sample"
 std::string count(std::int64_t number, const std::string& noun);

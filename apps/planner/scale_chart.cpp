@@ -7,6 +7,7 @@
 #include "apps/planner/memory.h"
 #include "apps/planner/numbers.h"
 #include "apps/planner/scale.h"
+#include "core/numbers.h"
 
 namespace ringtape::planner {
 namespace {
@@ -45,14 +46,6 @@ struct Series {
   const char* style;
 };
 
-/// "10k" for 10,000
-std::string short_number(double number) {
-  constexpr const char* kUnits[] = {"", "k", "M", "G", "T"};
-  std::size_t unit = 0;
-  for (; number >= 1000 && unit + 1 < std::size(kUnits); ++unit) number /= 1000;
-  return fmt::format("{:.4g}{}", number, kUnits[unit]);
-}
-
 /// Whole powers of ten around the values, at least one apart.
 Axis decades(double low, double high) {
   const double first = std::floor(std::log10(low) + 1e-9);
@@ -84,14 +77,14 @@ std::string grid(const Panel& panel) {
     svg += fmt::format(
         "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n"
         "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\">{4}</text>\n",
-        x, kTop, kTop + kHeight, kTop + kHeight + 18, short_number(value));
+        x, kTop, kTop + kHeight, kTop + kHeight + 18, short_number(value, 4));
   }
   for (double value : ticks(panel.y)) {
     const double y = panel.py(value);
     svg += fmt::format(
         "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{1:.1f}\"/>\n"
         "<text x=\"{3:.1f}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        panel.left, y, panel.left + kWidth, panel.left - 6, y + 4, short_number(value));
+        panel.left, y, panel.left + kWidth, panel.left - 6, y + 4, short_number(value, 4));
   }
   svg += fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#606870\"/>\n"

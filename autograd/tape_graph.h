@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "autograd/tape.h"
+#include "core/svg/canvas.h"
+
+/// The tape as a graph to look at. It holds no tensor, so that it can be kept after backward().
+namespace ringtape {
+
+enum class VertexKind {
+  operation,
+  leaf,   ///< a parameter, or another tensor that was given a gradient
+  input,  ///< needs no gradient
+};
+
+struct TapeVertex {
+  VertexKind kind = VertexKind::operation;
+  std::string name;  ///< of the operation or the parameter
+  Shape shape;       ///< of the operation's output, or of the leaf
+  /// Of an operation: bytes that it is the first to keep for backward.
+  std::size_t bytes_kept = 0;
+  /// How many uses contribute to its gradient. From two on they are added up in it; a leaf's gradient is
+  /// added to what earlier backwards left there too.
+  int uses = 0;
+  std::string detail{};    ///< more for a person, or empty
+  std::size_t number = 0;  ///< of an operation: its place on the tape
+};
+
+struct TapeEdge {
+  std::size_t from = 0;  ///< vertices
+  std::size_t to = 0;
+  bool has_gradient = false;  ///< a gradient flows back
+};
+
+struct TapeGraph {
+  std::vector<TapeVertex> vertices;  ///< each after those that it is computed from
+  std::vector<TapeEdge> edges;
+};
+
+TapeGraph graph_of(const Tape& tape);
+
+/// A Graphviz digraph: operations as boxes, leaves as ellipses, with a doubled outline where gradients of
+/// several uses are added up; edges without a gradient are dashed.
+std::string tape_dot(const TapeGraph& graph);
+
+/// A picture of the first `most` operations, from top to bottom in rows: an operation stands in the row below
+/// the lowest one that it is computed from, its leaves and inputs to the left of it.
+svg::Canvas tape_svg(const TapeGraph& graph, std::size_t most = 1000);
+
+}  // namespace ringtape

@@ -1,0 +1,65 @@
+#include "core/numbers.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace ringtape {
+namespace {
+
+/// `value` with at most `digits` digits that count, without an exponent where it is not small.
+std::string plain(double value, int digits) {
+  const std::string text = fmt::format("{:.{}g}", value, digits);
+  const std::size_t exponent = text.find('e');
+  if (exponent == std::string::npos) return text;
+  if (text[exponent + 1] == '+') return fmt::format("{:.0f}", value);
+  const std::size_t power = text.find_first_not_of('0', exponent + 2);
+  return text.substr(0, exponent) + "e-" + text.substr(power);
+}
+
+/// The number of thousands (or 1024s) that can be taken out of `value`, which is then below the next one even
+/// when rounded.
+std::size_t unit_of(double& value, double factor, std::size_t units) {
+  std::size_t unit = 0;
+  for (; std::fabs(value) >= factor * 0.9995 && unit + 1 < units; ++unit) value /= factor;
+  return unit;
+}
+
+}  // namespace
+
+std::string short_number(double value, int digits) {
+  if (!std::isfinite(value)) return fmt::format("{}", value);
+  constexpr std::array<const char*, 5> kUnits = {"", "k", "M", "G", "T"};
+  const std::size_t unit = unit_of(value, 1000, kUnits.size());
+  return plain(value, digits) + kUnits[unit];
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  const std::size_t unit = unit_of(bytes, 1024, kUnits.size());
+  return fmt::format("{} {}", plain(bytes, bytes >= 1000 ? 4 : 3), kUnits[unit]);
+}
+
+std::string time_text(double seconds) {
+  if (seconds >= 120) {
+    const auto whole = static_cast<long long>(std::llround(seconds));
+    return fmt::format("{} min {} s", whole / 60, whole % 60);
+  }
+  if (seconds >= 0.9995) return plain(seconds, 3) + " s";
+  if (seconds >= 0.9995e-3) return plain(seconds * 1e3, 3) + " ms";
+  return plain(seconds * 1e6, 3) + " us";
+}
+
+std::string grouped(std::int64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string result;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const bool has_digit_before = i > 0 && digits[i - 1] != '-';
+    if (has_digit_before && (digits.size() - i) % 3 == 0) result += ',';
+    result += digits[i];
+  }
+  return result;
+}
+
+}  // namespace ringtape

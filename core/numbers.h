@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+/// Numbers as people write them.
+namespace ringtape {
+
+/// At most `digits` digits that count, with k, M, G and T for large ones: "0.0002", "1.5M", "3e-5", "0".
+std::string short_number(double value, int digits = 3);
+
+/// "512 B", "1.5 KiB", "20.4 MiB"
+std::string bytes_text(double bytes);
+
+/// "15 us", "2.31 ms", "1.2 s", "3 min 20 s"
+std::string time_text(double seconds);
+
+/// "1,234,567"
+std::string grouped(std::int64_t number);
+
+}  // namespace ringtape

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ringtape::svg {
+
+/// An axis of a chart: which values lie on it.
+struct Axis {
+  double low = 0;
+  double high = 1;
+  bool logarithmic = false;
+
+  /// 0 at the low end, 1 at the high one, in proportion in between and beyond.
+  double at(double value) const;
+};
+
+/// A linear axis that holds both values and ends on ticks: nice_axis(0.3, 9.2) goes from 0 to 10. `ticks` is
+/// how many steps it should have, about. Where the values are the same, or not finite, it goes on to 1 more.
+Axis nice_axis(double low, double high, int ticks = 5);
+
+/// A logarithmic axis that ends on 1, 2 or 5 times a power of ten; the values must be above 0.
+Axis logarithmic_axis(double low, double high);
+
+/// A logarithmic axis of whole powers of ten around the values, which must be above 0.
+Axis decade_axis(double low, double high);
+
+/// Where the axis has its ticks: multiples of 1, 2 or 5 times a power of ten (Heckbert, "Nice Numbers for
+/// Graph Labels", Graphics Gems, 1990), at most about `count` steps; on a logarithmic axis powers of ten, and
+/// where there are fewer than three of them, 2 and 5 times these too.
+std::vector<double> ticks(const Axis& axis, int count = 5);
+
+}  // namespace ringtape::svg
