@@ -179,6 +179,7 @@ void add_train_options(CLI::App& app, TrainOptions& options) {
   app.callback([&app, &options] {
     if (!options.recipe.empty()) apply_recipe(app, options.recipe);
     options.settings = settings_of(app);
+    options.given = given_flags(app);
     options.describe_program = [&app] { return describe_program(app); };
   });
 }

@@ -73,6 +73,8 @@ struct TrainOptions {
 
   std::string metrics;
   bool print_tape = false;
+  std::string save_tape;
+  std::string report;
   bool memory_report = false;
   std::string timeline;
   std::int64_t timeline_updates = 20;
@@ -80,7 +82,8 @@ struct TrainOptions {
   std::string profile_steps;
   std::string sort = "self";
 
-  std::map<std::string, std::string> settings;  // see settings_of()
+  std::map<std::string, std::string> settings;             // see settings_of()
+  std::vector<std::pair<std::string, std::string>> given;  // flags of the command line and the recipe, values
   std::function<std::string()> describe_program;
 };
 

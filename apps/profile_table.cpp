@@ -8,15 +8,18 @@
 
 namespace ringtape::apps {
 
-void print_profile(const RecordedSteps& steps, const std::string& sort, DType dtype) {
+Profile profile_of(const RecordedSteps& steps, DType dtype) {
   const DeviceTime device = share_device_time(steps.spans(), steps.activities().all);
-  Profile profile = make_profile({.spans = steps.spans(),
-                                  .wall = steps.wall(),
-                                  .memory = steps.memory().events(),
-                                  .memory_at_start = steps.memory().start().total(),
-                                  .device_times = device.of_span,
-                                  .device_busy = device.busy,
-                                  .limits = measure_limits(steps.device(), dtype)});
+  return make_profile({.spans = steps.spans(),
+                       .wall = steps.wall(),
+                       .memory = steps.memory().events(),
+                       .memory_at_start = steps.memory().start().total(),
+                       .device_times = device.of_span,
+                       .device_busy = device.busy,
+                       .limits = measure_limits(steps.device(), dtype)});
+}
+
+void print_profile(Profile profile, const RecordedSteps& steps, const std::string& sort) {
   sort_rows(profile, sort);
   fmt::print("\nprofile of steps {} to {}, figures of one step:\n", steps.range().first, steps.range().last);
   fmt::print("{}", steps.what_is_missing());

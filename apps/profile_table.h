@@ -3,11 +3,14 @@
 #include <string>
 
 #include "apps/recorded_steps.h"
+#include "core/profile.h"
 
 namespace ringtape::apps {
 
-/// What --profile prints: the recorded steps of this rank as tables, that of operations sorted by the column
-/// `sort`. Measures the machine's limits for products in `dtype`.
-void print_profile(const RecordedSteps& steps, const std::string& sort, DType dtype);
+/// The profile of the recorded steps of this rank. Measures the machine's limits for products in `dtype`.
+Profile profile_of(const RecordedSteps& steps, DType dtype);
+
+/// What --profile prints: a profile of these steps as tables, that of operations sorted by the column `sort`.
+void print_profile(Profile profile, const RecordedSteps& steps, const std::string& sort);
 
 }  // namespace ringtape::apps

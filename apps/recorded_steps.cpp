@@ -34,11 +34,12 @@ StepRange parse_step_range(const std::string& text) {
 RecordedSteps::RecordedSteps(const TrainOptions& options, Communicator& ranks, std::int64_t steps_before,
                              std::int64_t last_step)
     : ranks_(ranks),
-      are_wanted_(options.profile || !options.timeline.empty()),
+      are_wanted_(options.profile || !options.timeline.empty() ||
+                  (!options.report.empty() && steps_before + 2 <= last_step)),
       range_(range_of(options, are_wanted_, steps_before)) {
   const bool are_chosen = !options.profile_steps.empty();
   check(are_wanted_ || !are_chosen || device().is_cuda(),
-        "--profile-steps: on {} these are the steps of --profile and --timeline: add one of them",
+        "--profile-steps: on {} these are the steps of --profile, --timeline and --report: add one of them",
         to_string(device()));
   check(!are_chosen || (range_.last > steps_before && range_.first <= last_step),
         "--profile-steps {}:{}: the run has none of these steps", range_.first, range_.last);

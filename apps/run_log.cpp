@@ -29,6 +29,16 @@ RunLog::RunLog(const TrainOptions& options, Device device, bool counts_correct, 
       steps_(device),
       metrics_(writes_metrics ? options.metrics : "", resumed_step) {}
 
+double RunLog::seconds() const {
+  return seconds_since(start_);
+}
+
+std::vector<double> RunLog::losses() const {
+  std::vector<double> losses;
+  for (const StepRecord& step : curves_.steps) losses.push_back(step.loss);
+  return losses;
+}
+
 void RunLog::begin(std::int64_t first, std::int64_t updates, const LossScaler* scaler) {
   first_ = first;
   scaler_ = scaler;
@@ -56,9 +66,9 @@ void RunLog::flush() {
 }
 
 void RunLog::show(const StepRecord& record, double samples_per_second) {
-  losses_.push_back(record.loss);
+  curves_.steps.push_back(record);
   // What the progress line shows is an exponential mean over about the last hundred steps.
-  const double weight = std::max(0.01, 1.0 / static_cast<double>(losses_.size()));
+  const double weight = std::max(0.01, 1.0 / static_cast<double>(curves_.steps.size()));
   recent_loss_ += weight * (record.loss - recent_loss_);
   recent_sample_seconds_ += weight * (1 / samples_per_second - recent_sample_seconds_);
   const double share = static_cast<double>(record.correct) / static_cast<double>(record.samples);
@@ -76,9 +86,11 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
 }
 
 void RunLog::end_epoch(std::int64_t epoch, const TestResult& result) {
-  const auto first = losses_.begin() + static_cast<std::ptrdiff_t>(first_of_epoch_);
-  const double mean = std::accumulate(first, losses_.end(), 0.0) / static_cast<double>(losses_.end() - first);
-  first_of_epoch_ = losses_.size();
+  curves_.tests.push_back({std::ssize(curves_.steps), result});
+  const std::vector<double> losses = this->losses();
+  const auto first = losses.begin() + static_cast<std::ptrdiff_t>(first_of_epoch_);
+  const double mean = std::accumulate(first, losses.end(), 0.0) / static_cast<double>(losses.end() - first);
+  first_of_epoch_ = losses.size();
   const std::string accuracy =
       counts_correct_ ? fmt::format("  test accuracy {:.2f}%", result.accuracy * 100) : std::string();
   progress_.line(fmt::format("epoch {}/{}  training loss {:.4f}  test loss {:.4f}{}  {:.1f} s", epoch,
@@ -89,13 +101,22 @@ void RunLog::end_epoch(std::int64_t epoch, const TestResult& result) {
 std::vector<NamedTensor> RunLog::history() const {
   const std::vector<double> recent = {static_cast<double>(first_of_epoch_), recent_loss_, recent_accuracy_,
                                       recent_sample_seconds_};
-  return {{"losses", from_vector(losses_, {static_cast<std::int64_t>(losses_.size())})},
+  return {{"losses", from_vector(losses(), {std::ssize(curves_.steps)})},
           {"recent", from_vector(recent, {4})}};
 }
 
 void RunLog::restore(const Checkpoint& checkpoint) {
   const std::int64_t steps = checkpoint.position().step;
-  losses_ = checkpoint.history("losses", DType::f64, {steps}).to_vector<double>();
+  const std::vector<double> losses = checkpoint.history("losses", DType::f64, {steps}).to_vector<double>();
+  for (const double loss : losses) {
+    curves_.steps.push_back({.step = std::ssize(curves_.steps) + 1,
+                             .epoch = 0,
+                             .rate = std::nan(""),
+                             .samples = 0,
+                             .loss = loss,
+                             .grad_norm = std::nan(""),
+                             .correct = -1});
+  }
   const std::vector<double> recent = checkpoint.history("recent", DType::f64, {4}).to_vector<double>();
   check(recent[0] >= 0 && recent[0] <= static_cast<double>(steps) && std::trunc(recent[0]) == recent[0],
         "the checkpoint of step {} says that its epoch began after step {}", steps, recent[0]);
@@ -106,8 +127,8 @@ void RunLog::restore(const Checkpoint& checkpoint) {
 }
 
 void RunLog::report(const TestResult& result, std::int64_t updates, std::int64_t skipped) {
-  const double seconds = seconds_since(start_);
-  const std::string curve = line_chart(losses_, 72, 10);
+  const double seconds = this->seconds();
+  const std::string curve = line_chart(losses(), 72, 10);
   if (!curve.empty()) fmt::print("\ntraining loss, steps 1 to {}\n{}\n", updates, curve);
   if (counts_correct_) fmt::print("test accuracy {:.2f}%, ", result.accuracy * 100);
   const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);

@@ -18,6 +18,20 @@ struct TestResult {
   double accuracy;  ///< NaN for a task without right answers
 };
 
+/// What a test found after an update.
+struct TestPoint {
+  std::int64_t step = 0;
+  TestResult result{};
+};
+
+/// What a run has been through, for who draws it.
+struct RunCurves {
+  /// Of steps before the run was resumed the loss alone is known: their rate and norm are NaN, and their
+  /// right answers not counted.
+  std::vector<StepRecord> steps;
+  std::vector<TestPoint> tests;
+};
+
 /// What a run tells of itself: the metrics file, the progress line, a line for each epoch, and at the end the
 /// loss curve and the result.
 class RunLog {
@@ -41,11 +55,17 @@ class RunLog {
   /// The run has ended. `skipped` of the updates were skipped for a gradient that was not finite.
   void report(const TestResult& result, std::int64_t updates, std::int64_t skipped);
 
+  /// All steps shown so far, and the test after each epoch.
+  const RunCurves& curves() const { return curves_; }
+  /// Since begin().
+  double seconds() const;
+
   /// What a checkpoint keeps of the steps shown so far, and its return.
   std::vector<NamedTensor> history() const;
   void restore(const Checkpoint& checkpoint);
 
  private:
+  std::vector<double> losses() const;
   void show(const StepRecord& record, double samples_per_second);
 
   const TrainOptions& options_;
@@ -58,8 +78,8 @@ class RunLog {
   Progress progress_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_flush_ = start_;
-  std::vector<double> losses_;
-  std::size_t first_of_epoch_ = 0;  // index into losses_
+  RunCurves curves_;
+  std::size_t first_of_epoch_ = 0;  // index into curves_.steps
   double recent_loss_ = 0;
   double recent_accuracy_ = 0;
   double recent_sample_seconds_ = 0;

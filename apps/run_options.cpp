@@ -3,6 +3,7 @@
 #include "apps/recorded_steps.h"
 #include "core/error.h"
 #include "core/profile.h"
+#include "core/quote.h"
 
 namespace ringtape::apps {
 namespace {
@@ -16,6 +17,15 @@ CLI::Validator step_range_check() {
         } catch (const Error& error) {
           return error.what();
         }
+      },
+      "");
+}
+
+CLI::Validator picture_file_check() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        if (text.ends_with(".svg") || text.ends_with(".dot")) return "";
+        return "expected a file that ends on .svg or .dot, found " + quote(text);
       },
       "");
 }
@@ -141,6 +151,19 @@ void add_output_flags(CLI::App& app, TrainOptions& options) {
       ->needs(timeline);
   add_profile_flags(app, options);
   app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step")
+      ->excludes(eval_only);
+  app.add_option(
+         "--report", options.report,
+         "write a page that a browser shows, without a network, to this file: curves, profile, timeline "
+         "of a step, memory, tape and machine")
+      ->check(file_name_check())
+      ->type_name("FILE.html")
+      ->excludes(eval_only)
+      ->excludes(app.get_option("--graph"));
+  app.add_option("--save-tape", options.save_tape,
+                 "draw it to this file: an SVG picture, or a graph for Graphviz")
+      ->type_name("FILE.svg|FILE.dot")
+      ->check(picture_file_check())
       ->excludes(eval_only);
 }
 

@@ -23,7 +23,7 @@ const std::set<std::string> kWithoutEffect = {
     "--no-overlap",    "--show-launch",   "--sync-each-micro-batch",
     "--slow-link",     "--timeline",      "--timeline-updates",
     "--profile",       "--profile-steps", "--sort",
-    "--zero",
+    "--zero",          "--save-tape",     "--report",
 };
 
 /// One text for each number, however it was written: 1e-3 and 0.001, 08 and 8. Whole numbers stay text: a
@@ -59,6 +59,14 @@ TrainingSettings settings_of(const CLI::App& app) {
     if (!kWithoutEffect.contains(name) && !value.empty()) settings[name] = value;
   }
   return settings;
+}
+
+std::vector<std::pair<std::string, std::string>> given_flags(const CLI::App& app) {
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0) flags.emplace_back(option->get_name(), value_of(*option));
+  }
+  return flags;
 }
 
 std::string describe_program(const CLI::App& app) {

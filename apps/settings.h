@@ -14,6 +14,9 @@ namespace ringtape::apps {
 /// it.
 TrainingSettings settings_of(const CLI::App& app);
 
+/// The flags that were given, here or by a recipe, and their values, in the order in which --help lists them.
+std::vector<std::pair<std::string, std::string>> given_flags(const CLI::App& app);
+
 /// A line for this program's file and one for each flag with its value, but for those that may differ between
 /// the ranks of a run: --device and --data.
 std::string describe_program(const CLI::App& app);

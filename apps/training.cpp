@@ -10,6 +10,7 @@
 #include "apps/checkpointing.h"
 #include "apps/profile_table.h"
 #include "apps/recorded_steps.h"
+#include "apps/report/write_report.h"
 #include "apps/run_log.h"
 #include "apps/settings.h"
 #include "apps/setup.h"
@@ -21,6 +22,7 @@
 #include "core/file.h"
 #include "core/machine.h"
 #include "core/memory_report.h"
+#include "core/numbers.h"
 #include "core/random.h"
 #include "core/safetensors.h"
 #include "core/spans.h"
@@ -70,14 +72,23 @@ std::int64_t rank_batch(const TrainOptions& options, const Communicator& ranks) 
 constexpr std::int64_t kSamplesAhead = 16384;
 
 void check_output_files(const TrainOptions& options) {
-  const std::pair<const char*, const std::string*> files[] = {
-      {"--save", &options.save}, {"--metrics", &options.metrics}, {"--timeline", &options.timeline}};
+  const std::pair<const char*, const std::string*> files[] = {{"--save", &options.save},
+                                                              {"--metrics", &options.metrics},
+                                                              {"--timeline", &options.timeline},
+                                                              {"--save-tape", &options.save_tape},
+                                                              {"--report", &options.report}};
   for (const auto& [flag, file] : files) {
     for (const auto& [other_flag, other_file] : files) {
       check(flag == other_flag || file->empty() || *file != *other_file,
             "{} and {} both name '{}': expected two files", flag, other_flag, *file);
     }
   }
+}
+
+void save_tape(const std::optional<TapeGraph>& tape, const std::string& file) {
+  check(tape.has_value(), "--save-tape: nothing was recorded, as the run had no update");
+  write_text(file, file.ends_with(".svg") ? tape_svg(*tape).file() : tape_dot(*tape));
+  fmt::print("tape written to {}\n", file);
 }
 
 /// One training run: what its parts share. All ranks do the same; the first alone writes files.
@@ -93,6 +104,7 @@ class Run {
         arena_(*model_, device_, parse_compute_dtype(options.dtype, device_),
                make_sharding(options, ranks_->rank(), ranks_->size())),
         optimizer_(make_optimizer(options, arena_)),
+        rate_(optimizer_->learning_rate()),
         sampler_(own_part(std::make_shared<RandomSampler>(task.train->size(), options.seed))),
         loader_(task.train, sampler_,
                 {.batch_size = rank_batch(options, *ranks_),
@@ -100,8 +112,10 @@ class Run {
     check_output_files(options);
     check(!options.eval_only || !options.load.empty(),
           "--eval-only tests weights: name them with --load FILE");
-    if (is_first() && !options.save.empty())
-      AtomicFile{options.save};  // where it cannot be written, say so before training
+    for (const std::string& file : {options.save, options.save_tape, options.report}) {
+      if (is_first() && !file.empty())
+        AtomicFile{file};  // where it cannot be written, say so before training
+    }
     choose_gemm(options.gemm, device_);
     if (options.tf32) set_tf32(true, device_);
     if (!options.load.empty()) SafetensorsFile(options.load).load_into(weights_of(*model_));
@@ -113,7 +127,7 @@ class Run {
     length_ = {.samples = samples,
                .updates_per_epoch = updates_per_epoch,
                .updates = options.max_steps > 0 ? std::min(all, options.max_steps) : all};
-    schedule_ = make_schedule(options, optimizer_->learning_rate(), length_);
+    schedule_ = make_schedule(options, rate_, length_);
   }
 
   void print_schedule() const { fmt::print("{}", draw_schedule(options_, schedule_, length_)); }
@@ -122,11 +136,7 @@ class Run {
     const std::string gemm =
         gemm_backend(device_) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device_);
     fmt::print("{}: {} training and {} test samples\n", task_.name, task_.train->size(), task_.test->size());
-    const std::string pieces =
-        options_.micro_batch > 0 ? fmt::format(" in pieces of {}", options_.micro_batch) : std::string();
-    fmt::print("model {} ({} parameters), batch {}{}, {} at {}\n",
-               fmt::join(layer_sizes(task_, options_), "-"), arena_.parameter_elements(), options_.batch_size,
-               pieces, options_.optimizer, optimizer_->learning_rate());
+    fmt::print("{}\n", describe_training());
     fmt::print("device {} ({}), {}, GEMM by {}\n", to_string(device_), describe(device_),
                describe_compute_dtype(arena_.compute_dtype(), device_), gemm);
     if (ranks_->size() > 1) {
@@ -151,7 +161,7 @@ class Run {
                checkpoints.are_kept() ? std::optional(at.step) : std::nullopt);
     if (resumed) log.restore(*resumed);
     Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
-                  !options_.metrics.empty(), ranks_);
+                  !options_.metrics.empty() || !options_.report.empty(), ranks_);
     log.begin(at.step, length_.updates, scaler_ ? &*scaler_ : nullptr);
     check_timeline(options_.timeline, *ranks_);
     RecordedSteps recorded(options_, *ranks_, at.step, length_.updates);
@@ -205,9 +215,12 @@ class Run {
           "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
           at.step);
     log.report(result, at.step, skipped);
-    if (recorded.exist() && options_.profile && is_first()) {
-      print_profile(recorded, options_.sort, arena_.compute_dtype());
+    const std::size_t peak = memory_stats(device_).peak;  // before limits are measured
+    std::optional<Profile> profile;
+    if (recorded.exist() && is_first() && (options_.profile || !options_.report.empty())) {
+      profile = profile_of(recorded, arena_.compute_dtype());
     }
+    if (profile && options_.profile) print_profile(*profile, recorded, options_.sort);
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
     if (memory_ && ranks_->size() > 1) fmt::print("\n{}", traffic_);
     arena_.gather_values();
@@ -215,10 +228,51 @@ class Run {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
       fmt::print("weights written to {}\n", options_.save);
     }
+    if (is_first() && !options_.save_tape.empty()) save_tape(update.tape(), options_.save_tape);
     if (recorded.exist() && !options_.timeline.empty()) write_timeline(recorded, options_.timeline, *ranks_);
+    if (!options_.report.empty()) {
+      report::write_report({.report = report_of(log, result, peak, profile, update.tape()),
+                            .recorded = recorded,
+                            .memory_formula = estimate(),
+                            .data_set = beforehand_},
+                           options_.report, *ranks_);
+    }
   }
 
  private:
+  /// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"
+  std::string describe_training() const {
+    const std::string pieces =
+        options_.micro_batch > 0 ? fmt::format(" in pieces of {}", options_.micro_batch) : std::string();
+    return fmt::format("model {} ({} parameters), batch {}{}, {} at {}",
+                       fmt::join(layer_sizes(task_, options_), "-"), arena_.parameter_elements(),
+                       options_.batch_size, pieces, options_.optimizer, rate_);
+  }
+
+  /// What --report shows of a run that has ended.
+  report::RunReport report_of(const RunLog& log, const TestResult& result, std::size_t peak,
+                              const std::optional<Profile>& profile,
+                              const std::optional<TapeGraph>& tape) const {
+    report::RunReport report;
+    report.title = task_.name;
+    report.subtitle =
+        fmt::format("{}; {} on {}", describe_training(),
+                    describe_compute_dtype(arena_.compute_dtype(), device_), to_string(device_));
+    if (ranks_->size() > 1) report.subtitle += fmt::format(", {} ranks", ranks_->size());
+    if (counts_correct()) {
+      report.results.emplace_back("test accuracy", fmt::format("{:.2f}%", 100 * result.accuracy));
+    }
+    report.results.emplace_back("test loss", fmt::format("{:.4f}", result.loss));
+    report.results.emplace_back("steps", grouped(std::ssize(log.curves().steps)));
+    report.results.emplace_back("time", time_text(log.seconds()));
+    report.results.emplace_back("memory at peak", bytes_text(static_cast<double>(peak)));
+    report.settings = options_.given;
+    report.curves = log.curves();
+    report.profile = profile;
+    report.tape = tape;
+    return report;
+  }
+
   bool counts_correct() const { return task_.correct != nullptr; }
   bool is_first() const { return ranks_->rank() == 0; }
 
@@ -260,7 +314,7 @@ class Run {
   /// What a checkpoint can only be resumed with.
   TrainingSettings settings() const {
     TrainingSettings settings = options_.settings;
-    settings["--lr"] = fmt::format("{}", optimizer_->learning_rate());
+    settings["--lr"] = fmt::format("{}", rate_);
     settings["--dtype"] = name_of(arena_.compute_dtype());  // auto may be another one elsewhere
     if (!options_.checkpoint.empty()) settings["data"] = describe_data(*task_.train);
     // A constant rate, or one that drops at fixed epochs, does not depend on how long training is to last.
@@ -352,6 +406,7 @@ class Run {
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
   std::unique_ptr<Optimizer> optimizer_;
+  double rate_;                            // --lr, from which the schedule starts
   std::optional<LossScaler> scaler_;       // for f16
   std::optional<MemoryRecording> memory_;  // of one update, for --memory-report
   std::string traffic_;                    // of the same

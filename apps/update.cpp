@@ -46,6 +46,7 @@ Update::Update(const Task& task, const TrainOptions& options, Module& model, Par
       scaler_(scaler),
       measure_norm_(measure_norm),
       print_tape_(options.print_tape),
+      keeps_tape_(!options.save_tape.empty() || !options.report.empty()),
       ranks_(ranks),
       parallel_(model, arena, ranks,
                 {.bucket_sizes = bucket_sizes(options),
@@ -155,6 +156,7 @@ void Update::forward_backward(const Tensor& features, const Tensor& targets, Upd
   const TapeScope scope;
   const Tensor loss = forward(features, targets, sum);
   if (std::exchange(print_tape_, false)) Tape::current().print();
+  if (std::exchange(keeps_tape_, false)) tape_ = graph_of(Tape::current());
   const SpanScope span(SpanKind::phase, "backward");
   scaler_ != nullptr ? scaler_->backward(loss) : loss.backward();
   add_to(sum.loss, loss.detach());

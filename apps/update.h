@@ -9,6 +9,7 @@
 
 #include "apps/options.h"
 #include "apps/training.h"
+#include "autograd/tape_graph.h"
 #include "core/graph.h"
 #include "data/loader.h"
 #include "dist/data_parallel.h"
@@ -48,6 +49,9 @@ class Update {
   /// target that counts on any rank, nothing changes. The result is that of all ranks.
   UpdateResult operator()(const std::optional<Batch>& batch);
 
+  /// What the first forward recorded, for --save-tape and --report; none where nobody wants it, or before.
+  const std::optional<TapeGraph>& tape() const { return tape_; }
+
  private:
   /// Features and targets on the device, one pair for each micro-batch.
   using Inputs = std::function<std::pair<Tensor, Tensor>(std::size_t micro_batch)>;
@@ -81,6 +85,8 @@ class Update {
   LossScaler* scaler_;
   bool measure_norm_;
   bool print_tape_;
+  bool keeps_tape_;
+  std::optional<TapeGraph> tape_;
   std::shared_ptr<Communicator> ranks_;
   DataParallel parallel_;
   AccumulationWindow window_;

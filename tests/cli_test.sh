@@ -117,6 +117,11 @@ mkdir folder
 refuse "missing/w.safetensors" mnist --max-steps 1 --save missing/w.safetensors
 refuse "folder" mnist --max-steps 1 --save folder
 refuse "--save" mnist --max-steps 1 --save ""
+refuse "missing/r.html" mnist --max-steps 1 --report missing/r.html
+refuse "folder" regression --max-steps 1 --report folder
+refuse "missing/t.svg" mnist --max-steps 1 --save-tape missing/t.svg
+refuse "expected a file that ends on .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
+refuse "--report and --save-tape both name 'x.svg'" mnist --report x.svg --save-tape x.svg
 refuse "missing/m.jsonl" mnist --max-steps 1 --metrics missing/m.jsonl
 refuse "folder" mnist --max-steps 1 --metrics folder
 refuse "No space left" mnist --max-steps 1 --metrics /dev/full
@@ -199,6 +204,18 @@ cp "$work/out" shown
 expect "the profile of all updates but the first" grep -q '^profile of steps 2 to ' shown
 expect "the timeline of the same ones" grep -q '^timeline of [0-9]* updates written to t.json' shown
 rm shown t.json
+# A report of such a run, of one without a second update, and of one whose resumed part has nothing left to do.
+accept regression --device cpu --batch-size 2500 --epochs 3 --report r.html --save-tape t.svg --checkpoint k
+expect "the curves of 3 epochs" grep -q '<figcaption>Gradient norm</figcaption>' r.html
+expect "no accuracy, as there is none" [ "$(grep -c '<figcaption>Accuracy' r.html)" -eq 0 ]
+expect "where the time goes" grep -q '<h2>Where the time goes</h2>' r.html
+expect "the flags" grep -q -- '<dt>--batch-size</dt><dd>2500</dd>' r.html
+expect "the tape as a picture" grep -q '>mse_loss</text>' t.svg
+accept regression --device cpu --batch-size 2500 --epochs 3 --report r.html --checkpoint k --resume
+expect "the losses of a run that is over" grep -q '<figcaption>Loss</figcaption>' r.html
+accept mnist --device cpu --hidden 8 --max-steps 1 --report r.html --save-tape t.dot
+expect "the tape as a graph" grep -q '^digraph tape {$' t.dot
+rm -r r.html t.svg t.dot k
 accept mnist "${small[@]}" --clip-norm 0.1 --clip-norm-type inf --clip-value 0.01 --micro-batch 24 --clip-each-micro-batch
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
 step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":$number,\"grad_norm\":$number,\"samples_per_s\":$number\}$"

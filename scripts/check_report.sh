@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Opens the page of --report in headless Chromium as a reader would, on a wide screen and on a phone's, in light and
+# in dark mode: nothing on the console, nothing fetched, nothing wider than the screen.
+#   scripts/check_report.sh PAGE.html [FOLDER]     FOLDER: where screenshots are left
+# Ends with 0, 1, or 77 where there is no Chromium.
+set -uo pipefail
+page=$(realpath "$1")
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+if [ -z "$browser" ]; then
+  echo "skipped: no Chromium here"
+  exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+failure() {
+  failed=1
+  echo "FAILED: $*"
+}
+
+# browse ARGUMENTS...: a browser of its own, with its log in $work/log.
+browse() {
+  timeout 60 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
+    --disable-background-networking --disable-component-update --enable-logging=stderr --v=0 "$@" 2>"$work/log"
+}
+
+check_console() {
+  if grep 'CONSOLE' "$work/log"; then failure "$1: the console is not empty"; fi
+}
+
+# What a page could fetch stands in one of these; the pictures' namespace is a name, and nothing that is asked for.
+if sed 's|http://www.w3.org/2000/svg||g' "$page" | grep -noE '(https?:)?//[a-z0-9.-]+|<script|@import|url\(|src=' | head -5 | grep .; then
+  failure "the page refers to something outside of it"
+fi
+
+# A frame as wide as the screen holds a copy of the page and says how wide its contents are; where a browser would
+# ask a server, --host-resolver-rules and the log tell.
+measure='<script>addEventListener("load", () => { const f = document.querySelector("iframe"); const d = f.contentDocument; const w = d.documentElement.scrollWidth; document.title = "width " + w + " of " + f.clientWidth + " resources " + f.contentWindow.performance.getEntriesByType("resource").length; })</script>'
+cp "$page" "$work/page.html"
+for width in 360 1280; do
+  printf '<!DOCTYPE html><html><head><title>-</title></head><body style="margin:0"><iframe src="page.html" style="border:0;width:%dpx;height:800px"></iframe>%s</body></html>' \
+    "$width" "$measure" >"$work/frame.html"
+  browse --allow-file-access-from-files --window-size=1400,900 --dump-dom "file://$work/frame.html" >"$work/dom"
+  check_console "$width pixels"
+  found=$(grep -o '<title>[^<]*' "$work/dom" | head -1 | sed 's/<title>//')
+  if [ "$found" != "width $width of $width resources 0" ]; then
+    failure "at $width pixels: expected 'width $width of $width resources 0', found '$found'"
+  fi
+done
+
+for mode in light dark; do
+  scheme=$([ $mode = dark ] && echo 0 || echo 1)
+  for size in 1280,2400 500,2400; do
+    picture=$work/$mode-${size%,*}.png
+    browse --blink-settings=preferredColorScheme="$scheme" --window-size=$size --screenshot="$picture" "file://$page"
+    check_console "$mode, $size"
+    if [ ! -s "$picture" ]; then failure "no screenshot in $mode mode at $size"; fi
+    if [ $# -gt 1 ]; then mkdir -p "$2" && cp "$picture" "$2/"; fi
+  done
+done
+if cmp -s "$work/light-1280.png" "$work/dark-1280.png"; then failure "dark mode looks like light mode"; fi
+
+if [ $failed -eq 0 ]; then echo "the page is as it should be: $(stat -c %s "$page") bytes"; fi
+exit $failed
