@@ -121,7 +121,7 @@ refuse "missing/r.html" mnist --max-steps 1 --report missing/r.html
 refuse "folder" regression --max-steps 1 --report folder
 refuse "missing/t.svg" mnist --max-steps 1 --save-tape missing/t.svg
 refuse "expected a file that ends on .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
-refuse "--report and --save-tape both name 'x.svg'" mnist --report x.svg --save-tape x.svg
+refuse "--save-tape and --report both name 'x.svg'" mnist --report x.svg --save-tape x.svg
 refuse "missing/m.jsonl" mnist --max-steps 1 --metrics missing/m.jsonl
 refuse "folder" mnist --max-steps 1 --metrics folder
 refuse "No space left" mnist --max-steps 1 --metrics /dev/full
