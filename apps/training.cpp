@@ -87,7 +87,7 @@ void check_output_files(const TrainOptions& options) {
 
 void save_tape(const std::optional<TapeGraph>& tape, const std::string& file) {
   check(tape.has_value(), "--save-tape: nothing was recorded, as the run had no update");
-  write_text(file, file.ends_with(".svg") ? tape_svg(*tape).file() : tape_dot(*tape));
+  save_text(file, file.ends_with(".svg") ? tape_svg(*tape).file() : tape_dot(*tape));
   fmt::print("tape written to {}\n", file);
 }
 

@@ -127,7 +127,7 @@ bool AtomicFile::is_temporary_name(std::string_view name, std::string_view file)
          is_number(numbers.substr(dash + 1));
 }
 
-void write_text(const std::filesystem::path& path, std::string_view text) {
+void save_text(const std::filesystem::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text.data(), text.size());
   file.commit();

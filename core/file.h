@@ -65,6 +65,6 @@ class AtomicFile {
 };
 
 /// Writes `text` to a file, all of it or nothing: see AtomicFile.
-void write_text(const std::filesystem::path& path, std::string_view text);
+void save_text(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace ringtape

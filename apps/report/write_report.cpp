@@ -82,7 +82,7 @@ void write_report(FinishedRun run, const std::string& file, Communicator& ranks)
   for (const Fact& fact : describe_machine(ranks.device()))
     report.machine.emplace_back(fact.name, fact.value);
   const std::string text = html_report(report);
-  write_text(file, text);
+  save_text(file, text);
   fmt::print("\nreport written to {} ({})\n", file, bytes_text(static_cast<double>(text.size())));
 }
 
