@@ -194,10 +194,12 @@ rm shown
 accept mnist "${small[@]}" --profile --profile-steps 3:5 --micro-batch 24 --sort calls
 cp "$work/out" shown
 expect "the profile's steps" grep -q '^profile of steps 3 to 5, figures of one step:$' shown
-expect "64 samples as 24 + 24 + 16" grep -qE '^linear +2 .* 24x784, 32x784, 32$' shown
-expect "the rest of them" grep -qE '^linear +1 .* 16x784, 32x784, 32$' shown
-expect "a closing row" grep -qE '^step +[0-9.]+ +100.0%$' shown
-expect "a verdict" grep -qE '^forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
+expect "64 samples as 24 + 24 + 16" grep -qE '^linear +2 .* 0 +24x784 32x784 32$' shown
+expect "the rest of them" grep -qE '^linear +1 .* 0 +16x784 32x784 32$' shown
+expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
+expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
+expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
+expect "limits" grep -q '^limit: the least time for ' shown
 # One recording for both, across a test.
 accept regression --device cpu --batch-size 2500 --epochs 3 --profile --timeline t.json --memory-report
 cp "$work/out" shown

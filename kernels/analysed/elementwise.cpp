@@ -1,6 +1,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/analysed/case.h"
 #include "kernels/copy_rows.h"
+#include "kernels/peak.h"
 #include "kernels/random.h"
 #include "kernels/relu.h"
 
@@ -34,6 +35,13 @@ std::vector<Case> writing_cases() {
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.output("x", n)](const Stream& stream) {
            in_analysis::normal(stream, kF32, x, n, 0, 1, 1, 0);
+         };
+       }},
+      {"multiply_add", "products and sums in registers", kElements, 256, 4,
+       [](Setup& s, std::int64_t n) {
+         s.launch = [n, x = s.output("x", n)](const Stream& stream) {
+           double flops = 0;
+           in_analysis::peak_multiply_add(stream, static_cast<int>(n / 256), 256, 10, x, &flops);
          };
        }},
   };
