@@ -28,8 +28,7 @@ void measure_rung(Results& results, const ladders::Trial& trial, const std::stri
   const ladders::Rung& rung = trial.rungs[static_cast<std::size_t>(version) - 1];
   std::vector<TimedWork> ways = {[&] { trial.run(stream, version); }};
   if (trial.vendor) ways.push_back([&] { trial.vendor(stream, version); });
-  trial.run(stream, version);
-  const double error = trial.error(version);
+  const double error = error_of(trial, trial.run, stream, version);
   check(error <= 1, "version {} ({}) is wrong: error {} times what rounding allows", version, rung.name,
         error);
   const std::vector<double> both = median_seconds_in_turn(ways, device);

@@ -130,21 +130,27 @@ TEST_CASE("ladders: a trial checks its own result", "[ladders]") {
   for (const std::string& name : ladders::names()) {
     const ladders::Trial trial = ladders::make_trial(name, 128, Device{});
     const Stream stream = Stream::current({});
-    trial.run(stream, 1);
-    CHECK(trial.error(1) <= 1);
-    auto* result = static_cast<float*>(const_cast<void*>(trial.memory.back().data));
+    CHECK(error_of(trial, trial.run, stream, 1) <= 1);
+    auto* result = static_cast<float*>(trial.memory.back().data);
     result[0] = std::nextafter(result[0] * 1.001f, INFINITY);
-    CHECK(trial.error(1) > 1);
+    CHECK(trial.error() > 1);
     const int last = static_cast<int>(trial.rungs.size());
-    trial.run(stream, last);
-    CHECK(trial.error(last) <= 1);
+    CHECK(error_of(trial, trial.run, stream, last) <= 1);
+    // What the rung before has left does not count for one that computes nothing.
+    CHECK(error_of(
+              trial, [](const Stream&, int) {}, stream, last) == INFINITY);
     if (trial.vendor) {
-      for (const int version : {1, last}) {
-        result[0] = NAN;
-        trial.vendor(stream, version);
-        CHECK(trial.error(version) <= 1);
-      }
+      for (const int version : {1, last}) CHECK(error_of(trial, trial.vendor, stream, version) <= 1);
     }
+  }
+  // Every row of the softmax is looked at.
+  const ladders::Trial softmax = ladders::make_trial("softmax", 256, Device{});
+  softmax.run(Stream::current({}), 1);
+  for (int row = 0; row < 256; ++row) {
+    float& element = static_cast<float*>(softmax.memory.back().data)[row * 256 + 5];
+    const float right = std::exchange(element, element * 1.001f);
+    CHECK(softmax.error() > 1);
+    element = right;
   }
   CHECK_THROWS_WITH(ladders::make_trial("sort", 128, Device{}),
                     ContainsSubstring("no ladder is named 'sort'"));

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "kernels/ladders/launchers.h"
 
 namespace ringtape::ladders {
@@ -25,6 +27,17 @@ void check_size(const std::string& ladder, int size) {
   const auto [multiple, usual, most] = sizes_of(ladder);
   check(size > 0 && size <= most && size % multiple == 0,
         "ladder {}: a size of {}, expected a multiple of {} up to {}", ladder, size, multiple, most);
+}
+
+double error_of(const Trial& trial, const Work& work, const Stream& stream, int version) {
+  for (const Memory& memory : trial.memory) {
+    if (memory.written) continue;
+    const std::vector<float> unwritten(memory.bytes / sizeof(float), NAN);
+    copy_bytes(memory.data, stream.device(), unwritten.data(), Device{}, memory.bytes);
+  }
+  work(stream, version);
+  const double error = trial.error();
+  return std::isnan(error) ? INFINITY : error;
 }
 
 Trial make_trial(const std::string& name, int size, Device device) {

@@ -20,10 +20,13 @@ struct Rung {
 /// Memory that the kernels use.
 struct Memory {
   std::string name;
-  const void* data;
+  void* data;
   std::size_t bytes;
-  bool written;  ///< before the kernel runs
+  bool written;  ///< before the kernel runs; what is not holds f32
 };
+
+/// Does the work of rung `version` (1 is the first) on the stream.
+using Work = std::function<void(const Stream& stream, int version)>;
 
 /// One ladder at one size on one device, with random inputs.
 struct Trial {
@@ -31,22 +34,25 @@ struct Trial {
   double flops = 0;  ///< floating-point operations of the work; 0 where bytes are what counts
   double bytes = 0;  ///< that must be read and written at least
   std::vector<Memory> memory;
-  /// Runs rung `version` (1 is the first) on the stream.
-  std::function<void(const Stream& stream, int version)> run;
-  /// The largest error of what was computed last, as a multiple of what rounding allows: right up to 1. Knows
-  /// by the version what its inputs were.
-  std::function<double(int version)> error;
+  Work run;
+  /// The largest error of what was computed last, as a multiple of what rounding allows: right up to 1.
+  std::function<double()> error;
   /// The vendor's way to do the work of a version; empty where there is none.
-  std::function<void(const Stream& stream, int version)> vendor;
+  Work vendor;
   std::string vendor_name;
   /// Seconds that the machine needs for the work at least, measured.
   std::function<double()> limit;
   std::string limit_name;
 };
 
+/// Fills the outputs with NaN, lets `work` (the trial's `run` or `vendor`) compute them, and gives the error
+/// of what is there now: infinite where an element was left out.
+double error_of(const Trial& trial, const Work& work, const Stream& stream, int version);
+
 /// The ladders there are.
 const std::vector<std::string>& names();
-/// What a size must be a multiple of, the size to take by default, and the largest: kernels index with int.
+/// What a size must be a multiple of, the size to take by default, and the largest: matrices have no more
+/// elements than an int counts, and a row of softmax must fit into shared memory.
 struct Sizes {
   int multiple;
   int usual;

@@ -69,7 +69,7 @@ Trial reduce_trial(int size, bool squares, Device device, ReduceRung rung) {
           static_cast<float*>(data->scratch.raw()), static_cast<unsigned*>(data->counter.raw()),
           static_cast<float*>(data->result.raw())});
   };
-  trial.error = [data](int) { return largest_error(*data); };
+  trial.error = [data] { return largest_error(*data); };
   trial.limit_name = "reading the bytes at the rate of a copy";
   trial.limit = [device, needed = trial.bytes] { return needed / copy_rate(device, needed); };
   return trial;

@@ -55,7 +55,7 @@ Trial transpose_trial(int size, Device device, TransposeRung rung) {
     rung(stream, version,
          {static_cast<const float*>(m->in.raw()), static_cast<float*>(m->out.raw()), m->size, m->size});
   };
-  trial.error = [m](int) { return largest_error(*m); };
+  trial.error = [m] { return largest_error(*m); };
   trial.limit_name = "a copy of the same bytes";
   trial.limit = [device, needed = trial.bytes] { return needed / copy_rate(device, needed); };
   return trial;
