@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "apps/checkpointing.h"
+#include "apps/evaluation.h"
+#include "apps/output_files.h"
 #include "apps/profile_table.h"
 #include "apps/recorded_steps.h"
 #include "apps/report/write_report.h"
@@ -15,11 +17,9 @@
 #include "apps/settings.h"
 #include "apps/setup.h"
 #include "apps/timeline.h"
+#include "apps/training_state.h"
 #include "apps/update.h"
-#include "autograd/ops.h"
-#include "autograd/tape.h"
 #include "core/error.h"
-#include "core/file.h"
 #include "core/machine.h"
 #include "core/memory_report.h"
 #include "core/numbers.h"
@@ -28,8 +28,6 @@
 #include "core/spans.h"
 #include "data/loader.h"
 #include "dist/connect.h"
-#include "dist/data_parallel.h"
-#include "dist/optimizer_state.h"
 #include "dist/traffic.h"
 #include "dist/verify_same.h"
 #include "kernels/gemm.h"
@@ -71,26 +69,6 @@ std::int64_t rank_batch(const TrainOptions& options, const Communicator& ranks) 
 /// Samples that the loader may have read ahead: with large batches fewer of them, to save memory.
 constexpr std::int64_t kSamplesAhead = 16384;
 
-void check_output_files(const TrainOptions& options) {
-  const std::pair<const char*, const std::string*> files[] = {{"--save", &options.save},
-                                                              {"--metrics", &options.metrics},
-                                                              {"--timeline", &options.timeline},
-                                                              {"--save-tape", &options.save_tape},
-                                                              {"--report", &options.report}};
-  for (const auto& [flag, file] : files) {
-    for (const auto& [other_flag, other_file] : files) {
-      check(flag == other_flag || file->empty() || *file != *other_file,
-            "{} and {} both name '{}': expected two files", flag, other_flag, *file);
-    }
-  }
-}
-
-void save_tape(const std::optional<TapeGraph>& tape, const std::string& file) {
-  check(tape.has_value(), "--save-tape: nothing was recorded, as the run had no update");
-  save_text(file, file.ends_with(".svg") ? tape_svg(*tape).file() : tape_dot(*tape));
-  fmt::print("tape written to {}\n", file);
-}
-
 /// One training run: what its parts share. All ranks do the same; the first alone writes files.
 class Run {
  public:
@@ -109,13 +87,9 @@ class Run {
         loader_(task.train, sampler_,
                 {.batch_size = rank_batch(options, *ranks_),
                  .prefetch_batches = std::clamp<std::int64_t>(kSamplesAhead / options.batch_size, 1, 16)}) {
-    check_output_files(options);
+    check_output_files(options, is_first());
     check(!options.eval_only || !options.load.empty(),
           "--eval-only tests weights: name them with --load FILE");
-    for (const std::string& file : {options.save, options.save_tape, options.report}) {
-      if (is_first() && !file.empty())
-        AtomicFile{file};  // where it cannot be written, say so before training
-    }
     choose_gemm(options.gemm, device_);
     if (options.tf32) set_tf32(true, device_);
     if (!options.load.empty()) SafetensorsFile(options.load).load_into(weights_of(*model_));
@@ -152,51 +126,38 @@ class Run {
   }
 
   void train() {
+    LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
+    TrainingState state(*model_, arena_, *optimizer_, scaler, *ranks_);
     Checkpointing checkpoints(options_, settings(), is_first());
-    const std::optional<Checkpoint> resumed = options_.resume ? resume(checkpoints) : std::nullopt;
-    TrainingPosition at = share_from_first(resumed ? resumed->position() : TrainingPosition{});
-    check(at.step <= length_.updates, "{}: has {} updates behind it, but only {} were asked for",
-          options_.checkpoint, at.step, length_.updates);
-    RunLog log(options_, device_, counts_correct(), is_first(),
-               checkpoints.are_kept() ? std::optional(at.step) : std::nullopt);
-    if (resumed) log.restore(*resumed);
-    Update update(task_, options_, *model_, arena_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
-                  !options_.metrics.empty() || !options_.report.empty(), ranks_);
-    log.begin(at.step, length_.updates, scaler_ ? &*scaler_ : nullptr);
+    std::optional<Checkpoint> resumed;
+    const TrainingPosition begin =
+        options_.resume ? state.resume(checkpoints, resumed) : state.share_from_first({});
+    check(begin.step <= length_.updates, "{}: has {} updates behind it, but only {} were asked for",
+          options_.checkpoint, begin.step, length_.updates);
     check_timeline(options_.timeline, *ranks_);
-    RecordedSteps recorded(options_, *ranks_, at.step, length_.updates);
+    Training training{
+        .at = begin,
+        .log = RunLog(options_, device_, counts_correct(), is_first(),
+                      checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
+        .update = Update(task_, options_, *model_, arena_, *optimizer_, scaler,
+                         !options_.metrics.empty() || !options_.report.empty(), ranks_),
+        .recorded = RecordedSteps(options_, *ranks_, begin.step, length_.updates),
+        // The first update makes what later ones find: scratch memory, for example.
+        .reported_step = options_.memory_report ? std::min(begin.step + 1, length_.updates - 1) : -1,
+    };
+    auto& [at, log, update, recorded, reported_step] = training;
+    if (resumed) log.restore(*resumed);
+    log.begin(at.step, length_.updates, scaler);
 
-    const std::int64_t recorded_step = std::min(at.step + 1, length_.updates - 1);
     std::optional<TestResult> last_test;
     for (; at.step < length_.updates; ++at.epoch, at.samples = 0) {
       loader_.start_epoch(at.epoch, sampler_->own_of(at.samples));
       while (at.step < length_.updates && at.samples < length_.samples) {
-        recorded.begin_step(at.step + 1);
-        std::optional<SpanScope> span(std::in_place, SpanKind::step, fmt::format("step {}", at.step + 1), "");
-        const std::optional<Batch> batch = next_batch();
-        const std::int64_t samples = std::min(options_.batch_size, length_.samples - at.samples);
-        const double rate = schedule_(at.step);
-        optimizer_->set_learning_rate(rate);
-        // The first update makes what later ones find: scratch memory, for example.
-        const bool is_recorded = options_.memory_report && at.step == recorded_step;
-        if (is_recorded) memory_.emplace(device_);
-        const CollectiveCounts sent_before = ranks_->collectives();
-        const UpdateResult update_result = update(batch);
-        if (is_recorded) {
-          memory_->stop();
-          traffic_ = traffic_table(sent_before, ranks_->collectives(), ranks_->size(), 1);
-        }
-        ++at.step;
-        at.samples += samples;
-        const StepRecord known = {.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = samples};
-        log.add(known, update_result);
-        span.reset();
-        recorded.end_step();
+        step(training);
         if (checkpoints.is_due(at.step, length_.updates)) {
           const SpanScope phase(SpanKind::phase, "checkpoint");
           log.flush();
-          arena_.gather_values();
-          checkpoints.save(at, state_with(gather_optimizer_state(*optimizer_, *ranks_)), log.history());
+          checkpoints.save(at, state.gather(), log.history());
         }
       }
       // A test follows.
@@ -205,7 +166,46 @@ class Run {
       last_test = test();
       log.end_epoch(at.epoch + 1, *last_test);
     }
-    const TestResult result = last_test ? *last_test : test();
+    finish(training, last_test ? *last_test : test());
+  }
+
+ private:
+  /// What a training has that a test of the weights has not.
+  struct Training {
+    TrainingPosition at;
+    RunLog log;
+    Update update;
+    RecordedSteps recorded;
+    std::int64_t reported_step;  ///< --memory-report is of this one, counted from 0
+  };
+
+  /// One update of the weights.
+  void step(Training& training) {
+    TrainingPosition& at = training.at;
+    training.recorded.begin_step(at.step + 1);
+    std::optional<SpanScope> span(std::in_place, SpanKind::step, fmt::format("step {}", at.step + 1), "");
+    const std::optional<Batch> batch = next_batch();
+    const std::int64_t samples = std::min(options_.batch_size, length_.samples - at.samples);
+    const double rate = schedule_(at.step);
+    optimizer_->set_learning_rate(rate);
+    const bool is_reported = at.step == training.reported_step;
+    if (is_reported) memory_.emplace(device_);
+    const CollectiveCounts sent_before = ranks_->collectives();
+    const UpdateResult result = training.update(batch);
+    if (is_reported) {
+      memory_->stop();
+      traffic_ = traffic_table(sent_before, ranks_->collectives(), ranks_->size(), 1);
+    }
+    ++at.step;
+    at.samples += samples;
+    training.log.add({.step = at.step, .epoch = at.epoch + 1, .rate = rate, .samples = samples}, result);
+    span.reset();
+    training.recorded.end_step();
+  }
+
+  /// Prints and writes what was asked for.
+  void finish(Training& training, const TestResult& result) {
+    auto& [at, log, update, recorded, reported_step] = training;
     check(std::isfinite(result.loss),
           "training diverged: the test loss is {} after {} steps; a smaller --lr or --clip-norm, or a longer "
           "--warmup, may help",
@@ -239,7 +239,6 @@ class Run {
     }
   }
 
- private:
   /// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"
   std::string describe_training() const {
     const std::string pieces =
@@ -287,30 +286,6 @@ class Run {
     return std::make_shared<DistributedSampler>(std::move(all), ranks_->rank(), ranks_->size());
   }
 
-  /// Restores rank 0, and the optimizer's state of all ranks.
-  std::optional<Checkpoint> resume(Checkpointing& checkpoints) {
-    const std::vector<NamedTensor> of_optimizer = gather_optimizer_state(*optimizer_, *ranks_);
-    std::optional<Checkpoint> resumed = checkpoints.resume(state_with(of_optimizer));
-    scatter_optimizer_state(*optimizer_, *ranks_, of_optimizer);
-    return resumed;
-  }
-
-  /// Gives all ranks what else rank 0 goes on from.
-  TrainingPosition share_from_first(const TrainingPosition& at) {
-    if (ranks_->size() == 1) return at;
-    Generator& random = default_generator();
-    const std::vector<std::int64_t> own = {at.step, at.epoch, at.samples,
-                                           static_cast<std::int64_t>(random.seed),
-                                           static_cast<std::int64_t>(random.offset)};
-    const Tensor shared = copy_to(from_vector(own, {std::ssize(own)}), device_);
-    ranks_->broadcast(shared, 0).wait();
-    const std::vector<std::int64_t> found = shared.to_vector<std::int64_t>();
-    random.seed = static_cast<std::uint64_t>(found[3]);
-    random.offset = static_cast<std::uint64_t>(found[4]);
-    for (const auto& [name, tensor] : state_in_full()) ranks_->broadcast(tensor, 0).wait();
-    return {.step = found[0], .epoch = found[1], .samples = found[2]};
-  }
-
   /// What a checkpoint can only be resumed with.
   TrainingSettings settings() const {
     TrainingSettings settings = options_.settings;
@@ -326,24 +301,6 @@ class Run {
       settings["ranks"] = fmt::format("{}", ranks_->size());
     }
     return settings;
-  }
-
-  /// What training changes, as a checkpoint names it.
-  std::vector<NamedTensor> state_with(const std::vector<NamedTensor>& of_optimizer) {
-    std::vector<NamedTensor> tensors = state_in_full();
-    for (const auto& [name, tensor] : of_optimizer) tensors.push_back({"optimizer." + name, tensor});
-    return tensors;
-  }
-
-  /// What each rank has all of.
-  std::vector<NamedTensor> state_in_full() {
-    std::vector<NamedTensor> tensors;
-    for (const auto& [name, tensor] : weights_of(*model_)) tensors.push_back({"model." + name, tensor});
-    tensors.push_back({"optimizer.skipped_updates", optimizer_->skipped_updates()});
-    if (scaler_) {
-      for (const auto& [name, tensor] : scaler_->state()) tensors.push_back({"scaler." + name, tensor});
-    }
-    return tensors;
   }
 
   BytesByCategory estimate() const {
@@ -367,35 +324,8 @@ class Run {
     return bytes;
   }
 
-  /// Each rank tests its part of the samples.
   TestResult test() const {
-    const SpanScope phase(SpanKind::phase, "test");
-    const NoGrad no_grad;
-    model_->eval();
-    DataLoader loader(task_.test, own_part(std::make_shared<SequentialSampler>(task_.test->size())),
-                      {.batch_size = options_.eval_batch_size});
-    double loss = 0;
-    double correct = 0;
-    loader.start_epoch(0);
-    while (std::optional<Batch> batch = loader.next()) {
-      const auto [features, targets] = batch->to(device_);
-      Tensor prediction = (*model_)(make_input(task_, features, arena_.compute_dtype()));
-      if (task_.correct) correct += task_.correct(prediction, targets).item();
-      loss += task_.loss(std::move(prediction), targets, 1).item();
-    }
-    model_->train();
-    if (ranks_->size() > 1) {
-      loss = sum_over_ranks(loss);
-      correct = sum_over_ranks(correct);
-    }
-    const auto samples = static_cast<double>(task_.test->size());
-    return {loss / samples, task_.correct ? correct / samples : std::nan("")};
-  }
-
-  double sum_over_ranks(double value) const {
-    const Tensor sum = copy_to(from_vector(std::vector<float>{static_cast<float>(value)}, {1}), device_);
-    ranks_->all_reduce(sum, ReduceOp::sum).wait();
-    return sum.item();
+    return apps::evaluate(task_, *model_, arena_.compute_dtype(), options_.eval_batch_size, *ranks_);
   }
 
   const Task& task_;
