@@ -216,6 +216,12 @@ class Run {
           at.step);
     log.report(result, at.step, skipped);
     const std::size_t peak = memory_stats(device_).peak;  // before limits are measured
+    arena_.gather_values();
+    if (is_first() && !options_.save.empty()) {
+      save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
+      fmt::print("weights written to {}\n", options_.save);
+    }
+    if (is_first() && !options_.save_tape.empty()) save_tape(update.tape(), options_.save_tape);
     std::optional<Profile> profile;
     if (recorded.exist() && is_first() && (options_.profile || !options_.report.empty())) {
       profile = profile_of(recorded, arena_.compute_dtype());
@@ -223,12 +229,6 @@ class Run {
     if (profile && options_.profile) print_profile(*profile, recorded, options_.sort);
     if (memory_) fmt::print("\none update: {}", memory_report(*memory_, estimate(), beforehand_));
     if (memory_ && ranks_->size() > 1) fmt::print("\n{}", traffic_);
-    arena_.gather_values();
-    if (is_first() && !options_.save.empty()) {
-      save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
-      fmt::print("weights written to {}\n", options_.save);
-    }
-    if (is_first() && !options_.save_tape.empty()) save_tape(update.tape(), options_.save_tape);
     if (recorded.exist() && !options_.timeline.empty()) write_timeline(recorded, options_.timeline, *ranks_);
     if (!options_.report.empty()) {
       report::write_report({.report = report_of(log, result, peak, profile, update.tape()),
