@@ -19,7 +19,7 @@ std::string shares(const Profile& profile) {
     text += fmt::format("{} {}, ", phase, percent(profile.share_of_phase(phase)));
   }
   const double communication = profile.share_of_phase("all-reduce") + profile.share_of_phase("waiting");
-  if (communication >= 0.0005) text += fmt::format("communication {}, ", percent(communication));
+  if (communication >= 0.005) text += fmt::format("communication {}, ", percent(communication));
   return text.substr(0, text.size() - 2) + " of a step.";
 }
 
@@ -62,9 +62,11 @@ std::string distance(const Profile& profile) {
       slowest = &row;
     }
   }
-  std::string text = fmt::format(
-      "Limits: the work of a step needs {:.3f} ms at the least, {} of what it takes.",
-      least / static_cast<double>(profile.steps), percent(part(least, milliseconds(profile.wall))));
+  const double share = part(least, milliseconds(profile.wall));
+  std::string text =
+      fmt::format("Limits: the work of a step needs {:.3f} ms at the least, {} of what it takes",
+                  least / static_cast<double>(profile.steps), percent(share));
+  text += share > 1 ? ": its data stay in caches, which are faster than memory." : ".";
   if (slowest != nullptr && slowest->share_of_limit(profile.limits) < kNearLimit) {
     text += fmt::format(" Most is lost in {} {}: {:.3f} ms.", slowest->name, slowest->shapes,
                         lost / static_cast<double>(profile.steps));
