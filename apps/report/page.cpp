@@ -51,9 +51,6 @@ dl div { display: flex; gap: 12px; justify-content: space-between; border-bottom
 dt { color: var(--muted); flex: none; }
 dd { margin: 0; text-align: right; overflow-wrap: anywhere; }
 .says { margin: 12px 0 0; padding-left: 20px; }
-details { margin-top: 12px; }
-summary { cursor: pointer; color: var(--muted); font-size: 14px; padding: 6px 0; }
-footer { color: var(--muted); font-size: 13px; margin-top: 24px; }
 @media (max-width: 720px) {
   main { padding: 20px 12px 40px; }
   h1 { font-size: 23px; }

@@ -28,9 +28,6 @@ class Canvas {
   /// `title` is what a screen reader says.
   Canvas(double width, double height, std::string_view title);
 
-  double width() const { return width_; }
-  double height() const { return height_; }
-
   /// `classes` are those of style(). `tip` is shown while the pointer is over the element; empty: none.
   void line(double x1, double y1, double x2, double y2, std::string_view classes);
   void rectangle(double x, double y, double width, double height, std::string_view classes,

@@ -35,7 +35,6 @@ RunReport whole() {
                                  .limits = {.bytes_per_second = 1e9, .flops_per_second = 1e11}});
   report.first_profiled = 1;
   report.last_profiled = 2;
-  const std::vector<Span> spans = two_steps();
   report.timeline = {.step = 1, .seconds = 0.1, .ranks = {{{Lane::phases, 0, 0.05, 0, "forward"}}}};
   StepMemory memory{.step = 1, .seconds = 0.1, .levels = {{}, {}}, .formula = {}, .data_set = 1 << 20};
   memory.levels[0].live[MemoryCategory::parameters] = 4096;
