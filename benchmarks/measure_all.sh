@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs the benchmarks, each for less than a minute on two cores, and writes what they print and their result files:
+# Runs all benchmarks once, seven minutes on two cores, and writes what they print and their result files:
 #   benchmarks/measure_all.sh OUTDIR [BIN_DIR] [WRAPPER...]
 # Then `scripts/readme_figures.py --folder NAME` makes the tables of the docs of benchmarks/results/NAME. WRAPPER is put
 # before each command, for example `chrt -f 1`. PYTHON names a Python that has PyTorch; without it that part is left out.
+# Result files that are in OUTDIR already are removed, so that those of two runs are never mixed. A program that fails or
+# takes more than two minutes is named at the end, which is then 1; the others are run all the same.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-[ $# -ge 1 ] || { sed -n '2,5s/^# *//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,7s/^# *//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 bin=$(cd "${2:-$root/build/release/bin}" && pwd)
@@ -13,13 +15,15 @@ wrapper=("${@:3}")
 python=${PYTHON:-python3}
 ranks=(env OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive mpirun --oversubscribe --bind-to none -n 2)
 if [ "$(id -u)" -eq 0 ]; then ranks+=(--allow-run-as-root); fi
+rm -f "$out"/{bench,ladder,torch}_*.{json,txt} "$out"/collectives.{json,txt}
+failed=()
 
 # measure NAME COMMAND...: the command writes NAME.json by itself; what it prints goes to NAME.txt.
 measure() {
   local name=$1
   shift
   echo "$name"
-  "${wrapper[@]}" "$@" --json "$out/$name.json" >"$out/$name.txt"
+  timeout 120 "${wrapper[@]}" "$@" --json "$out/$name.json" >"$out/$name.txt" || failed+=("$name")
 }
 
 for dtype in f32 bf16 f16; do measure bench_step_$dtype "$bin/bench_step" --dtype $dtype; done
@@ -37,4 +41,8 @@ if "$python" -c 'import torch' 2>/dev/null; then
   done
 else
   echo "$python has no torch: nothing was compared with PyTorch"
+fi
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "error: failed: ${failed[*]}" >&2
+  exit 1
 fi

@@ -5,14 +5,16 @@
     scripts/compare_results.py OLD_FOLDER NEW_FOLDER
 
 Rows are matched by program, name and size. The ratio is the new time over the old one. Ends with 1 where a row takes
-longer by more than the threshold in percent, and with 2 for files that cannot be compared: those that are no result
-files, have no row in common, or come from different machines (--other-machine compares them all the same).
+longer by more than the threshold in percent, or where a file or a timed row of OLD is missing in NEW, and with 2 for
+files that cannot be compared: those that are no result files, have no row in common, or come from different machines
+(--other-machine compares them all the same).
 """
 import argparse
-import json
 import math
 import pathlib
 import sys
+
+import result_files
 
 # What makes figures of two files differ by itself. Another compiler or library is told, as it may be the reason.
 HARDWARE = ["device", "gpu", "cpu", "cores", "threads"]
@@ -21,29 +23,6 @@ HARDWARE = ["device", "gpu", "cpu", "cores", "threads"]
 def refuse(text):
     print(f"error: {text}", file=sys.stderr)
     sys.exit(2)
-
-
-def read(path):
-    """The result file, checked as far as it is used here."""
-    try:
-        result = json.loads(path.read_text())
-    except OSError as error:
-        refuse(f"{path} cannot be read: {error.strerror}")
-    except ValueError as error:
-        refuse(f"{path} is no JSON: {error}")
-    if not isinstance(result, dict) or not isinstance(result.get("program"), str):
-        refuse(f"{path} is no result file: expected an object with 'program'")
-    if not isinstance(result.get("machine"), dict) or not isinstance(result.get("settings"), dict):
-        refuse(f"{path} is no result file: expected 'machine' and 'settings', each an object")
-    if not isinstance(result.get("rows"), list):
-        refuse(f"{path} is no result file: expected 'rows', a list")
-    for i, row in enumerate(result["rows"]):
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not isinstance(row.get("size"), str):
-            refuse(f"{path}: row {i} has no 'name' and 'size'")
-        seconds = row.get("seconds", 1)
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
-            refuse(f"{path}: row {i} ({row['name']}) has {seconds!r} seconds, expected a number above 0")
-    return result
 
 
 def files_of(path):
@@ -71,7 +50,7 @@ def check_comparable(old, new, options):
 
 
 def compare(old, new, options):
-    """Prints a line for each row of both files; returns how many were compared and the lines of the slower ones."""
+    """Prints a line for each row of both files; returns how many were compared, the slower and the missing ones."""
     print(f"{new['program']}, {old.get('revision', 'unknown')} to {new.get('revision', 'unknown')}")
     check_comparable(old, new, options)
     before = {(row["name"], row["size"]): row["seconds"] for row in old["rows"] if "seconds" in row}
@@ -84,12 +63,12 @@ def compare(old, new, options):
         print(line + ("  slower" if is_slower else ""))
         if is_slower:
             slower.append(f"{new['program']}: {key[0]}, {key[1]}: {ratio:.2f} times as long")
-    for text, keys in (("only in the old file", before.keys() - after.keys()),
-                       ("only in the new file", after.keys() - before.keys())):
-        if keys:
-            print(f"  {text}: {'; '.join(', '.join(key) for key in sorted(keys))}")
+    added = [f"{name}, {size}" for name, size in after if (name, size) not in before]
+    if added:
+        print(f"  only in the new file: {'; '.join(added)}")
     print()
-    return len(before.keys() & after.keys()), slower
+    missing = [f"{new['program']}: {name}, {size}" for name, size in before if (name, size) not in after]
+    return len(before.keys() & after.keys()), slower, missing
 
 
 def main():
@@ -105,18 +84,30 @@ def main():
         refuse(f"{options.old} and {options.new}: expected two files or two folders")
     old_files, new_files = files_of(options.old), files_of(options.new)
     names = [name for name in old_files if name in new_files]
-    compared, slower = 0, []
+    compared, slower, missing = 0, [], [name for name in old_files if name not in new_files]
     print(f"{'row':<40} {'size':<28} {'old us':>14} {'new us':>14} {'ratio':>7}\n")
-    for name in names:
-        of_file, slower_rows = compare(read(old_files[name]), read(new_files[name]), options)
-        compared += of_file
-        slower += slower_rows
+    try:
+        for name in names:
+            old, new = (result_files.read(files[name]) for files in (old_files, new_files))
+            of_file, slower_rows, missing_rows = compare(old, new, options)
+            compared += of_file
+            slower += slower_rows
+            missing += missing_rows
+    except result_files.ResultsError as error:
+        refuse(error)
     if compared == 0:
         refuse(f"{options.old} and {options.new} have no row in common")
+    for name in new_files:
+        if name not in old_files:
+            print(f"only in the new folder: {name}")
     print(f"{compared} rows compared, {len(slower)} slower by more than {options.threshold:g}%")
     for text in slower:
         print(f"  {text}")
-    sys.exit(1 if slower else 0)
+    if missing:
+        print(f"{len(missing)} missing in {options.new}")
+    for text in missing:
+        print(f"  {text}")
+    sys.exit(1 if slower or missing else 0)
 
 
 if __name__ == "__main__":

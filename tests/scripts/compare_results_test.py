@@ -84,7 +84,24 @@ class CompareResults(unittest.TestCase):
         run = self.run_script(str(self.path / "old"), str(self.path / "new"))
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertIn("1 rows compared, 1 slower", run.stdout)
+        self.assertIn("1 missing in", run.stdout)
+        self.assertIn("  y.json\n", run.stdout)
+        self.write("new/x.json", result({"a": 1.0}))
+        run = self.run_script(str(self.path / "old"), str(self.path / "new"))  # nothing slower, but y has vanished
+        self.assertEqual(run.returncode, 1, run.stdout)
+        self.write("new/y.json", result({"b": 1.0}))
+        self.write("new/z.json", result({"c": 1.0}))
+        run = self.run_script(str(self.path / "old"), str(self.path / "new"))
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertIn("only in the new folder: z.json", run.stdout)
         self.refused(self.run_script(str(self.path / "old"), str(self.path / "old/x.json")), "two files or two folders")
+
+    def test_a_row_that_has_vanished_counts(self):
+        run = self.compare(result({"a": 1.0, "b": 1.0}), result({"a": 1.0, "c": 1.0}))
+        self.assertEqual(run.returncode, 1, run.stdout)
+        self.assertIn("1 missing in", run.stdout)
+        self.assertIn("bench: b, 8", run.stdout)
+        self.assertIn("only in the new file: c, 8", run.stdout)
 
     def test_bad_files(self):
         good = result({"a": 1.0})
@@ -93,6 +110,9 @@ class CompareResults(unittest.TestCase):
                               (dict(good, rows={}), "expected 'rows'"), (dict(good, rows=[{}]), "row 0 has no 'name'"),
                               (result({"a": 0}), "has 0 seconds"), (result({"a": "1"}), "has '1' seconds"),
                               (result({"a": float("nan")}), "has nan seconds"),
+                              (json.dumps(good).replace("1.0", "1" + "0" * 400), "a number above 0"),
+                              ("[" * 100000, "nested too deeply"), (dict(good, rows=[]), "one at least"),
+                              (dict(good, rows=good["rows"] * 2), "row 1 is the second of name 'a'"),
                               (dict(good, program="other"), "expected one program")):
             self.refused(self.compare(good, content), text)
         self.refused(self.compare(good, good, "--threshold", "nan"), "--threshold is nan")

@@ -1,0 +1,62 @@
+"""Reads the result files that the programs of benchmarks/ write with --json (format: benchmarks/results_json.h)."""
+import json
+import math
+
+TEXTS = ("name", "size", "model", "inputs")
+TORCH_MODES = ("eager", "compiled")
+
+
+class ResultsError(Exception):
+    """A result file that is missing or not what was expected; one line."""
+
+
+def check_number(where, key, value):
+    """Refuses what is no finite number, and a time, a rate or an amount of work that is not above 0."""
+    above_0 = "seconds" in key or key.endswith("_per_s") or key in ("flops", "bytes")
+    try:
+        good = not isinstance(value, (bool, str)) and math.isfinite(value) and (value > 0 or not above_0)
+    except (TypeError, OverflowError):  # a list, say, or a whole number that no float holds
+        good = False
+    if not good:
+        raise ResultsError(f"{where} has {repr(value)[:20]} {key}, expected a number{' above 0' if above_0 else ''}")
+
+
+def check_row(path, i, row):
+    if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not isinstance(row.get("size"), str):
+        raise ResultsError(f"{path}: row {i} has no 'name' and 'size'")
+    where = f"{path}: row {i} ({row['name']})"
+    for key, value in row.items():
+        if key == "torch_modes":
+            if not isinstance(value, dict) or not set(value) <= set(TORCH_MODES):
+                raise ResultsError(f"{where} has {repr(value)[:40]} as torch_modes, expected times of {TORCH_MODES}")
+            for mode, seconds in value.items():
+                check_number(where, f"seconds of {mode}", seconds)
+        elif key not in TEXTS:
+            check_number(where, key, value)
+        elif not isinstance(value, str):
+            raise ResultsError(f"{where} has {repr(value)[:20]} as {key}, expected text")
+
+
+def read(path):
+    """The result file at `path`, checked: texts are texts, numbers finite, rows at least one and none twice."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultsError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ResultsError(f"{path} is no JSON: {error}") from error
+    except RecursionError as error:
+        raise ResultsError(f"{path} is no JSON that can be read: nested too deeply") from error
+    if not isinstance(result, dict) or not isinstance(result.get("program"), str):
+        raise ResultsError(f"{path} is no result file: expected an object with 'program'")
+    if not isinstance(result.get("machine"), dict) or not isinstance(result.get("settings"), dict):
+        raise ResultsError(f"{path} is no result file: expected 'machine' and 'settings', each an object")
+    if not isinstance(result.get("rows"), list) or not result["rows"]:
+        raise ResultsError(f"{path} is no result file: expected 'rows', a list of one at least")
+    seen = set()
+    for i, row in enumerate(result["rows"]):
+        check_row(path, i, row)
+        if (row["name"], row["size"]) in seen:
+            raise ResultsError(f"{path}: row {i} is the second of name '{row['name']}' and size '{row['size']}'")
+        seen.add((row["name"], row["size"]))
+    return result
