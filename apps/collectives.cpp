@@ -189,7 +189,7 @@ void measure(Communicator& ranks, const Options& options) {
     fmt::print("{:<16} {:>10} {:>10} {:>10} {:>12} {:>12} {:>7}\n", "operation", "bytes S", "elements",
                "t us", "S/t GB/s", "busbw GB/s", "wrong");
   }
-  benchmarks::Results results("collectives", ranks.device());
+  benchmarks::Results results("collectives", ranks.device(), prints ? options.json : "");
   results.setting("ranks", ranks.size());
   results.setting("backend", ranks.backend());
   results.setting("iterations", options.iterations);
@@ -216,7 +216,7 @@ void measure(Communicator& ranks, const Options& options) {
                    .more = {{"busbw_gb_per_s", algorithm * collective.traffic(ranks.size())}}});
     }
   }
-  if (prints) results.save(options.json);
+  results.save();
   check(all_wrong == 0, "{} elements of the results are wrong", all_wrong);
 }
 

@@ -194,16 +194,16 @@ void recomputation(Results& results, std::int64_t layers, std::int64_t width, st
 
 void benchmark(const std::string& device_name, const std::string& json_path, const std::string& svg_path) {
   const Device device = Device::parse(device_name);
+  Results results("bench_accumulation", device, json_path);
   const bool is_cpu = device.is_cpu();
   fmt::print("{}: {}\n\n", to_string(device), describe(device));
-  Results results("bench_accumulation", device);
   memory_of_batches(results, {784, 256, 10}, device);
   memory_of_batches(results, {784, 2048, 2048, 10}, device);
   timeline(16, 256, 1024, 2, 4, device, svg_path);
   throughput_of_steps(results, {784, 2048, 2048, 10}, is_cpu ? 512 : 4096, 15, device);
   throughput_of_steps(results, {784, 256, 10}, is_cpu ? 512 : 4096, 60, device);
   recomputation(results, 16, 512, is_cpu ? 512 : 8192, 15, device);
-  results.save(json_path);
+  results.save();
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ std::vector<Shape3> all_shapes(Device device) {
 void measure(const std::string& device_name, const std::string& dtype_name, const std::string& json) {
   const Device device = Device::parse(device_name);
   const DType dtype = dtype_from_name(dtype_name.c_str());
-  Results results("bench_gemm", device);
+  Results results("bench_gemm", device, json);
   results.setting("dtype", dtype_name);
   results.setting("vendor", vendor_gemm_name(device));
   fmt::print("{}\n{} inputs, f32 sums; vendor: {}; medians of {}\n\n", describe(device), dtype_name,
@@ -144,7 +144,7 @@ void measure(const std::string& device_name, const std::string& dtype_name, cons
   fmt::print("{:<15} {:>6} {:>6} {:>6} {:>10} {:>11} {:>9} {:>11} {:>9} {:>9}\n", "product", "m", "n", "k",
              "MFLOP", "own us", "GFLOP/s", "vendor us", "GFLOP/s", "of vendor");
   for (const Shape3& shape : all_shapes(device)) measure_product(results, shape, dtype, device);
-  results.save(json);
+  results.save();
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ std::vector<std::int64_t> gpt2_lengths() {
 
 void measure(const std::string& device_name, const std::string& json) {
   const Device device = Device::parse(device_name);
-  Table table(device);
+  Table table(device, json);
   const std::int64_t large = device.is_cpu() ? std::int64_t{1} << 24 : std::int64_t{1} << 28;
   measure_elementwise(table, large);
   measure_random(table, large);
@@ -48,7 +48,7 @@ void measure(const std::string& device_name, const std::string& json) {
   measure_arena(table, fmt::format("1 x {}", large), {large});
   measure_arena(table, "1000 x 1000", std::vector<std::int64_t>(1000, 1000));
   measure_arena(table, "148 of GPT-2", gpt2_lengths());
-  table.results().save(json);
+  table.results().save();
 }
 
 }  // namespace

@@ -73,11 +73,11 @@ double copy_seconds(const TensorDataset& data, std::int64_t batch_size) {
 }
 
 void benchmark(std::int64_t batch_size, double step_microseconds, const std::string& json) {
+  Results results("bench_loader", Device{}, json);
   const auto data = std::make_shared<TensorDataset>(load_mnist().train);
   const auto sampler = std::make_shared<RandomSampler>(data->size(), 1);
   const double bytes = static_cast<double>(batch_size) * static_cast<double>(data->features().bytes());
   const double copy = copy_seconds(*data, batch_size);
-  Results results("bench_loader", Device{});
   results.setting("step_microseconds", step_microseconds);
   fmt::print("{}\nbatches of {}: {:.0f} KB each; copied in order: {:.2f} us\n\n", describe(Device{}),
              batch_size, bytes / 1000, 1e6 * copy);
@@ -98,7 +98,7 @@ void benchmark(std::int64_t batch_size, double step_microseconds, const std::str
                    .more = {{"waiting_seconds", cost.waiting}}});
     }
   }
-  results.save(json);
+  results.save();
 }
 
 }  // namespace

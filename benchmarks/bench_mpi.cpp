@@ -53,7 +53,7 @@ void measure(const Options& options) {
   int rank = 0, ranks = 1;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
-  Results results("bench_mpi", Device{});
+  Results results("bench_mpi", Device{}, rank == 0 ? options.json : "");
   results.setting("ranks", ranks);
   results.setting("iterations", options.iterations);
   if (rank == 0) fmt::print("MPI_Allreduce of f32, {} ranks, mean of {} calls\n", ranks, options.iterations);
@@ -65,7 +65,7 @@ void measure(const Options& options) {
                  .seconds = seconds,
                  .bytes = static_cast<double>(bytes)});
   }
-  if (rank == 0) results.save(options.json);
+  results.save();
   check_mpi(MPI_Finalize(), "MPI_Finalize");
 }
 

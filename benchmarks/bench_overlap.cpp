@@ -199,6 +199,7 @@ void benchmark(const Options& options) {
   check(options.batch % options.micro_batches == 0, "--batch {}: expected a multiple of --micro-batches, {}",
         options.batch, options.micro_batches);
   if (ranks->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  Results results("bench_overlap", ranks->device(), ranks->rank() == 0 ? options.json : "");
   const std::vector<Way> ways = all_ways(options);
   std::vector<std::unique_ptr<Training>> trainings;
   for (const Way& way : ways) trainings.push_back(std::make_unique<Training>(way, options, ranks));
@@ -212,14 +213,13 @@ void benchmark(const Options& options) {
              link.latency.count() * 1e6, link.bytes_per_second * 1e-6, bytes * 1e-6,
              link.transfer_time(on_link).count() * 1e3);
   const std::vector<Measured> measured = measure(trainings, *ranks, options.rounds);
-  Results results("bench_overlap", ranks->device());
   results.setting("ranks", ranks->size());
   results.setting("slow_link", options.slow_link);
   results.setting("model", fmt::format("{} hidden layers of {}", options.layers, options.width));
   results.setting("batch", options.batch);
   results.setting("gradient_bytes", bytes);
   print_table(results, ways, measured, trainings);
-  if (ranks->rank() == 0) results.save(options.json);
+  results.save();
 }
 
 }  // namespace

@@ -189,7 +189,7 @@ void print_costs(Results& results) {
 }
 
 void measure(const std::string& json) {
-  Results results("bench_simt", Device{});
+  Results results("bench_simt", Device{}, json);
   fmt::print("{}\n{} OpenMP threads, medians of {}\n\n", describe(Device{}), omp_get_max_threads(),
              kTiming.rounds);
   fmt::print("{:<14} {:>9} {:>9} {:>11} {:>8} {:>11} {:>8} {:>7} {:>7}\n", "work", "n", "MB", "kernel us",
@@ -199,7 +199,7 @@ void measure(const std::string& json) {
     compare_with_loops(Comparison(results, n, elementwise, reduction), n);
   }
   print_costs(results);
-  results.save(json);
+  results.save();
 }
 
 }  // namespace

@@ -108,10 +108,10 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
   const Device device = Device::parse(device_name);
   if (gemm != "default") set_gemm_backend(gemm == "own" ? GemmBackend::own : GemmBackend::vendor, device);
   const DType dtype = parse_compute_dtype(dtype_name, device);
+  Results results("bench_step", device, json_path);
   const double flops = measure_flops(device, dtype);
   const std::string backend =
       gemm_backend(device) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device);
-  Results results("bench_step", device);
   results.setting("dtype", name_of(dtype));
   results.setting("gemm", backend);
   results.setting("large_product_gflop_per_s", flops * 1e-9);
@@ -128,7 +128,7 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
                *row.limit_seconds * 1e3, *row.seconds / *row.limit_seconds);
     results.add(row);
   }
-  results.save(json_path);
+  results.save();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "benchmarks/results_json.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/numbers.h"
 #include "core/timing.h"
 #include "kernels/ladders/trial.h"
 
@@ -22,57 +23,61 @@ struct Setting {
   std::string json;
 };
 
-void measure_rung(Results& results, const ladders::Trial& trial, const std::string& size, int version,
-                  double limit, Device device) {
+/// Times a rung, the limit and the vendor's way in turn, and prints a line.
+void measure_rung(Results& results, const ladders::Trial& trial, const LimitWork& limit,
+                  const Setting& setting, int version, Device device) {
   const Stream stream = Stream::current(device);
   const ladders::Rung& rung = trial.rungs[static_cast<std::size_t>(version) - 1];
-  std::vector<TimedWork> ways = {[&] { trial.run(stream, version); }};
-  if (trial.vendor) ways.push_back([&] { trial.vendor(stream, version); });
   const double error = error_of(trial, trial.run, stream, version);
   check(error <= 1, "version {} ({}) is wrong: error {} times what rounding allows", version, rung.name,
         error);
-  const std::vector<double> both = median_seconds_in_turn(ways, device);
-  const double seconds = both.front();
-  const double rate = (trial.flops > 0 ? trial.flops : trial.bytes) / seconds * 1e-9;
-  fmt::print("{} {:<16} {:>10.3f} {:>10.1f} {:>8.1f}%", version, rung.name, seconds * 1e3, rate,
-             100 * limit / seconds);
+  std::vector<TimedWork> ways = {[&] { trial.run(stream, version); }, limit.run};
+  if (trial.vendor) ways.push_back([&] { trial.vendor(stream, version); });
+  const std::vector<double> seconds = median_seconds_in_turn(ways, device);
+  const double needed = trial.flops > 0 ? trial.flops : trial.bytes;
   Row row{.name = fmt::format("{} {}", version, rung.name),
-          .size = size,
-          .seconds = seconds,
+          .size = fmt::format("{0} x {0}", setting.size),
+          .seconds = seconds[0],
           .flops = trial.flops,
           .bytes = trial.bytes,
-          .limit_seconds = limit};
+          .limit_seconds = needed / limit.amount * seconds[1]};
+  row.more["inputs"] = name_of(rung.inputs);
+  const auto percent = [&](double other) { return short_number(100 * other / seconds[0]) + '%'; };
+  fmt::print("{} {:<16} {:>10} {:>10} {:>9}", version, rung.name, time_text(seconds[0]),
+             short_number(needed / seconds[0] * 1e-9), percent(*row.limit_seconds));
   if (trial.vendor) {
-    row.more["vendor_seconds"] = both.back();
-    fmt::print(" {:>8.1f}%", 100 * both.back() / seconds);
+    row.more["vendor_seconds"] = seconds[2];
+    fmt::print(" {:>10}", percent(seconds[2]));
   }
-  results.add(row);
   fmt::print("  {}\n", rung.adds);
+  std::fflush(stdout);
+  results.add(row);
 }
 
-void measure(const Setting& setting) {
+void measure(Setting setting) {
   const Device device = Device::parse(setting.device);
-  const int size = setting.size == 0 ? ladders::sizes_of(setting.ladder).usual : setting.size;
-  const ladders::Trial trial = ladders::make_trial(setting.ladder, size, device);
+  if (setting.size == 0) setting.size = ladders::sizes_of(setting.ladder).usual;
+  Results results("ladder " + setting.ladder, device, setting.json);
+  const ladders::Trial trial = ladders::make_trial(setting.ladder, setting.size, device);
   const int rungs = static_cast<int>(trial.rungs.size());
   check(setting.version >= 0 && setting.version <= rungs, "ladder {} has no version {}: expected 1 to {}",
         setting.ladder, setting.version, rungs);
 
-  const double limit = trial.limit();
-  const std::string matrix = fmt::format("{} x {}", size, size);
-  Results results("ladder " + setting.ladder, device);
   results.setting("limit", trial.limit_name);
   if (trial.vendor) results.setting("vendor", trial.vendor_name);
-  fmt::print("{}\n{} of {}, medians of 7; limit: {}, {:.3f} ms", describe(device), setting.ladder, matrix,
-             trial.limit_name, limit * 1e3);
+  fmt::print("{}\n{} of {} x {}, medians of {} rounds, {} where one takes {} or more\n", describe(device),
+             setting.ladder, setting.size, setting.size, TimingOptions{}.rounds, kRoundsOfLongRuns,
+             time_text(kLongRun));
+  fmt::print("limit, measured in turn with each: {}", trial.limit_name);
   if (trial.vendor) fmt::print("; vendor: {}", trial.vendor_name);
-  fmt::print("\n\n{:<18} {:>10} {:>10} {:>9}{}\n", "version", "ms", trial.flops > 0 ? "GFLOP/s" : "GB/s",
-             "of limit", trial.vendor ? " of vendor" : "");
+  fmt::print("\n\n{:<18} {:>10} {:>10} {:>9}{}\n", "version", "time", trial.flops > 0 ? "GFLOP/s" : "GB/s",
+             "of limit", trial.vendor ? "  of vendor" : "");
+  const LimitWork limit = trial.limit();
   for (int version = 1; version <= rungs; ++version) {
     if (setting.version == 0 || version == setting.version)
-      measure_rung(results, trial, matrix, version, limit, device);
+      measure_rung(results, trial, limit, setting, version, device);
   }
-  results.save(setting.json);
+  results.save();
 }
 
 }  // namespace

@@ -13,7 +13,10 @@
 
 namespace ringtape::benchmarks {
 
-Results::Results(std::string program, Device device) : program_(std::move(program)), device_(device) {}
+Results::Results(std::string program, Device device, std::string path)
+    : program_(std::move(program)), device_(device), path_(std::move(path)) {
+  if (!path_.empty()) AtomicFile writable(path_);
+}
 
 void Results::add(const Row& row) {
   for (const Json& other : rows_) {
@@ -40,12 +43,8 @@ Json Results::to_json() const {
   return json;
 }
 
-void Results::save(const std::string& path) const {
-  if (path.empty()) return;
-  const std::string text = to_json().dump(1) + '\n';
-  AtomicFile file(path);
-  file.write(text.data(), text.size());
-  file.commit();
+void Results::save() const {
+  if (!path_.empty()) save_text(path_, to_json().dump(1) + '\n');
 }
 
 }  // namespace ringtape::benchmarks

@@ -35,20 +35,23 @@ struct Row {
 /// The rows of a run.
 class Results {
  public:
-  Results(std::string program, Device device);
+  /// Of a run whose file save() writes at `path`; where that is empty there will be none. Throws Error where
+  /// it cannot be written, before anything is measured.
+  Results(std::string program, Device device, std::string path);
 
   /// What the figures hold for besides the machine, such as a dtype.
   void setting(const std::string& name, Json value) { settings_[name] = std::move(value); }
   /// Appends a row, with the rates that follow from its time: "gflop_per_s" and "gb_per_s". Throws Error for
   /// a second row of one name and size.
   void add(const Row& row);
-  /// Writes the file; does nothing where `path` is empty. Throws Error when it cannot be written.
-  void save(const std::string& path) const;
+  /// Writes the file; does nothing where the path is empty. Throws Error when it cannot be written.
+  void save() const;
   Json to_json() const;
 
  private:
   std::string program_;
   Device device_;
+  std::string path_;
   Json settings_ = Json::object();
   Json rows_ = Json::array();
 };

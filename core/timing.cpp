@@ -16,7 +16,7 @@ double median(std::vector<double> values) {
 std::vector<double> median_seconds_in_turn(const std::vector<TimedWork>& works, Device device,
                                            const TimingOptions& options) {
   check(options.rounds > 0, "work is to be timed {} times: expected at least 1", options.rounds);
-  constexpr double kLong = 0.25, kMostRuns = 1000;
+  constexpr double kMostRuns = 1000;
   const Stream stream = Stream::current(device);
   Event start(device), stop(device);
   const auto seconds_of_run = [&](const TimedWork& work, int runs) {
@@ -34,7 +34,7 @@ std::vector<double> median_seconds_in_turn(const std::vector<TimedWork>& works, 
     longest = std::max(longest, once);
     runs.push_back(static_cast<int>(std::clamp(options.round_seconds / once, 1.0, kMostRuns)));
   }
-  const int rounds = longest > kLong ? std::min(options.rounds, 3) : options.rounds;
+  const int rounds = longest > kLongRun ? std::min(options.rounds, kRoundsOfLongRuns) : options.rounds;
   std::vector<std::vector<double>> seconds(works.size());
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < works.size(); ++i) seconds[i].push_back(seconds_of_run(works[i], runs[i]));

@@ -5,7 +5,6 @@
 
 #include "core/memory.h"
 #include "core/tensor.h"
-#include "core/timing.h"
 #include "kernels/gemm.h"
 #include "kernels/peak.h"
 #include "kernels/random.h"
@@ -24,29 +23,40 @@ Tensor random_matrix(std::int64_t rows, std::int64_t columns, DType dtype, Devic
 
 }  // namespace
 
-double peak_flops(Device device) {
+LimitWork multiply_add_work(Device device) {
   const int blocks = device.is_cuda() ? 4096 : 64;
   const int threads = device.is_cuda() ? 256 : 1;
   const int rounds = device.is_cuda() ? 1000 : 100000;
   const Tensor out = empty({blocks, threads}, DType::f32, device);
-  double flops = 0;
-  const double seconds = median_seconds(
-      [&] {
-        peak_multiply_add(Stream::current(device), blocks, threads, rounds, static_cast<float*>(out.raw()),
-                          &flops);
-      },
-      device);
-  return flops / seconds;
+  const auto run = [=] {
+    double flops = 0;
+    peak_multiply_add(Stream::current(device), blocks, threads, rounds, static_cast<float*>(out.raw()),
+                      &flops);
+    return flops;
+  };
+  return {[run] { run(); }, run()};
 }
 
-double copy_rate(Device device, double bytes) {
+LimitWork copy_work(Device device, double bytes) {
   const auto n = static_cast<std::int64_t>(bytes / 2 / sizeof(float));
   const Tensor from = random_matrix(1, n, DType::f32, device);
   const Tensor to = empty({n}, DType::f32, device);
   // A kernel that reads and writes each element once, and so uses all threads.
-  const double seconds = median_seconds(
-      [&] { relu_forward(Stream::current(device), DType::f32, from.raw(), to.raw(), n); }, device);
-  return bytes / seconds;
+  return {[=] { relu_forward(Stream::current(device), DType::f32, from.raw(), to.raw(), n); }, bytes};
+}
+
+double large_copy_bytes(Device device) {
+  return device.is_cuda() ? 0x1p30 : 0x1p28;
+}
+
+double peak_flops(Device device) {
+  const LimitWork work = multiply_add_work(device);
+  return work.amount / median_seconds(work.run, device);
+}
+
+double copy_rate(Device device, double bytes) {
+  const LimitWork work = copy_work(device, bytes);
+  return work.amount / median_seconds(work.run, device);
 }
 
 double product_rate(Device device, DType dtype, int size) {
@@ -71,7 +81,7 @@ MachineLimits measure_limits(Device device, DType dtype) {
   const double most = device.is_cuda() ? 8192 : 1024;
   const int size = static_cast<int>(std::min(most, std::sqrt(free / 2 / (3 * sizeof(float)))));
   limits.flops_per_second = std::max(peak_flops(device), product_rate(device, dtype, std::max(size, 1)));
-  limits.bytes_per_second = copy_rate(device, std::min(device.is_cuda() ? 0x1p30 : 0x1p28, free / 2));
+  limits.bytes_per_second = copy_rate(device, std::min(large_copy_bytes(device), free / 2));
   return limits;
 }
 

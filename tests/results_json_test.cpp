@@ -1,5 +1,6 @@
 #include "benchmarks/results_json.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "core/machine.h"
@@ -12,7 +13,10 @@ namespace {
 using namespace ringtape::benchmarks;
 
 TEST_CASE("a result file has the machine, the settings and the rows with their rates", "[benchmarks]") {
-  Results results("bench_test", Device{});
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "result.json").string();
+  Results results("bench_test", Device{}, path);
+  CHECK(std::filesystem::is_empty(folder.path()));  // not before it is saved
   results.setting("dtype", "f32");
   results.add({.name = "a", .size = "8", .seconds = 0.5, .flops = 1e9, .bytes = 4e9, .limit_seconds = 0.25});
   results.add({.name = "a", .size = "16", .more = {{"peak_bytes", 7}}});
@@ -30,20 +34,19 @@ TEST_CASE("a result file has the machine, the settings and the rows with their r
                                 {"limit_seconds", 0.25}});
   CHECK(json["rows"][1] == Json{{"name", "a"}, {"size", "16"}, {"peak_bytes", 7}});
 
-  const TemporaryFolder folder;
-  const std::string path = (folder.path() / "result.json").string();
-  results.save(path);
+  results.save();
   std::ifstream file(path);
   CHECK(Json::parse(file)["rows"] == json["rows"]);
-  results.save("");  // nothing was asked for
 }
 
 TEST_CASE("two rows of one name and size, and a file that cannot be written, are refused", "[benchmarks]") {
-  Results results("bench_test", Device{});
+  Results results("bench_test", Device{}, "");
   results.add({.name = "a", .size = "8"});
   CHECK_THROWS_WITH(results.add({.name = "a", .size = "8"}),
                     ContainsSubstring("two rows have the name 'a' and size '8'"));
-  CHECK_THROWS(results.save("/nowhere/result.json"));
+  results.save();  // no file was asked for
+  CHECK_THROWS_WITH(Results("bench_test", Device{}, "/nowhere/result.json"),
+                    ContainsSubstring("/nowhere/result.json: cannot write"));
 }
 
 }  // namespace

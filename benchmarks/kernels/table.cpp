@@ -17,9 +17,9 @@ constexpr double kMostCopied = 512.0 * (1 << 20);
 
 }  // namespace
 
-Table::Table(Device device)
+Table::Table(Device device, const std::string& json)
     : device_(device),
-      results_("bench_kernels", device),
+      results_("bench_kernels", device, json),
       from_(randn({static_cast<std::int64_t>(kMostCopied / 8)}, DType::f32, device)),
       to_(zeros(from_.shape(), DType::f32, device)) {
   fmt::print(

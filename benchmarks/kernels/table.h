@@ -24,7 +24,8 @@ struct KernelWork {
 /// rate, which is measured first.
 class Table {
  public:
-  explicit Table(Device device);
+  /// The rows go to the file `json` too; see Results.
+  Table(Device device, const std::string& json);
 
   void measure(const KernelWork& work);
 

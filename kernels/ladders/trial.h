@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "core/device.h"
+#include "core/dtype.h"
 #include "core/stream.h"
+#include "kernels/limits.h"
 
 /// A ladder's work with data to do it on: what the benchmark times, the analysis watches and the tests check.
 namespace ringtape::ladders {
@@ -15,6 +17,7 @@ namespace ringtape::ladders {
 struct Rung {
   const char* name;
   const char* adds;  ///< what it adds to the one before, in a few words
+  DType inputs = DType::f32;
 };
 
 /// Memory that the kernels use.
@@ -40,8 +43,9 @@ struct Trial {
   /// The vendor's way to do the work of a version; empty where there is none.
   Work vendor;
   std::string vendor_name;
-  /// Seconds that the machine needs for the work at least, measured.
-  std::function<double()> limit;
+  /// Makes work that shows how much the machine does a second at most: operations where `flops` is above 0,
+  /// else bytes.
+  std::function<LimitWork()> limit;
   std::string limit_name;
 };
 

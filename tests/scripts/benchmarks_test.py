@@ -74,6 +74,12 @@ class Benchmarks(unittest.TestCase):
             for row in result["rows"]:
                 self.assertEqual((row["size"], row["flops"], row["bytes"]), ("128 x 128", 2 * 128**3, 3 * 4 * 128**2))
                 self.assertGreater(row["limit_seconds"], 0)
+            # The limit is measured in turn with each rung, and so is another number for each.
+            self.assertGreater(len({row["limit_seconds"] for row in result["rows"]}), 1)
+            self.assertEqual([row["inputs"] for row in result["rows"]], ["f32"] * 8 + ["bf16"])
+            self.assertIn("medians of 7 rounds, 3 where one takes 250 ms or more", ladder.stdout)
+            for text in (" 0.0%", " 0.0 ", " 0.000 "):
+                self.assertNotIn(text, ladder.stdout)
             if (BIN / "collectives").exists():
                 alone = run("collectives", "--device", "cpu", "--operations", "all_reduce", "--max-bytes", "2048",
                             "--iterations", "1", "--json", path)
@@ -83,6 +89,17 @@ class Benchmarks(unittest.TestCase):
             refused = run("ladder", "transpose", "--size", "64", "--json", str(pathlib.Path(folder) / "no" / "x.json"))
             self.assertEqual(refused.returncode, 1)
             self.assertIn("error: ", refused.stderr)
+
+    def test_a_file_that_cannot_be_written_is_refused_before_measuring(self):
+        missing = str(pathlib.Path(__file__).parent / "no folder" / "x.json")
+        for program in PROGRAMS:
+            if program == "bench_overlap":
+                continue  # needs two ranks
+            arguments = ["gemm"] if program == "ladder" else []
+            result = run(program, *arguments, "--json", missing)
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertEqual(result.stdout, "", program)
+            self.assertIn(missing, result.stderr)
 
 
 if __name__ == "__main__":

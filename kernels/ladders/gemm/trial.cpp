@@ -7,7 +7,6 @@
 #include "core/philox.h"
 #include "core/tensor.h"
 #include "kernels/gemm.h"
-#include "kernels/limits.h"
 
 namespace ringtape::ladders {
 namespace {
@@ -80,7 +79,7 @@ Trial gemm_trial(int size, Device device, GemmRung rung) {
                  {"vectorised", "16 bytes an instruction"},
                  {"double-buffered", "copies under way while it computes (cp.async)"},
                  {"warp tile", "a square for each warp, 8 x 16 for each thread"},
-                 {"tensor core", "bf16, ldmatrix and mma"}};
+                 {"tensor core", "bf16, ldmatrix and mma", DType::bf16}};
   const double n = size;
   trial.flops = 2 * n * n * n;
   trial.bytes = 3 * n * n * sizeof(float);
@@ -115,7 +114,7 @@ Trial gemm_trial(int size, Device device, GemmRung rung) {
     };
   }
   trial.limit_name = "f32 multiply-adds in registers";
-  trial.limit = [device, flops = trial.flops] { return flops / peak_flops(device); };
+  trial.limit = [device] { return multiply_add_work(device); };
   return trial;
 }
 

@@ -5,7 +5,6 @@
 
 #include "core/philox.h"
 #include "core/tensor.h"
-#include "kernels/limits.h"
 
 namespace ringtape::ladders {
 namespace {
@@ -70,8 +69,8 @@ Trial reduce_trial(int size, bool squares, Device device, ReduceRung rung) {
           static_cast<float*>(data->result.raw())});
   };
   trial.error = [data] { return largest_error(*data); };
-  trial.limit_name = "reading the bytes at the rate of a copy";
-  trial.limit = [device, needed = trial.bytes] { return needed / copy_rate(device, needed); };
+  trial.limit_name = "the bytes at the rate of a copy that no cache holds";
+  trial.limit = [device] { return copy_work(device, large_copy_bytes(device)); };
   return trial;
 }
 

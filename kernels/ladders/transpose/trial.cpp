@@ -5,7 +5,6 @@
 
 #include "core/memory.h"
 #include "core/tensor.h"
-#include "kernels/limits.h"
 
 namespace ringtape::ladders {
 namespace {
@@ -56,8 +55,8 @@ Trial transpose_trial(int size, Device device, TransposeRung rung) {
          {static_cast<const float*>(m->in.raw()), static_cast<float*>(m->out.raw()), m->size, m->size});
   };
   trial.error = [m] { return largest_error(*m); };
-  trial.limit_name = "a copy of the same bytes";
-  trial.limit = [device, needed = trial.bytes] { return needed / copy_rate(device, needed); };
+  trial.limit_name = "the bytes at the rate of a copy that no cache holds";
+  trial.limit = [device] { return copy_work(device, large_copy_bytes(device)); };
   return trial;
 }
 
