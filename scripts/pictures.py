@@ -126,10 +126,10 @@ def roofline(points, roofs, slope, slope_name, title):
     return str(svg)
 
 
-def ladder(rungs, unit, title, limit=None, vendor=None):
-    """rungs: (name, rate); limit and vendor: (name, rate) or None. One bar each, on a logarithmic scale."""
-    rows = [(name, rate, BLUE) for name, rate in rungs]
-    rows += [(*other, colour) for other, colour in ((vendor, ORANGE), (limit, GREY)) if other]
+def ladder(rungs, others, unit, title):
+    """rungs and others: (name, rate), the last of the others is the limit. One bar each, on a logarithmic scale."""
+    rows = [(name, rate, BLUE) for name, rate in rungs] + [(name, rate, ORANGE) for name, rate in others]
+    rows[-1] = (*rows[-1][:2], GREY)
     left, right, step, top = 190, 700, 22, 40
     svg = Svg(800, top + step * len(rows) + 30, title)
     svg.text(10, 18, title, size=14, weight="600")

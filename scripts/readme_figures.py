@@ -13,20 +13,17 @@ and is made of the files in benchmarks/results/FOLDER (--folder), which the prog
 Names of tables: see TABLES below. The pictures go to docs/pictures.
 """
 import argparse
-import json
 import pathlib
 import re
 import statistics
 import sys
 
 import pictures
+import result_files
+from result_files import ResultsError
 
 MARKER = re.compile(r"(<!-- figures: ([a-z0-9 -]+?) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
 PAGES = ["README.md", "docs"]
-
-
-class ResultsError(Exception):
-    """A result file that is missing or not what was expected; one line."""
 
 
 class Results:
@@ -34,18 +31,13 @@ class Results:
 
     def __init__(self, folder):
         self.folder, self.files = folder, {}
+        self.used = []  # names of the files that the table or picture being made has asked for
 
     def file(self, name):
         if name not in self.files:
-            path = self.folder / f"{name}.json"
-            try:
-                self.files[name] = json.loads(path.read_text())
-            except OSError as error:
-                raise ResultsError(f"{path} cannot be read: {error.strerror}") from error
-            except ValueError as error:
-                raise ResultsError(f"{path} is no JSON: {error}") from error
-            if not isinstance(self.files[name], dict) or not isinstance(self.files[name].get("rows"), list):
-                raise ResultsError(f"{path} is no result file: expected an object with rows")
+            self.files[name] = result_files.read(self.folder / f"{name}.json")
+        if name not in self.used:
+            self.used.append(name)
         return self.files[name]
 
     def rows(self, name):
@@ -56,6 +48,17 @@ class Results:
             if (found["name"], found["size"]) == (row, size):
                 return found
         raise ResultsError(f"{self.folder / name}.json has no row '{row}' of size '{size}'")
+
+
+def made(draw, name, results):
+    """What `draw` makes of the results; where they have not what it needs, an error that names the files."""
+    results.used.clear()
+    try:
+        return draw(results)
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError, ZeroDivisionError, StopIteration) as error:
+        files = ", ".join(f"{used}.json" for used in results.used)
+        reason = f"a row or setting lacks {error}" if isinstance(error, KeyError) else error or type(error).__name__
+        raise ResultsError(f"'{name}' cannot be made of {files} in {results.folder}: {reason}") from error
 
 
 def table(head, rows):
@@ -212,16 +215,38 @@ def loader(results):
     return table(["way", "time a batch", "of it in the loader's functions"], rows)
 
 
+def not_faster(rows):
+    """The names of the rungs that take as long as the one before, or longer."""
+    return [row["name"] for before, row in zip(rows, rows[1:]) if row["seconds"] >= before["seconds"]]
+
+
+def rate_of(rows):
+    """The key of a ladder's rate and its unit."""
+    return ("gflop_per_s", "GFLOP/s") if "gflop_per_s" in rows[0] else ("gb_per_s", "GB/s")
+
+
+def inputs_of(row):
+    return row.get("inputs", "f32")
+
+
 def ladder(results, name):
     rows = results.rows(f"ladder_{name}")
-    rate = "gflop_per_s" if "gflop_per_s" in rows[0] else "gb_per_s"
-    has_vendor = "vendor_seconds" in rows[0]
-    head = [f"{name}, {rows[0]['size']}", "ms", "GFLOP/s" if rate == "gflop_per_s" else "GB/s", "of the limit"]
+    rate, unit = rate_of(rows)
+    slow = not_faster(rows)
+    settings = results.file(f"ladder_{name}")["settings"]
+    has_vendor = "vendor" in settings
+    head = [f"{name}, {rows[0]['size']}", "time", unit, "of the limit"]
     if has_vendor:
-        head.append(f"of {results.file(f'ladder_{name}')['settings']['vendor']}")
-    return table(head, [[row["name"], pictures.number(row["seconds"] * 1e3), pictures.number(row[rate]),
-                         percent(row["limit_seconds"] / row["seconds"])] +
-                        ([percent(row["vendor_seconds"] / row["seconds"])] if has_vendor else []) for row in rows])
+        head.append(f"of {settings['vendor']} with such inputs")
+    lines = []
+    for row in rows:
+        inputs = "" if inputs_of(row) == "f32" else f" ({inputs_of(row)})"
+        lines.append([row["name"] + inputs + (r" \*" if row["name"] in slow else ""), time_text(row["seconds"]),
+                      pictures.number(row[rate]), percent(row["limit_seconds"] / row["seconds"])] +
+                     ([percent(row["vendor_seconds"] / row["seconds"])] if has_vendor else []))
+    note = (rf"\* not faster than the rung before, in this run: {', '.join(slow)}." if slow else
+            "Each rung is faster than the one before.")
+    return table(head, lines) + ["", f"The limit: {settings['limit']}. {note}"]
 
 
 def memory_of_batches(results):
@@ -280,8 +305,11 @@ def all_reduce(results):
 
 def machine(results):
     file = results.file("bench_kernels")
+    names = sorted(path.stem for path in results.folder.glob("*.json"))
+    dates, revisions = (sorted({results.file(name).get(key, "unknown") for name in names}) for key in ("date", "revision"))
     return table(["", ""], [[name, value] for name, value in file["machine"].items()] +
-                 [["revision", file.get("revision", "unknown")], ["date", file["date"][:10]]])
+                 [["revision", ", ".join(revisions)],
+                  ["result files written", f"{dates[0].replace('T', ' ')} to {dates[-1].replace('T', ' ')}"]])
 
 
 LADDERS = ["gemm", "reduce", "norm", "softmax", "transpose"]
@@ -319,8 +347,8 @@ def roofline(results):
                 label = f"{way}, {m}^3" if m == n == k else ""
                 points.append((text, f"{row['name']}, {row['size']}", label, row["flops"] / row["bytes"],
                                row["flops"] / row["seconds"]))
-    of_gemm = results.rows("ladder_gemm")[0]
-    roofs = [("f32 multiply-adds in registers", of_gemm["flops"] / of_gemm["limit_seconds"])]
+    of_gemm = [row["flops"] / row["limit_seconds"] for row in results.rows("ladder_gemm")]
+    roofs = [("f32 multiply-adds in registers", statistics.median(of_gemm))]
     copy = statistics.median(row["bytes"] / row["limit_seconds"] * 1e-9 for row in kernels_file["rows"]
                              if row["bytes"] >= 100e6)  # which no cache holds
     return pictures.roofline(points, roofs, copy * 1e9, f"copy of memory: {copy:.0f} GB/s",
@@ -330,13 +358,15 @@ def roofline(results):
 
 def ladder_picture(results, name):
     rows = results.rows(f"ladder_{name}")
-    rate = "gflop_per_s" if "gflop_per_s" in rows[0] else "gb_per_s"
-    last = rows[-1] if "vendor_seconds" not in rows[0] else rows[0]
-    work = rows[0]["flops"] if rate == "gflop_per_s" else rows[0]["bytes"]
+    rate, unit = rate_of(rows)
     settings = results.file(f"ladder_{name}")["settings"]
-    vendor = (settings["vendor"], work / last["vendor_seconds"] * 1e-9) if "vendor" in settings else None
-    return pictures.ladder([(row["name"], row[rate]) for row in rows], "GFLOP/s" if rate == "gflop_per_s" else "GB/s",
-                           f"{name}, {rows[0]['size']}, f32", (("limit"), work / rows[0]["limit_seconds"] * 1e-9), vendor)
+    work = rows[0]["flops" if rate == "gflop_per_s" else "bytes"]
+    others, dtypes = {}, list(dict.fromkeys(inputs_of(row) for row in rows))
+    if "vendor" in settings:  # a bar for each dtype of the inputs, by the first rung that has it
+        others = {f"{settings['vendor']}, {inputs_of(row)}": work / row["vendor_seconds"] * 1e-9 for row in reversed(rows)}
+    others["limit"] = work / statistics.median(row["limit_seconds"] for row in rows) * 1e-9
+    bars = [(row["name"] + (f", {inputs_of(row)}" if inputs_of(row) != dtypes[0] else ""), row[rate]) for row in rows]
+    return pictures.ladder(bars, list(others.items()), unit, f"{name}, {rows[0]['size']}, {' and '.join(dtypes)}")
 
 
 def steps_picture(results):
@@ -364,7 +394,7 @@ def with_tables(text, results, page):
     def replace(match):
         if match[2] not in TABLES:
             raise ResultsError(f"{page}: no table is named '{match[2]}': expected {', '.join(TABLES)}")
-        return match[1] + "\n".join(TABLES[match[2]](results)) + "\n" + match[4]
+        return match[1] + "\n".join(made(TABLES[match[2]], match[2], results)) + "\n" + match[4]
 
     return MARKER.sub(replace, text)
 
@@ -378,7 +408,7 @@ def files_of(root, results):
             if "<!-- figures: " in text:
                 yield page, with_tables(text, results, page.relative_to(root))
     for name, draw in PICTURES.items():
-        yield root / "docs" / "pictures" / f"{name}.svg", draw(results)
+        yield root / "docs" / "pictures" / f"{name}.svg", made(draw, name, results)
 
 
 def main():
@@ -397,9 +427,11 @@ def main():
             if not options.check:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-    except (ResultsError, KeyError, ZeroDivisionError) as error:
-        text = f"a row lacks {error}" if isinstance(error, KeyError) else error
-        sys.exit(f"error: {text}")
+        for name in LADDERS:
+            print(f"ladder {name}, not faster than the rung before: "
+                  f"{', '.join(not_faster(results.rows(f'ladder_{name}'))) or 'none'}")
+    except ResultsError as error:
+        sys.exit(f"error: {error}")
     if options.check and stale:
         sys.exit(f"error: {', '.join(stale)}: not what the result files say: run scripts/readme_figures.py")
     print("\n".join(f"wrote {path}" for path in stale) or "tables and pictures are as the result files say")

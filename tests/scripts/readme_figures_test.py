@@ -61,17 +61,63 @@ class ReadmeFigures(unittest.TestCase):
         for path in (self.root / "docs/pictures").glob("*.svg"):
             xml.etree.ElementTree.parse(path)
         gemm = (self.root / "docs/pictures/ladder_gemm.svg").read_text()
-        self.assertEqual(gemm.count("<rect"), 9 + 2)  # the rungs, the library and the limit
+        self.assertEqual(gemm.count("<rect"), 9 + len(self.vendors_of_gemm()) + 1)  # and the limit
         rows = json.loads((self.root / RESULTS / "bench_kernels.json").read_text())["rows"]
         roofline = (self.root / "docs/pictures/roofline.svg").read_text()
         for name in {row["name"] for row in rows if "flops" in row}:
             self.assertIn(f"<title>{name}: ", roofline)
 
+    def vendors_of_gemm(self):
+        rows = json.loads((self.root / RESULTS / "ladder_gemm.json").read_text())["rows"]
+        return {row.get("inputs", "f32") for row in rows}
+
+    def test_a_ladder_names_its_dtypes_and_the_rungs_that_are_not_faster(self):
+        def change(result):
+            for i, row in enumerate(result["rows"]):
+                row.update(seconds=1.0 / (i + 1), inputs="bf16" if i == 8 else "f32")
+            result["rows"][4].update(seconds=0.25)  # as rung 4
+        self.edit("ladder_gemm.json", change)
+        run = self.run_script()
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("ladder gemm, not faster than the rung before: 5 tile 2D\n", run.stdout)
+        page = (self.root / "docs/ladders.md").read_text()
+        self.assertIn("| 5 tile 2D \\* | 250 ms |", page)
+        self.assertIn("\\* not faster than the rung before, in this run: 5 tile 2D.", page)
+        self.assertIn("| 6 vectorised | 167 ms |", page)
+        self.assertIn("| 9 tensor core (bf16) |", page)
+        picture = (self.root / "docs/pictures/ladder_gemm.svg").read_text()
+        for text in ("1024 x 1024, f32 and bf16<", ">oneDNN 2.6, f32<", ">oneDNN 2.6, bf16<", ">9 tensor core, bf16<"):
+            self.assertIn(text, picture)
+        self.edit("ladder_gemm.json", lambda result: result["rows"][4].update(seconds=0.2))
+        self.assertEqual(self.run_script().returncode, 0)
+        self.assertIn("Each rung is faster than the one before.", (self.root / "docs/ladders.md").read_text())
+
+    def test_bad_numbers_are_named_with_their_file(self):
+        def bad(name, text, change):
+            path = self.root / RESULTS / name
+            good = path.read_text()
+            self.edit(name, change)
+            run = self.refused(name, "--check")
+            self.assertIn(text, run.stderr)
+            path.write_text(good)
+        def first(**values):
+            return lambda result: result["rows"][0].update(values)
+        bad("ladder_gemm.json", "one at least", lambda result: result["rows"].clear())
+        bad("bench_kernels.json", "has '1' seconds", first(seconds="1"))
+        bad("ladder_norm.json", "has -3.0 gb_per_s", first(gb_per_s=-3.0))
+        bad("bench_simt.json", "has nan seconds", first(seconds=float("nan")))
+        bad("bench_simt.json", "'loops'", first(size="many"))
+        bad("bench_gemm.json", "of size '8'", first(size="8"))
+        bad("torch_gemm.json", "row 0 has no 'name'", lambda result: result["rows"][0].pop("name"))
+        bad("torch_steps.json", "as torch_modes, expected times of", first(torch_modes={"lazy": 1.0}))
+        bad("torch_steps.json", "has 0 seconds of eager", first(torch_modes={"eager": 0}))
+        bad("bench_loader.json", "row 1 is the second", lambda result: result["rows"].insert(0, result["rows"][0]))
+
     def test_bad_results_and_pages(self):
         self.refused("cannot be read", "--folder", "none")
         path = self.root / RESULTS / "bench_simt.json"
         self.edit("bench_simt.json", lambda result: result["rows"][0].pop("seconds"))
-        self.refused("a row lacks 'seconds'", "--check")
+        self.refused("bench_simt.json in", "--check")
         path.write_text("{")
         self.refused("is no JSON", "--check")
         path.write_text("[]")
