@@ -11,14 +11,16 @@ class ResultsError(Exception):
 
 
 def check_number(where, key, value):
-    """Refuses what is no finite number, and a time, a rate or an amount of work that is not above 0."""
-    above_0 = "seconds" in key or key.endswith("_per_s") or key in ("flops", "bytes")
+    """Refuses what is no finite number, a time or an amount of work that is not above 0, and a rate below 0."""
+    above_0, from_0 = "seconds" in key or key in ("flops", "bytes"), key.endswith("_per_s")
     try:
-        good = not isinstance(value, (bool, str)) and math.isfinite(value) and (value > 0 or not above_0)
+        good = not isinstance(value, (bool, str)) and math.isfinite(value) and not (
+            (above_0 and value <= 0) or (from_0 and value < 0))
     except (TypeError, OverflowError):  # a list, say, or a whole number that no float holds
         good = False
     if not good:
-        raise ResultsError(f"{where} has {repr(value)[:20]} {key}, expected a number{' above 0' if above_0 else ''}")
+        wanted = "a number above 0" if above_0 else "a number from 0" if from_0 else "a number"
+        raise ResultsError(f"{where} has {repr(value)[:20]} {key}, expected {wanted}")
 
 
 def check_row(path, i, row):
