@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <vector>
 
@@ -16,16 +17,27 @@ namespace {
 using namespace ringtape;
 using analysis::KernelReport;
 
-/// Runs one rung under the analysis: a report for each launch. Ends with an error where its result is wrong.
-std::vector<KernelReport> analyse(const ladders::Trial& trial, int version) {
+/// What the analysis says of some launches, and how far their result is off (ladders::Trial::error).
+struct Watched {
+  std::vector<KernelReport> reports;
+  double error = 0;
+};
+
+Watched analyse(const ladders::Trial& trial, int version) {
   analysis::Analysis analysis;
   for (const ladders::Memory& memory : trial.memory) {
     analysis.add_buffer(memory.name, memory.data, memory.bytes, memory.written);
   }
   const double error = error_of(trial, trial.run, Stream::current({}), version);
-  check(error <= 1, "version {} computes something else: error {} times what rounding allows", version,
-        error);
-  return analysis.reports();
+  return {analysis.reports(), error};
+}
+
+/// Ends the program with an error where a kernel is wrong: to be called when what it did has been shown.
+void check_right(const std::string& name, const Watched& watched) {
+  std::fflush(stdout);
+  check(watched.error <= 1, "{} computes something else: error {} times what rounding allows", name,
+        watched.error);
+  check_findings(name, totals_of(watched.reports));
 }
 
 void print_reports(const std::vector<KernelReport>& reports) {
@@ -42,14 +54,19 @@ void show_ladder(const std::string& ladder, int version, int size) {
   const int rungs = static_cast<int>(trial.rungs.size());
   check(version >= 0 && version <= rungs, "ladder {} has no version {}: expected 1 to {}", ladder, version,
         rungs);
+  const auto name_of = [&](int each) { return fmt::format("{} {}", each, trial.rungs[each - 1].name); };
   if (version > 0) {
-    print_reports(analyse(trial, version));
+    const Watched watched = analyse(trial, version);
+    print_reports(watched.reports);
+    check_right(name_of(version), watched);
     return;
   }
   fmt::print("{}, {} x {}: what the GPU's memory system would do\n\n", ladder, size, size);
   apps::print_lens_header("version");
   for (int each = 1; each <= rungs; ++each) {
-    print_row(fmt::format("{} {}", each, trial.rungs[each - 1].name), analyse(trial, each));
+    const Watched watched = analyse(trial, each);
+    print_row(name_of(each), watched.reports);
+    check_right(name_of(each), watched);
   }
 }
 
@@ -58,19 +75,22 @@ void show_kernel(const analysed::Case& kernel, std::int64_t size) {
   print_reports(reports);
   fmt::print("{}: {}; moves {:.2f} times the bytes it needs\n", kernel.name, verdict(totals_of(reports)),
              totals_of(reports).moved_per_needed());
+  check_right(kernel.name, {reports});
 }
 
 void show_all_kernels() {
   apps::print_lens_header("kernel");
   for (const analysed::Case& kernel : analysed::cases()) {
-    print_row(kernel.name, analysed::analyse(kernel, kernel.size));
+    const std::vector<KernelReport> reports = analysed::analyse(kernel, kernel.size);
+    print_row(kernel.name, reports);
+    check_right(kernel.name, {reports});
   }
 }
 
 void list() {
   fmt::print("ladders: {}\n\nkernels of the library:\n", fmt::join(ladders::names(), ", "));
   for (const analysed::Case& kernel : analysed::cases()) {
-    fmt::print("  {:<25} {}; {} elements\n", kernel.name, kernel.does, kernel.size);
+    fmt::print("  {:<25} {}; {} {}\n", kernel.name, kernel.does, kernel.size, kernel.unit);
   }
 }
 
@@ -81,6 +101,7 @@ void run(const std::string& name, std::optional<int> version, std::int64_t size)
   if (is_ladder) {
     show_ladder(name, version.value_or(0), static_cast<int>(size == 0 ? 256 : size));
   } else if (name == "list") {
+    check(size == 0, "the list has no size: --size asks for one kernel or ladder");
     list();
   } else if (name == "kernels") {
     check(size == 0, "kernels have their own sizes: --size asks for one kernel or ladder");

@@ -28,7 +28,9 @@ class AsyncCopies {
   // What is read at once arrives as late as is allowed, and until then the place holds NaN: a kernel that
   // does not wait, or that begins a copy while others still read what was there, computes NaN.
   void copy(void* shared, const void* global) {
-#if !defined(RINGTAPE_ANALYSIS)
+#if defined(RINGTAPE_ANALYSIS)
+    simt::note_copy_begins(shared, sizeof(Bytes));
+#else
     __builtin_memset(shared, 0xff, sizeof(Bytes));
 #endif
     copies_[count_++] = {static_cast<Bytes*>(shared), *static_cast<const volatile Bytes*>(global)};

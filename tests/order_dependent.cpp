@@ -35,6 +35,7 @@ class Launches : public simt::Observer {
   void block_meets(simt::Place) override {}
   void warp_meets(int, unsigned, bool) override {}
   void copies_under_way(int, int) override {}
+  void copy_begins(int, void*, std::size_t, const void*) override {}
 };
 
 class OrderDependent : public ListenerBase {

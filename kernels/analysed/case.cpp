@@ -50,9 +50,9 @@ const Case* find_case(const std::string& name) {
 }
 
 std::vector<analysis::KernelReport> analyse(const Case& kernel, std::int64_t size) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 24;
-  check(size > 0 && size <= kMost && size % kernel.multiple == 0,
-        "{}: a size of {}, expected a multiple of {} up to {}", kernel.name, size, kernel.multiple, kMost);
+  check(size > 0 && size <= kernel.most && size % kernel.multiple == 0,
+        "{}: a size of {}, expected a multiple of {} up to {}", kernel.name, size, kernel.multiple,
+        kernel.most);
   Setup setup;
   kernel.prepare(setup, size);
   analysis::Analysis analysis;

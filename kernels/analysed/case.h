@@ -53,11 +53,13 @@ class Setup {
 struct Case {
   std::string name;
   std::string does;       ///< in a few words
-  std::int64_t size;      ///< the usual one: elements, or what `does` says
+  std::int64_t size;      ///< the usual one, in `unit`s
   std::int64_t multiple;  ///< sizes are multiples of this
   double
       bytes_per_size;  ///< that must be read and written for each element, by the header's formula; 0: none
   std::function<void(Setup& setup, std::int64_t size)> prepare;
+  std::int64_t most = std::int64_t{1} << 24;  ///< the largest size
+  std::string unit = "elements";              ///< of the size
 };
 
 const std::vector<Case>& cases();

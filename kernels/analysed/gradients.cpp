@@ -81,7 +81,7 @@ std::vector<Case> changing_cases() {
            in_analysis::decompress(stream, DType::f16, y, n, scale, x);
          };
        }},
-      {"loss_scale", "one thread moves the loss scale (no elements)", 1, 1, 0,
+      {"loss_scale", "one thread moves the loss scale", 1, 1, 0,
        [](Setup& s, std::int64_t) {
          const LossScaleState state{s.input<float>("scale", {1024}),
                                     s.input<std::int32_t>("growth tracker", {0}),
@@ -89,7 +89,8 @@ std::vector<Case> changing_cases() {
          s.launch = [state, overflow = s.input<int>("overflow", {0})](const Stream& stream) {
            in_analysis::update_loss_scale(stream, overflow, {2, 0.5f, 2000, 1}, state);
          };
-       }},
+       },
+       1, "loss scale"},
   };
 }
 

@@ -106,4 +106,9 @@ void note_copies_under_way(int count) {
   if (the_observer != nullptr) the_observer->copies_under_way(thread_rank(), count);
 }
 
+void note_copy_begins(void* shared, std::size_t bytes) {
+  if (the_observer == nullptr) return;
+  the_observer->copy_begins(thread_rank(), shared, bytes, __builtin_return_address(0));
+}
+
 }  // namespace ringtape::simt

@@ -68,5 +68,7 @@ std::uint64_t meet_warp(std::uint64_t word, Combine combine, Place place);
 
 /// Tells an Observer how many asynchronous copies (kernels/async_copy.h) this thread has under way.
 void note_copies_under_way(int count);
+/// Tells it that the caller begins one, of `bytes` bytes to `shared`.
+void note_copy_begins(void* shared, std::size_t bytes);
 
 }  // namespace ringtape::simt

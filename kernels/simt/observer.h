@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 namespace ringtape::simt {
 
 struct Launch;
@@ -20,6 +22,9 @@ class Observer {
   virtual void warp_meets(int warp, unsigned lanes, bool orders_memory) = 0;
   /// Of the thread's asynchronous copies (kernels/async_copy.h), `count` have not been waited for.
   virtual void copies_under_way(int rank, int count) = 0;
+  /// The thread begins to copy `bytes` bytes to `shared`, by the instruction before `code`. They have arrived
+  /// when it writes them.
+  virtual void copy_begins(int rank, void* shared, std::size_t bytes, const void* code) = 0;
 };
 
 /// Watches every launch from now on, which then has one worker; null ends it.

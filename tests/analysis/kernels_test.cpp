@@ -147,17 +147,26 @@ TEST_CASE("analysis: the verdict names what is wrong") {
   totals.shared.transactions = 1000;
   totals.shared.ideal = 250;
   totals.races = 1;
+  totals.unwritten_reads = 3;
   totals.outside = 2;
   CHECK(
       verdict(totals) ==
-      "races: 1; accesses outside of the buffers: 2; 8.0 times the sectors it fills; asks for its bytes 2.0 "
-      "times; waits for banks in 75% of the cycles");
+      "races: 1; reads of unwritten memory: 3; accesses outside of the buffers: 2; 8.0 times the sectors it "
+      "fills; asks for its bytes 2.0 times; waits for banks in 75% of the cycles");
+  CHECK_THROWS_WITH(check_findings("3 padded", totals),
+                    "3 padded is wrong: races: 1; reads of unwritten memory: 3; accesses outside of the "
+                    "buffers: 2");
+  CHECK_NOTHROW(check_findings("3 padded", Totals{}));
+  CHECK(verdict(Totals{}) == "moves too little to be judged");
 }
 
 TEST_CASE("analysis: a case refuses sizes that its kernel does not take") {
   CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("adam"), 100),
                     ContainsSubstring("adam: a size of 100, expected a multiple of 256 up to 16777216"));
   CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("add"), 0), ContainsSubstring("a size of 0"));
+  CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("loss_scale"), 2), ContainsSubstring("up to 1"));
+  CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("gemm_tiled"), 4096),
+                    ContainsSubstring("up to 2048"));
   CHECK(analysed::find_case("sort") == nullptr);
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/kernel.h"
 //
+#include "kernels/async_copy.h"
 #include "tests/analysis/textbook.h"
 
 // Comments that begin with "at:" are how the tests find a line's number.
@@ -103,6 +104,73 @@ __global__ void copy(const float* in, float* out, int offset) {
   out[lane() + offset] = value;    // at: copy write
 }
 
+__global__ void one_parts(int which, const float* in, float* out) {
+  const volatile float* from = in;
+  if (lane() == which) {
+    out[lane()] = from[lane()];
+  } else {
+    out[lane()] = from[0] * from[1];
+  }
+}
+
+__global__ void shuffle_down(const float* in, float* out) {
+  out[lane()] = __shfl_down_sync(0xffffffffu, in[lane()], 16) + __shfl_up_sync(0xffffffffu, in[lane()], 3);
+}
+
+__device__ volatile float table[32] = {1};
+
+__global__ void read_table(float* out) {
+  out[lane()] = table[lane()];  // at: table read
+}
+
+__global__ void late_reader(float* out) {
+  float* words = dynamic_shared<float>();
+  if (lane() == 0) words[0] = 1;
+  __syncwarp();
+  out[lane()] = words[0];  // at: every lane's read
+  __shfl_xor_sync(0xffffffffu, 1, 1);
+  if (lane() == 0) words[0] = 2;  // at: first lane's write
+}
+
+__global__ void half_warps(int neighbour, float* out) {
+  float* words = dynamic_shared<float>();
+  words[lane()] = 1;
+  __syncwarp(lane() < 16 ? 0x0000ffffu : 0xffff0000u);
+  out[lane()] = words[lane() ^ neighbour];
+}
+
+__global__ void left_by_another_block(float* out) {
+  float* words = dynamic_shared<float>();
+  if (blockIdx.x == 0) words[lane()] = 1;
+  out[blockIdx.x * 32 + lane()] = words[lane()];  // at: another block's
+}
+
+__global__ void shared_count(bool from_zero, float* out) {
+  __shared__ unsigned count;
+  if (from_zero && threadIdx.x == 0) count = 0;
+  __syncthreads();
+  atomicAdd(&count, 1u);  // at: shared atomic
+  __syncthreads();
+  out[threadIdx.x] = static_cast<float>(count);
+}
+
+__global__ void copies_ahead(int buffers, bool with_barriers, const float* in, float* out) {
+  __shared__ Vec<float, 4> words[2][32];
+  AsyncCopies copies;
+  copies.copy(&words[0][lane()], in + 4 * lane());
+  copies.commit();
+  copies.wait<0>();
+  __syncthreads();
+  copies.copy(&words[buffers - 1][lane()], in + 128 + 4 * lane());  // at: copy ahead
+  copies.commit();
+  if (with_barriers) __syncthreads();
+  const float value = words[0][lane() ^ 1][0];  // at: read while copying
+  if (with_barriers) __syncthreads();
+  copies.wait<0>();
+  __syncthreads();
+  out[lane()] = value + words[buffers - 1][lane() ^ 1][0];
+}
+
 __global__ void bad_transpose(const float* in, float* out, int n) {
   float* tile = dynamic_shared<float>();
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
@@ -155,6 +223,30 @@ void book_unwritten_shared(const Stream& stream, float* out) {
 }
 void book_copy(const Stream& stream, const float* in, float* out, int offset) {
   launch(copy, {1, 32}, stream, in, out, offset);
+}
+void book_one_parts(const Stream& stream, int which, const float* in, float* out) {
+  launch(one_parts, {1, 32}, stream, which, in, out);
+}
+void book_shuffle_down(const Stream& stream, const float* in, float* out) {
+  launch(shuffle_down, {1, 32}, stream, in, out);
+}
+void book_read_table(const Stream& stream, float* out) {
+  launch(read_table, {1, 32}, stream, out);
+}
+void book_late_reader(const Stream& stream, float* out) {
+  launch(late_reader, {1, 32, sizeof(float)}, stream, out);
+}
+void book_half_warps(const Stream& stream, int neighbour, float* out) {
+  launch(half_warps, {1, 32, 32 * sizeof(float)}, stream, neighbour, out);
+}
+void book_left_by_another_block(const Stream& stream, float* out) {
+  launch(left_by_another_block, {2, 32, 32 * sizeof(float)}, stream, out);
+}
+void book_shared_count(const Stream& stream, bool from_zero, float* out) {
+  launch(shared_count, {1, 64}, stream, from_zero, out);
+}
+void book_copies_ahead(const Stream& stream, int buffers, bool with_barriers, const float* in, float* out) {
+  launch(copies_ahead, {1, 32}, stream, buffers, with_barriers, in, out);
 }
 void book_bad_transpose(const Stream& stream, const float* in, float* out, int n) {
   launch(bad_transpose, {1, {32, 32}, 32 * 32 * sizeof(float)}, stream, in, out, n);

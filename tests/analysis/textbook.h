@@ -32,6 +32,23 @@ RINGTAPE_LAUNCHER(book_overwrites, bool with_barrier, float* out);
 RINGTAPE_LAUNCHER(book_unwritten_shared, float* out);
 /// One warp copies in[lane] to out[lane + offset].
 RINGTAPE_LAUNCHER(book_copy, const float* in, float* out, int offset);
+/// One lane of a warp goes another way than the others.
+RINGTAPE_LAUNCHER(book_one_parts, int which, const float* in, float* out);
+/// Shuffles up and down, whose lanes at the ends keep their own value.
+RINGTAPE_LAUNCHER(book_shuffle_down, const float* in, float* out);
+/// A warp reads a variable of the program.
+RINGTAPE_LAUNCHER(book_read_table, float* out);
+/// All lanes read a word, lane 0 first in its turn; with only a shuffle between, lane 0 overwrites it.
+RINGTAPE_LAUNCHER(book_late_reader, float* out);
+/// Each half of a warp has a __syncwarp of its own; then each lane reads what lane ^ neighbour has written.
+RINGTAPE_LAUNCHER(book_half_warps, int neighbour, float* out);
+/// The second of two blocks reads shared memory that only the first has written.
+RINGTAPE_LAUNCHER(book_left_by_another_block, float* out);
+/// 64 threads add to a word of shared memory, which thread 0 has set to 0, or nobody has.
+RINGTAPE_LAUNCHER(book_shared_count, bool from_zero, float* out);
+/// A warp reads a buffer while its asynchronous copies into the other, or the same one, are under way; with
+/// barriers before and after the read, or without.
+RINGTAPE_LAUNCHER(book_copies_ahead, int buffers, bool with_barriers, const float* in, float* out);
 /// A block of 32 x 32 threads transposes a tile in shared memory, reading its columns, and writes it with
 /// neighbouring lanes `n` floats apart.
 RINGTAPE_LAUNCHER(book_bad_transpose, const float* in, float* out, int n);

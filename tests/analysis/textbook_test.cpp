@@ -216,6 +216,13 @@ TEST_CASE("analysis: branches at which the lanes of a warp part") {
     const KernelReport loop =
         report_of([](float* in, float* out) { in_analysis::book_uneven_loop(stream(), in, out); });
     CHECK(loop.divergent_branches() == 31);
+    // A lane in the middle, and none in the branches of the CPU's own shuffles.
+    CHECK(report_of([](float* in, float* out) {
+            in_analysis::book_one_parts(stream(), 5, in, out);
+          }).divergent_branches() == 1);
+    CHECK(report_of([](float* in, float* out) {
+            in_analysis::book_shuffle_down(stream(), in, out);
+          }).divergent_branches() == 0);
   });
 }
 
@@ -311,6 +318,66 @@ TEST_CASE("analysis: __syncwarp orders the lanes of a warp, a shuffle does not")
   });
 }
 
+TEST_CASE("analysis: __syncwarp orders only the lanes that it names") {
+  const auto races = [](int neighbour) {
+    const KernelReport report =
+        report_of([=](float*, float* out) { in_analysis::book_half_warps(stream(), neighbour, out); });
+    std::int64_t count = 0;
+    for (const Finding& finding : report.findings) count += finding.kind == FindingKind::race;
+    return count;
+  };
+  for_each_thread_order([&] {
+    CHECK(races(1) == 0);
+    CHECK(races(16) > 0);
+  });
+}
+
+TEST_CASE("analysis: of several readers each counts") {
+  for_each_thread_order([] {
+    check_finding(report_of([](float*, float* out) { in_analysis::book_late_reader(stream(), out); }),
+                  FindingKind::race, "first lane's write", "every lane's read");
+  });
+}
+
+TEST_CASE("analysis: atomics race with no atomic, and need something to add to") {
+  const auto run = [](bool from_zero) {
+    return report_of([=](float*, float* out) { in_analysis::book_shared_count(stream(), from_zero, out); });
+  };
+  for_each_thread_order([&] {
+    const KernelReport right = run(true);
+    CHECK(right.findings.empty());
+    CHECK(right.static_shared_bytes == 4);
+    CHECK_THAT(to_text(right), ContainsSubstring("bytes of shared memory: 0 dynamic, 4 static"));
+    check_finding(run(false), FindingKind::unwritten_read, "shared atomic", "shared atomic");
+  });
+}
+
+TEST_CASE("analysis: a place may not be used while a copy to it is under way") {
+  const auto run = [](int buffers, bool with_barriers) {
+    return report_of([=](float* in, float* out) {
+      in_analysis::book_copies_ahead(stream(), buffers, with_barriers, in, out);
+    });
+  };
+  for_each_thread_order([&] {
+    for (const bool with_barriers : {false, true}) {
+      const KernelReport right = run(2, with_barriers);
+      INFO(to_text(right));
+      CHECK(right.findings.empty());
+      CHECK(right.static_shared_bytes == 1024);
+      const LineCounts read = counts(right, "read while copying");
+      CHECK(read.requests == 1);
+      CHECK(read.while_copying == 1);
+    }
+    const KernelReport wrong = run(1, false);
+    INFO(to_text(wrong));
+    REQUIRE(!wrong.findings.empty());
+    for (const Finding& finding : wrong.findings) CHECK(finding.kind == FindingKind::race);
+    // With barriers around the read the copy is still under way.
+    check_finding(run(1, true), FindingKind::race, "read while copying", "copy ahead");
+    CHECK_THAT(run(1, true).findings[0].text, ContainsSubstring("with a copy that is under way"));
+  });
+}
+
 TEST_CASE("analysis: a write that comes too early for readers is a race") {
   const auto run = [](bool with_barrier) {
     return report_of([=](float*, float* out) { in_analysis::book_overwrites(stream(), with_barrier, out); });
@@ -330,6 +397,12 @@ TEST_CASE("analysis: reads of memory that nothing wrote") {
       report_of([](float*, float* out) { in_analysis::book_unwritten_shared(stream(), out); });
   check_finding(shared, FindingKind::unwritten_read, "unwritten shared read", "unwritten shared read");
   CHECK(shared.findings[0].count == 16);
+
+  // What another block has left there does not count.
+  const KernelReport left =
+      report_of([](float*, float* out) { in_analysis::book_left_by_another_block(stream(), out); });
+  check_finding(left, FindingKind::unwritten_read, "another block's", "another block's");
+  CHECK(left.findings[0].count == 32);
 
   const KernelReport global =
       report_of([](float* in, float* out) { in_analysis::book_copy(stream(), out, in, 0); });
@@ -372,6 +445,17 @@ TEST_CASE("analysis: a planted bank conflict and a planted uncoalesced access ar
   const std::string text = to_text(report);
   CHECK_THAT(text, ContainsSubstring("bad_transpose: 1 x 1 x 1 blocks of 32 x 32 x 1 threads"));
   CHECK_THAT(text, ContainsSubstring("textbook.cu:" + std::to_string(marked("planted conflict"))));
+  // 32 requests of 32 sectors, with 128 bytes used of each 1024.
+  const std::string line =
+      text.substr(text.find("textbook.cu:" + std::to_string(marked("planted uncoalesced"))));
+  CHECK_THAT(line.substr(0, line.find('\n')), Catch::Matchers::EndsWith(" 28672"));
+}
+
+TEST_CASE("analysis: a variable of the program is taken for a constant, which is no memory") {
+  const KernelReport report =
+      report_of([](float*, float* out) { in_analysis::book_read_table(stream(), out); });
+  CHECK(report.findings.empty());
+  CHECK(report.total(Space::global, Access::read).requests == 0);
 }
 
 TEST_CASE("analysis: there is one at a time") {

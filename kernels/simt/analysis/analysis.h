@@ -39,6 +39,7 @@ struct LineCounts {
   /// Requests of lanes that had asynchronous copies under way (kernels/async_copy.h).
   std::int64_t while_copying = 0;
 
+  void add(const LineCounts& more);
   double transactions_per_request() const;
   /// Bank conflicts: cycles beyond the ideal.
   std::int64_t conflicts() const { return transactions - ideal; }
@@ -56,7 +57,7 @@ struct BranchCounts {
 };
 
 enum class FindingKind {
-  race,            ///< two threads, shared memory, one of them writes, no barrier between
+  race,  ///< two threads, shared memory, one of them writes, no barrier between; or a copy under way
   unwritten_read,  ///< of memory that nothing has written: no thread of the block, nobody before the launch
   outside,         ///< of every buffer that the analysis was told of
 };
@@ -73,7 +74,8 @@ struct Finding {
 struct KernelReport {
   std::string kernel;
   simt::dim3 grid, block;
-  std::size_t shared_bytes = 0;
+  std::size_t shared_bytes = 0;         ///< dynamic
+  std::size_t static_shared_bytes = 0;  ///< of __shared__ variables: the bytes that threads have used
   std::vector<LineCounts> lines;  ///< by file and line; several instructions of a line of one kind are one
   std::vector<BarrierCount> barriers;
   std::vector<BranchCounts> branches;  ///< as the compiler left them: a short `if` may have become none

@@ -23,7 +23,8 @@ std::string thread_text(int rank) {
                      simt::blockIdx.z);
 }
 
-/// threadIdx and its like, which kernels read as memory here and from registers on a GPU.
+/// threadIdx and its like, which kernels read as memory here and from registers on a GPU. They are
+/// thread-local variables that lie side by side, but for alignment.
 bool is_index(std::uintptr_t address) {
   const auto [low, high] = std::minmax({number_of(&simt::threadIdx), number_of(&simt::blockIdx),
                                         number_of(&simt::blockDim), number_of(&simt::gridDim)});
@@ -59,7 +60,8 @@ void Recorder::add_buffer(const std::string& name, const void* data, std::size_t
 // ---- what the executor tells ----
 
 void Recorder::launch_begins(const simt::Launch& launch) {
-  launches_.push_back({launch.kernel, launch.grid, launch.block, launch.shared_bytes, {}, {}, {}, {}, 0, 0});
+  launches_.push_back(
+      {launch.kernel, launch.grid, launch.block, launch.shared_bytes, 0, {}, {}, {}, {}, 0, 0});
   launch_ = &launches_.back();
   threads_ = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
   site_numbers_.clear();
@@ -91,6 +93,7 @@ void Recorder::launch_begins(const simt::Launch& launch) {
 void Recorder::launch_ends() {
   for (auto& accesses : accesses_) accesses.clear();  // left over where the launch has failed
   launch_->branches = branches_.counts();
+  launch_->static_shared_bytes = shadow_.used(dynamic_bytes_);
   launch_ = nullptr;
 }
 
@@ -125,6 +128,13 @@ void Recorder::copies_under_way(int rank, int count) {
   copies_[rank] = count;
 }
 
+void Recorder::copy_begins(int rank, void* shared, std::size_t bytes, const void* code) {
+  std::size_t offset = 0;
+  if (launch_ == nullptr || !shared_offset(number_of(shared), offset)) return;
+  const int site = site_of(number_of(code) - 1, Space::shared, Access::write);
+  add_shared_problem(shadow_.begin_copy(offset, bytes, rank, site, times_), offset, site);
+}
+
 /// Makes requests of the accesses of a warp's `lanes`, and counts them.
 void Recorder::line_up(int warp, unsigned lanes) {
   branches_.line_up(warp, lanes);
@@ -149,7 +159,6 @@ void Recorder::line_up(int warp, unsigned lanes) {
     for (const Request& request : site.requests) {
       const bool global = counts.space == Space::global;
       const int bytes = distinct_bytes(request);
-      constexpr int kSectorBytes = 32;
       ++counts.requests;
       counts.lanes += std::popcount(request.lanes);
       counts.bytes += bytes;
@@ -185,7 +194,8 @@ bool Recorder::shared_offset(std::uintptr_t address, std::size_t& offset) const 
   return address - static_begin_ < static_bytes_;
 }
 
-/// Memory that is no memory on a GPU: a thread's own variables, its arguments and indices, constants.
+/// Memory that is no memory on a GPU: a thread's own variables, its arguments and indices, constants. Of the
+/// program's own memory nothing tells constants from other variables, so all of it is taken for constants.
 bool Recorder::belongs_to_thread(std::uintptr_t address) const {
   const simt::Stack& stack = simt::Worker::current().stack();
   return (address >= number_of(stack.bottom()) && address < number_of(stack.top())) || is_index(address) ||
@@ -215,7 +225,8 @@ void Recorder::access(Access access, const void* memory, std::size_t bytes, cons
   // The return address is that of the next instruction.
   const int site = site_of(number_of(code) - 1, space, access);
   if (space == Space::shared) {
-    note_shared(offset, bytes, access, site);
+    add_shared_problem(shadow_.access(offset, bytes, access, simt::thread_rank(), site, times_), offset,
+                       site);
   } else if (buffer != nullptr) {
     note_global(*buffer, address, bytes, access, site);
   } else {
@@ -239,13 +250,16 @@ void Recorder::enters(const void* code) {
   if (launch_ != nullptr) branches_.enters(simt::thread_rank(), number_of(code));
 }
 
-void Recorder::note_shared(std::size_t offset, std::size_t bytes, Access access, int site) {
+void Recorder::add_shared_problem(const SharedShadow::Problem& problem, std::size_t offset, int site) {
   const int thread = simt::thread_rank();
-  const SharedShadow::Problem problem = shadow_.access(offset, bytes, access, thread, site, times_);
   if (problem.kind == SharedShadow::Problem::race) {
     add_finding(FindingKind::race, site, problem.site,
-                fmt::format("thread {} and {} at byte {} of shared memory", problem.thread,
-                            thread_text(thread), offset));
+                fmt::format("with no barrier between: thread {} and {} at byte {} of shared memory",
+                            problem.thread, thread_text(thread), offset));
+  } else if (problem.kind == SharedShadow::Problem::under_way) {
+    add_finding(FindingKind::race, site, problem.site,
+                fmt::format("with a copy that is under way: of thread {}, and {} at byte {} of shared memory",
+                            problem.thread, thread_text(thread), offset));
   } else if (problem.kind == SharedShadow::Problem::unwritten) {
     add_finding(FindingKind::unwritten_read, site, site,
                 fmt::format("byte {} of shared memory, which no thread of the block has written ({})", offset,

@@ -22,7 +22,6 @@ struct Buffer {
   std::string name;
   std::uintptr_t begin;
   std::vector<std::uint8_t> flags;  // one for each byte
-  std::uintptr_t end() const { return begin + flags.size(); }
 };
 
 /// An instruction that accesses memory, and what it has cost so far.
@@ -48,6 +47,7 @@ struct LaunchRecord {
   const void* kernel;
   simt::dim3 grid, block;
   std::size_t shared_bytes;
+  std::size_t static_shared_bytes = 0;
   std::vector<Site> sites;
   std::map<std::pair<std::string, int>, std::int64_t> barriers;  // by file and line
   std::vector<RawFinding> findings;
@@ -72,7 +72,6 @@ class Recorder final : public simt::Observer {
 
   void add_buffer(const std::string& name, const void* data, std::size_t bytes, bool written);
   const std::vector<LaunchRecord>& launches() const { return launches_; }
-  const std::vector<Buffer>& buffers() const { return buffers_; }
 
   /// A thread of the kernel accesses memory; `code` is where the call returns to.
   void access(Access access, const void* memory, std::size_t bytes, const void* code);
@@ -88,6 +87,7 @@ class Recorder final : public simt::Observer {
   void block_meets(simt::Place place) override;
   void warp_meets(int warp, unsigned lanes, bool orders_memory) override;
   void copies_under_way(int rank, int count) override;
+  void copy_begins(int rank, void* shared, std::size_t bytes, const void* code) override;
 
  private:
   struct Entry {
@@ -102,7 +102,7 @@ class Recorder final : public simt::Observer {
   bool belongs_to_thread(std::uintptr_t address) const;
   Buffer* buffer_at(std::uintptr_t address);
   void note_global(Buffer& buffer, std::uintptr_t address, std::size_t bytes, Access access, int site);
-  void note_shared(std::size_t offset, std::size_t bytes, Access access, int site);
+  void add_shared_problem(const SharedShadow::Problem& problem, std::size_t offset, int site);
   void add_finding(FindingKind kind, int site, int earlier_site, const std::string& text);
   void line_up(int warp, unsigned lanes);
 

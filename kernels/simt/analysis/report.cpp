@@ -10,15 +10,6 @@
 namespace ringtape::analysis {
 namespace {
 
-void add(LineCounts& sum, const LineCounts& more) {
-  sum.requests += more.requests;
-  sum.lanes += more.lanes;
-  sum.transactions += more.transactions;
-  sum.ideal += more.ideal;
-  sum.bytes += more.bytes;
-  sum.while_copying += more.while_copying;
-}
-
 std::string text_of(const SourceLine& line) {
   return fmt::format("{}:{}", line.file, line.line);
 }
@@ -36,12 +27,13 @@ std::vector<LineCounts> by_line(const LaunchRecord& launch, const std::vector<Co
   std::map<std::tuple<std::string, int, Space, Access>, LineCounts> lines;
   for (std::size_t i = 0; i < launch.sites.size(); ++i) {
     const LineCounts& counts = launch.sites[i].counts;
+    if (counts.requests == 0) continue;  // a copy's begin: what it writes counts where it arrives
     const SourceLine& where = places[i].line;
     LineCounts& line = lines[{where.file, where.line, counts.space, counts.access}];
     line.where = where;
     line.space = counts.space;
     line.access = counts.access;
-    add(line, counts);
+    line.add(counts);
   }
   std::vector<LineCounts> result;
   for (const auto& [key, counts] : lines) result.push_back(counts);
@@ -51,6 +43,7 @@ std::vector<LineCounts> by_line(const LaunchRecord& launch, const std::vector<Co
 std::vector<BranchCounts> branches_by_line(const LaunchRecord& launch, const CodePlace* places) {
   std::map<std::pair<std::string, int>, BranchCounts> lines;
   for (std::size_t i = 0; i < launch.branches.size(); ++i) {
+    if (places[i].of_executor) continue;
     const SourceLine& where = places[i].line;
     BranchCounts& line = lines[{where.file, where.line}];
     line.where = where;
@@ -65,9 +58,8 @@ std::vector<BranchCounts> branches_by_line(const LaunchRecord& launch, const Cod
 std::string text_of(const RawFinding& finding, const LaunchRecord& launch, const Finding& resolved) {
   const char* verb = verb_of(launch.sites[finding.site].counts.access);
   if (finding.kind == FindingKind::race) {
-    return fmt::format("race: {} {} what {} {}, with no barrier between: {}", text_of(resolved.where), verb,
-                       text_of(resolved.earlier), verb_of(launch.sites[finding.earlier_site].counts.access),
-                       finding.text);
+    return fmt::format("race: {} {} what {} {}, {}", text_of(resolved.where), verb, text_of(resolved.earlier),
+                       verb_of(launch.sites[finding.earlier_site].counts.access), finding.text);
   }
   if (finding.kind == FindingKind::unwritten_read) {
     return fmt::format("{} {} {}", text_of(resolved.where), verb, finding.text);
@@ -101,6 +93,7 @@ KernelReport report_of(const LaunchRecord& launch) {
   report.grid = launch.grid;
   report.block = launch.block;
   report.shared_bytes = launch.shared_bytes;
+  report.static_shared_bytes = launch.static_shared_bytes;
   report.lines = by_line(launch, places);
   for (const auto& [place, count] : launch.barriers) {
     report.barriers.push_back({{base_name(place.first), place.second}, count});
@@ -114,6 +107,15 @@ KernelReport report_of(const LaunchRecord& launch) {
 
 }  // namespace
 
+void LineCounts::add(const LineCounts& more) {
+  requests += more.requests;
+  lanes += more.lanes;
+  transactions += more.transactions;
+  ideal += more.ideal;
+  bytes += more.bytes;
+  while_copying += more.while_copying;
+}
+
 double LineCounts::transactions_per_request() const {
   return requests == 0 ? 0 : static_cast<double>(transactions) / static_cast<double>(requests);
 }
@@ -123,7 +125,7 @@ LineCounts KernelReport::total(Space space, Access access) const {
   sum.space = space;
   sum.access = access;
   for (const LineCounts& line : lines) {
-    if (line.space == space && line.access == access) add(sum, line);
+    if (line.space == space && line.access == access) sum.add(line);
   }
   return sum;
 }
@@ -131,7 +133,7 @@ LineCounts KernelReport::total(Space space, Access access) const {
 std::int64_t KernelReport::bytes_moved() const {
   std::int64_t count = 0;
   for (const LineCounts& line : lines) count += line.space == Space::global ? line.transactions : 0;
-  return 32 * count;
+  return kSectorBytes * count;
 }
 
 std::int64_t KernelReport::barrier_count() const {

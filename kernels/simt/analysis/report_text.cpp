@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "kernels/simt/analysis/analysis.h"
+#include "kernels/simt/analysis/request.h"
 
 namespace ringtape::analysis {
 namespace {
@@ -18,7 +19,7 @@ std::string lines_table(const KernelReport& report, Space space) {
                         static_cast<double>(line.lanes) / static_cast<double>(line.requests),
                         line.transactions, line.transactions_per_request(),
                         static_cast<double>(line.ideal) / static_cast<double>(line.requests),
-                        global ? 32 * line.transactions - line.bytes : line.conflicts());
+                        global ? kSectorBytes * line.transactions - line.bytes : line.conflicts());
   }
   if (text.empty()) return "";
   return fmt::format("\n  {:<28} {:<6} {:>10} {:>6} {:>10} {:>8} {:>8} {:>12}\n",
@@ -33,14 +34,15 @@ std::string to_text(const KernelReport& report) {
   const auto bytes = [](std::int64_t count) {
     return fmt::format("{:.1f} kB", static_cast<double>(count) / 1e3);
   };
-  std::string text =
-      fmt::format("{}: {} x {} x {} blocks of {} x {} x {} threads, {} bytes of dynamic shared memory\n",
-                  report.kernel, report.grid.x, report.grid.y, report.grid.z, report.block.x, report.block.y,
-                  report.block.z, report.shared_bytes);
+  std::string text = fmt::format(
+      "{}: {} x {} x {} blocks of {} x {} x {} threads; bytes of shared memory: {} dynamic, {} static\n",
+      report.kernel, report.grid.x, report.grid.y, report.grid.z, report.block.x, report.block.y,
+      report.block.z, report.shared_bytes, report.static_shared_bytes);
   const std::int64_t needed = report.needed_read + report.needed_written;
   text += fmt::format(
-      "  moves {} of global memory in sectors of 32 bytes; needs {} ({} read, {} written), {:.1f} times\n",
-      bytes(report.bytes_moved()), bytes(needed), bytes(report.needed_read), bytes(report.needed_written),
+      "  moves {} of global memory in sectors of {} bytes; needs {} ({} read, {} written), {:.1f} times\n",
+      bytes(report.bytes_moved()), kSectorBytes, bytes(needed), bytes(report.needed_read),
+      bytes(report.needed_written),
       needed == 0 ? 0.0 : static_cast<double>(report.bytes_moved()) / static_cast<double>(needed));
   text += lines_table(report, Space::global) + lines_table(report, Space::shared);
   if (!report.barriers.empty()) text += fmt::format("\n  {:<35} {:>10}\n", "barriers", "passed");

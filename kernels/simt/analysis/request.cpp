@@ -7,7 +7,6 @@ namespace ringtape::analysis {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kSectorBytes = 32;
 constexpr int kBanks = 32;
 constexpr int kBankBytes = 4;
 

@@ -5,6 +5,9 @@
 /// What one memory instruction of a warp costs the hardware: the figures that Nsight Compute gives.
 namespace ringtape::analysis {
 
+/// Global memory moves in pieces of this size.
+inline constexpr int kSectorBytes = 32;
+
 /// One instruction executed once by the lanes of a warp: each lane that takes part has an address.
 struct Request {
   unsigned lanes = 0;  ///< bit i: lane i takes part
@@ -15,7 +18,7 @@ struct Request {
   static constexpr int kMaxBytes = 16;
 };
 
-/// Global memory moves in sectors of 32 bytes: how many different ones the lanes touch (Nsight's "sectors per
+/// How many different sectors of global memory the lanes touch (Nsight's "sectors per
 /// request"). 32 lanes with neighbouring floats touch 4, with floats far apart 32.
 int sectors(const Request& request);
 

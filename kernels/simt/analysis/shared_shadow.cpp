@@ -1,5 +1,7 @@
 #include "kernels/simt/analysis/shared_shadow.h"
 
+#include <algorithm>
+
 namespace ringtape::analysis {
 
 void MeetingTimes::sync_warp(int warp, unsigned lanes) {
@@ -18,16 +20,18 @@ bool MeetingTimes::ordered(int earlier, Time time, int later) const {
 }
 
 SharedShadow::Problem SharedShadow::race_with(const Mark& mark, const Mark& now, const MeetingTimes& times) {
-  const bool conflict = times.in_this_block(mark.time) && !(mark.atomic && now.atomic) &&
-                        !times.ordered(mark.thread, mark.time, now.thread);
+  if (!times.in_this_block(mark.time)) return {};
+  const bool arrives = mark.copy_begin && mark.thread == now.thread && now.writes && !now.copy_begin;
+  if (mark.copy_begin && !arrives) return {Problem::under_way, mark.site, mark.thread};
+  const bool conflict = !(mark.atomic && now.atomic) && !times.ordered(mark.thread, mark.time, now.thread);
   return conflict ? Problem{Problem::race, mark.site, mark.thread} : Problem{};
 }
 
 SharedShadow::Problem SharedShadow::note(Byte& byte, Access access, const Mark& now,
                                          const MeetingTimes& times) {
   Problem problem = race_with(byte.writer, now, times);
+  if (access != Access::write && !times.in_this_block(byte.writer.time)) problem.kind = Problem::unwritten;
   if (access == Access::read) {
-    if (!times.in_this_block(byte.writer.time)) problem.kind = Problem::unwritten;
     const bool first = !times.in_this_block(byte.first_reader.time) ||
                        times.ordered(byte.first_reader.thread, byte.first_reader.time, now.thread);
     (first ? byte.first_reader : byte.last_reader) = now;
@@ -43,8 +47,29 @@ SharedShadow::Problem SharedShadow::note(Byte& byte, Access access, const Mark& 
 
 SharedShadow::Problem SharedShadow::access(std::size_t offset, std::size_t bytes, Access access, int thread,
                                            int site, const MeetingTimes& times) {
-  const Mark now{times.now(thread), static_cast<std::uint16_t>(thread), static_cast<std::uint16_t>(site),
-                 access == Access::atomic};
+  return note_all(offset, bytes, access,
+                  {times.now(thread), static_cast<std::uint16_t>(thread), static_cast<std::uint16_t>(site),
+                   access == Access::atomic, access == Access::write, false},
+                  times);
+}
+
+SharedShadow::Problem SharedShadow::begin_copy(std::size_t offset, std::size_t bytes, int thread, int site,
+                                               const MeetingTimes& times) {
+  return note_all(offset, bytes, Access::write,
+                  {times.now(thread), static_cast<std::uint16_t>(thread), static_cast<std::uint16_t>(site),
+                   false, true, true},
+                  times);
+}
+
+std::size_t SharedShadow::used(std::size_t first) const {
+  return static_cast<std::size_t>(
+      std::count_if(bytes_.begin() + static_cast<std::ptrdiff_t>(first), bytes_.end(), [](const Byte& byte) {
+        return byte.writer.time.barriers != 0 || byte.first_reader.time.barriers != 0;
+      }));
+}
+
+SharedShadow::Problem SharedShadow::note_all(std::size_t offset, std::size_t bytes, Access access,
+                                             const Mark& now, const MeetingTimes& times) {
   Problem first;
   for (std::size_t i = offset; i < offset + bytes && i < bytes_.size(); ++i) {
     const Problem problem = note(bytes_[i], access, now, times);

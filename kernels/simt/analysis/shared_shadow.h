@@ -41,15 +41,20 @@ class SharedShadow {
  public:
   /// What is wrong with an access.
   struct Problem {
-    enum { none, race, unwritten } kind = none;
-    int site = 0;  // of the other access of a race
+    enum { none, race, unwritten, under_way } kind = none;  // under_way: a copy that has not been waited for
+    int site = 0;  // of the other access of a race, or of the copy's begin
     int thread = 0;
   };
 
   void resize(std::size_t bytes) { bytes_.assign(bytes, {}); }
+  /// Bytes from `first` on that any thread has used since resize().
+  std::size_t used(std::size_t first) const;
   /// Notes an access by `thread` at instruction `site`; returns the first problem.
   Problem access(std::size_t offset, std::size_t bytes, Access access, int thread, int site,
                  const MeetingTimes& times);
+  /// The same for the begin of an asynchronous copy: until `thread` writes the bytes, which is their arrival,
+  /// nobody may use them.
+  Problem begin_copy(std::size_t offset, std::size_t bytes, int thread, int site, const MeetingTimes& times);
 
  private:
   struct Mark {
@@ -57,6 +62,8 @@ class SharedShadow {
     std::uint16_t thread = 0;
     std::uint16_t site = 0;
     bool atomic = false;
+    bool writes = false;      // and does not read
+    bool copy_begin = false;  // of an asynchronous copy
   };
   // Of the readers since the last write, the first and the last: where any is not ordered with a later write,
   // one of these two is, but for readers that single __syncwarps order.
@@ -64,6 +71,8 @@ class SharedShadow {
     Mark writer, first_reader, last_reader;
   };
   static Problem race_with(const Mark& mark, const Mark& now, const MeetingTimes& times);
+  Problem note_all(std::size_t offset, std::size_t bytes, Access access, const Mark& now,
+                   const MeetingTimes& times);
   static Problem note(Byte& byte, Access access, const Mark& now, const MeetingTimes& times);
 
   std::vector<Byte> bytes_;

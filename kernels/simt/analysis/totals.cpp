@@ -1,6 +1,8 @@
 #include "kernels/simt/analysis/totals.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
 
 namespace ringtape::analysis {
 namespace {
@@ -9,13 +11,16 @@ double ratio(std::int64_t a, std::int64_t b) {
   return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
 }
 
-void add(LineCounts& sum, const LineCounts& line) {
-  sum.requests += line.requests;
-  sum.lanes += line.lanes;
-  sum.transactions += line.transactions;
-  sum.ideal += line.ideal;
-  sum.bytes += line.bytes;
-  sum.while_copying += line.while_copying;
+/// What the analysis found, "races: 2", one for each kind.
+std::vector<std::string> findings_of(const Totals& totals) {
+  std::vector<std::string> found;
+  const auto add = [&](std::int64_t count, const char* what) {
+    if (count > 0) found.push_back(fmt::format("{}: {}", what, count));
+  };
+  add(totals.races, "races");
+  add(totals.unwritten_reads, "reads of unwritten memory");
+  add(totals.outside, "accesses outside of the buffers");
+  return found;
 }
 
 }  // namespace
@@ -29,7 +34,7 @@ Totals totals_of(const std::vector<KernelReport>& reports) {
   totals.shared.space = Space::shared;
   for (const KernelReport& report : reports) {
     for (const LineCounts& line : report.lines) {
-      add(line.space == Space::global ? totals.global : totals.shared, line);
+      (line.space == Space::global ? totals.global : totals.shared).add(line);
     }
     totals.needed += report.needed_read + report.needed_written;
     totals.barriers += report.barrier_count();
@@ -44,19 +49,17 @@ Totals totals_of(const std::vector<KernelReport>& reports) {
   return totals;
 }
 
+void check_findings(const std::string& kernel, const Totals& totals) {
+  check(totals.findings() == 0, "{} is wrong: {}", kernel, fmt::join(findings_of(totals), "; "));
+}
+
 std::string verdict(const Totals& totals) {
   constexpr double kTolerated = 0.1;
   constexpr std::int64_t kFewBytes = 4096, kFewCycles = 128;
-  std::vector<std::string> remarks;
-  const auto found = [&](std::int64_t count, const char* what) {
-    if (count > 0) remarks.push_back(fmt::format("{}: {}", what, count));
-  };
-  found(totals.races, "races");
-  found(totals.unwritten_reads, "reads of unwritten memory");
-  found(totals.outside, "accesses outside of the buffers");
+  std::vector<std::string> remarks = findings_of(totals);
   if (totals.moved() > kFewBytes) {
     const double sectors = ratio(totals.global.transactions, totals.global.ideal);
-    const double again = ratio(32 * totals.global.ideal, totals.needed);
+    const double again = ratio(kSectorBytes * totals.global.ideal, totals.needed);
     if (sectors > 1 + kTolerated)
       remarks.push_back(fmt::format("{:.1f} times the sectors it fills", sectors));
     if (again > 1 + kTolerated) remarks.push_back(fmt::format("asks for its bytes {:.1f} times", again));
@@ -65,7 +68,8 @@ std::string verdict(const Totals& totals) {
   if (totals.shared.transactions > kFewCycles && waiting > kTolerated) {
     remarks.push_back(fmt::format("waits for banks in {:.0f}% of the cycles", 100 * waiting));
   }
-  return remarks.empty() ? "every byte once, no waiting" : fmt::format("{}", fmt::join(remarks, "; "));
+  if (!remarks.empty()) return fmt::format("{}", fmt::join(remarks, "; "));
+  return totals.moved() > kFewBytes ? "every byte once, no waiting" : "moves too little to be judged";
 }
 
 }  // namespace ringtape::analysis

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/simt/analysis/analysis.h"
+#include "kernels/simt/analysis/request.h"
 
 namespace ringtape::analysis {
 
@@ -17,13 +18,16 @@ struct Totals {
 
   std::int64_t findings() const { return races + unwritten_reads + outside; }
   /// Bytes of the sectors of global memory.
-  std::int64_t moved() const { return 32 * global.transactions; }
+  std::int64_t moved() const { return kSectorBytes * global.transactions; }
   double moved_per_needed() const;
 };
 Totals totals_of(const std::vector<KernelReport>& reports);
 
+/// Throws Error with the numbers of races, unwritten reads and accesses outside, where there are any.
+void check_findings(const std::string& kernel, const Totals& totals);
+
 /// In a few words what is wrong, or that nothing is: findings, sectors that are not used whole, bytes read
-/// again, waiting for banks. What a launch of a few kilobytes moves is not judged.
+/// again, waiting for banks. What a launch of a few kilobytes moves is not judged; the verdict says so.
 std::string verdict(const Totals& totals);
 
 }  // namespace ringtape::analysis
