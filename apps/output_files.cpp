@@ -2,23 +2,56 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <filesystem>
+#include <vector>
 
 #include "core/error.h"
 #include "core/file.h"
 
 namespace ringtape::apps {
+namespace {
+
+/// A flag that names a file or folder of this run.
+struct NamedPath {
+  const char* flag;
+  std::string path;
+  bool is_written;
+};
+
+/// Whether two names lead to one place: "a.html", "./a.html" and a link to it do.
+bool are_same(const std::string& a, const std::string& b) {
+  std::error_code error_a, error_b;
+  const std::filesystem::path first =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(a), error_a);
+  const std::filesystem::path second =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(b), error_b);
+  return a == b || (!error_a && !error_b && first == second);
+}
+
+/// The one pair that may be the same: weights that are trained further in place, read before they are
+/// written.
+bool is_trained_in_place(const NamedPath& a, const NamedPath& b) {
+  const std::string_view first = a.flag, second = b.flag;
+  return (first == "--load" && second == "--save") || (first == "--save" && second == "--load");
+}
+
+}  // namespace
 
 void check_output_files(const TrainOptions& options, bool writes) {
-  const std::pair<const char*, const std::string*> files[] = {{"--save", &options.save},
-                                                              {"--metrics", &options.metrics},
-                                                              {"--timeline", &options.timeline},
-                                                              {"--save-tape", &options.save_tape},
-                                                              {"--report", &options.report}};
-  for (const auto& [flag, file] : files) {
-    for (const auto& [other_flag, other_file] : files) {
-      check(flag == other_flag || file->empty() || *file != *other_file,
-            "{} and {} both name '{}': expected two files", flag, other_flag, *file);
+  const std::vector<NamedPath> paths = {{"--data", options.data, false},
+                                        {"--load", options.load, false},
+                                        {"--checkpoint", options.checkpoint, true},
+                                        {"--save", options.save, true},
+                                        {"--metrics", options.metrics, true},
+                                        {"--timeline", options.timeline, true},
+                                        {"--save-tape", options.save_tape, true},
+                                        {"--report", options.report, true}};
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const NamedPath &a = paths[j], &b = paths[i];
+      if (a.path.empty() || b.path.empty() || !(a.is_written || b.is_written)) continue;
+      check(is_trained_in_place(a, b) || !are_same(a.path, b.path),
+            "{} and {} both name '{}': expected two files", a.flag, b.flag, b.path);
     }
   }
   for (const std::string& file : {options.save, options.save_tape, options.report}) {

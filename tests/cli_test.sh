@@ -122,6 +122,16 @@ refuse "folder" regression --max-steps 1 --report folder
 refuse "missing/t.svg" mnist --max-steps 1 --save-tape missing/t.svg
 refuse "expected a file that ends on .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
 refuse "--save-tape and --report both name 'x.svg'" mnist --report x.svg --save-tape x.svg
+# What a run reads stays as it is, by whatever name it is called.
+seq 1 50 | sed 's/.*/&,&/' >my.csv
+ln -s my.csv link.csv
+refuse "--data and --report both name 'my.csv'" regression --data my.csv --report my.csv
+refuse "--data and --report both name './my.csv'" regression --data my.csv --report ./my.csv
+refuse "--data and --timeline both name 'link.csv'" regression --data my.csv --timeline link.csv
+refuse "--load and --report both name 'folder/../w.st'" mnist --load w.st --report folder/../w.st
+refuse "--checkpoint and --report both name 'k'" mnist --max-steps 1 --checkpoint k --report k
+expect "the data as they were" [ "$(wc -l <my.csv)" -eq 50 ]
+rm my.csv link.csv
 refuse "missing/m.jsonl" mnist --max-steps 1 --metrics missing/m.jsonl
 refuse "folder" mnist --max-steps 1 --metrics folder
 refuse "No space left" mnist --max-steps 1 --metrics /dev/full
