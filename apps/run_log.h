@@ -57,6 +57,8 @@ class RunLog {
 
   /// All steps shown so far, and the test after each epoch.
   const RunCurves& curves() const { return curves_; }
+  /// Steps before begin().
+  std::int64_t first() const { return first_; }
   /// Since begin().
   double seconds() const;
 

@@ -145,10 +145,30 @@ class Run {
         // The first update makes what later ones find: scratch memory, for example.
         .reported_step = options_.memory_report ? std::min(begin.step + 1, length_.updates - 1) : -1,
     };
-    auto& [at, log, update, recorded, reported_step] = training;
-    if (resumed) log.restore(*resumed);
-    log.begin(at.step, length_.updates, scaler);
+    if (resumed) training.log.restore(*resumed);
+    training.log.begin(begin.step, length_.updates, scaler);
 
+    try {
+      finish(training, update_weights(training, state, checkpoints));
+    } catch (const Error& error) {
+      leave_report(training, error.what());
+      throw;
+    }
+  }
+
+ private:
+  /// What a training has that a test of the weights has not.
+  struct Training {
+    TrainingPosition at;
+    RunLog log;
+    Update update;
+    RecordedSteps recorded;
+    std::int64_t reported_step;  ///< --memory-report is of this one, counted from 0
+  };
+
+  /// All updates that are left, and the result of the last test.
+  TestResult update_weights(Training& training, TrainingState& state, Checkpointing& checkpoints) {
+    auto& [at, log, update, recorded, reported_step] = training;
     std::optional<TestResult> last_test;
     for (; at.step < length_.updates; ++at.epoch, at.samples = 0) {
       loader_.start_epoch(at.epoch, sampler_->own_of(at.samples));
@@ -166,18 +186,8 @@ class Run {
       last_test = test();
       log.end_epoch(at.epoch + 1, *last_test);
     }
-    finish(training, last_test ? *last_test : test());
+    return last_test ? *last_test : test();
   }
-
- private:
-  /// What a training has that a test of the weights has not.
-  struct Training {
-    TrainingPosition at;
-    RunLog log;
-    Update update;
-    RecordedSteps recorded;
-    std::int64_t reported_step;  ///< --memory-report is of this one, counted from 0
-  };
 
   /// One update of the weights.
   void step(Training& training) {
@@ -215,7 +225,9 @@ class Run {
           "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
           at.step);
     log.report(result, at.step, skipped);
-    const std::size_t peak = memory_stats(device_).peak;  // before limits are measured
+    // Before limits are measured.
+    report::RunReport report = report_of(log);
+    report.results = results_of(log, result);
     arena_.gather_values();
     if (is_first() && !options_.save.empty()) {
       save_safetensors(options_.save, weights_of(*model_), {{"format", "pt"}});
@@ -231,7 +243,9 @@ class Run {
     if (memory_ && ranks_->size() > 1) fmt::print("\n{}", traffic_);
     if (recorded.exist() && !options_.timeline.empty()) write_timeline(recorded, options_.timeline, *ranks_);
     if (!options_.report.empty()) {
-      report::write_report({.report = report_of(log, result, peak, profile, update.tape()),
+      report.profile = profile;
+      report.tape = update.tape();
+      report::write_report({.report = std::move(report),
                             .recorded = recorded,
                             .memory_formula = estimate(),
                             .data_set = beforehand_},
@@ -248,28 +262,45 @@ class Run {
                        options_.batch_size, pieces, options_.optimizer, rate_);
   }
 
-  /// What --report shows of a run that has ended.
-  report::RunReport report_of(const RunLog& log, const TestResult& result, std::size_t peak,
-                              const std::optional<Profile>& profile,
-                              const std::optional<TapeGraph>& tape) const {
+  /// What --report shows of every run.
+  report::RunReport report_of(const RunLog& log) const {
     report::RunReport report;
     report.title = task_.name;
     report.subtitle =
         fmt::format("{}; {} on {}", describe_training(),
                     describe_compute_dtype(arena_.compute_dtype(), device_), to_string(device_));
     if (ranks_->size() > 1) report.subtitle += fmt::format(", {} ranks", ranks_->size());
-    if (counts_correct()) {
-      report.results.emplace_back("test accuracy", fmt::format("{:.2f}%", 100 * result.accuracy));
-    }
-    report.results.emplace_back("test loss", fmt::format("{:.4f}", result.loss));
-    report.results.emplace_back("steps", grouped(std::ssize(log.curves().steps)));
-    report.results.emplace_back("time", time_text(log.seconds()));
-    report.results.emplace_back("memory at peak", bytes_text(static_cast<double>(peak)));
+    report.ranks = ranks_->size();
     report.settings = options_.given;
     report.curves = log.curves();
-    report.profile = profile;
-    report.tape = tape;
     return report;
+  }
+
+  /// The few figures at the top of the page.
+  report::Facts results_of(const RunLog& log, const TestResult& result) const {
+    report::Facts results;
+    if (counts_correct())
+      results.emplace_back("test accuracy", fmt::format("{:.2f}%", 100 * result.accuracy));
+    results.emplace_back("test loss", fmt::format("{:.4f}", result.loss));
+    const std::string earlier =
+        log.first() > 0 ? fmt::format(", {} of them before it was resumed", grouped(log.first())) : "";
+    results.emplace_back("steps" + earlier, grouped(std::ssize(log.curves().steps)));
+    results.emplace_back(log.first() > 0 ? "time since it was resumed" : "time", time_text(log.seconds()));
+    results.emplace_back("memory at peak", bytes_text(static_cast<double>(memory_stats(device_).peak)));
+    return results;
+  }
+
+  /// What is known of a run that ends with an error. Other ranks may be gone, so nothing is gathered.
+  void leave_report(const Training& training, const std::string& error) const {
+    if (!is_first() || options_.report.empty() || training.log.curves().steps.empty()) return;
+    report::RunReport report = report_of(training.log);
+    report.error = error;
+    report.tape = training.update.tape();
+    try {
+      report::save_report(std::move(report), options_.report, device_);
+    } catch (const Error& reason) {
+      fmt::print("no report: {}\n", reason.what());  // the run's own error is the one to end with
+    }
   }
 
   bool counts_correct() const { return task_.correct != nullptr; }

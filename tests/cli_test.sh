@@ -225,6 +225,8 @@ expect "the flags" grep -q -- '<dt>--batch-size</dt><dd>2500</dd>' r.html
 expect "the tape as a picture" grep -q '>mse_loss</text>' t.svg
 accept regression --device cpu --batch-size 2500 --epochs 3 --report r.html --checkpoint k --resume
 expect "the losses of a run that is over" grep -q '<figcaption>Loss</figcaption>' r.html
+expect "steps of before" grep -q '<b>21</b><span>steps, 21 of them before it was resumed</span>' r.html
+expect "the time of this part" grep -q '<span>time since it was resumed</span>' r.html
 accept mnist --device cpu --hidden 8 --max-steps 1 --report r.html --save-tape t.dot
 expect "the tape as a graph" grep -q '^digraph tape {$' t.dot
 rm -r r.html t.svg t.dot k
@@ -329,8 +331,11 @@ expect "8 micro-batches" grep -qE '^ +1  0 to 79 +8 x 10 +80  10/80 = 0\.125$' s
 expect "then 2, weighted as 2" grep -qE '^ +2  80 to 99 +2 x 10 +20  10/20 = 0\.5$' shown
 accept accumulate --device cpu --batch-size 70 --micro-batch 32
 rm shown
-"$bin/mnist" "${small[@]}" --optimizer sgd --lr 1e6 --metrics d.jsonl >"$work/out" 2>"$work/err" && failure "a run that diverges"
+"$bin/mnist" "${small[@]}" --optimizer sgd --lr 1e6 --metrics d.jsonl --report d.html >"$work/out" 2>"$work/err" && failure "a run that diverges"
 expect "the metrics of a run that diverges are kept, up to where it did" grep -q '"loss":null' <(tail -n 1 d.jsonl)
+expect "its report says why it ended" grep -q 'class="error">The run ended with an error: training diverged: ' d.html
+expect "the curves up to there, and the tape" [ "$(grep -cE '<h2>(Curves|Tape)</h2>' d.html)" -eq 2 ]
+rm d.html
 
 # ---- the planner ------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ h1 { font-size: 28px; line-height: 1.2; margin: 0 0 4px; letter-spacing: -.01em;
 h2 { font-size: 18px; margin: 0 0 4px; }
 h3 { font-size: 14px; margin: 20px 0 8px; color: var(--muted); font-weight: 600; }
 .subtitle, .note { color: var(--muted); margin: 0; }
+.error { margin: 12px 0 0; color: var(--c3); font-weight: 600; overflow-wrap: anywhere; }
 .note { max-width: 76ch; margin-bottom: 16px; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 24px 0; }
 .tile, section { background: var(--paper); border: 1px solid var(--grid); border-radius: 12px; }

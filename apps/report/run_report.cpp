@@ -8,6 +8,9 @@ constexpr std::size_t kMostOperations = 100;  // of a tape that is drawn
 std::string header(const RunReport& report) {
   std::string text = fmt::format("<header>\n<h1>{}</h1>\n<p class=\"subtitle\">{}</p>\n</header>\n",
                                  svg::escape(report.title), svg::escape(report.subtitle));
+  if (!report.error.empty()) {
+    text += fmt::format("<p class=\"error\">The run ended with an error: {}.</p>\n", svg::escape(report.error));
+  }
   if (report.results.empty()) return text;
   text += "<div class=\"tiles\">\n";
   for (const auto& [name, value] : report.results) {
@@ -37,9 +40,10 @@ std::string tape_section(const RunReport& report) {
 std::string timeline_section(const RunReport& report) {
   if (!report.timeline) return "";
   const auto& [step, seconds, ranks] = *report.timeline;
-  return section("A step, moment by moment",
-                 fmt::format("Step {}, by the host's clock. Point at a bar for what it is.", step),
-                 wide_figure(draw_timeline(ranks, seconds).element("full")));
+  return section(
+      "A step, moment by moment",
+      fmt::format("Step {}, by the host's clock. Point at a bar for what it is. {}", step, report.missing),
+      wide_figure(draw_timeline(ranks, seconds).element("full")));
 }
 
 std::string html_report(const RunReport& report) {

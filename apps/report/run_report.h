@@ -36,8 +36,11 @@ struct StepMemory {
 struct RunReport {
   std::string title;     ///< "MNIST"
   std::string subtitle;  ///< model, batch, optimizer
-  Facts results;         ///< the few figures that matter
-  Facts settings;        ///< the flags that were given
+  std::string error;     ///< that ended the run before its time
+  std::string missing;   ///< what the recording of the steps lacks, as a sentence
+  int ranks = 1;
+  Facts results;   ///< the few figures that matter
+  Facts settings;  ///< the flags that were given
   Facts machine;
   apps::RunCurves curves;
   std::optional<Profile> profile;

@@ -1,5 +1,7 @@
 #include "apps/report/write_report.h"
 
+#include <utility>
+
 #include "core/file.h"
 #include "core/machine.h"
 #include "core/numbers.h"
@@ -75,12 +77,15 @@ void write_report(FinishedRun run, const std::string& file, Communicator& ranks)
       report.timeline = gather_timeline(run.recorded, number, *step, ranks);
       report.memory = memory_of(run, number, *step);
     }
+    report.missing = run.recorded.what_is_missing();
     report.first_profiled = range.first;
     report.last_profiled = range.last;
   }
-  if (ranks.rank() != 0) return;
-  for (const Fact& fact : describe_machine(ranks.device()))
-    report.machine.emplace_back(fact.name, fact.value);
+  if (ranks.rank() == 0) save_report(std::move(report), file, ranks.device());
+}
+
+void save_report(RunReport report, const std::string& file, Device device) {
+  for (const Fact& fact : describe_machine(device)) report.machine.emplace_back(fact.name, fact.value);
   const std::string text = html_report(report);
   save_text(file, text);
   fmt::print("\nreport written to {} ({})\n", file, bytes_text(static_cast<double>(text.size())));

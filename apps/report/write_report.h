@@ -22,4 +22,7 @@ struct FinishedRun {
 /// the page to `file`. Every rank has to call it.
 void write_report(FinishedRun run, const std::string& file, Communicator& ranks);
 
+/// Adds the machine that `device` belongs to, and writes the page to `file`.
+void save_report(RunReport report, const std::string& file, Device device);
+
 }  // namespace ringtape::report
