@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ struct StepRecord {
   double loss = 0;
   double grad_norm = 0;      ///< NaN when it was not measured
   std::int64_t correct = 0;  ///< right answers in the batch; negative when they are not counted
+  double samples_per_second = std::numeric_limits<double>::quiet_NaN();  ///< NaN when it was not measured
 };
 
 /// Keeps the results of steps on the device and brings them to the host many at a time, so that a step does

@@ -67,6 +67,7 @@ void RunLog::flush() {
 
 void RunLog::show(const StepRecord& record, double samples_per_second) {
   curves_.steps.push_back(record);
+  curves_.steps.back().samples_per_second = samples_per_second;
   // What the progress line shows is an exponential mean over about the last hundred steps.
   const double weight = std::max(0.01, 1.0 / static_cast<double>(curves_.steps.size()));
   recent_loss_ += weight * (record.loss - recent_loss_);

@@ -11,7 +11,7 @@ using svg::coordinate;
 
 constexpr double kLeafWidth = 178, kLeafHeight = 24, kLeafGap = 6;
 constexpr double kBoxWidth = 216, kBoxHeight = 54, kBoxGap = 28;
-constexpr double kLeft = 8, kFirstBox = kLeft + kLeafWidth + 44, kTop = 62, kRowGap = 30;
+constexpr double kLeft = 8, kFirstBox = kLeft + kLeafWidth + 44, kTop = 84, kRowGap = 30;
 constexpr double kLane = 12;  // between edges that pass rows by
 constexpr std::size_t kLongestName = 24;
 
@@ -161,11 +161,11 @@ void draw_legend(Canvas& canvas) {
   canvas.text(kLeft + 32, 20, "parameter", "small muted");
   canvas.rectangle(kLeft + 108, 8, 26, 14, "input", "", 7);
   canvas.text(kLeft + 140, 20, "no gradient needed", "small muted");
-  canvas.rectangle(kLeft + 268, 13, 26, 4, "s0", "", 2);
-  canvas.text(kLeft + 300, 20, "bytes kept for backward", "small muted");
-  canvas.rectangle(kLeft, 29, 26, 14, "s1", "", 7);
-  canvas.text(kLeft + 13, 40, "Σ", "badge small middle");
-  canvas.text(kLeft + 32, 40, "gradients of several uses add up", "small muted");
+  canvas.rectangle(kLeft, 34, 26, 4, "s0", "", 2);
+  canvas.text(kLeft + 32, 41, "bytes kept for backward", "small muted");
+  canvas.rectangle(kLeft, 51, 26, 14, "s1", "", 7);
+  canvas.text(kLeft + 13, 62, "Σ", "badge small middle");
+  canvas.text(kLeft + 32, 62, "gradients of several uses add up", "small muted");
 }
 
 /// The first `most` operations and what they are computed from.

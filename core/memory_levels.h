@@ -1,6 +1,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/memory.h"
@@ -21,7 +23,10 @@ std::vector<MemoryLevel> memory_levels(const MemoryRecording& recording);
 const MemoryLevel& peak_of(std::span<const MemoryLevel> levels);
 
 /// The levels as a picture: time to the right until `seconds`, the categories stacked upwards, the peak
-/// marked.
-svg::Canvas memory_picture(std::span<const MemoryLevel> levels, double seconds);
+/// marked. A page may write the legend beside it.
+svg::Canvas memory_picture(std::span<const MemoryLevel> levels, double seconds, bool has_legend = true);
+
+/// The categories in the picture, each with its colour's number.
+std::vector<std::pair<std::string, int>> memory_legend(std::span<const MemoryLevel> levels);
 
 }  // namespace ringtape

@@ -66,6 +66,8 @@ std::string curves_section(const RunReport& report) {
       figure("Learning rate", "", true, {{"rate", over_steps(report, [](const auto& s) { return s.rate; })}});
   const std::vector<Point> norms = over_steps(report, [](const auto& s) { return s.grad_norm; });
   if (has_figures(norms)) figures += figure("Gradient norm", "", false, {{"norm", norms}});
+  const std::vector<Point> rates = over_steps(report, [](const auto& s) { return s.samples_per_second; });
+  if (has_figures(rates)) figures += figure("Throughput", "samples/s", true, {{"rate", rates}});
   const std::string note = report.curves.steps.size() > 240
                                ? "Each point is the mean of neighbouring steps; the band goes from their "
                                  "smallest value to their largest."

@@ -10,6 +10,7 @@ namespace {
 using svg::Canvas;
 
 constexpr double kWidth = 1020, kLeft = 112, kRight = 12, kTop = 8;
+constexpr double kNarrow = 4;
 constexpr double kRow = 30, kBar = 24, kGroup = 26, kAxis = 46;
 
 bool has(std::span<const LaneSpan> spans, Lane lane) {
@@ -34,7 +35,10 @@ void draw_span(Canvas& canvas, const LaneSpan& span, double y, double all) {
   if (end <= begin) return;
   std::string tip = fmt::format("{}\n{}", span.name, time_text(span.end - span.begin));
   if (!span.tip.empty()) tip += "\n" + span.tip;
-  canvas.rectangle(begin, y, std::max(end - begin, 0.3), kBar, fmt::format("span s{}", span.colour), tip, 2);
+  // A stroke in the paper's colour parts neighbours, but would hide a narrow bar.
+  const bool is_narrow = end - begin < kNarrow;
+  canvas.rectangle(begin, y, std::max(end - begin, 0.3), kBar,
+                   fmt::format("{}s{}", is_narrow ? "" : "span ", span.colour), tip, is_narrow ? 0 : 2);
   if (svg::text_width(span.name) + 8 < end - begin) {
     canvas.text((begin + end) / 2, y + kBar / 2 + 4.5, span.name, "on small middle");
   }

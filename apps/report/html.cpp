@@ -17,6 +17,14 @@ std::string wide_figure(const std::string& picture) {
   return "<figure class=\"scroll\" tabindex=\"0\">\n" + picture + "</figure>\n";
 }
 
+std::string legend(const std::vector<std::pair<std::string, int>>& names) {
+  std::string text = "<ul class=\"keys\">\n";
+  for (const auto& [name, colour] : names) {
+    text += fmt::format("<li><i style=\"background:var(--c{})\"></i>{}</li>\n", colour, escape(name));
+  }
+  return text + "</ul>\n";
+}
+
 std::string description_list(const Facts& facts) {
   std::string text = "<dl>\n";
   for (const auto& [name, value] : facts) {

@@ -11,7 +11,7 @@ namespace ringtape::report {
 /// Names and values, in the order to be shown.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-/// A page of its own: no other file, no script, nothing fetched. `head` and `body` are markup.
+/// A page of its own: no other file, no script, nothing fetched. `body` is markup.
 std::string page(const std::string& title, const std::string& body);
 
 /// A part of the page under a heading; `note` is a sentence below it, or empty; `body` is markup.
@@ -19,6 +19,9 @@ std::string section(const std::string& heading, const std::string& note, const s
 
 /// A picture (markup) in a box in which it can be scrolled sideways where it is wider than the screen.
 std::string wide_figure(const std::string& picture);
+
+/// A legend that wraps: names, each beside its colour by number.
+std::string legend(const std::vector<std::pair<std::string, int>>& names);
 
 std::string description_list(const Facts& facts);
 

@@ -35,11 +35,13 @@ std::string table(const StepMemory& memory) {
 
 std::string memory_section(const RunReport& report) {
   if (!report.memory) return "";
-  return section("Memory",
-                 fmt::format("What tensors held in step {}{}, by what it is for.", report.memory->step,
-                             report.ranks > 1 ? " on rank 0" : ""),
-                 wide_figure(memory_picture(report.memory->levels, report.memory->seconds).element("full")) +
-                     table(*report.memory));
+  return section(
+      "Memory",
+      fmt::format("What tensors held in step {}{}, by what it is for.", report.memory->step,
+                  report.ranks > 1 ? " on rank 0" : ""),
+      legend(memory_legend(report.memory->levels)) +
+          wide_figure(memory_picture(report.memory->levels, report.memory->seconds, false).element("full")) +
+          table(*report.memory));
 }
 
 }  // namespace ringtape::report

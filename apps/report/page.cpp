@@ -31,6 +31,7 @@ figcaption { font-weight: 600; font-size: 14px; margin-bottom: 6px; }
 figure + .scroll { margin-top: 20px; }
 .scroll svg { display: block; max-width: none; }
 .scroll svg.full { width: 100%; height: auto; min-width: 880px; }
+.keys + .scroll { margin-top: 12px; }
 .stack { display: flex; height: 28px; border-radius: 6px; overflow: hidden; gap: 2px; margin: 4px 0 10px; }
 .keys { display: flex; flex-wrap: wrap; gap: 4px 20px; margin: 0; padding: 0; list-style: none; font-size: 14px; }
 .keys i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 7px; vertical-align: -1px; }
@@ -62,6 +63,12 @@ dd { margin: 0; text-align: right; overflow-wrap: anywhere; }
   .pair { grid-template-columns: 1fr; gap: 24px; }
   .pair svg text { font-size: 17px; }
   .scroll { margin: 0 -16px; padding: 0 16px; }
+  .scroll::before { content: "wider than the screen: scroll sideways"; position: sticky; left: 0; color: var(--muted);
+    font-size: 12px; }
+  tbody th { white-space: normal; overflow-wrap: anywhere; min-width: 132px; max-width: 132px; }
+  tbody th small { display: block; }
+  th, td { padding: 6px; }
+  .bar { width: 24px; margin-right: 6px; }
   dl { grid-template-columns: 1fr; }
 }
 @media print { body { background: none; } section { break-inside: avoid; } }

@@ -8,7 +8,7 @@
 namespace ringtape::report {
 namespace {
 
-constexpr double kLeastShare = 0.001;  // of the step: what took less is not drawn
+constexpr double kLeastShare = 0.01;  // of the step: what took less is not drawn
 constexpr std::size_t kMostLabels = 6;
 
 /// An operation in the diagram.
@@ -32,9 +32,9 @@ std::vector<Dot> dots_of(const Profile& profile) {
   return dots;
 }
 
-int colour_of(const ProfileRow& row) {
-  if (row.name.find("backward") != std::string::npos) return 1;
-  return row.name.find("step") != std::string::npos || row.name.find("clip") != std::string::npos ? 2 : 0;
+int colour_of(const RunReport& report, const ProfileRow& row) {
+  const auto found = report.phases.find(row.name);
+  return colour_of_phase(found == report.phases.end() ? "other" : found->second);
 }
 
 /// The attainable rate in GFLOP/s (Williams, Waterman and Patterson, "Roofline", CACM 2009).
@@ -59,24 +59,7 @@ svg::PlotFrame frame_of(const std::vector<Dot>& dots, const MachineLimits& limit
           .x_name = "FLOPs a byte",
           .y_name = "GFLOP/s",
           .title = "roofline",
-          .legend = {{"forward", 0}, {"backward", 1}, {"optimizer", 2}}};
-}
-
-void draw_roof(svg::Plot& plot, const svg::Axis& x, double floor, const MachineLimits& limits) {
-  if (limits.flops_per_second <= 0 || limits.bytes_per_second <= 0) return;
-  const double peak = limits.flops_per_second * 1e-9;
-  const double ridge = limits.flops_per_second / limits.bytes_per_second;
-  const double begin = std::max(x.low, floor * 1e9 / limits.bytes_per_second);
-  const auto c = svg::coordinate;
-  plot.canvas().path(fmt::format("M{} {}L{} {}H{}", c(plot.x(begin)), c(plot.y(roof(limits, begin))),
-                                 c(plot.x(ridge)), c(plot.y(peak)), c(plot.right())),
-                     "mark roof");
-  plot.canvas().text(plot.right() - 6, plot.y(peak) - 8,
-                     fmt::format("computes {} GFLOP/s", short_number(peak)), "strong end");
-  const double middle = std::sqrt(begin * ridge);
-  plot.canvas().text(plot.x(middle) - 14, plot.y(roof(limits, middle)),
-                     fmt::format("copies {} GB/s", short_number(limits.bytes_per_second * 1e-9)),
-                     "strong end");
+          .legend = {}};
 }
 
 struct Box {
@@ -87,10 +70,32 @@ struct Box {
   }
 };
 
+/// Writes a text that ends at x, and says where it stands.
+Box write_before(svg::Plot& plot, double x, double y, const std::string& text) {
+  plot.canvas().text(x, y, text, "strong end");
+  return {x - svg::text_width(text), y - 14, x, y + 4};
+}
+
+/// Draws the limits, and says where their texts stand.
+std::vector<Box> draw_roof(svg::Plot& plot, const svg::Axis& x, double floor, const MachineLimits& limits) {
+  if (limits.flops_per_second <= 0 || limits.bytes_per_second <= 0) return {};
+  const double peak = limits.flops_per_second * 1e-9;
+  const double ridge = limits.flops_per_second / limits.bytes_per_second;
+  const double begin = std::max(x.low, floor * 1e9 / limits.bytes_per_second);
+  const auto c = svg::coordinate;
+  plot.canvas().path(fmt::format("M{} {}L{} {}H{}", c(plot.x(begin)), c(plot.y(roof(limits, begin))),
+                                 c(plot.x(ridge)), c(plot.y(peak)), c(plot.right())),
+                     "mark roof");
+  const double middle = std::sqrt(begin * ridge);
+  return {write_before(plot, plot.right() - 6, plot.y(peak) - 8,
+                       fmt::format("computes {} GFLOP/s", short_number(peak))),
+          write_before(plot, plot.x(middle) - 14, plot.y(roof(limits, middle)),
+                       fmt::format("copies {} GB/s", short_number(limits.bytes_per_second * 1e-9)))};
+}
+
 /// Names of the operations that take most time, where there is room for them.
 void draw_labels(svg::Plot& plot, const std::vector<Dot>& dots, const svg::Axis& x_axis,
-                 const MachineLimits& limits) {
-  std::vector<Box> taken;
+                 const MachineLimits& limits, std::vector<Box> taken) {
   const bool has_roof = limits.flops_per_second > 0 && limits.bytes_per_second > 0;
   for (double share = 0; has_roof && share <= 1; share += 1.0 / 128) {
     const double x = plot.left() + share * (plot.right() - plot.left());
@@ -120,6 +125,13 @@ void draw_labels(svg::Plot& plot, const std::vector<Dot>& dots, const svg::Axis&
   }
 }
 
+std::vector<std::pair<std::string, int>> legend_of_dots(const RunReport& report,
+                                                        const std::vector<Dot>& dots) {
+  std::vector<LaneSpan> used;
+  for (const Dot& dot : dots) used.push_back({.colour = colour_of(report, *dot.row), .name = {}});
+  return legend_of(std::vector<std::vector<LaneSpan>>{used});
+}
+
 std::string tip_of(const Dot& dot, const MachineLimits& limits) {
   std::string tip = fmt::format("{}\n{}\n{:.1f}% of the step, {} FLOPs a byte\n{} GFLOP/s, {} GB/s",
                                 dot.row->name, dot.row->shapes, 100 * dot.share, short_number(dot.intensity),
@@ -138,19 +150,20 @@ std::string roofline_section(const RunReport& report) {
   const MachineLimits& limits = report.profile->limits;
   const svg::PlotFrame frame = frame_of(dots, limits);
   svg::Plot plot(frame);
-  draw_roof(plot, frame.x, frame.y.low, limits);
+  const std::vector<Box> texts = draw_roof(plot, frame.x, frame.y.low, limits);
   // Small ones last, so that no large one hides them.
   for (const Dot& dot : dots) {
     plot.canvas().circle(plot.x(dot.intensity), plot.y(dot.gflops), 4 + 14 * std::sqrt(dot.share),
-                         fmt::format("dot s{}", colour_of(*dot.row)), tip_of(dot, limits));
+                         fmt::format("dot s{}", colour_of(report, *dot.row)), tip_of(dot, limits));
   }
-  draw_labels(plot, dots, frame.x, limits);
+  draw_labels(plot, dots, frame.x, limits, texts);
   return section(
       "Roofline",
       "Each operation by what it computes for a byte that it moves, and how fast; the larger, the more "
       "of the step it took. Left of the ridge memory is the limit, right of it arithmetic. Points above "
-      "the slope found their data in a cache. Operations that compute nothing have no place here.",
-      wide_figure(plot.canvas().element("full")));
+      "the slope found their data in a cache. Operations that compute nothing have no place here, and those "
+      "that took less than 1% of the step are left out.",
+      legend(legend_of_dots(report, dots)) + wide_figure(plot.canvas().element("full")));
 }
 
 }  // namespace ringtape::report

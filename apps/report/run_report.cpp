@@ -9,7 +9,8 @@ std::string header(const RunReport& report) {
   std::string text = fmt::format("<header>\n<h1>{}</h1>\n<p class=\"subtitle\">{}</p>\n</header>\n",
                                  svg::escape(report.title), svg::escape(report.subtitle));
   if (!report.error.empty()) {
-    text += fmt::format("<p class=\"error\">The run ended with an error: {}.</p>\n", svg::escape(report.error));
+    text +=
+        fmt::format("<p class=\"error\">The run ended with an error: {}.</p>\n", svg::escape(report.error));
   }
   if (report.results.empty()) return text;
   text += "<div class=\"tiles\">\n";
@@ -43,7 +44,7 @@ std::string timeline_section(const RunReport& report) {
   return section(
       "A step, moment by moment",
       fmt::format("Step {}, by the host's clock. Point at a bar for what it is. {}", step, report.missing),
-      wide_figure(draw_timeline(ranks, seconds).element("full")));
+      legend(legend_of(ranks)) + wide_figure(draw_timeline(ranks, seconds).element("full")));
 }
 
 std::string html_report(const RunReport& report) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,7 @@ struct RunReport {
   Facts machine;
   apps::RunCurves curves;
   std::optional<Profile> profile;
+  std::map<std::string, std::string> phases;           ///< of operations by name, for the roofline
   std::int64_t first_profiled = 0, last_profiled = 0;  ///< steps
   std::optional<StepTimeline> timeline;
   std::optional<StepMemory> memory;

@@ -14,6 +14,16 @@ bool is_inside(const Span& span, const Span& outer) {
   return outer.begin <= span.begin && span.end <= outer.end;
 }
 
+/// The phases of a step.
+std::vector<Span> phases_in(std::span<const Span> spans, const Span& step) {
+  std::vector<Span> phases;
+  for (const Span& span : spans) {
+    if (span.kind == SpanKind::phase && span.thread == step.thread && is_inside(span, step))
+      phases.push_back(span);
+  }
+  return phases;
+}
+
 /// The name of the innermost phase of the step's thread around a moment.
 std::string phase_at(std::span<const Span> phases, SpanClock::time_point moment) {
   const Span* innermost = nullptr;
@@ -84,11 +94,7 @@ const Span* find_step(std::span<const Span> spans, std::int64_t step) {
 
 std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const DeviceActivity> activities,
                                const Span& step, SpanClock::time_point zero) {
-  std::vector<Span> phases;
-  for (const Span& span : spans) {
-    if (span.kind == SpanKind::phase && span.thread == step.thread && is_inside(span, step))
-      phases.push_back(span);
-  }
+  const std::vector<Span> phases = phases_in(spans, step);
   const auto seconds = [&](SpanClock::time_point time) {
     return std::chrono::duration<double>(time - zero).count();
   };
@@ -118,6 +124,39 @@ std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const Devi
   }
   thin_out(lanes);
   return lanes;
+}
+
+std::map<std::string, std::string> phases_of_operations(std::span<const Span> spans, const Span& step) {
+  const std::vector<Span> phases = phases_in(spans, step);
+  std::map<std::string, std::map<std::string, SpanClock::duration>> times;
+  for (const Span& span : spans) {
+    const bool counts =
+        span.kind == SpanKind::operation && span.thread == step.thread && is_inside(span, step);
+    if (counts) times[span.name][phase_at(phases, span.begin)] += span.end - span.begin;
+  }
+  std::map<std::string, std::string> phase_of;
+  for (const auto& [name, of_phases] : times) {
+    phase_of[name] = std::max_element(of_phases.begin(), of_phases.end(), [](const auto& a, const auto& b) {
+                       return a.second < b.second;
+                     })->first;
+  }
+  return phase_of;
+}
+
+std::vector<std::pair<std::string, int>> legend_of(std::span<const std::vector<LaneSpan>> ranks) {
+  std::array<bool, svg::kColours> is_used{};
+  for (const std::vector<LaneSpan>& spans : ranks) {
+    for (const LaneSpan& span : spans) is_used[static_cast<std::size_t>(span.colour)] = true;
+  }
+  constexpr const char* kNames[svg::kColours] = {"forward",       "backward",           "optimizer",
+                                                 "waiting",       "layer, or no phase", "data, or the GPU",
+                                                 "communication", "another phase"};
+  std::vector<std::pair<std::string, int>> legend;
+  for (int i = 0; i < svg::kColours; ++i) {
+    const auto colour = static_cast<std::size_t>(i);
+    if (is_used[colour]) legend.emplace_back(kNames[colour], i);
+  }
+  return legend;
 }
 
 std::string to_text(std::span<const LaneSpan> lanes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,9 +38,15 @@ const Span* find_step(std::span<const Span> spans, std::int64_t step);
 std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const DeviceActivity> activities,
                                const Span& step, SpanClock::time_point zero);
 
-/// The same as text, to be sent between ranks, and back. Without the tips.
+/// The phase of the step in which each operation, by its name, took most of its time.
+std::map<std::string, std::string> phases_of_operations(std::span<const Span> spans, const Span& step);
+
+/// The spans as text, to be sent between ranks, and back. Without the tips.
 std::string to_text(std::span<const LaneSpan> lanes);
 std::vector<LaneSpan> lanes_from_text(const std::string& text);
+
+/// What the colours in use stand for: name and number of each.
+std::vector<std::pair<std::string, int>> legend_of(std::span<const std::vector<LaneSpan>> ranks);
 
 /// The picture: from 0 to `seconds`, one group of rows for each rank.
 svg::Canvas draw_timeline(std::span<const std::vector<LaneSpan>> ranks, double seconds);

@@ -75,6 +75,7 @@ void write_report(FinishedRun run, const std::string& file, Communicator& ranks)
     const Span* const step = find_step(run.recorded.spans(), number);
     if (step != nullptr) {
       report.timeline = gather_timeline(run.recorded, number, *step, ranks);
+      report.phases = phases_of_operations(run.recorded.spans(), *step);
       report.memory = memory_of(run, number, *step);
     }
     report.missing = run.recorded.what_is_missing();

@@ -50,7 +50,9 @@ Canvas area_chart(const AreaChart& chart, std::span<const double> moments, doubl
                   .y_name = chart.y_name,
                   .title = chart.title,
                   .legend = {}};
-  for (const Area& area : areas) frame.legend.emplace_back(area.name, area.colour);
+  for (const Area& area : areas) {
+    if (chart.has_legend) frame.legend.emplace_back(area.name, area.colour);
+  }
   Plot plot(frame);
   // Each area hides what the larger sums before it drew below.
   for (std::size_t i = areas.size(); i-- > 0;) {

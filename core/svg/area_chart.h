@@ -20,6 +20,7 @@ struct AreaChart {
   std::string x_name, y_name;
   double width = 960;
   double height = 340;
+  bool has_legend = true;
 };
 
 /// Areas stacked upon each other, the first at the bottom, as steps: each height holds from its moment to the

@@ -1,12 +1,37 @@
 #include "core/svg/canvas.h"
 
-#include <cmath>
+#include <algorithm>
 
 namespace ringtape::svg {
+namespace {
+
+/// How many bytes the character at the start of `text` has as UTF-8 (RFC 3629); 0 where there is none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0);
+  const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (length < 2) return length;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned start = first << 8 | byte(1);
+  const bool is_overlong = (first == 0xE0 && start < 0xE0A0) || (first == 0xF0 && start < 0xF090);
+  const bool is_surrogate = first == 0xED && start >= 0xEDA0;
+  return is_overlong || is_surrogate || start >= 0xF490 ? 0 : length;
+}
+
+}  // namespace
 
 std::string escape(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text.substr(i));
+    if (length != 1) {
+      result += length == 0 ? "\xEF\xBF\xBD" : text.substr(i, length);  // U+FFFD, the replacement character
+      i += std::max<std::size_t>(length, 1);
+      continue;
+    }
+    const char c = text[i++];
     switch (c) {
       case '&':
         result += "&amp;";

@@ -9,7 +9,8 @@
 /// one set of colours, and each follows the reader's light or dark mode.
 namespace ringtape::svg {
 
-/// Text that is safe in XML and HTML, in elements and in quoted attributes.
+/// Text that is safe in XML and HTML, in elements and in quoted attributes. Bytes that are not UTF-8 become
+/// U+FFFD, control characters "?".
 std::string escape(std::string_view text);
 
 /// A coordinate: at most one digit after the point.

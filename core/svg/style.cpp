@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kColoursAndText = R"(:root {
   --paper: #ffffff; --ink: #1b2430; --muted: #586474; --grid: #e4e8ee; --edge: #b9c2ce; --soft: #f3f5f8; --leaf: #e4eefe;
-  --c0: #2868d8; --c1: #d4690a; --c2: #1d8a4f; --c3: #c93545; --c4: #7d4fd3; --c5: #0b8496; --c6: #977000; --c7: #77818e;
+  --c0: #2868d8; --c1: #b85a08; --c2: #1a8048; --c3: #c93545; --c4: #7d4fd3; --c5: #0a7f91; --c6: #8f6a00; --c7: #6b7481;
 }
 @media (prefers-color-scheme: dark) {
   :root {
