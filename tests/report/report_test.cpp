@@ -140,6 +140,56 @@ TEST_CASE("the roofline puts an operation at its intensity and rate, under the r
   CHECK(roofline_section(none).empty());
 }
 
+TEST_CASE("accuracies of tests are percentages", "[report]") {
+  CHECK_THAT(curves_section(whole()), ContainsSubstring("<title>test 97</title>"));
+}
+
+TEST_CASE("the roofline has the phases' colours", "[report]") {
+  RunReport report = whole();
+  report.phases = {{"linear", "backward"}};
+  CHECK(count(roofline_section(report), "class=\"dot s1\"") == 1);
+  report.phases = {{"linear", "optimizer"}};
+  CHECK(count(roofline_section(report), "class=\"dot s2\"") == 1);
+}
+
+TEST_CASE("labels of the roofline do not lie upon each other", "[report]") {
+  RunReport report = whole();
+  const ProfileRow linear = row(*report.profile, "linear");
+  report.profile->rows.assign(5, linear);  // all at one point: there is room to its right and to its left
+  CHECK(count(roofline_section(report), ">linear</text>") <= 2);
+  CHECK(count(roofline_section(report), ">linear</text>") >= 1);
+}
+
+TEST_CASE("what takes less than 1% of the step is not in the roofline", "[report]") {
+  RunReport report = whole();
+  ProfileRow little = row(*report.profile, "linear");
+  little.name = "add";
+  little.self = report.profile->wall / 200;
+  report.profile->rows.push_back(little);
+  CHECK(count(roofline_section(report), "class=\"dot") == 1);
+}
+
+TEST_CASE("a run that failed says so, and several ranks whose figures these are", "[report]") {
+  RunReport report = whole();
+  CHECK(count(html_report(report), "rank 0") == 0);
+  report.error = "training diverged";
+  report.ranks = 2;
+  report.missing = "device times: not available";
+  const std::string page = html_report(report);
+  CHECK_THAT(page, ContainsSubstring("ended with an error: training diverged."));
+  CHECK_THAT(profile_section(report),
+             ContainsSubstring("of rank 0, and so are the limits. device times: not available"));
+  CHECK_THAT(memory_section(report), ContainsSubstring("in step 1 on rank 0"));
+}
+
+TEST_CASE("bytes that are not UTF-8 are replaced", "[report]") {
+  CHECK(svg::escape("a\xFFz") == "a\xEF\xBF\xBDz");
+  CHECK(svg::escape("\xC3") == "\xEF\xBF\xBD");
+  CHECK(svg::escape("\xC0\xAF") == "\xEF\xBF\xBD\xEF\xBF\xBD");          // overlong
+  CHECK(svg::escape("\xED\xA0\x80").find("\xED") == std::string::npos);  // a surrogate
+  CHECK(svg::escape("\u00e4\u2013\U0001F600") == "\u00e4\u2013\U0001F600");
+}
+
 TEST_CASE("the report's memory has categories, the peak and the data set", "[report]") {
   const std::string section = memory_section(whole());
   CHECK_THAT(section, ContainsSubstring("<th scope=\"row\">parameters</th><td class=\"num\">4 KiB</td>"

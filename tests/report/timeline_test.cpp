@@ -1,3 +1,5 @@
+#include <set>
+
 #include "apps/report/step_timeline.h"
 #include "tests/catch.h"
 #include "tests/profile_spans.h"
@@ -50,6 +52,33 @@ TEST_CASE("what a GPU worked on during the step has a lane of its own", "[report
   const std::vector<LaneSpan> found = lanes_of(spans, activities, spans[0], kZero);
   REQUIRE(found.size() == 4);
   CHECK((found[3].lane == Lane::device && found[3].name == "gemm_f32"));
+}
+
+TEST_CASE("an operation has the colour of the innermost phase around it", "[report]") {
+  std::vector<Span> spans = one_step();
+  spans.push_back(span(SpanKind::phase, "optimizer", 2, 5, 35));  // inside of forward
+  for (const LaneSpan& found : lanes(spans)) {
+    if (found.name == "linear") CHECK(found.colour == colour_of_phase("optimizer"));
+  }
+  CHECK(phases_of_operations(spans, spans[0]).at("linear") == "optimizer");
+  CHECK(phases_of_operations(one_step(), one_step()[0]).at("linear") == "forward");
+}
+
+TEST_CASE("phases have colours of their own", "[report]") {
+  std::set<int> colours;
+  for (const char* name : {"data", "forward", "backward", "all-reduce", "waiting", "optimizer", "other"}) {
+    colours.insert(colour_of_phase(name));
+  }
+  CHECK(colours.size() == 7);
+}
+
+TEST_CASE("a bar has its name where there is room, and a narrow one no stroke over it", "[report]") {
+  const std::vector<std::vector<LaneSpan>> rank = {
+      {{Lane::operations, 0, 0.05, 0, "a wide one"}, {Lane::operations, 0.06, 0.0601, 1, "narrow"}}};
+  const std::string svg = draw_timeline(rank, 0.1).element();
+  CHECK_THAT(svg, ContainsSubstring(">a wide one</text>") && ContainsSubstring("class=\"span s0\""));
+  CHECK_THAT(svg, !ContainsSubstring(">narrow</text>") && ContainsSubstring("class=\"s1\""));
+  CHECK((legend_of(rank) == std::vector<std::pair<std::string, int>>{{"forward", 0}, {"backward", 1}}));
 }
 
 TEST_CASE("lanes go through text as they are", "[report]") {

@@ -1,0 +1,42 @@
+#include <chrono>
+#include <thread>
+
+#include "apps/report/write_report.h"
+#include "autograd/creation.h"
+#include "core/file.h"
+#include "dist/self_communicator.h"
+#include "tests/catch.h"
+#include "tests/temporary_folder.h"
+
+namespace ringtape::test {
+
+TEST_CASE("a written report shows a step from its own beginning, without the data set", "[report]") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "r.html").string();
+  const Tensor data = zeros({1 << 20});  // of 4 MiB
+  const BytesByCategory data_set = memory_stats(Device{}).live_by_category;
+  SelfCommunicator ranks(Device{});
+  apps::TrainOptions options;
+  options.report = file;
+  options.profile_steps = "1:3";
+  apps::RecordedSteps recorded(options, ranks, 0, 3);
+  for (int i = 1; i <= 3; ++i) {
+    recorded.begin_step(i);
+    {
+      const SpanScope step(SpanKind::step, fmt::format("step {}", i), "");
+      const SpanScope phase(SpanKind::phase, "forward");
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    recorded.end_step();
+  }
+  report::write_report({.report = {}, .recorded = recorded, .memory_formula = {}, .data_set = data_set}, file,
+                       ranks);
+  const std::string page = read_text(file);
+  CHECK_THAT(page, ContainsSubstring("Step 2, by the host"));
+  // Step 2 begins 5 ms after the clock's 0, but at the left of its picture.
+  CHECK_THAT(page, ContainsSubstring("<rect x=\"112") && ContainsSubstring(">forward</text>"));
+  CHECK_THAT(page, ContainsSubstring("data set, not in the picture</th><td class=\"num\">4"));
+  CHECK_THAT(page, ContainsSubstring("<th scope=\"row\">all</th><td class=\"num\">–</td>"));
+}
+
+}  // namespace ringtape::test
