@@ -39,7 +39,7 @@ void measure_rung(Results& results, const ladders::Trial& trial, const LimitWork
           .size = fmt::format("{0} x {0}", setting.size),
           .seconds = seconds[0],
           .flops = trial.flops,
-          .bytes = trial.bytes,
+          .bytes = trial.flops > 0 ? 0 : trial.bytes,
           .limit_seconds = needed / limit.amount * seconds[1]};
   row.more["inputs"] = name_of(rung.inputs);
   const auto percent = [&](double other) { return short_number(100 * other / seconds[0]) + '%'; };

@@ -35,7 +35,7 @@ using Work = std::function<void(const Stream& stream, int version)>;
 struct Trial {
   std::vector<Rung> rungs;
   double flops = 0;  ///< floating-point operations of the work; 0 where bytes are what counts
-  double bytes = 0;  ///< that must be read and written at least
+  double bytes = 0;  ///< that must be read and written at least, where they are what counts
   std::vector<Memory> memory;
   Work run;
   /// The largest error of what was computed last, as a multiple of what rounding allows: right up to 1.

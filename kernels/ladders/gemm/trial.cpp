@@ -82,7 +82,6 @@ Trial gemm_trial(int size, Device device, GemmRung rung) {
                  {"tensor core", "bf16, ldmatrix and mma", DType::bf16}};
   const double n = size;
   trial.flops = 2 * n * n * n;
-  trial.bytes = 3 * n * n * sizeof(float);
   const std::size_t bytes = m->elements() * sizeof(float);
   trial.memory = {{"a", m->a32.raw(), bytes, true},
                   {"b", m->b32.raw(), bytes, true},
