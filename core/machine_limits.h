@@ -24,6 +24,9 @@ struct MachineLimits {
   double least_seconds(const SpanWork& work) const {
     return std::max(seconds_for_bytes(work), seconds_for_flops(work));
   }
+  bool is_limited_by_flops(const SpanWork& work) const {
+    return seconds_for_flops(work) >= seconds_for_bytes(work);
+  }
 };
 
 }  // namespace ringtape

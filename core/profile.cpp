@@ -65,17 +65,22 @@ struct Open {
 /// Goes through spans and memory events in the order of time, with the open spans on a stack.
 class Builder {
  public:
+  explicit Builder(std::size_t memory_at_start) : live_(static_cast<std::int64_t>(memory_at_start)) {}
+
   void begin(const Span& span, Duration device) {
     while (!open_.empty() && !is_inside(span, *open_.back().span)) end_innermost();
     Open now{&span, nullptr, nullptr, nullptr};
     if (span.kind == SpanKind::step) ++profile_.steps;
     if (span.kind == SpanKind::step || is_in_step()) charge(now, device);
     open_.push_back(now);
+    note_live_bytes();
   }
 
   void allocate(const MemoryEvent& event) {
     while (!open_.empty() && open_.back().span->end < event.time) end_innermost();
     if (event.bytes < 0) held_.erase(event.block);
+    live_ += event.bytes;
+    note_live_bytes();
     if (!is_in_step() || event.thread != open_.back().span->thread) return;
     const Open& now = open_.back();
     now.row->row.memory += event.bytes;
@@ -110,6 +115,11 @@ class Builder {
   /// An outer span may have begun before the recording, and then is not there.
   static bool is_inside(const Span& span, const Span& outer) {
     return outer.depth < span.depth && span.end <= outer.end;
+  }
+  /// A test between steps takes memory too, which is none of theirs.
+  void note_live_bytes() {
+    if (!is_in_step()) return;
+    profile_.memory_peak = std::max(profile_.memory_peak, static_cast<std::size_t>(live_));
   }
   bool is_in_step() const { return !open_.empty() && open_.back().row != nullptr; }
 
@@ -190,6 +200,7 @@ class Builder {
   }
 
   Profile profile_;
+  std::int64_t live_;
   std::vector<Open> open_;
   std::map<std::pair<std::string, std::string>, OpenRow> rows_;
   std::map<std::string, ProfilePhase> phases_;
@@ -213,18 +224,10 @@ std::vector<const Span*> in_order(std::span<const Span> spans) {
   return own;
 }
 
-std::size_t highest(const ProfileInput& input) {
-  if (input.memory.empty()) return 0;
-  auto live = static_cast<std::int64_t>(input.memory_at_start);
-  std::int64_t most = live;
-  for (const MemoryEvent& event : input.memory) most = std::max(most, live += event.bytes);
-  return static_cast<std::size_t>(most);
-}
-
 }  // namespace
 
 Profile make_profile(const ProfileInput& input) {
-  Builder builder;
+  Builder builder(input.memory_at_start);
   auto event = input.memory.begin();
   for (const Span* span : in_order(input.spans)) {
     for (; event != input.memory.end() && event->time < span->begin; ++event) builder.allocate(*event);
@@ -235,7 +238,7 @@ Profile make_profile(const ProfileInput& input) {
   Profile profile = builder.finish();
   profile.wall = input.wall;
   profile.device_busy = input.device_busy;
-  profile.memory_peak = highest(input);
+  if (input.memory.empty()) profile.memory_peak = 0;
   profile.limits = input.limits;
   return profile;
 }

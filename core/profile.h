@@ -34,7 +34,7 @@ struct ProfileRow {
   double gflops_per_second() const;  ///< 0 without FLOPs
   double gbytes_per_second() const;  ///< 0 without bytes
   /// The least time that the machine needs for the work by the one it took, 0 to 1 (above 1 where data stay
-  /// in a cache); 0 without work or limits.
+  /// in a cache, or where the limits were measured on a busy machine); 0 without work or limits.
   double share_of_limit(const MachineLimits& limits) const;
 };
 
@@ -68,14 +68,19 @@ struct Profile {
   std::vector<ProfileLayer> layers;   ///< in the order in which they ran first; no layer last
   /// data, forward, backward, all-reduce, waiting, optimizer, others, other
   std::vector<ProfilePhase> phases;
-  std::size_t memory_peak = 0;  ///< most bytes live at once; 0: not recorded
+  std::size_t memory_peak = 0;  ///< most bytes live at once in a step; 0: not recorded
   MachineLimits limits{};
 
   /// Of `wall`, what no span covers: idle, or work that nobody has marked. Below 0 where the rows add up to
   /// more than `wall`.
   SpanClock::duration idle() const;
-  /// Share of `wall`, 0 to 1; 0 for a phase that is not there.
+  /// Whether a GPU's times are known.
+  bool has_device_times() const;
+  /// Share of `wall`, 0 to 1, of a GPU's time where that is known, as the host's is that of queueing; 0 for a
+  /// phase that is not there.
   double share_of_phase(std::string_view name) const;
+  /// The least time that the machine needs for all steps: the sum of what it needs for each row.
+  double least_seconds() const;
 };
 
 /// What a profile is made of. All but the spans and `wall` may be left out.

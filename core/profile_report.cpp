@@ -11,16 +11,16 @@ std::string layers(const Profile& profile) {
   for (const ProfileLayer& layer : profile.layers) device += layer.forward_device + layer.backward_device;
   const bool is_of_device = device.count() > 0;
   std::string text =
-      fmt::format("{:<16} {:>10} {:>11} {:>7} {:>8} {:>8} {:>8}{}\n", "layer", "forward ms", "backward ms",
-                  "share", "MB", "MFLOP", "kept MB", is_of_device ? "   (times of the device)" : "");
+      fmt::format("{:<16} {:>10} {:>11} {:>7} {:>8} {:>8} {:>9}{}\n", "layer", "forward ms", "backward ms",
+                  "share", "MB", "MFLOP", "kept MiB", is_of_device ? "   (times of the device)" : "");
   for (const ProfileLayer& layer : profile.layers) {
     const SpanClock::duration forward = is_of_device ? layer.forward_device : layer.forward;
     const SpanClock::duration backward = is_of_device ? layer.backward_device : layer.backward;
-    text += fmt::format(
-        "{:<16} {:>10} {:>11} {:>7} {:>8} {:>8} {:>8}\n", layer.name.empty() ? "(in no layer)" : layer.name,
-        time_of_step(profile, forward), time_of_step(profile, backward),
-        share_of_step(profile, forward + backward), millions_of_step(profile, layer.work.bytes),
-        millions_of_step(profile, layer.work.flops), figure(static_cast<double>(layer.kept) * 1e-6));
+    text += fmt::format("{:<16} {:>10} {:>11} {:>7} {:>8} {:>8} {:>9}\n",
+                        layer.name.empty() ? "(in no layer)" : layer.name, time_of_step(profile, forward),
+                        time_of_step(profile, backward), share_of_step(profile, forward + backward),
+                        millions_of_step(profile, layer.work.bytes),
+                        millions_of_step(profile, layer.work.flops), figure(mebibytes(layer.kept)));
   }
   return text;
 }

@@ -3,14 +3,10 @@
 #include <variant>
 
 #include "core/error.h"
-#include "core/profile.h"
+#include "core/profile_text.h"
 
 namespace ringtape {
 namespace {
-
-double seconds(SpanClock::duration time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 double rate(std::int64_t amount, SpanClock::duration time) {
   return time.count() > 0 ? static_cast<double>(amount) * 1e-9 / seconds(time) : 0.0;
@@ -69,7 +65,18 @@ SpanClock::duration Profile::idle() const {
 double Profile::share_of_phase(std::string_view name) const {
   const auto phase = std::find_if(phases.begin(), phases.end(),
                                   [name](const ProfilePhase& candidate) { return candidate.name == name; });
-  return phase == phases.end() || wall.count() == 0 ? 0.0 : seconds(phase->time) / seconds(wall);
+  if (phase == phases.end() || wall.count() == 0) return 0.0;
+  return seconds(has_device_times() ? phase->device : phase->time) / seconds(wall);
+}
+
+bool Profile::has_device_times() const {
+  return std::any_of(rows.begin(), rows.end(), [](const ProfileRow& row) { return row.device.count() > 0; });
+}
+
+double Profile::least_seconds() const {
+  double sum = 0;
+  for (const ProfileRow& row : rows) sum += limits.least_seconds(row.work);
+  return sum;
 }
 
 std::span<const std::string_view> profile_columns() {

@@ -12,11 +12,18 @@ constexpr const char* kEllipsis = "\u2026";
 constexpr std::string_view kIdle = "idle, or not marked";
 
 /// Percent of the limit, and by what it is set: FLOPs or bytes.
-std::string share_of_limit(const ProfileRow& row, const MachineLimits& limits) {
-  const double share = row.share_of_limit(limits);
-  if (share == 0) return "-";
-  const char by = limits.seconds_for_flops(row.work) >= limits.seconds_for_bytes(row.work) ? 'F' : 'B';
-  return fmt::format("{:.0f}% {}", 100 * share, by);
+std::string share_of_limit(double share, bool is_of_flops) {
+  return share == 0 ? "-" : fmt::format("{:.0f}% {}", 100 * share, is_of_flops ? 'F' : 'B');
+}
+
+/// Of the step: the sum of what the rows need at the least, and what most of that is for.
+std::string share_of_limit(const Profile& profile) {
+  double for_flops = 0;
+  for (const ProfileRow& row : profile.rows) {
+    if (profile.limits.is_limited_by_flops(row.work)) for_flops += profile.limits.least_seconds(row.work);
+  }
+  const double all = profile.least_seconds();
+  return share_of_limit(profile.wall.count() > 0 ? all / seconds(profile.wall) : 0, for_flops >= all / 2);
 }
 
 /// As many of the shapes as `room` characters hold.
@@ -46,13 +53,12 @@ class Table {
     for (const ProfileRow& row : profile.rows) {
       name_width_ = std::max(name_width_, row.name.size());
       layer_width_ = std::max(layer_width_, std::min(row.layer.size(), kMostLayer));
-      has_device_ = has_device_ || row.device.count() > 0;
     }
   }
 
   std::string text() const {
     std::string lines = write({"operation", "calls", "self ms", "share", "total", "device", "MB", "MFLOP",
-                               "GB/s", "GFLOP/s", "limit", "mem MB", "layer", "shapes"});
+                               "GB/s", "GFLOP/s", "limit", "mem MiB", "layer", "shapes"});
     ProfileRow sum;
     for (const ProfileRow& row : profile_.rows) {
       lines += write(line_of(row));
@@ -67,6 +73,7 @@ class Table {
     sum.self = profile_.wall;
     Line step = line_of(sum);
     step.calls = step.total = "";
+    step.limit = share_of_limit(profile_);
     return lines + write(step);
   }
 
@@ -83,8 +90,9 @@ class Table {
         .flops = millions_of_step(profile_, row.work.flops),
         .gbytes_per_second = figure(row.gbytes_per_second()),
         .gflops_per_second = figure(row.gflops_per_second()),
-        .limit = share_of_limit(row, profile_.limits),
-        .memory = millions_of_step(profile_, row.memory),
+        .limit = share_of_limit(row.share_of_limit(profile_.limits),
+                                profile_.limits.is_limited_by_flops(row.work)),
+        .memory = figure(mebibytes(row.memory) / static_cast<double>(profile_.steps)),
         .layer = shortened(row.layer),
         .shapes = row.shapes};
   }
@@ -93,7 +101,7 @@ class Table {
     std::string text = fmt::format("{:<{}} {:>5} {:>7} {:>6} {:>7}", line.name, name_width_, line.calls,
                                    line.self, line.share, line.total);
     if (has_device_) text += fmt::format(" {:>{}}", line.device, kDeviceColumn - 1);
-    text += fmt::format(" {:>5} {:>5} {:>5} {:>7} {:>6} {:>6}  {:<{}} ", line.bytes, line.flops,
+    text += fmt::format(" {:>5} {:>5} {:>5} {:>7} {:>6} {:>7}  {:<{}} ", line.bytes, line.flops,
                         line.gbytes_per_second, line.gflops_per_second, line.limit, line.memory, line.layer,
                         layer_width_);
     const std::size_t most = kLine + (has_device_ ? kDeviceColumn : 0);
@@ -102,7 +110,7 @@ class Table {
   }
 
   const Profile& profile_;
-  bool has_device_ = false;
+  bool has_device_ = profile_.has_device_times();
   std::size_t name_width_ = kIdle.size(), layer_width_ = std::string_view("layer").size();
 };
 

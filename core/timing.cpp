@@ -13,8 +13,11 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::vector<double> median_seconds_in_turn(const std::vector<TimedWork>& works, Device device,
-                                           const TimingOptions& options) {
+namespace {
+
+/// Seconds of one run in each round, of each work.
+std::vector<std::vector<double>> seconds_of_rounds(const std::vector<TimedWork>& works, Device device,
+                                                   const TimingOptions& options) {
   check(options.rounds > 0, "work is to be timed {} times: expected at least 1", options.rounds);
   constexpr double kMostRuns = 1000;
   const Stream stream = Stream::current(device);
@@ -39,13 +42,26 @@ std::vector<double> median_seconds_in_turn(const std::vector<TimedWork>& works, 
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < works.size(); ++i) seconds[i].push_back(seconds_of_run(works[i], runs[i]));
   }
+  return seconds;
+}
+
+}  // namespace
+
+std::vector<double> median_seconds_in_turn(const std::vector<TimedWork>& works, Device device,
+                                           const TimingOptions& options) {
   std::vector<double> medians;
-  for (const std::vector<double>& of_work : seconds) medians.push_back(median(of_work));
+  for (const std::vector<double>& of_work : seconds_of_rounds(works, device, options))
+    medians.push_back(median(of_work));
   return medians;
 }
 
 double median_seconds(const TimedWork& work, Device device, const TimingOptions& options) {
   return median_seconds_in_turn({work}, device, options).front();
+}
+
+double best_seconds(const TimedWork& work, Device device, const TimingOptions& options) {
+  const std::vector<double> seconds = seconds_of_rounds({work}, device, options).front();
+  return *std::min_element(seconds.begin(), seconds.end());
 }
 
 }  // namespace ringtape

@@ -31,4 +31,7 @@ double median_seconds(const TimedWork& work, Device device, const TimingOptions&
 std::vector<double> median_seconds_in_turn(const std::vector<TimedWork>& works, Device device,
                                            const TimingOptions& options = {});
 
+/// The shortest round instead of the median: what the device can do, though others use it in most rounds.
+double best_seconds(const TimedWork& work, Device device, const TimingOptions& options = {});
+
 }  // namespace ringtape

@@ -106,6 +106,24 @@ TEST_CASE("profile: memory of operations, what a layer keeps, and the peak", "[p
   CHECK(profile.memory_peak == 10'000 + 2048);
 }
 
+TEST_CASE("profile: the peak is of the steps, not of what lies between them", "[profile]") {
+  const char blocks[2] = {};
+  std::vector<Span> spans = one_step();
+  spans.push_back(span(SpanKind::step, "step 2", 0, 200, 300));
+  const std::vector<MemoryEvent> events = {event(20, 512, &blocks[0]), event(130, 4096, &blocks[1]),
+                                           event(170, -4096, &blocks[1]), event(320, 9000, &blocks[1])};
+  const auto peak = [&](std::size_t at_start) {
+    return make_profile(
+               {.spans = spans, .wall = milliseconds(200), .memory = events, .memory_at_start = at_start})
+        .memory_peak;
+  };
+  CHECK(peak(100) == 612);
+  // What a test has left is there in the next step.
+  spans[7].begin = spans[7].end;
+  spans.erase(spans.begin(), spans.begin() + 7);
+  CHECK(peak(100) == 612);
+}
+
 TEST_CASE("profile: memory that another thread takes is nobody's", "[profile]") {
   std::vector<MemoryEvent> events = {event(12, 512, "")};
   events[0].thread = std::this_thread::get_id();  // the spans' thread is none

@@ -131,25 +131,117 @@ TEST_CASE("profile: the verdict on phases", "[profile]") {
 
 TEST_CASE("profile: the verdict on busy time, memory and limits", "[profile]") {
   Profile profile = with_phase("forward", 95);
-  CHECK(says(profile, "Busy: 100% of the time lies in marked work."));
+  CHECK(says(profile, "Busy: 100% of the time."));
   CHECK_FALSE(says(profile, "Memory"));
   CHECK_FALSE(says(profile, "Limits"));
   profile.device_busy = milliseconds(70);
   CHECK(says(profile, "the GPU works for 70.0% of the time. It waits for the host"));
   profile.device_busy = milliseconds(80);
   CHECK_FALSE(says(profile, "waits for the host"));
-  profile.memory_peak = 400'000'000;
-  profile.limits.memory = 1'000'000'000;
-  CHECK(says(profile, "Memory: 400 MB at most, 40.0% of 1000 MB. There is room for larger micro-batches."));
-  profile.memory_peak = 700'000'000;
+  profile.memory_peak = 400 << 20;
+  profile.limits.memory = 1000 << 20;
+  CHECK(says(profile, "Memory: 400 MiB at most, 40.0% of 1000 MiB. There is room for larger micro-batches."));
+  profile.memory_peak = 700 << 20;
   CHECK_FALSE(says(profile, "icro-batches"));
-  profile.memory_peak = 950'000'000;
+  profile.memory_peak = 950 << 20;
   CHECK(says(profile, "Smaller micro-batches"));
   profile.limits.flops_per_second = 1e9;
   profile.rows[0].name = "slow";
   profile.rows[0].work.flops = 20'000'000;  // 20 ms
   CHECK(says(profile, "needs 20.000 ms at the least, 20.0%"));
   CHECK(says(profile, "Most is lost in slow"));
+}
+
+TEST_CASE("profile: waiting for ranks and for samples is not busy", "[profile]") {
+  using enum SpanKind;
+  const std::vector<Span> spans = {span(operation, "load batch", 2, 0, 10), span(phase, "data", 1, 0, 20),
+                                   span(operation, "wait", 2, 50, 80, Track::waiting),
+                                   span(phase, "backward", 1, 20, 90), span(step, "step 1", 0, 0, 100)};
+  const Profile profile = make_profile({.spans = spans, .wall = milliseconds(125)});
+  CHECK(says(profile,
+             "Busy: 48.0% of the time; 24.0% waiting for other ranks, 8.0% waiting for samples, 20.0% not "
+             "marked."));
+}
+
+TEST_CASE("profile: what is lost most may have no formula", "[profile]") {
+  using enum SpanKind;
+  Span linear = span(operation, "linear", 1, 0, 30);
+  linear.work = {.flops = 10'000'000, .bytes = 0};
+  const Track track = GENERATE(Track::compute, Track::waiting);
+  const std::vector<Span> spans = {linear, span(operation, "wait", 1, 40, 90, track),
+                                   span(step, "step 1", 0, 0, 100)};
+  Profile profile = make_profile({.spans = spans, .wall = milliseconds(100)});
+  profile.limits.flops_per_second = 1e9;
+  CHECK(says(profile,
+             "needs 10.000 ms at the least, 10.0% of what it takes. Most is lost in wait: 50.000 ms, "
+             "50.0% of a step."));
+  profile.wall = milliseconds(200);
+  CHECK(says(profile, "Most is lost in what is idle or not marked: 100.000 ms, 50.0% of a step."));
+}
+
+namespace {
+
+/// A step of 100 ms: 20 for FLOPs and 30 for bytes at the least.
+Profile with_both_limits() {
+  using enum SpanKind;
+  Span product = span(operation, "product", 1, 0, 40), copy = span(operation, "copy", 1, 40, 100);
+  product.work = {.flops = 20'000'000, .bytes = 1'000'000};
+  copy.work = {.flops = 1'000'000, .bytes = 30'000'000};
+  const std::vector<Span> spans = {product, copy, span(step, "step 1", 0, 0, 100)};
+  Profile profile = make_profile({.spans = spans, .wall = milliseconds(100)});
+  profile.limits = {.bytes_per_second = 1e9, .flops_per_second = 1e9, .memory = 0};
+  return profile;
+}
+
+}  // namespace
+
+TEST_CASE("profile: the step's share of the limit is the same in the table and the verdict", "[profile]") {
+  const Profile profile = with_both_limits();
+  CHECK(says(profile, "needs 50.000 ms at the least, 50.0% of what it takes."));
+  CHECK_THAT(lines_of(profile_table(profile)).back(),
+             ContainsSubstring("step ") && ContainsSubstring(" 50% B "));
+}
+
+TEST_CASE("profile: why a row is above its limit", "[profile]") {
+  Profile profile = with_both_limits();
+  CHECK_FALSE(says(profile, "caches"));
+  profile.limits.bytes_per_second = 1e8;  // 300 ms for the copy
+  CHECK(says(profile, "its data stay in caches"));
+  profile.limits.flops_per_second = 4e8;  // 50 ms for the product
+  CHECK_FALSE(says(profile, "caches"));
+  CHECK(says(profile, "on a busy machine"));
+  profile.limits.bytes_per_second = 1e9;
+  CHECK(says(profile, "on a busy machine"));
+}
+
+TEST_CASE("profile: on a GPU the shares of phases are of its time", "[profile]") {
+  using enum SpanKind;
+  const std::vector<Span> spans = {span(phase, "forward", 1, 0, 10), span(phase, "optimizer", 1, 10, 30),
+                                   span(step, "step 1", 0, 0, 40)};
+  const std::vector<SpanClock::duration> device = {milliseconds(85), milliseconds(5), milliseconds(0)};
+  const Profile profile = make_profile(
+      {.spans = spans, .wall = milliseconds(100), .device_times = device, .device_busy = milliseconds(90)});
+  CHECK(says(profile, "forward 85.0%, backward 0.0%, optimizer 5.0% of a step."));
+  CHECK_FALSE(says(profile, "accumulating"));
+}
+
+TEST_CASE("profile: what backward's time by forward's says", "[profile]") {
+  using enum SpanKind;
+  const auto with_backward = [](int time) {
+    const std::vector<Span> spans = {span(phase, "forward", 1, 0, 10),
+                                     span(phase, "backward", 1, 10, 10 + time),
+                                     span(step, "step 1", 0, 0, 10 + time)};
+    return make_profile({.spans = spans, .wall = milliseconds(10 + time)});
+  };
+  CHECK(says(with_backward(18), "Backward takes 1.8 times forward, about what its products need"));
+  CHECK(says(with_backward(9), "Backward takes 0.9 times forward, though it has more products"));
+  CHECK(says(with_backward(30), "Backward takes 3.0 times forward, more than its products need"));
+}
+
+TEST_CASE("profile: a little less than nothing is written without a sign", "[profile]") {
+  Profile profile = with_both_limits();
+  profile.rows[0].memory = -200;
+  CHECK(lines_of(profile_table(profile))[1].ends_with(" 0.000"));
 }
 
 TEST_CASE("profile: the report has all tables", "[profile]") {
