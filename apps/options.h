@@ -77,7 +77,6 @@ struct TrainOptions {
   std::string report;
   bool memory_report = false;
   std::string timeline;
-  std::int64_t timeline_updates = 20;
   bool profile = false;
   std::string profile_steps;
   std::string sort = "self";

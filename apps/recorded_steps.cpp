@@ -10,9 +10,11 @@
 namespace ringtape::apps {
 namespace {
 
+constexpr std::int64_t kSteps = 20;  // unless --profile-steps says otherwise
+
 StepRange range_of(const TrainOptions& options, bool are_wanted, std::int64_t steps_before) {
   if (!options.profile_steps.empty()) return parse_step_range(options.profile_steps);
-  if (are_wanted) return {steps_before + 2, steps_before + 1 + options.timeline_updates};
+  if (are_wanted) return {steps_before + 2, steps_before + 1 + kSteps};
   return {};
 }
 
@@ -43,8 +45,11 @@ RecordedSteps::RecordedSteps(const TrainOptions& options, Communicator& ranks, s
         to_string(device()));
   check(!are_chosen || (range_.last > steps_before && range_.first <= last_step),
         "--profile-steps {}:{}: the run has none of these steps", range_.first, range_.last);
-  check(are_chosen || range_.first <= last_step, "{}: records from the second update on, but the run has {}",
-        options.profile ? "--profile" : "--timeline", last_step - steps_before);
+  check(are_chosen || range_.first <= last_step,
+        "{}: records from the second update on, but the run has {}: --profile-steps {}:{} records its last",
+        options.profile ? "--profile" : "--timeline", last_step - steps_before, last_step, last_step);
+  check(options.sort != "device" || device().is_cuda(), "--sort device: on {} the table has no such column",
+        to_string(device()));
 }
 
 void RecordedSteps::begin_step(std::int64_t step) {

@@ -22,15 +22,14 @@ struct StepRange {
 StepRange parse_step_range(const std::string& text);
 
 /// One recording of some steps of this rank, for all who show something of them: --profile, --timeline and
-/// --report.
-/// NVIDIA's profilers are pointed at the same steps.
+/// --report. NVIDIA's profilers are pointed at the same steps.
 class RecordedSteps {
  public:
-  /// The steps are those of --profile-steps; without it --timeline-updates of them from the run's second on,
-  /// as the first makes what later ones find; none where nobody wants any, or where a report alone wants them
-  /// of a run of one step. A resumed run has `steps_before` behind it and ends with step `last_step`. Throws
-  /// Error where it has none of the steps, and for
-  /// --profile-steps where it would do nothing.
+  /// The steps are those of --profile-steps; without it 20 of them from the run's second on, as the first
+  /// makes what later ones find; none where nobody wants any, or where a report alone wants them of a run of
+  /// one step. A resumed run has `steps_before` behind it and ends with step `last_step`. Throws Error where
+  /// it has none of the steps, for --profile-steps where it would do nothing, and for --sort by a column that
+  /// the device's table does not have.
   RecordedSteps(const TrainOptions& options, Communicator& ranks, std::int64_t steps_before,
                 std::int64_t last_step);
 

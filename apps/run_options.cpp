@@ -112,12 +112,11 @@ void add_profile_flags(CLI::App& app, TrainOptions& options) {
                                    ->excludes(app.get_option("--graph"));
   app.add_option(
          "--profile-steps", options.profile_steps,
-         "steps A to B, such as 10:12: those that --profile and --timeline are of, and on a GPU those that "
-         "Nsight looks at when it waits for cudaProfilerStart [20 steps from the run's second on]")
+         "steps A to B, such as 10:12: those that --profile, --timeline and --report are of, and on a GPU "
+         "those that Nsight looks at when it waits for cudaProfilerStart [20 steps from the run's second on]")
       ->type_name("A:B")
       ->check(step_range_check())
-      ->excludes(eval_only)
-      ->excludes(app.get_option("--timeline-updates"));
+      ->excludes(eval_only);
   const std::span<const std::string_view> columns = profile_columns();
   app.add_option("--sort", options.sort, "column that the table of --profile is sorted by")
       ->check(CLI::IsMember(std::vector<std::string>(columns.begin(), columns.end())))
@@ -137,18 +136,13 @@ void add_output_flags(CLI::App& app, TrainOptions& options) {
                "print where the memory of one update went, by category, in time and by formula")
       ->excludes(eval_only)
       ->excludes(app.get_option("--graph"));
-  CLI::Option* const timeline =
-      app.add_option("--timeline", options.timeline,
-                     "write when each rank computed, waited and sent data, and what its memory held, to "
-                     "this file, as a trace that Perfetto shows, and print how much of the communication was "
-                     "hidden")
-          ->check(file_name_check())
-          ->type_name("FILE")
-          ->excludes(eval_only);
-  app.add_option("--timeline-updates", options.timeline_updates,
-                 "how many updates to record, at most, from the second on")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->needs(timeline);
+  app.add_option("--timeline", options.timeline,
+                 "write when each rank computed, waited and sent data, and what its memory held, to "
+                 "this file, as a trace that Perfetto shows, and print how much of the communication was "
+                 "hidden")
+      ->check(file_name_check())
+      ->type_name("FILE")
+      ->excludes(eval_only);
   add_profile_flags(app, options);
   app.add_flag("--print-tape", options.print_tape, "print what the tape recorded in the first step")
       ->excludes(eval_only);

@@ -12,18 +12,18 @@ namespace ringtape::apps {
 namespace {
 
 const std::set<std::string> kWithoutEffect = {
-    "--help",          "--graph",         "--device",
-    "--gemm",          "--micro-batch",   "--eval-batch-size",
-    "--eval-only",     "--data",          "--load",
-    "--save",          "--epochs",        "--max-steps",
-    "--recipe",        "--every",         "--print-schedule",
-    "--metrics",       "--print-tape",    "--checkpoint",
-    "--keep",          "--resume",        "--recompute",
-    "--memory-report", "--comm-timeout",  "--bucket-mib",
-    "--no-overlap",    "--show-launch",   "--sync-each-micro-batch",
-    "--slow-link",     "--timeline",      "--timeline-updates",
-    "--profile",       "--profile-steps", "--sort",
-    "--zero",          "--save-tape",     "--report",
+    "--help",          "--graph",        "--device",
+    "--gemm",          "--micro-batch",  "--eval-batch-size",
+    "--eval-only",     "--data",         "--load",
+    "--save",          "--epochs",       "--max-steps",
+    "--recipe",        "--every",        "--print-schedule",
+    "--metrics",       "--print-tape",   "--checkpoint",
+    "--keep",          "--resume",       "--recompute",
+    "--memory-report", "--comm-timeout", "--bucket-mib",
+    "--no-overlap",    "--show-launch",  "--sync-each-micro-batch",
+    "--slow-link",     "--timeline",     "--profile",
+    "--profile-steps", "--sort",         "--zero",
+    "--save-tape",     "--report",
 };
 
 /// One text for each number, however it was written: 1e-3 and 0.001, 08 and 8. Whole numbers stay text: a

@@ -98,8 +98,8 @@ struct ProfileInput {
 /// Adds up the spans of the steps: those inside of a span of kind `step`, in its thread.
 Profile make_profile(const ProfileInput& input);
 
-/// The columns of profile_report() that rows can be sorted by. Texts in the order of the alphabet, figures
-/// largest first.
+/// The columns of profile_table() that rows can be sorted by, as its header has them but for the units. Texts
+/// in the order of the alphabet, figures largest first.
 std::span<const std::string_view> profile_columns();
 /// Sorts the rows; throws Error for a column that is not there.
 void sort_rows(Profile& profile, std::string_view column);

@@ -43,9 +43,8 @@ std::string phases(const Profile& profile) {
 std::string limits(const MachineLimits& limits) {
   if (limits.bytes_per_second == 0 && limits.flops_per_second == 0) return "";
   return fmt::format(
-      "limit: the least time for a row's FLOPs (F, at {:.4g} GFLOP/s) or bytes (B, at {:.3g} GB/s), as "
-      "measured "
-      "here\n",
+      "limit: the least time for a row's FLOPs (F, at {:.4g} GFLOP/s) or bytes (B, at {:.3g} GB/s), "
+      "as measured here\n",
       limits.flops_per_second * 1e-9, limits.bytes_per_second * 1e-9);
 }
 

@@ -152,9 +152,8 @@ std::vector<std::string> profile_verdict(const Profile& profile) {
   }
   if (share("waiting") + share("all-reduce") > kMuchCommunication) {
     lines.push_back(
-        "Communication holds the step up for more than a tenth of it: larger micro-batches or more of them "
-        "give "
-        "it more to hide behind.");
+        "Communication holds the step up for more than a tenth of it: larger micro-batches or more of "
+        "them give it more to hide behind.");
   }
   // That a GPU is idle is said above.
   const SpanClock::duration idle = profile.has_device_times() ? SpanClock::duration{} : profile.idle();

@@ -5,8 +5,8 @@
 #include "core/machine_limits.h"
 #include "core/timing.h"
 
-/// What a device can do at most, measured on it, the best of some rounds: the limits that the ladders, the
-/// roofline and the profiler compare with.
+/// What a device can do at most, measured on it: the limits that the ladders, the roofline and the profiler
+/// compare with. Rates are the best of some rounds.
 namespace ringtape {
 
 /// Work that shows a limit: the rate is `amount` over the seconds of a run.

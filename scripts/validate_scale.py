@@ -55,7 +55,7 @@ def mnist(args, trace, ranks, micro_batches, bucket_mib, flags=()):
             # A bucket ends with the parameter that fills it, so a little less than a layer holds one layer.
             "--bucket-mib", str(bucket_mib - 0.5), "--batch-size", str(ranks * micro_batches * SAMPLES),
             "--micro-batch", str(SAMPLES), "--max-steps", str(UPDATES + 1), "--timeline", trace,
-            "--timeline-updates", str(UPDATES), *flags]
+            "--profile-steps", f"2:{UPDATES + 1}", *flags]
 
 
 def update_ms(output):

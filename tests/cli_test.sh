@@ -101,9 +101,11 @@ refuse "steps A:B" mnist --profile --profile-steps 1:2x
 refuse "add one of them" mnist --device cpu --profile-steps 2:4
 refuse "none of these steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
 refuse "--sort" mnist --profile --sort colour
+refuse "--sort" mnist --profile --sort bytes
 refuse "--profile" mnist --sort calls
 refuse "records from the second update on, but the run has 1" mnist --device cpu --profile --max-steps 1
-refuse "--timeline-updates" mnist --timeline t.json --timeline-updates 3 --profile-steps 2:4
+refuse "--profile-steps 1:1 records" mnist --device cpu --timeline t.json --max-steps 1
+refuse "--sort device: on cpu" mnist --device cpu --profile --sort device
 refuse "'tpu'" mnist --device tpu
 refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
 refuse "'cuda:99'" mnist --device cuda:99

@@ -13,12 +13,12 @@ using std::chrono::milliseconds;
 
 TEST_CASE("profile: sorted by a column", "[profile]") {
   Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
-  sort_rows(profile, "flops");
+  sort_rows(profile, "MFLOP");
   CHECK(profile.rows[0].name == "linear");
   sort_rows(profile, "total");
   CHECK(profile.rows[0].name == "(step itself)");
   CHECK(profile.rows[1].name == "(backward itself)");
-  sort_rows(profile, "name");
+  sort_rows(profile, "operation");
   CHECK(profile.rows.back().name == "wait");
   for (const std::string_view column : profile_columns()) CHECK_NOTHROW(sort_rows(profile, column));
   CHECK_THROWS_WITH(sort_rows(profile, "colour"), ContainsSubstring("no column is called 'colour'"));
@@ -69,6 +69,16 @@ TEST_CASE("profile: the table", "[profile]") {
   }
   CHECK_THAT(lines[8], ContainsSubstring("idle, or not marked") && ContainsSubstring(" 2.500   3.2%"));
   CHECK_THAT(lines[9], ContainsSubstring("step ") && ContainsSubstring(" 77.500   100%"));
+}
+
+TEST_CASE("profile: columns are sorted by the names that the table has", "[profile]") {
+  const std::vector<Span> spans = two_steps();
+  const std::vector<SpanClock::duration> device(spans.size(), milliseconds(1));
+  const std::string header = lines_of(
+      profile_table(make_profile({.spans = spans, .wall = milliseconds(155), .device_times = device})))[0];
+  for (const std::string_view column : profile_columns()) {
+    CHECK_THAT(header, ContainsSubstring(std::string(column)));
+  }
 }
 
 TEST_CASE("profile: rows and the idle one add up to the step", "[profile]") {

@@ -88,7 +88,7 @@ expect "resumed on three ranks: the last steps of one process" same resumed.json
 
 # On a link this slow the buckets are still under way when backward ends. 3 of 5 updates are recorded.
 flags=(--optimizer sgd --hidden 64 --batch-size 96 --micro-batch 24 --bucket-mib 0.002 --slow-link "1000,10")
-ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --timeline-updates 3
+ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --profile-steps 2:4
 expect "a row for each rank" [ "$(grep -cE '^ +[01]( +[0-9.]+){5} +[0-9.]+%$' out)" -eq 2 ]
 expect "what it is of" grep -q '^timeline of 3 updates written to trace.json' out
 events() { grep -c "$1" trace.json; }
@@ -100,7 +100,7 @@ for rank in 0 1; do
   expect "rank $rank: the buckets on their way" \
     [ "$(events "\"all_reduce #[0-9]*\".*\"pid\":$rank.*\"bytes\":200960")" -eq 3 ]
 done
-ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --timeline-updates 3 --sync-each-micro-batch
+ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --profile-steps 2:4 --sync-each-micro-batch
 expect "reduced after each micro-batch: twice as many" [ "$(events '"launch bucket".*"pid":1')" -eq 12 ]
 ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --no-overlap
 expect "4 updates after the first" grep -q '^timeline of 4 updates' out
