@@ -29,11 +29,17 @@ __global__ void add_bias(const T* bias, T* y, std::int64_t rows, std::int64_t co
   const int count = count_of_thread(begin, columns);
   const std::int64_t first_row = std::int64_t{blockIdx.x} * block_rows;
   const std::int64_t last_row = minimum(rows, first_row + block_rows);
-  accumulate_t<T> added[kColumns];
-  for (int i = 0; i < count; ++i) added[i] = to_accumulate(bias[begin + i]);
+  using A = accumulate_t<T>;
+  // A thread of the GPU has one column and reads its bias once. (On the CPU an array of them would be
+  // slower.)
+  const A only = count > 0 ? to_accumulate(bias[begin]) : A{0};
   for (std::int64_t row = first_row + threadIdx.y; row < last_row; row += blockDim.y) {
     T* const to = y + row * ld + begin;
-    for (int i = 0; i < count; ++i) to[i] = from_accumulate<T>(to_accumulate(to[i]) + added[i]);
+#pragma GCC ivdep
+    for (int i = 0; i < count; ++i) {
+      const A added = kColumns == 1 ? only : to_accumulate(bias[begin + i]);
+      to[i] = from_accumulate<T>(to_accumulate(to[i]) + added);
+    }
   }
 }
 
