@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "apps/options.h"
 #include "autograd/ops.h"
+#include "cli/command_line.h"
 #include "core/error.h"
 #include "data/mnist.h"
 #include "kernels/elementwise.h"
@@ -77,9 +77,7 @@ class Example {
         arena_(*model_, Device::parse(options.device)),
         labels_(images.all_targets().to_vector<std::int64_t>()) {
     const Tensor pixels = copy_to(images.all_features(), arena_.device());
-    x_ = empty({images.size(), kPixels}, DType::f32, arena_.device());
-    normalize_u8(Stream::current(x_.device()), pixels.data<std::uint8_t>(), x_.dtype(), x_.raw(),
-                 x_.elements(), kMnistMean, kMnistStd);
+    x_ = mnist_input(pixels);
   }
 
   const std::vector<ArenaEntry>& parameters() const { return arena_.entries(); }
@@ -316,16 +314,15 @@ void show(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  CommandLine app(
       "Compares the gradients of one batch of MNIST images with those accumulated over its micro-batches, "
       "step "
       "by step.\nExample: accumulate --batch-size 80 --micro-batch 10");
   Options options;
-  app.option_defaults()->always_capture_default();
-  const auto images = CLI::Range(std::int64_t{1}, std::int64_t{60000});
-  app.add_option("--batch-size", options.batch, "images in the batch")->check(images);
-  app.add_option("--micro-batch", options.micro_batch, "images that go through the network at a time")
-      ->check(images);
-  app.add_option("--device", options.device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
-  return apps::run(app, argc, argv, [&options] { show(options); });
+
+  app.option("--batch-size", between(options.batch, 1, 60000), "images in the batch");
+  app.option("--micro-batch", between(options.micro_batch, 1, 60000),
+             "images that go through the network at a time");
+  app.option("--device", options.device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
+  return app.run(argc, argv, [&options] { show(options); });
 }

@@ -1,53 +1,54 @@
 // Trains a multilayer perceptron on MNIST.
 #include <filesystem>
+#include <optional>
 
-#include "apps/training.h"
-#include "autograd/ops.h"
-#include "core/spans.h"
+#include "apps/mlp.h"
+#include "cli/train_program.h"
 #include "data/mnist.h"
-#include "kernels/elementwise.h"
 
 namespace {
 
 using namespace ringtape;
 
-/// u8 images [n, 28, 28] as normalised rows [n, 784].
-Tensor normalise(const Tensor& images, DType dtype) {
-  Tensor x = empty({images.size(0), 28 * 28}, dtype, images.device());
-  add_work({.flops = 2 * x.elements(), .bytes = x.elements() + static_cast<std::int64_t>(x.bytes())});
-  normalize_u8(Stream::current(x.device()), images.data<std::uint8_t>(), x.dtype(), x.raw(), x.elements(),
-               kMnistMean, kMnistStd);
-  return x;
+Task mnist_task(const std::string& folder, const MlpOptions& mlp) {
+  const MnistData data =
+      load_mnist(folder.empty() ? std::nullopt : std::optional<std::filesystem::path>(folder));
+  Task task = classification_task("MNIST", std::make_shared<TensorDataset>(data.train),
+                                  std::make_shared<TensorDataset>(data.test));
+  task.prepare = mnist_input;
+  if (!folder.empty()) task.input_files = {folder};
+  mlp.set_model(task, 28 * 28, 10);
+  return task;
 }
 
-void train_mnist(const apps::TrainOptions& options) {
-  const MnistData data =
-      load_mnist(options.data.empty() ? std::nullopt : std::optional<std::filesystem::path>(options.data));
-  apps::Task task;
-  task.name = "MNIST";
-  task.train = std::make_shared<TensorDataset>(data.train);
-  task.test = std::make_shared<TensorDataset>(data.test);
-  task.inputs = 28 * 28;
-  task.outputs = 10;
-  task.prepare = normalise;
-  task.loss = [](Tensor logits, const Tensor& labels, double divisor) {
-    return cross_entropy(std::move(logits), labels, {.reduction = Reduction::sum, .divisor = divisor});
-  };
-  task.correct = [](const Tensor& logits, const Tensor& labels) { return count_correct(logits, labels); };
-  apps::train(task, options);
-}
+/// Large batches for 784-256-10 in 15 epochs, with the learning rates that scripts/batch_table.py found
+/// (docs/large-batch.md has its table).
+const std::vector<Recipe> kRecipes = {
+    {"lamb-8192",
+     {{"--optimizer", "lamb"},
+      {"--batch-size", "8192"},
+      {"--epochs", "15"},
+      {"--lr", "0.06"},
+      {"--weight-decay", "0"}}},
+    {"lamb-16384",
+     {{"--optimizer", "lamb"},
+      {"--batch-size", "16384"},
+      {"--epochs", "15"},
+      {"--lr", "0.1"},
+      {"--weight-decay", "0"}}},
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Trains a multilayer perceptron on MNIST and tests it.\nExample: mnist --epochs 3 --hidden 256,128");
-  apps::TrainOptions options;
-  apps::add_train_options(app, options);
-  apps::add_recipe_flag(app, options);
-  app.add_option("--data", options.data, "folder with MNIST's four IDX files [the copy inside this program]")
-      ->check(apps::file_name_check())
-      ->type_name("DIR")
-      ->group("Data");
-  return apps::run(app, argc, argv, [&options] { train_mnist(options); });
+  TrainProgram program(
+      "Trains a multilayer perceptron on MNIST and tests it.\nExample: mnist --epochs 3 --hidden 256,128", {},
+      kRecipes);
+  MlpOptions mlp;
+  mlp.add_flags(program.flags());
+  std::string folder;
+  program.flags().group("Data");
+  program.flags().file("--data", folder, "folder with MNIST's four IDX files [the copy inside this program]",
+                       "DIR");
+  return program.run(argc, argv, [&] { return mnist_task(folder, mlp); });
 }

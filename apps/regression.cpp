@@ -1,9 +1,8 @@
-// Fits a multilayer perceptron to a table of numbers by mean squared error.
+// Fits a multilayer perceptron to a table of numbers.
 #include <cmath>
-#include <vector>
 
-#include "apps/training.h"
-#include "autograd/ops.h"
+#include "apps/mlp.h"
+#include "cli/train_program.h"
 #include "core/error.h"
 #include "data/csv.h"
 #include "data/regression.h"
@@ -56,38 +55,33 @@ void standardise(const Split& data) {
   }
 }
 
-void train_regression(const apps::TrainOptions& options) {
-  const TensorDataset table =
-      options.data.empty() ? make_friedman1(kGeneratedSamples, options.seed) : read_csv(options.data);
-  const Split data = split(table, options.seed);
+Task regression_of_table(const std::string& file, std::uint64_t seed, const MlpOptions& mlp) {
+  const TensorDataset table = file.empty() ? make_friedman1(kGeneratedSamples, seed) : read_csv(file);
+  const Split data = split(table, seed);
   standardise(data);
-  apps::Task task;
-  task.name = options.data.empty() ? "Friedman #1 (noise variance 1)" : options.data;
-  task.train = std::make_shared<TensorDataset>(data.train);
-  task.test = std::make_shared<TensorDataset>(data.test);
-  task.inputs = table.all_features().size(1);
-  task.outputs = 1;
-  task.prepare = [](const Tensor& features, DType dtype) { return to(features, dtype); };
-  task.loss = [](const Tensor& prediction, const Tensor& targets, double divisor) {
-    return mse_loss(to(prediction, DType::f32), targets, Reduction::sum, divisor);
-  };
-  apps::train(task, options);
+  Task task = regression_task(file.empty() ? "Friedman #1 (noise variance 1)" : file,
+                              std::make_shared<TensorDataset>(data.train),
+                              std::make_shared<TensorDataset>(data.test));
+  if (!file.empty()) task.input_files = {file};
+  mlp.set_model(task, table.all_features().size(1), 1);
+  return task;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  TrainerOptions defaults;
+  defaults.data.epochs = 20;
+  TrainProgram program(
       "Fits a multilayer perceptron to a table of numbers and tests it on a fifth of the rows.\n"
-      "Example: regression --epochs 20 --hidden 64,64");
-  apps::TrainOptions options;
-  options.epochs = 20;
-  options.hidden = {64, 64};
-  apps::add_train_options(app, options);
-  app.add_option("--data", options.data,
-                 "table with the target in the last column [generated: Friedman's first function]")
-      ->check(apps::file_name_check())
-      ->type_name("FILE.csv")
-      ->group("Data");
-  return apps::run(app, argc, argv, [&options] { train_regression(options); });
+      "Example: regression --epochs 20 --hidden 64,64",
+      defaults);
+  MlpOptions mlp{.hidden = {64, 64}};
+  mlp.add_flags(program.flags());
+  std::string file;
+  program.flags().group("Data");
+  program.flags().file("--data", file,
+                       "table with the target in the last column [generated: Friedman's first function]",
+                       "FILE.csv");
+  return program.run(argc, argv, [&] { return regression_of_table(file, program.options().data.seed, mlp); });
 }

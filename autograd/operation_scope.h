@@ -5,10 +5,10 @@
 #include <string>
 
 #include "autograd/tape.h"
-#include "core/spans.h"
 #include "core/tensor.h"
+#include "trace/spans.h"
 
-/// How operations tell a profiler of themselves (core/spans.h).
+/// How operations tell a profiler of themselves (trace/spans.h).
 namespace ringtape {
 
 /// The span of an operation, with the shapes of its inputs: the forward of `operation`, or the backward of a

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/layer.h"
 #include "core/tensor.h"
+#include "trace/layer.h"
 
 /// The tape. An operation computes its result and, if any input needs a gradient, appends a node that knows
 /// how to compute the gradients of its inputs from the gradient of its output. The order of recording is
@@ -143,10 +143,9 @@ class Tape {
   std::string to_string() const;
   /// Writes to_string() to standard output.
   void print() const;
-  /// The tape as a Graphviz digraph, and as a picture: operations, shapes, parameters, bytes kept, and where
-  /// gradients add up (autograd/tape_graph.h).
+  /// The tape as a Graphviz digraph: operations, shapes, parameters, bytes kept, and where gradients add up
+  /// (autograd/tape_graph.h).
   std::string to_dot() const;
-  std::string to_svg() const;
 
  private:
   friend class NestedTape;
@@ -159,7 +158,7 @@ class Tape {
 };
 
 /// Makes the operations of this thread record on a tape of their own until the scope ends, even inside of
-/// NoGrad; then that tape is dropped. A recomputed segment runs on one (autograd/checkpoint.h).
+/// NoGrad; then that tape is dropped. A recomputed segment runs on one (autograd/recompute.h).
 ///
 /// Its backward adds into the gradients of whatever it did not produce itself: parameters, and intermediates
 /// of the tapes outside. Which parameters are complete is known to the outermost tape alone, so this one

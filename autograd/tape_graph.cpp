@@ -1,5 +1,7 @@
 #include "autograd/tape_graph.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "core/numbers.h"

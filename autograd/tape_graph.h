@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "autograd/tape.h"
-#include "core/svg/canvas.h"
 
 /// The tape as a graph to look at. It holds no tensor, so that it can be kept after backward().
 namespace ringtape {
@@ -45,9 +44,5 @@ TapeGraph graph_of(const Tape& tape);
 /// A Graphviz digraph: operations as boxes, leaves as ellipses, with a doubled outline where gradients of
 /// several uses are added up; edges without a gradient are dashed.
 std::string tape_dot(const TapeGraph& graph);
-
-/// A picture of the first `most` operations, from top to bottom in rows: an operation stands in the row below
-/// the lowest one that it is computed from, its leaves and inputs to the left of it.
-svg::Canvas tape_svg(const TapeGraph& graph, std::size_t most = 1000);
 
 }  // namespace ringtape

@@ -68,8 +68,4 @@ std::string Tape::to_dot() const {
   return tape_dot(graph_of(*this));
 }
 
-std::string Tape::to_svg() const {
-  return tape_svg(graph_of(*this)).file();
-}
-
 }  // namespace ringtape

@@ -3,18 +3,18 @@
 // time for segments of several lengths.
 #include <fmt/ranges.h>
 
-#include "apps/command_line.h"
 #include "autograd/ops.h"
-#include "benchmarks/results_json.h"
+#include "cli/command_line.h"
 #include "core/file.h"
-#include "core/machine.h"
-#include "core/memory_report.h"
-#include "core/timing.h"
 #include "nn/layers.h"
 #include "nn/memory_estimate.h"
 #include "optim/accumulation.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
+#include "profile/machine.h"
+#include "profile/memory_report.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace {
 
@@ -209,12 +209,10 @@ void benchmark(const std::string& device_name, const std::string& json_path, con
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures memory and time of gradient accumulation and of activation recomputation.");
+  CommandLine app("Measures memory and time of gradient accumulation and of activation recomputation.");
   std::string device = "auto", json, svg;
-  app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  app.add_option("--svg", svg, "also draw the memory of two updates to this file")
-      ->check(apps::file_name_check())
-      ->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { benchmark(device, json, svg); });
+  app.option("--device", device, "auto, cpu, cuda or cuda:N");
+  app.file("--json", json, kJsonHelp);
+  app.file("--svg", svg, "also draw the memory of two updates to this file");
+  return app.run(argc, argv, [&] { benchmark(device, json, svg); });
 }

@@ -4,13 +4,13 @@
 #include <random>
 #include <vector>
 
-#include "apps/command_line.h"
-#include "benchmarks/results_json.h"
+#include "cli/command_line.h"
 #include "core/half.h"
-#include "core/machine.h"
 #include "core/tensor.h"
-#include "core/timing.h"
 #include "kernels/gemm.h"
+#include "profile/machine.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace {
 
@@ -150,12 +150,10 @@ void measure(const std::string& device_name, const std::string& dtype_name, cons
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times our own GEMM beside the vendor's.");
+  CommandLine app("Times our own GEMM beside the vendor's.");
   std::string device = "auto", dtype = "f32", json;
-  app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--dtype", dtype, "of the inputs; sums and result are f32")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-      ->capture_default_str();
-  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { measure(device, dtype, json); });
+  app.option("--device", device, "auto, cpu, cuda or cuda:N");
+  app.option("--dtype", word(dtype, {"f32", "bf16", "f16"}), "of the inputs; sums and result are f32");
+  app.file("--json", json, kJsonHelp);
+  return app.run(argc, argv, [&] { measure(device, dtype, json); });
 }

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/command_line.h"
 #include "benchmarks/kernels/rows.h"
+#include "cli/command_line.h"
 
 namespace {
 
@@ -54,9 +54,9 @@ void measure(const std::string& device_name, const std::string& json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times of Ringtape's kernels beside what the memory allows.");
+  CommandLine app("Times of Ringtape's kernels beside what the memory allows.");
   std::string device = "auto", json;
-  app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { measure(device, json); });
+  app.option("--device", device, "auto, cpu, cuda or cuda:N");
+  app.file("--json", json, kJsonHelp);
+  return app.run(argc, argv, [&] { measure(device, json); });
 }

@@ -8,12 +8,12 @@
 #include <cstring>
 #include <vector>
 
-#include "apps/command_line.h"
-#include "benchmarks/results_json.h"
-#include "core/machine.h"
-#include "core/timing.h"
+#include "cli/command_line.h"
 #include "data/loader.h"
 #include "data/mnist.h"
+#include "profile/machine.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace {
 
@@ -104,16 +104,13 @@ void benchmark(std::int64_t batch_size, double step_microseconds, const std::str
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times the data loader on MNIST.");
+  CommandLine app("Times the data loader on MNIST.");
   std::int64_t batch_size = 64;
   double step_microseconds = 400;
   std::string json;
-  app.add_option("--batch-size", batch_size, "samples in a batch")
-      ->check(CLI::Range(1, 60000))
-      ->capture_default_str();
-  app.add_option("--step-us", step_microseconds, "microseconds of the training step between batches")
-      ->check(apps::number_check(1, 1e6))
-      ->capture_default_str();
-  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { benchmark(batch_size, step_microseconds, json); });
+  app.option("--batch-size", between(batch_size, 1, 60000), "samples in a batch");
+  app.option("--step-us", between(step_microseconds, 1, 1e6),
+             "microseconds of the training step between batches");
+  app.file("--json", json, kJsonHelp);
+  return app.run(argc, argv, [&] { benchmark(batch_size, step_microseconds, json); });
 }

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <vector>
 
-#include "apps/command_line.h"
-#include "benchmarks/results_json.h"
+#include "cli/command_line.h"
 #include "core/error.h"
+#include "profile/result_file.h"
 
 namespace {
 
@@ -72,14 +72,11 @@ void measure(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times MPI's own all-reduce at sizes that double.");
+  CommandLine app("Times MPI's own all-reduce at sizes that double.");
   Options options;
-  const auto sizes = CLI::Range(std::int64_t{4}, std::int64_t{1} << 32);
-  app.add_option("--min-bytes", options.min_bytes, "smallest size")->check(sizes)->capture_default_str();
-  app.add_option("--max-bytes", options.max_bytes, "largest size")->check(sizes)->capture_default_str();
-  app.add_option("--iterations", options.iterations, "calls that are timed together")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  app.add_option("--json", options.json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { measure(options); });
+  app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 32), "smallest size");
+  app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 32), "largest size");
+  app.option("--iterations", between(options.iterations, 1, 1000000), "calls that are timed together");
+  app.file("--json", options.json, kJsonHelp);
+  return app.run(argc, argv, [&] { measure(options); });
 }

@@ -6,19 +6,19 @@
 #include <chrono>
 #include <cstdio>
 
-#include "apps/command_line.h"
 #include "autograd/ops.h"
-#include "benchmarks/results_json.h"
+#include "cli/command_line.h"
 #include "core/error.h"
-#include "core/machine.h"
-#include "core/timing.h"
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
-#include "dist/overlap.h"
 #include "dist/self_communicator.h"
 #include "nn/layers.h"
 #include "optim/accumulation.h"
 #include "optim/sgd.h"
+#include "profile/machine.h"
+#include "profile/overlap.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace {
 
@@ -225,18 +225,18 @@ void benchmark(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures how much of the communication of data-parallel training is hidden.");
+  CommandLine app("Measures how much of the communication of data-parallel training is hidden.");
   Options options;
-  app.option_defaults()->always_capture_default();
-  app.add_option("--slow-link", options.slow_link, "LATENCY_US,MBYTES_PER_S of the link");
-  app.add_option("--inputs", options.inputs, "of the model")->check(apps::kPositive);
-  app.add_option("--width", options.width, "of the hidden layers")->check(apps::kPositive);
-  app.add_option("--layers", options.layers, "how many of them")->check(apps::kPositive);
-  app.add_option("--batch", options.batch, "samples of a rank and step")->check(apps::kPositive);
-  app.add_option("--micro-batches", options.micro_batches, "that they are cut into, under accumulation")
-      ->check(apps::kPositive);
-  app.add_option("--bucket-mib", options.bucket_mib, "MiB of a bucket")->check(apps::number_check(1e-3, 1e6));
-  app.add_option("--rounds", options.rounds, "steps of each way")->check(apps::kPositive);
-  app.add_option("--json", options.json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { benchmark(options); });
+
+  app.option("--slow-link", options.slow_link, "LATENCY_US,MBYTES_PER_S of the link");
+  app.option("--inputs", positive(options.inputs), "of the model");
+  app.option("--width", positive(options.width), "of the hidden layers");
+  app.option("--layers", positive(options.layers), "how many of them");
+  app.option("--batch", positive(options.batch), "samples of a rank and step");
+  app.option("--micro-batches", positive(options.micro_batches),
+             "that they are cut into, under accumulation");
+  app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of a bucket");
+  app.option("--rounds", positive(options.rounds), "steps of each way");
+  app.file("--json", options.json, kJsonHelp);
+  return app.run(argc, argv, [&] { benchmark(options); });
 }

@@ -10,11 +10,11 @@
 #include <tuple>
 #include <vector>
 
-#include "apps/command_line.h"
-#include "benchmarks/results_json.h"
-#include "core/machine.h"
-#include "core/timing.h"
+#include "cli/command_line.h"
 #include "kernels/simt/fiber.h"
+#include "profile/machine.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace {
 
@@ -205,8 +205,8 @@ void measure(const std::string& json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times the SIMT executor against plain vectorised OpenMP loops, and its parts.");
+  CommandLine app("Times the SIMT executor against plain vectorised OpenMP loops, and its parts.");
   std::string json;
-  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { measure(json); });
+  app.file("--json", json, kJsonHelp);
+  return app.run(argc, argv, [&] { measure(json); });
 }

@@ -1,4 +1,4 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 //
 #include "benchmarks/bench_simt.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// Launchers of the kernels in bench_simt.cu: simple work, so that what is measured is the executor.
 

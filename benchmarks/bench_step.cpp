@@ -4,12 +4,9 @@
 // the bytes that Adam and the norm must move at the rate of a copy of that size.
 #include <fmt/ranges.h>
 
-#include "apps/command_line.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
-#include "benchmarks/results_json.h"
-#include "core/machine.h"
-#include "core/timing.h"
+#include "cli/command_line.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
@@ -17,6 +14,9 @@
 #include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/loss_scaler.h"
+#include "profile/machine.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace {
 
@@ -134,12 +134,11 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times training steps of multilayer perceptrons against the machine's floor.");
+  CommandLine app("Times training steps of multilayer perceptrons against the machine's floor.");
   std::string device = "auto", dtype = "f32", gemm = "default", json;
-  app.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--dtype", dtype, "f32, bf16, f16 or auto")->capture_default_str();
-  app.add_option("--gemm", gemm, "default, own or vendor")
-      ->check(CLI::IsMember({"default", "own", "vendor"}));
-  app.add_option("--json", json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { benchmark(device, dtype, gemm, json); });
+  app.option("--device", device, "auto, cpu, cuda or cuda:N");
+  app.option("--dtype", dtype, "f32, bf16, f16 or auto");
+  app.option("--gemm", word(gemm, {"default", "own", "vendor"}), "default, own or vendor");
+  app.file("--json", json, kJsonHelp);
+  return app.run(argc, argv, [&] { benchmark(device, dtype, gemm, json); });
 }

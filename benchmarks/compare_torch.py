@@ -11,7 +11,7 @@ loader   shuffled batches of MNIST's size: PyTorch's DataLoader, and rows taken 
 
 Both sides use the same number of threads and random data. Each round runs both sides one after the other, so that a
 machine whose speed drifts is the same for both; a ratio is that of the medians over the rounds. --json writes what
-bench_step and the others write (benchmarks/results_json.h), with "torch_seconds" in each row.
+bench_step and the others write (profile/result_file.h), with "torch_seconds" in each row.
 """
 import argparse
 import functools

@@ -2,13 +2,13 @@
 // do.
 #include <fmt/ranges.h>
 
-#include "apps/command_line.h"
-#include "benchmarks/results_json.h"
+#include "cli/command_line.h"
 #include "core/error.h"
-#include "core/machine.h"
 #include "core/numbers.h"
-#include "core/timing.h"
 #include "kernels/ladders/trial.h"
+#include "profile/machine.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace {
 
@@ -83,14 +83,13 @@ void measure(Setting setting) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  CommandLine app(
       "Times the versions of a kernel, each checked against a reference.\nExample: ladder gemm --size 1024");
   Setting setting;
-  app.add_option("ladder", setting.ladder, fmt::format("{}", fmt::join(ladders::names(), ", ")))->required();
-  app.add_option("--version", setting.version, "one version; 0 for all")->capture_default_str();
-  app.add_option("--size", setting.size, "rows and columns; 0 for the ladder's usual size")
-      ->capture_default_str();
-  app.add_option("--device", setting.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--json", setting.json, kJsonHelp)->check(apps::file_name_check())->type_name("FILE");
-  return apps::run(app, argc, argv, [&] { measure(setting); });
+  app.option("ladder", setting.ladder, fmt::format("{}", fmt::join(ladders::names(), ", "))).required();
+  app.option("--version", setting.version, "one version; 0 for all");
+  app.option("--size", setting.size, "rows and columns; 0 for the ladder's usual size");
+  app.option("--device", setting.device, "auto, cpu, cuda or cuda:N");
+  app.file("--json", setting.json, kJsonHelp);
+  return app.run(argc, argv, [&] { measure(setting); });
 }

@@ -2,6 +2,10 @@
 add_library(ringtape_flags INTERFACE)
 
 set(ringtape_warnings -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+# GCC 12 warns of std::string's own copies where a text is joined with a string (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND ringtape_warnings -Wno-restrict)
+endif()
 if(RINGTAPE_WERROR)
   list(APPEND ringtape_warnings -Werror)
 endif()

@@ -8,7 +8,7 @@ install(EXPORT ringtape-targets NAMESPACE ringtape:: DESTINATION ${ringtape_pack
 
 # The headers keep their folders, as in the source: #include "core/tensor.h".
 install(FILES ringtape.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ringtape)
-foreach(layer core kernels autograd nn data optim dist)
+foreach(layer core trace kernels autograd nn data optim dist plot profile train)
   if(EXISTS ${PROJECT_SOURCE_DIR}/${layer})
     install(DIRECTORY ${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ringtape
       FILES_MATCHING PATTERN "*.h" PATTERN "mnist" EXCLUDE)

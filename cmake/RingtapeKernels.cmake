@@ -30,7 +30,7 @@ function(ringtape_add_kernels target)
 endfunction()
 
 # ringtape_add_analysed_kernels(TARGET FILE...) compiles the files for the analysis (docs/analysis.md), in the namespace
-# ringtape::in_analysis: with ThreadSanitizer's instrumentation, whose calls kernels/simt/analysis answers in place of
+# ringtape::in_analysis: with ThreadSanitizer's instrumentation, whose calls kernels/analysis answers in place of
 # its runtime. -O1 keeps registers in registers and each access an access.
 function(ringtape_add_analysed_kernels target)
   set(sources ${ARGN})

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "core/device.h"
-#include "core/kept_memory.h"
+#include "core/graph_memory.h"
 
 namespace ringtape {
 

@@ -1,5 +1,7 @@
 #include "core/memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -12,8 +14,7 @@
 #include "core/capture.h"
 #include "core/cuda_check.h"
 #include "core/error.h"
-#include "core/kept_memory.h"
-#include "core/machine.h"
+#include "core/graph_memory.h"
 #include "core/stream.h"
 
 namespace ringtape {
@@ -86,7 +87,7 @@ class Pool {
 
   std::size_t capacity() {
     const std::lock_guard lock(mutex_);
-    return limit_ != 0 ? limit_ : memory_of(device_);
+    return limit_ != 0 ? limit_ : physical_memory(device_);
   }
 
   void empty_cache() {
@@ -275,6 +276,18 @@ const char* name_of(MemoryCategory category) {
       return "data";
   }
   fail("memory category {} is unknown", static_cast<int>(category));
+}
+
+std::size_t physical_memory(Device device) {
+#ifdef RINGTAPE_WITH_CUDA
+  if (device.is_cuda()) {
+    cudaDeviceProp properties;
+    RINGTAPE_CUDA(cudaGetDeviceProperties(&properties, device.index));
+    return properties.totalGlobalMem;
+  }
+#endif
+  check(device.is_cpu(), "memory of {}: this build has no CUDA kernels", to_string(device));
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 MemoryScope::MemoryScope(MemoryCategory category) : previous_(std::exchange(current_category, category)) {}

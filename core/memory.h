@@ -112,6 +112,8 @@ void reset_peak_memory(Device device);
 void empty_cache(Device device);
 /// Makes allocate() throw OutOfMemoryError once `live` would pass `bytes`; 0 removes the limit.
 void set_memory_limit(Device device, std::size_t bytes);
+/// Bytes of memory that the device has: a GPU its own, a CPU the machine's.
+std::size_t physical_memory(Device device);
 /// Bytes that can be live at most: the limit where there is one, else what the device has.
 std::size_t memory_capacity(Device device);
 

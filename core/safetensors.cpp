@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/quote.h"
 
 namespace ringtape {
@@ -39,186 +40,90 @@ std::string_view file_name_of(DType dtype) {
   return row->name;
 }
 
-/// Receives the header's JSON piece by piece and accepts the format's structure and nothing else, so a
-/// hostile header cannot build anything larger than itself. Duplicate keys, which a JSON document would merge
-/// in silence, are seen here.
-class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
- public:
-  HeaderReader(const std::string& file, std::uint64_t data_start, std::uint64_t data_bytes)
-      : file_(file), data_start_(data_start), data_bytes_(data_bytes) {}
-
-  std::vector<SafetensorsFile::Entry> entries;
-  SafetensorsMetadata metadata;
-
-  bool start_object(std::size_t) override {
-    switch (place_) {
-      case Place::outside:
-        return move_to(Place::header);
-      case Place::header:
-        if (name_ == kMetadataKey) return move_to(Place::metadata);
-        dtype_.reset();
-        shape_.reset();
-        offsets_.reset();
-        return move_to(Place::tensor);
-      default:
-        return unexpected("an object");
+std::vector<std::int64_t> numbers_of(const std::string& tensor, const std::string& key, const Json& value,
+                                     std::size_t most) {
+  std::vector<std::int64_t> numbers;
+  for (const Json& number : value.as_array()) {
+    if (!number.is_number()) fail("{} has {} in its {}, expected integers", tensor, number.kind(), key);
+    const std::string text = number.dump();
+    const bool is_whole = text.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_whole) fail("{} has {} in its {}, expected integers from 0", tensor, quote(text), key);
+    if (number.as_uint64() > std::numeric_limits<std::int64_t>::max()) {
+      fail("{} has {} in its {}: more than 2^63 - 1", tensor, text, key);
     }
+    if (numbers.size() == most) fail("{} has more than {} numbers in its {}", tensor, most, key);
+    numbers.push_back(number.as_int64());
   }
+  return numbers;
+}
 
-  bool key(std::string& text) override {
-    if (place_ == Place::header) {
-      name_ = text;
-      if (!names_.insert(text).second) fail("{}: the name {} occurs twice in the header", file_, quote(text));
+DType dtype_of_file_name(const std::string& tensor, const std::string& text) {
+  for (const DTypeName& row : kDTypeNames) {
+    if (row.name == text) return row.dtype;
+  }
+  fail("{} has the dtype {}: expected F32, F64, BF16, F16, I32, I64 or U8", tensor, quote(text));
+}
+
+/// Bytes that dtype and shape ask for. A product over the sizes that are not 0 must fit as well, as in Shape.
+std::uint64_t bytes_of(const std::string& tensor, DType dtype, const std::vector<std::int64_t>& shape) {
+  std::uint64_t bytes = size_of(dtype);
+  bool has_elements = true;
+  for (std::int64_t size : shape) {
+    if (size == 0) {
+      has_elements = false;
+    } else if (bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / size)) {
+      fail("{} has the shape [{}]: more than 2^63 - 1 bytes", tensor, fmt::join(shape, ", "));
     } else {
-      key_ = text;
+      bytes *= static_cast<std::uint64_t>(size);
     }
-    return true;
   }
+  return has_elements ? bytes : 0;
+}
 
-  bool end_object() override {
-    if (place_ == Place::tensor) finish_tensor();
-    return move_to(place_ == Place::header ? Place::outside : Place::header);
-  }
-
-  bool start_array(std::size_t) override {
-    if (place_ == Place::tensor && key_ == "shape") return start_numbers(shape_);
-    if (place_ == Place::tensor && key_ == "data_offsets") return start_numbers(offsets_);
-    return unexpected("an array");
-  }
-
-  bool end_array() override { return move_to(Place::tensor); }
-
-  bool string(std::string& text) override {
-    if (place_ == Place::metadata) {
-      if (!metadata.emplace(key_, text).second)
-        fail("{}: the metadata key {} occurs twice", file_, quote(key_));
-      return true;
+/// One member of the header, with `tensor` ("FILE: tensor 'NAME'") for error texts. `data_start` is where the
+/// data begin in the file, `data_bytes` how many there are.
+SafetensorsFile::Entry read_entry(const std::string& tensor, const std::string& name, const Json& fields,
+                                  std::uint64_t data_start, std::uint64_t data_bytes) {
+  std::optional<DType> dtype;
+  std::optional<std::vector<std::int64_t>> shape, offsets;
+  for (const auto& [key, value] : fields.as_object()) {
+    if (key == "dtype" && value.is_string()) {
+      dtype = dtype_of_file_name(tensor, value.as_string());
+    } else if (key == "shape" && value.is_array()) {
+      shape = numbers_of(tensor, key, value, Shape::kMaxDims);
+    } else if (key == "data_offsets" && value.is_array()) {
+      offsets = numbers_of(tensor, key, value, 2);
+    } else {
+      fail("{} has {} under the key {}: expected dtype (a string), shape and data_offsets (arrays)", tensor,
+           value.kind(), quote(key));
     }
-    if (place_ != Place::tensor || key_ != "dtype") return unexpected("a string");
-    if (dtype_) fail("{}: tensor {} has two values for dtype", file_, quote(name_));
-    for (const DTypeName& row : kDTypeNames) {
-      if (row.name == text) dtype_ = row.dtype;
-    }
-    if (!dtype_) {
-      fail("{}: tensor {} has the dtype {}: expected F32, F64, BF16, F16, I32, I64 or U8", file_,
-           quote(name_), quote(text));
-    }
-    return true;
   }
-
-  bool number_unsigned(std::uint64_t value) override {
-    if (place_ != Place::numbers) return unexpected("a number");
-    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      fail("{}: tensor {} has {} in its {}: more than 2^63 - 1", file_, quote(name_), value, key_);
-    }
-    const std::size_t most = key_ == "shape" ? Shape::kMaxDims : 2;
-    if (numbers_->size() == most) {
-      fail("{}: tensor {} has more than {} numbers in its {}", file_, quote(name_), most, key_);
-    }
-    numbers_->push_back(static_cast<std::int64_t>(value));
-    return true;
+  const char* missing = !dtype ? "dtype" : !shape ? "shape" : !offsets ? "data_offsets" : nullptr;
+  if (missing) fail("{} has no {}", tensor, missing);
+  if (offsets->size() != 2) fail("{} has {} data_offsets, expected 2", tensor, offsets->size());
+  const auto begin = static_cast<std::uint64_t>(offsets->front());
+  const auto end = static_cast<std::uint64_t>(offsets->back());
+  if (begin > end || end > data_bytes) {
+    fail("{} has the data_offsets [{}, {}]: expected a range of the {} bytes of data", tensor, begin, end,
+         data_bytes);
   }
-
-  bool number_integer(std::int64_t value) override { return bad_number(std::to_string(value)); }
-  bool number_float(double, const std::string& text) override { return bad_number(text); }
-  bool null() override { return unexpected("null"); }
-  bool boolean(bool) override { return unexpected("true or false"); }
-  bool binary(nlohmann::json::binary_t&) override { return unexpected("binary data"); }
-
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    fail("{}: the header is not valid JSON at its byte {}", file_, position);
+  const std::uint64_t expected = bytes_of(tensor, *dtype, *shape);
+  if (end - begin != expected) {
+    fail("{} of dtype {} has {} bytes of data, expected {} for shape [{}]", tensor, file_name_of(*dtype),
+         end - begin, expected, fmt::join(*shape, ", "));
   }
+  return {name, *dtype, Shape(shape->data(), shape->data() + shape->size()), data_start + begin, expected};
+}
 
- private:
-  enum class Place { outside, header, metadata, tensor, numbers };
-  using Numbers = std::vector<std::int64_t>;
-
-  bool move_to(Place place) {
-    place_ = place;
-    return true;
+SafetensorsMetadata read_metadata(const std::string& file, const Json& members) {
+  SafetensorsMetadata metadata;
+  for (const auto& [key, value] : members.as_object()) {
+    if (!value.is_string())
+      fail("{}: the metadata key {} is {}, expected a string", file, quote(key), value.kind());
+    metadata.emplace(key, value.as_string());
   }
-
-  bool start_numbers(std::optional<Numbers>& numbers) {
-    if (numbers) fail("{}: tensor {} has two values for {}", file_, quote(name_), key_);
-    numbers_ = &numbers.emplace();
-    return move_to(Place::numbers);
-  }
-
-  [[noreturn]] bool unexpected(const char* found) const {
-    switch (place_) {
-      case Place::outside:
-        fail("{}: the header is {}, expected a JSON object", file_, found);
-      case Place::header:
-        fail("{}: the value of {} is {}, expected an object", file_, quote(name_), found);
-      case Place::metadata:
-        fail("{}: the metadata key {} is {}, expected a string", file_, quote(key_), found);
-      case Place::tensor:
-        fail(
-            "{}: tensor {} has {} under the key {}: expected dtype (a string), shape and data_offsets "
-            "(arrays)",
-            file_, quote(name_), found, quote(key_));
-      case Place::numbers:
-        fail("{}: tensor {} has {} in its {}, expected integers", file_, quote(name_), found, key_);
-    }
-    __builtin_unreachable();
-  }
-
-  [[noreturn]] bool bad_number(const std::string& text) const {
-    if (place_ != Place::numbers) unexpected("a number");
-    fail("{}: tensor {} has {} in its {}, expected integers from 0", file_, quote(name_), quote(text), key_);
-  }
-
-  void finish_tensor() {
-    const char* missing = !dtype_ ? "dtype" : !shape_ ? "shape" : !offsets_ ? "data_offsets" : nullptr;
-    if (missing) fail("{}: tensor {} has no {}", file_, quote(name_), missing);
-    if (offsets_->size() != 2) {
-      fail("{}: tensor {} has {} data_offsets, expected 2", file_, quote(name_), offsets_->size());
-    }
-    const auto begin = static_cast<std::uint64_t>(offsets_->front());
-    const auto end = static_cast<std::uint64_t>(offsets_->back());
-    if (begin > end || end > data_bytes_) {
-      fail("{}: tensor {} has the data_offsets [{}, {}]: expected a range of the {} bytes of data", file_,
-           quote(name_), begin, end, data_bytes_);
-    }
-    const std::uint64_t expected = tensor_bytes();
-    if (end - begin != expected) {
-      fail("{}: tensor {} of dtype {} has {} bytes of data, expected {} for shape [{}]", file_, quote(name_),
-           file_name_of(*dtype_), end - begin, expected, fmt::join(*shape_, ", "));
-    }
-    entries.push_back({name_, *dtype_, Shape(shape_->data(), shape_->data() + shape_->size()),
-                       data_start_ + begin, expected});
-  }
-
-  // Bytes that dtype and shape ask for. A product over the sizes that are not 0 must fit as well, as in
-  // Shape.
-  std::uint64_t tensor_bytes() const {
-    std::uint64_t bytes = size_of(*dtype_);
-    bool has_elements = true;
-    for (std::int64_t size : *shape_) {
-      if (size == 0) {
-        has_elements = false;
-      } else if (bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / size)) {
-        fail("{}: tensor {} has the shape [{}]: more than 2^63 - 1 bytes", file_, quote(name_),
-             fmt::join(*shape_, ", "));
-      } else {
-        bytes *= static_cast<std::uint64_t>(size);
-      }
-    }
-    return has_elements ? bytes : 0;
-  }
-
-  const std::string& file_;
-  const std::uint64_t data_start_;
-  const std::uint64_t data_bytes_;
-  Place place_ = Place::outside;
-  std::unordered_set<std::string> names_;
-  std::string name_;  // of the tensor being read
-  std::string key_;   // inside it, or inside the metadata
-  std::optional<DType> dtype_;
-  std::optional<Numbers> shape_;
-  std::optional<Numbers> offsets_;
-  Numbers* numbers_ = nullptr;  // the array being read
-};
+  return metadata;
+}
 
 // The length field, checked against the file's size.
 std::uint64_t read_header_length(const InputFile& file) {
@@ -251,23 +156,22 @@ void check_coverage(const InputFile& file, std::uint64_t data_start,
 }
 
 std::string header_text(const std::vector<NamedTensor>& tensors, const SafetensorsMetadata& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  Json::Object header;
+  std::unordered_set<std::string_view> names;
+  if (!metadata.empty()) {
+    header.emplace_back(kMetadataKey, Json::Object(metadata.begin(), metadata.end()));
+  }
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    check(name != kMetadataKey && !header.contains(name), "save: the tensor name {} is {}", quote(name),
+    check(name != kMetadataKey && names.insert(name).second, "save: the tensor name {} is {}", quote(name),
           name == kMetadataKey ? "reserved" : "used twice");
-    header[name] = {{"dtype", file_name_of(tensor.dtype())},
-                    {"shape", std::vector<std::int64_t>(tensor.shape().begin(), tensor.shape().end())},
-                    {"data_offsets", {offset, offset + tensor.bytes()}}};
+    header.emplace_back(name,
+                        Json{{"dtype", file_name_of(tensor.dtype())},
+                             {"shape", Json::Array(tensor.shape().begin(), tensor.shape().end())},
+                             {"data_offsets", Json::Array{Json(offset), Json(offset + tensor.bytes())}}});
     offset += tensor.bytes();
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const nlohmann::json::type_error&) {
-    fail("save: a tensor name or a metadata text is not valid UTF-8");
-  }
+  std::string text = Json(std::move(header)).dump();
   // Spaces up to a multiple of 8, so that the elements are aligned in the file.
   text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
   check(text.size() <= kLongestHeader, "save: the header takes {} bytes, expected at most {}", text.size(),
@@ -307,15 +211,19 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   check(header.starts_with('{'), "{}: the header begins with {}, expected '{{'", file_.name(),
         quote(header.substr(0, 1)));
 
-  // The JSON parser would take a zero byte for the end of its input and ignore the rest.
-  check(header.find('\0') == std::string::npos,
-        "{}: the header is not valid JSON at its byte {}: a zero byte", file_.name(), header.find('\0') + 1);
-
+  const Json members = Json::parse(header, file_.name() + ": the header");
   const std::uint64_t data_start = kLengthBytes + length;
-  HeaderReader reader(file_.name(), data_start, file_.size() - data_start);
-  nlohmann::json::sax_parse(header, &reader);
-  entries_ = std::move(reader.entries);
-  metadata_ = std::move(reader.metadata);
+  for (const auto& [name, value] : members.as_object()) {
+    if (!value.is_object()) {
+      fail("{}: the value of {} is {}, expected an object", file_.name(), quote(name), value.kind());
+    }
+    if (name == kMetadataKey) {
+      metadata_ = read_metadata(file_.name(), value);
+    } else {
+      entries_.push_back(read_entry(fmt::format("{}: tensor {}", file_.name(), quote(name)), name, value,
+                                    data_start, file_.size() - data_start));
+    }
+  }
   check_coverage(file_, data_start, entries_);
 }
 

@@ -9,8 +9,8 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "core/spans.h"
 #include "core/stream.h"
+#include "trace/spans.h"
 
 namespace ringtape {
 

@@ -9,6 +9,8 @@
 #include "core/memory.h"
 #include "data/idx.h"
 #include "data/mnist_embedded.h"
+#include "kernels/elementwise.h"
+#include "trace/spans.h"
 
 namespace ringtape {
 namespace {
@@ -78,6 +80,16 @@ MnistData load_mnist(const std::optional<std::filesystem::path>& folder) {
   const NamedBytes test_images = find_file(folder, "t10k-images-idx3-ubyte", embedded::mnist_test_images());
   const NamedBytes test_labels = find_file(folder, "t10k-labels-idx1-ubyte", embedded::mnist_test_labels());
   return {pair_up(train_images, train_labels), pair_up(test_images, test_labels)};
+}
+
+Tensor mnist_input(const Tensor& images, DType dtype) {
+  check(images.defined() && images.dtype() == DType::u8 && images.dims() == 3,
+        "mnist_input: expected images u8[n, 28, 28], found {}", describe(images));
+  Tensor x = empty({images.size(0), images.size(1) * images.size(2)}, dtype, images.device());
+  add_work({.flops = 2 * x.elements(), .bytes = x.elements() + static_cast<std::int64_t>(x.bytes())});
+  normalize_u8(Stream::current(x.device()), images.data<std::uint8_t>(), x.dtype(), x.raw(), x.elements(),
+               kMnistMean, kMnistStd);
+  return x;
 }
 
 }  // namespace ringtape

@@ -25,4 +25,8 @@ struct MnistData {
 /// unequal numbers of images and labels, and a label above 9.
 MnistData load_mnist(const std::optional<std::filesystem::path>& folder = std::nullopt);
 
+/// Images u8 [n, 28, 28] as the input of a model: rows [n, 784] of mean 0 and standard deviation 1 over the
+/// training set, f32, bf16 or f16.
+Tensor mnist_input(const Tensor& images, DType dtype = DType::f32);
+
 }  // namespace ringtape

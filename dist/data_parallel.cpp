@@ -9,10 +9,10 @@
 #include "autograd/creation.h"
 #include "autograd/tape.h"
 #include "core/error.h"
-#include "core/spans.h"
 #include "dist/verify_parameters.h"
 #include "dist/zero.h"
 #include "kernels/elementwise.h"
+#include "trace/spans.h"
 
 namespace ringtape {
 

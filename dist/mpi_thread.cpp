@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/spans.h"
 #include "dist/launch.h"
 #include "dist/short_slices.h"
+#include "trace/spans.h"
 
 namespace ringtape {
 namespace {

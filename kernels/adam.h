@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/arena.h"
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 namespace ringtape {
 

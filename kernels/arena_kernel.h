@@ -1,12 +1,12 @@
 #pragma once
 
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
 #include <cstddef>
 #include <type_traits>
 
 #include "kernels/arena.h"
-#include "kernels/store_result.h"
+#include "kernels/common/store_result.h"
 
 /// What the optimizers' kernels share.
 namespace ringtape::RINGTAPE_TARGET {

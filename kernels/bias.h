@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// y[r, c] += bias[c] for a row-major y [rows, columns] whose rows start `ld` elements apart. f32, bf16, f16
 /// and, on the CPU, f64; both have `dtype`.

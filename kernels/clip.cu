@@ -1,11 +1,11 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
 #include <math.h>
 
 #include <type_traits>
 
 #include "kernels/clip.h"
-#include "kernels/grid_sum.h"
+#include "kernels/common/grid_sum.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

@@ -1,9 +1,9 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
 #include <math.h>
 
+#include "kernels/common/grid_sum.h"
 #include "kernels/compress.h"
-#include "kernels/grid_sum.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

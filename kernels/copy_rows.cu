@@ -1,6 +1,6 @@
 #include "kernels/copy_rows.h"
 
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

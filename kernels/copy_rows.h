@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// to[r, c] = from[r, c], or += when `accumulate`, for `rows` x `columns` elements of two row-major matrices
 /// whose rows start `from_ld` and `to_ld` elements apart: a column range of a matrix, cut out or put in. Any

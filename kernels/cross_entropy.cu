@@ -1,9 +1,9 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
+#include "kernels/common/grid_sum.h"
+#include "kernels/common/store_result.h"
 #include "kernels/cross_entropy.h"
-#include "kernels/grid_sum.h"
 #include "kernels/softmax.h"
-#include "kernels/store_result.h"
 
 // Two shapes of kernel. Rows of few classes: a block stages a run of whole rows in shared memory, where each
 // thread works on one row. Longer rows: a block works on one row. Either does the forward, the backward or

@@ -1,7 +1,7 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
+#include "kernels/common/store_result.h"
 #include "kernels/elementwise.h"
-#include "kernels/store_result.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// Kernels that treat a tensor as n elements in a row. Pointers are aligned to 16 bytes where a kernel is to
 /// reach full speed; any element-aligned pointer is right. `floating` below means f32, bf16, f16 and, on the

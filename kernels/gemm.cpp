@@ -3,7 +3,6 @@
 #include <atomic>
 
 #include "core/error.h"
-#include "core/machine.h"
 #include "core/memory.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm_tiled.h"
@@ -112,7 +111,7 @@ void set_tf32(bool on, Device device) {
   check(!on || device.is_cuda(), "TF32 is a mode of a GPU's tensor cores: {} multiplies f32 as f32",
         to_string(device));
   check(!on || has_bf16_instructions(device), "TF32 needs a GPU of compute capability 8.0 or more: {} is {}",
-        to_string(device), ringtape::describe(device));
+        to_string(device), to_string(device));
   tf32_allowed() = on;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "kernels/common/launcher.h"
 #include "kernels/gemm.h"
-#include "kernels/launcher.h"
 
 /// Ringtape's own GEMM: tiles of A and B in shared memory, a small tile of C in each thread's registers.
 /// Takes the arguments as kernels/gemm.cpp has validated them, with the leading dimensions filled in.

@@ -2,7 +2,7 @@
 
 #include "kernels/arena.h"
 #include "kernels/arena_norms.h"
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 namespace ringtape {
 

@@ -2,8 +2,8 @@
 
 #include "core/device.h"
 #include "core/dtype.h"
-#include "core/machine_limits.h"
-#include "core/timing.h"
+#include "kernels/machine_limits.h"
+#include "trace/timing.h"
 
 /// What a device can do at most, measured on it: the limits that the ladders, the roofline and the profiler
 /// compare with. Rates are the best of some rounds.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// Squared error over n elements of f32, bf16, f16 or, on the CPU, f64. The loss and its gradient are scalars
 /// on the device: f32, or f64 where dtype is f64.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// What a device can do at most, measured: f32 multiply-adds in registers, in `blocks` x `threads` threads.
 /// Each thread writes one float to `out`. *flops becomes the number of operations (two for each

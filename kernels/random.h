@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// Random tensors from Philox4x32-10 (core/philox.h). Element i takes word i % 4 of the counter `offset` + i
 /// / 4 under the key `seed`, so an operation on n elements uses ceil(n / 4) counters, and its values do not

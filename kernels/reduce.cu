@@ -1,8 +1,8 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
-#include "kernels/grid_sum.h"
+#include "kernels/common/grid_sum.h"
+#include "kernels/common/store_result.h"
 #include "kernels/reduce.h"
-#include "kernels/store_result.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// Sums. f32, bf16 and f16 add up in f32, f64 (CPU) in f64. The order of every sum depends on the sizes
 /// alone.

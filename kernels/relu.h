@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// y[i] = max(x[i], 0); NaN stays NaN, as in PyTorch. f32, bf16, f16 and, on the CPU, f64. y may be x.
 RINGTAPE_LAUNCHER(relu_forward, DType dtype, const void* x, void* y, std::int64_t n);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
 #include <cfloat>
 
-#include "kernels/math.h"
+#include "kernels/common/math.h"
 
 /// The arithmetic of softmax cross-entropy for one row of logits: the softmax in one pass over them (Milakov
 /// and Gimelshein, "Online normalizer calculation for softmax", 2018), the loss, and the gradient. The

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "autograd/checkpoint.h"
 #include "autograd/ops.h"
+#include "autograd/recompute.h"
 #include "core/error.h"
 #include "nn/init.h"
 
@@ -50,7 +50,7 @@ Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
   std::size_t first = 0;
   for (; recompute_ > 0 && first + recompute_ < order_.size(); first += recompute_) {
-    y = checkpoint([=, this](const Tensor& input) { return run(input, first, first + recompute_); }, y);
+    y = recompute([=, this](const Tensor& input) { return run(input, first, first + recompute_); }, y);
   }
   return run(std::move(y), first, order_.size());
 }

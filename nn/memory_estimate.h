@@ -13,7 +13,7 @@ namespace ringtape {
 struct MlpMemoryProblem {
   std::vector<std::int64_t> sizes;       ///< of the layers, input first, as for make_mlp()
   std::int64_t micro_batch = 1;          ///< samples that go through the network at a time
-  std::int64_t state_per_parameter = 2;  ///< values in f32: Adam, LAMB 2; SGD with momentum, LARS 1; SGD 0
+  std::int64_t state_per_parameter = 2;  ///< values in f32 that the optimizer keeps: Adam 2
   std::int64_t recompute = 0;            ///< layers in a segment whose activations are recomputed; 0: none
   DType compute = DType::f32;            ///< of inputs, activations and their gradients: f32, bf16 or f16
   bool with_bias = true;                 ///< layers have biases

@@ -6,9 +6,9 @@
 
 #include "autograd/tape.h"
 #include "core/error.h"
-#include "core/layer.h"
 #include "core/memory.h"
-#include "core/spans.h"
+#include "trace/layer.h"
+#include "trace/spans.h"
 
 namespace ringtape {
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/checksum.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/quote.h"
 
 namespace ringtape {
@@ -15,7 +15,6 @@ namespace {
 constexpr int kFormat = 2;  // 1 held moments as long as the arena, 2 those of each parameter
 constexpr std::string_view kHistory = "history.";
 constexpr std::uint64_t kLongestJson = 16'000'000;
-constexpr int kDeepestJson = 3;  // {"checkpoint": {"settings": {name: value}}}
 
 std::string checksum_text(std::uint32_t checksum) {
   return fmt::format("{:08x}", checksum);
@@ -30,7 +29,7 @@ std::filesystem::path tensors_beside(std::filesystem::path json) {
   return json.replace_extension(".safetensors");
 }
 
-nlohmann::json read_json(const std::filesystem::path& path) {
+Json read_json(const std::filesystem::path& path) {
   const std::uint64_t size = InputFile(path).size();
   check(size <= kLongestJson, "{}: is {} bytes long, expected at most {}", path.string(), size, kLongestJson);
   const std::vector<std::uint8_t> bytes = read_file(path);
@@ -38,23 +37,21 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   const std::size_t line = std::min(text.find('\n'), text.size() - 1) + 1;
   check(!text.empty() && text.substr(0, line) == first_line(text.substr(line)),
         "{}: its first line is {}, expected its own checksum", path.string(), quote(text.substr(0, line)));
-  // Values are copied by recursion, for which a hostile file could nest too deep.
-  return nlohmann::json::parse(text, [&path](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    check(depth <= kDeepestJson, "{}: its values are nested more than {} deep", path.string(), kDeepestJson);
-    return true;
-  });
+  return Json::parse(text, path.string());
 }
 
-/// The number under `key`. Conversions by the JSON library would wrap, or cut off a fraction, in silence.
-std::uint64_t whole_number(const std::string& file, const nlohmann::json& object, const char* key,
+/// The number under `key`, from 0 to `most`.
+std::uint64_t whole_number(const std::string& file, const Json& object, const char* key,
                            std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
-  const nlohmann::json& value = object.at(key);
-  check(value.is_number_unsigned() && value.get<std::uint64_t>() <= most,
-        "{}: {} is {}, expected a whole number from 0 to {}", file, key, quote(value.dump()), most);
-  return value.get<std::uint64_t>();
+  const Json& value = object.at(key);
+  const std::string text = value.dump();
+  const bool is_whole = value.is_number() && text.find_first_not_of("0123456789") == std::string::npos;
+  check(is_whole && value.as_uint64() <= most, "{}: {} is {}, expected a whole number from 0 to {}", file,
+        key, quote(text), most);
+  return value.as_uint64();
 }
 
-TrainingPosition read_position(const std::string& file, const nlohmann::json& content) {
+TrainingPosition read_position(const std::string& file, const Json& content) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   const auto step = static_cast<std::int64_t>(whole_number(file, content, "step", kMost));
   // Every epoch before the one that runs took at least one update.
@@ -81,20 +78,20 @@ std::string list(const std::vector<std::string>& differences) {
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& json, const TrainingState& state) {
+void save_checkpoint(const std::filesystem::path& json, const CheckpointContents& state) {
   std::vector<NamedTensor> tensors = state.tensors;
   for (const auto& [name, tensor] : state.history) tensors.push_back({std::string(kHistory) + name, tensor});
   const std::filesystem::path path = tensors_beside(json);
   const std::uint32_t checksum = save_safetensors(path, tensors, {{"format", "pt"}});
 
-  nlohmann::ordered_json content;
-  content["format"] = kFormat;
-  content["step"] = state.position.step;
-  content["epoch"] = state.position.epoch;
-  content["samples"] = state.position.samples;
-  content["random"] = {{"seed", state.random.seed}, {"offset", state.random.offset}};
-  content["settings"] = state.settings;
-  content["tensors"] = {{"bytes", std::filesystem::file_size(path)}, {"crc32", checksum_text(checksum)}};
+  const Json content{
+      {"format", kFormat},
+      {"step", state.position.step},
+      {"epoch", state.position.epoch},
+      {"samples", state.position.samples},
+      {"random", Json{{"seed", state.random.seed}, {"offset", state.random.offset}}},
+      {"settings", Json::Object(state.settings.begin(), state.settings.end())},
+      {"tensors", Json{{"bytes", std::filesystem::file_size(path)}, {"crc32", checksum_text(checksum)}}}};
   const std::string body = fmt::format("\"checkpoint\": {}}}\n", content.dump(2));
   const std::string line = first_line(body);
   try {
@@ -112,21 +109,23 @@ void save_checkpoint(const std::filesystem::path& json, const TrainingState& sta
 Checkpoint::Checkpoint(const std::filesystem::path& json) : name_(json.string()) {
   const std::filesystem::path path = tensors_beside(json);
   try {
-    const nlohmann::json content = read_json(json).at("checkpoint");
+    const Json content = read_json(json).at("checkpoint");
     const std::uint64_t format = whole_number(name_, content, "format");
     check(format == kFormat, "{}: has format {}, expected {}", name_, format, kFormat);
     position_ = read_position(name_, content);
     random_ = Generator(whole_number(name_, content.at("random"), "seed"));
     random_.offset = whole_number(name_, content.at("random"), "offset");
-    settings_ = content.at("settings").get<TrainingSettings>();
+    for (const auto& [name, value] : content.at("settings").as_object()) {
+      settings_.emplace(name, value.as_string());
+    }
 
-    const std::string expected = content.at("tensors").at("crc32");
+    const std::string& expected = content.at("tensors").at("crc32").as_string();
     const std::uint64_t bytes = whole_number(name_, content.at("tensors"), "bytes");
     const std::uint64_t found_bytes = InputFile(path).size();
     check(found_bytes == bytes, "{}: is {} bytes long, expected {}", path.string(), found_bytes, bytes);
     const std::string found = checksum_text(crc32_of_file(path));
     check(found == expected, "{}: has the checksum {}, expected {}", path.string(), found, expected);
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const JsonError& error) {
     fail("{}: is not a checkpoint: {}", name_, error.what());
   }
   tensors_ = std::make_unique<SafetensorsFile>(path);

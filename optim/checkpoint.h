@@ -33,7 +33,7 @@ struct TrainingPosition {
 
 /// All that a checkpoint holds. A schedule is a function of the step and the order of the data one of (seed,
 /// epoch), so that both need no more than the position.
-struct TrainingState {
+struct CheckpointContents {
   TrainingPosition position;
   Generator random{0};
   TrainingSettings settings;
@@ -44,7 +44,7 @@ struct TrainingState {
 };
 
 /// Writes `json` and the .safetensors file beside it. Throws Error when that fails, as on a full disk.
-void save_checkpoint(const std::filesystem::path& json, const TrainingState& state);
+void save_checkpoint(const std::filesystem::path& json, const CheckpointContents& state);
 
 /// One complete checkpoint, open for reading.
 class Checkpoint {

@@ -89,7 +89,7 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
   return steps;
 }
 
-void CheckpointFolder::save(const TrainingState& state) const {
+void CheckpointFolder::save(const CheckpointContents& state) const {
   try {
     save_checkpoint(folder_ / json_name(state.position.step), state);
   } catch (const Error& error) {

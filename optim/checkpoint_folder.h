@@ -25,7 +25,7 @@ class CheckpointFolder {
   /// resumed run has passed over), and what a killed process left half-written. Files of other names are left
   /// alone. On failure, as on a full disk, Error is thrown and the older checkpoints stay: none goes before
   /// the newer one is safe, so the disk must hold one more than `keep`.
-  void save(const TrainingState& state) const;
+  void save(const CheckpointContents& state) const;
 
   /// The newest complete checkpoint; nothing for a folder without checkpoints. A damaged one is passed over.
   /// Throws Error where all are damaged.

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "core/error.h"
-#include "core/spans.h"
 #include "core/stream.h"
 #include "kernels/clip.h"
+#include "trace/spans.h"
 
 namespace ringtape {
 namespace {

@@ -5,9 +5,9 @@
 #include "autograd/creation.h"
 #include "core/error.h"
 #include "core/memory.h"
-#include "core/spans.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
+#include "trace/spans.h"
 
 namespace ringtape {
 namespace {

@@ -1,4 +1,4 @@
-"""Reads the result files that the programs of benchmarks/ write with --json (format: benchmarks/results_json.h)."""
+"""Reads the result files that the programs of benchmarks/ write with --json (format: profile/result_file.h)."""
 import json
 import math
 

@@ -175,7 +175,7 @@ run_profile() {
       if grep -q 'built without CUPTI' "$work/note"; then return 77; fi
       return 1
     fi
-    found=$(python3 "$root/tests/check_gpu_trace.py" "$work/trace.json" 2>&1 | paste -sd " ")
+    found=$(python3 "$root/tests/trace/check_gpu_trace.py" "$work/trace.json" 2>&1 | paste -sd " ")
     status=$?
     notes+="$flags: $found; "
     echo "${notes%; }" >"$work/note"
@@ -300,7 +300,7 @@ run_docs() {
     echo "nsys or ncu was not found" >"$work/note"
     return 77
   fi
-  python3 "$root/tests/docs_commands.py" "$build" --gpu
+  python3 "$root/tests/docs/docs_commands.py" "$build" --gpu
   local status=$?
   if [ $status -ne 0 ] && grep -q ERR_NVGPUCTRPERM "$out/docs.txt"; then
     echo "the driver keeps the performance counters to administrators here" >"$work/note"

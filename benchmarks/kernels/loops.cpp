@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/math.h"
+#include "kernels/common/math.h"
 
 namespace ringtape::benchmarks {
 

@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "autograd/creation.h"
-#include "core/machine.h"
 #include "kernels/elementwise.h"
+#include "profile/machine.h"
 
 namespace ringtape::benchmarks {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "benchmarks/results_json.h"
 #include "core/stream.h"
 #include "core/tensor.h"
-#include "core/timing.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace ringtape::benchmarks {
 

@@ -7,7 +7,8 @@
 
 /// Runs CUDA-style kernels on the CPU. Blocks are spread over OpenMP threads; the threads of a block take
 /// turns on one of them. A thread begins as a plain function call and keeps the stack it is on when it has to
-/// wait at a barrier. docs/simt.md tells the whole story. Kernels see this through kernels/kernel.h only.
+/// wait at a barrier. docs/simt.md tells the whole story. Kernels see this through kernels/common/kernel.h
+/// only.
 namespace ringtape::simt {
 
 struct dim3 {
@@ -66,7 +67,7 @@ using Combine = std::uint64_t (*)(const std::uint64_t* words, int count);
 std::uint64_t meet_block(std::uint64_t word, Combine combine, Place place);
 std::uint64_t meet_warp(std::uint64_t word, Combine combine, Place place);
 
-/// Tells an Observer how many asynchronous copies (kernels/async_copy.h) this thread has under way.
+/// Tells an Observer how many asynchronous copies (kernels/common/async_copy.h) this thread has under way.
 void note_copies_under_way(int count);
 /// Tells it that the caller begins one, of `bytes` bytes to `shared`.
 void note_copy_begins(void* shared, std::size_t bytes);

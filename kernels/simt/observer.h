@@ -7,7 +7,7 @@ namespace ringtape::simt {
 struct Launch;
 struct Place;
 
-/// Is told what the threads of a kernel do together: the analysis (kernels/simt/analysis) counts with it.
+/// Is told what the threads of a kernel do together: the analysis (kernels/analysis) counts with it.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -20,7 +20,7 @@ class Observer {
   virtual void block_meets(Place place) = 0;
   /// The lanes `lanes` of a warp have met, in __syncwarp (`orders_memory`), a shuffle or a vote.
   virtual void warp_meets(int warp, unsigned lanes, bool orders_memory) = 0;
-  /// Of the thread's asynchronous copies (kernels/async_copy.h), `count` have not been waited for.
+  /// Of the thread's asynchronous copies (kernels/common/async_copy.h), `count` have not been waited for.
   virtual void copies_under_way(int rank, int count) = 0;
   /// The thread begins to copy `bytes` bytes to `shared`, by the instruction before `code`. They have arrived
   /// when it writes them.

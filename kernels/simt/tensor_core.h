@@ -3,7 +3,7 @@
 #include "kernels/simt/executor.h"
 
 /// A model of ldmatrix and mma.m16n8k16 for the CPU: the lanes of a warp meet, and the last one to come moves
-/// the elements to where the instruction would. Kernels see it through kernels/tensor_core.h.
+/// the elements to where the instruction would. Kernels see it through kernels/common/tensor_core.h.
 namespace ringtape::simt {
 
 /// Eight 16-bit elements, as a lane reads them for ldmatrix.

@@ -5,11 +5,11 @@
 #include <iterator>
 #include <set>
 
-#include "kernels/analysed/case.h"
+#include "kernels/analysis/cases/case.h"
+#include "kernels/analysis/totals.h"
 #include "kernels/cross_entropy.h"
-#include "kernels/simt/analysis/totals.h"
 #include "tests/analysis/source_text.h"
-#include "tests/catch.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::test {
 namespace {
@@ -75,7 +75,7 @@ TEST_CASE("analysis: the library's kernels have no race, read nothing unwritten 
   }
   CHECK(defined.size() > 30);
   for (const std::string& name : defined) {
-    INFO("no case of kernels/analysed runs the kernel " << name);
+    INFO("no case of kernels/analysis/cases runs the kernel " << name);
     CHECK(watched.count(name) == 1);
   }
 }

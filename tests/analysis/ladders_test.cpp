@@ -2,9 +2,9 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/analysis/totals.h"
 #include "kernels/ladders/trial.h"
-#include "kernels/simt/analysis/totals.h"
-#include "tests/catch.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::test {
 namespace {

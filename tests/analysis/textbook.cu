@@ -1,6 +1,6 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 //
-#include "kernels/async_copy.h"
+#include "kernels/common/async_copy.h"
 #include "tests/analysis/textbook.h"
 
 // Comments that begin with "at:" are how the tests find a line's number.

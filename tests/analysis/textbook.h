@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 /// Launchers of textbook.cu: kernels whose cost is known from any book on CUDA, and kernels that are wrong.
 

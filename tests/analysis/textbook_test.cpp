@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/simt/analysis/analysis.h"
-#include "kernels/simt/analysis/request.h"
+#include "kernels/analysis/analysis.h"
+#include "kernels/analysis/request.h"
 #include "tests/analysis/source_text.h"
-#include "tests/catch.h"
-#include "tests/thread_orders.h"
+#include "tests/support/catch.h"
+#include "tests/support/thread_orders.h"
 
 namespace ringtape::test {
 namespace {

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "core/error.h"
-#include "tests/catch.h"
 #include "tests/dist/ranks.h"
+#include "tests/support/catch.h"
 
 using namespace ringtape;
 using namespace ringtape::test;

@@ -6,10 +6,10 @@
 #include "core/error.h"
 #include "dist/data_parallel.h"
 #include "dist/self_communicator.h"
-#include "tests/catch.h"
 #include "tests/dist/trainer.h"
-#include "tests/error_of.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace ringtape;
 using namespace ringtape::test;

@@ -11,9 +11,9 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "optim/clip.h"
-#include "tests/catch.h"
 #include "tests/dist/trainer.h"
-#include "tests/error_of.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 using namespace ringtape;
 using namespace ringtape::test;

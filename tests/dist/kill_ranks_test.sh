@@ -36,7 +36,7 @@ ended() { [ ! -e "/proc/$1/stat" ] || grep -qE '^[0-9]+ \(.*\) Z' "/proc/$1/stat
 # Starts the ranks: $launcher. Waits until it has seen all of their processes, or their end: the array $pids, by rank.
 start() {
   local pid rank
-  "${mpirun[@]}" -n $ranks "$work/regression" "${training[@]}" --checkpoint run --resume --every 9 \
+  "${mpirun[@]}" -n $ranks "$work/regression" "${training[@]}" --checkpoint run --resume --checkpoint-every 9 \
     --save killed.safetensors >out 2>&1 </dev/null &
   launcher=$!
   pids=()

@@ -10,8 +10,8 @@
 #ifdef RINGTAPE_WITH_MPI
 #include "dist/mpi_communicator.h"
 #endif
-#include "tests/catch.h"
 #include "tests/dist/ranks.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::test {
 

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "tests/catch.h"
 #include "tests/dist/zero_trainer.h"
+#include "tests/support/catch.h"
 
 using namespace ringtape;
 using namespace ringtape::test;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "dist/communicator.h"
-#include "tests/tensors.h"
+#include "tests/support/tensors.h"
 
 // What the tests share that run on several ranks at once: every rank runs all of them, in the same order.
 namespace ringtape::test {

@@ -1,7 +1,7 @@
 #include "core/error.h"
 #include "dist/ring_all_reduce.h"
-#include "tests/catch.h"
 #include "tests/dist/ranks.h"
+#include "tests/support/catch.h"
 
 using namespace ringtape;
 using namespace ringtape::test;

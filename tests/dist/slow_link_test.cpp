@@ -1,10 +1,10 @@
 #include "dist/slow_link.h"
 
 #include "core/error.h"
-#include "core/spans.h"
 #include "dist/gather_text.h"
-#include "tests/catch.h"
 #include "tests/dist/ranks.h"
+#include "tests/support/catch.h"
+#include "trace/spans.h"
 #ifdef RINGTAPE_WITH_MPI
 #include "dist/mpi_communicator.h"
 #endif

@@ -79,7 +79,7 @@ done
 
 # ---- checkpoints go on with any number of ranks -----------------------------------------------------------------
 
-ranks 0 2 regression "${flags[@]}" --epochs 2 --checkpoint folder --every 2
+ranks 0 2 regression "${flags[@]}" --epochs 2 --checkpoint folder --checkpoint-every 2
 ranks 0 3 regression "${flags[@]}" --epochs 3 --checkpoint folder --resume --metrics resumed.jsonl
 expect "resumed on three ranks" grep -q '^resumed after step 6' out
 expect "resumed on three ranks: the last steps of one process" same resumed.jsonl <(tail -n +7 one.jsonl)
@@ -137,7 +137,7 @@ for stage in 1 2; do
 done
 flags=(--data table.csv --optimizer adamw --batch-size 12 --hidden 8 --schedule constant)
 timeout 120 "$bin/regression" --device cpu "${flags[@]}" --epochs 3 --metrics one.jsonl >out 2>err
-ranks 0 4 regression "${flags[@]}" --epochs 1 --checkpoint zero --every 2 --zero 2
+ranks 0 4 regression "${flags[@]}" --epochs 1 --checkpoint zero --checkpoint-every 2 --zero 2
 ranks 0 1 regression "${flags[@]}" --epochs 2 --checkpoint zero --resume
 ranks 0 3 regression "${flags[@]}" --epochs 3 --checkpoint zero --resume --zero 1 --metrics resumed.jsonl
 expect "4 ranks in stage 2, one rank, 3 in stage 1: the last steps of one process" same resumed.jsonl <(tail -n +7 one.jsonl)

@@ -1,8 +1,8 @@
 // ZeRO where a backward fails, and what is refused.
 #include "autograd/ops.h"
-#include "tests/catch.h"
 #include "tests/dist/zero_trainer.h"
-#include "tests/error_of.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 using namespace ringtape;
 using namespace ringtape::test;

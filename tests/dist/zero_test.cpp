@@ -3,9 +3,9 @@
 #include "autograd/low_precision.h"
 #include "autograd/ops.h"
 #include "core/memory.h"
-#include "tests/catch.h"
 #include "tests/dist/zero_trainer.h"
-#include "tests/error_of.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 using namespace ringtape;
 using namespace ringtape::test;

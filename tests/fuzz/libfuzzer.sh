@@ -21,7 +21,7 @@ for reader in idx csv safetensors; do
     -DRINGTAPE_FUZZ_READER=$reader -I"$source_folder" "$source_folder/tests/fuzz/libfuzzer.cpp" "${objects[@]}" \
     -lfmt -lz -lgomp -o "fuzz-$reader"
 done
-cp "$source_folder/tests/data/python.safetensors" corpus-safetensors/
+cp "$source_folder/tests/golden/python.safetensors" corpus-safetensors/
 cp "$source_folder/data/mnist/t10k-labels-idx1-ubyte.gz" corpus-idx/
 gunzip -c corpus-idx/t10k-labels-idx1-ubyte.gz > corpus-idx/t10k-labels-idx1-ubyte
 printf 'a,b\n1,2.5\n-3e4,0\n' > corpus-csv/table.csv

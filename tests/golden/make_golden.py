@@ -1,4 +1,4 @@
-"""Writes the golden files in tests/data/golden: what PyTorch computes where Ringtape claims to compute the same.
+"""Writes the golden files in tests/golden: what PyTorch computes where Ringtape claims to compute the same.
 
     python3 tests/golden/make_golden.py          (needs torch, numpy and safetensors)
 
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "data" / "golden"
+FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 def values(*shape, low=-2.0, high=2.0):

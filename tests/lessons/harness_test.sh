@@ -65,17 +65,17 @@ expect "a launcher that is not there" [ "$? $(cat out)" = "1 no program no_such_
 printf '# Page\n\nNo command.\n' >page.md
 expect "a page without a command" [ "$("$here/lessons_test.sh" page.md "$work" | tail -n 1)" = "0 passed, 1 failed" ]
 
-listed=$(grep -o '](\([0-9][0-9]-[a-z0-9-]*[.]md\))' "$lessons/README.md" | tr -d ']()')
-expect "README.md lists the pages in reading order: $listed" [ "$listed" = "$(cd "$lessons" && ls [0-9]*.md)" ]
-for file in "$lessons"/*.md; do
+listed=$(grep -o '](\([0-9][0-9]-[a-z0-9-]*/README[.]md\))' "$lessons/README.md" | tr -d ']()')
+expect "README.md lists the pages in reading order: $listed" [ "$listed" = "$(cd "$lessons" && ls [0-9]*/README.md)" ]
+for file in "$lessons"/README.md "$lessons"/*/README.md; do
   for link in $(grep -o '](\([^)#]*\)' "$file" | sed 's/^](//' | grep -v '^http'); do
-    expect "$(basename "$file"): no file $link" [ -e "$lessons/$link" ]
+    expect "$file: no file $link" [ -e "$(dirname "$file")/$link" ]
   done
 done
 number=1
-for file in "$lessons"/[0-9]*.md; do
-  expect "$(basename "$file"): a title '# $number. ...'" grep -q "^# ${number}[.] " "$file"
-  expect "$(basename "$file"): a quiz" grep -q '^<details>' "$file"
+for file in "$lessons"/[0-9]*/README.md; do
+  expect "$file: a title '# $number. ...'" grep -q "^# ${number}[.] " "$file"
+  expect "$file: a quiz" grep -q '^<details>' "$file"
   number=$((number + 1))
 done
 

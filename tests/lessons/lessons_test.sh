@@ -6,7 +6,7 @@
 # other in the output; "..." stands for any number of lines. Words and whole numbers must be the same. Numbers with
 # a point or an exponent may differ by 0.1%, or by one in their last digit; a fence "```text within 2%" says what
 # else they may. Fences of other kinds are not looked at. Commands with mpirun are skipped where there is no MPIRUN;
-# a program of apps/lessons that they start must also end well as one rank.
+# a program of lessons that they start must also end well as one rank.
 set -uo pipefail
 page=$(realpath "$1")
 bin=$(realpath "$2")

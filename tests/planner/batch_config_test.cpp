@@ -1,6 +1,6 @@
-#include "apps/planner/batch_config.h"
+#include "planner/batch_config.h"
 
-#include "tests/catch.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {

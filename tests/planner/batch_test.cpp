@@ -1,7 +1,7 @@
-#include "apps/planner/batch.h"
+#include "planner/batch.h"
 
-#include "apps/planner/numbers.h"
-#include "tests/catch.h"
+#include "planner/numbers.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {

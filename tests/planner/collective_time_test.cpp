@@ -1,12 +1,12 @@
-#include "apps/planner/collective_time.h"
+#include "planner/collective_time.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "apps/planner/collective_finish.h"
-#include "apps/planner/collective_messages.h"
-#include "apps/planner/jitter.h"
-#include "tests/catch.h"
+#include "planner/collective_finish.h"
+#include "planner/collective_messages.h"
+#include "planner/jitter.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {

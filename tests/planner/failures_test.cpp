@@ -1,9 +1,9 @@
-#include "apps/planner/failures.h"
+#include "planner/failures.h"
 
 #include <cmath>
 #include <random>
 
-#include "tests/catch.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {

@@ -1,12 +1,12 @@
-#include "apps/planner/fit.h"
+#include "planner/fit.h"
 
 #include <cmath>
 
-#include "apps/planner/fit_trial.h"
-#include "apps/planner/memory.h"
 #include "autograd/tape.h"
 #include "core/memory.h"
-#include "tests/catch.h"
+#include "planner/fit_trial.h"
+#include "planner/memory.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {

@@ -1,20 +1,19 @@
-#include "apps/planner/learning_rate.h"
+#include "planner/learning_rate.h"
 
 #include <cmath>
 
-#include "tests/catch.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {
 
 /// ImageNet in 90 epochs, by a rate of 0.1 for a batch of 256.
 RateRequest request(std::int64_t batch) {
-  RateRequest result{.base_rate = 0.1, .options = {}, .dataset = 1'281'167};
-  result.options.base_batch = 256;
-  result.options.batch_size = batch;
-  result.options.epochs = 90;
-  result.options.warmup = "auto";
-  result.options.lr_scaling = "linear";
+  RateRequest result{
+      .base_rate = 0.1, .batch_size = batch, .epochs = 90, .schedule = {}, .dataset = 1'281'167};
+  result.schedule.base_batch = 256;
+  result.schedule.warmup = std::nullopt;
+  result.schedule.lr_scaling = BatchScaling::linear;
   return result;
 }
 
@@ -24,8 +23,8 @@ TEST_CASE("rates for batches of 8,192 and 32,768 from 0.1 at 256", "[planner]") 
   const RatePlan large = plan_rate(request(8192));
   CHECK(large.linear == Approx(3.2));
   CHECK(large.square_root == Approx(0.565685));
-  CHECK(large.length.updates_per_epoch == 157);
-  CHECK(large.length.updates == 157 * 90);
+  CHECK(large.length.steps_per_epoch == 157);
+  CHECK(large.length.steps == 157 * 90);
   CHECK(large.warmup == 782);                                  // 0.3125 x 8192 / 512 = 5 epochs
   CHECK(large.schedule(0) == Approx(3.2 / 783));               // the first of 782 steps up
   CHECK(large.schedule(782) == Approx(3.2));                   // then down in a line
@@ -33,7 +32,7 @@ TEST_CASE("rates for batches of 8,192 and 32,768 from 0.1 at 256", "[planner]") 
   const RatePlan larger = plan_rate(request(32'768));
   CHECK(larger.linear == Approx(12.8));
   CHECK(larger.square_root == Approx(1.131371));
-  const std::string text = rate_text(request(32'768), larger);
+  const std::string text = rate_text(larger);
   CHECK_THAT(text, ContainsSubstring("batch = 32,768 / 256 = 128 times the base batch"));
   CHECK_THAT(text, ContainsSubstring("rate, linear       = 0.1 x 128 = 12.8  <- taken"));
   CHECK_THAT(text, ContainsSubstring("rate, square root  = 0.1 x sqrt(128) = 1.13137\n"));
@@ -45,31 +44,31 @@ TEST_CASE("one cycle from 4e-4", "[planner]") {
   RateRequest cycle = request(64);
   cycle.base_rate = 4e-4;
   cycle.dataset = 64'000;
-  cycle.options.base_batch = 64;
-  cycle.options.epochs = 1;
-  cycle.options.schedule = "one-cycle";
+  cycle.schedule.base_batch = 64;
+  cycle.epochs = 1;
+  cycle.schedule.kind = ScheduleKind::one_cycle;
   const RatePlan plan = plan_rate(cycle);
   CHECK(plan.warmup == 0);  // it has its own
   CHECK(plan.schedule(0) == Approx(1.6e-5));
   CHECK(plan.schedule(99) == Approx(4e-4));
   CHECK(plan.schedule(999) == Approx(1.6e-9));
-  CHECK_THAT(rate_text(cycle, plan), ContainsSubstring("one-cycle rises by itself"));
+  CHECK_THAT(rate_text(plan), ContainsSubstring("one-cycle rises by itself"));
 }
 
 TEST_CASE("rates for scripts", "[planner]") {
   const RatePlan plan = plan_rate(request(8192));
   const nlohmann::ordered_json json = rate_json(plan);
   CHECK(json["linear"].get<double>() == Approx(3.2));
-  CHECK(json["warmup_updates"] == 782);
+  CHECK(json["warmup_steps"] == 782);
   REQUIRE(json["rates"].size() == 101);
-  CHECK(json["rates"][0]["update"] == 1);
-  CHECK(json["rates"][100]["update"] == 157 * 90);
+  CHECK(json["rates"][0]["step"] == 1);
+  CHECK(json["rates"][100]["step"] == 157 * 90);
   CHECK(json["rates"][50]["rate"].get<double>() == Approx(plan.schedule(157 * 45 - 1)));
   RateRequest single = request(8192);
   single.dataset = 8192;
-  single.options.epochs = 1;
+  single.epochs = 1;
   CHECK(rate_json(plan_rate(single))["rates"].size() == 1);
-  single.options.epochs = 3;
+  single.epochs = 3;
   CHECK(rate_json(plan_rate(single))["rates"].size() == 3);
 }
 
@@ -81,17 +80,17 @@ TEST_CASE("rates refuse what makes no sense", "[planner]") {
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("found inf"));
   CHECK_THROWS_WITH(plan_rate(request(0)), ContainsSubstring("the batch must be from 1"));
   CHECK_THROWS_WITH(plan_rate(request(2'000'000)), ContainsSubstring("larger than the data of 1281167"));
-  CHECK_THROWS_WITH(plan_rate(request(1)), ContainsSubstring("115305030 updates: expected at most 10000000"));
+  CHECK_THROWS_WITH(plan_rate(request(1)), ContainsSubstring("115305030 steps: expected at most 10000000"));
   wrong = request(8192);
-  wrong.options.step_epochs = 0;
+  wrong.schedule.step_epochs = 0;
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("between two drops must be from 1"));
-  wrong.options.step_epochs = std::int64_t{1} << 50;
+  wrong.schedule.step_epochs = std::int64_t{1} << 50;
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("between two drops must be from 1"));
-  wrong.options.step_epochs = std::int64_t{1} << 40;
-  wrong.options.batch_size = 32;
+  wrong.schedule.step_epochs = std::int64_t{1} << 40;
+  wrong.batch_size = 32;
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("too large"));
   wrong = request(8192);
-  wrong.options.warmup = "14130";
+  wrong.schedule.warmup = 14130;
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("is not shorter than the training"));
 }
 

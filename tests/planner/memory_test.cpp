@@ -1,8 +1,8 @@
-#include "apps/planner/memory.h"
+#include "planner/memory.h"
 
 #include <cmath>
 
-#include "tests/catch.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {

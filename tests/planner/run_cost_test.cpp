@@ -1,9 +1,9 @@
-#include "apps/planner/run_cost.h"
+#include "planner/run_cost.h"
 
 #include <cmath>
 
-#include "apps/planner/batch_report.h"
-#include "tests/catch.h"
+#include "planner/batch_report.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 

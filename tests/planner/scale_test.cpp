@@ -1,8 +1,8 @@
-#include "apps/planner/scale.h"
+#include "planner/scale.h"
 
 #include <numeric>
 
-#include "tests/catch.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {

@@ -1,9 +1,9 @@
-#include "apps/planner/training_step.h"
+#include "planner/training_step.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tests/catch.h"
+#include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {

@@ -1,9 +1,9 @@
 #include <set>
 
-#include "apps/report/step_timeline.h"
-#include "tests/catch.h"
-#include "tests/profile_spans.h"
-#include "tests/xml.h"
+#include "tests/support/catch.h"
+#include "tests/support/profile_spans.h"
+#include "tests/support/xml.h"
+#include "train/report/step_timeline.h"
 
 namespace ringtape::test {
 namespace {

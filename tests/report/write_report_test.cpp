@@ -1,12 +1,12 @@
 #include <chrono>
 #include <thread>
 
-#include "apps/report/write_report.h"
 #include "autograd/creation.h"
 #include "core/file.h"
 #include "dist/self_communicator.h"
-#include "tests/catch.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
+#include "train/report/write_report.h"
 
 namespace ringtape::test {
 
@@ -16,10 +16,10 @@ TEST_CASE("a written report shows a step from its own beginning, without the dat
   const Tensor data = zeros({1 << 20});  // of 4 MiB
   const BytesByCategory data_set = memory_stats(Device{}).live_by_category;
   SelfCommunicator ranks(Device{});
-  apps::TrainOptions options;
+  ObservationOptions options;
   options.report = file;
-  options.profile_steps = "1:3";
-  apps::RecordedSteps recorded(options, ranks, 0, 3);
+  options.profile_steps = StepRange{1, 3};
+  RecordedSteps recorded(options, ranks, 0, 3);
   for (int i = 1; i <= 3; ++i) {
     recorded.begin_step(i);
     {

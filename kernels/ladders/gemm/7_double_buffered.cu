@@ -1,6 +1,6 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 //
-#include "kernels/async_copy.h"
+#include "kernels/common/async_copy.h"
 #include "kernels/ladders/gemm/gemm.h"
 
 /// Rung 7: two buffers, filled by cp.async.

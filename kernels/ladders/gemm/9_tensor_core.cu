@@ -1,8 +1,8 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 //
-#include "kernels/async_copy.h"
+#include "kernels/common/async_copy.h"
+#include "kernels/common/tensor_core.h"
 #include "kernels/ladders/gemm/gemm.h"
-#include "kernels/tensor_core.h"
 
 /// Rung 9: tensor cores.
 ///

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 
 #include "kernels/ladders/reduce/reduce.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/launcher.h"
+#include "kernels/common/launcher.h"
 
 namespace ringtape {
 

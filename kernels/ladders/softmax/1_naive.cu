@@ -1,4 +1,4 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 //
 #include "kernels/ladders/softmax/softmax.h"
 

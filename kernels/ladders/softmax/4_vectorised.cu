@@ -1,13 +1,13 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 //
+#include "kernels/common/math.h"
 #include "kernels/ladders/softmax/softmax.h"
-#include "kernels/math.h"
 
 /// Rung 4: 16 bytes an instruction, and cheaper arithmetic.
 ///
 /// Four logits come with one load; the running maximum changes at most once for the four, and the sum waits
-/// for one addition in place of four. exp is the short form that suits arguments up to 0 (kernels/math.h),
-/// and the division has become one multiplication for all.
+/// for one addition in place of four. exp is the short form that suits arguments up to 0
+/// (kernels/common/math.h), and the division has become one multiplication for all.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

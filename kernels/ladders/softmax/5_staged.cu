@@ -1,7 +1,7 @@
-#include "kernels/kernel.h"
+#include "kernels/common/kernel.h"
 //
+#include "kernels/common/math.h"
 #include "kernels/ladders/softmax/softmax.h"
-#include "kernels/math.h"
 
 /// Rung 5: the row is kept in shared memory.
 ///

@@ -1,0 +1,312 @@
+// Measures the collective operations, and checks their results, at sizes that double:
+//
+//   mpirun -n 4 collectives --min-bytes 1024 --max-bytes 16777216
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/collectives/ring_trace.h"
+#include "autograd/ops.h"
+#include "cli/command_line.h"
+#include "core/error.h"
+#include "core/file.h"
+#include "core/stream.h"
+#include "dist/connect.h"
+#include "dist/ring_all_reduce.h"
+#include "dist/verify_same.h"
+#include "profile/result_file.h"
+#include "train/option_list.h"
+
+namespace {
+
+using namespace ringtape;
+
+std::string text_of(std::optional<SlowLink> link) {
+  return option_value(link).write();
+}
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string device = "auto";
+  std::string dtype = "f32";
+  std::vector<std::string> operations;
+  std::int64_t min_bytes = 1024;
+  std::int64_t max_bytes = 16 << 20;
+  int iterations = 10;
+  double comm_timeout = 60;
+  std::optional<SlowLink> slow_link;
+  std::int64_t segment_bytes = RingOptions().segment_bytes;
+  int in_flight = RingOptions().in_flight;
+  bool show_launch = false;
+  bool trace_ring = false;
+  std::string svg;
+  std::string json;
+};
+
+/// Element `i` of a rank's buffer: whole numbers whose sums are exact in every dtype.
+double value_of(int rank, std::int64_t i) {
+  return static_cast<double>((7 * i + 3 * rank) % 11 - 5);
+}
+
+/// The buffers of one size: `total` elements, of which each rank has a part.
+class Buffers {
+ public:
+  Buffers(const Communicator& ranks, DType dtype, std::int64_t elements)
+      : total(elements), part(ring_chunk(elements, ranks.size(), ranks.rank())) {
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      counts.push_back(ring_chunk(elements, ranks.size(), rank).count);
+    }
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < elements; ++i) values.push_back(value_of(ranks.rank(), i));
+    input = to(to(from_vector(values, {elements}), dtype), ranks.device());
+    output = zeros({elements}, dtype, ranks.device());
+    input_part = input.alias({part.count}, part.first);
+    output_part = output.alias({part.count}, part.first);
+  }
+
+  std::int64_t total;
+  ElementRange part;
+  std::vector<std::int64_t> counts;
+  Tensor input, output, input_part, output_part;
+};
+
+/// An operation as it is measured. The size of a collective is that of its larger buffer.
+struct Collective {
+  std::string name;
+  /// Bytes that go over the busiest link for each byte of the size, with n ranks: busbw / algbw.
+  std::function<double(double n)> traffic;
+  std::function<void(Communicator&, const Buffers&)> run;
+  /// The tensor with the result; undefined on a rank that has none.
+  std::function<Tensor(const Communicator&, const Buffers&)> result;
+  /// Its element that stands at `i` of all.
+  std::function<double(const Communicator&, std::int64_t i)> expected;
+};
+
+double sum_at(const Communicator& ranks, std::int64_t i) {
+  double sum = 0;
+  for (int rank = 0; rank < ranks.size(); ++rank) sum += value_of(rank, i);
+  return sum;
+}
+
+/// All operations; the factors are those of nccl-tests (doc/PERFORMANCE.md there).
+std::vector<Collective> all_collectives(const Options& options) {
+  const auto once = [](double) { return 1.0; };
+  const auto all_but_own = [](double n) { return (n - 1) / n; };
+  const auto twice = [](double n) { return 2 * (n - 1) / n; };
+  const auto whole = [](const Communicator&, const Buffers& b) { return b.output; };
+  const auto own_part = [](const Communicator&, const Buffers& b) { return b.output_part; };
+  const auto on_root = [](const Communicator& c, const Buffers& b) {
+    return c.rank() == 0 ? b.output : Tensor();
+  };
+  const auto of_root = [](const Communicator&, std::int64_t i) { return value_of(0, i); };
+  const auto of_previous = [](const Communicator& c, std::int64_t i) {
+    return value_of((c.rank() + c.size() - 1) % c.size(), i);
+  };
+  // Rank r's part of `input` is what it gives; the whole that results has each rank's values in its place.
+  const RingOptions ring{.segment_bytes = options.segment_bytes, .in_flight = options.in_flight, .trace = {}};
+  return {
+      {"all_reduce", twice, [](auto& c, auto& b) { c.all_reduce(b.input, b.output, ReduceOp::sum).wait(); },
+       whole, sum_at},
+      {"ring_all_reduce", twice,
+       [ring](auto& c, auto& b) { ring_all_reduce(c, b.output, ReduceOp::sum, ring); }, whole, sum_at},
+      {"reduce", once, [](auto& c, auto& b) { c.reduce(b.input, b.output, ReduceOp::sum, 0).wait(); },
+       on_root, sum_at},
+      {"broadcast", once, [](auto& c, auto& b) { c.broadcast(b.output, 0).wait(); }, whole, of_root},
+      {"all_gather", all_but_own,
+       [](auto& c, auto& b) { c.all_gather(b.input_part, b.output, b.counts).wait(); }, whole, nullptr},
+      {"reduce_scatter", all_but_own,
+       [](auto& c, auto& b) { c.reduce_scatter(b.input, b.output_part, ReduceOp::sum, b.counts).wait(); },
+       own_part, sum_at},
+      {"gather", all_but_own, [](auto& c, auto& b) { c.gather(b.input_part, b.output, 0, b.counts).wait(); },
+       on_root, nullptr},
+      {"scatter", all_but_own,
+       [](auto& c, auto& b) { c.scatter(b.input, b.output_part, 0, b.counts).wait(); }, own_part, of_root},
+      {"exchange", once,
+       [](auto& c, auto& b) {
+         c.exchange({{b.input, (c.rank() + 1) % c.size()}},
+                    {{b.output, (c.rank() + c.size() - 1) % c.size()}})
+             .wait();
+       },
+       whole, of_previous},
+  };
+}
+
+/// The rank whose part of all elements holds element `i`.
+int owner_of(const Communicator& ranks, std::int64_t total, std::int64_t i) {
+  int rank = 0;
+  while (i >= ring_chunk(total, ranks.size(), rank).first + ring_chunk(total, ranks.size(), rank).count)
+    ++rank;
+  return rank;
+}
+
+/// A number combined over all ranks.
+std::int64_t over_ranks(Communicator& ranks, std::int64_t number, ReduceOp op) {
+  const Tensor tensor = from_vector(std::vector<std::int64_t>{number}, {1}, ranks.device());
+  ranks.all_reduce(tensor, op).wait();
+  return tensor.to_vector<std::int64_t>()[0];
+}
+
+/// Runs the operation once on fresh buffers; returns how many elements of the result are wrong, on all ranks.
+std::int64_t count_wrong(Communicator& ranks, const Collective& collective, const Buffers& buffers) {
+  // These two read `output`.
+  const bool in_place = collective.name == "ring_all_reduce" || collective.name == "broadcast";
+  Tensor output = buffers.output;
+  output.copy_from(in_place ? buffers.input : zeros(output.shape(), output.dtype(), output.device()));
+  collective.run(ranks, buffers);
+  const Tensor result = collective.result(ranks, buffers);
+  std::int64_t wrong = 0;
+  if (result.defined()) {
+    const std::int64_t first = result.elements() == buffers.total ? 0 : buffers.part.first;
+    const std::vector<double> found = result.to_doubles();
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      const std::int64_t i = first + static_cast<std::int64_t>(k);
+      const double expected = collective.expected ? collective.expected(ranks, i)
+                                                  : value_of(owner_of(ranks, buffers.total, i), i);
+      wrong += found[k] != expected;
+    }
+  }
+  return over_ranks(ranks, wrong, ReduceOp::sum);
+}
+
+/// Seconds for one call, of the slowest rank.
+double time_of(Communicator& ranks, const Collective& collective, const Buffers& buffers, int iterations) {
+  collective.run(ranks, buffers);
+  Stream::current(ranks.device()).synchronize();
+  ranks.barrier();
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < iterations; ++i) collective.run(ranks, buffers);
+  Stream::current(ranks.device()).synchronize();
+  const auto own = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  return static_cast<double>(over_ranks(ranks, own, ReduceOp::max)) * 1e-9 / iterations;
+}
+
+void measure(Communicator& ranks, const Options& options) {
+  const bool prints = ranks.rank() == 0;
+  const DType dtype = dtype_from_name(options.dtype.c_str());
+  if (prints) {
+    fmt::print("{} ranks, {}, {}, mean of {} calls; S: size, t: time, n: ranks\n", ranks.size(),
+               ranks.backend(), options.dtype, options.iterations);
+    fmt::print("{:<16} {:>10} {:>10} {:>10} {:>12} {:>12} {:>7}\n", "operation", "bytes S", "elements",
+               "t us", "S/t GB/s", "busbw GB/s", "wrong");
+  }
+  benchmarks::Results results("collectives", ranks.device(), prints ? options.json : "");
+  results.setting("ranks", ranks.size());
+  results.setting("backend", ranks.backend());
+  results.setting("iterations", options.iterations);
+  if (options.slow_link) results.setting("slow_link", text_of(options.slow_link));
+  std::int64_t all_wrong = 0;
+  for (const Collective& collective : all_collectives(options)) {
+    const auto& wanted = options.operations;
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), collective.name) == wanted.end()) continue;
+    for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
+      const auto elements = bytes / static_cast<std::int64_t>(size_of(dtype));
+      const Buffers buffers(ranks, dtype, elements);
+      const std::int64_t wrong = count_wrong(ranks, collective, buffers);
+      const double seconds = time_of(ranks, collective, buffers, options.iterations);
+      const double algorithm = static_cast<double>(bytes) / seconds * 1e-9;
+      all_wrong += wrong;
+      if (!prints) continue;
+      fmt::print("{:<16} {:>10} {:>10} {:>10.1f} {:>12.3f} {:>12.3f} {:>7}\n", collective.name, bytes,
+                 elements, seconds * 1e6, algorithm, algorithm * collective.traffic(ranks.size()), wrong);
+      std::fflush(stdout);
+      results.add({.name = collective.name,
+                   .size = fmt::format("{} bytes of {}", bytes, options.dtype),
+                   .seconds = seconds,
+                   .bytes = static_cast<double>(bytes),
+                   .more = {{"busbw_gb_per_s", algorithm * collective.traffic(ranks.size())}}});
+    }
+  }
+  results.save();
+  check(all_wrong == 0, "{} elements of the results are wrong", all_wrong);
+}
+
+void show_ring(Communicator& ranks, const Options& options) {
+  const RingTrace trace = trace_ring(ranks);
+  if (ranks.rank() != 0) return;
+  fmt::print("{}", to_text(trace));
+  if (options.svg.empty()) return;
+  const std::string svg = to_svg(trace);
+  AtomicFile file(options.svg);
+  file.write(svg.data(), svg.size());
+  file.commit();
+}
+
+void check_sizes(const Options& options) {
+  check(options.min_bytes <= options.max_bytes, "--min-bytes is {}, expected at most --max-bytes, {}",
+        options.min_bytes, options.max_bytes);
+  // What a rank has at least: input and output, and the values of one of them twice in double precision.
+  const auto element = static_cast<double>(size_of(dtype_from_name(options.dtype.c_str())));
+  const double needed = static_cast<double>(options.max_bytes) / element * (2 * element + 2 * sizeof(double));
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  constexpr double kGiB = 1 << 30;
+  check(needed <= memory, "--max-bytes is {}: a rank needs {:.0f} GiB, but this machine has {:.0f} GiB",
+        options.max_bytes, needed / kGiB, memory / kGiB);
+}
+
+/// The flags that have to be the same on all ranks, a line for each.
+std::string describe_work(const Options& options) {
+  return fmt::format(
+      "--dtype {}\n--operations {}\n--min-bytes {}\n--max-bytes {}\n--iterations {}\n--segment-bytes {}\n"
+      "--in-flight {}\n--slow-link {}\n--trace-ring {}\n",
+      options.dtype, fmt::join(options.operations, ","), options.min_bytes, options.max_bytes,
+      options.iterations, options.segment_bytes, options.in_flight, text_of(options.slow_link),
+      options.trace_ring);
+}
+
+void run_ranks(const Options& options) {
+  check_sizes(options);
+  const Launch launch = detect_launch(process_environment());
+  if (options.show_launch) {
+    fmt::print("{}", describe(launch));
+    return;
+  }
+  const Device device = device_of_rank(launch, options.device, cuda_device_count());
+  const std::shared_ptr<Communicator> ranks =
+      connect(launch, device, Seconds(options.comm_timeout), options.slow_link);
+  verify_same(*ranks, "the ranks' flags", "line", describe_work(options));
+  if (options.trace_ring) {
+    show_ring(*ranks, options);
+  } else {
+    measure(*ranks, options);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app(
+      "Measures the collective operations at sizes that double, and checks every result.\n"
+      "Example: mpirun -n 4 collectives --operations all_reduce,ring_all_reduce");
+  Options options;
+  std::vector<std::string> names;
+  for (const Collective& collective : all_collectives(options)) names.push_back(collective.name);
+
+  app.option("--device", options.device,
+             "auto, cpu, cuda or cuda:N; auto and cuda: the GPU of the rank's number on its machine");
+  app.option("--operations", word(options.operations, names), "which to measure, parted by commas [all]")
+      .no_default();
+  app.option("--dtype", word(options.dtype, {"f32", "f16", "bf16"}), "of the elements");
+  app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 36), "smallest size");
+  app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 36), "largest size");
+  app.option("--iterations", between(options.iterations, 1, 1000000), "calls that are timed together");
+  app.option("--segment-bytes", between(options.segment_bytes, 1, 1LL << 36),
+             "ring_all_reduce: largest piece that is sent at once");
+  app.option("--in-flight", between(options.in_flight, 1, 1024),
+             "ring_all_reduce: how many of them are under way together");
+  app.option("--comm-timeout", between(options.comm_timeout, 0.1, 1e6),
+             "seconds after which an operation that hangs ends the run");
+  app.option("--slow-link", option_value(options.slow_link),
+             "hold back what ranks on CPUs send each other as a link with this latency and bandwidth would, "
+             "such as 100,250: 100 microseconds and 250 MB/s");
+  app.option("--show-launch", options.show_launch, "print which launcher was found, the rank, and why");
+  app.option("--trace-ring", options.trace_ring, "print which chunk moves where in ring_all_reduce");
+  app.option("--svg", options.svg, "draw that to this file").needs(app["--trace-ring"]).type_name("FILE");
+  app.file("--json", options.json, benchmarks::kJsonHelp);
+  return app.run(argc, argv, [&options] { run_ranks(options); });
+}

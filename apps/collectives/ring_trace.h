@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/communicator.h"
+#include "dist/ring_all_reduce.h"
+
+/// What ring_all_reduce did, rank by rank and step by step.
+namespace ringtape {
+
+/// The steps of a run, and what they made of the chunks.
+struct RingTrace {
+  /// A chunk on its way to the next rank.
+  struct Move {
+    int chunk;
+    std::int64_t elements;
+  };
+  int ranks = 0;
+  int steps = 0;
+  std::vector<std::vector<Move>> moves;  ///< [step][sending rank]
+  /// [step][rank][chunk]: the ranks whose values are in the chunk before that step, as bits; [steps]: at the
+  /// end.
+  std::vector<std::vector<std::vector<unsigned>>> held;
+};
+
+/// Runs ring_all_reduce over a small tensor and gathers on rank 0 what each rank did there; elsewhere the
+/// result is empty. At most 24 ranks. Throws Error where the sums are wrong.
+RingTrace trace_ring(Communicator& ranks);
+
+/// The steps as text: a line for each, then the sums that the chunks hold.
+std::string to_text(const RingTrace& trace);
+/// The steps as an SVG picture: a panel for each, a row for each rank, a cell for each chunk, an arrow for
+/// each move.
+std::string to_svg(const RingTrace& trace);
+
+}  // namespace ringtape

@@ -1,0 +1,133 @@
+// Shows what kernels cost a GPU, as its profiler would, on a machine without one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "apps/lens/table.h"
+#include "cli/command_line.h"
+#include "core/error.h"
+#include "kernels/analysis/cases/case.h"
+#include "kernels/ladders/trial.h"
+
+namespace {
+
+using namespace ringtape;
+using analysis::KernelReport;
+
+/// What the analysis says of some launches, and how far their result is off (ladders::Trial::error).
+struct Watched {
+  std::vector<KernelReport> reports;
+  double error = 0;
+};
+
+Watched analyse(const ladders::Trial& trial, int version) {
+  analysis::Analysis analysis;
+  for (const ladders::Memory& memory : trial.memory) {
+    analysis.add_buffer(memory.name, memory.data, memory.bytes, memory.written);
+  }
+  const double error = error_of(trial, trial.run, Stream::current({}), version);
+  return {analysis.reports(), error};
+}
+
+/// Ends the program with an error where a kernel is wrong: to be called when what it did has been shown.
+void check_right(const std::string& name, const Watched& watched) {
+  std::fflush(stdout);
+  check(watched.error <= 1, "{} computes something else: error {} times what rounding allows", name,
+        watched.error);
+  check_findings(name, totals_of(watched.reports));
+}
+
+void print_reports(const std::vector<KernelReport>& reports) {
+  for (const KernelReport& report : reports) fmt::print("{}\n", to_text(report));
+}
+
+void print_row(const std::string& name, const std::vector<KernelReport>& reports) {
+  const analysis::Totals totals = totals_of(reports);
+  print_lens_row(name, totals, verdict(totals));
+}
+
+void show_ladder(const std::string& ladder, int version, int size) {
+  const ladders::Trial trial = ladders::make_analysed_trial(ladder, size);
+  const int rungs = static_cast<int>(trial.rungs.size());
+  check(version >= 0 && version <= rungs, "ladder {} has no version {}: expected 1 to {}", ladder, version,
+        rungs);
+  const auto name_of = [&](int each) { return fmt::format("{} {}", each, trial.rungs[each - 1].name); };
+  if (version > 0) {
+    const Watched watched = analyse(trial, version);
+    print_reports(watched.reports);
+    check_right(name_of(version), watched);
+    return;
+  }
+  fmt::print("{}, {} x {}: what the GPU's memory system would do\n\n", ladder, size, size);
+  print_lens_header("version");
+  for (int each = 1; each <= rungs; ++each) {
+    const Watched watched = analyse(trial, each);
+    print_row(name_of(each), watched.reports);
+    check_right(name_of(each), watched);
+  }
+}
+
+void show_kernel(const analysed::Case& kernel, std::int64_t size) {
+  const std::vector<KernelReport> reports = analysed::analyse(kernel, size);
+  print_reports(reports);
+  fmt::print("{}: {}; moves {:.2f} times the bytes it needs\n", kernel.name, verdict(totals_of(reports)),
+             totals_of(reports).moved_per_needed());
+  check_right(kernel.name, {reports});
+}
+
+void show_all_kernels() {
+  print_lens_header("kernel");
+  for (const analysed::Case& kernel : analysed::cases()) {
+    const std::vector<KernelReport> reports = analysed::analyse(kernel, kernel.size);
+    print_row(kernel.name, reports);
+    check_right(kernel.name, {reports});
+  }
+}
+
+void list() {
+  fmt::print("ladders: {}\n\nkernels of the library:\n", fmt::join(ladders::names(), ", "));
+  for (const analysed::Case& kernel : analysed::cases()) {
+    fmt::print("  {:<25} {}; {} {}\n", kernel.name, kernel.does, kernel.size, kernel.unit);
+  }
+}
+
+void run(const std::string& name, std::optional<int> version, std::int64_t size) {
+  const std::vector<std::string>& ladders = ladders::names();
+  const bool is_ladder = std::find(ladders.begin(), ladders.end(), name) != ladders.end();
+  check(is_ladder || !version, "--version asks for a ladder: expected {}", fmt::join(ladders, ", "));
+  if (is_ladder) {
+    show_ladder(name, version.value_or(0), static_cast<int>(size == 0 ? 256 : size));
+  } else if (name == "list") {
+    check(size == 0, "the list has no size: --size asks for one kernel or ladder");
+    list();
+  } else if (name == "kernels") {
+    check(size == 0, "kernels have their own sizes: --size asks for one kernel or ladder");
+    show_all_kernels();
+  } else {
+    const analysed::Case* kernel = analysed::find_case(name);
+    check(kernel != nullptr, "no kernel or ladder is named '{}': see lens list", name);
+    show_kernel(*kernel, size == 0 ? kernel->size : size);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app(
+      "Counts what kernels would cost a GPU: sectors, bank conflicts, barriers, branches; finds races and\n"
+      "reads of unwritten memory. Needs no GPU.\n"
+      "Examples: lens kernels; lens adam --size 65536; lens gemm --version 3 --size 128");
+  std::string name;
+  std::optional<int> version;
+  std::int64_t size = 0;
+  app.option("name", name, "A ladder or a kernel of the library; 'list' names all; 'kernels' for a row each")
+      .required();
+  app.option("--version", version, "One version of a ladder, line by line; 0 for a row for each");
+  app.option("--size", between(size, 0, 1 << 24),
+             "Of a kernel: elements; of a ladder: rows and columns (256; reduce and norm take size x size "
+             "floats). 0: the usual");
+  return app.run(argc, argv, [&] { run(name, version, size); });
+}

@@ -1,0 +1,41 @@
+#include "apps/mlp.h"
+
+#include <fmt/ranges.h>
+
+#include "nn/layers.h"
+#include "nn/memory_estimate.h"
+
+namespace ringtape {
+
+void MlpOptions::add_flags(CommandLine& flags) {
+  flags.group("Model");
+  flags.option("--hidden", between(hidden, 1, 1 << 20), "sizes of the hidden layers, such as 256,128");
+  flags.option(
+      "--recompute", not_negative(recompute),
+      "cut the hidden layers into segments of this many, keep each segment's input alone and compute "
+      "the rest again in backward: less memory from 2 on, more time, the same result to the bit; 0: "
+      "keep everything");
+}
+
+void MlpOptions::set_model(Task& task, std::int64_t inputs, std::int64_t outputs) const {
+  std::vector<std::int64_t> sizes = {inputs};
+  sizes.insert(sizes.end(), hidden.begin(), hidden.end());
+  sizes.push_back(outputs);
+  task.model_name = fmt::format("{}", fmt::join(sizes, "-"));
+  task.settings["hidden"] = fmt::format("{}", fmt::join(hidden, ","));
+  const std::int64_t segment = recompute;
+  task.make_model = [sizes, segment] {
+    const std::shared_ptr<Sequential> model = make_mlp(sizes);
+    model->set_recompute(2 * segment);  // a layer is a Linear and its ReLU
+    return model;
+  };
+  task.estimate_memory = [sizes, segment](const UpdateShape& shape) {
+    return estimate_memory({.sizes = sizes,
+                            .micro_batch = shape.micro_batch,
+                            .state_per_parameter = shape.state_per_parameter,
+                            .recompute = segment,
+                            .compute = shape.compute});
+  };
+}
+
+}  // namespace ringtape

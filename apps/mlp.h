@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cli/train_program.h"
+
+namespace ringtape {
+
+/// The model of the programs that train a multilayer perceptron, and its flags.
+struct MlpOptions {
+  std::vector<std::int64_t> hidden = {256};  ///< sizes of the hidden layers
+  std::int64_t recompute = 0;                ///< layers in a recomputed segment; 0: no recomputation
+
+  void add_flags(CommandLine& flags);
+  /// Sets what the task says of its model, which has so many inputs and outputs.
+  void set_model(Task& task, std::int64_t inputs, std::int64_t outputs) const;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "cli/command_line.h"
+
+/// The commands of `plan`, a file each: flags, and the text or JSON of the plan.
+namespace ringtape::planner {
+
+void add_batch_command(CommandLine& app);
+void add_memory_command(CommandLine& app);
+void add_fit_command(CommandLine& app);
+void add_lr_command(CommandLine& app);
+void add_scale_command(CommandLine& app);
+
+}  // namespace ringtape::planner

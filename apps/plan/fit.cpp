@@ -1,0 +1,190 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "apps/plan/commands.h"
+#include "core/error.h"
+#include "core/parse.h"
+#include "core/quote.h"
+#include "optim/registry.h"
+#include "planner/fit_trial.h"
+#include "planner/memory.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+namespace {
+
+/// A number of bytes, and how it was given: "16GB".
+struct Bytes {
+  std::uint64_t number = 0;
+  std::string text;
+};
+
+struct Options {
+  TrialModel model;
+  std::string dtype = "f32";
+  std::string device = "auto";
+  Bytes memory, state, sample;
+  bool estimate = false;
+  std::int64_t global_batch = 0;
+  std::int64_t ranks = 1;
+  bool json = false;
+};
+
+OptionValue option_value(Bytes& bytes) {
+  return {"SIZE",
+          [&bytes](const std::string& text) {
+            const std::optional<std::uint64_t> number = parse_bytes(text);
+            check(number.has_value(), "expected a whole number with a unit, such as 1500MB, found {}",
+                  quote(text));
+            bytes = {*number, text};
+          },
+          [&bytes] { return bytes.text; }};
+}
+
+void add_flags(CommandLine& app, Options& options) {
+  app.group("Batch");
+  app.option("--global-batch", between(options.global_batch, 1, kLargestSize),
+             "samples in an update of the weights")
+      .required();
+
+  app.option("--ranks", between(options.ranks, 1, kLargestSize), "data-parallel GPUs");
+
+  app.group("Memory");
+  app.option(
+      "--memory", option_value(options.memory),
+      "memory of one GPU: a whole number with a unit, such as 16GB (10^9) or 16GiB (2^30); a CPU is never "
+      "tried without it");
+  Flag state = app.option("--state", option_value(options.state),
+                          "bytes of parameters, gradients and optimizer state of any model");
+  Flag sample = app.option("--sample", option_value(options.sample),
+                           "bytes that each sample of a micro-batch takes beside them");
+  state.needs(sample);
+  sample.needs(state);
+
+  app.group("An MLP, which is really tried");
+  const Flag mlp =
+      app.option("--mlp", between(options.model.sizes, 1, kLargestSize), "sizes of its layers, input first")
+          .type_name("INT,INT,...")
+          .excludes(state);
+  app.option("--estimate", options.estimate, "work it out by formula without trying").needs(mlp);
+  app.option("--recompute-layers", between(options.model.recompute, 1, kLargestSize),
+             "recompute in segments of so many layers")
+      .needs(mlp);
+
+  app.option("--optimizer", word(options.model.optimizer, optimizer_names()),
+             "with the defaults of the training programs");
+  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "what it computes in: f32, bf16 or f16");
+  app.option("--device", options.device, "auto, cpu, cuda or cuda:N");
+  app.group("Output");
+  app.option("--json", options.json, "print the plan as JSON");
+}
+
+std::int64_t bytes_of(const char* flag, const Bytes& given) {
+  const std::uint64_t bytes = given.number;
+  check(bytes >= 1 && bytes <= static_cast<std::uint64_t>(kLargestSize) << 10,
+        "{} must be from 1 byte to {}, found {} bytes", flag, bytes_text(kLargestSize << 10), bytes);
+  return static_cast<std::int64_t>(bytes);
+}
+
+FitTrial worked_out(std::int64_t micro_batch, std::int64_t bytes, std::int64_t memory) {
+  return {.micro_batch = micro_batch, .bytes = bytes, .fits = bytes <= memory};
+}
+
+std::string division_text(const Options& options, double quotient, std::int64_t most) {
+  const double whole = std::floor(quotient);
+  std::string text = fmt::format("micro-batch = ({} - {}) / {} = {:.6g}", options.memory.text,
+                                 options.state.text, options.sample.text, quotient);
+  if (whole != quotient) text += fmt::format(", rounded down to {:.6g}", whole);
+  if (whole > static_cast<double>(most)) {
+    text += fmt::format("; at most the batch of {} / {} = {}", grouped(options.global_batch),
+                        count(options.ranks, "rank"), grouped(most));
+  }
+  return text + "\n";
+}
+
+FitResult fit_samples(const Options& options, std::int64_t most) {
+  const std::int64_t memory = bytes_of("--memory", options.memory);
+  const std::int64_t state = bytes_of("--state", options.state);
+  const std::int64_t sample = bytes_of("--sample", options.sample);
+  FitResult result = largest_that_fits(most, [&](std::int64_t micro_batch) {
+    return worked_out(micro_batch, state + product(micro_batch, sample), memory);
+  });
+  check_fits(result, memory);
+  result.arithmetic =
+      division_text(options, static_cast<double>(memory - state) / static_cast<double>(sample), most);
+  return result;
+}
+
+FitResult fit_by_estimate(const Options& options, std::int64_t most) {
+  const std::int64_t memory = bytes_of("--memory", options.memory);
+  const OptimizerKind& optimizer = optimizer_named(options.model.optimizer);
+  const FitResult result = largest_that_fits(most, [&](std::int64_t micro_batch) {
+    const MemoryRequest request{.micro_batch = micro_batch,
+                                .compute = options.model.compute,
+                                .state_per_parameter = optimizer.state_per_parameter(optimizer.defaults)};
+    const MlpRequest mlp{.sizes = options.model.sizes, .recompute = options.model.recompute};
+    return worked_out(micro_batch, plan_memory(mlp, request).total(), memory);
+  });
+  check_fits(result, memory);
+  return result;
+}
+
+FitResult fit_by_trying(const Options& options, std::int64_t most) {
+  const Device device = Device::parse(options.device);
+  check(options.memory.number > 0 || !device.is_cpu(),
+        "a CPU whose memory is filled takes its programs with it: give --memory, or --estimate");
+  const std::int64_t memory = options.memory.number > 0 ? bytes_of("--memory", options.memory) : 0;
+  const MemoryCap cap(device, memory);
+  const FitResult result = largest_that_fits(
+      most, [&](std::int64_t micro_batch) { return try_micro_batch(options.model, device, micro_batch); });
+  check_fits(result, memory);
+  return result;
+}
+
+/// The plan with the largest micro-batch; alternatives have to fit too.
+BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
+  BatchPlan plan = plan_batch(request);
+  std::erase_if(plan.exact, [&](const BatchShape& shape) { return shape.micro_batch > largest; });
+  const std::int64_t even = divide_up(plan.target, product(plan.shape.accumulation, plan.shape.ranks));
+  if (even < plan.shape.micro_batch) {
+    BatchShape shape = plan.shape;
+    shape.micro_batch = even;
+    plan.notes.push_back(fmt::format("a micro-batch of {} meets the target in as many steps: {}",
+                                     grouped(even), count(shape.global_batch(), "sample")));
+  }
+  return plan;
+}
+
+void plan(Options options) {
+  options.model.compute = dtype_from_name(options.dtype.c_str());
+  const std::int64_t most = divide_up(options.global_batch, options.ranks);
+  const bool is_mlp = !options.model.sizes.empty();
+  check(is_mlp || options.state.number > 0, "which model? Expected --mlp, or --state with --sample");
+  const FitResult result = !is_mlp            ? fit_samples(options, most)
+                           : options.estimate ? fit_by_estimate(options, most)
+                                              : fit_by_trying(options, most);
+  BatchRequest request;
+  request.global_batch = options.global_batch;
+  request.micro_batch = result.largest;
+  request.ranks = options.ranks;
+  const BatchPlan plan = recommend(request, result.largest);
+  fmt::print("{}", options.json ? fit_json(result, plan).dump(2) + "\n" : fit_text(result, plan));
+}
+
+}  // namespace
+
+void add_fit_command(CommandLine& app) {
+  const auto options = std::make_shared<Options>();
+  CommandLine& command = app.command(
+      "fit",
+      "Finds the largest micro-batch that fits into memory, by trying or by formula, and plans a batch with "
+      "it.\n"
+      "Example: plan fit --mlp 784,2048,2048,10 --memory 128MiB --device cpu --global-batch 2048\n"
+      "Example: plan fit --memory 16GB --state 14GB --sample 50MB --global-batch 256",
+      [options] { plan(*options); });
+  add_flags(command, *options);
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/plan/commands.h"
+#include "planner/learning_rate.h"
+#include "planner/numbers.h"
+#include "train/option_list.h"
+
+namespace ringtape::planner {
+namespace {
+
+struct Options {
+  RateRequest request;
+  bool json = false;
+};
+
+void add_flags(CommandLine& app, Options& options) {
+  RateRequest& request = options.request;
+  ScheduleOptions& schedule = request.schedule;
+  schedule.base_batch = 256;
+  schedule.lr_scaling = BatchScaling::square_root;
+  schedule.warmup = std::nullopt;
+  app.group("Change of batch");
+  app.option("--base-lr", request.base_rate, "learning rate that suits the base batch")
+      .required()
+      .no_default();
+  app.option("--batch-size", between(request.batch_size, 1, kLargestSize),
+             "samples in an update of the run that is planned")
+      .required()
+      .no_default();
+  app.option("--dataset", between(request.dataset, 1, kLargestSize), "samples in an epoch")
+      .required()
+      .no_default();
+  app.option("--base-batch", between(schedule.base_batch, 1, kLargestSize), "the base batch");
+  app.option("--epochs", between(request.epochs, 1, kLargestSize), "epochs of the run");
+  app.option(
+      "--lr-scaling", option_value(schedule.lr_scaling),
+      "linear, as for SGD (Goyal et al., 2017), sqrt, as for Adam and LAMB (You et al., 2020), or none");
+
+  app.group("Schedule");
+  app.option("--schedule", option_value(schedule.kind),
+             "constant, linear, cosine, polynomial, step or one-cycle");
+  app.option("--final-lr", between(schedule.final_lr, 0, 1),
+             "where linear, cosine and polynomial end, as a share of the rate");
+  app.option("--power", schedule.power, "exponent of polynomial");
+  app.option("--step-epochs", between(schedule.step_epochs, 1, kLargestSize),
+             "epochs between two drops of step");
+  app.option("--gamma", schedule.gamma, "factor of each drop of step");
+  app.option("--warmup", warmup_value(schedule.warmup),
+             "steps of warm-up; auto: a length that suits the batch");
+  app.option("--warmup-shape", option_value(schedule.warmup_shape),
+             "linear or quadratic rise, or constant at a third");
+  app.group("Output");
+  app.option("--json", options.json, "print the plan as JSON");
+}
+
+void plan(const Options& options) {
+  const RatePlan plan = plan_rate(options.request);
+  fmt::print("{}", options.json ? rate_json(plan).dump(2) + "\n" : rate_text(plan));
+}
+
+}  // namespace
+
+void add_lr_command(CommandLine& app) {
+  const auto options = std::make_shared<Options>();
+  CommandLine& command = app.command(
+      "lr",
+      "Works out learning rate, warm-up and schedule for another batch, and draws them.\n"
+      "Example: plan lr --base-lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90",
+      [options] { plan(*options); });
+  add_flags(command, *options);
+}
+
+}  // namespace ringtape::planner

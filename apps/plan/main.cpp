@@ -1,0 +1,15 @@
+// Plans a training run by arithmetic that is shown.
+#include "apps/plan/commands.h"
+
+int main(int argc, char** argv) {
+  ringtape::CommandLine app(
+      "Plans a training run by arithmetic that is shown.\n"
+      "Example: plan batch --global-batch 1000 --micro-batch 2 --ranks 128\n"
+      "plan COMMAND --help lists the flags of a command.");
+  ringtape::planner::add_batch_command(app);
+  ringtape::planner::add_memory_command(app);
+  ringtape::planner::add_fit_command(app);
+  ringtape::planner::add_lr_command(app);
+  ringtape::planner::add_scale_command(app);
+  return app.run(argc, argv);
+}

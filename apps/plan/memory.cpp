@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <tuple>
+
+#include "apps/plan/commands.h"
+#include "core/error.h"
+#include "optim/registry.h"
+#include "planner/memory.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+namespace {
+
+struct Options {
+  MlpRequest mlp;
+  bool no_bias = false;
+  TransformerRequest transformer;
+  std::optional<std::int64_t> layers;
+  std::optional<std::int64_t> parameters;
+  MemoryRequest request;
+  std::string dtype = "f32";
+  std::string optimizer = "adam";
+  std::optional<double> momentum;
+  Recompute recompute = Recompute::none;
+  std::int64_t bucket = 25;    // MiB
+  std::int64_t workspace = 0;  // MiB
+  bool json = false;
+};
+
+const std::vector<std::pair<std::string, Recompute>> kRecompute = {
+    {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
+
+void add_model_flags(CommandLine& app, Options& options) {
+  app.group("Model: one of --mlp, --layers and --parameters");
+  const Flag mlp = app.option("--mlp", between(options.mlp.sizes, 1, kLargestSize),
+                              "sizes of an MLP's layers, input first: 784,256,10")
+                       .type_name("INT,INT,...");
+  app.option("--no-bias", options.no_bias, "the MLP has no biases").needs(mlp);
+  app.option("--trained-layers", between(options.mlp.trained_layers, 1, kLargestSize),
+             "train so many of the MLP's last layers alone [all]")
+      .needs(mlp)
+      .no_default();
+  app.option("--recompute-layers", between(options.mlp.recompute, 1, kLargestSize),
+             "recompute the MLP's activations in segments of so many layers")
+      .needs(mlp);
+
+  Transformer& model = options.transformer.model;
+  Flag layers = app.option("--layers", between(options.layers, 1, kLargestSize),
+                           "layers of a transformer as GPT-2 has them")
+                    .excludes(mlp);
+  for (const auto& [name, size, help] : {std::tuple{"--hidden", &model.hidden, "its hidden size"},
+                                         {"--heads", &model.heads, "its attention heads"},
+                                         {"--sequence", &model.sequence, "tokens in a sample"},
+                                         {"--vocabulary", &model.vocabulary, "size of its vocabulary"}}) {
+    const Flag option = app.option(name, between(*size, 1, kLargestSize), help).no_default().needs(layers);
+    layers.needs(option);
+  }
+  app.option("--recompute", named_option_value(options.recompute, kRecompute),
+             "of its activations: none, selective (attention scores alone) or full [none]")
+      .needs(layers)
+      .no_default();
+  app.option("--parameters", between(options.parameters, 1, kLargestSize),
+             "number of parameters of any model: its state alone")
+      .excludes(mlp)
+      .excludes(layers);
+  app.option("--trained-share", options.transformer.trained_share,
+             "share of a transformer's, or of these, that is trained, up to 1 [1]")
+      .excludes(mlp)
+      .no_default();
+  app.option("--f32-gradients", options.transformer.f32_gradients,
+             "gradients of a transformer, or of these, in f32 whatever --dtype, as an MLP has them here")
+      .excludes(mlp);
+}
+
+void add_training_flags(CommandLine& app, Options& options) {
+  app.group("Training");
+  app.option("--micro-batch", between(options.request.micro_batch, 1, kLargestSize),
+             "samples that go through the model at a time")
+      .excludes(app["--parameters"]);
+  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
+             "what the model computes in: f32, bf16 or f16");
+  app.option("--optimizer", word(options.optimizer, optimizer_names()), "whose state it is");
+  app.option("--momentum", options.momentum,
+             "its momentum, where it has one [" + optimizer_defaults(&OptimizerSettings::momentum) + "]")
+      .no_default();
+  app.option("--zero", between(options.request.sharding.stage, 0, 3), "ZeRO stage");
+  app.option("--ranks", between(options.request.sharding.ranks, 1, kLargestSize), "data-parallel GPUs");
+  app.option("--bucket", between(options.bucket, 1, 1 << 20), "MiB of gradients that are reduced at a time");
+  app.option("--workspace", between(options.workspace, 0, 1 << 20),
+             "MiB of workspace; on a GPU this framework gives cuBLAS 32 for each stream");
+  Flag inference = app.option("--inference", options.request.inference, "a forward alone");
+  for (const char* of_training :
+       {"--trained-layers", "--trained-share", "--recompute-layers", "--recompute", "--f32-gradients"}) {
+    inference.excludes(app[of_training]);
+  }
+  app.group("Output");
+  app.option("--json", options.json, "print the plan as JSON");
+}
+
+MemoryPlan plan_of(Options options) {
+  MemoryRequest& request = options.request;
+  request.compute = dtype_from_name(options.dtype.c_str());
+  const OptimizerKind& optimizer = optimizer_named(options.optimizer);
+  OptimizerSettings settings = optimizer.defaults;
+  settings.momentum = options.momentum.value_or(settings.momentum);
+  check(settings.momentum >= 0, "--momentum must be at least 0, found {}", settings.momentum);
+  request.state_per_parameter = optimizer.state_per_parameter(settings);
+  request.sharding.bucket_bytes = options.bucket << 20;
+  request.workspace = options.workspace << 20;
+  if (!options.mlp.sizes.empty()) {
+    options.mlp.with_bias = !options.no_bias;
+    return plan_memory(options.mlp, request);
+  }
+  if (options.parameters) return plan_state(*options.parameters, options.transformer, request);
+  check(options.layers.has_value(), "which model? Expected --mlp, --layers or --parameters");
+  options.transformer.model.layers = *options.layers;
+  options.transformer.recompute = options.recompute;
+  return plan_memory(options.transformer, request);
+}
+
+void plan(const Options& options) {
+  const MemoryPlan plan = plan_of(options);
+  fmt::print("{}", options.json ? memory_json(plan).dump(2) + "\n" : memory_text(plan));
+}
+
+}  // namespace
+
+void add_memory_command(CommandLine& app) {
+  const auto options = std::make_shared<Options>();
+  CommandLine& command = app.command(
+      "memory",
+      "Works out what one GPU has to hold: parameters, gradients, optimizer state, activations.\n"
+      "Example: plan memory --mlp 784,256,10 --micro-batch 64\n"
+      "Example: plan memory --layers 48 --hidden 1600 --heads 25 --sequence 1024 --vocabulary 50257 --dtype "
+      "bf16 "
+      "--micro-batch 8 --zero 2 --ranks 64",
+      [options] { plan(*options); });
+  add_model_flags(command, *options);
+  add_training_flags(command, *options);
+}
+
+}  // namespace ringtape::planner

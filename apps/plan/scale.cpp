@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "apps/plan/commands.h"
+#include "core/file.h"
+#include "planner/numbers.h"
+#include "planner/scale.h"
+
+namespace ringtape::planner {
+namespace {
+
+struct Options {
+  ScaleRequest request;
+  std::string cluster = "h100-ndr";
+  std::string algorithm = "ring";
+  std::string jitter_shape = "lognormal";
+  std::optional<double> forward_ms, backward_ms;
+  double update_ms = 0;
+  std::int64_t bucket_mib = 25, first_bucket_mib = 1, segment_kib = 256;
+  std::optional<std::int64_t> ranks_per_node;
+  std::optional<double> inside_us, inside_gb, between_us, between_gb, call_us;
+  std::int64_t max_ranks = 100'000;
+  bool no_overlap = false;
+  std::string svg;
+  bool json = false;
+};
+
+void add_model_flags(CommandLine& app, Options& options) {
+  ScaleRequest& request = options.request;
+  app.group("Model and batch");
+  app.option("--parameters", between(request.parameters, 1, kLargestSize), "parameters that are trained")
+      .required();
+  Flag forward = app.option("--forward", between(options.forward_ms, 0, 1e12),
+                            "ms of a micro-batch's forward, instead of by --flops");
+  Flag backward = app.option("--backward", between(options.backward_ms, 0, 1e12),
+                             "ms of a micro-batch's backward, instead of by --flops");
+  forward.needs(backward);
+  backward.needs(forward);
+  app.option("--global-batch", between(request.global_batch, 1, kLargestSize),
+             "samples in an update, which the ranks divide [each rank adds to the batch]")
+      .no_default();
+
+  app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize),
+             "samples that a rank computes at a time");
+  app.option("--sequence", between(request.sequence, 1, kLargestSize), "tokens in a sample");
+  app.option("--flops", between(request.flops, 1, 1e21),
+             "FLOP/s that a rank reaches: 2 a parameter and token forward, 4 backward")
+      .excludes(forward)
+      .excludes(backward);
+  app.option("--update", between(options.update_ms, 0, 1e12), "ms of the optimizer on all parameters");
+  app.option("--accumulation", between(request.accumulation, 1, kLargestSize),
+             "micro-batches that a rank accumulates");
+}
+
+void add_communication_flags(CommandLine& app, Options& options) {
+  ScaleRequest& request = options.request;
+  app.group("Communication");
+  app.option("--algorithm", options.algorithm, "ring, tree or two-level");
+  app.option("--bucket", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
+  app.option("--first-bucket", between(options.first_bucket_mib, 1, 1 << 20),
+             "MiB of gradients in the first");
+  app.option("--segment", between(options.segment_kib, 1, 1 << 30), "KiB that a tree moves at a time");
+  app.option("--gradient-bytes", between(request.gradient_bytes, 1, 8),
+             "bytes of a gradient as it is summed");
+  app.option("--parameter-bytes", between(request.parameter_bytes, 1, 8),
+             "bytes of a parameter as ZeRO gathers it");
+  app.option("--compression", between(request.compression, 1, 1000),
+             "gradients are sent in so many times fewer bytes");
+  app.option("--zero", between(request.zero, 0, 3), "ZeRO stage");
+
+  app.option("--no-overlap", options.no_overlap, "reduce after backward, not while it goes on");
+  app.option("--every-micro-batch", request.every_micro_batch,
+             "reduce after each micro-batch, as without no_sync()");
+
+  app.group("Cluster: a preset, and what is different");
+  std::string names;
+  for (const Cluster& cluster : cluster_presets()) names += (names.empty() ? "" : ", ") + cluster.name;
+  app.option("--cluster", options.cluster, names);
+
+  app.option("--ranks-per-node", between(options.ranks_per_node, 1, kLargestSize), "ranks in a node");
+  app.option("--inside-latency", between(options.inside_us, 0, 1e7), "us of a message inside of a node");
+  app.option("--inside-bandwidth", between(options.inside_gb, 1e-6, 1e6),
+             "GB/s out of a rank inside of its node");
+  app.option("--between-latency", between(options.between_us, 0, 1e7), "us of a message between nodes");
+  app.option("--between-bandwidth", between(options.between_gb, 1e-6, 1e6),
+             "GB/s out of a node, all adapters together");
+  app.option("--call", between(options.call_us, 0, 1e7),
+             "us that a collective takes before its first byte moves");
+}
+
+void add_disturbance_flags(CommandLine& app, Options& options) {
+  ScaleRequest& request = options.request;
+  app.group("Stragglers and failures");
+  app.option("--jitter", between(request.jitter.variation, 0.0, 1.0),
+             "standard deviation of a rank's computing, over its mean, 0 to 1");
+  app.option("--jitter-shape", options.jitter_shape, "lognormal or exponential");
+  app.option("--steps", between(request.steps, 1, 10'000), "steps of which the mean is taken");
+  app.option("--seed", request.jitter.seed, "of the jitter");
+
+  Flag failures = app.option("--failure-hours", between(request.hours_of_a_rank, 1, 1e9),
+                             "hours between two failures of one rank [never]")
+                      .no_default();
+  const Flag checkpoint =
+      app.option("--checkpoint", between(request.checkpoint, 1e-3, 1e6), "seconds that a checkpoint takes")
+          .needs(failures);
+  failures.needs(checkpoint);
+  app.option("--restart", between(request.restart, 0, 1e6),
+             "seconds from a failure until training goes on [0]")
+      .needs(failures)
+      .no_default();
+  app.option("--checkpoint-interval", between(request.checkpoint_interval, 1e-3, 1e9),
+             "seconds of training between two checkpoints [the best: Daly, 2006]")
+      .needs(failures)
+      .no_default();
+}
+
+void add_output_flags(CommandLine& app, Options& options) {
+  app.group("Output");
+  const Flag ranks =
+      app.option("--ranks", between(options.request.ranks, 1, 1'000'000), "numbers of ranks: 8,64,512")
+          .type_name("INT,INT,...");
+
+  app.option("--max-ranks", between(options.max_ranks, 1, 1'000'000),
+             "without --ranks: 1, 2, 4, ... up to so many")
+      .excludes(ranks);
+  app.option("--messages-up-to", between(options.request.messages_up_to, 0, 4096),
+             "ranks up to which each message is simulated; above them in closed form");
+
+  app.file("--svg", options.svg, "draw throughput, efficiency and exposed communication into this file");
+  app.option("--json", options.json, "print the plan as JSON");
+}
+
+/// The preset, with the constants that were given in place of its own.
+Cluster cluster_of(const Options& options) {
+  Cluster cluster = cluster_preset(options.cluster);
+  cluster.ranks_per_node = options.ranks_per_node.value_or(cluster.ranks_per_node);
+  const auto set = [](double& constant, const std::optional<double>& given, double unit) {
+    if (given) constant = *given * unit;
+  };
+  set(cluster.inside.latency, options.inside_us, 1e-6);
+  set(cluster.inside.bandwidth, options.inside_gb, 1e9);
+  set(cluster.between.latency, options.between_us, 1e-6);
+  set(cluster.between.bandwidth, options.between_gb, 1e9);
+  set(cluster.call, options.call_us, 1e-6);
+  return cluster;
+}
+
+void plan(const Options& options) {
+  ScaleRequest request = options.request;
+  request.cluster = cluster_of(options);
+  request.algorithm = algorithm_from_name(options.algorithm);
+  request.jitter.shape = jitter_shape_from_name(options.jitter_shape);
+  if (options.forward_ms) request.forward = *options.forward_ms / 1e3;
+  if (options.backward_ms) request.backward = *options.backward_ms / 1e3;
+  request.update = options.update_ms / 1e3;
+  request.bucket = options.bucket_mib << 20;
+  request.first_bucket = options.first_bucket_mib << 20;
+  request.segment = options.segment_kib << 10;
+  request.overlap = !options.no_overlap;
+  if (request.ranks.empty()) request.ranks = doubling_ranks(request.cluster, options.max_ranks);
+  std::sort(request.ranks.begin(), request.ranks.end());
+  request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
+
+  const ScalePlan plan = plan_scale(request);
+  if (!options.svg.empty()) {
+    const std::string svg = scale_svg(plan);
+    AtomicFile file(options.svg);
+    file.write(svg.data(), svg.size());
+    file.commit();
+  }
+  fmt::print("{}", options.json ? scale_json(request, plan).dump(2) + "\n" : scale_text(request, plan));
+}
+
+}  // namespace
+
+void add_scale_command(CommandLine& app) {
+  const auto options = std::make_shared<Options>();
+  CommandLine& command = app.command(
+      "scale",
+      "Simulates steps of data-parallel training on more and more ranks: what a step takes, and how much of "
+      "it is "
+      "waiting for others.\n"
+      "Example: plan scale --parameters 1300000000 --micro-batch 2 --sequence 4096 --svg scale.svg\n"
+      "Example: plan scale --parameters 25000000 --forward 60 --backward 120 --gradient-bytes 4 "
+      "--micro-batch 32 "
+      "--cluster p100-ethernet --algorithm two-level --ranks 8,64,256",
+      [options] { plan(*options); });
+  add_model_flags(command, *options);
+  add_communication_flags(command, *options);
+  add_disturbance_flags(command, *options);
+  add_output_flags(command, *options);
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace ringtape {
+
+/// A part of a model: computes one tensor of some others.
+using Segment = std::function<Tensor(const std::vector<Tensor>& inputs)>;
+
+/// Activation recomputation (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016,
+/// arXiv:1604.06174), as torch.utils.checkpoint: the result of segment(inputs), of whose intermediates
+/// nothing is kept. backward() runs the segment's forward again and then its backward. That costs the time of
+/// a forward and leaves the gradients as they were in every bit.
+///
+/// The segment becomes one node of the tape, whose inputs are all tensors with a gradient that the segment
+/// uses: those in `inputs`, parameters, and what it captured. It must do the same in both runs: the second
+/// has the random numbers of the first (those of default_generator(), which continues afterwards as if there
+/// had been no second run). What it captures must live until backward(). A segment may hold other segments.
+/// With recording off (NoGrad) it simply runs.
+///
+/// backward() throws Error if an input or a parameter was changed in place since the forward, or if the
+/// second run uses other tensors or returns another shape or dtype than the first.
+Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs);
+Tensor recompute(const std::function<Tensor(const Tensor&)>& segment, const Tensor& input);
+
+}  // namespace ringtape

@@ -1,0 +1,200 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <thread>
+
+#include "core/error.h"
+#include "core/parse.h"
+#include "core/quote.h"
+#include "dist/launch.h"
+
+namespace ringtape {
+namespace {
+
+/// This process's rank as far as the launcher tells; 0 where it does not.
+int rank_or_0() {
+  try {
+    return detect_launch(process_environment()).rank;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+/// Prints an error on standard error. A wrong command line or file is found by all ranks. So rank 0 reports
+/// it at once, and the others after a while in which the launcher, which sees rank 0 end, ends them too:
+/// mpirun does it after a second.
+void report_error(const char* error, const char* help = "") {
+  constexpr std::chrono::milliseconds kTimeForRank0{1500};
+  std::fflush(stdout);
+  if (rank_or_0() > 0) std::this_thread::sleep_for(kTimeForRank0);
+  std::fprintf(stderr, "error: %s%s\n", error, help);
+}
+
+}  // namespace
+
+Flag& Flag::required() {
+  option_->required();
+  return *this;
+}
+Flag& Flag::needs(const Flag& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+Flag& Flag::excludes(const Flag& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+Flag& Flag::type_name(const std::string& text) {
+  option_->type_name(text);
+  return *this;
+}
+Flag& Flag::no_default() {
+  return default_text("");
+}
+Flag& Flag::default_text(const std::string& text) {
+  option_->default_str(text);
+  return *this;
+}
+Flag& Flag::value_may_be_left_out(const std::string& text) {
+  option_->expected(0, 1)->default_str(text);
+  return *this;
+}
+bool Flag::is_given() const {
+  return option_->count() > 0;
+}
+
+CommandLine::CommandLine(const std::string& description)
+    : owned_(std::make_unique<CLI::App>(description)), app_(owned_.get()) {}
+CommandLine::CommandLine(CLI::App& app) : app_(&app) {}
+CommandLine::~CommandLine() = default;
+
+void CommandLine::group(const std::string& name) {
+  group_ = name;
+}
+
+Flag CommandLine::add(const std::string& name, OptionValue value, const std::string& help) {
+  const auto read = [name, read = value.read](const std::string& text) {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      throw CLI::ValidationError(name, error.what());
+    }
+  };
+  CLI::Option* option = nullptr;
+  if (value.type.empty()) {
+    option = app_->add_flag_callback(
+        name, [read] { read("true"); }, help);
+  } else {
+    option = app_->add_option_function<std::string>(name, read, help);
+    option->type_name(value.type)->default_str(value.write());
+  }
+  if (!group_.empty()) option->group(group_);
+  entries_.push_back({name, option, std::move(value)});
+  return Flag(option);
+}
+
+Flag CommandLine::file(const std::string& name, std::string& value, const std::string& help,
+                       const std::string& type) {
+  return add(name,
+             checked(option_value(value),
+                     [](const std::string& text) { check(!text.empty(), "the file name is empty"); }),
+             help)
+      .type_name(type);
+}
+
+Flag CommandLine::operator[](const std::string& name) const {
+  return Flag(app_->get_option(name));
+}
+
+CommandLine& CommandLine::command(const std::string& name, const std::string& description,
+                                  std::function<void()> program) {
+  commands_.emplace_back(new CommandLine(*app_->add_subcommand(name, description)));
+  programs_.emplace_back(name, std::move(program));
+  return *commands_.back();
+}
+
+void CommandLine::set(const std::string& name, const std::string& text) {
+  CLI::Option* const option = app_->get_option(name);
+  option->add_result(text);
+  option->run_callback();
+}
+
+std::vector<std::pair<std::string, std::string>> CommandLine::values() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Entry& entry : entries_) values.emplace_back(entry.name, entry.value.write());
+  return values;
+}
+
+void CommandLine::after_parsing(std::function<void()> callback) {
+  after_parsing_ = std::move(callback);
+}
+
+int CommandLine::run(int argc, char** argv, const std::function<void()>& program) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file too large is an error of the write, not the end of the process
+  std::function<void()> chosen = program;
+  if (!commands_.empty()) {
+    app_->require_subcommand(0, 1);
+    app_->allow_extras();
+  }
+  app_->callback([this, &chosen] {
+    for (const auto& [name, command] : programs_) {
+      if (app_->got_subcommand(name)) chosen = command;
+    }
+    if (!chosen) {
+      std::vector<std::string> names;
+      for (const auto& [name, command] : programs_) names.push_back(name);
+      const std::vector<std::string> words = app_->remaining();
+      throw CLI::ValidationError((words.empty() ? "no command" : quote(words[0]) + " is not a command") +
+                                 ": expected " + list_of(names));
+    }
+    if (!after_parsing_) return;
+    try {
+      after_parsing_();
+    } catch (const Error& error) {
+      throw CLI::ValidationError(error.what());
+    }
+  });
+  try {
+    app_->parse(argc, argv);
+    chosen();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      throw std::runtime_error("standard output cannot be written");
+    }
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return rank_or_0() > 0 ? 0 : app_->exit(error);  // --help
+    report_error(error.what(), " (--help lists the flags)");
+    return 2;
+  } catch (const std::exception& error) {
+    report_error(error.what());
+    return 1;
+  }
+}
+
+namespace {
+
+OptionValue of_words(OptionValue value, std::vector<std::string> words) {
+  return checked(std::move(value), [words = std::move(words)](const std::string& text) {
+    for (const std::string& piece : split(text, ',')) {
+      if (std::find(words.begin(), words.end(), piece) == words.end()) fail_unknown_word(piece, words);
+    }
+  });
+}
+
+}  // namespace
+
+OptionValue word(std::string& value, std::vector<std::string> words) {
+  return of_words(option_value(value), std::move(words));
+}
+OptionValue word(std::vector<std::string>& values, std::vector<std::string> words) {
+  return of_words(option_value(values), std::move(words));
+}
+
+}  // namespace ringtape

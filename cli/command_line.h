@@ -1,0 +1,119 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/option_value.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace ringtape {
+
+/// One flag of a command line. Calls can be chained.
+class Flag {
+ public:
+  explicit Flag(CLI::Option* option) : option_(option) {}
+
+  Flag& required();
+  /// An error where this flag is given and the other is not, or is too.
+  Flag& needs(const Flag& other);
+  Flag& excludes(const Flag& other);
+  /// In place of INT or TEXT in --help.
+  Flag& type_name(const std::string& text);
+  /// Leaves the default out of --help, or has this text in its place.
+  Flag& no_default();
+  Flag& default_text(const std::string& text);
+  /// `--name` alone stands for `--name TEXT`.
+  Flag& value_may_be_left_out(const std::string& text);
+  bool is_given() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+/// The command line of a program: its flags, which set typed variables, and --help. Built on CLI11, which
+/// only cli/command_line.cpp includes because that takes seconds to compile.
+class CommandLine {
+ public:
+  /// `description` is what --help begins with.
+  explicit CommandLine(const std::string& description);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  /// Flags that are added from here on stand under this heading in --help.
+  void group(const std::string& name);
+
+  /// `--name VALUE`, and for a bool the switch `--name`. The variable's value is the default. `value` may
+  /// also be an OptionValue, such as in_range(option_value(x), 0, 1). A name without dashes is an argument.
+  template <class T>
+  Flag option(const std::string& name, T& value, const std::string& help) {
+    return add(name, option_value(value), help);
+  }
+  Flag option(const std::string& name, OptionValue value, const std::string& help) {
+    return add(name, std::move(value), help);
+  }
+  /// The name of a file or folder, which must not be empty; `type` is what --help shows, such as "FILE".
+  Flag file(const std::string& name, std::string& value, const std::string& help,
+            const std::string& type = "FILE");
+  /// A flag that was added before.
+  Flag operator[](const std::string& name) const;
+
+  /// A command: `program NAME FLAGS`. `program` is run where it is given; one of them has to be.
+  CommandLine& command(const std::string& name, const std::string& description,
+                       std::function<void()> program);
+
+  /// Sets a flag that was not given, as if it had been.
+  void set(const std::string& name, const std::string& text);
+  /// All flags with their values' texts, in the order of --help; --help itself is left out.
+  std::vector<std::pair<std::string, std::string>> values() const;
+
+  /// Called after the flags have been read, before the program runs. What it throws is a wrong flag.
+  void after_parsing(std::function<void()> callback);
+
+  /// Parses the command line, runs `program` (or the command that was given), and turns what it throws into
+  /// one line on standard error. Returns the exit code: 0, 1 for an error, 2 for a wrong flag.
+  int run(int argc, char** argv, const std::function<void()>& program = nullptr);
+
+ private:
+  explicit CommandLine(CLI::App& app);
+  Flag add(const std::string& name, OptionValue value, const std::string& help);
+
+  struct Entry {
+    std::string name;
+    CLI::Option* option;
+    OptionValue value;
+  };
+  std::unique_ptr<CLI::App> owned_;
+  CLI::App* app_;
+  std::string group_;
+  std::vector<Entry> entries_;
+  std::vector<std::unique_ptr<CommandLine>> commands_;
+  std::vector<std::pair<std::string, std::function<void()>>> programs_;
+  std::function<void()> after_parsing_;
+};
+
+/// Whole numbers from 1, from 0, and from `low` to `high`; other numbers from `low` to `high`.
+template <class T>
+OptionValue positive(T& value) {
+  return in_range(option_value(value), 1, 1LL << 40);
+}
+template <class T>
+OptionValue not_negative(T& value) {
+  return in_range(option_value(value), 0, 1LL << 40);
+}
+template <class T>
+OptionValue between(T& value, double low, double high) {
+  return in_range(option_value(value), low, high);
+}
+/// One of these words, and some of them.
+OptionValue word(std::string& value, std::vector<std::string> words);
+OptionValue word(std::vector<std::string>& values, std::vector<std::string> words);
+
+}  // namespace ringtape

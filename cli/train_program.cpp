@@ -1,0 +1,81 @@
+#include "cli/train_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "dist/launch.h"
+#include "train/option_list.h"
+#include "train/trainer.h"
+
+namespace ringtape {
+
+TrainProgram::TrainProgram(const std::string& description, TrainerOptions defaults,
+                           std::vector<Recipe> recipes)
+    : options_(std::move(defaults)), recipes_(std::move(recipes)), flags_(description) {
+  for (TrainerOption& option : options_of(options_)) {
+    flags_.group(option.group);
+    const std::string& otherwise = option.default_text;
+    const std::string help = otherwise.empty() ? option.help : fmt::format("{} [{}]", option.help, otherwise);
+    flags_.option("--" + option.name, option.value, help);
+  }
+  flags_.group("Training");
+  flags_.option("--eval-only", eval_only_, "only evaluate the weights given with --load")
+      .excludes(flags_["--save"])
+      .excludes(flags_["--checkpoint"])
+      .needs(flags_["--load"]);
+  add_recipes();
+  flags_.group("Schedule of the learning rate");
+  flags_.option("--print-schedule", print_schedule_,
+                "print and draw the learning rate of this run, and do not train");
+  flags_.group("Several ranks (mpirun, torchrun, srun)");
+  flags_.option("--show-launch", show_launch_,
+                "print which launcher was found, the rank, and why, and do not train");
+  flags_.after_parsing([this] {
+    if (!recipe_.empty()) apply_recipe();
+    check_options(options_);
+  });
+}
+
+void TrainProgram::add_recipes() {
+  if (recipes_.empty()) return;
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes_) names.push_back(recipe.name);
+  flags_.option("--recipe", word(recipe_, names),
+                "a set of flags that train well together; flags of the command line come before it");
+}
+
+/// Gives each flag of the recipe its value, unless the command line has that flag. The optimizer cannot be
+/// another one, since the other flags suit it.
+void TrainProgram::apply_recipe() {
+  const auto recipe = std::find_if(recipes_.begin(), recipes_.end(),
+                                   [&](const Recipe& candidate) { return candidate.name == recipe_; });
+  for (const auto& [flag, value] : recipe->flags) {
+    check(flag != "--optimizer" || !flags_[flag].is_given() || options_.optimizer.kind->name == value,
+          "--recipe {} is for {}, found --optimizer {}", recipe_, value, options_.optimizer.kind->name);
+    if (!flags_[flag].is_given()) flags_.set(flag, value);
+  }
+}
+
+int TrainProgram::run(int argc, char** argv, const std::function<Task()>& make_task) {
+  return flags_.run(argc, argv, [&] { train(make_task); });
+}
+
+void TrainProgram::train(const std::function<Task()>& make_task) const {
+  if (show_launch_) {
+    fmt::print("{}", describe(detect_launch(process_environment())));
+    return;
+  }
+  Trainer trainer(make_task(), options_);
+  if (print_schedule_) {
+    if (trainer.comm().rank() == 0) fmt::print("{}", trainer.schedule_text());
+  } else if (eval_only_) {
+    trainer.evaluate();
+  } else {
+    trainer.train();
+  }
+}
+
+}  // namespace ringtape

@@ -1,0 +1,64 @@
+#include "core/graph_memory.h"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/capture.h"
+
+namespace ringtape {
+
+/// The free blocks of a KeptMemory, by device and size. A block in use holds on to them.
+class KeptBlocks : public std::enable_shared_from_this<KeptBlocks> {
+ public:
+  std::shared_ptr<void> take(Device device, std::size_t bytes, KeptMemory::Allocate allocate) {
+    const Key key(device.type, device.index, bytes);
+    std::shared_ptr<void> block = take_free(key);
+    if (block == nullptr) {
+      forbid_in_capture("the work asks for memory that it did not ask for when it ran before");
+      block = allocate(device, bytes);
+    }
+    void* const address = block.get();
+    return {address, [kept = shared_from_this(), key, block = std::move(block)](void*) mutable {
+              const std::lock_guard lock(kept->mutex_);
+              kept->free_[key].push_back(std::move(block));
+            }};
+  }
+
+ private:
+  using Key = std::tuple<DeviceType, int, std::size_t>;
+
+  std::shared_ptr<void> take_free(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<void>>& blocks = free_[key];
+    if (blocks.empty()) return nullptr;
+    std::shared_ptr<void> block = std::move(blocks.back());
+    blocks.pop_back();
+    return block;
+  }
+
+  std::mutex mutex_;
+  std::map<Key, std::vector<std::shared_ptr<void>>> free_;
+};
+
+namespace {
+
+thread_local std::shared_ptr<KeptBlocks> open_scope;
+
+}  // namespace
+
+KeptMemory::KeptMemory() : blocks_(std::make_shared<KeptBlocks>()) {}
+
+KeptMemory::Scope::Scope(const KeptMemory& memory) : previous_(std::exchange(open_scope, memory.blocks_)) {}
+
+KeptMemory::Scope::~Scope() {
+  open_scope = previous_;
+}
+
+std::shared_ptr<void> KeptMemory::take(Device device, std::size_t bytes, Allocate allocate) {
+  return open_scope ? open_scope->take(device, bytes, allocate) : allocate(device, bytes);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/target.h"
+#include "kernels/common/accumulate.h"
+#include "kernels/common/launch.h"
+#include "kernels/common/vec.h"
+
+/// Which elements a thread owns. On the GPU neighbouring threads own neighbouring 16-byte vectors, so that a
+/// warp reads whole cache lines; on the CPU a thread owns one contiguous range, a loop that the compiler
+/// vectorises.
+namespace ringtape::RINGTAPE_TARGET {
+
+/// Number of this thread in its block, x running fastest, and the number of threads of the block.
+__device__ inline int thread_rank() {
+  return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}
+__device__ inline int block_threads() {
+  return static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
+}
+
+RINGTAPE_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Running values (sums, maxima) that a body of for_each_vec keeps side by side: one for each slot.
+inline constexpr int kSlots = kGpuGeometry ? 8 : 64;
+
+/// The larger of two element types. A conversion visits its elements by this one: with 16 bytes of it for
+/// each thread neither the reads nor the writes of a warp leave gaps.
+template <class A, class B>
+using Wider = std::conditional_t<(sizeof(A) >= sizeof(B)), A, B>;
+
+/// The shape for a kernel whose threads share n elements through for_each_vec<T>.
+template <class T = float>
+inline LaunchShape elementwise_shape(std::int64_t n) {
+  if constexpr (kGpuGeometry) {
+    constexpr unsigned kThreads = 256;
+    return {static_cast<unsigned>(ceil_div(n, kThreads * kVecLanes<T>)), kThreads};
+  } else {
+    constexpr std::int64_t kThreads = 2, kElementsPerThread = 8192;
+    const std::int64_t threads = ceil_div(n, kElementsPerThread);
+    return {static_cast<unsigned>(ceil_div(threads, kThreads)),
+            static_cast<unsigned>(minimum(maximum<std::int64_t>(threads, 1), kThreads))};
+  }
+}
+
+/// At most this many blocks in a reduction_shape: the length of a buffer with one partial result per block.
+inline constexpr int kMaxReductionBlocks = 1024;
+
+/// The shape for a kernel that reduces n elements to one value per block. It depends on n alone, and so does
+/// the order of the additions.
+template <class T = float>
+inline LaunchShape reduction_shape(std::int64_t n) {
+  LaunchShape shape = elementwise_shape<T>(n);
+  shape.grid.x = minimum<unsigned>(shape.grid.x, kMaxReductionBlocks);
+  return shape;
+}
+
+/// The shape for a kernel in which each block handles one row, through for_each_vec_in_block<T>.
+template <class T = float>
+inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t wanted =
+      kGpuGeometry ? ceil_div(ceil_div(columns, kVecLanes<T>), 32) * 32 : ceil_div(columns, 4096);
+  const std::int64_t most = kGpuGeometry ? 512 : 4;
+  const std::int64_t least = kGpuGeometry ? 32 : 1;
+  return {static_cast<unsigned>(rows), static_cast<unsigned>(minimum(maximum(wanted, least), most))};
+}
+
+/// Calls body(i, lanes) or body(i, lanes, slot). See for_each_vec.
+template <class Body, class LaneCount>
+__device__ inline void visit(const Body& body, std::int64_t i, LaneCount lanes, int slot) {
+  if constexpr (std::is_invocable_v<const Body&, std::int64_t, LaneCount, int>) {
+    body(i, lanes, slot);
+  } else {
+    body(i, lanes);
+  }
+}
+
+/// The elements, out of n, of worker `rank` of `workers`.
+template <class T, class Body>
+__device__ inline void for_each_vec_of(std::int64_t n, std::int64_t rank, std::int64_t workers,
+                                       const Body& body) {
+  if constexpr (kGpuGeometry) {
+    constexpr int kWidth = kVecLanes<T>;
+    const std::int64_t vectors = n / kWidth;
+    for (std::int64_t v = rank; v < vectors; v += workers) visit(body, v * kWidth, Lanes<kWidth>{}, 0);
+    for (std::int64_t i = vectors * kWidth + rank; i < n; i += workers) visit(body, i, Lanes<1>{}, 0);
+  } else {
+    const std::int64_t share = ceil_div(ceil_div(n, workers), kSlots) * kSlots;
+    const std::int64_t begin = minimum(n, rank * share);
+    const std::int64_t end = minimum(n, begin + share);
+    if constexpr (std::is_invocable_v<const Body&, std::int64_t, Lanes<1>, int>) {
+      std::int64_t i = begin;
+      for (; i + kSlots <= end; i += kSlots) {
+#pragma GCC ivdep
+        for (int slot = 0; slot < kSlots; ++slot) visit(body, i + slot, Lanes<1>{}, slot);
+      }
+      for (int slot = 0; i + slot < end; ++slot) visit(body, i + slot, Lanes<1>{}, slot);
+    } else {
+#pragma GCC ivdep
+      for (std::int64_t i = begin; i < end; ++i) visit(body, i, Lanes<1>{}, 0);
+    }
+  }
+}
+
+/// Calls body(i, lanes) for the elements i to i + lanes - 1, until every one of 0 to n - 1 has been visited
+/// by exactly one thread of the grid (one-dimensional grid and block). `lanes` is known at compile time: 16
+/// bytes' worth of T, or 1 at the end, and always 1 where the CPU's compiler does the vectorising.
+///
+/// No call may touch what another call writes. A body that adds up takes a third argument, `slot`, and keeps
+/// kSlots running values: lane k belongs to slot + k, so that additions need not wait for one another (see
+/// LaneSum).
+template <class T, class Body>
+__device__ inline void for_each_vec(std::int64_t n, const Body& body) {
+  const std::int64_t rank = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for_each_vec_of<T>(n, rank, std::int64_t{gridDim.x} * blockDim.x, body);
+}
+
+/// for_each_vec among the threads of one block: the n elements belong to this block alone.
+template <class T, class Body>
+__device__ inline void for_each_vec_in_block(std::int64_t n, const Body& body) {
+  for_each_vec_of<T>(n, thread_rank(), block_threads(), body);
+}
+
+/// A reduction kept as kSlots running values that start at 0, for the bodies of for_each_vec:
+///
+///   LaneSum<float> sum;
+///   for_each_vec<float>(n, [&](std::int64_t i, auto lanes, int slot) {
+///     const auto v = load_vec<lanes>(x + i);
+///     for (int k = 0; k < lanes; ++k) sum.add(slot + k, v[k]);
+///   });
+///   const float total = block_sum(sum.total());
+template <class Op, class A>
+class LaneReduction {
+ public:
+  __device__ void add(int slot, A value) { values_[slot] = Op::combine(values_[slot], value); }
+  /// The combination of the slots, in a fixed order.
+  __device__ A total() const {
+    A folded[kSlots];
+    for (int i = 0; i < kSlots; ++i) folded[i] = values_[i];
+    for (int half = kSlots / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) folded[i] = Op::combine(folded[i], folded[i + half]);
+    }
+    return folded[0];
+  }
+
+ private:
+  A values_[kSlots] = {};
+};
+
+template <class A>
+using LaneSum = LaneReduction<Sum, A>;
+
+}  // namespace ringtape::RINGTAPE_TARGET

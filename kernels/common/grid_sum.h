@@ -1,0 +1,49 @@
+#pragma once
+
+#include "kernels/common/kernel.h"
+
+#include "kernels/common/reduce_scratch.h"
+
+/// One sum (or maximum) over a whole launch without float atomics: every block leaves a partial result, and
+/// the block that finishes last combines them in the order of the blocks.
+namespace ringtape::RINGTAPE_TARGET {
+
+/// reduction_shape with at least one block, so that the sum of nothing is written too.
+template <class T>
+LaunchShape grid_sum_shape(std::int64_t n) {
+  return reduction_shape<T>(maximum<std::int64_t>(n, 1));
+}
+
+/// Which of n items (rows, tiles) a block works on, where there may be more items than blocks:
+///   for (std::int64_t i = share.first; i < share.end; i += share.step)
+/// On the GPU blocks at work at one time have neighbouring items; on the CPU a block's own are neighbours.
+struct BlockShare {
+  std::int64_t first, end, step;
+};
+
+__device__ inline BlockShare share_of_block(std::int64_t n) {
+  if constexpr (kGpuGeometry) return {blockIdx.x, n, gridDim.x};
+  const std::int64_t length = ceil_div(n, gridDim.x);
+  return {blockIdx.x * length, minimum(n, (blockIdx.x + 1) * length), 1};
+}
+
+/// Called once by all threads of every block, with the block's partial result in thread 0. In the block that
+/// finishes last it returns true and sets `total`, in all threads: the combination of all results and 0. At
+/// most ReduceScratch::kMaxBlocks blocks.
+template <class Op>
+__device__ inline bool grid_reduce(double block_partial, ReduceScratch* scratch, double& total) {
+  if (threadIdx.x == 0) scratch->partial[blockIdx.x] = block_partial;
+  if (!last_block_done(&scratch->blocks_done)) return false;
+  double result = 0;
+  for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
+    result = Op::combine(result, scratch->partial[block]);
+  }
+  total = block_reduce<Op>(result, Place::here());
+  return true;
+}
+
+__device__ inline bool grid_sum(double block_partial, ReduceScratch* scratch, double& total) {
+  return grid_reduce<Sum>(block_partial, scratch, total);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

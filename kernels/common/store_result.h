@@ -1,0 +1,20 @@
+#pragma once
+
+#include "kernels/common/kernel.h"
+
+namespace ringtape::RINGTAPE_TARGET {
+
+/// Rounds `values` to T and writes them at `to`; with `accumulate` adds them to what is there, rounding the
+/// sum.
+template <class T, int W>
+__device__ __forceinline__ void store_result(T* to, Vec<accumulate_t<T>, W> values, bool accumulate) {
+  if (accumulate) {
+    const auto before = load_vec<W>(to);
+    for (int k = 0; k < W; ++k) values[k] += to_accumulate(before[k]);
+  }
+  Vec<T, W> rounded;
+  for (int k = 0; k < W; ++k) rounded[k] = from_accumulate<T>(values[k]);
+  store_vec(to, rounded);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,110 @@
+// What 16 bits cannot hold, and how a loss scale gets gradients through them.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "cli/command_line.h"
+#include "core/error.h"
+#include "nn/arena.h"
+#include "nn/layers.h"
+#include "optim/clip.h"
+#include "optim/loss_scaler.h"
+#include "optim/sgd.h"
+
+namespace {
+
+using namespace ringtape;
+
+double rounded(double value, DType dtype) {
+  return to(full({1}, value), dtype).to_doubles()[0];
+}
+
+void show_numbers() {
+  fmt::print("{:<22} {:>12} {:>12}\n", "", "f16", "bf16");
+  const auto line = [](const std::string& text, double f16, double bf16) {
+    fmt::print("{:<22} {:>12.6g} {:>12.6g}\n", text, f16, bf16);
+  };
+  for (const double value : {1e-8, 1e-7, 0.1, 70000.0}) {
+    line(fmt::format("{:g} becomes", value), rounded(value, DType::f16), rounded(value, DType::bf16));
+  }
+  // A sum that is rounded after each addition.
+  const auto count = [](DType dtype) {
+    double sum = 0;
+    for (int i = 0; i < 5000; ++i) sum = rounded(sum + 1, dtype);
+    return sum;
+  };
+  line("1 added 5000 times", count(DType::f16), count(DType::bf16));
+}
+
+/// A model that computes in `compute`, with inputs and targets for it.
+struct Example {
+  std::shared_ptr<Sequential> model;
+  ParameterArena arena;
+  Tensor x, target;
+
+  explicit Example(DType compute)
+      : model((manual_seed(0), make_mlp({32, 64, 1}))),
+        arena(*model, Device(), compute),
+        x(to(randn({128, 32}), compute)),
+        target(to(randn({128, 1}, DType::f32, {}, 1), compute)) {}
+
+  /// `share` makes the loss small, as losses are late in training.
+  Tensor loss(double share) { return mse_loss((*model)(x), target, Reduction::mean, 1 / share); }
+};
+
+void show_gradient() {
+  constexpr double kShare = 1e-7;
+  fmt::print("\nA loss of 1e-7 and its gradient       norm   parameters with a gradient of 0\n");
+  const auto line = [](const char* name, DType compute, double scale) {
+    Example example(compute);
+    const LossScaler scaler(Device(), {.initial_scale = scale});
+    scaler.backward(example.loss(kShare));
+    const double norm = clip_grad_norm(example.arena, INFINITY, {.loss_scale = scaler.factor()}).item();
+    int zeros = 0;
+    for (const ArenaEntry& entry : example.arena.entries()) {
+      for (const double value : entry.tensor->grad().to_doubles()) zeros += value == 0;
+    }
+    fmt::print("{:<32} {:>10.3g} {:>10} of {}\n", name, norm, zeros, example.arena.parameter_elements());
+  };
+  line("f32", DType::f32, 1);
+  line("bf16, no scale", DType::bf16, 1);
+  line("f16, no scale", DType::f16, 1);
+  line("f16, loss times 65536", DType::f16, 65536);
+}
+
+void show_scale() {
+  Example example(DType::f16);
+  SGD optimizer(example.arena, {.learning_rate = 0.01});
+  LossScaler scaler(Device(), {.growth_interval = 3});
+  fmt::print("\nstep  loss x      scale  gradient norm  update\n");
+  double skipped = 0;
+  for (int step = 1; step <= 8; ++step) {
+    const double share = step == 4 ? 1e4 : 1;
+    const double scale = scaler.scale().item();
+    optimizer.zero_grad();
+    scaler.backward(example.loss(share));
+    const double norm =
+        clip_grad_norm(example.arena, INFINITY, {.skip_nonfinite = true, .loss_scale = scaler.factor()})
+            .item();
+    optimizer.step();
+    scaler.update(example.arena);
+    const bool is_skipped = std::exchange(skipped, optimizer.skipped_updates().item()) != skipped;
+    fmt::print("{:>4}  {:>6}  {:>9}  {:>13}  {}\n", step, share, scale,
+               std::isfinite(norm) ? fmt::format("{:.3f}", norm) : "not finite",
+               is_skipped ? "skipped" : "made");
+  }
+  fmt::print("      then    {:>9}\n", scaler.scale().item());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app(
+      "Numbers and gradients in 16 bits, with a loss scale and without.\nExample: mixed_precision");
+  return app.run(argc, argv, [] {
+    show_numbers();
+    show_gradient();
+    show_scale();
+  });
+}

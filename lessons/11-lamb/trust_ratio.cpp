@@ -1,0 +1,78 @@
+// LAMB's trust ratio: how large a step each parameter takes, for its own size.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "cli/command_line.h"
+#include "nn/arena.h"
+#include "nn/layers.h"
+#include "optim/adam.h"
+#include "optim/lamb.h"
+#include "optim/sgd.h"
+
+namespace {
+
+using namespace ringtape;
+
+constexpr std::int64_t kBatch = 256;
+constexpr double kRate = 0.01;
+
+double norm(const std::vector<double>& values) {
+  double squares = 0;
+  for (const double value : values) squares += value * value;
+  return std::sqrt(squares);
+}
+
+/// Four layers whose weights differ in size; the gradients of a batch.
+struct Example {
+  std::shared_ptr<Sequential> model = (manual_seed(0), make_mlp({64, 256, 128, 32, 10}));
+  ParameterArena arena;
+
+  Example() : arena(*model, Device()) {
+    std::vector<std::int64_t> labels;
+    for (std::int64_t i = 0; i < kBatch; ++i) labels.push_back(i % 10 * (i % 3) % 10);
+    cross_entropy((*model)(randn({kBatch, 64})), from_vector(labels, {kBatch})).backward();
+  }
+};
+
+/// For each weight: the norm of the change by one step over that of the weight.
+template <class AnyOptimizer, class Options>
+std::vector<double> relative_changes(const Options& options) {
+  Example example;
+  AnyOptimizer optimizer(example.arena, options);
+  std::vector<std::vector<double>> before;
+  for (const ArenaEntry& entry : example.arena.entries()) before.push_back(entry.tensor->to_doubles());
+  optimizer.step();
+  std::vector<double> changes;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    std::vector<double> change = example.arena.entries()[i].tensor->to_doubles();
+    for (std::size_t k = 0; k < change.size(); ++k) change[k] -= before[i][k];
+    changes.push_back(norm(change) / norm(before[i]));
+  }
+  return changes;
+}
+
+void show() {
+  Example example;
+  const auto by_sgd = relative_changes<SGD>(SGDOptions{.learning_rate = kRate});
+  const auto by_adam = relative_changes<Adam>(AdamOptions{.learning_rate = kRate});
+  const auto by_lamb = relative_changes<Lamb>(LambOptions{.learning_rate = kRate, .weight_decay = 0});
+  fmt::print("One step at a rate of {}: ||change of w|| / ||w||\n", kRate);
+  fmt::print("{:<10} {:>8} {:>10} {:>12} {:>9} {:>9}\n", "parameter", "||w||", "||g||", "SGD", "Adam",
+             "LAMB");
+  for (std::size_t i = 0; i < example.arena.entries().size(); ++i) {
+    const ArenaEntry& entry = example.arena.entries()[i];
+    fmt::print("{:<10} {:>8.3f} {:>10.5f} {:>12.6f} {:>9.4f} {:>9.4f}\n", entry.name,
+               norm(entry.tensor->to_doubles()), norm(entry.tensor->grad().to_doubles()), by_sgd[i],
+               by_adam[i], by_lamb[i]);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app("The relative size of one step by SGD, Adam and LAMB.\nExample: trust_ratio");
+  return app.run(argc, argv, show);
+}

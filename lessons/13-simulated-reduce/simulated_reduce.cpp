@@ -1,0 +1,123 @@
+// A reduce simulated on one device, beside the real all_reduce of several ranks.
+//
+//   mpirun -n 4 simulated_reduce
+#include <cmath>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "cli/command_line.h"
+#include "core/error.h"
+#include "dist/ring_all_reduce.h"
+#include "lessons/ranks.h"
+
+namespace {
+
+using namespace ringtape;
+using namespace ringtape::lessons;
+
+constexpr std::int64_t kElements = 1'000'000;
+using Values = std::vector<float>;
+
+/// What a rank has computed: anybody can work it out from the rank's number.
+Tensor gradient_of(int rank) {
+  Generator generator(static_cast<std::uint64_t>(rank));
+  return rand({kElements}, DType::f32, {}, 0, 1, generator);
+}
+
+/// All ranks' gradients, added up on this device in the order 0, 1, 2, ...
+Values simulate(int ranks) {
+  Tensor sum = gradient_of(0);
+  for (int rank = 1; rank < ranks; ++rank) sum = add(sum, gradient_of(rank));
+  return sum.to_vector<float>();
+}
+
+/// The same in the ring's order: chunk c begins on rank c, and goes round from there.
+Values simulate_ring(int ranks) {
+  std::vector<Values> gradients;
+  for (int rank = 0; rank < ranks; ++rank) gradients.push_back(gradient_of(rank).to_vector<float>());
+  Values sum(kElements);
+  for (int chunk = 0; chunk < ranks; ++chunk) {
+    const auto [first, count] = ring_chunk(kElements, ranks, chunk);
+    for (std::int64_t i = first; i < first + count; ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      sum[k] = gradients[static_cast<std::size_t>(chunk)][k];
+      for (int hop = 1; hop < ranks; ++hop) {
+        sum[k] += gradients[static_cast<std::size_t>((chunk + hop) % ranks)][k];
+      }
+    }
+  }
+  return sum;
+}
+
+/// A reduce to rank 0 and a broadcast, made of sends and receives: what an all_reduce comes to.
+void reduce_and_broadcast(Communicator& ranks, const Tensor& gradient) {
+  if (ranks.rank() != 0) {
+    ranks.exchange({{gradient, 0}}, {}).wait();
+    ranks.exchange({}, {{gradient, 0}}).wait();
+    return;
+  }
+  Tensor sum = gradient;
+  for (int rank = 1; rank < ranks.size(); ++rank) {
+    const Tensor received = empty({kElements});
+    ranks.exchange({}, {{received, rank}}).wait();
+    sum = add(sum, received);
+  }
+  for (int rank = 1; rank < ranks.size(); ++rank) ranks.exchange({{sum, rank}}, {}).wait();
+  Tensor(gradient).copy_from(sum);
+}
+
+struct Result {
+  Values values;
+  double sent;  ///< by rank 0, over the bytes of the gradient
+};
+
+template <class Operation>
+Result run(Communicator& ranks, const Operation& operation) {
+  const Tensor gradient = gradient_of(ranks.rank());
+  const std::uint64_t before = ranks.traffic().sent;
+  operation(gradient);
+  const std::uint64_t sent = ranks.traffic().sent - before;
+  return {gradient.to_vector<float>(), static_cast<double>(sent) / static_cast<double>(gradient.bytes())};
+}
+
+/// `order`: whether the two add in the same order, so that not even rounding differs.
+void compare(const char* name, const Values& found, const Values& simulated, bool order) {
+  double largest = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    largest = std::fmax(largest, std::fabs(found[i] - simulated[i]) / simulated[i]);
+  }
+  check(order ? largest == 0 : largest < 1e-6, "{} off by {:.1e}", name, largest);
+  fmt::print("{:<38} the same {}\n", name, order ? "in every bit" : "but for rounding, below 1e-6");
+}
+
+void show(Communicator& ranks) {
+  const Result simple = run(ranks, [&](const Tensor& gradient) { reduce_and_broadcast(ranks, gradient); });
+  const Result ring =
+      run(ranks, [&](const Tensor& gradient) { ring_all_reduce(ranks, gradient, ReduceOp::sum); });
+  const Result real =
+      run(ranks, [&](const Tensor& gradient) { ranks.all_reduce(gradient, ReduceOp::sum).wait(); });
+  if (!prints(ranks)) return;
+
+  const int n = ranks.size();
+  fmt::print("{} ranks, {} elements each; the first sum is {:.4f}\n", n, kElements, real.values[0]);
+  compare("reduce and broadcast, order of ranks:", simple.values, simulate(n), true);
+  compare("ring_all_reduce, order of the ring:", ring.values, simulate_ring(n), true);
+  compare("all_reduce, an order of its own:", real.values, simulate(n), false);
+  std::size_t differing = 0;
+  const Values in_order = simulate(n);
+  for (std::size_t i = 0; i < in_order.size(); ++i) differing += in_order[i] != ring.values[i];
+  fmt::print("the two orders differ in {:.0f}% of the sums\n",
+             100.0 * static_cast<double>(differing) / static_cast<double>(kElements));
+  fmt::print("rank 0 sent, in gradients: {:.2f} by reduce and broadcast, {:.2f} by the ring\n", simple.sent,
+             ring.sent);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app("A reduce on one device beside a real one.\nExample: mpirun -n 4 simulated_reduce");
+  return app.run(argc, argv, [] {
+    const auto ranks = connect_ranks();
+    if (has_ranks(*ranks, 2, "simulated_reduce")) show(*ranks);
+  });
+}

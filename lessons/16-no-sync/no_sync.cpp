@@ -1,0 +1,99 @@
+// no_sync: four micro-batches on each rank, with a reduction after each or after the last alone.
+//
+//   mpirun -n 2 no_sync
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "cli/command_line.h"
+#include "core/error.h"
+#include "dist/data_parallel.h"
+#include "lessons/ranks.h"
+#include "nn/layers.h"
+#include "optim/accumulation.h"
+#include "optim/clip.h"
+
+namespace {
+
+using namespace ringtape;
+using namespace ringtape::lessons;
+
+constexpr std::int64_t kMicroBatch = 16, kSteps = 4, kFeatures = 64, kBatch = kSteps * kMicroBatch;
+
+/// An all-reduce that counts its calls and bytes.
+class CountingHook : public AllReduceHook {
+ public:
+  void launch(Communicator& ranks, const Tensor& bucket) override {
+    ++calls;
+    bytes += bucket.bytes();
+    AllReduceHook::launch(ranks, bucket);
+  }
+  int calls = 0;
+  std::size_t bytes = 0;
+};
+
+struct Result {
+  std::vector<double> gradients;
+  int calls;
+};
+
+Result run(const std::shared_ptr<Communicator>& ranks, bool uses_no_sync) {
+  manual_seed(0);
+  const auto model = make_mlp({kFeatures, 128, 10});
+  ParameterArena arena(*model, Device());
+  manual_seed(100 + static_cast<std::uint64_t>(ranks->rank()));
+  const Tensor x = randn({kBatch, kFeatures}), y = randn({kBatch, 10}, DType::f32, {}, 1);
+  const auto hook = std::make_shared<CountingHook>();
+  DataParallel parallel(*model, arena, ranks,
+                        {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
+  AccumulationWindow window(ranks->size(), sum_over(ranks));
+  window.begin(kBatch);
+
+  if (prints(*ranks)) {
+    fmt::print("{} no_sync\n  micro-batch  all_reduces  bytes  gradient norm on each rank\n",
+               uses_no_sync ? "with" : "without");
+  }
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    const auto scope = parallel.no_sync(uses_no_sync && i + 1 < kSteps);
+    const Tensor features = x.alias({kMicroBatch, kFeatures}, i * kMicroBatch * kFeatures);
+    const Tensor targets = y.alias({kMicroBatch, 10}, i * kMicroBatch * 10);
+    mse_loss((*model)(features), targets, Reduction::sum, window.divisor()).backward();
+
+    const Tensor norms = empty({ranks->size()});
+    ranks->all_gather(clip_grad_norm(arena, INFINITY).alias({1}), norms).wait();
+    if (prints(*ranks)) {
+      fmt::print("  {:>11}  {:>11}  {:>6}  {:.4f}\n", i + 1, hook->calls, hook->bytes,
+                 fmt::join(norms.to_vector<float>(), "  "));
+    }
+  }
+  parallel.finish();
+  return {arena.gradients().to_doubles(), hook->calls};
+}
+
+void show(const std::shared_ptr<Communicator>& ranks) {
+  const Result with = run(ranks, true), without = run(ranks, false);
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < with.gradients.size(); ++i) {
+    difference += std::pow(with.gradients[i] - without.gradients[i], 2);
+    norm += std::pow(with.gradients[i], 2);
+  }
+  const double off = std::sqrt(difference / norm);
+  check(off < 1e-6, "the gradients differ by {:.1e}", off);
+  if (prints(*ranks)) {
+    fmt::print("{} all_reduces or {}: the same gradient, but for rounding below 1e-6\n", with.calls,
+               without.calls);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app("Accumulation on several ranks, with no_sync and without.\nExample: mpirun -n 2 no_sync");
+  return app.run(argc, argv, [] {
+    const auto ranks = connect_ranks();
+    if (has_ranks(*ranks, 2, "no_sync")) show(ranks);
+  });
+}

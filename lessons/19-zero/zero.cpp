@@ -1,0 +1,136 @@
+// ZeRO: what a rank holds and what it sends, with everything on each rank, the optimizer's state shared out,
+// and the gradients too.
+//
+//   mpirun -n 4 zero
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "cli/command_line.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "dist/data_parallel.h"
+#include "dist/traffic.h"
+#include "lessons/ranks.h"
+#include "nn/layers.h"
+#include "optim/adam.h"
+
+namespace {
+
+using namespace ringtape;
+using namespace ringtape::lessons;
+
+constexpr std::int64_t kWidth = 128, kBatch = 16;
+constexpr BucketSizes kBuckets = {64 * 1024, 64 * 1024};  // a layer each
+
+struct Result {
+  BytesByCategory held;  ///< by this rank, at the most
+  double sent;           ///< by each rank in an update, by formula, over the bytes of the parameters
+  std::vector<double> values;
+};
+
+/// The most bytes of each category at a time.
+BytesByCategory most_of(const MemoryRecording& recording) {
+  BytesByCategory now = recording.start(), most = now;
+  for (const MemoryEvent& event : recording.events()) {
+    now[event.category] += static_cast<std::size_t>(event.bytes);
+    most[event.category] = std::max(most[event.category], now[event.category]);
+  }
+  return most;
+}
+
+/// Bytes that a rank sends for what was called between two counts: dist/traffic.h has the formulas.
+double bytes_between(const CollectiveCounts& before, const CollectiveCounts& after, int ranks) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const std::uint64_t called = after[i].bytes - before[i].bytes;
+    bytes += bytes_sent(static_cast<Operation>(i), ranks, static_cast<double>(called));
+  }
+  return bytes;
+}
+
+/// How far values are from what is expected, over the norm of that.
+double relative_distance(const std::vector<double>& values, const std::vector<double>& expected) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(values[i] - expected[i], 2);
+    norm += std::pow(expected[i], 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// Trains 16 layers of 64 KiB for three updates.
+Result train(const std::shared_ptr<Communicator>& ranks, int stage, int micro_batches) {
+  MemoryRecording memory{Device()};
+  manual_seed(0);
+  const auto model = make_mlp(std::vector<std::int64_t>(17, kWidth));
+  ParameterArena arena(
+      *model, Device(), DType::f32,
+      {.stage = stage, .rank = ranks->rank(), .ranks = ranks->size(), .bucket_sizes = kBuckets});
+  AdamW optimizer(arena);
+  DataParallel parallel(*model, arena, ranks,
+                        {.bucket_sizes = kBuckets, .overlap = true, .allow_unused = false, .hook = nullptr});
+  manual_seed(100 + static_cast<std::uint64_t>(ranks->rank()));
+  const std::int64_t samples = micro_batches * kBatch;
+  const Tensor x = randn({samples, kWidth}), y = randn({samples, kWidth}, DType::f32, {}, 1);
+  double sent = 0;
+  for (int step = 0; step < 3; ++step) {
+    const CollectiveCounts before = ranks->collectives();
+    optimizer.zero_grad();
+    for (int i = 0; i < micro_batches; ++i) {
+      const auto scope = parallel.no_sync(i + 1 < micro_batches);
+      const Tensor prediction = (*model)(x.alias({kBatch, kWidth}, i * kBatch * kWidth));
+      const Tensor target = y.alias({kBatch, kWidth}, i * kBatch * kWidth);
+      mse_loss(prediction, target, Reduction::mean, micro_batches).backward();
+    }
+    parallel.finish();
+    optimizer.step();
+    sent = bytes_between(before, ranks->collectives(), ranks->size());
+  }
+  memory.stop();
+  std::vector<double> values;
+  for (const ArenaEntry& entry : arena.entries()) {
+    for (const double value : entry.tensor->to_doubles()) values.push_back(value);
+  }
+  return {most_of(memory), sent / static_cast<double>(arena.values().bytes()), values};
+}
+
+void show(const std::shared_ptr<Communicator>& ranks) {
+  if (prints(*ranks)) {
+    fmt::print("{} ranks, 16 layers of {} x {}, AdamW; KiB on a rank, at the most\n", ranks->size(), kWidth,
+               kWidth);
+    fmt::print("stage  parameters  gradients  state  sent in an update, by formula, in sizes of the model\n");
+    fmt::print("                                     1 micro-batch  4 micro-batches\n");
+  }
+  std::vector<double> one_in_stage_0, four_in_stage_0;
+  for (int stage = 0; stage <= 2; ++stage) {
+    const Result one = train(ranks, stage, 1), four = train(ranks, stage, 4);
+    if (stage == 0) {
+      one_in_stage_0 = one.values;
+      four_in_stage_0 = four.values;
+    }
+    const double off = std::max(relative_distance(one.values, one_in_stage_0),
+                                relative_distance(four.values, four_in_stage_0));
+    check(off < 1e-5, "stage {}: the weights are off by {:.1e}", stage, off);
+    const auto kib = [&](MemoryCategory category) { return one.held[category] / 1024; };
+    if (!prints(*ranks)) continue;
+    fmt::print("{:>5}  {:>10}  {:>9}  {:>5}  {:>13.2f}  {:>15.2f}\n", stage, kib(MemoryCategory::parameters),
+               kib(MemoryCategory::gradients), kib(MemoryCategory::optimizer_state), one.sent, four.sent);
+  }
+  if (prints(*ranks))
+    fmt::print(
+        "after three updates the weights of all stages are the same, within 1e-5 of their norm,\n"
+        "with 1 micro-batch and with 4\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app("What ZeRO shares out, and what it costs.\nExample: mpirun -n 4 zero");
+  return app.run(argc, argv, [] {
+    const auto ranks = connect_ranks();
+    if (has_ranks(*ranks, 2, "zero")) show(ranks);
+  });
+}

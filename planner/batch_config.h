@@ -1,0 +1,35 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "planner/batch.h"
+
+namespace ringtape::planner {
+
+/// A training configuration in DeepSpeed's format, of which the planner knows three numbers:
+/// train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks
+/// (https://www.deepspeed.ai/docs/config-json). "auto" counts as absent; other keys are kept as they are.
+class BatchConfig {
+ public:
+  /// Throws Error that begins with `name` for text that is no JSON object and for values that are no whole
+  /// numbers from 1.
+  BatchConfig(const std::string& text, std::string name);
+
+  /// `request` with the numbers of the file. Without ranks the file must have all three, which give them.
+  /// Throws Error where both give a number and the two differ.
+  BatchRequest add_to(BatchRequest request) const;
+
+  /// The file's text with all three numbers. Throws Error for a plan that had to round or to leave ranks
+  /// idle: DeepSpeed accepts exact numbers alone.
+  std::string complete(const BatchPlan& plan) const;
+
+ private:
+  std::optional<std::int64_t> number(const char* key) const;
+
+  std::string name_;
+  nlohmann::ordered_json json_;
+};
+
+}  // namespace ringtape::planner

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+
+#include "planner/batch.h"
+#include "planner/run_cost.h"
+
+/// What `plan batch` prints.
+namespace ringtape::planner {
+
+/// For a person: the arithmetic, the result, what was rounded, near exact alternatives, the run's cost.
+std::string batch_text(const BatchPlan& plan, const std::optional<RunCost>& cost);
+
+/// For a script: the same, in one object.
+nlohmann::ordered_json batch_json(const BatchPlan& plan, const std::optional<RunCost>& cost);
+
+}  // namespace ringtape::planner

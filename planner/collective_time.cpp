@@ -1,0 +1,95 @@
+#include "planner/collective_time.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/error.h"
+#include "planner/collective_phases.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+namespace {
+
+double tree_time(const Cluster& cluster, const CollectiveProblem& problem) {
+  const std::int64_t nodes = cluster.nodes(problem.ranks);
+  const std::int64_t chain = std::min(problem.ranks, cluster.ranks_per_node) - 1;
+  const auto depth = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(nodes)) - 1);
+  const auto segments = static_cast<double>(TreeShape::segments(problem));
+  const double bytes = problem.bytes / segments;
+  const Link inside = TreeShape::edge(cluster.inside), between = TreeShape::edge(cluster.between);
+  const double slowest = std::max(chain > 0 ? inside.busy(bytes) : 0, depth > 0 ? between.busy(bytes) : 0);
+  return 2 * static_cast<double>(chain) * inside.message(bytes) + 2 * depth * between.message(bytes) +
+         (segments - 1) * slowest;
+}
+
+/// The steps of a ring inside of each node, and those of a ring over the nodes, once.
+double two_level_half(const Cluster& cluster, const CollectiveProblem& problem) {
+  const std::int64_t nodes = cluster.nodes(problem.ranks);
+  const std::int64_t local = std::min(problem.ranks, cluster.ranks_per_node);
+  const double part = problem.bytes / static_cast<double>(local);
+  // The node's ranks share its link, each with a ring of its own.
+  const Link share = {cluster.between.latency, cluster.between.bandwidth / static_cast<double>(local)};
+  return static_cast<double>(local - 1) * cluster.inside.message(part) +
+         static_cast<double>(nodes - 1) * share.message(part / static_cast<double>(nodes));
+}
+
+}  // namespace
+
+std::string name_of(Algorithm algorithm) {
+  return algorithm == Algorithm::ring ? "ring" : algorithm == Algorithm::tree ? "tree" : "two-level";
+}
+
+Algorithm algorithm_from_name(const std::string& name) {
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+    if (name == name_of(algorithm)) return algorithm;
+  }
+  fail("'{}' is not a known algorithm: expected ring, tree or two-level", name);
+}
+
+double ring_time(const Cluster& cluster, std::int64_t ranks, std::int64_t steps, double chunk) {
+  const std::int64_t local = cluster.ranks_per_node;
+  const auto all = static_cast<double>(steps);
+  if (ranks <= local) return all * cluster.inside.message(chunk);
+  if (local == 1) return all * cluster.between.message(chunk);
+
+  const double inside = cluster.inside.message(chunk), between = cluster.between.message(chunk);
+  const double wait = std::max(cluster.inside.busy(chunk), cluster.between.busy(chunk));
+  // Of h messages one after the other, every local-th leaves its node.
+  const auto path = [&](std::int64_t messages) {
+    const std::int64_t leave = between >= inside ? divide_up(messages, local) : messages / local;
+    return static_cast<double>(leave) * between + static_cast<double>(messages - leave) * inside +
+           static_cast<double>(steps - messages) * wait;
+  };
+  // Where waiting is for a link inside of a node, a path has all messages, or stays in its node where leaving
+  // it takes less than waiting does. Where it is for the links between nodes, it crosses as many of them as
+  // it can, or one, if the messages on the way to the next take less than waiting does.
+  if (inside >= wait) return std::max(path(steps), path(std::min(steps, local - 1)));
+  return std::max(path(1), path(1 + (steps - 1) / local * local));
+}
+
+double collective_time(const Cluster& cluster, const CollectiveProblem& problem) {
+  check_ranks(cluster, problem.ranks);
+  if (problem.ranks == 1) return 0;
+  const bool reduces_and_gathers = problem.kind == Collective::all_reduce;
+  const int halves = reduces_and_gathers ? 2 : 1;
+  if (problem.algorithm == Algorithm::two_level) {
+    return cluster.call + halves * two_level_half(cluster, problem);
+  }
+  if (problem.algorithm == Algorithm::tree && reduces_and_gathers) {
+    return cluster.call + tree_time(cluster, problem);
+  }
+  return cluster.call + ring_time(cluster, problem.ranks, halves * (problem.ranks - 1),
+                                  problem.bytes / static_cast<double>(problem.ranks));
+}
+
+double collective_latency(const Cluster& cluster, CollectiveProblem problem) {
+  problem.bytes = 0;
+  return collective_time(cluster, problem);
+}
+
+std::int64_t TreeShape::segments(const CollectiveProblem& problem) {
+  return std::max<std::int64_t>(1, std::llround(std::ceil(problem.bytes / problem.segment)));
+}
+
+}  // namespace ringtape::planner

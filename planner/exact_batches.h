@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "planner/batch.h"
+
+namespace ringtape::planner {
+
+/// A number of BatchShape, with its name in texts.
+struct BatchPart {
+  const char* name;
+  std::int64_t BatchShape::*value;
+};
+
+/// The plans nearest to `asked` that need no rounding. Those of the same global batch change one of the
+/// `given` numbers, to the nearest smaller and the nearest larger value that divides `target`, and find
+/// `missing` again; those of another global batch keep all `given` numbers. At most `max_accumulation` steps;
+/// what is not given is 1.
+std::vector<BatchShape> exact_batches(std::int64_t target, const BatchShape& asked,
+                                      const std::vector<BatchPart>& given, const BatchPart& missing,
+                                      std::int64_t max_accumulation);
+
+}  // namespace ringtape::planner

@@ -1,0 +1,23 @@
+#include "planner/failures.h"
+
+#include <cmath>
+
+namespace ringtape::planner {
+
+double young_interval(const FailureModel& model) {
+  return std::sqrt(2 * model.checkpoint * model.between_failures);
+}
+
+double daly_interval(const FailureModel& model) {
+  const double ratio = model.checkpoint / (2 * model.between_failures);
+  if (ratio >= 1) return model.between_failures;
+  return young_interval(model) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - model.checkpoint;
+}
+
+double useful_share(const FailureModel& model, double interval) {
+  const double mean = model.between_failures;
+  return interval /
+         (mean * std::exp(model.restart / mean) * std::expm1((interval + model.checkpoint) / mean));
+}
+
+}  // namespace ringtape::planner

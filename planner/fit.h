@@ -1,0 +1,43 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/batch.h"
+
+namespace ringtape::planner {
+
+/// A micro-batch that was tried, or worked out.
+struct FitTrial {
+  std::int64_t micro_batch = 0;
+  std::optional<std::int64_t> bytes = {};  ///< at the peak of an update; none where a trial did not fit
+  std::optional<double> samples_per_second = {};  ///< where it was measured
+  bool fits = false;
+};
+
+/// Says of a micro-batch whether it fits.
+using TryMicroBatch = std::function<FitTrial(std::int64_t micro_batch)>;
+
+struct FitResult {
+  std::vector<FitTrial> trials;  ///< in the order in which they were made
+  std::int64_t largest = 0;      ///< 0: not even 1 fits
+  std::string arithmetic = {};   ///< how it could have been divided, a line; empty where it could not
+};
+
+/// The largest micro-batch from 1 to `most` that fits: sizes are doubled until one does not, then the gap is
+/// halved until nothing is between; about 2 log2(most) trials. What fits must also fit in smaller pieces.
+FitResult largest_that_fits(std::int64_t most, const TryMicroBatch& attempt);
+
+/// Throws Error that names what helps where not even a micro-batch of 1 fits into `memory` bytes.
+void check_fits(const FitResult& result, std::int64_t memory);
+
+/// The trials, then the plan for the batch (batch_text(), batch_json()).
+std::string fit_text(const FitResult& result, const BatchPlan& plan);
+nlohmann::ordered_json fit_json(const FitResult& result, const BatchPlan& plan);
+
+}  // namespace ringtape::planner

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "planner/fit.h"
+
+namespace ringtape::planner {
+
+/// An MLP that is trained for a few updates to see whether it fits.
+struct TrialModel {
+  std::vector<std::int64_t> sizes;
+  std::string optimizer = "adam";  ///< by its name in optim/registry.h, with the defaults there
+  DType compute = DType::f32;
+  std::int64_t recompute = 0;  ///< layers in a segment
+};
+
+/// Caps the memory of a device while it exists.
+class MemoryCap {
+ public:
+  MemoryCap(Device device, std::int64_t bytes);  ///< 0: no cap
+  ~MemoryCap();
+  MemoryCap(const MemoryCap&) = delete;
+  MemoryCap& operator=(const MemoryCap&) = delete;
+
+ private:
+  Device device_;
+};
+
+/// Makes the model, its arena and optimizer, and runs an update of random data to see its peak memory, then
+/// updates for so many seconds, at least one, to see its throughput. All of it is gone when this returns,
+/// also when memory ran out, which is an answer and no error.
+FitTrial try_micro_batch(const TrialModel& model, Device device, std::int64_t micro_batch,
+                         double seconds = 0.1);
+
+}  // namespace ringtape::planner

@@ -1,0 +1,111 @@
+#include "planner/learning_rate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "planner/numbers.h"
+#include "train/option_list.h"
+
+namespace ringtape::planner {
+
+RatePlan plan_rate(const RateRequest& request) {
+  constexpr std::int64_t kMostSteps = 10'000'000;
+  const double base = request.base_rate;
+  const std::int64_t base_batch = request.schedule.base_batch;
+  RatePlan plan;
+  plan.request = request;
+  ScheduleOptions& schedule = plan.request.schedule;
+  check(base > 0 && std::isfinite(base), "the base rate must be above 0, found {}", base);
+  check_size("the base batch", base_batch);
+  check_size("the batch", request.batch_size);
+  check_size("the number of samples in the data", request.dataset);
+  check_size("the number of epochs", request.epochs);
+  check(request.batch_size <= request.dataset, "the batch of {} is larger than the data of {} samples",
+        request.batch_size, request.dataset);
+  plan.linear = scale_rate(BatchScaling::linear, base, request.batch_size, base_batch);
+  plan.square_root = scale_rate(BatchScaling::square_root, base, request.batch_size, base_batch);
+
+  const std::int64_t per_epoch = divide_up(request.dataset, request.batch_size);
+  plan.length = {
+      .samples = request.dataset, .steps_per_epoch = per_epoch, .steps = product(per_epoch, request.epochs)};
+  check_size("the number of epochs between two drops", schedule.step_epochs);
+  product(schedule.step_epochs, per_epoch);  // throws where it is too large
+  check(plan.length.steps <= kMostSteps, "the run has {} steps: expected at most {}", plan.length.steps,
+        kMostSteps);
+  if (schedule.kind == ScheduleKind::one_cycle && !schedule.warmup) schedule.warmup = 0;
+  plan.warmup = warmup_steps(schedule, request.batch_size, plan.length);
+  plan.schedule = make_schedule(schedule, base, request.batch_size, plan.length);
+  return plan;
+}
+
+namespace {
+
+/// 0.3125 x batch / 512 epochs are 0.3125 / 512 of all samples, whatever the batch.
+std::string warmup_text(const RatePlan& plan) {
+  const auto batch = plan.request.batch_size;
+  const std::int64_t suggested =
+      suggested_warmup_steps(plan.length.samples, batch, std::numeric_limits<std::int64_t>::max());
+  const double updates = 0.3125 * static_cast<double>(plan.length.samples) / 512;
+  const bool whole = static_cast<double>(suggested) == updates;
+  std::string text =
+      fmt::format("warm-up = 0.3125 x {} / 512 = {:.6g} epochs (You et al., 2020): 0.3125 x {} / 512 = {}{}",
+                  grouped(batch), 0.3125 * static_cast<double>(batch) / 512, grouped(plan.length.samples),
+                  whole ? "" : fmt::format("{:.6g}, rounded up to ", updates), count(suggested, "step"));
+  if (plan.warmup < suggested) {
+    text += fmt::format(", capped at {} / 4 = {}", grouped(plan.length.steps), grouped(plan.warmup));
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string rate_text(const RatePlan& plan) {
+  const RateRequest& request = plan.request;
+  const ScheduleOptions& schedule = request.schedule;
+  const RunLength& length = plan.length;
+  const std::string batch = grouped(request.batch_size);
+  const double ratio = static_cast<double>(request.batch_size) / static_cast<double>(schedule.base_batch);
+  const auto mark = [&](BatchScaling rule) { return schedule.lr_scaling == rule ? "  <- taken" : ""; };
+  std::string text = fmt::format("batch = {} / {} = {:.6g} times the base batch\n", batch,
+                                 grouped(schedule.base_batch), ratio);
+  text += fmt::format("rate, not scaled   = {:.6g}{}\n", request.base_rate, mark(BatchScaling::none));
+  text += fmt::format("rate, linear       = {:.6g} x {:.6g} = {:.6g}{}\n", request.base_rate, ratio,
+                      plan.linear, mark(BatchScaling::linear));
+  text += fmt::format("rate, square root  = {:.6g} x sqrt({:.6g}) = {:.6g}{}\n", request.base_rate, ratio,
+                      plan.square_root, mark(BatchScaling::square_root));
+  text += fmt::format("steps = {} / {} rounded up x {} = {} x {} = {}\n", count(length.samples, "sample"),
+                      batch, count(request.epochs, "epoch"), grouped(length.steps_per_epoch),
+                      grouped(request.epochs), grouped(length.steps));
+  if (!schedule.warmup) {
+    text += warmup_text(plan);
+  } else if (schedule.kind == ScheduleKind::one_cycle) {
+    text += "warm-up: one-cycle rises by itself\n";
+  }
+  return text + "\n" + schedule_text(schedule, plan.schedule, request.batch_size, length);
+}
+
+nlohmann::ordered_json rate_json(const RatePlan& plan) {
+  ScheduleOptions schedule = plan.request.schedule;
+  const std::int64_t last = plan.length.steps - 1;
+  nlohmann::ordered_json json = {{"batch", plan.request.batch_size},
+                                 {"base_batch", plan.request.schedule.base_batch},
+                                 {"linear", plan.linear},
+                                 {"square_root", plan.square_root},
+                                 {"lr_scaling", option_value(schedule.lr_scaling).write()},
+                                 {"schedule", option_value(schedule.kind).write()},
+                                 {"warmup_shape", option_value(schedule.warmup_shape).write()},
+                                 {"steps_per_epoch", plan.length.steps_per_epoch},
+                                 {"steps", plan.length.steps},
+                                 {"warmup_steps", plan.warmup}};
+  json["rates"] = nlohmann::ordered_json::array();
+  const std::int64_t points = std::min<std::int64_t>(100, std::max<std::int64_t>(last, 1));
+  for (std::int64_t i = 0; i <= std::min(points, last); ++i) {
+    const std::int64_t step = i * last / points;
+    json["rates"].push_back({{"step", step + 1}, {"rate", plan.schedule(step)}});
+  }
+  return json;
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "train/learning_rate.h"
+
+namespace ringtape::planner {
+
+/// A learning rate that suits one batch, and the run that is to be made with another.
+struct RateRequest {
+  double base_rate = 0;
+  std::int64_t batch_size = 64;
+  std::int64_t epochs = 3;
+  ScheduleOptions schedule;  ///< as a Trainer takes it; with the base batch, and how the rate is scaled
+  std::int64_t dataset = 0;  ///< samples in an epoch
+};
+
+struct RatePlan {
+  double linear = 0;       ///< base rate x batch / base batch (Goyal et al., 2017)
+  double square_root = 0;  ///< base rate x sqrt(batch / base batch) (Krizhevsky, 2014; You et al., 2020)
+  RateRequest request;
+  RunLength length;
+  std::int64_t warmup = 0;  ///< steps
+  Schedule schedule;
+};
+
+/// Throws Error for sizes and rates out of range, a batch larger than the data, a run of more than ten
+/// million updates, and a warm-up that is longer than the run. A one-cycle schedule rises by itself, so for
+/// it a warm-up of "auto" is none.
+RatePlan plan_rate(const RateRequest& request);
+
+/// The arithmetic, then the schedule as a table and drawn.
+std::string rate_text(const RatePlan& plan);
+
+/// The numbers, and the rate at up to 101 updates, counted from 1.
+nlohmann::ordered_json rate_json(const RatePlan& plan);
+
+}  // namespace ringtape::planner

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/memory_estimate.h"
+#include "planner/model_state.h"
+#include "planner/transformer.h"
+
+namespace ringtape::planner {
+
+/// Memory of one rank.
+struct MemoryPlan {
+  std::int64_t parameters = 0;  ///< elements, without padding
+  std::int64_t trained = 0;
+  std::vector<MemoryRow> rows;
+  std::vector<std::string> notes;
+
+  std::int64_t total() const;
+};
+
+/// What does not depend on the kind of model.
+struct MemoryRequest {
+  Sharding sharding = {};
+  std::int64_t micro_batch = 1;
+  DType compute = DType::f32;            ///< f32, bf16 or f16
+  std::int64_t state_per_parameter = 2;  ///< values in f32
+  bool inference = false;
+  std::int64_t workspace = 0;  ///< bytes
+};
+
+/// An MLP as this framework trains it, by estimate_memory(), whose bytes are those that the allocator counts;
+/// `layers`, that many of the last, are trained.
+struct MlpRequest {
+  std::vector<std::int64_t> sizes;
+  bool with_bias = true;
+  std::optional<std::int64_t> trained_layers = {};  ///< all where not given
+  std::int64_t recompute = 0;                       ///< layers in a segment
+};
+MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request);
+
+/// A transformer by formula; a share of its parameters, above 0 and up to 1, is trained.
+struct TransformerRequest {
+  Transformer model;
+  double trained_share = 1;
+  bool f32_gradients = false;  ///< beside a model in 16 bits; otherwise they have its dtype, as in the papers
+  Recompute recompute = Recompute::none;
+};
+MemoryPlan plan_memory(const TransformerRequest& transformer, const MemoryRequest& request);
+
+/// A model of which only the number of parameters is known: its state, without activations.
+MemoryPlan plan_state(std::int64_t parameters, const TransformerRequest& transformer,
+                      const MemoryRequest& request);
+
+/// "1.5 GiB", in the largest binary unit that leaves at least 1.
+std::string bytes_text(std::int64_t bytes);
+/// The plan as a table for a person, and as an object for a script.
+std::string memory_text(const MemoryPlan& plan);
+nlohmann::ordered_json memory_json(const MemoryPlan& plan);
+
+}  // namespace ringtape::planner

@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include "planner/memory.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return bytes == 1 ? "1 byte" : fmt::format("{:.4g} {}", value, kUnits[unit]);
+}
+
+std::string memory_text(const MemoryPlan& plan) {
+  std::string text = fmt::format("{} parameters", grouped(plan.parameters));
+  if (plan.trained == 0) {
+    text += ", a forward alone";
+  } else if (plan.trained < plan.parameters) {
+    text += fmt::format(", {} of them trained", grouped(plan.trained));
+  }
+  text += "\n\n";
+  const auto line = [&](const std::string& name, std::int64_t bytes, const std::string& how) {
+    const std::string row =
+        fmt::format("{:<24} {:>22} {:>12}   {}", name, grouped(bytes), bytes_text(bytes), how);
+    text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
+  };
+  text += fmt::format("{:<24} {:>22} {:>12}   how\n", "on each rank", "bytes", "");
+  for (const MemoryRow& row : plan.rows) line(row.name, row.bytes, row.how);
+  line("total", plan.total(),
+       fmt::format("{:.4g} GB of 10^9 bytes", static_cast<double>(plan.total()) / 1e9));
+  if (!plan.notes.empty()) text += "\n";
+  for (const std::string& note : plan.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+nlohmann::ordered_json memory_json(const MemoryPlan& plan) {
+  nlohmann::ordered_json json = {
+      {"parameters", plan.parameters}, {"trained", plan.trained}, {"total_bytes", plan.total()}};
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const MemoryRow& row : plan.rows) {
+    json["rows"].push_back({{"name", row.name}, {"bytes", row.bytes}, {"how", row.how}});
+  }
+  json["notes"] = plan.notes;
+  return json;
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,64 @@
+#include "planner/model_state.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+namespace {
+
+/// One row: `bytes_each` for each of `elements`, divided by `ranks` or, with 1, whole on each.
+MemoryRow row(const std::string& name, std::int64_t bytes_each, std::int64_t elements, std::int64_t ranks,
+              std::int64_t block) {
+  const std::int64_t bytes = product(bytes_each, elements);
+  if (bytes == 0) return {name, 0, "none"};
+  std::string how = fmt::format("{} x {}", bytes_each, grouped(elements));
+  if (ranks > 1) how += " / " + grouped(ranks);
+  return {name, divide_up(divide_up(bytes, ranks), block) * block, how};
+}
+
+MemoryRow bucket_row(const ModelState& model, const Sharding& sharding) {
+  if (model.trained == 0 || sharding.ranks == 1) return {"buckets", 0, "none"};
+  if (sharding.stage < 2) return {"buckets", 0, "none: gradients are reduced where they are"};
+  const std::int64_t all_gradients = product(model.gradient_bytes, model.trained);
+  const std::int64_t gradients = product(2, std::min(sharding.bucket_bytes, all_gradients));
+  if (sharding.stage == 2) return {"buckets", gradients, "2 of gradients"};
+  const std::int64_t layers = product(2 * model.compute_bytes, model.largest_layer);
+  return {"buckets", gradients + layers, "2 of gradients, 2 layers' parameters"};
+}
+
+}  // namespace
+
+std::vector<MemoryRow> state_memory(const ModelState& model, const Sharding& sharding) {
+  check_size("the number of parameters", model.parameters);
+  check(model.trained >= 0 && model.trained <= model.parameters,
+        "{} parameters are trained: expected 0 to {}", model.trained, model.parameters);
+  check(sharding.stage >= 0 && sharding.stage <= 3, "the ZeRO stage must be 0 to 3, found {}",
+        sharding.stage);
+  check_size("ranks", sharding.ranks);
+  const std::int64_t trained = model.trained;
+  const auto from_stage = [&](int stage) { return sharding.stage >= stage ? sharding.ranks : 1; };
+  const bool in_16_bits = model.compute_bytes == 2;
+  std::vector<MemoryRow> rows;
+  if (in_16_bits) {
+    // Only a step reads the f32 values of trained parameters, so they go with the optimizer state; those of
+    // frozen ones have nobody to divide them.
+    const std::int64_t frozen = model.frozen_in_f32 ? model.parameters - trained : 0;
+    MemoryRow values = row("parameters in f32", 4, trained, from_stage(1), model.block);
+    if (frozen > 0) {
+      values.bytes += product(4, frozen);
+      values.how = (trained > 0 ? values.how + " + " : "") + fmt::format("4 x {} frozen", grouped(frozen));
+    }
+    rows.push_back(values);
+    rows.push_back(row("parameters in 16 bits", 2, model.parameters, from_stage(3), model.block));
+  } else {
+    rows.push_back(row("parameters", 4, model.parameters, from_stage(3), model.block));
+  }
+  rows.push_back(row("gradients", model.gradient_bytes, trained, from_stage(2), model.block));
+  rows.push_back(row("optimizer state", 4 * model.state_per_parameter, trained, from_stage(1), model.block));
+  rows.push_back(bucket_row(model, sharding));
+  return rows;
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,322 @@
+#include "planner/scale.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "planner/collective_finish.h"
+#include "planner/collective_messages.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1'000'000;
+constexpr std::int64_t kMostBuckets = 20'000;
+constexpr double kMostSeconds = 1e9;
+
+void check_seconds(const char* name, double seconds) {
+  check(seconds >= 0 && seconds <= kMostSeconds, "{} must be from 0 to {:g} seconds, found {}", name,
+        kMostSeconds, seconds);
+}
+
+/// Seconds of a micro-batch.
+double forward_by_flops(const ScaleRequest& request) {
+  const double tokens = static_cast<double>(product(request.micro_batch, request.sequence));
+  return 2 * static_cast<double>(request.parameters) * tokens / request.flops;
+}
+
+void check_model(const ScaleRequest& request) {
+  check_size("the number of parameters", request.parameters);
+  check_size("the micro-batch", request.micro_batch);
+  check_size("the sequence length", request.sequence);
+  check_size("the accumulation steps", request.accumulation);
+  check(request.flops > 0 && std::isfinite(request.flops), "the FLOP/s must be above 0, found {}",
+        request.flops);
+  check(request.forward.has_value() == request.backward.has_value(),
+        "forward and backward are given together, or neither is");
+  if (request.forward) {
+    check_seconds("forward", *request.forward);
+    check_seconds("backward", *request.backward);
+    check(*request.forward + *request.backward > 0, "forward and backward take no time");
+  } else {
+    const double forward = forward_by_flops(request);
+    check(2 * forward <= kMostSeconds,
+          "at {:g} FLOP/s forward takes {:.3g} seconds, and backward twice that: expected at most {:g}",
+          request.flops, forward, kMostSeconds);
+  }
+  check_seconds("the update", request.update);
+  if (request.global_batch) {
+    check_size("the global batch", *request.global_batch);
+    check(request.micro_batch <= *request.global_batch,
+          "the micro-batch of {} is larger than the global batch of {}", request.micro_batch,
+          *request.global_batch);
+    check(request.accumulation == 1,
+          "a global batch says how many accumulation steps there are: leave one out");
+  }
+}
+
+void check_communication(const ScaleRequest& request) {
+  check_cluster(request.cluster);
+  check(request.gradient_bytes >= 1 && request.gradient_bytes <= 8, "a gradient has 1 to 8 bytes, found {}",
+        request.gradient_bytes);
+  check(request.parameter_bytes >= 1 && request.parameter_bytes <= 8,
+        "a parameter has 1 to 8 bytes, found {}", request.parameter_bytes);
+  check(request.compression >= 1 && request.compression <= 1000,
+        "the compression must be 1 to 1000, found {}", request.compression);
+  check_size("the first bucket's bytes", request.first_bucket);
+  check_size("a bucket's bytes", request.bucket);
+  check_size("a segment's bytes", request.segment);
+  check(request.zero >= 0 && request.zero <= 3, "ZeRO has stages 0 to 3, found {}", request.zero);
+}
+
+void check_disturbances(const ScaleRequest& request) {
+  check(request.steps >= 1 && request.steps <= 10'000, "the steps must be 1 to 10000, found {}",
+        request.steps);
+  check(request.hours_of_a_rank == 0 || (request.hours_of_a_rank >= 1 && request.hours_of_a_rank <= 1e9),
+        "the hours between a rank's failures must be from 1 to 1e9, found {}", request.hours_of_a_rank);
+  check_seconds("a checkpoint", request.checkpoint);
+  check_seconds("a restart", request.restart);
+  check_seconds("the checkpoint interval", request.checkpoint_interval);
+  check(request.hours_of_a_rank == 0 || request.checkpoint > 0,
+        "a run that fails needs checkpoints: how many seconds does one take?");
+}
+
+void check_ranks(const ScaleRequest& request) {
+  check(!request.ranks.empty(), "no number of ranks to look at");
+  for (std::int64_t ranks : request.ranks) {
+    check(ranks >= 1 && ranks <= kMostRanks, "the number of ranks must be from 1 to {}, found {}", kMostRanks,
+          ranks);
+    check_ranks(request.cluster, ranks);
+  }
+}
+
+StepModel step_model(const ScaleRequest& request) {
+  const double forward = forward_by_flops(request);
+  StepModel model{.forward = request.forward.value_or(forward),
+                  .backward = request.backward.value_or(2 * forward),
+                  .update = request.update,
+                  .accumulation = request.accumulation,
+                  .buckets = bucket_bytes(request),
+                  .overlap = request.overlap,
+                  .every_micro_batch = request.every_micro_batch,
+                  .zero = request.zero};
+  for (double& bytes : model.buckets) bytes /= request.compression;
+  model.gathered_per_gradient = request.compression * static_cast<double>(request.parameter_bytes) /
+                                static_cast<double>(request.gradient_bytes);
+  return model;
+}
+
+CollectiveProblem collective_of(const ScaleRequest& request, Collective kind, double bytes,
+                                std::int64_t ranks) {
+  return {.kind = kind,
+          .algorithm = request.algorithm,
+          .ranks = ranks,
+          .bytes = bytes,
+          .segment = static_cast<double>(request.segment)};
+}
+
+/// Messages that all steps send: a step of one rank calls the same collectives, which are counted here.
+double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
+  double messages = 0;
+  simulate_steps(model, 1, 1, Jitter({}), [&](Collective kind, double bytes, std::vector<double>&) {
+    messages += message_count(request.cluster, collective_of(request, kind, bytes, ranks));
+  });
+  return messages * static_cast<double>(request.steps);
+}
+
+Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool by_messages) {
+  return [&request, ranks, by_messages](Collective kind, double bytes, std::vector<double>& times) {
+    const CollectiveProblem problem = collective_of(request, kind, bytes, ranks);
+    if (by_messages) {
+      simulate_collective(request.cluster, problem, times);
+      return;
+    }
+    if (std::ssize(times) == ranks) {
+      finish_collective(request.cluster, problem, times);
+    } else {
+      times[0] += collective_time(request.cluster, problem);  // one time for all of them
+    }
+  };
+}
+
+void add_failures(const ScaleRequest& request, ScalePoint& point) {
+  if (request.hours_of_a_rank == 0) return;
+  const FailureModel model{
+      .between_failures = request.hours_of_a_rank * 3600 / static_cast<double>(point.ranks),
+      .checkpoint = request.checkpoint,
+      .restart = request.restart};
+  point.interval = request.checkpoint_interval > 0 ? request.checkpoint_interval : daly_interval(model);
+  point.useful = useful_share(model, point.interval);
+}
+
+std::int64_t accumulation_of(const ScaleRequest& request, std::int64_t ranks) {
+  if (!request.global_batch) return request.accumulation;
+  return divide_up(*request.global_batch, product(request.micro_batch, ranks));
+}
+
+/// Seconds of one rank for a sample.
+double seconds_of_a_sample(const ScaleRequest& request) {
+  const StepModel model = step_model(request);
+  const auto accumulation = static_cast<double>(accumulation_of(request, 1));
+  return (model.forward + model.backward + model.update / accumulation) /
+         static_cast<double>(request.micro_batch);
+}
+
+ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_simulate) {
+  constexpr double kMostMessages = 1e8;  // some seconds
+  StepModel model = step_model(request);
+  model.accumulation = accumulation_of(request, ranks);
+  if (request.zero > 0) model.update /= static_cast<double>(ranks);
+  ScalePoint point{.ranks = ranks,
+                   .accumulation = model.accumulation,
+                   .global_batch = product(product(request.micro_batch, model.accumulation), ranks)};
+  point.by_messages = may_simulate && ranks > 1 && ranks <= request.messages_up_to &&
+                      count_messages(request, model, ranks) <= kMostMessages;
+  // Ranks that all do the same at the same time are as one.
+  const bool alike = !point.by_messages && request.jitter.variation == 0;
+  point.times = simulate_steps(model, alike ? 1 : ranks, request.steps, Jitter(request.jitter),
+                               communication(request, ranks, point.by_messages));
+  point.throughput = static_cast<double>(point.global_batch) / point.times.step;
+  point.efficiency = point.throughput * seconds_of_a_sample(request) / static_cast<double>(ranks);
+  add_failures(request, point);
+  return point;
+}
+
+/// The most ranks that are looked at, and have work: more than micro-batches in the batch would be idle.
+std::int64_t most_with_work(const ScaleRequest& request) {
+  const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
+  if (!request.global_batch) return most;
+  return std::min(most, divide_up(*request.global_batch, request.micro_batch));
+}
+
+/// Reduce-scatter and all-gather have no tree.
+Algorithm algorithm_used(const ScaleRequest& request, Algorithm algorithm) {
+  return request.zero > 0 && algorithm == Algorithm::tree ? Algorithm::ring : algorithm;
+}
+
+double largest_bucket(const ScaleRequest& request) {
+  const std::vector<double> buckets = bucket_bytes(request);
+  return *std::max_element(buckets.begin(), buckets.end());
+}
+
+/// The fewest ranks for which `is_so` holds, of one node's part and whole nodes, up to `most`; it has to hold
+/// for all above it.
+template <class Predicate>
+std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t most, Predicate is_so) {
+  const std::int64_t local = cluster.ranks_per_node;
+  for (std::int64_t ranks = 2; ranks <= std::min(local, most); ++ranks) {
+    if (is_so(ranks)) return ranks;
+  }
+  std::int64_t no = 1, yes = most / local + 1;  // nodes
+  while (yes - no > 1) {
+    const std::int64_t middle = no + (yes - no) / 2;
+    (is_so(middle * local) ? yes : no) = middle;
+  }
+  if (yes * local > most) return std::nullopt;
+  return yes * local;
+}
+
+/// In closed form and without jitter, and so as a function that grows with the ranks.
+void find_limits(ScaleRequest request, ScaleVariant& variant) {
+  request.jitter.variation = 0;
+  request.steps = 1;
+  const std::int64_t most = most_with_work(request);
+  variant.exposed_from = fewest_ranks(request.cluster, most, [&](std::int64_t ranks) {
+    const ScalePoint point = point_of(request, ranks, false);
+    return point.times.exposed > ScaleVariant::kHidden * point.times.step;
+  });
+  const double bytes = largest_bucket(request) / request.compression;
+  variant.latency_from = fewest_ranks(request.cluster, most, [&](std::int64_t ranks) {
+    const CollectiveProblem problem = collective_of(request, reduction_of(request.zero), bytes, ranks);
+    return 2 * collective_latency(request.cluster, problem) > collective_time(request.cluster, problem);
+  });
+}
+
+ScaleVariant variant_of(const ScaleRequest& request, bool may_simulate) {
+  ScaleVariant variant{.algorithm = request.algorithm,
+                       .bucket = std::llround(largest_bucket(request)),
+                       .points = {},
+                       .exposed_from = {},
+                       .latency_from = {}};
+  const std::int64_t most = most_with_work(request);
+  for (std::int64_t ranks : request.ranks) {
+    if (ranks <= most) variant.points.push_back(point_of(request, ranks, may_simulate));
+  }
+  find_limits(request, variant);
+  return variant;
+}
+
+/// Larger buckets, where they differ, and the other algorithms, in closed form and without jitter.
+std::vector<ScaleVariant> other_variants(const ScaleRequest& asked) {
+  std::vector<ScaleVariant> others;
+  ScaleRequest other = asked;
+  other.jitter.variation = 0;
+  other.steps = 1;
+  other.bucket = product(8, asked.bucket);
+  if (bucket_bytes(other) != bucket_bytes(asked)) others.push_back(variant_of(other, false));
+  other.bucket = asked.bucket;
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+    if (algorithm == asked.algorithm || algorithm_used(asked, algorithm) != algorithm) continue;
+    other.algorithm = algorithm;
+    others.push_back(variant_of(other, false));
+  }
+  return others;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most) {
+  const std::int64_t local = cluster.ranks_per_node;
+  const std::int64_t last = most <= local ? most : most / local * local;
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t n = 1; n < std::min(local, last); n *= 2) ranks.push_back(n);
+  for (std::int64_t n = local; n < last; n *= 2) ranks.push_back(n);
+  ranks.push_back(last);
+  return ranks;
+}
+
+std::vector<double> bucket_bytes(const ScaleRequest& request) {
+  const std::int64_t bytes = product(request.parameters, request.gradient_bytes);
+  const std::int64_t rest = std::max<std::int64_t>(bytes - request.first_bucket, 0);
+  const std::int64_t count = 1 + divide_up(rest, request.bucket);
+  check(count <= kMostBuckets, "{} of gradients make {} buckets: expected at most {}, so larger ones",
+        grouped(bytes), count, kMostBuckets);
+  std::vector<double> buckets = {static_cast<double>(std::min(request.first_bucket, bytes))};
+  for (std::int64_t left = rest; left > 0; left -= request.bucket) {
+    buckets.push_back(static_cast<double>(std::min(request.bucket, left)));
+  }
+  return buckets;
+}
+
+ScalePlan plan_scale(const ScaleRequest& request) {
+  check_model(request);
+  check_communication(request);
+  check_disturbances(request);
+  check_ranks(request);
+  const StepModel model = step_model(request);
+  ScaleRequest asked = request;
+  asked.algorithm = algorithm_used(request, request.algorithm);
+  ScalePlan plan{.forward = model.forward,
+                 .backward = model.backward,
+                 .buckets = model.buckets.size(),
+                 .most = most_with_work(request),
+                 .asked = variant_of(asked, true),
+                 .others = {},
+                 .notes = {}};
+  check(!plan.asked.points.empty(), "{} have no work for any of these numbers of ranks",
+        count(request.global_batch.value_or(0), "sample"));
+  plan.others = other_variants(asked);
+  const auto idle = std::ssize(request.ranks) - std::ssize(plan.asked.points);
+  if (idle > 0) {
+    plan.notes.push_back(fmt::format(
+        "{} of ranks left out: a batch of {} has no more than {} micro-batches of {} to divide",
+        count(idle, "number"), grouped(*request.global_batch), grouped(plan.most), request.micro_batch));
+  }
+  if (request.jitter.variation > 0) {
+    plan.notes.push_back("the other buckets and algorithms are simulated without jitter");
+  }
+  return plan;
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/memory.h"
+#include "planner/numbers.h"
+#include "planner/scale.h"
+
+namespace ringtape::planner {
+namespace {
+
+std::string milliseconds(double seconds) {
+  return fmt::format("{:.4g} ms", seconds * 1e3);
+}
+
+/// In milliseconds; what rounding leaves of 0 is 0.
+double in_ms(double seconds) {
+  return std::abs(seconds) < 1e-9 ? 0 : seconds * 1e3;
+}
+
+std::string link_text(const Link& link) {
+  return fmt::format("{:.4g} us and {:.4g} GB/s", link.latency * 1e6, link.bandwidth / 1e9);
+}
+
+std::string from_text(const std::optional<std::int64_t>& ranks) {
+  return ranks ? grouped(*ranks) : "-";
+}
+
+std::string limits_text(const ScaleRequest& request, const ScalePlan& plan) {
+  std::string text = fmt::format(
+      "\nranks from which on            {:<36} communication takes more than\n"
+      "                               longer for latency than bytes        {:.0f}% of a step\n",
+      request.zero == 0 ? "an all-reduce of a bucket waits" : "a reduce-scatter of a bucket waits",
+      ScaleVariant::kHidden * 100);
+  const auto line = [&](const ScaleVariant& variant, const char* mark) {
+    text += fmt::format("  {:<10} {:>9} buckets {:>28} {:>35}{}\n", name_of(variant.algorithm),
+                        bytes_text(variant.bucket), from_text(variant.latency_from),
+                        from_text(variant.exposed_from), mark);
+  };
+  line(plan.asked, "   <- asked for");
+  for (const ScaleVariant& variant : plan.others) line(variant, "");
+  return text + fmt::format("  -: not up to {}\n", count(plan.most, "rank"));
+}
+
+std::string algorithm_text(const ScaleRequest& request, const ScalePlan& plan) {
+  const bool replaced = plan.asked.algorithm != request.algorithm;
+  return name_of(plan.asked.algorithm) + (replaced ? " (a tree has no reduce-scatter)" : "");
+}
+
+/// Why the point at which latency takes over is where it is.
+std::string latency_text(const ScaleRequest& request, const ScalePlan& plan) {
+  const Cluster& cluster = request.cluster;
+  const auto local = static_cast<double>(cluster.ranks_per_node);
+  const double latency = (cluster.inside.latency * (local - 1) + cluster.between.latency) / local;
+  const double bandwidth = cluster.ranks_per_node == 1
+                               ? cluster.between.bandwidth
+                               : std::min(cluster.inside.bandwidth, cluster.between.bandwidth);
+  const double bytes = static_cast<double>(plan.asked.bucket) / request.compression;
+  return fmt::format(
+      "A ring takes {} steps of latency + S / (n x bandwidth) each: latency takes over at about n = S "
+      "/\n"
+      "(latency x bandwidth) = {:.4g} MB / ({:.4g} us x {:.4g} GB/s) = {:.3g}. 8 times the bucket moves that "
+      "to 8 "
+      "times\nthe ranks; a tree's latency grows with log2(nodes) alone. The Ultra-Scale Playbook (2025) sees "
+      "it \"at "
+      "the\n512+ GPU scale, depending on the network used\".\n",
+      request.zero == 0 ? "2 (n - 1)" : "n - 1", bytes / 1e6, latency * 1e6, bandwidth / 1e9,
+      bytes / (latency * bandwidth));
+}
+
+nlohmann::ordered_json variant_json(const ScaleVariant& variant) {
+  nlohmann::ordered_json json = {{"algorithm", name_of(variant.algorithm)}, {"bucket_bytes", variant.bucket}};
+  json["latency_from_ranks"] = variant.latency_from ? nlohmann::ordered_json(*variant.latency_from) : nullptr;
+  json["exposed_from_ranks"] = variant.exposed_from ? nlohmann::ordered_json(*variant.exposed_from) : nullptr;
+  json["points"] = nlohmann::ordered_json::array();
+  for (const ScalePoint& point : variant.points) {
+    json["points"].push_back({{"ranks", point.ranks},
+                              {"accumulation", point.accumulation},
+                              {"global_batch", point.global_batch},
+                              {"step_seconds", point.times.step},
+                              {"computing_seconds", point.times.computing},
+                              {"waiting_seconds", point.times.waiting},
+                              {"communicating_seconds", point.times.communicating},
+                              {"exposed_seconds", point.times.exposed},
+                              {"samples_per_second", point.throughput},
+                              {"efficiency", point.efficiency},
+                              {"by_messages", point.by_messages},
+                              {"checkpoint_interval_seconds", point.interval},
+                              {"useful_share", point.useful}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
+  const Cluster& cluster = request.cluster;
+  std::string text =
+      fmt::format("computing: {} x {}: forward {}, backward {}, update {}\n",
+                  count(request.micro_batch, "sample"), count(request.sequence, "token"),
+                  milliseconds(plan.forward), milliseconds(plan.backward), milliseconds(request.update));
+  text += fmt::format("gradients: {} x {} bytes = {}, in {} of {}, by {}{}\n", grouped(request.parameters),
+                      request.gradient_bytes, bytes_text(product(request.parameters, request.gradient_bytes)),
+                      count(static_cast<std::int64_t>(plan.buckets), "bucket"), bytes_text(plan.asked.bucket),
+                      algorithm_text(request, plan),
+                      request.zero > 0 ? fmt::format(", ZeRO {}", request.zero) : "");
+  text += fmt::format("cluster:   nodes of {}; inside {}, between {}, a call {:.4g} us\n",
+                      count(cluster.ranks_per_node, "rank"), link_text(cluster.inside),
+                      link_text(cluster.between), cluster.call * 1e6);
+  if (!cluster.source.empty()) text += "           " + cluster.source + "\n";
+
+  const bool fails = request.hours_of_a_rank > 0;
+  text += fmt::format("\n{:>9} {:>12} {:>9} {:>11} {:>12} {:>14} {:>11} {:>12} {:>11}{}\n", "ranks",
+                      "accumulation", "batch", "step ms", "waiting ms", "communic. ms", "exposed ms",
+                      "samples/s", "efficiency", fails ? "  checkpoint every  useful" : "");
+  for (const ScalePoint& point : plan.asked.points) {
+    const StepTimes& times = point.times;
+    text += fmt::format("{:>9} {:>12} {:>9} {:>11.5g} {:>12.4g} {:>14.5g} {:>11.5g} {:>12.6g} {:>10.1f}%",
+                        grouped(point.ranks), grouped(point.accumulation), grouped(point.global_batch),
+                        in_ms(times.step), in_ms(times.waiting), in_ms(times.communicating),
+                        in_ms(times.exposed), point.throughput, point.efficiency * 100);
+    if (fails)
+      text += fmt::format("  {:>14.{}f} s  {:>5.1f}%", point.interval, point.interval < 10 ? 4 : 0,
+                          point.useful * 100);
+    text += point.by_messages || point.ranks == 1 ? "\n" : "  *\n";
+  }
+  text += "  *: in closed form; the others message by message\n";
+  text += limits_text(request, plan) + latency_text(request, plan);
+  for (const std::string& note : plan.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+nlohmann::ordered_json scale_json(const ScaleRequest& request, const ScalePlan& plan) {
+  const Cluster& cluster = request.cluster;
+  nlohmann::ordered_json json = {
+      {"parameters", request.parameters},
+      {"micro_batch", request.micro_batch},
+      {"sequence", request.sequence},
+      {"forward_seconds", plan.forward},
+      {"backward_seconds", plan.backward},
+      {"update_seconds", request.update},
+      {"buckets", plan.buckets},
+      {"zero", request.zero},
+      {"cluster",
+       {{"name", cluster.name},
+        {"ranks_per_node", cluster.ranks_per_node},
+        {"inside_latency_seconds", cluster.inside.latency},
+        {"inside_bytes_per_second", cluster.inside.bandwidth},
+        {"between_latency_seconds", cluster.between.latency},
+        {"between_bytes_per_second", cluster.between.bandwidth},
+        {"call_seconds", cluster.call}}},
+  };
+  json["asked"] = variant_json(plan.asked);
+  json["others"] = nlohmann::ordered_json::array();
+  for (const ScaleVariant& variant : plan.others) json["others"].push_back(variant_json(variant));
+  json["notes"] = plan.notes;
+  return json;
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/model_state.h"
+
+namespace ringtape::planner {
+
+/// A decoder as GPT-2 has it: learned positions, layers of attention and of a feed-forward of 4 x hidden with
+/// GELU, biases, dropout, and an output layer that shares the embedding's weight.
+struct Transformer {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;  ///< a divisor of hidden
+  std::int64_t sequence = 0;
+  std::int64_t vocabulary = 0;
+};
+
+/// What is kept of a layer's activations for backward.
+enum class Recompute {
+  none,       ///< everything
+  selective,  ///< all but softmax(QK^T) and what comes of it (Korthikanti et al., section 5)
+  full,       ///< the layer's input
+};
+
+/// L (12 h^2 + 13 h) + (v + s) h + 2 h: in a layer 4 h^2 + 4 h of attention, 8 h^2 + 5 h of the feed-forward,
+/// 4 h of two layer norms; the embeddings; the last layer norm. Throws Error for sizes out of range and heads
+/// that do not divide the hidden size.
+std::int64_t parameter_count(const Transformer& model);
+/// 12 h^2 + 13 h, or the embeddings where they are larger.
+std::int64_t largest_layer(const Transformer& model);
+
+/// Activations of training with b samples, by Korthikanti et al., "Reducing activation recomputation in large
+/// transformer models", 2022, arXiv:2205.05198. Its equation 1 has s b h (34 + 5 a s / h) bytes a layer in 16
+/// bits: 11 s b h + 5 a s^2 b of attention, 19 s b h of the feed-forward, 4 s b h of two layer norms. 32 of
+/// the 34 and 4 of the 5 are values of 2 bytes, the others masks of 1 byte, so with e bytes a value it is
+/// s b h (16 e + 2) + a s^2 b (2 e + 1). Outside of the layers s b h for the mask of the embedding's dropout,
+/// 2 e s b h for the inputs of the last layer norm and of the output layer, and 4 s b v for the logits in f32
+/// (section 4.3). Selective recomputation leaves 34 s b h of a layer (equation 6, without tensor
+/// parallelism), full recomputation its input, 2 s b h. What is computed again exists for one layer at a
+/// time, and has a row of its own. Gradients of activations are not in the paper's formulas, nor here.
+std::vector<MemoryRow> training_activations(const Transformer& model, std::int64_t micro_batch,
+                                            std::int64_t value_bytes, Recompute recompute);
+
+/// Activations of a forward over all s positions: keys and values of every layer, 2 e L s b h; of one layer
+/// at most all its results, 16 e s b h + 2 e a s^2 b; the logits, 4 s b v.
+std::vector<MemoryRow> inference_activations(const Transformer& model, std::int64_t micro_batch,
+                                             std::int64_t value_bytes);
+
+}  // namespace ringtape::planner

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "profile/machine.h"
+
+namespace ringtape {
+
+/// The libraries that work on `device` goes through, each with the version that is loaded, such as
+/// {"oneDNN", "2.6.3"}: the vendor's matrix products, fibers, MPI; CUDA and NCCL for a GPU.
+std::vector<Fact> describe_libraries(Device device);
+
+}  // namespace ringtape

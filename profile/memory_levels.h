@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/memory.h"
+#include "plot/canvas.h"
+
+namespace ringtape {
+
+/// What was live from a moment on.
+struct MemoryLevel {
+  double seconds = 0;  ///< since the recording began
+  BytesByCategory live;
+};
+
+/// The start of a recording, and the level after each event.
+std::vector<MemoryLevel> memory_levels(const MemoryRecording& recording);
+
+/// The first level with most memory; of at least one.
+const MemoryLevel& peak_of(std::span<const MemoryLevel> levels);
+
+/// The levels as a picture: time to the right until `seconds`, the categories stacked upwards, the peak
+/// marked. A page may write the legend beside it.
+svg::Canvas memory_picture(std::span<const MemoryLevel> levels, double seconds, bool has_legend = true);
+
+/// The categories in the picture, each with its colour's number.
+std::vector<std::pair<std::string, int>> memory_legend(std::span<const MemoryLevel> levels);
+
+}  // namespace ringtape

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "profile/profile.h"
+
+/// How a profile's figures are written; for core/profile_*.cpp.
+namespace ringtape {
+
+inline double seconds(SpanClock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+inline double milliseconds(SpanClock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+/// A number of at most five characters and a sign, with three digits and no more than three decimals; a dash
+/// for 0: there is no such figure. What three decimals do not show is 0.000.
+inline std::string figure(double value) {
+  const double size = value < 0 ? -value : value;
+  if (size == 0) return "-";
+  if (size < 0.0005) return "0.000";
+  if (size >= 99999.5) return fmt::format("{:.0f}k", value * 1e-3);
+  return fmt::format("{:.{}f}", value, size < 0.9995 ? 3 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
+}
+
+inline std::string percent(double share) {
+  return fmt::format("{:.{}f}%", 100 * share, share < 0.9995 ? 1 : 0);
+}
+
+/// Milliseconds of one step, and the share of it.
+inline std::string time_of_step(const Profile& profile, SpanClock::duration sum) {
+  const double value = milliseconds(sum) / static_cast<double>(profile.steps);
+  return fmt::format("{:.{}f}", value, value < 1000 ? 3 : 1);
+}
+inline std::string share_of_step(const Profile& profile, SpanClock::duration sum) {
+  return percent(profile.wall.count() > 0 ? milliseconds(sum) / milliseconds(profile.wall) : 0.0);
+}
+/// Millions a step.
+inline std::string millions_of_step(const Profile& profile, std::int64_t sum) {
+  return figure(static_cast<double>(sum) * 1e-6 / static_cast<double>(profile.steps));
+}
+
+/// 2^20 bytes.
+inline double mebibytes(std::int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "profile/text.h"
+
+namespace ringtape {
+namespace {
+
+/// A share from which on, or up to which, something is worth a remark.
+constexpr double kMuchOptimizer = 0.15, kMuchData = 0.1, kMuchCommunication = 0.1, kMuchOther = 0.1;
+constexpr double kBusyDevice = 0.8, kMuchMemory = 0.9, kLittleMemory = 0.5, kWorthAWord = 0.005;
+/// Of backward's time by forward's.
+constexpr double kLittleBackward = 1, kMuchBackward = 2.5;
+
+double part(double of, double whole) {
+  return whole > 0 ? of / whole : 0.0;
+}
+
+std::string shares(const Profile& profile) {
+  std::string text;
+  for (const std::string_view phase : {"data", "forward", "backward", "optimizer"}) {
+    text += fmt::format("{} {}, ", phase, percent(profile.share_of_phase(phase)));
+  }
+  const double communication = profile.share_of_phase("all-reduce") + profile.share_of_phase("waiting");
+  if (communication >= kWorthAWord) text += fmt::format("communication {}, ", percent(communication));
+  return text.substr(0, text.size() - 2) + " of a step.";
+}
+
+/// The time that waiting for samples takes: what the training programs call so (train/trainer.cpp).
+SpanClock::duration loading(const Profile& profile) {
+  SpanClock::duration sum{};
+  for (const ProfileRow& row : profile.rows)
+    sum += row.name == "load batch" ? row.self : SpanClock::duration{};
+  return sum;
+}
+
+/// On the CPU an operation has ended with its call, so that the host's time is the device's.
+std::string busy_cpu(const Profile& profile) {
+  const double wall = milliseconds(profile.wall);
+  const std::array<std::pair<double, const char*>, 3> others = {
+      std::pair{profile.share_of_phase("waiting"), "waiting for other ranks"},
+      std::pair{part(milliseconds(loading(profile)), wall), "waiting for samples"},
+      std::pair{part(milliseconds(profile.idle()), wall), "not marked"}};
+  double busy = 1;
+  std::string text;
+  for (const auto& [share, what] : others) {
+    busy -= share;
+    if (share >= kWorthAWord)
+      text += fmt::format("{}{} {}", text.empty() ? "; " : ", ", percent(share), what);
+  }
+  return fmt::format("Busy: {} of the time{}.", percent(busy), text);
+}
+
+/// What a GPU's activities say.
+std::string busy_gpu(const Profile& profile) {
+  const double share = part(milliseconds(profile.device_busy), milliseconds(profile.wall));
+  std::string text = fmt::format("Busy: the GPU works for {} of the time.", percent(share));
+  if (share >= kBusyDevice) return text;
+  if (part(milliseconds(loading(profile)), milliseconds(profile.wall)) > kMuchData) {
+    return text + " It waits for the host, and the host for samples.";
+  }
+  return text +
+         " It waits for the host: larger micro-batches give it more to do, and --graph queues it at once.";
+}
+
+std::string memory(const Profile& profile) {
+  const double share =
+      part(static_cast<double>(profile.memory_peak), static_cast<double>(profile.limits.memory));
+  std::string text =
+      fmt::format("Memory: {:.0f} MiB at most, {} of {:.0f} MiB.", mebibytes(profile.memory_peak),
+                  percent(share), mebibytes(profile.limits.memory));
+  if (share < kLittleMemory) text += " There is room for larger micro-batches.";
+  if (share > kMuchMemory) text += " Smaller micro-batches or recomputed layers keep clear of the end.";
+  return text;
+}
+
+/// Why the work can take less than the limits say that it must; empty where it does not.
+std::string why_above_limit(const Profile& profile) {
+  const bool is_above_flops =
+      std::any_of(profile.rows.begin(), profile.rows.end(), [&](const ProfileRow& row) {
+        return row.share_of_limit(profile.limits) > 1 && profile.limits.is_limited_by_flops(row.work);
+      });
+  // No cache makes a product faster than the multiply-adds of registers.
+  if (is_above_flops) return "; rows are above 100% F, so that the limits were measured on a busy machine";
+  return profile.least_seconds() > seconds(profile.wall)
+             ? ": its data stay in caches, which are faster than memory"
+             : "";
+}
+
+/// The row that takes most beyond what it needs, whether that is waiting, work without a formula or time in
+/// which nothing runs.
+std::string most_lost(const Profile& profile) {
+  const bool is_of_device = profile.has_device_times();
+  std::string name = is_of_device ? "an idle GPU" : "what is idle or not marked";
+  double lost = seconds(is_of_device ? profile.wall - profile.device_busy : profile.idle());
+  for (const ProfileRow& row : profile.rows) {
+    const double loses =
+        seconds(is_of_device ? row.device : row.self) - profile.limits.least_seconds(row.work);
+    if (loses <= lost) continue;
+    lost = loses;
+    name = row.shapes.empty() ? row.name : row.name + " " + row.shapes;
+  }
+  if (lost <= 0) return "";
+  return fmt::format(" Most is lost in {}: {:.3f} ms, {} of a step.", name,
+                     lost * 1e3 / static_cast<double>(profile.steps),
+                     percent(part(lost, seconds(profile.wall))));
+}
+
+/// How near the whole is to what the machine could do.
+std::string distance(const Profile& profile) {
+  const double least = profile.least_seconds();
+  return fmt::format("Limits: the work of a step needs {:.3f} ms at the least, {} of what it takes{}.{}",
+                     least * 1e3 / static_cast<double>(profile.steps),
+                     percent(part(least, seconds(profile.wall))), why_above_limit(profile),
+                     most_lost(profile));
+}
+
+/// Backward of a product makes two, one for each operand's gradient, but for the first layer's, whose input
+/// needs none.
+std::string passes(double forward, double backward) {
+  const double times = part(backward, forward);
+  const char* const says =
+      times < kLittleBackward ? ", though it has more products: look at forward's rows that are none"
+      : times > kMuchBackward
+          ? ", more than its products need: recomputation and adding up gradients count as backward"
+          : ", about what its products need: two for each of forward's, one in the first layer";
+  return fmt::format("Backward takes {:.1f} times forward{}.", times, says);
+}
+
+}  // namespace
+
+std::vector<std::string> profile_verdict(const Profile& profile) {
+  const auto share = [&](std::string_view phase) { return profile.share_of_phase(phase); };
+  std::vector<std::string> lines = {shares(profile),
+                                    profile.device_busy.count() == 0 ? busy_cpu(profile) : busy_gpu(profile)};
+  if (profile.memory_peak > 0 && profile.limits.memory > 0) lines.push_back(memory(profile));
+  if (profile.limits.flops_per_second > 0) lines.push_back(distance(profile));
+  if (share("forward") > 0 && share("backward") > 0) {
+    lines.push_back(passes(share("forward"), share("backward")));
+  }
+  if (share("optimizer") > kMuchOptimizer) {
+    lines.push_back(
+        fmt::format("The optimizer takes more than {:.0f}%: that speaks for more samples in an update, by "
+                    "accumulating more micro-batches.",
+                    100 * kMuchOptimizer));
+  }
+  if (share("data") > kMuchData) {
+    lines.push_back(
+        "Samples are waited for or prepared for more than a tenth of a step: the device could work "
+        "meanwhile.");
+  }
+  if (share("waiting") + share("all-reduce") > kMuchCommunication) {
+    lines.push_back(
+        "Communication holds the step up for more than a tenth of it: larger micro-batches or more of "
+        "them give it more to hide behind.");
+  }
+  // That a GPU is idle is said above.
+  const SpanClock::duration idle = profile.has_device_times() ? SpanClock::duration{} : profile.idle();
+  if (share("other") + part(milliseconds(idle), milliseconds(profile.wall)) > kMuchOther) {
+    lines.push_back("More than a tenth of a step lies in no phase: look there first.");
+  }
+  return lines;
+}
+
+}  // namespace ringtape

@@ -1,0 +1,639 @@
+#!/usr/bin/env bash
+# Runs the programs of apps/ as a user would, with good input and with bad.
+#   tests/apps/cli_test.sh BIN_DIR
+set -uo pipefail
+bin=$(cd "$1" && pwd)
+mnist_files=$(cd "$(dirname "$0")/../../data/mnist" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/run" && cd "$work/run" || exit 1
+
+# Under AddressSanitizer an allocation of terabytes is to fail as it does elsewhere; its own remark is taken out below.
+export ASAN_OPTIONS=allocator_may_return_null=1
+
+passed=0
+failed=0
+pass() { passed=$((passed + 1)); }
+failure() {
+  failed=$((failed + 1))
+  printf 'FAILED: %s\n' "$*"
+}
+
+# refuse TEXT PROGRAM ARGUMENTS...: the program must end with 1 or 2, print one line that holds TEXT on standard
+# error, and leave no file behind.
+refuse() {
+  local text=$1 status before
+  shift
+  before=$(ls -A)
+  timeout 120 "$bin/$1" "${@:2}" >"$work/out" 2>"$work/err" </dev/null
+  status=$?
+  sed -i '/WARNING: AddressSanitizer failed to allocate/d' "$work/err"
+  if [ $status -ne 1 ] && [ $status -ne 2 ]; then
+    failure "$*: ended with $status, expected 1 or 2"
+  elif [ "$(wc -l <"$work/err")" -ne 1 ] || ! grep -q '^error: ' "$work/err"; then
+    failure "$*: expected one line 'error: ...', found: $(cat "$work/err")"
+  elif ! grep -qF -- "$text" "$work/err"; then
+    failure "$*: expected '$text' in: $(cat "$work/err")"
+  elif [ "$(ls -A)" != "$before" ]; then
+    failure "$*: left files behind: $(ls -A)"
+  else
+    pass
+    if [ -n "${VERBOSE:-}" ]; then cat "$work/err"; fi
+  fi
+}
+
+# accept PROGRAM ARGUMENTS...: the program must end with 0 and print nothing on standard error.
+accept() {
+  timeout 600 "$bin/$1" "${@:2}" >"$work/out" 2>"$work/err" </dev/null
+  local status=$?
+  if [ $status -ne 0 ] || [ -s "$work/err" ]; then
+    failure "$*: ended with $status: $(cat "$work/err")"
+  else
+    pass
+  fi
+}
+
+# expect WHAT COMMAND...: the command must succeed.
+expect() {
+  local what=$1
+  shift
+  if "$@" >"$work/out" 2>&1; then pass; else failure "$what: $(head -c 500 "$work/out")"; fi
+}
+
+# ---- flags ------------------------------------------------------------------------------------------------
+
+refuse "--nope" mnist --nope
+refuse "extra" mnist extra
+refuse "found nan" mnist --lr nan
+refuse "found -1" mnist --lr=-1
+refuse "fast" mnist --lr fast
+refuse "found inf" mnist --weight-decay inf
+refuse "found nan" mnist --clip-norm nan
+refuse "found nan" mnist --clip-value nan
+refuse "found 0" mnist --clip-norm 1 --clip-norm-type 0
+refuse "--clip-norm" mnist --clip-each-micro-batch
+refuse "--hidden" mnist --hidden 0
+refuse "--hidden" mnist --hidden 64,none
+refuse "--epochs" mnist --epochs 0
+refuse "--max-steps" mnist --max-steps=-1
+refuse "--batch-size" mnist --batch-size 0
+refuse "--seed" mnist --seed=-1
+refuse "--seed" mnist --seed 18446744073709551616
+refuse "--optimizer" mnist --optimizer lion
+refuse "--gemm" mnist --gemm fast
+refuse "--dtype" mnist --dtype f8
+refuse "TF32" mnist --device cpu --tf32
+refuse "gradients overflowed" mnist --dtype f16 --optimizer sgd --lr 1e5 --epochs 1
+refuse "--recompute" mnist --recompute=-1
+refuse "--recipe" mnist --recipe lamb-1
+refuse "neither a number of updates nor auto" mnist --warmup=-1
+refuse "--warmup 938 is not shorter" mnist --epochs 1 --warmup 938
+refuse "found nan" mnist --schedule polynomial --power nan
+refuse "found -1" mnist --schedule step --gamma=-1
+refuse "--final-lr" mnist --final-lr 2
+refuse "--lr-scaling" mnist --lr-scaling cubic
+refuse "found nan" mnist --momentum nan --optimizer lars
+refuse "training diverged: the loss of step" mnist --optimizer sgd --lr 1e6 --max-steps 60
+refuse "steps A:B" mnist --profile --profile-steps 5
+refuse "steps A:B" mnist --profile --profile-steps 5:4
+refuse "steps A:B" mnist --profile --profile-steps 0:4
+refuse "steps A:B" mnist --profile --profile-steps 1:2x
+refuse "add one of them" mnist --device cpu --profile-steps 2:4
+refuse "none of these steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
+refuse "--sort" mnist --profile --sort colour
+refuse "--sort" mnist --profile --sort bytes
+refuse "--profile" mnist --sort calls
+refuse "records from the second update on, but the run has 1" mnist --device cpu --profile --max-steps 1
+refuse "--profile-steps 1:1 records" mnist --device cpu --timeline t.json --max-steps 1
+refuse "--sort device: on cpu" mnist --device cpu --profile --sort device
+refuse "'tpu'" mnist --device tpu
+refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
+refuse "'cuda:99'" mnist --device cuda:99
+refuse "--load" mnist --eval-only
+refuse "--save" mnist --eval-only --load x --save y
+refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576
+
+# ---- files to write ---------------------------------------------------------------------------------------
+
+mkdir folder
+refuse "missing/w.safetensors" mnist --max-steps 1 --save missing/w.safetensors
+refuse "folder" mnist --max-steps 1 --save folder
+refuse "--save" mnist --max-steps 1 --save ""
+refuse "missing/r.html" mnist --max-steps 1 --report missing/r.html
+refuse "folder" regression --max-steps 1 --report folder
+refuse "missing/t.svg" mnist --max-steps 1 --save-tape missing/t.svg
+refuse "expected a file that ends on .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
+refuse "--save-tape and --report both name 'x.svg'" mnist --report x.svg --save-tape x.svg
+# What a run reads stays as it is, by whatever name it is called.
+seq 1 50 | sed 's/.*/&,&/' >my.csv
+ln -s my.csv link.csv
+refuse "--data and --report both name 'my.csv'" regression --data my.csv --report my.csv
+refuse "--data and --report both name './my.csv'" regression --data my.csv --report ./my.csv
+refuse "--data and --timeline both name 'link.csv'" regression --data my.csv --timeline link.csv
+refuse "--load and --report both name 'folder/../w.st'" mnist --load w.st --report folder/../w.st
+refuse "--checkpoint and --report both name 'k'" mnist --max-steps 1 --checkpoint k --report k
+expect "the data as they were" [ "$(wc -l <my.csv)" -eq 50 ]
+rm my.csv link.csv
+refuse "missing/m.jsonl" mnist --max-steps 1 --metrics missing/m.jsonl
+refuse "folder" mnist --max-steps 1 --metrics folder
+refuse "No space left" mnist --max-steps 1 --metrics /dev/full
+refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576 --metrics m.jsonl --save w.safetensors
+
+# ---- MNIST files ------------------------------------------------------------------------------------------
+
+# A folder `data` with the shipped files, of which one (the first argument) is replaced by standard input.
+damaged() {
+  rm -rf data && mkdir data
+  ln -s "$mnist_files"/*.gz data/
+  rm "data/$1"
+  cat >"data/$1"
+}
+labels=t10k-labels-idx1-ubyte.gz
+refuse "missing" mnist --data missing
+refuse "folder" mnist --data folder
+head -c 2000 "$mnist_files/$labels" | damaged $labels
+refuse "truncated" mnist --data data
+gzip -dc "$mnist_files/$labels" | head -c 5000 | gzip | damaged $labels
+refuse "expected 10000" mnist --data data
+{ printf '\x00\x00\x09\x01' && gzip -dc "$mnist_files/$labels" | tail -c +5; } | gzip | damaged $labels
+refuse "0x00000901, expected 0x00000801" mnist --data data
+{ gzip -dc "$mnist_files/$labels" | head -c 10007 && printf '\x0a'; } | gzip | damaged $labels
+refuse "label 9999 is 10" mnist --data data
+damaged $labels <"$mnist_files/t10k-images-idx3-ubyte.gz"
+refuse "0x00000803, expected 0x00000801" mnist --data data
+rm -rf data
+
+# ---- tables -----------------------------------------------------------------------------------------------
+
+refuse "missing.csv" regression --data missing.csv
+printf '1,2\n3,x\n1,1\n1,1\n1,1\n' >table.csv
+refuse "'x'" regression --data table.csv
+printf '1,2\n3\n1,1\n1,1\n1,1\n' >table.csv
+refuse "line 2" regression --data table.csv
+printf '1,2\n3,nan\n1,1\n1,1\n1,1\n' >table.csv
+refuse "nan" regression --data table.csv
+printf '1,2\n' >table.csv
+refuse "expected at least 5" regression --data table.csv
+: >table.csv
+refuse "table.csv" regression --data table.csv
+for i in {1..50}; do printf '%d,%d\n' "$i" $((3 * i)); done >table.csv
+accept regression --data table.csv --epochs 2
+rm table.csv
+
+# ---- training, metrics, saving ----------------------------------------------------------------------------
+
+accuracy() { grep -oE '"test_accuracy":[0-9.]+' "$1"; }
+small=(--device cpu --hidden 32 --max-steps 60)
+accept mnist --help
+accept mnist "${small[@]}" --metrics a.jsonl --save a.safetensors
+expect "no control characters in a pipe" [ "$(grep -c '[[:cntrl:]]' "$work/out")" -eq 0 ]
+accept mnist "${small[@]}" --metrics b.jsonl --save b.safetensors
+accept mnist "${small[@]}" --metrics c.jsonl --seed 1 --gemm own
+accept mnist --device cpu --hidden 32,32,32 --max-steps 60 --save d.safetensors
+accept mnist --device cpu --hidden 32,32,32 --max-steps 60 --save r.safetensors --recompute 2
+expect "recomputation: equal weights" cmp d.safetensors r.safetensors
+for dtype in f16 bf16 auto; do
+  accept mnist "${small[@]}" --dtype "$dtype" --micro-batch 24 --clip-norm 1 --clip-value 1 --metrics m.jsonl \
+    --save h.safetensors
+  expect "$dtype learns" grep -qE '"test_accuracy":0\.[89]' m.jsonl
+  accept mnist --device cpu --hidden 32 --dtype "$dtype" --load h.safetensors --eval-only --metrics e.jsonl
+  expect "$dtype: loaded weights are tested in it too" [ "$(accuracy m.jsonl)" = "$(accuracy e.jsonl)" ]
+done
+accept mnist "${small[@]}" --memory-report
+cp "$work/out" shown
+expect "25,450 parameters take 0.10 MiB, measured and by formula" grep -qE '^parameters +0\.10 +0\.10 +0\.10$' shown
+rm shown
+accept mnist "${small[@]}" --profile --profile-steps 3:5 --micro-batch 24 --sort calls
+cp "$work/out" shown
+expect "the profile's steps" grep -q '^profile of steps 3 to 5, figures of one step:$' shown
+expect "64 samples as 24 + 24 + 16" grep -qE '^linear +2 .* 0 +24x784 32x784 32$' shown
+expect "the rest of them" grep -qE '^linear +1 .* 0 +16x784 32x784 32$' shown
+expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
+expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
+expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
+expect "limits" grep -q '^limit: the least time for ' shown
+# One recording for both, across a test.
+accept regression --device cpu --batch-size 2500 --epochs 3 --profile --timeline t.json --memory-report
+cp "$work/out" shown
+expect "the profile of all updates but the first" grep -q '^profile of steps 2 to ' shown
+expect "the timeline of the same ones" grep -q '^timeline of [0-9]* updates written to t.json' shown
+rm shown t.json
+# A report of such a run, of one without a second update, and of one whose resumed part has nothing left to do.
+accept regression --device cpu --batch-size 2500 --epochs 3 --report r.html --save-tape t.svg --checkpoint k
+expect "the curves of 3 epochs" grep -q '<figcaption>Gradient norm</figcaption>' r.html
+expect "no accuracy, as there is none" [ "$(grep -c '<figcaption>Accuracy' r.html)" -eq 0 ]
+expect "where the time goes" grep -q '<h2>Where the time goes</h2>' r.html
+expect "the flags" grep -q -- '<dt>--batch-size</dt><dd>2500</dd>' r.html
+expect "the tape as a picture" grep -q '>mse_loss</text>' t.svg
+accept regression --device cpu --batch-size 2500 --epochs 3 --report r.html --checkpoint k --resume
+expect "the losses of a run that is over" grep -q '<figcaption>Loss</figcaption>' r.html
+expect "steps of before" grep -q '<b>21</b><span>steps, 21 of them before it was resumed</span>' r.html
+expect "the time of this part" grep -q '<span>time since it was resumed</span>' r.html
+accept mnist --device cpu --hidden 8 --max-steps 1 --report r.html --save-tape t.dot
+expect "the tape as a graph" grep -q '^digraph tape {$' t.dot
+rm -r r.html t.svg t.dot k
+accept mnist "${small[@]}" --clip-norm 0.1 --clip-norm-type inf --clip-value 0.01 --micro-batch 24 --clip-each-micro-batch
+number='-?[0-9.]+(e[-+]?[0-9]+)?'
+step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":$number,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
+done="^\{\"event\":\"done\",\"test_accuracy\":$number,\"test_loss\":$number,\"steps\":60,\"skipped_updates\":0,\"seconds\":$number,\"device\":\"cpu\"\}$"
+expect "60 lines of steps" [ "$(grep -cE "$step" a.jsonl)" -eq 60 ]
+expect "a last line 'done'" [ "$(tail -n 1 a.jsonl | grep -cE "$done")" -eq 1 ]
+expect "61 lines" [ "$(wc -l <a.jsonl)" -eq 61 ]
+without_times() { sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$1"; }
+expect "equal seeds, equal metrics" [ "$(without_times a.jsonl)" = "$(without_times b.jsonl)" ]
+expect "equal seeds, equal weights" cmp a.safetensors b.safetensors
+expect "other seeds, other metrics" [ "$(without_times a.jsonl)" != "$(without_times c.jsonl)" ]
+
+accept mnist --device cpu --hidden 32 --load a.safetensors --eval-only --metrics e.jsonl
+expect "saved and loaded weights, the same accuracy" [ "$(accuracy a.jsonl)" = "$(accuracy e.jsonl)" ]
+if python3 -c 'import safetensors, numpy' 2>/dev/null; then
+  expect "Python reads the weights" python3 - <<'PYTHON'
+from safetensors.numpy import load_file
+shapes = {name: (value.shape, str(value.dtype)) for name, value in load_file("a.safetensors").items()}
+assert shapes == {"0.weight": ((32, 784), "float32"), "0.bias": ((32,), "float32"),
+                  "2.weight": ((10, 32), "float32"), "2.bias": ((10,), "float32")}, shapes
+PYTHON
+else
+  echo "skipped: Python has no safetensors here, so it did not read the weights"
+fi
+accept regression --epochs 1 --metrics r.jsonl --save r.safetensors
+expect "regression's last line" grep -qE '^\{"event":"done","test_loss":' r.jsonl
+
+# ---- what the flags do to an update ----------------------------------------------------------------------
+
+# field NAME FILE: that number of the first step's record
+field() { head -n 1 "$2" | grep -oE "\"$1\":[-+0-9.e]+" | cut -d: -f2; }
+# near A B TOLERANCE: whether A and B differ by no more than TOLERANCE times B
+near() { awk -v a="$1" -v b="$2" -v t="$3" 'BEGIN { d = a - b; exit !((d < 0 ? -d : d) <= t * b) }'; }
+sgd=(mnist --device cpu --hidden 32 --max-steps 4 --optimizer sgd --lr 0.1)
+accept "${sgd[@]}" --metrics whole.jsonl --save whole.safetensors
+norm=$(field grad_norm whole.jsonl)
+accept "${sgd[@]}" --micro-batch 24 --metrics m.jsonl --save m.safetensors
+expect "64 as 24 + 24 + 16: the gradient of the batch" near "$(field grad_norm m.jsonl)" "$norm" 1e-6
+expect "and its loss" near "$(field loss m.jsonl)" "$(field loss whole.jsonl)" 1e-6
+expect "but not the same bits: it was cut" [ "$(cksum <m.safetensors)" != "$(cksum <whole.safetensors)" ]
+accept "${sgd[@]}" --micro-batch 16 --clip-norm 0.01 --clip-each-micro-batch --metrics m.jsonl
+expect "each of 4 micro-batches clipped to 0.01 / 2" near "$(field grad_norm m.jsonl)" 0.005 1e-3
+accept "${sgd[@]}" --clip-value 1e-7 --metrics m.jsonl
+expect "25,450 elements of at most 1e-7" near "$(field grad_norm m.jsonl)" 1.2e-5 0.34
+changes() {
+  accept "${sgd[@]}" "$@" --save m.safetensors
+  expect "$* changes the weights" [ "$(cksum <m.safetensors)" != "$(cksum <whole.safetensors)" ]
+}
+changes --clip-norm 0.01
+changes --weight-decay 0.1
+changes --momentum 0.5
+changes --warmup 2
+changes --schedule constant
+changes --lr-scaling sqrt --base-batch 16
+changes --seed 1
+accept "${sgd[@]}" --clip-norm 1e9 --save m.safetensors
+expect "a limit that is never reached changes nothing" cmp m.safetensors whole.safetensors
+accept "${sgd[@]}" --weight-decay 0.1 --save decayed.safetensors
+accept "${sgd[@]}" --weight-decay 0.1 --decay-biases --save m.safetensors
+expect "--decay-biases changes the biases" [ "$(cksum <m.safetensors)" != "$(cksum <decayed.safetensors)" ]
+accept "${sgd[@]}" --clip-norm 0.01 --save two.safetensors
+accept "${sgd[@]}" --clip-norm 0.01 --clip-norm-type inf --save m.safetensors
+expect "--clip-norm-type changes the norm" [ "$(cksum <m.safetensors)" != "$(cksum <two.safetensors)" ]
+accept mnist "${small[@]:0:4}" --max-steps 60 --metrics m.jsonl
+expect "the rate of update 60 of 60 under linear decay: 0.001 / 60" grep -qE '^\{"step":60,.*"lr":1\.66666' m.jsonl
+refuse "nothing was learned" regression --dtype f16 --optimizer sgd --lr 1e-5 --batch-size 1 --max-steps 2
+
+# ---- schedules and recipes --------------------------------------------------------------------------------
+
+# show FLAGS...: the schedule of these flags, in the file `shown`
+show() {
+  accept mnist --print-schedule "$@"
+  cp "$work/out" shown
+}
+show --epochs 1 --batch-size 600 --lr 0.8 --warmup 4
+expect "the first of 4 updates of warm-up: 0.8 * 1/5" grep -qE '^ +1 +0\.00 +0\.16$' shown
+expect "the last of 100 updates: 0.8 / 96" grep -qE '^ +100 +0\.99 +0\.00833333$' shown
+show --epochs 1 --batch-size 6400 --lr 0.01 --schedule constant --lr-scaling sqrt
+expect "100 times the batch, 10 times the rate" grep -qE '^ +1 +0\.00 +0\.1$' shown
+show --recipe lamb-8192
+expect "a recipe sets the batch and the epochs" grep -q '^120 updates of 8192 samples' shown
+show --recipe lamb-8192 --epochs 2 --warmup 3
+expect "a flag comes before the recipe" grep -q '^16 updates of 8192 samples' shown
+rm shown
+
+# ---- accumulation, step by step ---------------------------------------------------------------------------
+
+refuse "--batch-size" accumulate --batch-size 0
+refuse "--micro-batch" accumulate --micro-batch none
+refuse "'tpu'" accumulate --device tpu
+accept accumulate --device cpu
+cp "$work/out" shown
+expect "a micro-batch of 10 in a batch of 80 weighs an eighth" grep -qE '^ +8  70 to 79 +10 +80  0\.12500 ' shown
+expect "eight parameters, all recomputed alike" [ "$(grep -c 'the same in every bit$' shown)" -eq 8 ]
+expect "without scaling the gradient is eight times too large" grep -q 'scaling forgotten: .* 7\.00e+00$' shown
+expect "batches of 20: 5 updates" grep -q '20 in micro-batches of 20: 5 updates an epoch$' shown
+expect "8 micro-batches of 10: 2 updates" grep -q '80 in micro-batches of 10: 2 updates an epoch$' shown
+expect "8 micro-batches" grep -qE '^ +1  0 to 79 +8 x 10 +80  10/80 = 0\.125$' shown
+expect "then 2, weighted as 2" grep -qE '^ +2  80 to 99 +2 x 10 +20  10/20 = 0\.5$' shown
+accept accumulate --device cpu --batch-size 70 --micro-batch 32
+rm shown
+"$bin/mnist" "${small[@]}" --optimizer sgd --lr 1e6 --metrics d.jsonl --report d.html >"$work/out" 2>"$work/err" && failure "a run that diverges"
+expect "the metrics of a run that diverges are kept, up to where it did" grep -q '"loss":null' <(tail -n 1 d.jsonl)
+expect "its report says why it ended" grep -q 'class="error">The run ended with an error: training diverged: ' d.html
+expect "the curves up to there, and the tape" [ "$(grep -cE '<h2>(Curves|Tape)</h2>' d.html)" -eq 2 ]
+rm d.html
+
+# ---- the planner ------------------------------------------------------------------------------------------
+
+refuse "no command: expected batch, memory, fit, lr or scale" plan
+refuse "'bogus' is not a command" plan bogus --ranks 8
+refuse "--ranks" plan --ranks 8
+refuse "extra" plan batch --micro-batch 8 extra
+refuse "--micro-batch" plan batch --micro-batch 0
+refuse "--ranks" plan batch --global-batch 8 --micro-batch 1 --ranks=-1
+refuse "too little to go by" plan batch
+refuse "the micro-batch of 9 is larger" plan batch --global-batch 8 --micro-batch 9
+refuse "a contradiction" plan batch --global-batch 8 --micro-batch 2 --accumulation 2 --ranks 3
+refuse "--data-percent" plan batch --micro-batch 1 --dataset 100 --data-percent 5
+refuse "--throughput" plan batch --micro-batch 1 --updates 5
+refuse "needs --sequence" plan batch --micro-batch 1 --updates 5 --token-throughput 5
+refuse "--throughput: expected a number from" plan batch --micro-batch 1 --updates 5 --throughput nan
+refuse "--throughput: expected a number from" plan batch --micro-batch 1 --updates 5 --throughput 1e-300
+refuse "expected at most 10^9" plan batch --micro-batch 1000000 --updates 1000000000 --throughput 1e-6
+refuse "need --throughput" plan batch --micro-batch 1 --price 2
+refuse "missing.json" plan batch --config missing.json
+accept plan batch --help
+accept plan batch --global-tokens 4000000 --sequence 4000 --micro-batch 2 --ranks 128
+cp "$work/out" shown
+expect "3.9 accumulation steps are 4" grep -q '3.90625, rounded up to 4$' shown
+expect "an exact alternative" grep -qE '^ +2 +4 +125 +1,000$' shown
+accept plan batch --global-batch 1000 --micro-batch 2 --ranks 8 --max-accumulation --json
+cp "$work/out" shown
+expect "a cap of 8" grep -q '"accumulation": 8,$' shown
+printf '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true}}' >ds.json
+refuse "add --ranks" plan batch --config ds.json
+refuse "a contradiction" plan batch --config ds.json --ranks 5 --output completed.json
+refuse "missing/ds.json" plan batch --config ds.json --ranks 8 --output missing/ds.json
+accept plan batch --config ds.json --ranks 8 --output completed.json
+expect "the third number" grep -q '"gradient_accumulation_steps": 4$' completed.json
+expect "other keys" grep -q '"enabled": true$' completed.json
+refuse "which model?" plan memory
+refuse "--mlp" plan memory --mlp 784,0
+refuse "--mlp" plan memory --mlp 784,10 --layers 2
+refuse "--layers requires" plan memory --layers 2
+refuse "7 heads do not divide" plan memory --layers 2 --hidden 64 --heads 7 --sequence 8 --vocabulary 9
+refuse "2 layers are trained: expected 1 to 1" plan memory --mlp 7,1 --trained-layers 2
+refuse "--zero" plan memory --parameters 1000 --zero 4
+refuse "too large" plan memory --mlp 1000000000000,1000000000000
+refuse "found nan" plan memory --parameters 1000 --trained-share nan
+refuse "excludes --inference" plan memory --mlp 7,1 --inference --recompute-layers 2
+refuse "segments of 7 layers" plan memory --mlp 7,7,1 --recompute-layers 7
+refuse "--parameters excludes --micro-batch" plan memory --parameters 1000 --micro-batch 4
+accept plan memory --help
+accept plan memory --mlp 4096,2048,2048,4096 --no-bias --micro-batch 4 --inference
+cp "$work/out" shown
+expect "80 MiB of parameters" grep -qE '^parameters +83,886,080 +80 MiB ' shown
+expect "0.1875 MiB of activations" grep -q '4 x 4 x 12,288 = 192 KiB = 0.1875 MiB' shown
+accept plan memory --parameters 7500000000 --dtype bf16 --zero 1 --ranks 64
+cp "$work/out" shown
+expect "the ZeRO paper's 31.4 GB" grep -q '31.41 GB of 10^9 bytes$' shown
+accept plan memory --layers 12 --hidden 768 --heads 12 --sequence 1024 --vocabulary 50257 --json
+cp "$work/out" shown
+expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
+rate=(plan lr --dataset 1281167 --epochs 90)
+refuse "--base-lr is required" "${rate[@]}" --batch 8192
+refuse "found nan" "${rate[@]}" --batch 8192 --base-lr nan
+refuse "found -1" "${rate[@]}" --batch 8192 --base-lr=-1
+refuse "--batch" "${rate[@]}" --batch 0 --base-lr 0.1
+refuse "larger than the data" "${rate[@]}" --batch 2000000 --base-lr 0.1
+refuse "--warmup 14130 is not shorter" "${rate[@]}" --batch 8192 --base-lr 0.1 --warmup 14130
+refuse "--warmup" "${rate[@]}" --batch 8192 --base-lr 0.1 --warmup=-1
+refuse "expected at most 10000000" "${rate[@]}" --batch 1 --base-lr 0.1
+refuse "--schedule" "${rate[@]}" --batch 8192 --base-lr 0.1 --schedule square
+accept plan lr --help
+accept "${rate[@]}" --batch 8192 --base-lr 0.1 --lr-scaling linear
+cp "$work/out" shown
+expect "linear: 3.2" grep -q '= 0.1 x 32 = 3.2  <- taken$' shown
+expect "square root: 0.566" grep -q '= 0.1 x sqrt(32) = 0.565685$' shown
+expect "782 updates of warm-up" grep -q '0.3125 x 1,281,167 / 512 = 781.962, rounded up to 782 updates$' shown
+accept plan lr --base-lr 6e-4 --batch-size 512 --dataset 9765625 --epochs 1
+cp "$work/out" shown
+expect "no more than a quarter of the run" grep -q '/ 512 = 5960.46, rounded up to 5,961 updates, capped at 19,074 / 4 = 4,768$' shown
+accept "${rate[@]}" --batch 8192 --base-lr 0.1 --json
+cp "$work/out" shown
+expect "the number of updates" grep -q '"updates": 14130,$' shown
+scale=(plan scale --parameters 10000000 --micro-batch 4)
+refuse "--parameters is required" plan scale
+refuse "--parameters" plan scale --parameters 0
+refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
+refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --global-batch 2
+refuse "'abacus' is not a known cluster: expected one of h100-ndr" "${scale[@]}" --cluster abacus
+refuse "'star' is not a known algorithm: expected ring, tree or two-level" "${scale[@]}" --algorithm star
+refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter-shape uniform
+refuse "12 ranks do not fill nodes of 8" "${scale[@]}" --ranks 8,12
+refuse "--forward requires --backward" "${scale[@]}" --forward 3
+refuse "--failure-hours requires --checkpoint" "${scale[@]}" --failure-hours 1000
+refuse "--between-bandwidth" "${scale[@]}" --between-bandwidth 0
+refuse "--bucket" "${scale[@]}" --bucket 0
+refuse "--zero" "${scale[@]}" --zero 4
+refuse "--forward: expected a number from 0 to" "${scale[@]}" --forward nan --backward 1
+refuse "--flops: expected a number from 1 to" "${scale[@]}" --flops inf
+refuse "--forward excludes --flops" "${scale[@]}" --flops 1e12 --forward 1 --backward 1
+refuse "--failure-hours: expected a number from 1 to" "${scale[@]}" --failure-hours 1e-9 --checkpoint 1
+refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
+accept plan scale --help
+accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
+expect "four rows, the last in closed form" [ "$(grep -cE '^ +[0-9,]+ +1 +[0-9,]+ .*%( +[*])?$' "$work/out")" -eq 4 ]
+expect "a picture" grep -q '<polyline' scale.svg
+accept "${scale[@]}" --max-ranks 64 --json
+cp "$work/out" shown
+expect "7 numbers of ranks as JSON, for each of 3 algorithms" [ "$(grep -c '"ranks":' shown)" -eq 21 ]
+accept "${scale[@]}" --ranks 8,8 --json
+cp "$work/out" shown
+expect "a number of ranks given twice stands once" [ "$(grep -c '"ranks":' shown)" -eq 3 ]
+accept "${scale[@]}" --ranks-per-node 6 --max-ranks 100
+cp "$work/out" shown
+expect "whole nodes" grep -qE '^ +96 ' shown
+rm shown scale.svg
+
+refuse "--global-batch is required" plan fit
+refuse "which model?" plan fit --global-batch 8
+refuse "'-5' is not a whole number" plan fit --global-batch 8 --memory=-5 --state 1GB --sample 1MB
+refuse "'16' is not a whole number with a unit" plan fit --global-batch 8 --memory 16 --state 1GB --sample 1MB
+refuse "'1.5GB' is not a whole number" plan fit --global-batch 8 --memory 1.5GB --state 1GB --sample 1MB
+refuse "--memory must be from 1 byte" plan fit --global-batch 8 --state 1GB --sample 1MB
+refuse "--state requires --sample" plan fit --global-batch 8 --memory 1GB --state 1GB
+refuse "a CPU whose memory is filled" plan fit --global-batch 8 --mlp 784,10 --device cpu
+refuse "not even a micro-batch of 1 fits" plan fit --global-batch 8 --mlp 784,2048,10 --device cpu --memory 1MiB
+refuse "it takes" plan fit --global-batch 8 --mlp 784,2048,10 --estimate --memory 1MiB
+accept plan fit --help
+accept plan fit --memory 16GB --state 14GB --sample 50MB --global-batch 256
+cp "$work/out" shown
+expect "the division" grep -q '^micro-batch = (16GB - 14GB) / 50MB = 40$' shown
+expect "a micro-batch of 40" grep -qE '^ +40 +7 +1 +280$' shown
+expect "alternatives that fit" [ "$(grep -cE '^ +64 +4 +1 +256$' shown)" -eq 0 ]
+accept plan fit --mlp 784,64,10 --memory 1MiB --device cpu --global-batch 64 --json
+cp "$work/out" shown
+expect "a throughput" grep -q '"samples_per_second": ' shown
+rm shown ds.json completed.json
+
+# ---- checkpoints ------------------------------------------------------------------------------------------
+
+base=(regression --device cpu --checkpoint-every 20)
+run=("${base[@]}" --checkpoint run --hidden 16)
+refuse "--checkpoint" regression --resume
+refuse "--checkpoint" regression --checkpoint-every 10
+refuse "--checkpoint-every" regression --checkpoint run --checkpoint-every 0
+refuse "--keep" regression --checkpoint run --keep 0
+refuse "--eval-only" regression --checkpoint run --eval-only --load a.safetensors
+refuse "missing/run" "${base[@]}" --checkpoint missing/run
+refuse "a.jsonl" "${base[@]}" --checkpoint a.jsonl
+accept "${run[@]}" --max-steps 60 --metrics whole.jsonl --save whole.safetensors
+refuse "continue them with --resume" "${run[@]}" --max-steps 60
+refuse "--seed was 0, found 1" "${run[@]}" --resume --max-steps 60 --seed 1
+refuse "--batch-size was 64, found 32" "${run[@]}" --resume --max-steps 60 --batch-size 32
+refuse "updates in all was 60, found 80" "${run[@]}" --resume --max-steps 80
+refuse "--hidden was 16, found 8,8" "${base[@]}" --checkpoint run --resume --max-steps 60 --hidden 8,8
+refuse "--optimizer was adam, found sgd" "${run[@]}" --resume --max-steps 60 --optimizer sgd
+exec 9>run/lock && flock -n 9
+refuse "another process" "${run[@]}" --resume --max-steps 60
+exec 9>&-
+
+# The newest checkpoint damaged: the run goes on from the one before, and so do its metrics.
+cp whole.jsonl resumed.jsonl
+printf 'x' | dd of=run/step-000000000060.safetensors bs=1 seek=900 conv=notrunc status=none
+"$bin/regression" "${run[@]:1}" --resume --max-steps 60 --lr 1e-3 --metrics resumed.jsonl --save resumed.safetensors \
+  >resumed.out 2>resumed.err || failure "a damaged newest checkpoint: $(cat resumed.err)"
+expect "a warning names the damaged file" grep -q '^warning: .*step-000000000060.safetensors' resumed.err
+expect "resumed after step 40" grep -q '^resumed after step 40,' resumed.out
+expect "the same weights after resuming" cmp whole.safetensors resumed.safetensors
+expect "the same metrics after resuming" [ "$(without_times whole.jsonl)" = "$(without_times resumed.jsonl)" ]
+for json in run/*.json; do : >"$json"; done
+refuse "all 3 checkpoints are damaged" "${run[@]}" --resume --max-steps 60
+rm -r run
+
+# In 16 bits the copy of the weights follows the restored ones, and the loss scale is one of them: with 8
+# samples a batch the first steps overflow.
+for dtype in bf16 f16; do
+  half=("${base[@]}" --dtype "$dtype" --optimizer lamb --batch-size 8 --schedule constant --hidden 16)
+  accept "${half[@]}" --checkpoint run --max-steps 40
+  accept "${half[@]}" --checkpoint run --resume --max-steps 60 --save resumed.safetensors
+  rm -r run
+  accept "${half[@]}" --checkpoint run --max-steps 60 --save whole.safetensors
+  expect "$dtype: the same weights after resuming" cmp whole.safetensors resumed.safetensors
+  rm -r run
+done
+
+# A run that was longer than is asked for now; one that is to be longer, under a schedule that allows it.
+run+=(--schedule constant)
+accept "${run[@]}" --max-steps 60
+refuse "has 60 updates behind it, but only 50" "${run[@]}" --resume --max-steps 50
+# A full disk, for which a limit of 2 KiB for a file stands in.
+before=$(cksum run/*)
+soft_limit=$(ulimit -S -f)
+ulimit -S -f 2
+refuse "File too large" "${run[@]}" --resume --max-steps 80
+ulimit -S -f "$soft_limit"
+expect "the old checkpoints after a full disk" [ "$before" = "$(cksum run/*)" ]
+accept "${run[@]}" --resume --max-steps 80
+rm -r run
+
+# Every flag that changes what training ends with.
+accept "${base[@]}" --checkpoint run --max-steps 20 --clip-norm 1
+while read -r flag value; do
+  changed=("$flag")
+  [ -z "$value" ] || changed+=("$value")
+  refuse "$flag was " "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 "${changed[@]}"
+done <<'FLAGS'
+--seed 1
+--hidden 8
+--dtype bf16
+--batch-size 32
+--optimizer lamb
+--lr 0.5
+--momentum 0.5
+--weight-decay 0.5
+--decay-biases
+--clip-norm-type 1
+--clip-each-micro-batch
+--clip-value 0.5
+--schedule constant
+--final-lr 0.5
+--power 3
+--step-epochs 2
+--gamma 0.1
+--warmup 2
+--lr-scaling sqrt
+FLAGS
+refuse "--clip-norm was 1, found 2" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 2
+accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 01 --warmup 00 --seed 000
+
+# A file that is not one of metrics is not cut off, whatever stands behind its first records.
+printf 'buy milk\n' >notes.txt
+printf 'buy milk' >line.txt
+printf '{"milk": 2}\n' >other.jsonl
+printf '{"step":1}\n{"step":21}\nbuy milk\n' >mixed.jsonl
+for notes in notes.txt line.txt other.jsonl mixed.jsonl; do
+  before=$(cksum $notes)
+  refuse "'$notes' is not to be continued" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 \
+    --metrics $notes
+  expect "$notes as it was" [ "$before" = "$(cksum $notes)" ]
+done
+printf '{"step":20,"loss":1}\n{"step":21}\n{"event":"done"}\n{"st' >half.jsonl
+accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 --metrics half.jsonl
+expect "cut off behind step 20" [ "$(head -n 1 half.jsonl)" = '{"step":20,"loss":1}' ]
+expect "and continued" [ "$(sed 1d half.jsonl | grep -c '^{"event":"done"')" -eq "$(sed 1d half.jsonl | wc -l)" ]
+rm -r run
+
+# The same number of other samples.
+for i in {1..50}; do printf '%d,%d\n' "$i" $((3 * i)); done >table.csv
+table=("${base[@]}" --checkpoint run --max-steps 2)
+accept "${table[@]}" --data table.csv
+cp table.csv moved.csv
+accept "${table[@]}" --resume --data moved.csv
+sed -i 's/^7,21$/7,22/' table.csv
+refuse "data was 40 samples with the CRC-32 " "${table[@]}" --resume --data table.csv
+
+# Checksums that are right over an epoch that began too late, or that has no beginning.
+for first in 1e6 -1 0.5 nan; do
+  if ! python3 - run/step-000000000002 "$first" <<'PYTHON'
+import json, struct, sys, zlib
+name, first = sys.argv[1], float(sys.argv[2])
+data = bytearray(open(name + ".safetensors", "rb").read())
+header = struct.unpack("<Q", data[:8])[0]
+begin = 8 + header + json.loads(data[8:8 + header])["history.recent"]["data_offsets"][0]
+data[begin:begin + 8] = struct.pack("<d", first)
+open(name + ".safetensors", "wb").write(data)
+checkpoint = json.load(open(name + ".json"))["checkpoint"]
+checkpoint["tensors"]["crc32"] = "%08x" % zlib.crc32(data)
+body = '"checkpoint": ' + json.dumps(checkpoint) + "}\n"
+open(name + ".json", "w").write('{"crc32": "%08x",\n' % zlib.crc32(body.encode()) + body)
+PYTHON
+  then
+    echo "skipped: no Python here to write a checkpoint that lies"
+    break
+  fi
+  refuse "says that its epoch began after step" "${table[@]}" --resume --data moved.csv
+done
+rm -r run
+
+# ---- weights that lie -------------------------------------------------------------------------------------
+
+# header LENGTH JSON: the start of a safetensors file; LENGTH as 8 bytes, lowest first.
+header() { printf '%b%s' "$1" "$2"; }
+refuse "missing.safetensors" mnist --load missing.safetensors
+refuse "0.weight" mnist --load a.safetensors --hidden 64
+refuse "0.weight" regression --load a.safetensors
+head -c 4 a.safetensors >bad.safetensors
+refuse "expected at least 8" mnist --load bad.safetensors
+head -c -100 a.safetensors >bad.safetensors
+refuse "data_offsets" mnist --hidden 32 --load bad.safetensors
+sed 's/F32/F16/' a.safetensors >bad.safetensors
+refuse "F16" mnist --hidden 32 --load bad.safetensors
+sed 's/0\.bias/0.bees/' a.safetensors >bad.safetensors
+refuse "0.bias" mnist --hidden 32 --load bad.safetensors
+header '\xff\xff\xff\xff\xff\xff\xff\x7f' '{}' >bad.safetensors
+refuse "at most 100000000" mnist --load bad.safetensors
+header '\x05\x00\x00\x00\x00\x00\x00\x00' '{"a":' >bad.safetensors
+refuse "not valid JSON" mnist --load bad.safetensors
+header '\x3f\x00\x00\x00\x00\x00\x00\x00' '{"0.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,400]}}' >bad.safetensors
+refuse "[0, 400]" mnist --load bad.safetensors
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Kills training with SIGKILL at random moments, resumes it, and compares the weights and the metrics with those of
+# a run that nobody killed, bit for bit.
+#   tests/apps/kill_test.sh BIN_DIR [KILLS [SEED]]
+set -uo pipefail
+bin=$(cd "$1" && pwd)
+kills=${2:-4}
+RANDOM=${3:-$$}
+echo "seed $RANDOM"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# The training loss of the whole last epoch, and its test.
+last_epoch() { grep '^epoch ' log | tail -n 1 | sed -E 's/ [0-9.]+ s$//'; }
+without_times() { sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$1"; }
+
+# start PROGRAM ARGUMENTS...: in the background, as process $child.
+start() {
+  "$bin/$1" "${@:2}" >>log 2>&1 &
+  child=$!
+}
+
+# kill_after SECONDS: ends $child so, unless it has ended by itself; says which.
+kill_after() {
+  sleep "$1"
+  kill -KILL "$child" 2>/dev/null
+  wait "$child" 2>/dev/null
+  [ $? -eq 137 ]
+}
+
+# resumed FOLDER PROGRAM ARGUMENTS...: runs to the end, from the newest checkpoint of the folder.
+resumed() {
+  "$bin/$2" --checkpoint "$1" --resume "${@:3}" >log 2>&1 || fail "resuming ended with $?: $(cat log)"
+}
+
+# same WHAT: the run in the current files ended as the one that was not killed.
+same() {
+  cmp reference.safetensors killed.safetensors || fail "$1: other weights"
+  # A run that was killed after its last update has no epoch left to tell of.
+  [ -z "$(last_epoch)" ] || cmp <(last_epoch) reference.epoch || fail "$1: another last epoch: $(cat log)"
+  [ "$(without_times reference.jsonl)" = "$(without_times killed.jsonl)" ] || fail "$1: other metrics"
+}
+
+# ---- at any moment ----------------------------------------------------------------------------------------
+
+training=(regression --device cpu --epochs 4 --hidden 16 --optimizer adamw --batch-size 100 --micro-batch 30
+  --clip-norm 1)
+files=(--metrics killed.jsonl --save killed.safetensors --checkpoint-every 17)
+reference() {
+  "$bin/${training[0]}" "${training[@]:1}" --metrics reference.jsonl --save reference.safetensors >log 2>&1 ||
+    fail "$(cat log)"
+  last_epoch >reference.epoch
+}
+checkpointed() { resumed run "${training[@]}" "${files[@]}"; }
+reference
+before=$(date +%s%N)
+checkpointed
+length=$((($(date +%s%N) - before) / 1000))  # microseconds
+same "a run with checkpoints"
+checkpointed
+cmp reference.safetensors killed.safetensors || fail "resumed after its end: other weights"
+
+# random_moment: some time within the length of a run, in seconds.
+random_moment() {
+  local moment=$((length * (RANDOM * 32768 + RANDOM) / (1 << 30)))
+  printf '%d.%06d' $((moment / 1000000)) $((moment % 1000000))
+}
+
+hits=0
+for ((i = 1; i <= kills; ++i)); do
+  # Until a kill comes before the end of training; then up to two more on the way there.
+  for ((late = 0; late < 20; ++late)); do
+    rm -rf run killed.*
+    start "${training[@]}" --checkpoint run --resume "${files[@]}"
+    if kill_after "$(random_moment)"; then break; fi
+  done
+  [ $late -lt 20 ] || fail "run $i ended 20 times before it could be killed"
+  hits=$((hits + 1))
+  for ((again = 0; again < RANDOM % 3; ++again)); do
+    start "${training[@]}" --checkpoint run --resume "${files[@]}"
+    if kill_after "$(random_moment)"; then hits=$((hits + 1)); fi
+  done
+  checkpointed
+  same "run $i"
+done
+echo "$kills runs killed at $hits random moments ended with the same weights and metrics"
+
+# ---- while a checkpoint is written ------------------------------------------------------------------------
+
+# A model so large that most of the time goes into its checkpoints.
+training=(regression --device cpu --max-steps 6 --hidden "1500,1500" --optimizer adam)
+files=(--metrics killed.jsonl --save killed.safetensors --checkpoint-every 1 --keep 2)
+reference
+half_written=0
+for ((i = 1; i <= 20 && half_written == 0; ++i)); do
+  rm -rf run killed.*
+  start "${training[@]}" --checkpoint run --resume "${files[@]}"
+  until compgen -G 'run/*.tmp-*' >/dev/null || ! kill -0 "$child" 2>/dev/null; do :; done
+  kill_after 0.0$((RANDOM % 10)) || continue
+  if compgen -G 'run/*.tmp-*' >/dev/null; then half_written=1; fi
+done
+[ $half_written -eq 1 ] || fail "no kill came while a checkpoint was written"
+checkpointed
+same "killed while a checkpoint was written"
+! compgen -G 'run/*.tmp-*' >/dev/null || fail "a half-written file was left: $(ls run)"
+echo "killed while a checkpoint was written: the same weights and metrics"

@@ -1,0 +1,194 @@
+// What the table of operations in ops_test.cpp cannot say.
+#include "autograd/ops.h"
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/gradcheck.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "core/half.h"
+#include "tests/support/catch.h"
+#include "tests/support/gpu.h"
+#include "tests/support/tensors.h"
+
+namespace ringtape::test {
+namespace {
+
+using Inputs = const std::vector<Tensor>&;
+
+}  // namespace
+
+TEST_CASE("gradcheck finds a wrong gradient and names the element", "[ops]") {
+  const auto almost_square = [](Inputs x) {
+    Tensor y = multiply(x[0].detach(), x[0].detach());
+    if (Tape::records({&x[0]})) {
+      Tape::current().record("almost_square", {x[0]}, y, {}, [x = x[0].detach()](BackwardContext& context) {
+        std::vector<double> gradient = multiply(scale(x, 2), context.grad_output()).to_vector<double>();
+        gradient[3] *= 1.0001;
+        context.add_grad(0, from_vector(gradient, x.shape()));
+      });
+    }
+    return y;
+  };
+  const GradcheckResult result = gradcheck(almost_square, {tensor_of({1, 2, 3, 4, 5}, {5}, DType::f64)});
+  CHECK_FALSE(result.passed());
+  CHECK(result.elements == 5);
+  CHECK(result.input == 0);
+  CHECK(result.index == 3);
+  // The weights of the sum are 1, 1.25, 1.5, 1.75: d(1.75 x^2)/dx = 14 at x = 4.
+  CHECK(is_close(result.numeric, 14, 1e-8));
+  CHECK(is_close(result.analytic, 14 * 1.0001, 1e-12));
+  CHECK_THAT(to_string(result), ContainsSubstring("failed") && ContainsSubstring("input 0, index 3") &&
+                                    ContainsSubstring("analytic 14.0014, numeric 14"));
+
+  CHECK_THROWS_WITH(gradcheck(almost_square, {tensor_of({1}, {1})}), ContainsSubstring("must be f64"));
+}
+
+TEST_CASE("gradcheck takes a missing gradient for 0", "[ops]") {
+  const auto first_alone = [](Inputs x) { return multiply(x[0], x[1].detach()); };
+  const Tensor a = tensor_of({1, 2}, {2}, DType::f64);
+  const GradcheckResult result = gradcheck(first_alone, {a, a});
+  CHECK_FALSE(result.passed());
+  CHECK(result.input == 1);
+  CHECK(result.analytic == 0);
+}
+
+TEST_CASE("conversion between dtypes, and its gradient", "[ops]") {
+  const std::vector<double> exact = exact_values(257, 1);
+  const DType dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
+  for (const DType from : dtypes) {
+    for (const DType target : dtypes) {
+      const Tensor x = tensor_of(exact, {257}, from);
+      CHECK(to(x, target).dtype() == target);
+      CHECK(to(x, target).to_doubles() == exact);
+    }
+  }
+  CHECK(to(tensor_of({1.75, -1.75, 3e9}, {3}, DType::f64), DType::i64).to_doubles() ==
+        std::vector<double>{1, -1, 3e9});
+  CHECK(to(tensor_of({0, 255}, {2}, DType::u8), DType::f32).to_doubles() == std::vector<double>{0, 255});
+
+  const Tensor x = tensor_of({1, 2}, {2}).set_requires_grad(true);
+  Tape::current().backward(to(x, DType::bf16), tensor_of({3, 5}, {2}, DType::bf16));
+  CHECK(x.grad().dtype() == DType::f32);
+  CHECK(x.grad().to_doubles() == std::vector<double>{3, 5});
+  CHECK(to(x, DType::f32).raw() == x.raw());
+  CHECK_FALSE(to(x, DType::i64).requires_grad());
+}
+
+TEST_CASE("operations name the shapes, dtypes and dimensions that do not fit", "[ops]") {
+  const Tensor a = tensor_of({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor b = tensor_of({1, 2, 3, 4}, {2, 2});
+  const Tensor half = to(a, DType::f16);
+  const Tensor labels = tensor_of({0, 1}, {2}, DType::i64);
+  CHECK_THROWS_WITH(add(a, b), ContainsSubstring("add: expected equal shapes") &&
+                                   ContainsSubstring("f32[2, 3] on cpu and f32[2, 2] on cpu"));
+  CHECK_THROWS_WITH(multiply(a, half),
+                    ContainsSubstring("multiply: expected one dtype") && ContainsSubstring("f16[2, 3]"));
+  CHECK_THROWS_WITH(add(a, Tensor()), ContainsSubstring("add") && ContainsSubstring("an undefined tensor"));
+  CHECK_THROWS_WITH(relu(labels),
+                    ContainsSubstring("relu: expected a floating tensor") && ContainsSubstring("i64[2]"));
+  CHECK_THROWS_WITH(relu(Tensor()), ContainsSubstring("relu") && ContainsSubstring("an undefined tensor"));
+  CHECK_THROWS_WITH(matmul(a, a), ContainsSubstring("matmul: inner sizes") && ContainsSubstring("f32[2, 3]"));
+  CHECK_THROWS_WITH(linear(a, b), ContainsSubstring("linear: input f32[2, 3] on cpu") &&
+                                      ContainsSubstring("weight f32[2, 2]"));
+  CHECK_THROWS_WITH(linear(a, a, tensor_of({1}, {1})),
+                    ContainsSubstring("linear: bias f32[1]") && ContainsSubstring("expected shape [2]"));
+  CHECK_THROWS_WITH(sum(a, 2), ContainsSubstring("sum: dimension 2") && ContainsSubstring("[2, 3]"));
+  CHECK_THROWS_WITH(mean(a, -3), ContainsSubstring("mean: dimension -3") && ContainsSubstring("[2, 3]"));
+  CHECK_THROWS_WITH(view(a, {4, -1}), ContainsSubstring("view") && ContainsSubstring("has 6 elements"));
+  CHECK_THROWS_WITH(view(a, {-1, -1}),
+                    ContainsSubstring("view") && ContainsSubstring("more than one size is -1 in [-1, -1]"));
+  CHECK_THROWS_WITH(view(zeros({0}), {0, -1}),
+                    ContainsSubstring("view") && ContainsSubstring("-1 in [0, -1] could be any"));
+  CHECK_THROWS_WITH(view(a, {std::int64_t{1} << 40, std::int64_t{1} << 40}), ContainsSubstring("63 bits"));
+  CHECK_THROWS_WITH(cat({a, b}, 0),
+                    ContainsSubstring("cat") && ContainsSubstring("differ in more than dimension 0"));
+  CHECK_THROWS_WITH(cat({}), ContainsSubstring("at least one tensor"));
+  CHECK_THROWS_WITH(stack({a, b}),
+                    ContainsSubstring("stack: expected equal shapes") && ContainsSubstring("f32[2, 2]"));
+  CHECK_THROWS_WITH(mse_loss(a, b), ContainsSubstring("mse_loss"));
+  CHECK_THROWS_WITH(cross_entropy(a, tensor_of({0}, {1}, DType::i64)),
+                    ContainsSubstring("cross_entropy") && ContainsSubstring("do not fit targets"));
+  CHECK_THROWS_WITH(cross_entropy(a, tensor_of({0, 1}, {2})),
+                    ContainsSubstring("targets must be i64 or i32") && ContainsSubstring("f32[2]"));
+  CHECK_THROWS_WITH(cross_entropy(a, labels, {.label_smoothing = 1.5}),
+                    ContainsSubstring("label_smoothing") && ContainsSubstring("1.5"));
+  CHECK_THROWS_WITH(arange(0, 1, 0), ContainsSubstring("arange"));
+  CHECK_THROWS_WITH(arange(0, 1, -1), ContainsSubstring("no way from 0 to 1"));
+  CHECK_THROWS_WITH(rand({2}, DType::i64), ContainsSubstring("rand") && ContainsSubstring("i64"));
+  CHECK_THROWS_WITH(randn({2}, DType::u8), ContainsSubstring("randn") && ContainsSubstring("u8"));
+}
+
+TEST_CASE("an invalid target is an error that names the row, once", "[ops]") {
+  const Tensor x = tensor_of(std::vector<double>(12, 1.0), {4, 3});
+  for (const double bad : {3.0, -1.0, 1e12}) {
+    CHECK_THROWS_WITH(cross_entropy(x, tensor_of({0, 1, bad, 2}, {4}, DType::i64)),
+                      ContainsSubstring("target of row 2"));
+    check_targets(Device{});  // the report is gone
+  }
+  CHECK(is_close(cross_entropy(x, tensor_of({0, 1, 2, 2}, {4}, DType::i32)).item(), std::log(3.0), 1e-6));
+}
+
+TEST_CASE("count_correct counts rows whose first largest logit is at the target", "[ops]") {
+  const Tensor x = tensor_of({1, 2, 3, /**/ 5, 5, 1, /**/ 0, 9, 0, /**/ NAN, 1, 2, /**/ 7, 1, 1}, {5, 3});
+  CHECK(count_correct(x, tensor_of({2, 0, 1, 2, 1}, {5}, DType::i64)).item() == 3);
+  CHECK(count_correct(x, tensor_of({2, 1, -100, 1, 0}, {5}, DType::i64)).item() == 2);
+  CHECK(count_correct(zeros({0, 3}), tensor_of({}, {0}, DType::i64)).item() == 0);
+}
+
+TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and takes the lowest finite logits", "[ops]") {
+  for (const std::uint32_t bits : {0x7fc00000u, 0x7fc00001u, 0xffffffffu}) {
+    Tensor logits = zeros({2, 40});
+    logits.data<float>()[41] = on_cpu::float_from_bits(bits);
+    CHECK(std::isnan(cross_entropy(logits, from_vector<std::int64_t>({0, 0}, {2})).item()));
+  }
+  for (const std::int64_t classes : {4, 64}) {
+    const Tensor masked = full({1, classes}, -std::numeric_limits<float>::max());
+    const double loss = cross_entropy(masked, from_vector<std::int64_t>({1}, {1})).item();
+    CHECK(loss == Approx(std::log(static_cast<double>(classes))));
+  }
+  CHECK_THROWS_WITH(cross_entropy(empty({3, 0}), zeros({3}, DType::i64)), ContainsSubstring("no classes"));
+}
+
+TEST_CASE("a loss scale reaches f16 gradients before they are rounded", "[ops]") {
+  const std::int64_t rows = 4096, classes = 10;  // gradients of 1e-5 and less: lost in f16 without the scale
+  Tensor x = zeros({rows, classes});
+  x.set_requires_grad(true);
+  const Tensor targets = zeros({rows}, DType::i64);
+  scale(cross_entropy(to(x, DType::f16), targets), 65536).backward();
+  const double expected = 65536 * (0.1 - 1) / static_cast<double>(rows);
+  CHECK(x.grad().to_doubles()[0] == Approx(expected).epsilon(1e-3));
+}
+
+TEST_CASE("cat of long rows, and of a single one", "[ops]") {
+  const std::int64_t n = 70001;  // more than one block takes
+  const Tensor a = rand({n}), b = rand({3});
+  const auto joined = cat({a, b, a}).to_doubles();
+  auto expected = a.to_doubles();
+  for (const Tensor& part : {b, a}) {
+    const auto values = part.to_doubles();
+    expected.insert(expected.end(), values.begin(), values.end());
+  }
+  CHECK(joined == expected);
+}
+
+TEST_CASE("arange, full, zeros and ones", "[ops]") {
+  CHECK(arange(0, 5).to_doubles() == std::vector<double>{0, 1, 2, 3, 4});
+  CHECK(arange(1, 2, 0.25).to_doubles() == std::vector<double>{1, 1.25, 1.5, 1.75});
+  CHECK(arange(3, -1, -2, DType::i64).to_doubles() == std::vector<double>{3, 1});
+  CHECK(arange(2, 2).elements() == 0);
+  CHECK(full({2, 2}, 1.5, DType::bf16).to_doubles() == std::vector<double>(4, 1.5));
+  CHECK(zeros({3}, DType::i32).to_doubles() == std::vector<double>(3, 0.0));
+  CHECK(ones({3}, DType::u8).to_doubles() == std::vector<double>(3, 1.0));
+  CHECK(ones({}).item() == 1);
+}
+
+GPU_TEST_CASE("a gradient goes back to the device that its tensor came from", "[ops]") {
+  const Tensor x = tensor_of({1, 2, 3}, {3}).set_requires_grad(true);
+  sum(scale(to(x, Device::parse("cuda")), 2)).backward();
+  CHECK(x.grad().device() == Device{});
+  CHECK(x.grad().to_doubles() == std::vector<double>{2, 2, 2});
+}
+
+}  // namespace ringtape::test

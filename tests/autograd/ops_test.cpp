@@ -1,0 +1,426 @@
+#include "autograd/ops.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "autograd/gradcheck.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "core/half.h"
+#include "kernels/simt/executor.h"
+#include "tests/support/catch.h"
+#include "tests/support/gpu.h"
+#include "tests/support/tensors.h"
+
+// One table of operations drives all tests of this file. A new operation is one row of it.
+namespace ringtape::test {
+namespace {
+
+/// One element of a result as the reference computes it: a sum in double, and the sum of the sizes of what
+/// was added up, which says how far rounding may carry a result.
+struct Sum {
+  double value = 0;
+  double size = 0;
+  Sum& operator+=(double term) {
+    value += term;
+    size += std::abs(term);
+    return *this;
+  }
+  Sum& operator+=(const Sum& other) {
+    value += other.value;
+    size += other.size;
+    return *this;
+  }
+};
+Sum operator*(double factor, const Sum& sum) {
+  return {factor * sum.value, std::abs(factor) * sum.size};
+}
+using Sums = std::vector<Sum>;
+
+/// An input as the reference sees it.
+struct Array {
+  Shape shape;
+  std::vector<double> values;
+  std::int64_t elements() const { return shape.elements(); }
+  double operator[](std::int64_t i) const { return values[static_cast<std::size_t>(i)]; }
+  double at(std::int64_t row, std::int64_t column) const { return (*this)[row * shape[1] + column]; }
+};
+
+using Inputs = const std::vector<Tensor>&;
+using Arrays = const std::vector<Array>&;
+using Shapes = std::vector<Shape>;
+
+struct Operation {
+  const char* name;
+  /// Sets of input shapes in which `n` is one size: it runs through 0, 1, 31, 33 and 257.
+  std::vector<Shapes> (*shapes)(std::int64_t n);
+  Tensor (*run)(Inputs inputs);
+  Sums (*reference)(Arrays inputs);
+};
+
+// ---- what references share ----
+
+Sums products(const Array& a, bool transpose_a, const Array& b, bool transpose_b) {
+  const std::int64_t m = a.shape[transpose_a ? 1 : 0], k = a.shape[transpose_a ? 0 : 1];
+  const std::int64_t n = b.shape[transpose_b ? 0 : 1];
+  Sums c(static_cast<std::size_t>(m * n));
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t l = 0; l < k; ++l) {
+        c[i * n + j] += (transpose_a ? a.at(l, i) : a.at(i, l)) * (transpose_b ? b.at(j, l) : b.at(l, j));
+      }
+    }
+  }
+  return c;
+}
+
+Sums sums_over(const Array& x, int dim, bool mean) {
+  std::int64_t outer = 1, mid = x.shape[dim], inner = 1;
+  for (int i = 0; i < x.shape.dims(); ++i)
+    (i < dim ? outer : i > dim ? inner : mid) *= i == dim ? 1 : x.shape[i];
+  Sums y(static_cast<std::size_t>(outer * inner));
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t m = 0; m < mid; ++m) {
+      for (std::int64_t i = 0; i < inner; ++i) y[o * inner + i] += x[(o * mid + m) * inner + i];
+    }
+  }
+  if (!mean) return y;
+  for (Sum& sum : y) sum = (1.0 / static_cast<double>(mid)) * sum;
+  return y;
+}
+
+Sums total(const Array& x, bool mean) {
+  Sum sum;
+  for (double value : x.values) sum += value;
+  return {(mean ? 1.0 / static_cast<double>(x.elements()) : 1.0) * sum};
+}
+
+template <class Function>
+Sums elementwise(const Array& x, Function function) {
+  Sums y(x.values.size());
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = function(static_cast<std::int64_t>(i));
+  return y;
+}
+
+Sums squared_errors(const Array& a, const Array& b, bool mean) {
+  Sum sum;
+  for (std::int64_t i = 0; i < a.elements(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return {(mean ? 1.0 / static_cast<double>(a.elements()) : 1.0) * sum};
+}
+
+/// Target of a row in the cross-entropy tests; every fourth row is ignored.
+std::int64_t target_of_row(std::int64_t row, std::int64_t classes) {
+  return row % 4 == 3 ? -100 : row * 7 % classes;
+}
+
+Tensor targets_for(const Tensor& logits) {
+  std::vector<std::int64_t> targets;
+  for (std::int64_t row = 0; row < logits.size(0); ++row)
+    targets.push_back(target_of_row(row, logits.size(1)));
+  return from_vector(targets, {logits.size(0)}, logits.device());
+}
+
+Sums cross_entropy_loss(const Array& x, bool mean, double smoothing) {
+  const std::int64_t rows = x.shape[0], classes = x.shape[1];
+  Sum loss;
+  double count = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t target = target_of_row(row, classes);
+    if (target < 0) continue;
+    ++count;
+    double largest = -INFINITY, sum = 0;
+    for (std::int64_t j = 0; j < classes; ++j) largest = std::max(largest, x.at(row, j));
+    for (std::int64_t j = 0; j < classes; ++j) sum += std::exp(x.at(row, j) - largest);
+    Sum log_sum;
+    (log_sum += largest) += std::log(sum);
+    for (std::int64_t j = 0; j < classes; ++j) {
+      const double weight = (j == target ? 1 - smoothing : 0) + smoothing / static_cast<double>(classes);
+      if (weight == 0) continue;
+      loss += weight * log_sum;
+      loss += -weight * x.at(row, j);
+    }
+  }
+  return {(mean ? 1 / count : 1.0) * loss};
+}
+
+Sums concatenated(Arrays inputs, int dim) {  // of matrices
+  Sums y;
+  if (dim == 0) {
+    for (const Array& x : inputs) {
+      for (double value : x.values) y.push_back({value, 0});
+    }
+    return y;
+  }
+  for (std::int64_t row = 0; row < inputs[0].shape[0]; ++row) {
+    for (const Array& x : inputs) {
+      for (std::int64_t column = 0; column < x.shape[1]; ++column) y.push_back({x.at(row, column), 0});
+    }
+  }
+  return y;
+}
+
+// ---- shapes that rows share ----
+
+std::vector<Shapes> one(std::int64_t n) {
+  return {{{n}}, {{3, n}}};
+}
+std::vector<Shapes> two(std::int64_t n) {
+  return {{{n}, {n}}, {{3, n}, {3, n}}};
+}
+std::vector<Shapes> cube(std::int64_t n) {
+  return {{{n, 3, 2}}, {{3, n, 2}}, {{2, 3, n}}};
+}
+std::vector<Shapes> logits(std::int64_t n) {
+  return {{{n, 5}}, {{6, std::max<std::int64_t>(n, 2)}}};
+}
+
+const Operation kOperations[] = {
+    {"add", two, [](Inputs x) { return add(x[0], x[1]); },
+     [](Arrays x) { return elementwise(x[0], [&](auto i) { return (Sum() += x[0][i]) += x[1][i]; }); }},
+    {"multiply", two, [](Inputs x) { return multiply(x[0], x[1]); },
+     [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += x[0][i] * x[1][i]; }); }},
+    {"scale", one, [](Inputs x) { return scale(x[0], -1.75); },
+     [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += -1.75 * x[0][i]; }); }},
+    {"relu", one, [](Inputs x) { return relu(x[0]); },
+     [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += std::max(x[0][i], 0.0); }); }},
+
+    {"matmul",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{n, 5}, {5, 7}}, {{6, n}, {n, 7}}, {{6, 5}, {5, n}}};
+     },
+     [](Inputs x) { return matmul(x[0], x[1]); },
+     [](Arrays x) { return products(x[0], false, x[1], false); }},
+    {"matmul, a transposed",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{5, n}, {5, 7}}, {{n, 6}, {n, 7}}, {{5, 6}, {5, n}}};
+     },
+     [](Inputs x) { return matmul(x[0], x[1], true); },
+     [](Arrays x) { return products(x[0], true, x[1], false); }},
+    {"matmul, b transposed",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{n, 5}, {7, 5}}, {{6, n}, {7, n}}, {{6, 5}, {n, 5}}};
+     },
+     [](Inputs x) { return matmul(x[0], x[1], false, true); },
+     [](Arrays x) { return products(x[0], false, x[1], true); }},
+    {"matmul, both transposed",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{5, n}, {7, 5}}, {{n, 6}, {7, n}}, {{5, 6}, {n, 5}}};
+     },
+     [](Inputs x) { return matmul(x[0], x[1], true, true); },
+     [](Arrays x) { return products(x[0], true, x[1], true); }},
+    {"linear",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{n, 5}, {7, 5}, {7}}, {{6, n}, {7, n}, {7}}, {{6, 5}, {n, 5}, {n}}};
+     },
+     [](Inputs x) { return linear(x[0], x[1], x[2]); },
+     [](Arrays x) {
+       Sums y = products(x[0], false, x[1], true);
+       for (std::size_t i = 0; i < y.size(); ++i)
+         y[i] += x[2][static_cast<std::int64_t>(i) % x[2].elements()];
+       return y;
+     }},
+    {"linear without bias",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{n, 5}, {7, 5}}, {{6, n}, {7, n}}};
+     },
+     [](Inputs x) { return linear(x[0], x[1]); }, [](Arrays x) { return products(x[0], false, x[1], true); }},
+
+    {"sum", one, [](Inputs x) { return sum(x[0]); }, [](Arrays x) { return total(x[0], false); }},
+    {"mean", one, [](Inputs x) { return mean(x[0]); }, [](Arrays x) { return total(x[0], true); }},
+    {"sum over the first dimension", cube, [](Inputs x) { return sum(x[0], 0); },
+     [](Arrays x) { return sums_over(x[0], 0, false); }},
+    {"sum over the middle dimension", cube, [](Inputs x) { return sum(x[0], 1, true); },
+     [](Arrays x) { return sums_over(x[0], 1, false); }},
+    {"sum over the last dimension", cube, [](Inputs x) { return sum(x[0], -1); },
+     [](Arrays x) { return sums_over(x[0], 2, false); }},
+    {"mean over the first dimension", cube, [](Inputs x) { return mean(x[0], 0); },
+     [](Arrays x) { return sums_over(x[0], 0, true); }},
+    {"mean over the last dimension", cube, [](Inputs x) { return mean(x[0], 2, true); },
+     [](Arrays x) { return sums_over(x[0], 2, true); }},
+
+    {"view",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{2, n, 3}}};
+     },
+     [](Inputs x) {
+       return view(x[0], {3, 2, x[0].size(1)});
+     },
+     [](Arrays x) { return elementwise(x[0], [&](auto i) {
+                      return Sum{x[0][i], 0};
+                    }); }},
+    {"cat, first dimension",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{n, 3}, {2, 3}}, {{2, n}, {1, n}, {3, n}}};
+     },
+     [](Inputs x) { return cat(x, 0); }, [](Arrays x) { return concatenated(x, 0); }},
+    {"cat, last dimension",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{3, n}, {3, 2}}, {{n, 2}, {n, 1}, {n, 3}}};
+     },
+     [](Inputs x) { return cat(x, -1); }, [](Arrays x) { return concatenated(x, 1); }},
+    {"stack",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{1, n}, {1, n}}};
+     },
+     [](Inputs x) { return stack(x); }, [](Arrays x) { return concatenated(x, 0); }},
+
+    {"mse_loss, mean", two, [](Inputs x) { return mse_loss(x[0], x[1]); },
+     [](Arrays x) { return squared_errors(x[0], x[1], true); }},
+    {"mse_loss, sum", two, [](Inputs x) { return mse_loss(x[0], x[1], Reduction::sum); },
+     [](Arrays x) { return squared_errors(x[0], x[1], false); }},
+    {"cross_entropy, mean", logits, [](Inputs x) { return cross_entropy(x[0], targets_for(x[0])); },
+     [](Arrays x) { return cross_entropy_loss(x[0], true, 0); }},
+    {"cross_entropy, sum, smoothed", logits,
+     [](Inputs x) {
+       return cross_entropy(x[0], targets_for(x[0]), {.reduction = Reduction::sum, .label_smoothing = 0.1});
+     },
+     [](Arrays x) { return cross_entropy_loss(x[0], false, 0.1); }},
+    {"cross_entropy in the place of the logits", logits,
+     [](Inputs x) {
+       const Tensor targets = targets_for(x[0]);
+       return cross_entropy(scale(x[0], 1), targets, {.label_smoothing = 0.2});
+     },
+     [](Arrays x) { return cross_entropy_loss(x[0], true, 0.2); }},
+};
+
+// ---- the tests ----
+
+/// Calls body for every operation and every set of its shapes.
+template <class Body>
+void for_each_case(const Body& body) {
+  for (const Operation& operation : kOperations) {
+    for (const std::int64_t n : {0, 1, 31, 33, 257}) {
+      for (const Shapes& shapes : operation.shapes(n)) {
+        std::string text;
+        for (const Shape& shape : shapes) text.append(" ").append(to_string(shape));
+        INFO(operation.name << text);
+        body(operation, shapes);
+      }
+    }
+  }
+}
+
+std::vector<Array> arrays_of(const Shapes& shapes) {
+  std::vector<Array> arrays;
+  for (const Shape& shape : shapes) arrays.push_back({shape, exact_values(shape.elements(), arrays.size())});
+  return arrays;
+}
+
+/// Inputs of this dtype that need a gradient. Leaves are f32 or f64, so 16-bit inputs are converted from f32
+/// leaves.
+struct Leaves {
+  Leaves(const Shapes& shapes, DType dtype, Device device) {
+    for (const Array& array : arrays_of(shapes)) {
+      const DType leaf_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
+      leaves.push_back(tensor_of(array.values, array.shape, leaf_dtype, device).set_requires_grad(true));
+      inputs.push_back(to(leaves.back(), dtype));
+    }
+  }
+  std::vector<Tensor> leaves, inputs;
+};
+
+/// The result, then the gradients of all inputs for a fixed gradient of the result.
+std::vector<std::vector<double>> run(const Operation& operation, const Shapes& shapes, DType dtype,
+                                     Device device) {
+  const Leaves leaves(shapes, dtype, device);
+  const Tensor y = operation.run(leaves.inputs);
+  std::vector<std::vector<double>> results{y.to_doubles()};
+  Tape::current().backward(y, tensor_of(exact_values(y.elements(), 99), y.shape(), y.dtype(), device));
+  for (const Tensor& leaf : leaves.leaves) results.push_back(leaf.grad().to_doubles());
+  return results;
+}
+
+void check_forward(DType dtype, Device device) {
+  INFO(name_of(dtype) << " on " << to_string(device));
+  for_each_case([&](const Operation& operation, const Shapes& shapes) {
+    const NoGrad no_grad;
+    const Tensor y = operation.run(Leaves(shapes, dtype, device).inputs);
+    const std::vector<double> found = y.to_doubles();
+    const Sums expected = operation.reference(arrays_of(shapes));
+    REQUIRE(found.size() == expected.size());
+    // One rounding to the dtype of the result, and those of the sum: 16 units in f32, more only if very many
+    // roundings go one way. In f64 those of the reference, which adds up to 1800 terms one by one, count for
+    // more.
+    const double rounding_of_sum = dtype == DType::f64 ? 512 * 0x1p-53 : 16 * 0x1p-24;
+    const auto allowed = [&](const Sum& sum) {
+      return rounding_of(y.dtype()) * std::abs(sum.value) + rounding_of_sum * sum.size;
+    };
+    std::size_t i = 0;
+    while (i < found.size() && is_close(found[i], expected[i].value, 0, allowed(expected[i]))) ++i;
+    if (i == found.size()) {
+      SUCCEED();
+    } else {
+      FAIL_CHECK("element " << i << ": found " << found[i] << ", expected " << expected[i].value << " within "
+                            << allowed(expected[i]));
+    }
+  });
+}
+
+/// Gradients of the dtype against those of f64, which gradcheck() holds against finite differences.
+void check_gradients(DType dtype, Device device) {
+  INFO(name_of(dtype) << " on " << to_string(device));
+  for_each_case([&](const Operation& operation, const Shapes& shapes) {
+    const auto found = run(operation, shapes, dtype, device);
+    const auto expected = run(operation, shapes, DType::f64, Device{});
+    for (std::size_t i = 1; i < found.size(); ++i) {
+      INFO("gradient of input " << i - 1);
+      // 16 bits: rounded once as a result, and once more where an intermediate gradient is stored; below
+      // 2^-14 the numbers of f16 lie 2^-24 apart.
+      const double relative = dtype == DType::f32 ? 0 : 2 * rounding_of(dtype);
+      const double smallest = dtype == DType::f16 ? 0x1p-24 : 0;
+      check_close(found[i], expected[i], relative, 32 * 0x1p-24 * largest_of(expected[i]) + smallest);
+    }
+  });
+}
+
+TEST_CASE("operations: the forward agrees with the reference", "[ops]") {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) check_forward(dtype, Device{});
+}
+
+TEST_CASE("operations: the gradient agrees with finite differences", "[ops]") {
+  for_each_case([](const Operation& operation, const Shapes& shapes) {
+    const Leaves leaves(shapes, DType::f64, Device{});
+    GradcheckOptions options;
+    for (const Tensor& input : leaves.inputs) options.every = std::max(options.every, input.elements() / 24);
+    const GradcheckResult result = gradcheck(operation.run, leaves.inputs, options);
+    INFO(to_string(result));
+    CHECK(result.passed());
+  });
+}
+
+TEST_CASE("operations: gradients in f32, bf16 and f16 agree with those in f64", "[ops]") {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) check_gradients(dtype, Device{});
+}
+
+TEST_CASE("operations: Ringtape's own GEMM gives the same gradients", "[ops]") {
+  const GemmScope own(GemmBackend::own);
+  for (const DType dtype : {DType::f32, DType::bf16}) check_gradients(dtype, Device{});
+}
+
+TEST_CASE("operations: results do not depend on the order of the threads", "[ops]") {
+  const GemmScope own(GemmBackend::own);
+  for_each_case([](const Operation& operation, const Shapes& shapes) {
+    // Compared as text, so that NaN (the mean of no element) equals NaN.
+    const auto bits = [&] { return Catch::Detail::stringify(run(operation, shapes, DType::f32, Device{})); };
+    const std::string forward = bits();
+    simt::set_thread_order(simt::ThreadOrder::reversed);
+    const std::string reversed = bits();
+    simt::set_thread_order(simt::ThreadOrder::shuffled, 5);
+    const std::string shuffled = bits();
+    simt::set_thread_order(simt::ThreadOrder::forward);
+    CHECK(reversed == forward);
+    CHECK(shuffled == forward);
+  });
+}
+
+GPU_TEST_CASE("operations: forward and gradients on the GPU agree with the reference and the CPU", "[ops]") {
+  const Device gpu = Device::parse("cuda");
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    check_forward(dtype, gpu);
+    check_gradients(dtype, gpu);
+  }
+}
+
+}  // namespace
+}  // namespace ringtape::test

@@ -1,0 +1,84 @@
+"""Holds the order of the folders: a file includes from its own folder and from those below it in README.md's table.
+
+    tests/docs/layers_test.py            run the test
+    tests/docs/layers_test.py --print    print which folders each folder includes from
+"""
+import re
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# The parts of kernels/, highest first. Files that stand in kernels/ itself are the library's kernels.
+PARTS_OF_KERNELS = ["kernels/ladders", "kernels/analysis/cases", "kernels/analysis", "kernels", "kernels/common", "kernels/simt"]
+INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+
+
+def layers(readme):
+    """The folders of README.md's table, highest first."""
+    return re.findall(r"^\| `([a-z]+)/` \|", readme, re.MULTILINE)
+
+
+def part_of(path, parts):
+    """The longest of `parts` that the path lies in, or None."""
+    return max((part for part in parts if path.startswith(part + "/")), key=len, default=None)
+
+
+def upward_includes(sources, parts):
+    """Pairs (file, included file) that go against the order; `sources` are texts by path."""
+    height = {part: -number for number, part in enumerate(parts)}
+    wrong = []
+    for path, text in sources.items():
+        own = part_of(path, parts)
+        for included in INCLUDE.findall(text):
+            other = part_of(included, parts)
+            if own and other and height[other] > height[own]:
+                wrong.append((path, included))
+    return wrong
+
+
+def sources():
+    found = {}
+    for pattern in ("**/*.h", "**/*.cpp", "**/*.cu"):
+        for file in ROOT.glob(pattern):
+            path = str(file.relative_to(ROOT))
+            if not path.startswith(("build", "tests/", ".")):
+                found[path] = file.read_text()
+    return found
+
+
+class Layers(unittest.TestCase):
+    def setUp(self):
+        self.layers = layers((ROOT / "README.md").read_text())
+        self.sources = sources()
+
+    def test_table_has_every_folder_of_code(self):
+        folders = {path.split("/")[0] for path in self.sources if "/" in path}
+        self.assertEqual(folders, set(self.layers))
+
+    def test_folders_include_downwards(self):
+        self.assertEqual(upward_includes(self.sources, self.layers), [])
+
+    def test_parts_of_kernels_include_downwards(self):
+        self.assertEqual(upward_includes(self.sources, PARTS_OF_KERNELS), [])
+
+    def test_no_include_leaves_out_its_folder(self):
+        bare = [(path, name) for path, text in self.sources.items() for name in INCLUDE.findall(text)
+                if "/" not in name and name != "revision.h" and path != "ringtape.h"]
+        self.assertEqual(bare, [])
+
+    def test_an_upward_include_is_found(self):
+        planted = {"core/tensor.h": '#include "nn/module.h"\n', "nn/module.h": '#include "core/tensor.h"\n'}
+        self.assertEqual(upward_includes(planted, self.layers), [("core/tensor.h", "nn/module.h")])
+
+
+def print_includes():
+    order = layers((ROOT / "README.md").read_text())
+    for folder in order:
+        below = {part_of(name, order) for path, text in sources().items() if part_of(path, order) == folder
+                 for name in INCLUDE.findall(text)}
+        print(f"{folder:11} {' '.join(part for part in order if part in below and part != folder)}")
+
+
+if __name__ == "__main__":
+    print_includes() if sys.argv[1:] == ["--print"] else unittest.main()

@@ -1,0 +1,97 @@
+#include "kernels/reduce.h"
+
+#include "tests/support/kernel_test.h"
+
+namespace ringtape::test {
+namespace {
+
+struct Extents {
+  std::int64_t outer, mid, inner;
+};
+
+// Rows, columns and slabs; few sums of many elements are shared among blocks, many sums of few are not.
+const std::vector<Extents> kExtents = {
+    {1, 0, 1},    {1, 1, 1},  {1, 31, 1},    {1, 257, 1},    {1, 300001, 1}, {3, 40000, 1},
+    {5000, 3, 1}, {1, 5, 33}, {1, 1000, 10}, {1, 20001, 70}, {2, 700, 31},   {3, 4, 5},
+    {2, 0, 3},    {0, 4, 3},  {257, 2, 2},   {1, 3, 5000},
+};
+
+/// The sums, and the sums of absolute values that errors are measured against.
+template <class T>
+void reference(const std::vector<T>& x, const Extents& e, std::vector<double>& sums,
+               std::vector<double>& sizes) {
+  sums.assign(static_cast<std::size_t>(e.outer * e.inner), 0.0);
+  sizes = sums;
+  for (std::int64_t o = 0; o < e.outer; ++o) {
+    for (std::int64_t m = 0; m < e.mid; ++m) {
+      for (std::int64_t i = 0; i < e.inner; ++i) {
+        const double value = to_double(x[static_cast<std::size_t>((o * e.mid + m) * e.inner + i)]);
+        sums[static_cast<std::size_t>(o * e.inner + i)] += value;
+        sizes[static_cast<std::size_t>(o * e.inner + i)] += std::abs(value);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("sum_dim over rows, columns and everything", "[reduce]", float, double, bfloat16,
+                   float16) {
+  using T = TestType;
+  using A = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  on_every_device<T>([&](Device device, const Stream& stream) {
+    for (const Extents& e : kExtents) {
+      INFO(e.outer << " x " << e.mid << " x " << e.inner);
+      const std::vector<T> values = random_values<T>(e.outer * e.mid * e.inner, 5);
+      std::vector<double> sums, sizes;
+      reference(values, e, sums, sizes);
+      const DeviceArray<T> x(device, values);
+      DeviceArray<A> y(device, e.outer * e.inner, A{3}), again(device, e.outer * e.inner);
+      sum_dim(stream, dtype_of<T>, x.data(), e.outer, e.mid, e.inner, 0.5, dtype_of<A>, y.data(), true);
+      sum_dim(stream, dtype_of<T>, x.data(), e.outer, e.mid, e.inner, 0.5, dtype_of<A>, again.data(), false);
+      double worst = 0, worst_accumulated = 0;
+      const std::vector<double> plain = again.doubles(), accumulated = y.doubles();
+      for (std::size_t k = 0; k < sums.size(); ++k) {
+        const double allowed = 16 * rounding<A>() * (sizes[k] + 1);
+        worst = std::max(worst, std::abs(plain[k] - 0.5 * sums[k]) / allowed);
+        worst_accumulated =
+            std::max(worst_accumulated, std::abs(accumulated[k] - 0.5 * sums[k] - 3) / allowed);
+      }
+      CHECK(worst <= 1);
+      CHECK(worst_accumulated <= 1);
+
+      DeviceArray<T> own_type(device, e.outer * e.inner);
+      sum_dim(stream, dtype_of<T>, x.data(), e.outer, e.mid, e.inner, 0.5, dtype_of<T>, own_type.data(),
+              false);
+      CHECK(own_type.doubles() == to_doubles(convert<T>(again.doubles())));
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("broadcast_dim repeats along the dimension", "[reduce]", float, double, bfloat16,
+                   float16) {
+  using T = TestType;
+  on_every_device<T>([&](Device device, const Stream& stream) {
+    for (const Extents& e : kExtents) {
+      INFO(e.outer << " x " << e.mid << " x " << e.inner);
+      const std::vector<T> values = random_values<T>(e.outer * e.inner, 5);
+      std::vector<double> once, twice;
+      for (std::int64_t o = 0; o < e.outer; ++o) {
+        for (std::int64_t m = 0; m < e.mid; ++m) {
+          for (std::int64_t i = 0; i < e.inner; ++i) {
+            once.push_back(-0.5 * to_double(values[static_cast<std::size_t>(o * e.inner + i)]));
+            twice.push_back(2 * once.back());
+          }
+        }
+      }
+      const DeviceArray<T> x(device, values);
+      DeviceArray<T> y(device, e.outer * e.mid * e.inner);
+      broadcast_dim(stream, dtype_of<T>, x.data(), e.outer, e.mid, e.inner, -0.5, y.data(), false);
+      CHECK(y.doubles() == once);
+      broadcast_dim(stream, dtype_of<T>, x.data(), e.outer, e.mid, e.inner, -0.5, y.data(), true);
+      CHECK(y.doubles() == twice);
+    }
+  });
+}
+
+}  // namespace ringtape::test

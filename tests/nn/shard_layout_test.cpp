@@ -1,0 +1,98 @@
+#include "nn/shard_layout.h"
+
+#include <numeric>
+
+#include "core/error.h"
+#include "kernels/arena.h"
+#include "tests/support/catch.h"
+
+using namespace ringtape;
+
+namespace {
+
+/// Entries of so many times 64 elements.
+std::vector<std::int64_t> entries_of(const std::vector<std::int64_t>& blocks) {
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t n : blocks) sizes.push_back(n * kTileAlignment);
+  return sizes;
+}
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+TEST_CASE("buckets end with the entry that fills them, and are padded for the ranks", "[shards]") {
+  // 64 elements are 256 bytes. The first bucket is full with 512 bytes, the others with 1024.
+  const std::vector<std::int64_t> sizes = entries_of({1, 1, 3, 2, 9, 1});
+  const std::vector<GradientBucket> buckets = cut_into_buckets(sizes, {.first_bytes = 512, .bytes = 1024}, 3);
+  // Blocks in a bucket: 2 -> 3; 5 -> 6; 9 -> 9; 1 -> 3.
+  REQUIRE(buckets.size() == 4);
+  const std::vector<std::size_t> first = {0, 2, 4, 5}, count = {2, 2, 1, 1};
+  const std::vector<std::int64_t> offset = {0, 3, 9, 18}, blocks = {3, 6, 9, 3};
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    INFO("bucket " << b);
+    CHECK(buckets[b].first_entry == first[b]);
+    CHECK(buckets[b].entries == count[b]);
+    CHECK(buckets[b].offset == offset[b] * 64);
+    CHECK(buckets[b].elements == blocks[b] * 64);
+  }
+  CHECK(cut_into_buckets({}, {}, 4).empty());
+}
+
+TEST_CASE("one rank pays for no padding", "[shards]") {
+  const std::vector<std::int64_t> sizes = entries_of({1, 5, 2, 7, 1});
+  for (const std::int64_t bytes : {1, 512, 1 << 20}) {
+    const std::vector<GradientBucket> buckets =
+        cut_into_buckets(sizes, {.first_bytes = bytes, .bytes = bytes}, 1);
+    CHECK(buckets.back().offset + buckets.back().elements == 16 * 64);
+  }
+}
+
+TEST_CASE("shards are disjoint, aligned, equally long, and cover every bucket", "[shards]") {
+  const std::vector<std::int64_t> sizes = entries_of({1, 2, 17, 3, 1, 1, 40, 5});
+  for (int ranks = 1; ranks <= 7; ++ranks) {
+    for (const std::int64_t bytes : {1, 700, 5000, 1 << 20}) {
+      INFO(ranks << " ranks, buckets of " << bytes << " bytes");
+      const std::vector<GradientBucket> buckets =
+          cut_into_buckets(sizes, {.first_bytes = bytes, .bytes = bytes}, ranks);
+      const std::int64_t whole = buckets.back().offset + buckets.back().elements;
+      std::vector<int> owners(static_cast<std::size_t>(whole / kTileAlignment), 0);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const std::vector<ShardSlice> slices = slices_of_rank(buckets, rank, ranks);
+        REQUIRE(slices.size() == buckets.size());
+        std::int64_t in_shard = 0;
+        for (std::size_t b = 0; b < slices.size(); ++b) {
+          const ShardSlice& slice = slices[b];
+          // The closed formula: slice r of a bucket of e entries' elements, padded.
+          const auto begin = sizes.begin() + static_cast<std::ptrdiff_t>(buckets[b].first_entry);
+          const std::int64_t used = std::accumulate(
+              begin, begin + static_cast<std::ptrdiff_t>(buckets[b].entries), std::int64_t{0});
+          CHECK(slice.elements == rounded_up(used, ranks * kTileAlignment) / ranks);
+          CHECK(slice.offset == buckets[b].offset + rank * slice.elements);
+          CHECK(slice.in_shard == in_shard);
+          CHECK((slice.offset % kTileAlignment == 0 && slice.in_shard % kTileAlignment == 0));
+          in_shard += slice.elements;
+          for (std::int64_t i = slice.offset; i < slice.offset + slice.elements; i += kTileAlignment) {
+            ++owners[static_cast<std::size_t>(i / kTileAlignment)];
+          }
+        }
+        CHECK(in_shard * ranks == whole);
+      }
+      CHECK(owners == std::vector<int>(owners.size(), 1));
+    }
+  }
+}
+
+TEST_CASE("shards: what cannot be cut is an error", "[shards]") {
+  const std::vector<std::int64_t> sizes = entries_of({1, 2});
+  CHECK_THROWS_AS(cut_into_buckets(sizes, {.first_bytes = 0, .bytes = 1}, 1), Error);
+  CHECK_THROWS_AS(cut_into_buckets(sizes, {.first_bytes = 1, .bytes = -1}, 1), Error);
+  CHECK_THROWS_AS(cut_into_buckets(sizes, {}, 0), Error);
+  const std::vector<GradientBucket> buckets = cut_into_buckets(sizes, {}, 1);  // 3 blocks
+  CHECK_THROWS_AS(slices_of_rank(buckets, 0, 2), Error);
+  CHECK_THROWS_AS(slices_of_rank(buckets, 3, 3), Error);
+  CHECK_THROWS_AS(slices_of_rank(buckets, -1, 3), Error);
+  CHECK(slices_of_rank(buckets, 2, 3).front().offset == 128);
+}

@@ -1,0 +1,307 @@
+// What the CPU's executor does with kernels that are wrong. The kernels stand here, because only the CPU can
+// be asked to run them.
+#include "kernels/common/kernel.h"
+
+#include <csignal>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/child_process.h"
+#include "tests/support/error_of.h"
+#include "tests/support/thread_orders.h"
+
+namespace ringtape::on_cpu {
+namespace {
+
+using test::error_of;
+using test::for_each_thread_order;
+using test::run_in_child;
+
+const Stream& stream() {
+  static const Stream cpu = Stream::current({});
+  return cpu;
+}
+
+std::string place(int line) {
+  return std::string(__FILE__) + ":" + std::to_string(line);
+}
+
+// ---- barriers ----
+
+constexpr int kFirstBarrier = __LINE__ + 4, kSecondBarrier = __LINE__ + 6;
+
+__global__ void two_barriers(unsigned split) {
+  if (threadIdx.x < split) {
+    __syncthreads();
+  } else {
+    __syncthreads();
+  }
+}
+
+TEST_CASE("simt: threads that wait at different barriers are an error that names both", "[simt]") {
+  for_each_thread_order([] {
+    const std::string text = error_of([] { launch(two_barriers, {{2, 3}, 64}, stream(), 5u); });
+    CHECK_THAT(text, ContainsSubstring("block (0, 0, 0)"));
+    CHECK_THAT(text, ContainsSubstring(place(kFirstBarrier)));
+    CHECK_THAT(text, ContainsSubstring(place(kSecondBarrier)));
+    CHECK_NOTHROW(launch(two_barriers, {4, 64}, stream(), 0u));
+    CHECK_NOTHROW(launch(two_barriers, {4, 64}, stream(), 64u));
+  });
+}
+
+constexpr int kBlockMeeting = __LINE__ + 4, kWarpMeeting = __LINE__ + 6;
+
+__global__ void barrier_and_shuffle(int* out) {
+  if (threadIdx.x < 32) {
+    __syncthreads();
+  } else {
+    *out = __shfl_sync(0xffffffffu, 1, 0);
+    if (threadIdx.x == 40) __syncwarp();
+    __syncthreads();
+  }
+}
+
+TEST_CASE("simt: threads that wait for one another for ever are an error that names the places", "[simt]") {
+  for_each_thread_order([] {
+    int out = 0;
+    const std::string text = error_of([&] { launch(barrier_and_shuffle, {1, 64}, stream(), &out); });
+    CHECK_THAT(text, ContainsSubstring(place(kBlockMeeting)) || ContainsSubstring(place(kWarpMeeting + 2)));
+    CHECK_THAT(text, ContainsSubstring("wait"));
+  });
+}
+
+__global__ void lane_leaves(int* out) {
+  if (threadIdx.x == 3) return;
+  out[threadIdx.x] = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x), 3);
+}
+
+TEST_CASE("simt: a shuffle that names a lane that has returned", "[simt]") {
+  for_each_thread_order([] {
+    std::vector<int> out(32, -1);
+    const std::string text = error_of([&] { launch(lane_leaves, {1, 32}, stream(), out.data()); });
+#if defined(RINGTAPE_CHECK)
+    CHECK_THAT(text, ContainsSubstring("names lane 3, which has returned"));
+#else
+    CHECK(text.empty());
+    for (int lane = 0; lane < 32; ++lane) CHECK(out[lane] == (lane == 3 ? -1 : lane));
+#endif
+  });
+}
+
+__global__ void wrong_mask(int* out) {
+  *out = __shfl_sync(0x0000ffffu, 1, 0);
+}
+
+TEST_CASE("simt: a lane outside its own mask", "[simt]") {
+  for_each_thread_order([] {
+    int out = 0;
+    CHECK_THAT(error_of([&] {
+                 launch(wrong_mask, {1, 32}, stream(), &out);
+               }),
+               ContainsSubstring("mask 0x0000ffff, which leaves it out"));
+  });
+}
+
+__global__ void sum_without_some(float* out) {
+  if (threadIdx.x >= 40) return;
+  *out = block_sum(1.0f);
+}
+
+TEST_CASE("simt: block_sum needs every thread of the block", "[simt]") {
+  float out = 0;
+  CHECK_FALSE(error_of([&] { launch(sum_without_some, {1, 64}, stream(), &out); }).empty());
+}
+
+// ---- a barrier that is not there ----
+
+// Thread i reads what its left and right neighbours wrote; some order must show that it does not wait for
+// them.
+__global__ void neighbours(bool with_barrier, const int* in, int* out) {
+  int* values = dynamic_shared<int>();
+  values[threadIdx.x] = 0;
+  __syncthreads();
+  values[threadIdx.x] = in[threadIdx.x];
+  if (with_barrier) __syncthreads();
+  const unsigned left = threadIdx.x == 0 ? blockDim.x - 1 : threadIdx.x - 1;
+  out[threadIdx.x] = values[left];
+}
+
+TEST_CASE("simt: a missing barrier shows under some order of the threads", "[simt]") {
+  constexpr int kThreads = 96;
+  const std::vector<int> ones(kThreads, 1);
+  int wrong_orders[2] = {0, 0};
+  for (const bool with_barrier : {false, true}) {
+    for_each_thread_order([&] {
+      std::vector<int> out(kThreads, -1);
+      launch(neighbours, {1, kThreads, sizeof(int) * kThreads}, stream(), with_barrier, ones.data(),
+             out.data());
+      wrong_orders[with_barrier] += out != ones;
+    });
+  }
+  CHECK(wrong_orders[false] >= 2);
+  CHECK(wrong_orders[true] == 0);
+}
+
+__global__ void record_order(int* order, int* count) {
+  order[(*count)++] = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  order[(*count)++] = static_cast<int>(threadIdx.x);
+}
+
+TEST_CASE("simt: threads take their turns in the order asked for, before and after a barrier", "[simt]") {
+  const auto order_of = [](simt::ThreadOrder order, std::uint64_t seed) {
+    const simt::ThreadOrderScope scope(order, seed);
+    std::vector<int> turns(8, -1);
+    int count = 0;
+    launch(record_order, {1, 4}, stream(), turns.data(), &count);
+    return turns;
+  };
+  using simt::ThreadOrder;
+  CHECK(order_of(ThreadOrder::forward, 0) == std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3});
+  CHECK(order_of(ThreadOrder::reversed, 0) == std::vector<int>{3, 2, 1, 0, 3, 2, 1, 0});
+  const std::vector<int> shuffled = order_of(ThreadOrder::shuffled, 1);
+  CHECK(std::is_permutation(shuffled.begin(), shuffled.begin() + 4, std::vector<int>{0, 1, 2, 3}.begin()));
+  CHECK(std::equal(shuffled.begin(), shuffled.begin() + 4, shuffled.begin() + 4));
+  CHECK(order_of(ThreadOrder::shuffled, 1) == shuffled);
+}
+
+// ---- exceptions ----
+
+struct CountsItself {
+  explicit CountsItself(int* count) : count_(count) { __atomic_fetch_add(count_, 1, __ATOMIC_RELAXED); }
+  ~CountsItself() { __atomic_fetch_add(count_, -1, __ATOMIC_RELAXED); }
+  int* count_;
+};
+
+__global__ void throws_between_barriers(unsigned thrower, int* alive, int* most_alive) {
+  const CountsItself self(alive);
+  __syncthreads();
+  *most_alive = *alive;
+  if (threadIdx.x == thrower) throw std::out_of_range("planted");
+  __syncthreads();
+}
+
+TEST_CASE("simt: an exception unwinds the waiting threads and comes out of launch", "[simt]") {
+  for_each_thread_order([] {
+    for (const unsigned thrower : {0u, 17u, 63u}) {
+      int alive = 0, most_alive = 0;
+      CHECK_THROWS_AS(launch(throws_between_barriers, {1, 64}, stream(), thrower, &alive, &most_alive),
+                      std::out_of_range);
+      CHECK(most_alive == 64);
+      CHECK(alive == 0);
+      alive = 0;
+      CHECK_NOTHROW(launch(throws_between_barriers, {1, 64}, stream(), 64u, &alive, &most_alive));
+      CHECK(alive == 0);
+    }
+  });
+}
+
+__global__ void throws_block_number() {
+  if (blockIdx.x >= 3) throw std::out_of_range(std::to_string(blockIdx.x));
+}
+
+TEST_CASE("simt: the error of a launch is that of the first block that fails", "[simt]") {
+  for (int run = 0; run < 20; ++run) CHECK_THROWS_WITH(launch(throws_block_number, {1000, 4}, stream()), "3");
+}
+
+__global__ void launches() {
+  launch(throws_block_number, {1, 1}, stream());
+}
+
+TEST_CASE("simt: what a launch refuses", "[simt]") {
+  CHECK_THAT(error_of([] {
+               launch(throws_block_number, {1, {33, 32}}, stream());
+             }),
+             ContainsSubstring("33 x 32 x 1") && ContainsSubstring("1024"));
+  CHECK_THAT(error_of([] {
+               launch(throws_block_number, {{1, 65536}, 1}, stream());
+             }),
+             ContainsSubstring("1 x 65536 x 1") && ContainsSubstring("65535"));
+  CHECK_THAT(error_of([] { launch(launches, {1, 1}, stream()); }), ContainsSubstring("inside a kernel"));
+}
+
+// ---- memory ----
+
+// Not inlined and not a tail call, so that every level takes its kilobyte of stack.
+__attribute__((noinline)) int recurse(int depth) {
+  volatile char frame[1024];
+  frame[0] = static_cast<char>(depth);
+  return depth == 0 ? frame[0] : recurse(depth - 1) + frame[0];
+}
+
+__global__ void recurses(int depth, int* out) {
+  __syncthreads();
+  *out = recurse(depth);
+}
+
+TEST_CASE("simt: a thread that overflows its stack meets the guard page", "[simt]") {
+  int out = 0;
+  launch(recurses, {1, 4}, stream(), 20, &out);
+  const auto ending = run_in_child([&] { launch(recurses, {1, 4}, stream(), 10000, &out); });
+  CHECK((ending.by_signal && ending.code == SIGSEGV));
+}
+
+#if defined(RINGTAPE_CHECK)
+
+// The index arrives as an argument so that the compiler cannot know it.
+__global__ void static_array(int index, float* out) {
+  __shared__ float values[24];
+  values[index] = 1;
+  *out = values[0];
+}
+
+// The compiler does not know here how much there is behind the pointer, so only AddressSanitizer can tell.
+__attribute__((noipa)) void write_at(float* values, int index) {
+  values[index] = 1;
+}
+
+__global__ void static_memory(int index, float* out) {
+  __shared__ float values[24];
+  write_at(values, index);
+  *out = values[0];
+}
+
+__global__ void dynamic_memory(int index, float* out) {
+  dynamic_shared<float>()[index] = 1;
+  *out = dynamic_shared<float>()[0];
+}
+
+TEST_CASE("simt: check builds find a planted overflow of shared memory", "[simt]") {
+  float out = 0;
+  const LaunchShape shape{1, 32, 24 * sizeof(float)};
+  for (const auto kernel : {static_array, static_memory, dynamic_memory}) {
+    CHECK(run_in_child([&] { launch(kernel, shape, stream(), 23, &out); }).code == 0);
+  }
+  const auto of_array = run_in_child([&] { launch(static_array, shape, stream(), 24, &out); });
+  CHECK_THAT(of_array.text, ContainsSubstring("out of bounds"));
+#if defined(__SANITIZE_ADDRESS__)
+  const auto of_static = run_in_child([&] { launch(static_memory, shape, stream(), 24, &out); });
+  CHECK_THAT(of_static.text, ContainsSubstring("global-buffer-overflow"));
+  const auto of_dynamic = run_in_child([&] { launch(dynamic_memory, shape, stream(), 24, &out); });
+  CHECK_THAT(of_dynamic.text, ContainsSubstring("heap-buffer-overflow"));
+#else
+  WARN("skipped: overflows through a pointer are found by builds with AddressSanitizer");
+#endif
+}
+
+__global__ void reads_first(float* out) {
+  __shared__ float fixed[4];
+  float* dynamic = dynamic_shared<float>();
+  out[2 * blockIdx.x] = fixed[threadIdx.x];
+  out[2 * blockIdx.x + 1] = dynamic[threadIdx.x];
+  fixed[threadIdx.x] = dynamic[threadIdx.x] = 1;
+}
+
+TEST_CASE("simt: check builds give every block shared memory full of NaN", "[simt]") {
+  std::vector<float> out(6, 0.0f);
+  launch(reads_first, {3, 1, sizeof(float)}, stream(), out.data());
+  for (const float value : out) CHECK(std::isnan(value));
+}
+
+#endif
+
+}  // namespace
+}  // namespace ringtape::on_cpu

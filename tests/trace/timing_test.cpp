@@ -1,0 +1,45 @@
+#include "trace/timing.h"
+
+#include <chrono>
+#include <thread>
+
+#include "tests/support/catch.h"
+
+namespace ringtape::test {
+namespace {
+
+TEST_CASE("the median is the middle value, the upper one of two", "[core]") {
+  CHECK(median({3}) == 3);
+  CHECK(median({9, 1, 5}) == 5);
+  CHECK(median({4, 1, 3, 2}) == 3);
+  CHECK_THROWS_WITH(median({}), ContainsSubstring("no values"));
+}
+
+TEST_CASE("work is timed as often as was asked, in turn, after a run to warm up", "[core]") {
+  std::string order;
+  const std::vector<TimedWork> works = {[&] { order += 'a'; }, [&] { order += 'b'; }};
+  const std::vector<double> seconds = median_seconds_in_turn(works, {}, {.rounds = 3, .round_seconds = 0});
+  CHECK(order ==
+        "aabb"
+        "ababab");  // to warm up and to see how long it takes, then three rounds
+  REQUIRE(seconds.size() == 2);
+  CHECK(seconds[0] >= 0);
+  CHECK_THROWS_WITH(median_seconds(works[0], {}, {.rounds = 0}), ContainsSubstring("at least 1"));
+}
+
+TEST_CASE("short work is run again and again within a round, up to a thousand times", "[core]") {
+  int runs = 0;
+  median_seconds([&] { ++runs; }, {}, {.rounds = 2, .round_seconds = 1e9});
+  CHECK(runs == 2 + 2 * 1000);
+}
+
+TEST_CASE("timing: the best of the rounds, on a machine that is busy in most of them", "[timing]") {
+  int runs = 0;
+  const auto busy = [&] {
+    if (++runs != 5) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  CHECK(best_seconds(busy, {}, {.rounds = 5, .round_seconds = 0}) < 0.01);
+}
+
+}  // namespace
+}  // namespace ringtape::test

@@ -1,0 +1,72 @@
+#include "train/checkpointing.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace ringtape {
+
+Checkpointing::Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank,
+                             Console console)
+    : options_(options), console_(console), settings_(std::move(settings)) {
+  if (options.folder.empty() || !is_first_rank) return;
+  folder_.emplace(options.folder, options.keep);
+  check(options.resume || folder_->is_empty(),
+        "{}: holds checkpoints already: continue them with --resume, or name another folder", options.folder);
+}
+
+std::optional<Checkpoint> Checkpointing::resume(const std::vector<NamedTensor>& tensors) {
+  if (!folder_ || !options_.resume) return std::nullopt;
+  std::optional<Checkpoint> checkpoint = folder_->newest();
+  for (const std::string& reason : folder_->damaged()) {
+    warn("a damaged checkpoint is passed over: {}", reason);
+  }
+  if (!checkpoint) return std::nullopt;
+  expect_settings(*checkpoint);  // first, as a flag says more than the shapes that follow from it
+  checkpoint->load_into(tensors);
+  default_generator() = checkpoint->random();
+  const TrainingPosition& position = checkpoint->position();
+  console_.print("resumed after step {}, epoch {}, {} samples into it\n", position.step, position.epoch + 1,
+                 position.samples);
+  return checkpoint;
+}
+
+/// Throws Error where the checkpoint was made with other settings.
+void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
+  TrainingSettings expected = settings_;
+  const TrainingSettings& found = checkpoint.settings();
+  const auto before = found.find(kStepsInAll);
+  const auto now = expected.find(kStepsInAll);
+  if (now != expected.end() && before != found.end() && now->second != before->second) {
+    check(
+        options_.change_length,
+        "{}: the run had {} steps, now it has {}, and its schedule depends on that: with --change-length it "
+        "goes on with the schedule of the new length; with --schedule constant or step the length may change "
+        "freely",
+        options_.folder, before->second, now->second);
+    expected[kStepsInAll] = before->second;
+  }
+  checkpoint.expect_settings(expected);
+}
+
+bool Checkpointing::is_due(std::int64_t step, std::int64_t steps) const {
+  return !options_.folder.empty() && (step % options_.every == 0 || step == steps);
+}
+
+void Checkpointing::save(const TrainingPosition& position, std::vector<NamedTensor> tensors,
+                         std::vector<NamedTensor> history) {
+  if (!folder_) return;
+  CheckpointContents state;
+  state.position = position;
+  state.random = default_generator();
+  state.settings = settings_;
+  state.tensors = std::move(tensors);
+  state.history = std::move(history);
+  try {
+    folder_->save(state);
+  } catch (const Error& error) {
+    warn("no checkpoint of step {}: {}", position.step, error.what());
+  }
+}
+
+}  // namespace ringtape

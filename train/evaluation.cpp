@@ -1,0 +1,52 @@
+#include "train/evaluation.h"
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "autograd/tape.h"
+#include "data/loader.h"
+#include "trace/spans.h"
+#include "train/model_input.h"
+
+namespace ringtape {
+namespace {
+
+template <class T>
+T sum_over_ranks(T value, Communicator& comm) {
+  if (comm.size() == 1) return value;
+  const Tensor sum = copy_to(from_vector(std::vector<T>{value}, {1}), comm.device());
+  comm.all_reduce(sum, ReduceOp::sum).wait();
+  return sum.to_vector<T>()[0];
+}
+
+}  // namespace
+
+EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int64_t batch_size,
+                          Communicator& comm) {
+  const SpanScope phase(SpanKind::phase, "evaluation");
+  const NoGrad no_grad;
+  model.eval();
+  const auto all = std::make_shared<SequentialSampler>(task.test->size());
+  DataLoader loader(task.test, std::make_shared<DistributedSampler>(all, comm.rank(), comm.size()),
+                    {.batch_size = batch_size});
+  double loss = 0;
+  std::int64_t correct = 0, counted = 0;
+  loader.start_epoch(0);
+  while (std::optional<Batch> batch = loader.next()) {
+    counted += count_targets(task, *batch);
+    const auto [features, targets] = batch->to(comm.device());
+    Tensor prediction = model(model_input(task, features, dtype));
+    if (task.correct) correct += static_cast<std::int64_t>(task.correct(prediction, targets).item());
+    loss += task.loss(std::move(prediction), targets, 1).item();
+  }
+  model.train();
+  loss = sum_over_ranks(static_cast<float>(loss), comm);
+  correct = sum_over_ranks(correct, comm);
+  const auto targets = static_cast<double>(sum_over_ranks(counted, comm));
+  return {loss / targets, task.correct ? static_cast<double>(correct) / targets : std::nan("")};
+}
+
+}  // namespace ringtape

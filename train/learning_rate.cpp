@@ -1,0 +1,128 @@
+#include "train/learning_rate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+#include "plot/terminal_chart.h"
+
+namespace ringtape {
+namespace {
+
+/// The schedule after the warm-up, over `steps` of them.
+Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t steps,
+                       std::int64_t steps_per_epoch) {
+  const double last = rate * options.final_lr;
+  switch (options.kind) {
+    case ScheduleKind::constant:
+      return schedule::constant(rate);
+    case ScheduleKind::linear:
+      return schedule::linear_decay(rate, steps, last);
+    case ScheduleKind::cosine:
+      return schedule::cosine(rate, steps, last);
+    case ScheduleKind::polynomial:
+      return schedule::polynomial(rate, steps, options.power, last);
+    case ScheduleKind::step:
+      return schedule::step_decay(rate, options.step_epochs * steps_per_epoch, options.gamma);
+    case ScheduleKind::one_cycle:
+      return schedule::one_cycle(rate, steps);
+  }
+  fail("schedule {} is unknown", static_cast<int>(options.kind));
+}
+
+const char* name_of(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::constant:
+      return "constant";
+    case ScheduleKind::linear:
+      return "linear";
+    case ScheduleKind::cosine:
+      return "cosine";
+    case ScheduleKind::polynomial:
+      return "polynomial";
+    case ScheduleKind::step:
+      return "step";
+    case ScheduleKind::one_cycle:
+      return "one-cycle";
+  }
+  return "unknown";
+}
+
+const char* name_of(schedule::Warmup shape) {
+  switch (shape) {
+    case schedule::Warmup::linear:
+      return "linear";
+    case schedule::Warmup::quadratic:
+      return "quadratic";
+    case schedule::Warmup::constant:
+      return "constant";
+  }
+  return "unknown";
+}
+
+std::string counted(std::int64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+RunLength run_length(const DataOptions& options, std::int64_t samples) {
+  const std::int64_t per_epoch = (samples + options.batch_size - 1) / options.batch_size;
+  const std::int64_t all = options.epochs * per_epoch;
+  return {.samples = samples,
+          .steps_per_epoch = per_epoch,
+          .steps = options.max_steps > 0 ? std::min(all, options.max_steps) : all};
+}
+
+bool depends_on_length(const ScheduleOptions& options) {
+  const bool is_fixed = options.kind == ScheduleKind::constant || options.kind == ScheduleKind::step;
+  return !is_fixed || !options.warmup.has_value();
+}
+
+std::int64_t warmup_steps(const ScheduleOptions& options, std::int64_t batch_size, const RunLength& length) {
+  check(options.kind != ScheduleKind::one_cycle || options.warmup == 0,
+        "--schedule one-cycle has a warm-up of its own: --warmup {} cannot be added",
+        options.warmup ? fmt::format("{}", *options.warmup) : "auto");
+  if (!options.warmup) return suggested_warmup_steps(length.samples, batch_size, length.steps);
+  check(*options.warmup == 0 || *options.warmup < length.steps,
+        "--warmup {} is not shorter than the training: expected less than its {} steps ({} an epoch)",
+        *options.warmup, length.steps, length.steps_per_epoch);
+  return *options.warmup;
+}
+
+Schedule make_schedule(const ScheduleOptions& options, double learning_rate, std::int64_t batch_size,
+                       const RunLength& length) {
+  const std::int64_t batch = std::min(batch_size, length.samples);
+  const double scaled = scale_rate(options.lr_scaling, learning_rate, batch, options.base_batch);
+  const std::int64_t warmup = warmup_steps(options, batch_size, length);
+  const Schedule main = main_schedule(options, scaled, length.steps - warmup, length.steps_per_epoch);
+  return warmup > 0 ? schedule::warm_up(options.warmup_shape, warmup, main) : main;
+}
+
+std::string schedule_text(const ScheduleOptions& options, const Schedule& schedule, std::int64_t batch_size,
+                          const RunLength& length) {
+  const std::int64_t warmup = warmup_steps(options, batch_size, length);
+  std::string text = fmt::format("{} of {}, {} an epoch: ", counted(length.steps, "step"),
+                                 counted(batch_size, "sample"), length.steps_per_epoch);
+  if (warmup > 0) text += fmt::format("{} of {} warm-up, then ", warmup, name_of(options.warmup_shape));
+  text += std::string(name_of(options.kind)) + "\n\n     step   epoch   learning rate\n";
+  constexpr std::int64_t kRows = 16;
+  std::int64_t last = -1;
+  for (std::int64_t row = 0; row <= kRows; ++row) {
+    const std::int64_t step = row * (length.steps - 1) / kRows;
+    if (step == last) continue;
+    last = step;
+    text +=
+        fmt::format("{:>9}  {:>6.2f}   {:.6g}\n", step + 1,
+                    static_cast<double>(step) / static_cast<double>(length.steps_per_epoch), schedule(step));
+  }
+  // The chart has 72 columns: a few rates for each will do, however long the run.
+  const std::int64_t points = std::min<std::int64_t>(length.steps, 72 * 16);
+  std::vector<double> rates;
+  for (std::int64_t i = 0; i < points; ++i) rates.push_back(schedule(i * length.steps / points));
+  return text + "\n" + line_chart(rates, 72, 12, Axis::linear);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,52 @@
+#include "train/make.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+#include "nn/compute_dtype.h"
+
+namespace ringtape {
+namespace {
+
+/// The kind's own settings, but for those that the options have.
+OptimizerSettings settings_of(const OptimizerOptions& options) {
+  const OptimizerSettings& own = options.kind->defaults;
+  return {.learning_rate = options.learning_rate.value_or(own.learning_rate),
+          .weight_decay = options.weight_decay.value_or(own.weight_decay),
+          .momentum = options.momentum.value_or(own.momentum),
+          .beta1 = options.beta1.value_or(own.beta1),
+          .beta2 = options.beta2.value_or(own.beta2)};
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterArena& arena) {
+  std::vector<ParameterGroup> groups;
+  if (!options.decay_biases) groups.push_back(no_decay_below_two_dimensions());
+  return options.kind->make(arena, settings_of(options), groups);
+}
+
+std::int64_t state_per_parameter(const OptimizerOptions& options) {
+  return options.kind->state_per_parameter(settings_of(options));
+}
+
+DType compute_dtype(const PrecisionOptions& options, Device device) {
+  return options.dtype.value_or(parse_compute_dtype("auto", device));
+}
+
+BucketSizes bucket_sizes(const DistributionOptions& options) {
+  const auto bytes = static_cast<std::int64_t>(std::max(1.0, options.bucket_mib * (1 << 20)));
+  return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};
+}
+
+ArenaSharding make_sharding(const DistributionOptions& options, int rank, int world_size) {
+  check(options.zero < 2 || !options.no_overlap,
+        "--zero 2 has no memory to keep gradients in until backward ends, as --no-overlap asks for");
+  return {.stage = world_size > 1 ? options.zero : 0,
+          .rank = rank,
+          .ranks = world_size,
+          .bucket_sizes = bucket_sizes(options)};
+}
+
+}  // namespace ringtape

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "nn/arena.h"
+#include "optim/optimizer.h"
+#include "train/options.h"
+
+/// The parts of a training, made from the options.
+namespace ringtape {
+
+/// The optimizer, at its learning rate, which is the kind's own where the options have none.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterArena& arena);
+
+/// f32 values that the optimizer keeps for each parameter.
+std::int64_t state_per_parameter(const OptimizerOptions& options);
+
+/// The dtype that the model computes in on this device: f32, bf16 or f16.
+DType compute_dtype(const PrecisionOptions& options, Device device);
+
+BucketSizes bucket_sizes(const DistributionOptions& options);
+
+/// How the arena is sharded on one of so many ranks. Throws Error for stage 2 of ZeRO without overlap.
+ArenaSharding make_sharding(const DistributionOptions& options, int rank, int world_size);
+
+}  // namespace ringtape

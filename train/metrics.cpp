@@ -1,0 +1,131 @@
+#include "train/metrics.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/quote.h"
+#include "train/console.h"
+
+namespace ringtape {
+namespace {
+
+// On the CPU results are there at once; on a GPU a flush every 128 steps costs next to nothing.
+std::int64_t capacity_on(Device device) {
+  return device.is_cpu() ? 1 : 128;
+}
+
+void put(const Tensor& rows, std::size_t row, const Tensor& scalar) {
+  if (!scalar.defined()) return;
+  const Tensor slot = rows.alias({}, static_cast<std::int64_t>(row));
+  copy_bytes(slot.raw(), slot.device(), scalar.raw(), scalar.device(), slot.bytes());
+}
+
+/// Whether this can be the start of a line that a killed run did not write to its end.
+bool begins_record(std::string_view text) {
+  for (std::string_view start : {std::string_view("{\"step\":"), std::string_view("{\"event\":")}) {
+    if (text.substr(0, start.size()) == start.substr(0, text.size())) return true;
+  }
+  return false;
+}
+
+/// The step that a line is the record of; nothing for any other line.
+std::optional<std::int64_t> step_of(const std::string& line) {
+  try {
+    const Json record = Json::parse(line);
+    const Json* const step = record.find("step");
+    return step == nullptr ? std::nullopt : std::optional(step->as_int64());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// How many bytes of the file are the records of the steps up to `step`. It is to be cut off there: before
+/// the first later one, a line that was not written to its end, or the last line of a run that ended. Throws
+/// Error for a file with any other line, as it is not one of metrics.
+std::uintmax_t bytes_up_to(const std::string& path, std::int64_t step) {
+  std::ifstream file(path, std::ios::binary);
+  std::uintmax_t bytes = 0;
+  bool is_before_cut = true;
+  std::int64_t number = 1;
+  for (std::string line; std::getline(file, line); ++number) {
+    const bool is_complete = !file.eof();
+    const std::optional<std::int64_t> step_of_line = step_of(line);
+    const bool is_step = step_of_line.has_value();
+    const bool is_event = line.starts_with("{\"event\":");
+    check(is_complete ? is_step || is_event : begins_record(line),
+          "metrics file '{}' is not to be continued: its line {} is {}, expected the record of a step", path,
+          number, quote(line));
+    is_before_cut = is_before_cut && is_complete && is_step && *step_of_line <= step;
+    if (is_before_cut) bytes += line.size() + 1;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+StepLog::StepLog(Device device)
+    : device_(device),
+      losses_(empty({capacity_on(device)}, DType::f32, device)),
+      norms_(empty({capacity_on(device)}, DType::f32, device)),
+      correct_(empty({capacity_on(device)}, DType::f32, device)) {}
+
+void StepLog::add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm,
+                  const Tensor& correct) {
+  put(losses_, pending_.size(), loss);
+  put(norms_, pending_.size(), grad_norm);
+  put(correct_, pending_.size(), correct);
+  pending_.push_back(known);
+  if (!grad_norm.defined()) pending_.back().grad_norm = std::nan("");
+  if (!correct.defined()) pending_.back().correct = -1;
+}
+
+bool StepLog::is_full() const {
+  return static_cast<std::int64_t>(pending_.size()) == losses_.elements();
+}
+
+std::vector<StepRecord> StepLog::take() {
+  const auto losses = losses_.to_vector<float>();
+  const auto norms = norms_.to_vector<float>();
+  const auto correct = correct_.to_vector<float>();
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    StepRecord& record = pending_[i];
+    record.loss = losses[i];
+    if (!std::isnan(record.grad_norm)) record.grad_norm = norms[i];
+    if (record.correct >= 0) record.correct = static_cast<std::int64_t>(correct[i]);
+  }
+  return std::exchange(pending_, {});
+}
+
+MetricsFile::MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step) : path_(path) {
+  if (path.empty()) return;
+  const bool continues = resumed_step.value_or(0) > 0 && std::filesystem::is_regular_file(path);
+  if (continues) std::filesystem::resize_file(path, bytes_up_to(path, *resumed_step));
+  stays_ = continues;
+  file_ = std::fopen(path.c_str(), continues ? "a" : "w");
+  check(file_ != nullptr, "metrics file '{}' cannot be written: {}", path, std::strerror(errno));
+}
+
+MetricsFile::~MetricsFile() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::error_code ignored;
+  if (!stays_ && std::filesystem::is_regular_file(path_, ignored)) std::remove(path_.c_str());
+}
+
+void MetricsFile::write(const Json& object) {
+  if (file_ == nullptr || is_full_) return;
+  const std::string line = object.dump() + "\n";
+  if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0) {
+    stays_ = true;
+    return;
+  }
+  is_full_ = true;
+  warn("metrics file '{}' cannot be written: {}; training goes on without it", path_, std::strerror(errno));
+}
+
+}  // namespace ringtape

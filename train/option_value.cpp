@@ -1,0 +1,144 @@
+#include "train/option_value.h"
+
+#include <fmt/ranges.h>
+
+#include <limits>
+
+#include "core/error.h"
+#include "core/parse.h"
+#include "core/quote.h"
+
+namespace ringtape {
+namespace {
+
+std::int64_t read_whole(const std::string& text) {
+  const std::optional<std::int64_t> number = parse_int64(text);
+  check(number.has_value(), "expected a whole number, found {}", quote(text));
+  return *number;
+}
+
+int read_int(const std::string& text) {
+  const std::int64_t number = read_whole(text);
+  constexpr std::int64_t kLow = std::numeric_limits<int>::min(), kHigh = std::numeric_limits<int>::max();
+  check(number >= kLow && number <= kHigh, "expected a whole number from {} to {}, found {}", kLow, kHigh,
+        text);
+  return static_cast<int>(number);
+}
+
+double read_real(const std::string& text) {
+  const std::optional<double> number = parse_double(text);
+  check(number.has_value(), "expected a number, found {}", quote(text));
+  return *number;
+}
+
+/// Elements that `read` reads, with commas between them.
+template <class T>
+OptionValue list_value(const char* type, std::vector<T>& values, T (*read)(const std::string&)) {
+  return {type,
+          [&values, read](const std::string& text) {
+            std::vector<T> found;
+            for (const std::string& piece : split(text, ',')) {
+              check(!piece.empty(), "expected a value on each side of a comma, found {}", quote(text));
+              found.push_back(read(piece));
+            }
+            values = std::move(found);
+          },
+          [&values] { return fmt::format("{}", fmt::join(values, ",")); }};
+}
+
+}  // namespace
+
+OptionValue option_value(bool& value) {
+  return {"",
+          [&value](const std::string& text) {
+            check(text == "true" || text == "false", "expected true or false, found {}", quote(text));
+            value = text == "true";
+          },
+          [&value] { return std::string(value ? "true" : "false"); }};
+}
+
+OptionValue option_value(std::int64_t& value) {
+  return {"INT", [&value](const std::string& text) { value = read_whole(text); },
+          [&value] { return fmt::format("{}", value); }};
+}
+
+OptionValue option_value(int& value) {
+  return {"INT", [&value](const std::string& text) { value = read_int(text); },
+          [&value] { return fmt::format("{}", value); }};
+}
+
+OptionValue option_value(std::uint64_t& value) {
+  return {"UINT",
+          [&value](const std::string& text) {
+            const std::optional<std::uint64_t> number = parse_uint64(text);
+            check(number.has_value(), "expected a whole number from 0 to 2^64 - 1, found {}", quote(text));
+            value = *number;
+          },
+          [&value] { return fmt::format("{}", value); }};
+}
+
+OptionValue option_value(double& value) {
+  return {"FLOAT", [&value](const std::string& text) { value = read_real(text); },
+          [&value] { return fmt::format("{}", value); }};
+}
+
+OptionValue option_value(std::string& value) {
+  return {"TEXT", [&value](const std::string& text) { value = text; }, [&value] { return value; }};
+}
+
+OptionValue option_value(std::optional<int>& value) {
+  return {"INT", [&value](const std::string& text) { value = read_int(text); },
+          [&value] { return value ? fmt::format("{}", *value) : std::string(); }};
+}
+
+OptionValue option_value(std::optional<double>& value) {
+  return {"FLOAT", [&value](const std::string& text) { value = read_real(text); },
+          [&value] { return value ? fmt::format("{}", *value) : std::string(); }};
+}
+
+OptionValue option_value(std::optional<std::int64_t>& value) {
+  return {"INT", [&value](const std::string& text) { value = read_whole(text); },
+          [&value] { return value ? fmt::format("{}", *value) : std::string(); }};
+}
+
+OptionValue option_value(std::vector<std::int64_t>& values) {
+  return list_value("INT,...", values, read_whole);
+}
+OptionValue option_value(std::vector<double>& values) {
+  return list_value("FLOAT,...", values, read_real);
+}
+OptionValue option_value(std::vector<std::string>& values) {
+  return list_value<std::string>("TEXT,...", values, [](const std::string& text) { return text; });
+}
+
+std::string list_of(const std::vector<std::string>& words) {
+  if (words.size() < 2) return words.empty() ? "" : words[0];
+  return fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
+}
+
+void fail_unknown_word(const std::string& text, const std::vector<std::string>& words) {
+  fail("expected {}, found {}", list_of(words), quote(text));
+}
+
+OptionValue in_range(OptionValue value, double low, double high) {
+  const auto read = [read = std::move(value.read), low, high](const std::string& text) {
+    read(text);
+    for (const std::string& piece : split(text, ',')) {
+      const double number = parse_double(piece).value_or(std::numeric_limits<double>::quiet_NaN());
+      const bool has_end = high < std::numeric_limits<double>::max();
+      check(number >= low && number <= high, "expected a number {} {}{}, found {}",
+            has_end ? "from" : "of at least", low, has_end ? fmt::format(" to {}", high) : "", quote(text));
+    }
+  };
+  return {std::move(value.type), read, std::move(value.write)};
+}
+
+OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check) {
+  const auto read = [read = std::move(value.read), check = std::move(check)](const std::string& text) {
+    check(text);
+    read(text);
+  };
+  return {std::move(value.type), read, std::move(value.write)};
+}
+
+}  // namespace ringtape

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// Typed options as text: for flags, for checkpoints, and for the comparison of ranks.
+namespace ringtape {
+
+/// A variable that is read from a text and written as one. The variable has to outlive this.
+struct OptionValue {
+  std::string type;  ///< for --help: "INT", "FLOAT", "TEXT"; empty for a switch, which is given or not
+  /// Throws Error that says what was expected for a text that is no value of the type.
+  std::function<void(const std::string& text)> read;
+  /// The text of the value, the same however it was written; empty for none.
+  std::function<std::string()> write;
+};
+
+OptionValue option_value(bool& value);  ///< "true" or "false"
+OptionValue option_value(int& value);
+OptionValue option_value(std::int64_t& value);
+OptionValue option_value(std::uint64_t& value);
+OptionValue option_value(double& value);
+OptionValue option_value(std::string& value);
+OptionValue option_value(std::optional<int>& value);
+OptionValue option_value(std::optional<double>& value);
+OptionValue option_value(std::optional<std::int64_t>& value);
+/// Numbers or texts with commas between them.
+OptionValue option_value(std::vector<std::int64_t>& values);
+OptionValue option_value(std::vector<double>& values);
+OptionValue option_value(std::vector<std::string>& values);
+
+/// Words as a sentence lists them: "a, b or c".
+std::string list_of(const std::vector<std::string>& words);
+/// Throws Error: `text` is none of the words.
+[[noreturn]] void fail_unknown_word(const std::string& text, const std::vector<std::string>& words);
+
+/// One of some values that have names, such as enumerators.
+template <class T>
+OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> names) {
+  const auto read = [&value, names](const std::string& text) {
+    std::vector<std::string> words;
+    for (const auto& [name, named] : names) {
+      if (name == text) {
+        value = named;
+        return;
+      }
+      words.push_back(name);
+    }
+    fail_unknown_word(text, words);
+  };
+  const auto write = [&value, names]() -> std::string {
+    for (const auto& [name, named] : names) {
+      if (named == value) return name;
+    }
+    return "";
+  };
+  return {"TEXT", read, write};
+}
+
+/// The same value, of which only numbers from `low` to `high` are accepted.
+OptionValue in_range(OptionValue value, double low, double high);
+/// The same value, whose text is handed to `check` first.
+OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check);
+
+}  // namespace ringtape

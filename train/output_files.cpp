@@ -1,0 +1,72 @@
+#include "train/output_files.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "profile/tape_picture.h"
+
+namespace ringtape {
+namespace {
+
+/// An option that names a file or folder of this run.
+struct NamedPath {
+  const char* flag;
+  std::string path;
+  bool is_written;
+};
+
+/// Whether two names lead to one place: "a.html", "./a.html" and a link to it do.
+bool are_same(const std::string& a, const std::string& b) {
+  std::error_code error_a, error_b;
+  const std::filesystem::path first =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(a), error_a);
+  const std::filesystem::path second =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(b), error_b);
+  return a == b || (!error_a && !error_b && first == second);
+}
+
+/// The one pair that may be the same: weights that are trained further in place, read before they are
+/// written.
+bool is_trained_in_place(const NamedPath& a, const NamedPath& b) {
+  const std::string_view first = a.flag, second = b.flag;
+  return (first == "--load" && second == "--save") || (first == "--save" && second == "--load");
+}
+
+}  // namespace
+
+void check_output_files(const TrainerOptions& options, const std::vector<std::string>& input_files,
+                        bool writes) {
+  const ObservationOptions& see = options.observation;
+  std::vector<NamedPath> paths;
+  for (const std::string& file : input_files) paths.push_back({"the data", file, false});
+  paths.insert(paths.end(), {{"--load", options.model.load, false},
+                             {"--checkpoint", options.checkpoint.folder, true},
+                             {"--save", options.model.save, true},
+                             {"--metrics", see.metrics, true},
+                             {"--timeline", see.timeline, true},
+                             {"--save-tape", see.save_tape, true},
+                             {"--report", see.report, true}});
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const NamedPath &a = paths[j], &b = paths[i];
+      if (a.path.empty() || b.path.empty() || !(a.is_written || b.is_written)) continue;
+      check(is_trained_in_place(a, b) || !are_same(a.path, b.path),
+            "{} and {} both name '{}': expected two files", a.flag, b.flag, b.path);
+    }
+  }
+  for (const std::string& file : {options.model.save, see.timeline, see.save_tape, see.report}) {
+    if (writes && !file.empty()) AtomicFile{file};
+  }
+}
+
+void save_tape(const std::optional<TapeGraph>& tape, const std::string& file, Console console) {
+  check(tape.has_value(), "--save-tape: nothing was recorded, as the run had no update");
+  save_text(file, file.ends_with(".svg") ? tape_svg(*tape).file() : tape_dot(*tape));
+  console.print("tape written to {}\n", file);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "train/console.h"
+
+namespace ringtape {
+
+/// Shows the progress of a training: on a terminal one line that is redrawn a few times a second, otherwise
+/// (a pipe, a file) nothing until line() is called.
+class Progress {
+ public:
+  explicit Progress(Console console);
+  /// Training begins after step `first_step` of `total_steps`.
+  void begin(std::int64_t first_step, std::int64_t total_steps);
+
+  struct State {
+    std::int64_t epoch, epochs;
+    std::int64_t step;  ///< steps done in all
+    double loss;        ///< recent mean
+    double accuracy;    ///< recent share of correct predictions, in [0, 1]; negative: not counted
+    double samples_per_second;
+  };
+  void update(const State& state);
+  /// Prints a line that stays, in place of the redrawn one.
+  void line(const std::string& text);
+
+ private:
+  std::int64_t first_step_ = 0;
+  std::int64_t total_steps_ = 0;
+  Console console_;
+  bool is_terminal_;
+  std::chrono::steady_clock::time_point start_, last_drawn_;
+};
+
+}  // namespace ringtape

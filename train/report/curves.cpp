@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "plot/line_chart.h"
+#include "train/report/run_report.h"
+
+namespace ringtape::report {
+namespace {
+
+using svg::Point;
+using svg::Series;
+
+std::vector<Point> over_steps(const RunReport& report,
+                              const std::function<double(const apps::StepRecord&)>& value) {
+  std::vector<Point> points;
+  for (const apps::StepRecord& step : report.curves.steps) {
+    points.push_back({static_cast<double>(step.step), value(step)});
+  }
+  return points;
+}
+
+std::vector<Point> over_tests(const RunReport& report, double apps::EvaluationResult::*value,
+                              double factor = 1) {
+  std::vector<Point> points;
+  for (const apps::EvaluationPoint& test : report.curves.evaluations) {
+    points.push_back({static_cast<double>(test.step), test.result.*value * factor});
+  }
+  return points;
+}
+
+bool has_figures(const std::vector<Point>& points) {
+  return std::any_of(points.begin(), points.end(), [](const Point& p) { return std::isfinite(p.y); });
+}
+
+std::string figure(const char* caption, const std::string& y_name, bool from_zero,
+                   const std::vector<Series>& series) {
+  const svg::Canvas chart = svg::line_chart({.title = caption,
+                                             .x_name = "step",
+                                             .y_name = y_name,
+                                             .width = 480,
+                                             .height = 260,
+                                             .from_zero = from_zero},
+                                            series);
+  return fmt::format("<figure><figcaption>{}</figcaption>\n{}</figure>\n", caption, chart.element());
+}
+
+double percent_correct(const apps::StepRecord& step) {
+  if (step.correct < 0) return std::nan("");
+  return 100.0 * static_cast<double>(step.correct) / static_cast<double>(step.samples);
+}
+
+}  // namespace
+
+std::string curves_section(const RunReport& report) {
+  if (report.curves.steps.empty()) return "";
+  std::string figures = figure("Loss", "", false,
+                               {{"training", over_steps(report, [](const auto& s) { return s.loss; })},
+                                {"test", over_tests(report, &apps::EvaluationResult::loss), true}});
+  const std::vector<Point> accuracy = over_steps(report, percent_correct);
+  if (has_figures(accuracy)) {
+    figures += figure("Accuracy", "%", false,
+                      {{"training batch", accuracy},
+                       {"test", over_tests(report, &apps::EvaluationResult::accuracy, 100), true}});
+  }
+  figures +=
+      figure("Learning rate", "", true, {{"rate", over_steps(report, [](const auto& s) { return s.rate; })}});
+  const std::vector<Point> norms = over_steps(report, [](const auto& s) { return s.grad_norm; });
+  if (has_figures(norms)) figures += figure("Gradient norm", "", false, {{"norm", norms}});
+  const std::vector<Point> rates = over_steps(report, [](const auto& s) { return s.samples_per_second; });
+  if (has_figures(rates)) figures += figure("Throughput", "samples/s", true, {{"rate", rates}});
+  const std::string note = report.curves.steps.size() > 240
+                               ? "Each point is the mean of neighbouring steps; the band goes from their "
+                                 "smallest value to their largest."
+                               : "";
+  return section("Curves", note, "<div class=\"pair\">\n" + figures + "</div>\n");
+}
+
+}  // namespace ringtape::report

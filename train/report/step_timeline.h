@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plot/canvas.h"
+#include "trace/device_activity.h"
+#include "trace/spans.h"
+
+/// One step of one or several ranks, drawn as rows of spans over time.
+namespace ringtape::report {
+
+/// The rows of a rank, from the top.
+enum class Lane { phases, layers, operations, waiting, communication, device };
+constexpr int kLanes = 6;
+const char* name_of(Lane lane);
+
+struct LaneSpan {
+  Lane lane = Lane::phases;
+  double begin = 0, end = 0;  ///< seconds
+  int colour = 0;
+  std::string name;
+  std::string tip{};  ///< more of it, or empty
+};
+
+/// The colour of a phase, in all pictures.
+int colour_of_phase(std::string_view name);
+
+/// The span of kind `step` with this number; null where it was not recorded.
+const Span* find_step(std::span<const Span> spans, std::int64_t step);
+
+/// What lies in a step, with times from `zero` on: of compute what the step's thread did, waiting and
+/// communication of all threads, and what a GPU worked on. What took less than 1/5000 of the step is left
+/// out, and of a lane all but the 500 longest.
+std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const DeviceActivity> activities,
+                               const Span& step, SpanClock::time_point zero);
+
+/// The phase of the step in which each operation, by its name, took most of its time.
+std::map<std::string, std::string> phases_of_operations(std::span<const Span> spans, const Span& step);
+
+/// The spans as text, to be sent between ranks, and back. Without the tips.
+std::string to_text(std::span<const LaneSpan> lanes);
+std::vector<LaneSpan> lanes_from_text(const std::string& text);
+
+/// What the colours in use stand for: name and number of each.
+std::vector<std::pair<std::string, int>> legend_of(std::span<const std::vector<LaneSpan>> ranks);
+
+/// The picture: from 0 to `seconds`, one group of rows for each rank.
+svg::Canvas draw_timeline(std::span<const std::vector<LaneSpan>> ranks, double seconds);
+
+}  // namespace ringtape::report

@@ -1,0 +1,95 @@
+#include "train/report/write_report.h"
+
+#include <utility>
+
+#include "core/file.h"
+#include "core/numbers.h"
+#include "dist/gather_text.h"
+#include "profile/machine.h"
+
+namespace ringtape::report {
+namespace {
+
+double seconds(SpanClock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+/// Puts `first` into place of 0 on the clock.
+std::vector<LaneSpan> shifted(std::vector<LaneSpan> spans, double first) {
+  for (LaneSpan& span : spans) {
+    span.begin -= first;
+    span.end -= first;
+  }
+  return spans;
+}
+
+/// The same step of all ranks, whose clocks count from the moment at which their recordings began together.
+StepTimeline gather_timeline(const apps::RecordedSteps& recorded, std::int64_t number, const Span& step,
+                             Communicator& ranks) {
+  const std::vector<LaneSpan> own =
+      lanes_of(recorded.spans(), recorded.activities().all, step, recorded.begin());
+  const double first = seconds(step.begin - recorded.begin());
+  StepTimeline timeline{
+      .step = number, .seconds = seconds(step.end - step.begin), .ranks = {shifted(own, first)}};
+  if (ranks.size() == 1) return timeline;
+  const std::vector<std::string> texts = gather_text(ranks, to_text(own));
+  for (std::size_t rank = 1; rank < texts.size(); ++rank) {
+    timeline.ranks.push_back(shifted(lanes_from_text(texts[rank]), first));
+  }
+  return timeline;
+}
+
+BytesByCategory without(BytesByCategory bytes, const BytesByCategory& apart) {
+  for (std::size_t i = 0; i < kMemoryCategories; ++i) bytes.bytes[i] -= apart.bytes[i];
+  return bytes;
+}
+
+/// What was live during the step.
+StepMemory memory_of(const FinishedRun& run, std::int64_t number, const Span& step) {
+  const MemoryRecording& recording = run.recorded.memory();
+  const double begin = seconds(step.begin - recording.begin()), end = seconds(step.end - recording.begin());
+  StepMemory memory{.step = number,
+                    .seconds = end - begin,
+                    .levels = {{}},
+                    .formula = run.memory_formula,
+                    .data_set = run.data_set.total()};
+  for (const MemoryLevel& level : memory_levels(recording)) {
+    const BytesByCategory live = without(level.live, run.data_set);
+    if (level.seconds <= begin) {
+      memory.levels.front().live = live;
+    } else if (level.seconds <= end) {
+      memory.levels.push_back({level.seconds - begin, live});
+    }
+  }
+  return memory;
+}
+
+}  // namespace
+
+void write_report(FinishedRun run, const std::string& file, Communicator& ranks) {
+  RunReport& report = run.report;
+  if (run.recorded.exist()) {
+    // A step from the middle, the same on all ranks.
+    const apps::StepRange range = run.recorded.range();
+    const std::int64_t number = (range.first + range.last) / 2;
+    const Span* const step = find_step(run.recorded.spans(), number);
+    if (step != nullptr) {
+      report.timeline = gather_timeline(run.recorded, number, *step, ranks);
+      report.phases = phases_of_operations(run.recorded.spans(), *step);
+      report.memory = memory_of(run, number, *step);
+    }
+    report.missing = run.recorded.what_is_missing();
+    report.first_profiled = range.first;
+    report.last_profiled = range.last;
+  }
+  if (ranks.rank() == 0) save_report(std::move(report), file, ranks.device());
+}
+
+void save_report(RunReport report, const std::string& file, Device device) {
+  for (const Fact& fact : describe_machine(device)) report.machine.emplace_back(fact.name, fact.value);
+  const std::string text = html_report(report);
+  save_text(file, text);
+  fmt::print("\nreport written to {} ({})\n", file, bytes_text(static_cast<double>(text.size())));
+}
+
+}  // namespace ringtape::report

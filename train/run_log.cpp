@@ -1,0 +1,156 @@
+#include "train/run_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/ops.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "plot/terminal_chart.h"
+
+namespace ringtape {
+namespace {
+
+double seconds_since(RunLog::Clock::time_point start) {
+  return std::chrono::duration<double>(RunLog::Clock::now() - start).count();
+}
+
+/// The sign of a NaN means nothing.
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
+}  // namespace
+
+RunLog::RunLog(Console console, const std::string& metrics, std::int64_t epochs, Device device,
+               bool counts_correct, std::optional<std::int64_t> resumed_step)
+    : console_(console),
+      epochs_(epochs),
+      device_(device),
+      counts_correct_(counts_correct),
+      steps_(device),
+      metrics_(metrics, resumed_step),
+      progress_(console) {}
+
+double RunLog::seconds() const {
+  return seconds_since(start_);
+}
+
+std::vector<double> RunLog::losses() const {
+  std::vector<double> losses;
+  for (const StepRecord& step : curves_.steps) losses.push_back(step.loss);
+  return losses;
+}
+
+void RunLog::begin(std::int64_t first, std::int64_t steps, const LossScaler* scaler) {
+  first_ = first;
+  scaler_ = scaler;
+  start_ = last_flush_ = Clock::now();
+  progress_.begin(first, steps);
+}
+
+void RunLog::add(const StepRecord& known, const UpdateResult& result) {
+  steps_.add(known, result.loss, result.grad_norm, result.correct);
+  if (steps_.is_full()) flush();
+}
+
+void RunLog::flush() {
+  if (steps_.is_empty()) return;
+  const std::vector<StepRecord> records = steps_.take();
+  if (counts_correct_) check_targets(device_);
+  std::int64_t samples = 0;
+  for (const StepRecord& record : records) samples += record.samples;
+  const double rate = static_cast<double>(samples) / seconds_since(last_flush_);
+  last_flush_ = Clock::now();
+  for (const StepRecord& record : records) show(record, rate);
+  progress_.update({records.back().epoch, epochs_, records.back().step, recent_loss_,
+                    counts_correct_ ? recent_accuracy_ : -1, 1 / recent_sample_seconds_});
+  if (scaler_ != nullptr) scaler_->check_can_go_on();
+}
+
+void RunLog::show(const StepRecord& record, double samples_per_second) {
+  curves_.steps.push_back(record);
+  curves_.steps.back().samples_per_second = samples_per_second;
+  // What the progress line shows is an exponential mean over about the last hundred steps.
+  const double weight = std::max(0.01, 1.0 / static_cast<double>(curves_.steps.size()));
+  recent_loss_ += weight * (record.loss - recent_loss_);
+  recent_sample_seconds_ += weight * (1 / samples_per_second - recent_sample_seconds_);
+  const double share = static_cast<double>(record.correct) / static_cast<double>(record.samples);
+  recent_accuracy_ += weight * (share - recent_accuracy_);
+  metrics_.write(Json{{"step", record.step},
+                      {"epoch", record.epoch},
+                      {"loss", record.loss},
+                      {"lr", record.rate},
+                      {"grad_norm", record.grad_norm},
+                      {"samples_per_s", samples_per_second}});
+  check(scaler_ != nullptr || std::isfinite(record.loss),
+        "training diverged: the loss of step {} is {}; a smaller --lr or --clip-norm, or a longer --warmup, "
+        "may help",
+        record.step, number_text(record.loss));
+}
+
+void RunLog::end_epoch(std::int64_t epoch, const EvaluationResult& result) {
+  curves_.evaluations.push_back({std::ssize(curves_.steps), result});
+  const std::vector<double> losses = this->losses();
+  const auto first = losses.begin() + static_cast<std::ptrdiff_t>(first_of_epoch_);
+  const double mean = std::accumulate(first, losses.end(), 0.0) / static_cast<double>(losses.end() - first);
+  first_of_epoch_ = losses.size();
+  const std::string accuracy =
+      counts_correct_ ? fmt::format("  test accuracy {:.2f}%", result.accuracy * 100) : std::string();
+  progress_.line(fmt::format("epoch {}/{}  training loss {:.4f}  test loss {:.4f}{}  {:.1f} s", epoch,
+                             epochs_, mean, result.loss, accuracy, seconds_since(start_)));
+  last_flush_ = Clock::now();  // the evaluation's time is not training time
+}
+
+std::vector<NamedTensor> RunLog::history() const {
+  const std::vector<double> recent = {static_cast<double>(first_of_epoch_), recent_loss_, recent_accuracy_,
+                                      recent_sample_seconds_};
+  return {{"losses", from_vector(losses(), {std::ssize(curves_.steps)})},
+          {"recent", from_vector(recent, {4})}};
+}
+
+void RunLog::restore(const Checkpoint& checkpoint) {
+  const std::int64_t steps = checkpoint.position().step;
+  const std::vector<double> losses = checkpoint.history("losses", DType::f64, {steps}).to_vector<double>();
+  for (const double loss : losses) {
+    curves_.steps.push_back({.step = std::ssize(curves_.steps) + 1,
+                             .epoch = 0,
+                             .rate = std::nan(""),
+                             .samples = 0,
+                             .loss = loss,
+                             .grad_norm = std::nan(""),
+                             .correct = -1});
+  }
+  const std::vector<double> recent = checkpoint.history("recent", DType::f64, {4}).to_vector<double>();
+  check(recent[0] >= 0 && recent[0] <= static_cast<double>(steps) && std::trunc(recent[0]) == recent[0],
+        "the checkpoint of step {} says that its epoch began after step {}", steps, recent[0]);
+  first_of_epoch_ = static_cast<std::size_t>(recent[0]);
+  recent_loss_ = recent[1];
+  recent_accuracy_ = recent[2];
+  recent_sample_seconds_ = recent[3];
+}
+
+void RunLog::report(const EvaluationResult& result, std::int64_t steps, std::int64_t skipped) {
+  const double seconds = this->seconds();
+  const std::string curve = line_chart(losses(), 72, 10);
+  if (!curve.empty()) console_.print("\ntraining loss, steps 1 to {}\n{}\n", steps, curve);
+  if (counts_correct_) console_.print("test accuracy {:.2f}%, ", result.accuracy * 100);
+  const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
+  const std::string earlier = first_ > 0 ? fmt::format(" ({} of them before it was resumed)", first_) : "";
+  console_.print("test loss {:.4f} after {} steps{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss,
+                 steps, earlier, seconds, to_string(device_), peak);
+  if (skipped > 0) console_.print("{} updates were skipped: their gradients were not finite\n", skipped);
+  Json done{{"event", "done"}};
+  if (counts_correct_) done["test_accuracy"] = result.accuracy;
+  done["test_loss"] = result.loss;
+  done["steps"] = steps;
+  done["skipped_updates"] = skipped;
+  done["seconds"] = seconds;
+  done["device"] = to_string(device_);
+  metrics_.write(done);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "optim/checkpoint.h"
+#include "train/console.h"
+#include "train/evaluation.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/update.h"
+
+namespace ringtape {
+
+/// What an evaluation after a step found.
+struct EvaluationPoint {
+  std::int64_t step = 0;
+  EvaluationResult result{};
+};
+
+/// The course of a run, to be drawn.
+struct RunCurves {
+  /// Of steps before the run was resumed the loss alone is known: their learning rate and norm are NaN, and
+  /// their correct predictions are not counted.
+  std::vector<StepRecord> steps;
+  std::vector<EvaluationPoint> evaluations;
+};
+
+/// The output of a run as it goes: the metrics file, the progress line, a line for each epoch, and at the end
+/// the loss curve and the result.
+class RunLog {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `metrics` is the file for metrics on this rank, or empty. `resumed_step`: see MetricsFile.
+  RunLog(Console console, const std::string& metrics, std::int64_t epochs, Device device, bool counts_correct,
+         std::optional<std::int64_t> resumed_step = std::nullopt);
+
+  /// Training begins after step `first` of `steps`. With a `scaler` (else null) a loss that is not finite
+  /// does not end it: the update is skipped and the loss scale lowered.
+  void begin(std::int64_t first, std::int64_t steps, const LossScaler* scaler);
+  /// Notes a step. When there are enough of them, brings them to the file and the screen.
+  void add(const StepRecord& known, const UpdateResult& result);
+  /// Brings all that were noted to the file and the screen. Waits for the device. Throws Error for a label
+  /// out of range, for a run that diverges, and where the scaler cannot go on.
+  void flush();
+  /// An epoch has ended, with this evaluation of its weights.
+  void end_epoch(std::int64_t epoch, const EvaluationResult& result);
+  /// The run has ended. `skipped` of the updates were skipped for a gradient that was not finite.
+  void report(const EvaluationResult& result, std::int64_t steps, std::int64_t skipped);
+
+  /// All steps shown so far, and the evaluation after each epoch.
+  const RunCurves& curves() const { return curves_; }
+  /// Steps before begin().
+  std::int64_t first() const { return first_; }
+  /// Since begin().
+  double seconds() const;
+
+  /// What a checkpoint keeps of the steps shown so far, and its return.
+  std::vector<NamedTensor> history() const;
+  void restore(const Checkpoint& checkpoint);
+
+ private:
+  std::vector<double> losses() const;
+  void show(const StepRecord& record, double samples_per_second);
+
+  Console console_;
+  std::int64_t epochs_;
+  Device device_;
+  bool counts_correct_;
+  const LossScaler* scaler_ = nullptr;
+  std::int64_t first_ = 0;
+  StepLog steps_;
+  MetricsFile metrics_;
+  Progress progress_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_flush_ = start_;
+  RunCurves curves_;
+  std::size_t first_of_epoch_ = 0;  // index into curves_.steps
+  double recent_loss_ = 0;
+  double recent_accuracy_ = 0;
+  double recent_sample_seconds_ = 0;
+};
+
+}  // namespace ringtape

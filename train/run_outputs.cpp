@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/numbers.h"
+#include "core/safetensors.h"
+#include "nn/compute_dtype.h"
+#include "profile/memory_report.h"
+#include "train/make.h"
+#include "train/option_list.h"
+#include "train/output_files.h"
+#include "train/profile_table.h"
+#include "train/report/write_report.h"
+#include "train/timeline.h"
+#include "train/training_run.h"
+#include "train/weights.h"
+
+namespace ringtape {
+
+void Trainer::Run::write_outputs(Training& training, const EvaluationResult& result, std::int64_t) {
+  auto& [at, log, update, recorded, reported_step] = training;
+  const ObservationOptions& observation = options_.observation;
+  // Before limits are measured, which takes memory.
+  report::RunReport report = report_of(log);
+  report.results = results_of(log, result);
+  arena_->gather_values();
+  if (is_first() && !options_.model.save.empty()) {
+    save_safetensors(options_.model.save, weights_of(*model_), {{"format", "pt"}});
+    console_.print("weights written to {}\n", options_.model.save);
+  }
+  if (is_first() && !observation.save_tape.empty()) save_tape(update.tape(), observation.save_tape, console_);
+  std::optional<Profile> profile;
+  if (recorded.exist() && is_first() && (observation.profile || !observation.report.empty())) {
+    profile = profile_of(recorded, arena_->compute_dtype());
+  }
+  if (profile && observation.profile) print_profile(*profile, recorded, observation.sort, console_);
+  if (memory_) console_.print("\none update: {}", memory_report(*memory_, estimate_memory(), memory_before_));
+  if (memory_ && comm_->size() > 1) console_.print("\n{}", traffic_);
+  if (recorded.exist() && !observation.timeline.empty()) {
+    write_timeline(recorded, observation.timeline, *comm_, console_);
+  }
+  if (observation.report.empty()) return;
+  report.profile = profile;
+  report.tape = update.tape();
+  report::write_report({.report = std::move(report),
+                        .recorded = recorded,
+                        .memory_formula = estimate_memory(),
+                        .data_set = memory_before_},
+                       observation.report, *comm_);
+}
+
+/// The part of a report that every run has.
+report::RunReport Trainer::Run::report_of(const RunLog& log) const {
+  report::RunReport report;
+  report.title = task_.name;
+  report.subtitle = fmt::format("{}; {} on {}", describe_training(),
+                                describe_compute_dtype(arena_->compute_dtype(), device_), to_string(device_));
+  if (comm_->size() > 1) report.subtitle += fmt::format(", {} ranks", comm_->size());
+  report.ranks = comm_->size();
+  for (const auto& [name, value] : task_.settings) report.settings.emplace_back("--" + name, value);
+  for (const auto& [name, value] : values_of(options_, {Effect::result, Effect::rounding, Effect::machine})) {
+    if (!value.empty()) report.settings.emplace_back("--" + name, value);
+  }
+  report.curves = log.curves();
+  return report;
+}
+
+/// The few figures at the top of the page.
+report::Facts Trainer::Run::results_of(const RunLog& log, const EvaluationResult& result) const {
+  report::Facts results;
+  if (counts_correct()) results.emplace_back("test accuracy", fmt::format("{:.2f}%", 100 * result.accuracy));
+  results.emplace_back("test loss", fmt::format("{:.4f}", result.loss));
+  const std::string earlier =
+      log.first() > 0 ? fmt::format(", {} of them before it was resumed", grouped(log.first())) : "";
+  results.emplace_back("steps" + earlier, grouped(std::ssize(log.curves().steps)));
+  results.emplace_back(log.first() > 0 ? "time since it was resumed" : "time", time_text(log.seconds()));
+  results.emplace_back("memory at peak", bytes_text(static_cast<double>(memory_stats(device_).peak)));
+  return results;
+}
+
+/// The course of a run that ends with an error. Other ranks may be gone, so nothing is gathered.
+void Trainer::Run::write_report_of_failure(const Training& training, const std::string& error) const {
+  const std::string& file = options_.observation.report;
+  if (!is_first() || file.empty() || training.log.curves().steps.empty()) return;
+  report::RunReport report = report_of(training.log);
+  report.error = error;
+  report.tape = training.update.tape();
+  try {
+    report::save_report(std::move(report), file, device_);
+  } catch (const Error& reason) {
+    warn("no report: {}", reason.what());  // the run's own error is the one to end with
+  }
+}
+
+/// The memory of an update by the task's formula. A shard of the gradients is beside the two buckets that
+/// have a buffer at a time.
+BytesByCategory Trainer::Run::estimate_memory() const {
+  if (!task_.estimate_memory) return {};
+  const std::int64_t own = batch_of_rank(), micro_batch = options_.accumulation.micro_batch;
+  const std::int64_t batch = micro_batch > 0 ? std::min(micro_batch, own) : own;
+  const std::int64_t state = state_per_parameter(options_.optimizer);
+  BytesByCategory bytes = task_.estimate_memory({.micro_batch = std::min(batch, task_.train->size()),
+                                                 .state_per_parameter = state,
+                                                 .compute = arena_->compute_dtype()});
+  if (!arena_->is_sharded()) return bytes;
+  const auto shard = static_cast<std::size_t>(arena_->shard_size()) * sizeof(float);
+  bytes[MemoryCategory::optimizer_state] = static_cast<std::size_t>(state) * shard;
+  if (options_.distribution.zero == 2) {
+    const auto buckets = static_cast<std::size_t>(most_of_neighbours(arena_->buckets()));
+    bytes[MemoryCategory::gradients] = shard + buckets * sizeof(float);
+  }
+  return bytes;
+}
+
+}  // namespace ringtape

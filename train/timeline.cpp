@@ -1,0 +1,67 @@
+#include "train/timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/file.h"
+#include "dist/gather_text.h"
+#include "profile/chrome_trace.h"
+#include "profile/overlap.h"
+
+namespace ringtape {
+namespace {
+
+std::vector<Span> inside_of_steps(const std::vector<Span>& spans) {
+  std::vector<Span> steps, inside;
+  for (const Span& span : spans) {
+    if (span.kind == SpanKind::step) steps.push_back(span);
+  }
+  for (const Span& span : spans) {
+    const bool is_inside = std::any_of(steps.begin(), steps.end(), [&span](const Span& step) {
+      return step.begin <= span.begin && span.end <= step.end;
+    });
+    if (is_inside) inside.push_back(span);
+  }
+  return inside;
+}
+
+std::string row_of(const RecordedSteps& steps, int rank) {
+  const Overlap overlap = steps.device().is_cuda() ? measure_device_overlap(steps.activities().all)
+                                                   : measure_overlap(inside_of_steps(steps.spans()));
+  const auto per_update = [&](SpanClock::duration time) {
+    return std::chrono::duration<double, std::milli>(time).count() / static_cast<double>(steps.count());
+  };
+  return fmt::format("{:>4} {:>10.3f} {:>10.3f} {:>10.3f} {:>14.3f} {:>10.3f} {:>8.1f}%\n", rank,
+                     per_update(steps.wall()), per_update(overlap.compute), per_update(overlap.waiting),
+                     per_update(overlap.communication), per_update(overlap.hidden),
+                     overlap.hidden_share() * 100);
+}
+
+}  // namespace
+
+void write_timeline(const RecordedSteps& steps, const std::string& file, Communicator& comm,
+                    Console console) {
+  const std::string own = chrome_events({.number = comm.rank(),
+                                         .name = fmt::format("rank {}", comm.rank()),
+                                         .zero = steps.begin(),
+                                         .spans = steps.spans(),
+                                         .activities = steps.activities().all,
+                                         .memory = &steps.memory()});
+  const std::vector<std::string> events = gather_text(comm, own);
+  const std::vector<std::string> rows = gather_text(comm, row_of(steps, comm.rank()));
+  if (comm.rank() != 0) return;
+  const std::string trace = chrome_trace(events);
+  AtomicFile out(file);
+  out.write(trace.data(), trace.size());
+  out.commit();
+  console.print(
+      "\ntimeline of {} updates written to {} (https://ui.perfetto.dev shows it); ms of an update:\n",
+      steps.count(), file);
+  console.print("{}", steps.what_is_missing());
+  console.print("{:>4} {:>10} {:>10} {:>10} {:>14} {:>10} {:>9}\n", "rank", "update", "compute", "waiting",
+                "communication", "hidden", "share");
+  for (const std::string& row : rows) console.print("{}", row);
+}
+
+}  // namespace ringtape

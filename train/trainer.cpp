@@ -1,0 +1,76 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/checksum.h"
+#include "dist/connect.h"
+#include "dist/launch.h"
+#include "dist/verify_same.h"
+#include "train/option_list.h"
+#include "train/training_run.h"
+
+namespace ringtape {
+namespace {
+
+/// A line for this program's file and one for each setting that has to be the same on all ranks.
+std::string describe_program(const Task& task, const TrainerOptions& options) {
+  std::string text = fmt::format("a program with the CRC-32 {:08x}\n", crc32_of_file("/proc/self/exe"));
+  for (const auto& [name, value] : values_of(options, {Effect::result, Effect::rounding, Effect::output})) {
+    if (!value.empty()) text += fmt::format("--{} {}\n", name, value);
+  }
+  for (const auto& [name, value] : task.settings) text += fmt::format("--{} {}\n", name, value);
+  return text;
+}
+
+std::shared_ptr<Communicator> connect_ranks(const Task& task, const TrainerOptions& options) {
+  const Launch launch = detect_launch(process_environment());
+  const Device device = launch.size == 1 ? Device::parse(options.device)
+                                         : device_of_rank(launch, options.device, cuda_device_count());
+  std::shared_ptr<Communicator> comm =
+      connect(launch, device, Seconds(options.distribution.comm_timeout), options.distribution.slow_link);
+  if (comm->size() > 1) {
+    verify_same(*comm, "the ranks' programs or options", "line", describe_program(task, options));
+  }
+  return comm;
+}
+
+}  // namespace
+
+Trainer::Trainer(Task task, TrainerOptions options) {
+  check_options(options);
+  std::shared_ptr<Communicator> comm = connect_ranks(task, options);
+  run_ = std::make_unique<Run>(std::move(task), std::move(options), std::move(comm));
+}
+Trainer::~Trainer() = default;
+
+void Trainer::before_step(Hook hook) {
+  run_->before_step.push_back(std::move(hook));
+}
+void Trainer::after_step(Hook hook) {
+  run_->after_step.push_back(std::move(hook));
+}
+TrainingResult Trainer::train() {
+  return run_->train();
+}
+EvaluationResult Trainer::evaluate() {
+  return run_->evaluate();
+}
+std::string Trainer::schedule_text() const {
+  return run_->schedule_text();
+}
+Module& Trainer::model() const {
+  return run_->model();
+}
+ParameterArena& Trainer::arena() const {
+  return run_->arena();
+}
+Optimizer& Trainer::optimizer() const {
+  return run_->optimizer();
+}
+Communicator& Trainer::comm() const {
+  return run_->comm();
+}
+
+}  // namespace ringtape

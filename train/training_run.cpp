@@ -1,0 +1,246 @@
+#include "train/training_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "core/safetensors.h"
+#include "dist/traffic.h"
+#include "kernels/gemm.h"
+#include "nn/compute_dtype.h"
+#include "profile/machine.h"
+#include "trace/spans.h"
+#include "train/describe_data.h"
+#include "train/make.h"
+#include "train/option_list.h"
+#include "train/output_files.h"
+#include "train/weights.h"
+
+namespace ringtape {
+namespace {
+
+/// Samples that the loader may have read ahead: with large batches fewer of them, to save memory.
+constexpr std::int64_t kSamplesAhead = 16384;
+
+}  // namespace
+
+Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicator> comm)
+    : task_(std::move(task)),
+      options_(std::move(options)),
+      comm_(std::move(comm)),
+      device_(comm_->device()),
+      console_(comm_->rank() == 0 && !options_.observation.quiet),
+      memory_before_(memory_stats(device_).live_by_category),
+      length_(run_length(options_.data, task_.train->size())) {
+  check_before_model();
+  if (options_.gemm) set_gemm_backend(*options_.gemm, device_);
+  if (options_.precision.tf32) set_tf32(true, device_);
+
+  manual_seed(options_.data.seed);
+  model_ = task_.make_model();
+  const DType dtype = compute_dtype(options_.precision, device_);
+  arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, comm_->rank(), comm_->size()));
+  optimizer_ = make_optimizer(options_.optimizer, *arena_);
+  learning_rate_ = optimizer_->learning_rate();
+  if (dtype == DType::f16) scaler_.emplace(device_);
+  if (!options_.model.load.empty()) SafetensorsFile(options_.model.load).load_into(weights_of(*model_));
+
+  const auto order = std::make_shared<RandomSampler>(length_.samples, options_.data.seed);
+  sampler_ = std::make_shared<DistributedSampler>(order, comm_->rank(), comm_->size());
+  const std::int64_t ahead = std::clamp<std::int64_t>(kSamplesAhead / options_.data.batch_size, 1, 16);
+  loader_.emplace(task_.train, sampler_,
+                  DataLoaderOptions{.batch_size = batch_of_rank(), .prefetch_batches = ahead});
+  schedule_ = make_schedule(options_.schedule, learning_rate_, options_.data.batch_size, length_);
+}
+
+/// Whatever is wrong is found before the model, which may be large, is made.
+void Trainer::Run::check_before_model() const {
+  check(task_.make_model && task_.loss && task_.train && task_.test,
+        "trainer: the task lacks one of make_model, loss, train and test");
+  const std::int64_t batch = options_.data.batch_size, ranks = comm_->size();
+  const std::int64_t below = batch - batch % ranks;
+  check(below == batch, "--batch-size {}: expected a multiple of the {} ranks, such as {}", batch, ranks,
+        below > 0 ? below : ranks);
+  check(options_.accumulation.micro_batch <= batch_of_rank(),
+        "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that",
+        options_.accumulation.micro_batch, batch_of_rank(), ranks > 1 ? "one rank" : "the run");
+  check_output_files(options_, task_.input_files, is_first());
+  warmup_steps(options_.schedule, batch, length_);
+  const std::optional<StepRange>& profiled = options_.observation.profile_steps;
+  check(!profiled || profiled->first <= length_.steps, "--profile-steps {}:{}: the run has {} steps",
+        profiled->first, profiled->last, length_.steps);
+}
+
+std::string Trainer::Run::schedule_text() const {
+  return ringtape::schedule_text(options_.schedule, schedule_, options_.data.batch_size, length_);
+}
+
+/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"
+std::string Trainer::Run::describe_training() const {
+  const std::int64_t micro_batch = options_.accumulation.micro_batch;
+  return fmt::format("model {}{}({} parameters), batch {}{}, {} at {}", task_.model_name,
+                     task_.model_name.empty() ? "" : " ", arena_->parameter_elements(),
+                     options_.data.batch_size,
+                     micro_batch > 0 ? fmt::format(" in micro-batches of {}", micro_batch) : std::string(),
+                     options_.optimizer.kind->name, learning_rate_);
+}
+
+void Trainer::Run::describe_model() const {
+  console_.print("{}: {} training and {} test samples\n", task_.name, task_.train->size(),
+                 task_.test->size());
+  console_.print("{}\n", describe_training());
+}
+
+void Trainer::Run::describe_device() const {
+  const std::string gemm =
+      gemm_backend(device_) == GemmBackend::own ? "own kernel" : vendor_gemm_name(device_);
+  console_.print("device {} ({}), {}, GEMM by {}\n", to_string(device_), describe(device_),
+                 describe_compute_dtype(arena_->compute_dtype(), device_), gemm);
+  if (comm_->size() > 1) {
+    console_.print("{} ranks connected by {}, {} samples of a batch each\n", comm_->size(), comm_->backend(),
+                   batch_of_rank());
+  }
+}
+
+EvaluationResult Trainer::Run::evaluate_weights() {
+  return ringtape::evaluate(task_, *model_, arena_->compute_dtype(), options_.data.eval_batch_size, *comm_);
+}
+
+EvaluationResult Trainer::Run::evaluate() {
+  describe_model();
+  describe_device();
+  RunLog log(console_, is_first() ? options_.observation.metrics : "", options_.data.epochs, device_,
+             counts_correct());
+  const EvaluationResult result = evaluate_weights();
+  log.report(result, 0, 0);
+  return result;
+}
+
+TrainingResult Trainer::Run::train() {
+  describe_model();
+  describe_device();
+  LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
+  TrainingState state(*model_, *arena_, *optimizer_, scaler, *comm_);
+  Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(), is_first(), console_);
+  std::optional<Checkpoint> resumed;
+  const TrainingPosition begin =
+      options_.checkpoint.resume ? state.resume(checkpoints, resumed) : state.broadcast_from_first({});
+  check(begin.step <= length_.steps, "{}: has {} steps behind it, but only {} were asked for",
+        options_.checkpoint.folder, begin.step, length_.steps);
+  const ObservationOptions& observation = options_.observation;
+  Training training{
+      .at = begin,
+      .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
+                    counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
+      .update = Update(task_, options_, *model_, *arena_, *optimizer_, scaler,
+                       !observation.metrics.empty() || !observation.report.empty(), comm_),
+      .recorded = RecordedSteps(observation, *comm_, begin.step, length_.steps),
+      // The first update makes what later ones find: scratch memory, for example.
+      .reported_step = observation.memory_report ? std::min(begin.step + 1, length_.steps - 1) : -1,
+  };
+  if (resumed) training.log.restore(*resumed);
+  training.log.begin(begin.step, length_.steps, scaler);
+  try {
+    const EvaluationResult result = run_steps(training, state, checkpoints);
+    const std::int64_t steps = training.at.step;
+    check(
+        std::isfinite(result.loss),
+        "training diverged: the test loss is not finite after {} steps; a smaller --lr or --clip-norm, or a "
+        "longer --warmup, may help",
+        steps);
+    const auto skipped = static_cast<std::int64_t>(optimizer_->skipped_updates().item());
+    check(steps == 0 || skipped < steps,
+          "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
+          steps);
+    training.log.report(result, steps, skipped);
+    const double seconds = training.log.seconds();
+    write_outputs(training, result, skipped);
+    return {result, steps, skipped, seconds};
+  } catch (const Error& error) {
+    write_report_of_failure(training, error.what());
+    throw;
+  }
+}
+
+/// All steps that are left, and the result of the last evaluation.
+EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& state,
+                                         Checkpointing& checkpoints) {
+  auto& [at, log, update, recorded, reported_step] = training;
+  std::optional<EvaluationResult> last;
+  for (; at.step < length_.steps; ++at.epoch, at.samples = 0) {
+    loader_->start_epoch(at.epoch, sampler_->own_of(at.samples));
+    while (at.step < length_.steps && at.samples < length_.samples) {
+      run_step(training);
+      if (checkpoints.is_due(at.step, length_.steps)) {
+        const SpanScope phase(SpanKind::phase, "checkpoint");
+        log.flush();
+        checkpoints.save(at, state.gather(), log.history());
+      }
+    }
+    // An evaluation follows.
+    at.step < length_.steps ? recorded.pause() : recorded.stop();
+    log.flush();
+    last = evaluate_weights();
+    log.end_epoch(at.epoch + 1, *last);
+  }
+  return last ? *last : evaluate_weights();
+}
+
+/// One update of the weights.
+void Trainer::Run::run_step(Training& training) {
+  TrainingPosition& at = training.at;
+  const double rate = schedule_(at.step);
+  Step step{.number = at.step + 1, .epoch = at.epoch + 1, .learning_rate = rate, .loss = {}, .grad_norm = {}};
+  for (const Hook& hook : before_step) hook(step);
+  training.recorded.begin_step(step.number);
+  std::optional<SpanScope> span(std::in_place, SpanKind::step, fmt::format("step {}", step.number), "");
+  const std::optional<Batch> batch = next_batch();
+  const std::int64_t samples = std::min(options_.data.batch_size, length_.samples - at.samples);
+  optimizer_->set_learning_rate(rate);
+  const bool is_reported = at.step == training.reported_step;
+  if (is_reported) memory_.emplace(device_);
+  const CollectiveCounts sent_before = comm_->collectives();
+  const UpdateResult result = training.update(batch, samples);
+  if (is_reported) {
+    memory_->stop();
+    traffic_ = traffic_table(sent_before, comm_->collectives(), comm_->size(), 1);
+  }
+  ++at.step;
+  at.samples += samples;
+  training.log.add({.step = at.step, .epoch = step.epoch, .rate = rate, .samples = samples}, result);
+  span.reset();
+  training.recorded.end_step();
+  step.loss = result.loss;
+  step.grad_norm = result.grad_norm;
+  for (const Hook& hook : after_step) hook(step);
+}
+
+/// This rank's samples of the next update; none where other ranks alone have samples left.
+std::optional<Batch> Trainer::Run::next_batch() {
+  const SpanScope phase(SpanKind::phase, "data");
+  const SpanScope span(SpanKind::operation, "load batch");
+  return loader_->next();
+}
+
+/// The settings that a checkpoint can only be resumed with.
+TrainingSettings Trainer::Run::checkpoint_settings() const {
+  if (options_.checkpoint.folder.empty()) return {};
+  TrainingSettings settings;
+  for (const auto& [name, value] : values_of(options_, {Effect::result})) settings["--" + name] = value;
+  for (const auto& [name, value] : task_.settings) settings["--" + name] = value;
+  settings["--lr"] = fmt::format("{}", learning_rate_);
+  settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may be another one elsewhere
+  settings["data"] = describe_data(*task_.train);
+  if (depends_on_length(options_.schedule)) {
+    settings[Checkpointing::kStepsInAll] = fmt::format("{}", length_.steps);
+  }
+  if (options_.optimizer.clip_each_micro_batch) {
+    settings["--micro-batch"] = fmt::format("{}", options_.accumulation.micro_batch);
+    settings["ranks"] = fmt::format("{}", comm_->size());
+  }
+  return settings;
+}
+
+}  // namespace ringtape

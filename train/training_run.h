@@ -1,0 +1,90 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/memory.h"
+#include "data/loader.h"
+#include "optim/loss_scaler.h"
+#include "profile/profile.h"
+#include "train/checkpointing.h"
+#include "train/learning_rate.h"
+#include "train/recorded_steps.h"
+#include "train/report/run_report.h"
+#include "train/run_log.h"
+#include "train/trainer.h"
+#include "train/training_state.h"
+#include "train/update.h"
+
+namespace ringtape {
+
+/// One training run: its parts, the loop over epochs and steps (train/training_run.cpp), and its output at
+/// the end (train/run_outputs.cpp). All ranks do the same; the first alone prints and writes files.
+class Trainer::Run {
+ public:
+  Run(Task task, TrainerOptions options, std::shared_ptr<Communicator> comm);
+
+  TrainingResult train();
+  EvaluationResult evaluate();
+  std::string schedule_text() const;
+
+  Module& model() const { return *model_; }
+  ParameterArena& arena() { return *arena_; }
+  Optimizer& optimizer() const { return *optimizer_; }
+  Communicator& comm() const { return *comm_; }
+
+  std::vector<Hook> before_step, after_step;
+
+ private:
+  /// The parts that a training has and an evaluation has not.
+  struct Training {
+    TrainingPosition at;
+    RunLog log;
+    Update update;
+    RecordedSteps recorded;
+    std::int64_t reported_step;  ///< the memory report is of this one, counted from 0
+  };
+
+  // ---- training_run.cpp ----
+  void check_before_model() const;
+  void describe_model() const;
+  void describe_device() const;
+  std::string describe_training() const;
+  TrainingSettings checkpoint_settings() const;
+  EvaluationResult run_steps(Training& training, TrainingState& state, Checkpointing& checkpoints);
+  void run_step(Training& training);
+  std::optional<Batch> next_batch();
+  EvaluationResult evaluate_weights();
+  std::int64_t batch_of_rank() const { return options_.data.batch_size / comm_->size(); }
+  bool counts_correct() const { return task_.correct != nullptr; }
+  bool is_first() const { return comm_->rank() == 0; }
+
+  // ---- run_outputs.cpp ----
+  void write_outputs(Training& training, const EvaluationResult& result, std::int64_t skipped);
+  report::RunReport report_of(const RunLog& log) const;
+  report::Facts results_of(const RunLog& log, const EvaluationResult& result) const;
+  void write_report_of_failure(const Training& training, const std::string& error) const;
+  BytesByCategory estimate_memory() const;
+
+  Task task_;
+  TrainerOptions options_;
+  std::shared_ptr<Communicator> comm_;
+  Device device_;
+  Console console_;
+  BytesByCategory memory_before_;  // such as that of a dataset on the device
+  std::shared_ptr<Module> model_;
+  std::optional<ParameterArena> arena_;
+  std::unique_ptr<Optimizer> optimizer_;
+  double learning_rate_ = 0;               // from which the schedule starts
+  std::optional<LossScaler> scaler_;       // for f16
+  std::optional<MemoryRecording> memory_;  // of one update, for the memory report
+  std::string traffic_;                    // of the same update
+  std::shared_ptr<DistributedSampler> sampler_;
+  std::optional<DataLoader> loader_;
+  RunLength length_;
+  Schedule schedule_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,56 @@
+#include "train/training_state.h"
+
+#include <cstdint>
+
+#include "autograd/creation.h"
+#include "core/random.h"
+#include "dist/optimizer_state.h"
+#include "train/weights.h"
+
+namespace ringtape {
+
+std::vector<NamedTensor> TrainingState::gather() {
+  arena_.gather_values();
+  return with(gather_optimizer_state(optimizer_, comm_));
+}
+
+TrainingPosition TrainingState::resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed) {
+  const std::vector<NamedTensor> of_optimizer = gather_optimizer_state(optimizer_, comm_);
+  resumed = checkpoints.resume(with(of_optimizer));
+  scatter_optimizer_state(optimizer_, comm_, of_optimizer);
+  return broadcast_from_first(resumed ? resumed->position() : TrainingPosition{});
+}
+
+TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at) {
+  if (comm_.size() == 1) return at;
+  Generator& random = default_generator();
+  const std::vector<std::int64_t> own = {at.step, at.epoch, at.samples,
+                                         static_cast<std::int64_t>(random.seed),
+                                         static_cast<std::int64_t>(random.offset)};
+  const Tensor shared = copy_to(from_vector(own, {std::ssize(own)}), comm_.device());
+  comm_.broadcast(shared, 0).wait();
+  const std::vector<std::int64_t> found = shared.to_vector<std::int64_t>();
+  random.seed = static_cast<std::uint64_t>(found[3]);
+  random.offset = static_cast<std::uint64_t>(found[4]);
+  for (const auto& [name, tensor] : replicated()) comm_.broadcast(tensor, 0).wait();
+  return {.step = found[0], .epoch = found[1], .samples = found[2]};
+}
+
+std::vector<NamedTensor> TrainingState::with(const std::vector<NamedTensor>& of_optimizer) {
+  std::vector<NamedTensor> tensors = replicated();
+  for (const auto& [name, tensor] : of_optimizer) tensors.push_back({"optimizer." + name, tensor});
+  return tensors;
+}
+
+/// The tensors that every rank has as a whole.
+std::vector<NamedTensor> TrainingState::replicated() {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : weights_of(model_)) tensors.push_back({"model." + name, tensor});
+  tensors.push_back({"optimizer.skipped_updates", optimizer_.skipped_updates()});
+  if (scaler_ != nullptr) {
+    for (const auto& [name, tensor] : scaler_->state()) tensors.push_back({"scaler." + name, tensor});
+  }
+  return tensors;
+}
+
+}  // namespace ringtape

@@ -1,0 +1,192 @@
+#include "train/update.h"
+
+#include <cmath>
+#include <utility>
+
+#include "autograd/creation.h"
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "optim/clip.h"
+#include "trace/spans.h"
+#include "train/make.h"
+#include "train/model_input.h"
+
+namespace ringtape {
+namespace {
+
+void add_to(Tensor& sum, const Tensor& value) {
+  sum = sum.defined() ? add(sum, value) : value;
+}
+
+/// The micro-batches of the rank that has the fewest. DistributedSampler deals samples out in turn, so that
+/// in no update a rank has more than one sample less than another.
+std::size_t fewest_micro_batches(std::int64_t samples, int ranks, std::int64_t micro_batch) {
+  if (micro_batch <= 0) return 1;
+  return cut_into_micro_batches(samples / ranks, micro_batch).size();
+}
+
+}  // namespace
+
+Update::Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
+               Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
+               const std::shared_ptr<Communicator>& comm)
+    : task_(task),
+      options_(options),
+      model_(model),
+      arena_(arena),
+      optimizer_(optimizer),
+      scaler_(scaler),
+      measure_norm_(measure_norm),
+      print_tape_(options.observation.print_tape && comm->rank() == 0),
+      keeps_tape_(!options.observation.save_tape.empty() || !options.observation.report.empty()),
+      comm_(comm),
+      parallel_(model, arena, comm,
+                {.bucket_sizes = bucket_sizes(options.distribution),
+                 .overlap = !options.distribution.no_overlap,
+                 .allow_unused = false,
+                 .hook = nullptr}),
+      window_(comm->size(), comm->size() == 1 ? nullptr : sum_over(comm)) {
+  check(!options.graph || arena.device().is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
+        to_string(arena.device()));
+  check(!options.graph || comm->size() == 1, "--graph: {} ranks, expected one", comm->size());
+}
+
+UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t samples) {
+  samples_ = samples;
+  window_.begin(batch ? count_targets(task_, *batch) : 0);
+  if (!batch) return compute(0, nullptr);
+  const std::int64_t given = options_.accumulation.micro_batch;
+  const std::int64_t micro_batch = given > 0 ? given : batch->size();
+  const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch->size(), micro_batch);
+  if (options_.graph) return replay(*batch, pieces);
+  return compute(pieces.size(), [&](std::size_t i) {
+    return batch->slice(pieces[i].first, pieces[i].size).to(arena_.device());
+  });
+}
+
+UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& pieces) {
+  Graphed& graphed = graphs_[{batch.size(), window_.targets()}];
+  if (graphed.replay == nullptr) {
+    for (const MicroBatch& piece : pieces) {
+      const Batch samples = batch.slice(piece.first, piece.size);
+      const auto like = [&](const Tensor& host) {
+        return empty(host.shape(), host.dtype(), arena_.device());
+      };
+      graphed.inputs.emplace_back(like(samples.features()), like(samples.targets()));
+    }
+    graphed.replay = std::make_unique<Replay>(arena_.device(), [this, &graphed] {
+      graphed.result = {};  // its memory is needed again
+      graphed.result = compute(graphed.inputs.size(), [&](std::size_t i) { return graphed.inputs[i]; });
+    });
+  }
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    batch.slice(pieces[i].first, pieces[i].size).copy_to(graphed.inputs[i].first, graphed.inputs[i].second);
+  }
+  const SpanScope span(SpanKind::operation, "replay graph");
+  (*graphed.replay)();
+  return graphed.result;
+}
+
+UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
+  UpdateResult result;
+  zero_gradients();
+  // As many backwards have to reduce on all ranks.
+  const std::size_t reducing =
+      options_.accumulation.sync_each_micro_batch
+          ? fewest_micro_batches(samples_, comm_->size(), options_.accumulation.micro_batch)
+          : 1;
+  for (std::size_t i = 0; i < micro_batches; ++i) {
+    const auto [features, targets] = get(inputs, i);
+    const bool reduces = i + 1 < reducing || i + 1 == micro_batches;
+    // What is clipped is this rank's own gradient, so finish() has to reduce it.
+    const auto scope = parallel_.no_sync(!reduces || options_.optimizer.clip_each_micro_batch);
+    forward_backward(features, targets, result);
+    if (options_.optimizer.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
+  }
+  reduce(result);
+  if (window_.targets() > 0) step(result);
+  return result;
+}
+
+void Update::zero_gradients() {
+  const SpanScope phase(SpanKind::phase, "optimizer");
+  const SpanScope span(SpanKind::operation, "zero_grad");
+  optimizer_.zero_grad();
+}
+
+std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_batch) {
+  const SpanScope phase(SpanKind::phase, "data");
+  const SpanScope span(SpanKind::operation, "batch to device");
+  return inputs(micro_batch);
+}
+
+/// Waits for the mean of the gradients, and for loss and correct predictions.
+void Update::reduce(UpdateResult& result) {
+  const SpanScope phase(SpanKind::phase, "all-reduce");
+  parallel_.finish();
+  reduce_results(result);
+}
+
+void Update::step(UpdateResult& result) {
+  const SpanScope phase(SpanKind::phase, "optimizer");
+  result.grad_norm = clip();
+  const SpanScope span(SpanKind::operation, "optimizer step");
+  optimizer_.step();
+  if (scaler_ != nullptr) scaler_->update(arena_);
+}
+
+Tensor Update::forward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
+  const Tensor input = model_input(task_, features, arena_.compute_dtype());
+  const SpanScope span(SpanKind::phase, "forward");
+  Tensor prediction = model_(input);
+  if (task_.correct) add_to(sum.correct, to(task_.correct(prediction, targets), DType::f32));
+  return task_.loss(std::move(prediction), targets, window_.divisor());
+}
+
+void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
+  const TapeScope scope;
+  const Tensor loss = forward(features, targets, sum);
+  if (std::exchange(print_tape_, false)) Tape::current().print();
+  if (std::exchange(keeps_tape_, false)) tape_ = graph_of(Tape::current());
+  const SpanScope span(SpanKind::phase, "backward");
+  scaler_ != nullptr ? scaler_->backward(loss) : loss.backward();
+  add_to(sum.loss, loss.detach());
+}
+
+/// Makes loss and correct predictions those of all ranks.
+void Update::reduce_results(UpdateResult& result) {
+  if (comm_->size() == 1) return;
+  if (!result.loss.defined()) result.loss = zeros({}, DType::f32, arena_.device());
+  const Work loss = comm_->all_reduce(result.loss, ReduceOp::mean);
+  Work correct;
+  if (task_.correct) {
+    if (!result.correct.defined()) result.correct = zeros({}, DType::f32, arena_.device());
+    correct = comm_->all_reduce(result.correct, ReduceOp::sum);
+  }
+  loss.wait();
+  correct.wait();
+}
+
+void Update::clip_after_micro_batch(std::size_t micro_batches) {
+  const SpanScope phase(SpanKind::phase, "optimizer");
+  const SpanScope span(SpanKind::operation, "clip");
+  const double limit = options_.optimizer.clip_norm / std::sqrt(static_cast<double>(micro_batches));
+  clip_grad_norm_now(arena_, limit, options_.optimizer.clip_norm_type, loss_scale());
+}
+
+Tensor Update::clip() {
+  const SpanScope span(SpanKind::operation, "clip");
+  if (options_.optimizer.clip_value > 0) clip_grad_value(arena_, options_.optimizer.clip_value, loss_scale());
+  const bool can_skip = options_.optimizer.clip_norm > 0 || scaler_ != nullptr;
+  if (!can_skip && !measure_norm_) return {};
+  const bool clips_norm = options_.optimizer.clip_norm > 0 && !options_.optimizer.clip_each_micro_batch;
+  const double limit = clips_norm ? options_.optimizer.clip_norm : INFINITY;
+  return clip_grad_norm(arena_, limit,
+                        {.norm_type = options_.optimizer.clip_norm_type,
+                         .skip_nonfinite = can_skip,
+                         .loss_scale = loss_scale()});
+}
+
+}  // namespace ringtape

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "autograd/tape_graph.h"
+#include "core/graph.h"
+#include "data/loader.h"
+#include "dist/data_parallel.h"
+#include "nn/arena.h"
+#include "nn/module.h"
+#include "optim/accumulation.h"
+#include "optim/loss_scaler.h"
+#include "optim/optimizer.h"
+#include "train/options.h"
+#include "train/task.h"
+
+namespace ringtape {
+
+/// The results of an update, which it leaves on the device: f32 scalars.
+struct UpdateResult {
+  Tensor loss;
+  Tensor correct;    ///< predictions; undefined for a task that counts none
+  Tensor grad_norm;  ///< undefined where it was not measured
+};
+
+/// One update of the weights: forward and backward of each micro-batch, the mean over the ranks, clipping,
+/// the optimizer's step. With one rank nothing in it waits for the device.
+///
+/// With TrainerOptions::graph an update is captured as a CUDA graph and replayed. What differs from one to
+/// the next lies in device memory (samples, learning rate); a graph belongs to one number of samples and of
+/// non-ignored targets, which are the sizes and the divisor of its kernels. An update of new sizes, such as
+/// the short last one of an epoch, runs without a graph once and is captured the second time.
+class Update {
+ public:
+  /// `scaler`: for f16, else null. `measure_norm`: the gradient norm is wanted even where nothing is clipped.
+  Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
+         Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
+         const std::shared_ptr<Communicator>& comm);
+
+  /// `batch` holds this rank's samples of the update; none where other ranks alone have samples left.
+  /// `samples` is their number on all ranks. Without a non-ignored target on any rank, nothing changes. The
+  /// result is that of all ranks.
+  UpdateResult operator()(const std::optional<Batch>& batch, std::int64_t samples);
+
+  /// The tape of the first forward, for drawings of it; none before, and where no drawing was asked for.
+  const std::optional<TapeGraph>& tape() const { return tape_; }
+
+ private:
+  /// Features and targets on the device, one pair for each micro-batch.
+  using Inputs = std::function<std::pair<Tensor, Tensor>(std::size_t micro_batch)>;
+  /// An update that is replayed: the memory of its samples and of its result.
+  struct Graphed {
+    std::vector<std::pair<Tensor, Tensor>> inputs;
+    UpdateResult result;
+    std::unique_ptr<Replay> replay;
+  };
+
+  UpdateResult compute(std::size_t micro_batches, const Inputs& inputs);
+  UpdateResult replay(const Batch& batch, const std::vector<MicroBatch>& pieces);
+  void zero_gradients();
+  static std::pair<Tensor, Tensor> get(const Inputs& inputs, std::size_t micro_batch);
+  void reduce(UpdateResult& result);
+  void step(UpdateResult& result);
+  /// The loss; adds up the correct predictions.
+  Tensor forward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
+  void forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
+  void reduce_results(UpdateResult& result);
+  void clip_after_micro_batch(std::size_t micro_batches);
+  /// The gradient norm where it is measured, by which a step that is not finite is skipped.
+  Tensor clip();
+  const float* loss_scale() const { return scaler_ == nullptr ? nullptr : scaler_->factor(); }
+
+  const Task& task_;
+  const TrainerOptions& options_;
+  Module& model_;
+  ParameterArena& arena_;
+  Optimizer& optimizer_;
+  LossScaler* scaler_;
+  bool measure_norm_;
+  bool print_tape_;
+  bool keeps_tape_;
+  std::optional<TapeGraph> tape_;
+  std::shared_ptr<Communicator> comm_;
+  std::int64_t samples_ = 0;  // of the update that runs, on all ranks
+  DataParallel parallel_;
+  AccumulationWindow window_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Graphed> graphs_;  // by samples and non-ignored targets
+};
+
+}  // namespace ringtape
