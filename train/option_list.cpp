@@ -31,14 +31,15 @@ OptionValue size(T& value) {
 }
 
 OptionValue file(std::string& value, const char* type = "FILE") {
-  OptionValue text = option_value(value);
+  OptionValue text = checked(option_value(value),
+                             [](const std::string& name) { check(!name.empty(), "the file name is empty"); });
   text.type = type;
   return text;
 }
 
 OptionValue picture_file(std::string& value) {
   return checked(file(value, "FILE.svg|FILE.dot"), [](const std::string& text) {
-    check(text.empty() || text.ends_with(".svg") || text.ends_with(".dot"),
+    check(text.ends_with(".svg") || text.ends_with(".dot"),
           "expected a file that ends on .svg or .dot, found {}", quote(text));
   });
 }

@@ -66,9 +66,11 @@ same "a run with checkpoints"
 checkpointed
 cmp reference.safetensors killed.safetensors || fail "resumed after its end: other weights"
 
-# random_moment: some time within the length of a run, in seconds.
+# random_moment [LATE]: some time within the length of a run, in seconds. After LATE runs that had ended by then it
+# is sooner by a quarter each, since a machine that was busy when the length was measured may be idle now.
 random_moment() {
-  local moment=$((length * (RANDOM * 32768 + RANDOM) / (1 << 30)))
+  local late moment=$((length * (RANDOM * 32768 + RANDOM) / (1 << 30)))
+  for ((late = ${1:-0}; late > 0; --late)); do moment=$((moment * 3 / 4)); done
   printf '%d.%06d' $((moment / 1000000)) $((moment % 1000000))
 }
 
@@ -78,7 +80,7 @@ for ((i = 1; i <= kills; ++i)); do
   for ((late = 0; late < 20; ++late)); do
     rm -rf run killed.*
     start "${training[@]}" --checkpoint run --resume "${files[@]}"
-    if kill_after "$(random_moment)"; then break; fi
+    if kill_after "$(random_moment $late)"; then break; fi
   done
   [ $late -lt 20 ] || fail "run $i ended 20 times before it could be killed"
   hits=$((hits + 1))

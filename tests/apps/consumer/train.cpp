@@ -1,5 +1,5 @@
-// A program outside of Ringtape's tree that trains its own model on its own data: accumulation, mixed precision,
-// checkpoints and resume, several ranks (mpirun -n 2), metrics and a report.
+// A program outside of Ringtape's tree that trains its own model on its own data: accumulation, mixed
+// precision, checkpoints and resume, several ranks (mpirun -n 2), metrics and a report.
 #include <ringtape/ringtape.h>
 
 using namespace ringtape;
