@@ -63,7 +63,7 @@ Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduct
                 double divisor = 1);
 
 struct CrossEntropyOptions {
-  Reduction reduction = Reduction::mean;  ///< mean over the targets that count
+  Reduction reduction = Reduction::mean;  ///< mean over the non-ignored targets
   std::int64_t ignore_index = -100;       ///< rows with this target have no loss and no gradient
   double label_smoothing = 0;             ///< in [0, 1]
   /// Divides the result. With the sum of a micro-batch and the number of targets in the whole accumulation

@@ -6,7 +6,7 @@
 /// Numbers as people write them.
 namespace ringtape {
 
-/// At most `digits` digits that count, with k, M, G and T for large ones: "0.0002", "1.5M", "3e-5", "0".
+/// At most `digits` significant digits, with k, M, G and T for large ones: "0.0002", "1.5M", "3e-5", "0".
 std::string short_number(double value, int digits = 3);
 
 /// "512 B", "1.5 KiB", "20.4 MiB"

@@ -9,7 +9,7 @@ namespace ringtape {
 /// With x a row, t its target, e the label smoothing and p = softmax(x), the loss of a row is, as in PyTorch,
 ///   (1 - e) * -log p[t]  +  e / classes * sum over j of -log p[j],
 /// 0 for a row whose target is ignore_index. The total is the rows' sum divided by `*divisor`: the number of
-/// rows that count for the mean (count_targets), null for the sum. With the mean and no row that counts it is
+/// non-ignored targets for the mean (count_targets), null for the sum. With the mean and no such target it is
 /// NaN, as in PyTorch, and all gradients are 0.
 ///
 /// A target outside [0, classes) that is not ignore_index is an error: nothing is read out of bounds, the row

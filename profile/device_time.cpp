@@ -53,7 +53,7 @@ DeviceTime share_device_time(std::span<const Span> spans, std::span<const Device
       result.busy += time;
       if (count > 1) result.overlapped += time;
       for (const std::size_t each : running) charge(activities[each], time / count);
-      charge(activities[*running.begin()], time % count);  // nanoseconds that cannot be shared out
+      charge(activities[*running.begin()], time % count);  // nanoseconds that cannot be divided
     }
     last = change.when;
     if (change.is_begin) {

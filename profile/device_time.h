@@ -8,7 +8,7 @@
 
 namespace ringtape {
 
-/// A device's time shared out among the spans of the host that asked for its work. A moment in which n
+/// A device's time, divided among the spans of the host that asked for its work. A moment in which n
 /// activities run at once, on several streams, counts 1/n for each, so that the shares add up to the time in
 /// which the device was busy.
 struct DeviceTime {

@@ -27,7 +27,7 @@ struct Layout {
   double width = 0, height = 0;
 };
 
-std::string shortened(const std::string& text) {
+std::string short_name(const std::string& text) {
   return text.size() <= kLongestName ? text : text.substr(0, kLongestName - 1) + "…";
 }
 
@@ -134,7 +134,7 @@ void draw_leaf(Canvas& canvas, const TapeVertex& vertex, const Place& place) {
       is_leaf ? text + ": its gradient is added to what is there" : text + ": needs no gradient";
   canvas.rectangle(place.x, place.y, kLeafWidth, kLeafHeight, is_leaf ? "leaf" : "input", tip,
                    kLeafHeight / 2);
-  canvas.text(place.x + kLeafWidth / 2, place.y + kLeafHeight / 2 + 4.5, shortened(text), "small middle");
+  canvas.text(place.x + kLeafWidth / 2, place.y + kLeafHeight / 2 + 4.5, short_name(text), "small middle");
   if (vertex.uses > 1) draw_sum(canvas, place.x + kLeafWidth, place.y, vertex.uses);
 }
 
@@ -145,7 +145,7 @@ void draw_operation(Canvas& canvas, const TapeVertex& vertex, const Place& place
       fmt::format("#{} {} {}: {} for backward{}{}", vertex.number, vertex.name, to_string(vertex.shape), kept,
                   vertex.detail.empty() ? "" : "; ", vertex.detail);
   canvas.rectangle(place.x, place.y, kBoxWidth, kBoxHeight, "box", tip, 8);
-  canvas.text(place.x + 12, place.y + 21, shortened(vertex.name), "strong");
+  canvas.text(place.x + 12, place.y + 21, short_name(vertex.name), "strong");
   canvas.text(place.x + kBoxWidth - 12, place.y + 21, fmt::format("#{}", vertex.number), "muted small end");
   canvas.text(place.x + 12, place.y + 40, to_string(vertex.shape), "muted small");
   canvas.text(place.x + kBoxWidth - 12, place.y + 40, kept, "muted small end");

@@ -6,7 +6,7 @@
 
 #include "profile/profile.h"
 
-/// How a profile's figures are written; for core/profile_*.cpp.
+/// How a profile's figures are written; for the tables and the report.
 namespace ringtape {
 
 inline double seconds(SpanClock::duration time) {
@@ -16,8 +16,8 @@ inline double milliseconds(SpanClock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-/// A number of at most five characters and a sign, with three digits and no more than three decimals; a dash
-/// for 0: there is no such figure. What three decimals do not show is 0.000.
+/// A number of at most five characters and a sign, with three significant digits and no more than three
+/// decimals; a dash for 0: there is no such figure. What three decimals do not show is 0.000.
 inline std::string figure(double value) {
   const double size = value < 0 ? -value : value;
   if (size == 0) return "-";

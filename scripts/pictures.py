@@ -42,7 +42,7 @@ class Svg:
 
 
 def number(value):
-    """Three digits that count, without an exponent."""
+    """Three significant digits, without an exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}" if value > 0 else "0"

@@ -142,19 +142,6 @@ def kernels(results):
                  [kernel_row(row, beside) for row in results.rows("bench_kernels")])
 
 
-SHORT = [("relu_forward", "16777216 f32"), ("sum_dim, everything", "16777216 f32"), ("mse_forward", "16777216 f32"),
-         ("cast f32 to bf16", "16777216"), ("normal", "16777216 f32"), ("cross_entropy, two passes", "1048576 x 10 f32"),
-         ("cross_entropy, two passes", "8192 x 1000 f32"), ("gradient_norm", "148 of GPT-2"),
-         ("adam_step (AdamW, clip)", "148 of GPT-2"), ("adam_step (AdamW, clip)", "1000 x 1000"),
-         ("lamb_norms, lamb_values (clip)", "148 of GPT-2")]
-
-
-def some_kernels(results):
-    beside = torch_of(results)
-    rows = [kernel_row(results.row("bench_kernels", *which), beside) for which in SHORT]
-    return table(["kernel", "size", "time", "times the limit", "PyTorch / Ringtape"],
-                 [row[:4] + row[5:] for row in rows])
-
 
 def gemm(results):
     beside = torch_of(results)
@@ -314,7 +301,7 @@ def machine(results):
 
 LADDERS = ["gemm", "reduce", "norm", "softmax", "transpose"]
 TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "simt": simt, "simt costs": simt_costs,
-          "kernels": kernels, "some kernels": some_kernels, "behind": behind, "gemm": gemm,
+          "kernels": kernels, "behind": behind, "gemm": gemm,
           "gemm in words": gemm_in_words, "loader": loader,
           "memory": memory_of_batches, "accumulation": accumulation, "recomputation": recomputation,
           "overlap": overlap, "all-reduce": all_reduce, "machine": machine}

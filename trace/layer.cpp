@@ -7,7 +7,7 @@
 namespace ringtape {
 namespace {
 
-thread_local const Layer* current = nullptr;
+thread_local const Layer* thread_layer = nullptr;
 
 Layer make_layer(const Layer* outer, const std::string& name) {
   if (name.empty()) return {outer, name, "model", "model"};
@@ -27,12 +27,12 @@ const Layer* find_layer(const Layer* outer, const std::string& name) {
 }
 
 const Layer* current_layer() {
-  return current;
+  return thread_layer;
 }
 
-LayerScope::LayerScope(const Layer* layer) : previous_(std::exchange(current, layer)) {}
+LayerScope::LayerScope(const Layer* layer) : previous_(std::exchange(thread_layer, layer)) {}
 LayerScope::~LayerScope() {
-  current = previous_;
+  thread_layer = previous_;
 }
 
 }  // namespace ringtape

@@ -78,8 +78,8 @@ void show() {
   const MicroBatch all = {0, kSequences};
   const std::vector<MicroBatch> pieces = cut_into_micro_batches(kSequences, kPerMicroBatch);
   const std::int64_t tokens = tokens_of(all);
-  fmt::print("{} sequences padded to {} positions: {} positions, {} tokens that count\n", kSequences, kLength,
-             kSequences * kLength, tokens);
+  fmt::print("{} sequences padded to {} positions: {} positions, {} non-ignored tokens\n", kSequences,
+             kLength, kSequences * kLength, tokens);
   const double at_once = example.backward(all, {});
   const std::vector<double> expected = example.arena.gradients().to_doubles();
 

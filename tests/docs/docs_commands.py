@@ -53,6 +53,7 @@ TABLE = {
     "build/release/bin/mnist --batch-size 8192 --micro-batch 512*": Short("--max-steps 2"),
     "build/release/bin/mnist --recipe lamb-8192": Short("--max-steps 2"),
     "build/release/bin/mnist --epochs 20 --checkpoint run --checkpoint-every 500 --resume": Short("--max-steps 2"),
+    "build/release/bin/mnist --profile --report run.html": Short("--max-steps 4"),
     "mpirun -n 2 build/release/bin/mnist": Short("--max-steps 2"),
     "mpirun -n 4 build/release/bin/mnist": Short("--max-steps 2"),
     "mpirun -n 4 build/release/bin/mnist --device cpu": Short("--max-steps 2"),

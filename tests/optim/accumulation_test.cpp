@@ -11,17 +11,14 @@
 #include "nn/arena.h"
 #include "nn/layers.h"
 #include "tests/support/catch.h"
+#include "tests/support/check_build.h"
 
 using namespace ringtape;
 
 namespace {
 
 constexpr std::int64_t kInputs = 20, kClasses = 7;
-#if defined(RINGTAPE_CHECK)
-constexpr int kMany = 500;  // enough for the second case of the bound, and check builds are slow
-#else
-constexpr int kMany = 5000;
-#endif
+constexpr int kMany = test::kCheckBuild ? 500 : 5000;  // 500: enough for the second case of the bound
 
 /// A model with fixed weights, and data for it. Some targets are ignored.
 struct Case {

@@ -35,7 +35,7 @@ TEST_CASE("profile: self and total times by operation", "[profile]") {
   CHECK(profile.rows[0].name == "(step itself)");  // most self time first
 }
 
-TEST_CASE("profile: phases share out the step", "[profile]") {
+TEST_CASE("profile: phases divide the step", "[profile]") {
   const Profile profile = make_profile({.spans = two_steps(), .wall = milliseconds(155)});
   CHECK(time_of(profile, "forward") == milliseconds(35));
   CHECK(time_of(profile, "backward") == milliseconds(25));

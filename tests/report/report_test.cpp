@@ -110,7 +110,7 @@ TEST_CASE("one step, losses that are not numbers and a resumed run can be drawn"
   CHECK(count(page, "inf") == 0);
 }
 
-TEST_CASE("a task without right answers has no curve of accuracy", "[report]") {
+TEST_CASE("a task without correct predictions has no curve of accuracy", "[report]") {
   RunReport report = whole();
   CHECK(count(curves_section(report), "<figure>") == 4);
   for (apps::StepRecord& record : report.curves.steps) record.correct = -1;

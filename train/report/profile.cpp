@@ -2,17 +2,14 @@
 #include <functional>
 
 #include "core/numbers.h"
+#include "profile/text.h"
 #include "train/report/run_report.h"
 
 namespace ringtape::report {
 namespace {
 
 constexpr std::size_t kMostRows = 60;
-constexpr double kLeastShare = 0.0005;  // of the step, of a row of its own
-
-double seconds(SpanClock::duration time) {
-  return std::chrono::duration<double>(time).count();
-}
+constexpr double kLeastRowShare = 0.0005;  // of the step, of a row of its own
 
 /// Figures of one step, as the tables show them.
 class Figures {
@@ -116,7 +113,7 @@ std::string operations(const Profile& profile) {
   SpanClock::duration rest{};
   std::size_t shown = 0;
   for (const ProfileRow& row : profile.rows) {
-    if (shown == kMostRows || figures.share(row.self) < kLeastShare) {
+    if (shown == kMostRows || figures.share(row.self) < kLeastRowShare) {
       rest += row.self;
       continue;
     }

@@ -8,7 +8,7 @@
 namespace ringtape::report {
 namespace {
 
-constexpr double kLeastShare = 0.01;  // of the step: what took less is not drawn
+constexpr double kLeastPointShare = 0.01;  // of the step: what took less is not drawn
 constexpr std::size_t kMostLabels = 6;
 
 /// An operation in the diagram.
@@ -25,7 +25,7 @@ std::vector<Dot> dots_of(const Profile& profile) {
   for (const ProfileRow& row : profile.rows) {
     if (row.work.flops == 0 || row.work.bytes == 0 || row.time().count() == 0) continue;
     const double share = static_cast<double>(row.self.count()) / static_cast<double>(profile.wall.count());
-    if (share < kLeastShare) continue;
+    if (share < kLeastPointShare) continue;
     dots.push_back({&row, static_cast<double>(row.work.flops) / static_cast<double>(row.work.bytes),
                     row.gflops_per_second(), share});
   }

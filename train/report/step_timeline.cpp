@@ -7,7 +7,7 @@
 namespace ringtape::report {
 namespace {
 
-constexpr double kLeastShare = 1.0 / 5000;
+constexpr double kLeastSpanShare = 1.0 / 5000;
 constexpr std::size_t kMostOfLane = 500;
 
 bool is_inside(const Span& span, const Span& outer) {
@@ -98,7 +98,8 @@ std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const Devi
   const auto seconds = [&](SpanClock::time_point time) {
     return std::chrono::duration<double>(time - zero).count();
   };
-  const auto least = std::chrono::duration_cast<SpanClock::duration>((step.end - step.begin) * kLeastShare);
+  const auto least =
+      std::chrono::duration_cast<SpanClock::duration>((step.end - step.begin) * kLeastSpanShare);
   std::vector<LaneSpan> lanes;
   for (const Span& span : spans) {
     const Lane lane = lane_of(span);

@@ -6,13 +6,10 @@
 #include "core/numbers.h"
 #include "dist/gather_text.h"
 #include "profile/machine.h"
+#include "profile/text.h"
 
 namespace ringtape::report {
 namespace {
-
-double seconds(SpanClock::duration time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 /// Puts `first` into place of 0 on the clock.
 std::vector<LaneSpan> shifted(std::vector<LaneSpan> spans, double first) {
