@@ -77,16 +77,13 @@ void Trainer::Run::check_before_model() const {
 /// A model that is too large is refused at once, and one that takes long to make is announced.
 void Trainer::Run::check_memory() const {
   constexpr std::size_t kLarge = std::size_t{2} << 30;
+  BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
   const auto ranks = static_cast<std::size_t>(comm_->size());
-  std::size_t needed = 0;
-  for (const auto& [category, bytes] : estimate_memory(compute_dtype(options_.precision, device_))) {
-    const bool is_sharded =
-        (category == MemoryCategory::optimizer_state && options_.distribution.zero >= 1) ||
-        (category == MemoryCategory::gradients && options_.distribution.zero == 2);
-    needed += is_sharded ? bytes / ranks : bytes;
-  }
+  if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= ranks;
+  if (options_.distribution.zero == 2) bytes[MemoryCategory::gradients] /= ranks;
+  const std::size_t needed = bytes.total();
   const std::size_t there = memory_capacity(device_);
-  const auto text = [](std::size_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  const auto text = [](std::size_t count) { return bytes_text(static_cast<double>(count)); };
   if (needed > there) {
     throw OutOfMemoryError(fmt::format(
         "out of memory on {}: model {} would take about {} for parameters, gradients, optimizer and "
