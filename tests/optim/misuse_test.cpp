@@ -74,7 +74,7 @@ TEST_CASE("a loss scale of 2^124 and a small clipping norm lose no digits", "[sc
     const auto train = [&](double loss_scale) {
       OneParameter model({1, -2, 3});
       ParameterArena arena(model, Device{});
-      const auto optimizer = kind.make(arena, {.learning_rate = 1e3, .momentum = 0.9}, {});
+      const auto optimizer = kind.make(arena, {.learning_rate = 1e6, .momentum = 0.9}, {});
       const Tensor factor = tensor_of({loss_scale}, {});
       if (loss_scale != 1) arena.set_loss_scale(factor.data<float>());
       for (int step = 0; step < 3; ++step) {
