@@ -34,9 +34,10 @@ struct LossScalerOptions {
 class LossScaler {
  public:
   /// From here on, as long as the scaler lives, the gradients in the arena count as scaled: clip_grad_norm()
-  /// finds the norm of the unscaled ones, and steps divide by the factor. The arena has to live longer.
-  /// Throws Error unless 0 < floor <= initial_scale, growth_factor > 1, 0 < backoff_factor < 1, and
-  /// growth_interval >= 1, all finite, and for an arena that has a scaler.
+  /// finds the norm of the unscaled ones, and steps divide by the factor, so that every backward has to be
+  /// the scaler's. The arena has to live longer. Throws Error unless 0 < floor <= initial_scale,
+  /// growth_factor > 1, 0 < backoff_factor < 1, and growth_interval >= 1, all finite, and for an arena that
+  /// has a scaler.
   explicit LossScaler(ParameterArena& arena, const LossScalerOptions& options = {});
   ~LossScaler() { arena_.set_loss_scale(nullptr); }
   LossScaler(const LossScaler&) = delete;

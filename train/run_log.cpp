@@ -62,7 +62,7 @@ void RunLog::flush() {
   const double rate = static_cast<double>(samples) / seconds_since(last_flush_);
   last_flush_ = Clock::now();
   for (const StepRecord& record : records) show(record, rate);
-  progress_.update({records.back().epoch, epochs_, records.back().step, recent_loss_,
+  progress_.update({records.back().epoch, epochs_, records.back().step, without_nan_sign(recent_loss_),
                     counts_correct_ ? recent_accuracy_ : -1, 1 / recent_sample_seconds_});
   if (scaler_ != nullptr) scaler_->check_can_go_on();
 }
