@@ -11,7 +11,7 @@ Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation) {
   if (!parameter.defined() || parameter.autograd == nullptr) return parameter;
   AutogradMeta& meta = *parameter.autograd;
   if (!meta.low_precision.defined()) return parameter;
-  if (parameter.dtype() == dtype) {
+  if (parameter.dtype() == dtype && !meta.arena.expired()) {
     fail("{}: the input is {}, but the arena of {} computes in {}: expected to(input, arena.compute_dtype())",
          operation, name_of(dtype), meta.name.empty() ? "the parameter" : meta.name,
          name_of(meta.low_precision.dtype()));

@@ -13,8 +13,8 @@ namespace ringtape {
 /// loaded, received from another rank) the copy is rounded anew here, at its first use: their versions differ
 /// then.
 ///
-/// Throws Error that begins with `operation` where `dtype` is the parameter's own although its arena computes
-/// in 16 bits: the whole model would compute in f32 without a word.
+/// Throws Error that begins with `operation` where `dtype` is the parameter's own although its arena still
+/// computes in 16 bits: the whole model would compute in f32 without a word.
 Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation = "in_dtype");
 
 }  // namespace ringtape

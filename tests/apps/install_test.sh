@@ -25,7 +25,11 @@ if grep -rlF "$source_dir" "$work/prefix/lib"*/cmake "$work/prefix/include"; the
 # The only folder on the include path is the one above ringtape/, and headers include each other through it.
 [ "$(ls "$work/prefix/include")" = ringtape ] || fail "beside include/ringtape: $(ls "$work/prefix/include")"
 if grep -rnE '#include "' "$work/prefix/include" | grep -v '#include "ringtape/'; then fail "the includes above"; fi
-python3 -B "$source_dir/tests/docs/public_headers_test.py" "$work/prefix/include/ringtape"
+if command -v python3 >/dev/null; then
+  python3 -B "$source_dir/tests/docs/public_headers_test.py" "$work/prefix/include/ringtape"
+else
+  echo "skipped: no Python here to compare the installed headers with ringtape.h"
+fi
 
 # The program that trains: accumulation, bf16, checkpoints, metrics and a report.
 # run LOG COMMAND...
