@@ -53,9 +53,8 @@ void RecordedSteps::check_options(const ObservationOptions& options, Device devi
   check(are_wanted || !chosen || device.is_cuda(),
         "--profile-steps: on {} these are the steps of --profile, --timeline and --report: add one of them",
         to_string(device));
-  check(!chosen || chosen->first <= last_step,
-        "--profile-steps {}:{}: the run has none of these steps, only {}", chosen->first, chosen->last,
-        last_step);
+  check(!chosen || chosen->first <= last_step, "--profile-steps {}:{}: the run has {} steps", chosen->first,
+        chosen->last, last_step);
   const bool are_needed = options.profile || !options.timeline.empty();
   check(!are_needed || chosen || last_step >= 2,
         "{}: records from the second update on, but the run has 1: --profile-steps 1:1 records its last",

@@ -647,7 +647,7 @@ refuse_early "expected a value on each side of a comma, found '3,,4'" mnist --hi
 refuse_early "expected a whole number, found '2.5'" mnist --epochs 2.5
 refuse_early "--micro-batch 100 is larger than the 64 samples" mnist --micro-batch 100
 refuse_early "--clip-norm-type: expected a number of at least 1e-06, found '0'" mnist --clip-norm 1 --clip-norm-type 0
-refuse_early "--profile-steps 5:9: the run has none of these steps, only 4" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
+refuse_early "--profile-steps 5:9: the run has 4 steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
 refuse_early "add one of them" mnist --device cpu --profile-steps 2:4
 refuse_early "records from the second update on, but the run has 1" mnist --device cpu --profile --max-steps 1
 refuse_early "--sort device" mnist --device cpu --profile --sort device
