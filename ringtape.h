@@ -39,6 +39,7 @@
 #include "nn/layers.h"
 #include "nn/losses.h"
 #include "nn/memory_estimate.h"
+#include "nn/model_file.h"
 #include "nn/module.h"
 #include "optim/accumulation.h"
 #include "optim/adam.h"

@@ -7,6 +7,7 @@
 #include "data/csv.h"
 #include "data/regression.h"
 #include "data/sampler.h"
+#include "dist/launch.h"
 
 namespace {
 
@@ -56,13 +57,17 @@ void standardise(const Split& data) {
 }
 
 Task regression_of_table(const std::string& file, std::uint64_t seed, const MlpOptions& mlp) {
+  const bool is_standard_input = file == "-";
+  check(!is_standard_input || detect_launch(process_environment()).size == 1,
+        "--data -: standard input reaches one rank alone, expected a file that all ranks can read");
   const TensorDataset table = file.empty() ? make_friedman1(kGeneratedSamples, seed) : read_csv(file);
   const Split data = split(table, seed);
   standardise(data);
-  Task task = regression_task(file.empty() ? "Friedman #1 (noise variance 1)" : file,
+  const std::string name = is_standard_input ? "standard input" : file;
+  Task task = regression_task(file.empty() ? "Friedman #1 (noise variance 1)" : name,
                               std::make_shared<TensorDataset>(data.train),
                               std::make_shared<TensorDataset>(data.test));
-  if (!file.empty()) task.input_files = {file};
+  if (!file.empty() && !is_standard_input) task.input_files = {file};
   mlp.set_model(task, table.all_features().size(1), 1);
   return task;
 }
@@ -80,8 +85,10 @@ int main(int argc, char** argv) {
   mlp.add_flags(program.flags());
   std::string file;
   program.flags().group("Data");
-  program.flags().file("--data", file,
-                       "table with the target in the last column [generated: Friedman's first function]",
-                       "FILE.csv");
+  program.flags().file(
+      "--data", file,
+      "table of numbers, also packed by gzip, with the target in the last column; -: standard "
+      "input [generated: Friedman's first function]",
+      "FILE.csv");
   return program.run(argc, argv, [&] { return regression_of_table(file, program.options().data.seed, mlp); });
 }

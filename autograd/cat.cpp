@@ -78,14 +78,22 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim) {
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int dim) {
-  check(!tensors.empty() && tensors[0].defined(), "stack: expected at least one tensor");
+  check(!tensors.empty(), "stack: expected at least one tensor");
+  check(tensors[0].defined(), "stack: found an undefined tensor");
   const Shape& shape = tensors[0].shape();
-  if (dim < 0) dim += shape.dims() + 1;
+  const int dims = shape.dims() + 1;
+  check(dims <= Shape::kMaxDims, "stack: {} has {} dimensions already, and may have at most {}",
+        describe(tensors[0]), shape.dims(), Shape::kMaxDims);
+  check(dim >= -dims && dim < dims, "stack: dimension {} is out of range for {}: expected {} to {}", dim,
+        describe(tensors[0]), -dims, dims - 1);
+  if (dim < 0) dim += dims;
   const Shape with_new_dim = shape.inserted(dim, 1);
   std::vector<Tensor> rows;
   for (const Tensor& tensor : tensors) {
-    check(tensor.defined() && tensor.shape() == shape, "stack: expected equal shapes, found {} and {}",
-          describe(tensors[0]), describe(tensor));
+    check(tensor.defined() && tensor.shape() == shape && tensor.dtype() == tensors[0].dtype() &&
+              tensor.device() == tensors[0].device(),
+          "stack: expected equal shapes, dtypes and devices, found {} and {}", describe(tensors[0]),
+          describe(tensor));
     rows.push_back(view(tensor, {with_new_dim.begin(), with_new_dim.end()}));
   }
   return cat(rows, dim);

@@ -41,19 +41,18 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
   problem.classes = logits.size(1);
   problem.ignore_index = options.ignore_index;
   problem.label_smoothing = options.label_smoothing;
+  problem.host_divisor = options.divisor;
   problem.invalid_target = invalid_target(logits.device()).data<std::int32_t>();
   return problem;
 }
 
-/// What the sum of the rows' losses is divided by, on the device; undefined for 1.
-Tensor divisor_of(const Tensor& targets, const CrossEntropyOptions& options) {
-  if (options.reduction == Reduction::sum) {
-    return options.divisor == 1 ? Tensor() : full({}, options.divisor, DType::f32, targets.device());
-  }
-  const Tensor divisor = empty({}, DType::f32, targets.device());
+/// The number of targets that count, on the device, for the mean; undefined for the sum.
+Tensor count_of(const Tensor& targets, const CrossEntropyOptions& options) {
+  if (options.reduction == Reduction::sum) return {};
+  const Tensor count = empty({}, DType::f32, targets.device());
   count_targets(stream_of(targets), targets.dtype(), targets.raw(), targets.elements(), options.ignore_index,
-                divisor.data<float>());
-  return options.divisor == 1 ? divisor : scale(divisor, options.divisor);
+                count.data<float>());
+  return count;
 }
 
 /// Forward and backward at once, the gradient in the place of the logits.
@@ -73,13 +72,13 @@ void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
 
 /// The forward, with the backward left for later. The tensors that `problem` points to are kept by the node.
 void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tensor& targets,
-                   const Tensor& divisor, Tensor& loss) {
+                   const Tensor& count, Tensor& loss) {
   const Tensor stats = empty({problem.rows, 2}, loss.dtype(), logits.device());
   add_work({.flops = 2 * logits.elements(), .bytes = bytes_of({&logits, &stats, &loss})});
   cross_entropy_forward(stream_of(logits), problem, logits.raw(), stats.raw(), nullptr, loss.raw());
   if (!Tape::records({&logits})) return;
   std::vector<Tensor> saved = {logits, targets, stats};
-  if (divisor.defined()) saved.push_back(divisor);
+  if (count.defined()) saved.push_back(count);
   Tape::current().record("cross_entropy", {logits}, loss, saved, [problem](BackwardContext& context) {
     const Tensor& x = context.saved(0);
     context.saved(1);  // the targets must not have changed
@@ -96,8 +95,8 @@ Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOpt
   CrossEntropyProblem problem = problem_of(logits, targets, options);
   const OperationScope span("cross_entropy", {&logits, &targets});
   add_work({.bytes = bytes_of({&targets})});
-  const Tensor divisor = divisor_of(targets, options);
-  if (divisor.defined()) problem.divisor = divisor.data<float>();
+  const Tensor count = count_of(targets, options);
+  if (count.defined()) problem.divisor = count.data<float>();
   Tensor loss = empty({}, logits.dtype() == DType::f64 ? DType::f64 : DType::f32, logits.device());
 
   const bool owned = logits.storage().use_count() == 1 && logits.requires_grad() && !logits.autograd->is_leaf;
@@ -107,7 +106,7 @@ Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOpt
   if (owned && fits && Tape::records({&logits})) {
     fused(problem, logits, loss);
   } else {
-    in_two_passes(problem, logits, targets, divisor, loss);
+    in_two_passes(problem, logits, targets, count, loss);
   }
   if (loss.device().is_cpu()) check_targets(loss.device());  // costs nothing here: the kernels have run
   return loss;

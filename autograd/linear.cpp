@@ -65,8 +65,8 @@ void bias_gradient(const LinearSizes& s, const Tensor& dy, const GradTarget& dbi
 Tensor linear(const Tensor& x, const Tensor& given_weight, const Tensor& given_bias) {
   check_floating("linear", x);
   const OperationScope span("linear", {&x, &given_weight, &given_bias});
-  const Tensor weight = in_dtype(given_weight, x.dtype());
-  const Tensor bias = in_dtype(given_bias, x.dtype());
+  const Tensor weight = in_dtype(given_weight, x.dtype(), "linear");
+  const Tensor bias = in_dtype(given_bias, x.dtype(), "linear");
   check_same_kind("linear", x, weight);
   check(weight.dims() == 2 && x.dims() >= 1 && x.size(-1) == weight.size(1),
         "linear: input {} does not fit weight {}: expected a last dimension of the weight's second size",

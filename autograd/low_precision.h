@@ -12,6 +12,9 @@ namespace ringtape {
 /// The optimizer's step writes values and copy together. After any other change of the values (weights
 /// loaded, received from another rank) the copy is rounded anew here, at its first use: their versions differ
 /// then.
-Tensor in_dtype(const Tensor& parameter, DType dtype);
+///
+/// Throws Error that begins with `operation` where `dtype` is the parameter's own although its arena still
+/// computes in 16 bits: the whole model would compute in f32 without a word.
+Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation = "in_dtype");
 
 }  // namespace ringtape

@@ -57,6 +57,7 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::backward() const {
+  check(defined(), "backward() of an undefined tensor");
   Tape::current().backward(*this);
 }
 
@@ -127,6 +128,21 @@ bool Tape::produced(const Tensor& tensor) const {
   return producer < nodes_.size() && nodes_[producer].output == tensor.autograd;
 }
 
+bool Tape::can_reach(const Tensor& tensor) const {
+  for (const Tape* tape = this; tape != nullptr; tape = tape->outer_) {
+    if (tape->produced(tensor)) return true;
+  }
+  return false;
+}
+
+const char* Tape::why_not_on_tape(const Tensor& tensor) const {
+  for (const Tape* tape = this; tape != nullptr; tape = tape->outer_) {
+    if (tape == tensor.autograd->tape)
+      return "a backward() has run since it was computed, or the tape was cleared";
+  }
+  return "another thread, or a recomputed segment, recorded it on a tape of its own";
+}
+
 /// Remembers the first node that uses the leaf, which is the last to run in backward.
 void Tape::note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf) {
   // A number left from an earlier tape names a node that does not have this leaf as an input.
@@ -145,7 +161,13 @@ Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Ten
     const auto meta = input.requires_grad() ? input.autograd : nullptr;
     node.inputs.push_back({meta, input.shape(), input.dtype(), input.device()});
     if (meta == nullptr) continue;
-    if (is_nested_) {
+    if (!meta->is_leaf && !can_reach(input)) {
+      fail(
+          "{}: the input {} needs a gradient, but is not on the tape: {}; run its forward again, add up the "
+          "losses before one backward(), or detach() it",
+          operation, describe(input), why_not_on_tape(input));
+    }
+    if (outer_ != nullptr) {
       const bool listed = std::any_of(outside_inputs_.begin(), outside_inputs_.end(),
                                       [&](const Tensor& outside) { return outside.autograd == meta; });
       if (!listed && !produced(input)) outside_inputs_.push_back(input);
@@ -160,6 +182,7 @@ Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Ten
   output.autograd = std::make_shared<AutogradMeta>();
   output.autograd->requires_grad = true;
   output.autograd->is_leaf = false;
+  output.autograd->tape = this;
   output.autograd->producer = nodes_.size();
   node.output = output.autograd;
   nodes_.push_back(std::move(node));
@@ -167,15 +190,19 @@ Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Ten
 }
 
 void Tape::backward(const Tensor& root, const Tensor& gradient) {
-  check(root.requires_grad(), "backward(): this {} does not depend on any tensor with requires_grad",
+  check(root.requires_grad(), "backward() from {}: it does not depend on any tensor with requires_grad",
         describe(root));
-  check(produced(root),
-        "backward(): this {} is not on the tape: its backward() has run already, or the tape was cleared",
+  check(!root.autograd->is_leaf, "backward() from {}: it is a leaf, which no operation has produced",
         describe(root));
+  check(produced(root), "backward() from {}: it is not on the tape: {}", describe(root),
+        why_not_on_tape(root));
   const ClearAtEnd clear_at_end{*this};
   const MemoryScope category(MemoryCategory::activation_gradients);
   Tensor root_grad = empty(root.shape(), root.dtype(), root.device());
   if (gradient.defined()) {
+    check(gradient.shape() == root.shape() && gradient.dtype() == root.dtype(),
+          "backward() from {}: the gradient given is {}, expected the same shape and dtype", describe(root),
+          describe(gradient));
     root_grad.copy_from(gradient);
   } else {
     check(root.elements() == 1, "backward() without a gradient needs a single element: the tensor is {}",
@@ -202,7 +229,7 @@ void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradie
       node.saved.clear();  // frees it as early as possible
       node.backward = nullptr;
     }
-    if (!is_nested_) run_hooks(node, nodes_.size() - 1);
+    if (outer_ == nullptr) run_hooks(node, nodes_.size() - 1);
     nodes_.pop_back();
   }
   for (const auto& callback : std::exchange(at_end_, {})) callback();
@@ -216,19 +243,19 @@ void Tape::clear(std::size_t first) {
     output.grad = Tensor();
     output.grad_written = false;
     for (const NodeInput& input : nodes_.back().inputs) {
-      if (input.meta != nullptr && !is_nested_) input.meta->contributed = false;
+      if (input.meta != nullptr && outer_ == nullptr) input.meta->contributed = false;
     }
     nodes_.pop_back();
   }
 }
 
-NestedTape::NestedTape()
-    : outer_(std::exchange(innermost, &tape_)), was_recording_(std::exchange(recording, true)) {
-  tape_.is_nested_ = true;
+NestedTape::NestedTape() : previous_(innermost), was_recording_(std::exchange(recording, true)) {
+  tape_.outer_ = &Tape::current();
+  innermost = &tape_;
 }
 NestedTape::~NestedTape() {
   tape_.clear();
-  innermost = outer_;
+  innermost = previous_;
   recording = was_recording_;
 }
 

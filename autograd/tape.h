@@ -18,6 +18,7 @@
 namespace ringtape {
 
 class BackwardContext;
+class Tape;
 
 /// What the tape knows of one tensor: shared by all handles to it.
 struct AutogradMeta {
@@ -33,14 +34,18 @@ struct AutogradMeta {
   Tensor low_precision;
   std::uint64_t low_precision_version = 0;
 
+  /// Of a parameter: expired unless a ParameterArena holds it.
+  std::weak_ptr<void> arena;
+
   /// Called in each backward() that contributes to this leaf, before its first contribution; null for none.
   /// It may give `grad` another memory, and then say by `grad_written` that this holds nothing yet.
   std::function<void()> pre_accumulate_hook;
   /// Called once in each backward() that contributed to this leaf, after its last contribution.
   std::vector<std::function<void()>> post_accumulate_hooks;
 
-  std::size_t producer = 0;   ///< of an intermediate: index on the tape of the node whose output it is
-  std::size_t first_use = 0;  ///< of a leaf: index of the first node on the tape that has it as an input
+  const Tape* tape = nullptr;  ///< of an intermediate: that it was recorded on; it may be gone
+  std::size_t producer = 0;    ///< of an intermediate: index on that tape of the node whose output it is
+  std::size_t first_use = 0;   ///< of a leaf: index of the first node on the tape that has it as an input
 };
 
 /// An input of a node: all that backward() needs to make room for its gradient, without holding its elements.
@@ -111,7 +116,9 @@ class Tape {
   static bool records(std::initializer_list<const Tensor*> inputs);
 
   /// Appends a node and makes `output` a tensor with a gradient. `saved` are the tensors that backward reads;
-  /// nothing else is kept alive. To be called where records() says so. Returns the node.
+  /// nothing else is kept alive. To be called where records() says so. Returns the node. Throws Error for an
+  /// intermediate that needs a gradient and is neither on this tape nor on one outside of it: its gradient
+  /// would reach no leaf.
   Node& record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
                std::vector<Tensor> saved, std::function<void(BackwardContext&)> backward);
   /// True if a node of this tape produced `tensor`.
@@ -149,12 +156,16 @@ class Tape {
 
  private:
   friend class NestedTape;
+  /// Whether a node of this tape, or of one outside of it, produced `tensor`.
+  bool can_reach(const Tensor& tensor) const;
+  /// Why it is on none of them, for messages.
+  const char* why_not_on_tape(const Tensor& tensor) const;
   void note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf);
 
   std::vector<Node> nodes_;
   std::vector<std::function<void()>> at_end_;  // of the running backward
-  bool is_nested_ = false;
-  std::vector<Tensor> outside_inputs_;  // see NestedTape
+  const Tape* outer_ = nullptr;                // of a NestedTape's: the tape that it stands in for
+  std::vector<Tensor> outside_inputs_;         // see NestedTape
 };
 
 /// Makes the operations of this thread record on a tape of their own until the scope ends, even inside of
@@ -178,7 +189,7 @@ class NestedTape {
 
  private:
   Tape tape_;
-  Tape* outer_;
+  Tape* previous_;
   bool was_recording_;
 };
 

@@ -74,18 +74,18 @@ Row run(const Problem& problem, Device device, DType dtype, double flops_per_sec
   const auto model = make_mlp(problem.sizes);
   ParameterArena arena(*model, device, dtype);
   Adam adam(arena);
-  LossScaler scaler(device);
-  const bool scaled = dtype == DType::f16;
+  std::optional<LossScaler> scaler;
+  if (dtype == DType::f16) scaler.emplace(arena);
   const Tensor x = randn({problem.batch, problem.sizes.front()}, dtype, device);
   const Tensor y =
       to(rand({problem.batch}, DType::f32, device, 0, static_cast<double>(problem.sizes.back())), DType::i64);
   const auto step = [&] {
     arena.zero_grad();
     const Tensor loss = cross_entropy((*model)(x), y);
-    scaled ? scaler.backward(loss) : loss.backward();
-    clip_grad_norm(arena, 1.0, {.skip_nonfinite = scaled, .loss_scale = scaled ? scaler.factor() : nullptr});
+    scaler ? scaler->backward(loss) : loss.backward();
+    clip_grad_norm(arena, 1.0);
     adam.step();
-    if (scaled) scaler.update(arena);
+    if (scaler) scaler->update();
   };
   const double seconds = median_seconds(step, device, single_runs(problem.batch > 256 ? 30 : 200));
   // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all but the

@@ -6,14 +6,12 @@ install(TARGETS ringtape ringtape_mnist ringtape_dependencies EXPORT ringtape-ta
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ringtape-targets NAMESPACE ringtape:: DESTINATION ${ringtape_package_dir})
 
-# The headers keep their folders, as in the source: #include "core/tensor.h".
-install(FILES ringtape.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ringtape)
-foreach(layer core trace kernels autograd nn data optim dist plot profile train)
-  if(EXISTS ${PROJECT_SOURCE_DIR}/${layer})
-    install(DIRECTORY ${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ringtape
-      FILES_MATCHING PATTERN "*.h" PATTERN "mnist" EXCLUDE)
-  endif()
-endforeach()
+# The headers: #include <ringtape/ringtape.h>, or a single one such as <ringtape/core/tensor.h>.
+install(CODE "
+  set(SOURCE_DIR \"${PROJECT_SOURCE_DIR}\")
+  set(STAGING_DIR \"${PROJECT_BINARY_DIR}/installed_headers\")
+  set(INCLUDE_DIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")
+  include(\"${CMAKE_CURRENT_LIST_DIR}/install_headers.cmake\")")
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/ringtape-config.cmake.in
   ${PROJECT_BINARY_DIR}/ringtape-config.cmake INSTALL_DESTINATION ${ringtape_package_dir})

@@ -14,13 +14,19 @@
 namespace ringtape {
 namespace {
 
-// The last component of `path` when it is a symbolic link, so that saving through a link keeps the link.
-std::filesystem::path follow_links(const std::filesystem::path& path) {
+// What `path` leads to where it is a symbolic link, there already or not, so that saving through a link keeps
+// the link.
+std::filesystem::path follow_links(std::filesystem::path path) {
+  const std::string given = path.string();
+  constexpr int kMostLinks = 40;  // as in Linux
   std::error_code error;
-  if (!std::filesystem::is_symlink(path, error)) return path;
-  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
-  check(!error, "{}: cannot follow the link: {}", path.string(), error.message());
-  return target;
+  for (int link = 0; std::filesystem::is_symlink(path, error); ++link) {
+    check(link < kMostLinks, "{}: cannot follow the link: it leads in a circle", given);
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    check(!error, "{}: cannot follow the link: {}", given, error.message());
+    path = path.parent_path() / target;  // which is `target` where that is absolute
+  }
+  return path;
 }
 
 constexpr std::string_view kTemporary = ".tmp-";

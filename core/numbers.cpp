@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace ringtape {
 namespace {
@@ -28,8 +29,12 @@ std::size_t unit_of(double& value, double factor, std::size_t units) {
 
 }  // namespace
 
+double without_nan_sign(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
 std::string short_number(double value, int digits) {
-  if (!std::isfinite(value)) return fmt::format("{}", value);
+  if (!std::isfinite(value)) return fmt::format("{}", without_nan_sign(value));
   constexpr std::array<const char*, 5> kUnits = {"", "k", "M", "G", "T"};
   const std::size_t unit = unit_of(value, 1000, kUnits.size());
   return plain(value, digits) + kUnits[unit];

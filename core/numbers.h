@@ -6,6 +6,9 @@
 /// Numbers as people write them.
 namespace ringtape {
 
+/// The same value; a NaN without its sign, which means nothing and would be printed as "-nan".
+double without_nan_sign(double value);
+
 /// At most `digits` significant digits, with k, M, G and T for large ones: "0.0002", "1.5M", "3e-5", "0".
 std::string short_number(double value, int digits = 3);
 

@@ -12,8 +12,8 @@ namespace ringtape {
 Shape::Shape(std::initializer_list<std::int64_t> sizes) : Shape(sizes.begin(), sizes.end()) {}
 
 Shape::Shape(const std::int64_t* first, const std::int64_t* last) {
-  check(last - first <= kMaxDims, "shape {} has {} dimensions: expected at most {}",
-        fmt::join(first, last, "x"), last - first, kMaxDims);
+  check(last - first <= kMaxDims, "shape [{}] has {} dimensions: expected at most {}",
+        fmt::join(first, last, ", "), last - first, kMaxDims);
   std::copy(first, last, sizes_.begin());
   dims_ = static_cast<int>(last - first);
   validate();
@@ -68,7 +68,8 @@ Shape Shape::without(int dim) const {
 Shape Shape::inserted(int dim, std::int64_t size) const {
   check(dims_ < kMaxDims, "shape {} already has {} dimensions: no room for one more", to_string(*this),
         dims_);
-  check(dim >= 0 && dim <= dims_, "insert: dimension {} is out of range for shape {}", dim, to_string(*this));
+  check(dim >= 0 && dim <= dims_, "inserted: dimension {} is out of range for shape {}", dim,
+        to_string(*this));
   Shape result = *this;
   std::copy_backward(sizes_.begin() + dim, sizes_.begin() + dims_, result.sizes_.begin() + dims_ + 1);
   result.sizes_[dim] = size;

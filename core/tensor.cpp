@@ -52,11 +52,13 @@ void* Tensor::raw() const {
 }
 
 void Tensor::expect_dtype(DType dtype) const {
+  check(defined(), "elements of an undefined tensor were asked for as {}", name_of(dtype));
   check(dtype == dtype_, "tensor is {}, but its elements were asked for as {}", describe(*this),
         name_of(dtype));
 }
 
 Tensor Tensor::alias(Shape shape, std::int64_t offset_elements) const {
+  check(defined(), "alias: a view of an undefined tensor was asked for");
   check(offset_elements >= 0 && offset_elements + shape.elements() <= elements(),
         "alias: {} at offset {} is outside of {}", to_string(shape), offset_elements, describe(*this));
   return {storage_, shape, dtype_, offset_ + offset_elements};
@@ -74,6 +76,7 @@ void Tensor::copy_to_host(void* to) const {
 }
 
 std::vector<double> Tensor::to_doubles() const {
+  check(defined(), "to_doubles() of an undefined tensor");
   std::vector<std::byte> host(bytes());
   copy_to_host(host.data());
   std::vector<double> values(static_cast<std::size_t>(elements()));
@@ -84,11 +87,14 @@ std::vector<double> Tensor::to_doubles() const {
 }
 
 double Tensor::item() const {
+  check(defined(), "item() of an undefined tensor");
   check(elements() == 1, "item() needs one element: the tensor is {}", describe(*this));
   return to_doubles()[0];
 }
 
 void Tensor::copy_from(const Tensor& source) {
+  check(defined() && source.defined(), "copy_from: cannot copy {} into {}", describe(source),
+        describe(*this));
   check(source.shape() == shape_ && source.dtype() == dtype_, "copy_from: cannot copy {} into {}",
         describe(source), describe(*this));
   copy_bytes(raw(), device(), source.raw(), source.device(), bytes());
@@ -111,22 +117,22 @@ Tensor empty(Shape shape, DType dtype, Device device) {
 }
 
 template <class T>
-Tensor from_span(std::span<const T> values, Shape shape, Device device) {
+Tensor from_span(std::span<const T> values, Shape shape, Device device, const char* operation) {
   check(static_cast<std::int64_t>(values.size()) == shape.elements(),
-        "from_span: {} values were given for shape {}, which has {}", values.size(), to_string(shape),
+        "{}: {} values were given for shape {}, which has {}", operation, values.size(), to_string(shape),
         shape.elements());
   Tensor result = empty(shape, dtype_of<T>, device);
   copy_bytes(result.raw(), device, values.data(), Device{}, result.bytes());
   return result;
 }
 
-template Tensor from_span(std::span<const float>, Shape, Device);
-template Tensor from_span(std::span<const double>, Shape, Device);
-template Tensor from_span(std::span<const bfloat16>, Shape, Device);
-template Tensor from_span(std::span<const float16>, Shape, Device);
-template Tensor from_span(std::span<const std::int32_t>, Shape, Device);
-template Tensor from_span(std::span<const std::int64_t>, Shape, Device);
-template Tensor from_span(std::span<const std::uint8_t>, Shape, Device);
+template Tensor from_span(std::span<const float>, Shape, Device, const char*);
+template Tensor from_span(std::span<const double>, Shape, Device, const char*);
+template Tensor from_span(std::span<const bfloat16>, Shape, Device, const char*);
+template Tensor from_span(std::span<const float16>, Shape, Device, const char*);
+template Tensor from_span(std::span<const std::int32_t>, Shape, Device, const char*);
+template Tensor from_span(std::span<const std::int64_t>, Shape, Device, const char*);
+template Tensor from_span(std::span<const std::uint8_t>, Shape, Device, const char*);
 
 Tensor copy_to(const Tensor& tensor, Device device) {
   if (tensor.device() == device) return tensor;

@@ -98,12 +98,14 @@ class Tensor {
 
 /// A tensor whose elements are not initialised.
 Tensor empty(Shape shape, DType dtype = DType::f32, Device device = {});
-/// A tensor with these elements, row-major. Throws Error when their number is not the shape's.
+/// A tensor with these elements, row-major. Throws Error when their number is not the shape's; it begins
+/// with `operation`.
 template <class T>
-Tensor from_span(std::span<const T> values, Shape shape, Device device = {});
+Tensor from_span(std::span<const T> values, Shape shape, Device device = {},
+                 const char* operation = "from_span");
 template <class T>
 Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {}) {
-  return from_span(std::span<const T>(values), shape, device);
+  return from_span(std::span<const T>(values), shape, device, "from_vector");
 }
 /// A copy on `device`; the tensor itself when it is there already. Not recorded on the tape.
 Tensor copy_to(const Tensor& tensor, Device device);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/tensor.h"
 
 namespace ringtape {
@@ -33,7 +34,7 @@ struct Format {
   }
 
   std::string text(double value) const {
-    if (!std::isfinite(value)) return fmt::format("{}", value);
+    if (!std::isfinite(value)) return fmt::format("{}", without_nan_sign(value));
     return !is_float    ? fmt::format("{:.0f}", value)
            : scientific ? fmt::format("{:.4e}", value)
                         : fmt::format("{:.4f}", value);

@@ -1,8 +1,10 @@
 #include "data/csv.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/quote.h"
+#include "data/gzip.h"
 
 namespace ringtape {
 namespace {
@@ -20,23 +23,61 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// Takes the part of `text` before the first `separator`, which is removed as well.
-std::string_view take_until(std::string_view& text, char separator) {
-  const std::size_t end = std::min(text.find(separator), text.size());
-  const std::string_view part = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return part;
-}
+/// Takes records off the front of a table's text (RFC 4180: a field may be quoted, and then hold commas, line
+/// breaks and doubled quotes).
+class Records {
+ public:
+  Records(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
-std::vector<std::string_view> split_fields(std::string_view line) {
-  std::vector<std::string_view> fields;
-  const std::size_t count = static_cast<std::size_t>(std::count(line.begin(), line.end(), ',')) + 1;
-  for (std::size_t i = 0; i < count; ++i) fields.push_back(without_blanks(take_until(line, ',')));
-  return fields;
-}
+  /// The number of the line in which the last record began.
+  std::int64_t line() const { return line_; }
+  /// The fields of the next record, without their quotes and the blanks around them; false at the end.
+  bool next(std::vector<std::string_view>& fields) {
+    if (text_.empty()) return false;
+    line_ = next_line_++;
+    fields.clear();
+    do fields.push_back(take_field(fields.size() + 1));
+    while (take(','));
+    take('\r');
+    take('\n');
+    return true;
+  }
 
-// True when all of `field` reads as a number, also as nan or one too large for a double.
+ private:
+  bool take(char letter) {
+    if (!text_.starts_with(letter)) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  void skip_blanks() { text_.remove_prefix(std::min(text_.find_first_not_of(" \t"), text_.size())); }
+  std::string_view take_field(std::size_t column) {
+    skip_blanks();
+    if (take('"')) return take_quoted(column);
+    const std::string_view field = text_.substr(0, text_.find_first_of(",\n"));
+    text_.remove_prefix(field.size());
+    return without_blanks(field.ends_with('\r') ? field.substr(0, field.size() - 1) : field);
+  }
+  std::string_view take_quoted(std::size_t column) {
+    std::size_t end = text_.find('"');
+    while (end < text_.size() && text_.substr(end + 1).starts_with('"')) end = text_.find('"', end + 2);
+    check(end < text_.size(), "{}: line {}, column {}: a quote is not closed", name_, line_, column);
+    const std::string_view field = text_.substr(0, end);
+    next_line_ += std::count(field.begin(), field.end(), '\n');
+    text_.remove_prefix(end + 1);
+    skip_blanks();
+    check(text_.empty() || text_.find_first_of(",\r\n") == 0,
+          "{}: line {}, column {}: text follows a quoted field, expected a comma", name_, line_, column);
+    return without_blanks(field);
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  std::int64_t line_ = 0, next_line_ = 1;
+};
+
+/// True when all of `field` reads as a number, also as nan or one too large for a double.
 bool is_number(std::string_view field, double& value) {
+  if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (error == std::errc::result_out_of_range) value = std::numeric_limits<double>::infinity();
   return error != std::errc::invalid_argument && end == field.data() + field.size();
@@ -58,10 +99,9 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const std::size_t last = text.find_last_not_of(" \t\r\n");  // empty lines at the end are no rows
   text = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
-  for (std::int64_t line_number = 1; !text.empty(); ++line_number) {
-    std::string_view line = take_until(text, '\n');
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const std::vector<std::string_view> fields = split_fields(line);
+  Records records(text, name);
+  for (std::vector<std::string_view> fields; records.next(fields);) {
+    const std::int64_t line_number = records.line();
     if (line_number == 1) {
       columns = fields.size();
       check(columns >= 2, "{}: line 1 has a single column, expected features and a target", name);
@@ -97,9 +137,39 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
   return {std::move(features), std::move(targets)};
 }
 
+namespace {
+
+/// Everything that standard input holds.
+std::vector<std::uint8_t> read_standard_input() {
+  std::vector<std::uint8_t> bytes;
+  std::array<std::uint8_t, 1 << 16> piece;
+  while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), stdin)) {
+    bytes.insert(bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  check(std::ferror(stdin) == 0, "standard input cannot be read");
+  return bytes;
+}
+
+std::vector<std::uint8_t> unpacked(const std::vector<std::uint8_t>& gzip, const std::string& name) {
+  GzipReader reader(gzip, name);
+  std::vector<std::uint8_t> bytes(4 * gzip.size() + (1 << 16));
+  std::size_t size = 0;
+  while (const std::size_t count = reader.read(bytes.data() + size, bytes.size() - size)) {
+    size += count;
+    if (size == bytes.size()) bytes.resize(2 * size);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+}  // namespace
+
 TensorDataset read_csv(const std::filesystem::path& path) {
-  const std::vector<std::uint8_t> bytes = read_file(path);
-  return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+  const bool is_standard_input = path == "-";
+  const std::string name = is_standard_input ? "standard input" : path.string();
+  std::vector<std::uint8_t> bytes = is_standard_input ? read_standard_input() : read_file(path);
+  if (is_gzip(bytes)) bytes = unpacked(bytes, name);
+  return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
 }
 
 }  // namespace ringtape

@@ -24,6 +24,7 @@ __global__ void adam_update(AdamStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
   const AdamCoefficients c = step.coefficients[tile.parameter];
+  const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float beta2 = static_cast<float>(step.beta2);
   const float weight1 = static_cast<float>(1 - step.beta1);
@@ -39,7 +40,7 @@ __global__ void adam_update(AdamStep step) {
     auto m = load_vec<lanes>(first_moments + i);
     auto v = load_vec<lanes>(second_moments + i);
     for (int k = 0; k < lanes; ++k) {
-      const float g = clip * gradient[k] + c.l2 * w[k];
+      const float g = clip * (unscale * gradient[k]) + c.l2 * w[k];
       m[k] += weight1 * (g - m[k]);
       v[k] = beta2 * v[k] + weight2 * g * g;
       w[k] -= c.decay * w[k] + c.step_size * m[k] / (sqrtf(v[k]) * c.inverse_root + eps);

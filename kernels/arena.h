@@ -41,7 +41,8 @@ struct ArenaView {
   const std::uint8_t*
       present;  ///< [parameter_count]; 0: the parameter has no gradient and is skipped entirely
   const float* learning_rate;
-  const float* clip_factor;       ///< multiplied into every gradient as it is read; null for none
+  const float* loss_scale;        ///< every gradient is divided by it as it is read; null for none
+  const float* clip_factor;       ///< and then multiplied by this; null for none
   const int* skip;                ///< not 0: nothing is changed and no step is counted; null for never
   std::int64_t* skipped_updates;  ///< what `skip` has skipped so far is counted here; unused without it
 };

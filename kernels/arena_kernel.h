@@ -16,7 +16,10 @@ inline LaunchShape tile_shape(const ArenaView& arena) {
   return {static_cast<unsigned>(arena.tile_count), kGpuGeometry ? 256u : 1u};
 }
 
-/// The factor of every gradient as it is read.
+/// The two factors of every gradient as it is read. Their product may be below what a normal float holds.
+__device__ inline float unscale_factor_of(const ArenaView& arena) {
+  return arena.loss_scale == nullptr ? 1.0f : 1 / *arena.loss_scale;
+}
 __device__ inline float clip_factor_of(const ArenaView& arena) {
   return arena.clip_factor == nullptr ? 1.0f : *arena.clip_factor;
 }

@@ -68,7 +68,7 @@ __device__ void store_norm(const GradientNormProblem& problem, const Norm& kind,
   const float norm = static_cast<float>(kind.root(total) / scale);
   const float factor = is_finite(problem.max_norm) ? problem.max_norm / (norm + 1e-6f) : 1.0f;
   result->norm = norm;
-  result->clip_factor = (factor > 1 ? 1 : factor) / scale;
+  result->clip_factor = factor > 1 ? 1 : factor;
   result->nonfinite = is_finite(norm) ? 0 : 1;
 }
 
@@ -120,7 +120,7 @@ void launch_norm(const Stream& stream, const GradientNormProblem& problem, const
 
 __global__ void clip_in_memory(GradientNormProblem problem, const GradientNorm* result, float* gradients) {
   const Tile tile = problem.tiles[blockIdx.x];
-  const float factor = result->clip_factor * loss_scale_of(problem.loss_scale);
+  const float factor = result->clip_factor;
   if (problem.present[tile.parameter] == 0 || factor == 1 || result->nonfinite != 0) return;
   float* const values = gradients + tile.offset + tile.gradient_shift;
   for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {

@@ -8,8 +8,8 @@ namespace ringtape {
 /// What gradient_norm leaves on the device.
 struct GradientNorm {
   float norm;  ///< of the unscaled gradients
-  /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_, over the loss scale: what turns the
-  /// gradients as they lie in memory into unscaled, clipped ones. 0 for an infinite norm, NaN for a NaN norm.
+  /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_; the loss scale is not in it. 0 for an
+  /// infinite norm, NaN for a NaN norm.
   float clip_factor;
   int nonfinite;  ///< 1 when the norm is infinite or NaN, else 0
 };

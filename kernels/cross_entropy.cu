@@ -42,12 +42,19 @@ __device__ std::int64_t target_of(const CrossEntropyProblem& problem, std::int64
   return target >= 0 && target < problem.classes ? target : kInvalid;
 }
 
+/// What the sum of the rows' losses is divided by.
+template <class A>
+__device__ A divisor_of(const CrossEntropyProblem& problem) {
+  const A given = static_cast<A>(problem.host_divisor);
+  return problem.divisor == nullptr ? given : *problem.divisor * given;
+}
+
 /// What the gradient of a row's loss is multiplied by: the upstream gradient over the divisor.
 template <Pass pass, class T>
 __device__ accumulate_t<T> gradient_scale(const CrossEntropyProblem& problem, const Buffers<T>& buffers) {
   accumulate_t<T> scale = 1;
   if constexpr (pass == Pass::backward) scale = *buffers.grad_loss;
-  return problem.divisor == nullptr ? scale : scale / *problem.divisor;
+  return scale / divisor_of<accumulate_t<T>>(problem);
 }
 
 /// Adds up the blocks' losses (in thread 0 of each) and writes the total.
@@ -56,8 +63,7 @@ __device__ void finish_loss(const CrossEntropyProblem& problem, const Buffers<T>
                             double block_loss) {
   double total;
   if (grid_sum(block_loss, buffers.scratch, total) && threadIdx.x == 0) {
-    *buffers.loss =
-        static_cast<accumulate_t<T>>(problem.divisor == nullptr ? total : total / *problem.divisor);
+    *buffers.loss = static_cast<accumulate_t<T>>(total / divisor_of<accumulate_t<T>>(problem));
   }
 }
 

@@ -8,9 +8,9 @@ namespace ringtape {
 ///
 /// With x a row, t its target, e the label smoothing and p = softmax(x), the loss of a row is, as in PyTorch,
 ///   (1 - e) * -log p[t]  +  e / classes * sum over j of -log p[j],
-/// 0 for a row whose target is ignore_index. The total is the rows' sum divided by `*divisor`: the number of
-/// non-ignored targets for the mean (count_targets), null for the sum. With the mean and no such target it is
-/// NaN, as in PyTorch, and all gradients are 0.
+/// 0 for a row whose target is ignore_index. The total is the rows' sum divided by `*divisor`, the number of
+/// non-ignored targets for the mean (count_targets), null for the sum, and by `host_divisor`. With the mean and
+/// no such target it is NaN, as in PyTorch, and all gradients are 0.
 ///
 /// A target outside [0, classes) that is not ignore_index is an error: nothing is read out of bounds, the row
 /// counts as ignored, and the forward and fused kernels set *invalid_target to 1 + its row (of one such row).
@@ -25,6 +25,7 @@ struct CrossEntropyProblem {
   double label_smoothing;
   const float* divisor;  ///< on the device, or null for 1
   int* invalid_target;   ///< on the device
+  double host_divisor = 1;
 };
 
 }  // namespace ringtape
@@ -43,9 +44,9 @@ RINGTAPE_LAUNCHER(count_targets, DType target_dtype, const void* targets, std::i
 RINGTAPE_LAUNCHER(cross_entropy_forward, const CrossEntropyProblem& problem, const void* logits, void* stats,
                   void* row_loss, void* loss);
 
-/// dlogits (+)= (p - (1 - e) * onehot(t) - e / classes) * grad_loss / divisor, 0 for an ignored row; p from
-/// the stats of the forward. grad_loss: a scalar on the device, f32 (f64 for f64). dlogits may be the logits
-/// unless `accumulate`.
+/// dlogits (+)= (p - (1 - e) * onehot(t) - e / classes) * grad_loss / both divisors, 0 for an ignored row; p
+/// from the stats of the forward. grad_loss: a scalar on the device, f32 (f64 for f64). dlogits may be the
+/// logits unless `accumulate`.
 RINGTAPE_LAUNCHER(cross_entropy_backward, const CrossEntropyProblem& problem, const void* logits,
                   const void* stats, const void* grad_loss, void* dlogits, bool accumulate);
 

@@ -31,6 +31,7 @@ __global__ void lamb_moments(LambStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
   const LambCoefficients c = step.coefficients[tile.parameter];
+  const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float beta2 = static_cast<float>(step.beta2);
   const float weight1 = static_cast<float>(1 - step.beta1);
@@ -48,7 +49,7 @@ __global__ void lamb_moments(LambStep step) {
     auto m = load_vec<lanes>(first_moments + i);
     auto v = load_vec<lanes>(second_moments + i);
     for (int k = 0; k < lanes; ++k) {
-      const float g = clip * gradient[k];
+      const float g = clip * (unscale * gradient[k]);
       m[k] += weight1 * (g - m[k]);
       v[k] = beta2 * v[k] + weight2 * g * g;
       const double value = w[k];

@@ -29,10 +29,11 @@ __global__ void lars_tile_norms(LarsStep step) {
 }
 
 /// The parameter's own learning rate, relative to the common one.
-__device__ float local_rate(const LarsStep& step, std::int64_t p, float clip) {
+__device__ float local_rate(const LarsStep& step, std::int64_t p) {
   const ParameterOptions options = step.arena.options[p];
   const double values = sqrt(step.norms[p].values);
-  const double gradients = clip * sqrt(step.norms[p].step);
+  const double factor = static_cast<double>(unscale_factor_of(step.arena)) * clip_factor_of(step.arena);
+  const double gradients = factor * sqrt(step.norms[p].step);
   if (options.adapts == 0 || !(values > 0 && gradients > 0)) return 1;
   const double whole = gradients + options.weight_decay * values + step.eps;
   return static_cast<float>(step.trust_coefficient * values / whole);
@@ -42,8 +43,9 @@ __global__ void lars_update(LarsStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
   const ParameterOptions options = step.arena.options[tile.parameter];
+  const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
-  const float local = local_rate(step, tile.parameter, clip);
+  const float local = local_rate(step, tile.parameter);
   const float learning_rate = *step.arena.learning_rate * options.lr_scale;
   const float momentum = static_cast<float>(step.momentum);
   const float* const values = values_of(step.arena, tile);
@@ -54,7 +56,7 @@ __global__ void lars_update(LarsStep step) {
     const auto g = load_vec<lanes>(gradients + i);
     auto v = load_vec<lanes>(buffers + i);
     for (int k = 0; k < lanes; ++k) {
-      v[k] = momentum * v[k] + local * (clip * g[k] + options.weight_decay * w[k]);
+      v[k] = momentum * v[k] + local * (clip * (unscale * g[k]) + options.weight_decay * w[k]);
       w[k] -= learning_rate * v[k];
     }
     store_vec(buffers + i, v);

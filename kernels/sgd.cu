@@ -22,6 +22,7 @@ __global__ void sgd_update(SgdStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
   const SgdCoefficients c = step.coefficients[tile.parameter];
+  const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float* const values = values_of(step.arena, tile);
   const float* const gradients = gradients_of(step.arena, tile);
@@ -29,7 +30,7 @@ __global__ void sgd_update(SgdStep step) {
     auto w = load_vec<lanes>(values + i);
     const auto gradient = load_vec<lanes>(gradients + i);
     for (int k = 0; k < lanes; ++k) {
-      const float g = clip * gradient[k] + c.weight_decay * w[k];
+      const float g = clip * (unscale * gradient[k]) + c.weight_decay * w[k];
       w[k] -= c.learning_rate * g;
     }
     return w;
@@ -40,6 +41,7 @@ __global__ void sgd_momentum_update(SgdStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
   if (!takes_part(step.arena, tile.parameter)) return;
   const SgdCoefficients c = step.coefficients[tile.parameter];
+  const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float momentum = static_cast<float>(step.momentum);
   const float* const values = values_of(step.arena, tile);
@@ -50,7 +52,7 @@ __global__ void sgd_momentum_update(SgdStep step) {
     const auto gradient = load_vec<lanes>(gradients + i);
     auto b = load_vec<lanes>(buffers + i);
     for (int k = 0; k < lanes; ++k) {
-      const float g = clip * gradient[k] + c.weight_decay * w[k];
+      const float g = clip * (unscale * gradient[k]) + c.weight_decay * w[k];
       b[k] = c.momentum * b[k] + c.gradient_weight * g;
       w[k] -= c.learning_rate * (step.nesterov ? g + momentum * b[k] : b[k]);
     }

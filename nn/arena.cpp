@@ -44,7 +44,7 @@ Tensor upload(const std::vector<T>& values, Device device) {
 
 ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype,
                                const ArenaSharding& sharding)
-    : sharding_(sharding) {
+    : sharding_(sharding), alive_(std::make_shared<char>()) {
   check(compute_dtype == DType::f32 || compute_dtype == DType::bf16 || compute_dtype == DType::f16,
         "parameter arena: a model computes in f32, bf16 or f16, not in {}", name_of(compute_dtype));
   check(sharding.stage >= 0 && sharding.stage <= 2, "parameter arena: ZeRO stage {}, expected 0, 1 or 2",
@@ -90,6 +90,10 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Devi
   for (const NamedParameter& parameter : parameters) {
     check(parameter.tensor->dtype() == DType::f32, "parameter arena: {} must be f32, found {}",
           parameter.name, describe(*parameter.tensor));
+    check(parameter.tensor->autograd == nullptr || parameter.tensor->autograd->arena.expired(),
+          "parameter arena: {} is in another arena, whose optimizer would not move it any more: expected one "
+          "arena for a parameter",
+          parameter.name);
     if (parameter.tensor->requires_grad()) ++trainable_parameters;
     parameter_elements_ += parameter.tensor->elements();
   }
@@ -110,6 +114,7 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Devi
     Tensor moved = part_of(all, offsets[i], tensor.shape());
     moved.copy_from(tensor);
     moved.autograd = tensor.autograd;
+    moved.autograd->arena = alive_;
     moved.autograd->name = parameters[i].name;
     if (tensor.requires_grad()) {
       moved.autograd->grad =

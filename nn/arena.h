@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,8 @@ class ParameterArena {
   /// linear() multiplies inputs of that dtype with (mixed precision: Micikevicius et al., "Mixed precision
   /// training", 2018). The f32 values stay the parameters: optimizers change them and write the copy on the
   /// way, and files hold them.
-  /// Throws Error for a parameter that is not f32, a model without any, another compute_dtype, a stage other
-  /// than 0, 1 and 2, and a rank that is not one of the ranks.
+  /// Throws Error for a parameter that is not f32 or that another arena holds, a model without any, another
+  /// compute_dtype, a stage other than 0, 1 and 2, and a rank that is not one of the ranks.
   ParameterArena(Module& model, Device device, DType compute_dtype = DType::f32,
                  const ArenaSharding& sharding = {});
   ParameterArena(const ParameterArena&) = delete;
@@ -102,6 +103,10 @@ class ParameterArena {
   /// parameter that was frozen after the arena was made counts as absent.
   const std::uint8_t* present();
 
+  /// On the device: what the gradients are multiplied by from backward() to the optimizer's step, which
+  /// divides by it, or null. A LossScaler sets it for as long as it lives.
+  void set_loss_scale(const float* scale) { loss_scale_ = scale; }
+  const float* loss_scale() const { return loss_scale_; }
   /// The clip factor on the device that the next optimizer step is to use, or null. clip_grad_norm() sets it.
   void set_clip_factor(const float* factor) { clip_factor_ = factor; }
   const float* clip_factor() const { return clip_factor_; }
@@ -145,6 +150,8 @@ class ParameterArena {
   std::vector<std::uint8_t> present_on_host_;
   Tensor present_;
   Tensor norm_result_;
+  std::shared_ptr<void> alive_;  // which the parameters' metas watch
+  const float* loss_scale_ = nullptr;
   const float* clip_factor_ = nullptr;
   const int* skip_ = nullptr;
 };

@@ -77,8 +77,14 @@ void Module::check_new_name(const std::string& name) const {
     check(own != name, "this module has a module '{}' already", name);
 }
 
+void Module::check_new_module(const std::string& name, const Module* module) const {
+  check_new_name(name);
+  check(module != nullptr, "register_module: module '{}' is null", name);
+}
+
 Tensor& Module::register_parameter(std::string name, Tensor value) {
   check_new_name(name);
+  check(value.defined(), "register_parameter: parameter '{}' is an undefined tensor", name);
   Tensor& tensor = owned_.emplace_back(std::move(value));
   tensor.set_requires_grad(true);
   tensor.autograd->name = name;

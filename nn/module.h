@@ -47,7 +47,8 @@ class Module {
   bool is_training() const { return training_; }
 
  protected:
-  // Each registers a part under a name that this module has not used yet, without a dot; Error otherwise.
+  // Each registers a part under a name that this module has not used yet, without a dot; Error otherwise, and
+  // for an undefined tensor or a null module.
 
   /// Makes `value` a parameter that needs a gradient. The reference stays valid as long as the module.
   Tensor& register_parameter(std::string name, Tensor value);
@@ -55,8 +56,8 @@ class Module {
   void share_parameter(std::string name, Tensor& owner);
   template <class M>
   std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
-    check_new_name(name);
-    if (module != nullptr) static_cast<Module&>(*module).set_name(name);
+    check_new_module(name, module.get());
+    static_cast<Module&>(*module).set_name(name);
     modules_.emplace_back(std::move(name), module);
     return module;
   }
@@ -65,6 +66,7 @@ class Module {
   void set_name(const std::string& name);
   const Layer* layer_in(const Layer* outer);
   void check_new_name(const std::string& name) const;
+  void check_new_module(const std::string& name, const Module* module) const;
   void collect(const std::string& prefix, std::vector<NamedParameter>& parameters);
 
   std::deque<Tensor> owned_;  // a deque keeps its elements where they are

@@ -20,6 +20,15 @@ Adam::Adam(ParameterArena& arena, const AdamOptions& options, const std::vector<
   coefficients_ = make_scratch<AdamCoefficients>(parameter_count());
 }
 
+AdamW::AdamW(ParameterArena& arena, const AdamWOptions& options, const std::vector<ParameterGroup>& groups)
+    : Adam(arena,
+           {.learning_rate = options.learning_rate,
+            .beta1 = options.beta1,
+            .beta2 = options.beta2,
+            .eps = options.eps,
+            .weight_decay = options.weight_decay},
+           groups, true) {}
+
 std::vector<NamedTensor> Adam::state() const {
   return {{"exp_avg", first_moment_}, {"exp_avg_sq", second_moment_}, {"step", steps_}};
 }

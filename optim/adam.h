@@ -38,13 +38,20 @@ class Adam : public Optimizer {
   Tensor coefficients_;
 };
 
+struct AdamWOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 1e-2;
+};
+
 /// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019): the decay shrinks the values
 /// by lr * weight_decay and does not enter the moments. The default decay is PyTorch's, 0.01.
 class AdamW : public Adam {
  public:
-  explicit AdamW(ParameterArena& arena, const AdamOptions& options = {.weight_decay = 1e-2},
-                 const std::vector<ParameterGroup>& groups = {})
-      : Adam(arena, options, groups, true) {}
+  explicit AdamW(ParameterArena& arena, const AdamWOptions& options = {},
+                 const std::vector<ParameterGroup>& groups = {});
 };
 
 }  // namespace ringtape

@@ -44,8 +44,7 @@ void measure_over_ranks(const ParameterArena& arena, const GradientNormProblem& 
 }
 
 /// Leaves norm and factor on the device.
-GradientNormProblem measure(const char* operation, ParameterArena& arena, double max_norm, double norm_type,
-                            const float* loss_scale) {
+GradientNormProblem measure(const char* operation, ParameterArena& arena, double max_norm, double norm_type) {
   const float limit = checked_limit(operation, "max_norm", max_norm);
   check(norm_type > 0, "{}: norm_type must be above 0, found {}", operation, norm_type);
   const GradientNormProblem problem{.gradients = arena.gradients().data<float>(),
@@ -54,7 +53,7 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
                                     .present = arena.present(),
                                     .norm_type = norm_type,
                                     .max_norm = limit,
-                                    .loss_scale = loss_scale};
+                                    .loss_scale = arena.loss_scale()};
   const std::int64_t n = arena.gradients().elements();
   const bool is_finite = std::isfinite(norm_type);
   // Each element is read once, for a power that needs the largest first twice.
@@ -76,27 +75,28 @@ Tensor norm_of(ParameterArena& arena) {
 }  // namespace
 
 Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options) {
-  measure("clip_grad_norm", arena, max_norm, options.norm_type, options.loss_scale);
+  measure("clip_grad_norm", arena, max_norm, options.norm_type);
   arena.set_clip_factor(&result_of(arena)->clip_factor);
-  arena.set_skip(options.skip_nonfinite ? &result_of(arena)->nonfinite : nullptr);
+  const bool skips = options.skip_nonfinite || arena.loss_scale() != nullptr;
+  arena.set_skip(skips ? &result_of(arena)->nonfinite : nullptr);
   return norm_of(arena);
 }
 
-Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type, const float* loss_scale) {
+Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type) {
   check(!arena.is_sharded(),
         "clip_grad_norm_now: {} ranks have shards of the gradients, expected a whole one",
         arena.sharding().ranks);
-  const GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type, loss_scale);
+  const GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type);
   clip_gradients(Stream::current(arena.device()), problem, result_of(arena), arena.gradients().data<float>());
   return norm_of(arena);
 }
 
-void clip_grad_value(ParameterArena& arena, double limit, const float* loss_scale) {
+void clip_grad_value(ParameterArena& arena, double limit) {
   const float checked = checked_limit("clip_grad_value", "limit", limit);
   const Tensor& gradients = arena.gradients();
   add_work({.bytes = 2 * static_cast<std::int64_t>(gradients.bytes())});
   clip_value(Stream::current(arena.device()), gradients.data<float>(), gradients.elements(), checked,
-             loss_scale);
+             arena.loss_scale());
 }
 
 }  // namespace ringtape

@@ -7,10 +7,9 @@ namespace ringtape {
 struct ClipNormOptions {
   double norm_type = 2;  ///< p of the p-norm, above 0; infinity: the largest absolute value
   /// The next optimizer step changes nothing where the norm is infinite or NaN, and is counted in
-  /// Optimizer::skipped_updates(). The host learns of it when it reads the norm or the count.
+  /// Optimizer::skipped_updates(). The host learns of it when it reads the norm or the count. With a loss
+  /// scale that is so in any case.
   bool skip_nonfinite = false;
-  /// On the device: what the loss, and so the gradients in memory, was multiplied by; null for nothing.
-  const float* loss_scale = nullptr;
 };
 
 /// p-norm of the gradients of all parameters that have one, as a scalar on the device. If it is above
@@ -23,8 +22,7 @@ struct ClipNormOptions {
 /// ordinary gradients (n equal ones have n^(1/p) times the norm of one), so that every step is skipped, or
 /// without skip_nonfinite is made with zeros.
 ///
-/// With a loss scale, norm and max_norm are those of the unscaled gradients, and the next step divides by the
-/// scale as well.
+/// With a loss scale (ParameterArena::loss_scale) norm and max_norm are those of the unscaled gradients.
 ///
 /// Throws Error unless norm_type is above 0, and max_norm is infinite or from 1.4e-45 to 3.4e38, the range of
 /// float. The result is overwritten by the next call.
@@ -36,13 +34,12 @@ Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOpti
 /// the size of the micro-batches. A loss scale stays in the gradients. Where the norm is infinite or NaN all
 /// gradients are left as they are, so that the clip_grad_norm() before the step finds the same and skips it.
 /// Throws Error for a sharded arena.
-Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type = 2,
-                          const float* loss_scale = nullptr);
+Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type = 2);
 
 /// Limits every gradient element to [-limit, limit], in memory; with a loss scale to that times the limit.
 /// What is infinite or NaN stays as it is (PyTorch's clip_grad_value_ limits infinity), so that a
 /// clip_grad_norm() after this one finds an overflow. Throws Error unless `limit` is infinite or from 1.4e-45
 /// to 3.4e38, the range of float.
-void clip_grad_value(ParameterArena& arena, double limit, const float* loss_scale = nullptr);
+void clip_grad_value(ParameterArena& arena, double limit);
 
 }  // namespace ringtape

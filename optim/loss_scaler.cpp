@@ -11,7 +11,9 @@
 
 namespace ringtape {
 
-LossScaler::LossScaler(Device device, const LossScalerOptions& options) : options_(options) {
+LossScaler::LossScaler(ParameterArena& arena, const LossScalerOptions& options)
+    : arena_(arena), options_(options) {
+  check(arena.loss_scale() == nullptr, "loss scale: the arena has a scaler already, expected one");
   check(
       std::isfinite(options.initial_scale) && options.floor > 0 && options.floor <= options.initial_scale,
       "loss scale: it must start at a finite value of at least its floor, and the floor be above 0: found {} "
@@ -23,17 +25,19 @@ LossScaler::LossScaler(Device device, const LossScalerOptions& options) : option
         "loss scale: the backoff factor must be between 0 and 1, found {}", options.backoff_factor);
   check(options.growth_interval >= 1, "loss scale: the growth interval must be at least 1 step, found {}",
         options.growth_interval);
+  const Device device = arena.device();
   scale_ = full({}, options.initial_scale, DType::f32, device);
   growth_tracker_ = zeros({}, DType::i32, device);
   overflows_at_floor_ = zeros({}, DType::i32, device);
+  arena.set_loss_scale(scale_.data<float>());
 }
 
 void LossScaler::backward(const Tensor& loss) const {
   Tape::current().backward(loss, scale_);
 }
 
-void LossScaler::update(const ParameterArena& arena) {
-  const auto* const norm = static_cast<const GradientNorm*>(arena.norm_result().raw());
+void LossScaler::update() {
+  const auto* const norm = static_cast<const GradientNorm*>(arena_.norm_result().raw());
   const LossScaleRule rule{.growth_factor = static_cast<float>(options_.growth_factor),
                            .backoff_factor = static_cast<float>(options_.backoff_factor),
                            .growth_interval = options_.growth_interval,

@@ -25,25 +25,31 @@ struct LossScalerOptions {
 ///
 /// All of it lives on the device, so that a step does not wait for the host:
 ///
-///   scaler.backward(loss);  // once for each micro-batch
-///   clip_grad_norm(arena, max_norm, {.skip_nonfinite = true, .loss_scale = scaler.factor()});
-///   optimizer.step();       // counts an overflow in skipped_updates(), and changes nothing
-///   scaler.update(arena);
+///   LossScaler scaler(arena);
+///   ...
+///   scaler.backward(loss);            // once for each micro-batch, in place of loss.backward()
+///   clip_grad_norm(arena, max_norm);  // where gradients are to be clipped: of the unscaled ones
+///   optimizer.step();                 // counts an overflow in skipped_updates(), and changes nothing
+///   scaler.update();
 class LossScaler {
  public:
-  /// Throws Error unless 0 < floor <= initial_scale, growth_factor > 1, 0 < backoff_factor < 1, and
-  /// growth_interval >= 1, all finite.
-  explicit LossScaler(Device device, const LossScalerOptions& options = {});
+  /// From here on, as long as the scaler lives, the gradients in the arena count as scaled: clip_grad_norm()
+  /// finds the norm of the unscaled ones, and steps divide by the factor, so that every backward has to be
+  /// the scaler's. The arena has to live longer. Throws Error unless 0 < floor <= initial_scale,
+  /// growth_factor > 1, 0 < backoff_factor < 1, and growth_interval >= 1, all finite, and for an arena that
+  /// has a scaler.
+  explicit LossScaler(ParameterArena& arena, const LossScalerOptions& options = {});
+  ~LossScaler() { arena_.set_loss_scale(nullptr); }
+  LossScaler(const LossScaler&) = delete;
+  LossScaler& operator=(const LossScaler&) = delete;
 
   /// The factor: an f32 scalar on the device.
   const Tensor& scale() const { return scale_; }
-  /// Its address, for clip_grad_norm(), which finds the norm of the true gradients and the overflows.
-  const float* factor() const { return scale_.data<float>(); }
   /// The tape's backward from this scalar f32 loss, with all gradients multiplied by the factor.
   void backward(const Tensor& loss) const;
-  /// To be called after each optimizer step: moves the factor by whether the norm that clip_grad_norm() left
-  /// in the arena was finite.
-  void update(const ParameterArena& arena);
+  /// To be called after each optimizer step: moves the factor by whether the norm of its gradients was
+  /// finite.
+  void update();
 
   /// Throws Error when the last kOverflowsToGiveUp steps have all overflowed with the factor at its floor: no
   /// smaller one will help. Waits for the device: call it where the log is read anyway.
@@ -55,6 +61,7 @@ class LossScaler {
   std::vector<NamedTensor> state() const;
 
  private:
+  ParameterArena& arena_;
   LossScalerOptions options_;
   Tensor scale_;
   Tensor growth_tracker_;

@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
+#include "optim/clip.h"
 #include "trace/spans.h"
 
 namespace ringtape {
@@ -46,6 +47,8 @@ Tensor Optimizer::make_state() const {
 void Optimizer::step() {
   // Of a sharded arena that nothing connects to the other ranks, this throws before anything changes.
   const ShardExchange* exchange = arena_.is_sharded() ? &arena_.shard_exchange() : nullptr;
+  const bool is_scaled = arena_.loss_scale() != nullptr;
+  if (is_scaled && arena_.clip_factor() == nullptr) clip_grad_norm(arena_, INFINITY);  // finds an overflow
   ArenaView view{};
   view.values = arena_.values().data<float>();
   if (arena_.low_precision().defined()) {
@@ -59,6 +62,7 @@ void Optimizer::step() {
   view.options = static_cast<const ParameterOptions*>(options_.raw());
   view.present = arena_.present();
   view.learning_rate = learning_rate_on_device_.data<float>();
+  view.loss_scale = arena_.loss_scale();
   view.clip_factor = arena_.clip_factor();
   view.skip = arena_.skip();
   view.skipped_updates = skipped_updates_.data<std::int64_t>();
@@ -73,6 +77,7 @@ void Optimizer::step() {
 }
 
 void Optimizer::add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const {
+  if (view.loss_scale != nullptr) flops += 1;
   if (view.clip_factor != nullptr) flops += 1;
   if (view.low_precision != nullptr) bytes += static_cast<std::int64_t>(size_of(view.low_precision_dtype));
   add_work({.flops = flops * arena_.shard_size(), .bytes = bytes * arena_.shard_size()});

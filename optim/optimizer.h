@@ -11,10 +11,11 @@
 
 namespace ringtape {
 
-/// What all optimizers share. A step reads the gradients of the arena, scaled by the clip factor of the last
-/// clip_grad_norm() if there is one, and changes the values in a few launches, whatever the number of
-/// parameters. A parameter without a gradient is skipped: no decay, no change of its state. The whole step is
-/// skipped, and counted, where clip_grad_norm() was told to skip a norm that is not finite and found one. The
+/// What all optimizers share. A step reads the gradients of the arena, divided by the loss scale and scaled
+/// by the clip factor of the last clip_grad_norm() if there are such, and changes the values in a few
+/// launches, whatever the number of parameters. A parameter without a gradient is skipped: no decay, no
+/// change of its state. The whole step is skipped, and counted, where clip_grad_norm() was told to skip a
+/// norm that is not finite and found one; with a loss scale the step finds it without being told. The
 /// learning rate lives on the device, so that a step never waits for the host.
 ///
 /// In a sharded arena a rank has the state of its shard alone and changes the values there; the step ends
@@ -61,7 +62,8 @@ class Optimizer {
     return empty({count * static_cast<std::int64_t>(sizeof(T))}, DType::u8, arena_.device());
   }
   /// Tells a profiler what a step does for each element of the arena or of the rank's shard: FLOPs, and bytes
-  /// read and written. A factor for clipping and a copy in 16 bits, where there are any, count by themselves.
+  /// read and written. A loss scale, a factor for clipping and a copy in 16 bits, where there are any, count
+  /// by themselves.
   void add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const;
   /// Entries of the arena.
   std::int64_t parameter_count() const { return static_cast<std::int64_t>(arena_.entries().size()); }

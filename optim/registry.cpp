@@ -18,7 +18,8 @@ using Settings = OptimizerSettings;
 using Groups = std::vector<ParameterGroup>;
 using Made = std::unique_ptr<Optimizer>;
 
-AdamOptions adam_options(const Settings& s) {
+template <class Options>
+Options adam_options(const Settings& s) {
   return {
       .learning_rate = s.learning_rate, .beta1 = s.beta1, .beta2 = s.beta2, .weight_decay = s.weight_decay};
 }
@@ -47,14 +48,14 @@ const std::vector<OptimizerKind>& optimizers() {
        .defaults = {.learning_rate = 1e-3},
        .state_per_parameter = two,
        .make = [](ParameterArena& arena, const Settings& s, const Groups& groups) -> Made {
-         return std::make_unique<Adam>(arena, adam_options(s), groups);
+         return std::make_unique<Adam>(arena, adam_options<AdamOptions>(s), groups);
        }},
       {.name = "adamw",
        .description = "Adam, with the weight decay apart from the gradient",
        .defaults = {.learning_rate = 1e-3, .weight_decay = 1e-2},
        .state_per_parameter = two,
        .make = [](ParameterArena& arena, const Settings& s, const Groups& groups) -> Made {
-         return std::make_unique<AdamW>(arena, adam_options(s), groups);
+         return std::make_unique<AdamW>(arena, adam_options<AdamWOptions>(s), groups);
        }},
       {.name = "lamb",
        .description = "AdamW with a trust ratio for each parameter, for large batches",

@@ -18,6 +18,10 @@ void check_steps(const char* what, std::int64_t steps) {
   check(steps > 0, "schedule: {} must be at least 1, found {}", what, steps);
 }
 
+void check_defined(const char* what, const Schedule& schedule) {
+  check(schedule != nullptr, "schedule: {} is empty: expected a function of the step", what);
+}
+
 /// From `from` to `to` along a half cosine, `share` going from 0 to 1.
 double half_cosine(double from, double to, double share) {
   return to + (from - to) * (1 + std::cos(std::numbers::pi * share)) / 2;
@@ -88,6 +92,7 @@ Schedule one_cycle(double max_rate, std::int64_t steps, double warmup_share, dou
 Schedule warm_up(Warmup kind, std::int64_t steps, Schedule main, double constant_factor) {
   check(steps >= 0, "schedule: the warm-up must be at least 0 steps, found {}", steps);
   check_rate("the warm-up's factor", constant_factor);
+  check_defined("the schedule after the warm-up", main);
   const double goal = main(0);
   const auto rise = [=](std::int64_t step) {
     const double share = static_cast<double>(step + 1) / static_cast<double>(steps + 1);
@@ -105,6 +110,8 @@ Schedule warm_up(Warmup kind, std::int64_t steps, Schedule main, double constant
 }
 
 Schedule then(Schedule first, std::int64_t steps, Schedule second) {
+  check_defined("the first schedule", first);
+  check_defined("the second schedule", second);
   return [=](std::int64_t step) { return step < steps ? first(step) : second(step - steps); };
 }
 

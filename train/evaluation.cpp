@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/tape.h"
+#include "core/numbers.h"
 #include "data/loader.h"
 #include "trace/spans.h"
 #include "train/model_input.h"
@@ -46,7 +47,8 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
   loss = sum_over_ranks(static_cast<float>(loss), comm);
   correct = sum_over_ranks(correct, comm);
   const auto targets = static_cast<double>(sum_over_ranks(counted, comm));
-  return {loss / targets, task.correct ? static_cast<double>(correct) / targets : std::nan("")};
+  return {without_nan_sign(loss / targets),
+          task.correct ? static_cast<double>(correct) / targets : std::nan("")};
 }
 
 }  // namespace ringtape

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "core/quote.h"
 #include "train/console.h"
 
@@ -94,8 +95,8 @@ std::vector<StepRecord> StepLog::take() {
   const auto correct = correct_.to_vector<float>();
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     StepRecord& record = pending_[i];
-    record.loss = losses[i];
-    if (!std::isnan(record.grad_norm)) record.grad_norm = norms[i];
+    record.loss = without_nan_sign(losses[i]);
+    if (!std::isnan(record.grad_norm)) record.grad_norm = without_nan_sign(norms[i]);
     if (record.correct >= 0) record.correct = static_cast<std::int64_t>(correct[i]);
   }
   return std::exchange(pending_, {});

@@ -40,16 +40,27 @@ RecordedSteps::RecordedSteps(const ObservationOptions& options, Communicator& co
                   (!options.report.empty() && steps_before + 2 <= last_step)),
       range_(range_of(options, are_wanted_, steps_before)) {
   const bool are_chosen = options.profile_steps.has_value();
-  check(are_wanted_ || !are_chosen || device().is_cuda(),
-        "--profile-steps: on {} these are the steps of --profile, --timeline and --report: add one of them",
-        to_string(device()));
   check(!are_chosen || (range_.last > steps_before && range_.first <= last_step),
         "--profile-steps {}:{}: the run has none of these steps", range_.first, range_.last);
   check(are_chosen || range_.first <= last_step,
         "{}: records from the second update on, but the run has {}: --profile-steps {}:{} records its last",
         options.profile ? "--profile" : "--timeline", last_step - steps_before, last_step, last_step);
-  check(options.sort != "device" || device().is_cuda(), "--sort device: on {} the table has no such column",
-        to_string(device()));
+}
+
+void RecordedSteps::check_options(const ObservationOptions& options, Device device, std::int64_t last_step) {
+  const std::optional<StepRange>& chosen = options.profile_steps;
+  const bool are_wanted = options.profile || !options.timeline.empty() || !options.report.empty();
+  check(are_wanted || !chosen || device.is_cuda(),
+        "--profile-steps: on {} these are the steps of --profile, --timeline and --report: add one of them",
+        to_string(device));
+  check(!chosen || chosen->first <= last_step, "--profile-steps {}:{}: the run has {} steps", chosen->first,
+        chosen->last, last_step);
+  const bool are_needed = options.profile || !options.timeline.empty();
+  check(!are_needed || chosen || last_step >= 2,
+        "{}: records from the second update on, but the run has 1: --profile-steps 1:1 records its last",
+        options.profile ? "--profile" : "--timeline");
+  check(options.sort != "device" || device.is_cuda(), "--sort device: on {} the table has no such column",
+        to_string(device));
 }
 
 void RecordedSteps::begin_step(std::int64_t step) {

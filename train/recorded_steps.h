@@ -22,10 +22,14 @@ class RecordedSteps {
   /// The steps are those of --profile-steps; without it 20 of them from the run's second on, as the first
   /// makes what later ones find; none where nobody wants any, or where a report alone wants them of a run of
   /// one step. A resumed run has `steps_before` behind it and ends with step `last_step`. Throws Error where
-  /// it has none of the steps, for --profile-steps where it would do nothing, and for --sort by a column that
-  /// the device's table does not have.
+  /// it has none of the steps.
   RecordedSteps(const ObservationOptions& options, Communicator& comm, std::int64_t steps_before,
                 std::int64_t last_step);
+
+  /// What can be said before the run begins: throws Error for --profile-steps where it would do nothing or
+  /// beyond `last_step`, a run without a second step, and --sort by a column that the device's table does not
+  /// have.
+  static void check_options(const ObservationOptions& options, Device device, std::int64_t last_step);
 
   void begin_step(std::int64_t step);
   void end_step();

@@ -9,6 +9,7 @@
 #include "autograd/ops.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "plot/terminal_chart.h"
 
 namespace ringtape {
@@ -16,11 +17,6 @@ namespace {
 
 double seconds_since(RunLog::Clock::time_point start) {
   return std::chrono::duration<double>(RunLog::Clock::now() - start).count();
-}
-
-/// The sign of a NaN means nothing.
-std::string number_text(double value) {
-  return std::isnan(value) ? "nan" : fmt::format("{}", value);
 }
 
 }  // namespace
@@ -66,7 +62,7 @@ void RunLog::flush() {
   const double rate = static_cast<double>(samples) / seconds_since(last_flush_);
   last_flush_ = Clock::now();
   for (const StepRecord& record : records) show(record, rate);
-  progress_.update({records.back().epoch, epochs_, records.back().step, recent_loss_,
+  progress_.update({records.back().epoch, epochs_, records.back().step, without_nan_sign(recent_loss_),
                     counts_correct_ ? recent_accuracy_ : -1, 1 / recent_sample_seconds_});
   if (scaler_ != nullptr) scaler_->check_can_go_on();
 }
@@ -89,7 +85,7 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
   check(scaler_ != nullptr || std::isfinite(record.loss),
         "training diverged: the loss of step {} is {}; a smaller --lr or --clip-norm, or a longer --warmup, "
         "may help",
-        record.step, number_text(record.loss));
+        record.step, without_nan_sign(record.loss));
 }
 
 void RunLog::end_epoch(std::int64_t epoch, const EvaluationResult& result) {
@@ -101,7 +97,7 @@ void RunLog::end_epoch(std::int64_t epoch, const EvaluationResult& result) {
   const std::string accuracy =
       counts_correct_ ? fmt::format("  test accuracy {:.2f}%", result.accuracy * 100) : std::string();
   progress_.line(fmt::format("epoch {}/{}  training loss {:.4f}  test loss {:.4f}{}  {:.1f} s", epoch,
-                             epochs_, mean, result.loss, accuracy, seconds_since(start_)));
+                             epochs_, without_nan_sign(mean), result.loss, accuracy, seconds_since(start_)));
   last_flush_ = Clock::now();  // the evaluation's time is not training time
 }
 

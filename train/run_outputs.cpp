@@ -3,8 +3,8 @@
 
 #include "core/error.h"
 #include "core/numbers.h"
-#include "core/safetensors.h"
 #include "nn/compute_dtype.h"
+#include "nn/model_file.h"
 #include "profile/memory_report.h"
 #include "train/make.h"
 #include "train/option_list.h"
@@ -13,7 +13,6 @@
 #include "train/report/write_report.h"
 #include "train/timeline.h"
 #include "train/training_run.h"
-#include "train/weights.h"
 
 namespace ringtape {
 
@@ -25,7 +24,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   report.results = results_of(log, result);
   arena_->gather_values();
   if (is_first() && !options_.model.save.empty()) {
-    save_safetensors(options_.model.save, weights_of(*model_), {{"format", "pt"}});
+    save_model(*model_, options_.model.save);
     console_.print("weights written to {}\n", options_.model.save);
   }
   if (is_first() && !observation.save_tape.empty()) save_tape(update.tape(), observation.save_tape, console_);
@@ -92,19 +91,24 @@ void Trainer::Run::write_report_of_failure(const Training& training, const std::
   }
 }
 
-/// The memory of an update by the task's formula. A shard of the gradients is beside the two buckets that
-/// have a buffer at a time.
-BytesByCategory Trainer::Run::estimate_memory() const {
+/// The memory of an update by the task's formula, without sharding.
+BytesByCategory Trainer::Run::estimate_memory(DType compute) const {
   if (!task_.estimate_memory) return {};
   const std::int64_t own = batch_of_rank(), micro_batch = options_.accumulation.micro_batch;
   const std::int64_t batch = micro_batch > 0 ? std::min(micro_batch, own) : own;
-  const std::int64_t state = state_per_parameter(options_.optimizer);
-  BytesByCategory bytes = task_.estimate_memory({.micro_batch = std::min(batch, task_.train->size()),
-                                                 .state_per_parameter = state,
-                                                 .compute = arena_->compute_dtype()});
-  if (!arena_->is_sharded()) return bytes;
+  return task_.estimate_memory({.micro_batch = std::min(batch, task_.train->size()),
+                                .state_per_parameter = state_per_parameter(options_.optimizer),
+                                .compute = compute});
+}
+
+/// The same for the arena as it is. A shard of the gradients is beside the two buckets that have a buffer at
+/// a time.
+BytesByCategory Trainer::Run::estimate_memory() const {
+  BytesByCategory bytes = estimate_memory(arena_->compute_dtype());
+  if (!task_.estimate_memory || !arena_->is_sharded()) return bytes;
   const auto shard = static_cast<std::size_t>(arena_->shard_size()) * sizeof(float);
-  bytes[MemoryCategory::optimizer_state] = static_cast<std::size_t>(state) * shard;
+  bytes[MemoryCategory::optimizer_state] =
+      static_cast<std::size_t>(state_per_parameter(options_.optimizer)) * shard;
   if (options_.distribution.zero == 2) {
     const auto buckets = static_cast<std::size_t>(most_of_neighbours(arena_->buckets()));
     bytes[MemoryCategory::gradients] = shard + buckets * sizeof(float);

@@ -2,21 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "core/error.h"
+#include "core/memory.h"
+#include "core/numbers.h"
 #include "core/random.h"
-#include "core/safetensors.h"
 #include "dist/traffic.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
+#include "nn/model_file.h"
 #include "profile/machine.h"
 #include "trace/spans.h"
 #include "train/describe_data.h"
 #include "train/make.h"
 #include "train/option_list.h"
 #include "train/output_files.h"
-#include "train/weights.h"
 
 namespace ringtape {
 namespace {
@@ -44,8 +46,8 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
   arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, comm_->rank(), comm_->size()));
   optimizer_ = make_optimizer(options_.optimizer, *arena_);
   learning_rate_ = optimizer_->learning_rate();
-  if (dtype == DType::f16) scaler_.emplace(device_);
-  if (!options_.model.load.empty()) SafetensorsFile(options_.model.load).load_into(weights_of(*model_));
+  if (dtype == DType::f16) scaler_.emplace(*arena_);
+  if (!options_.model.load.empty()) load_model(*model_, options_.model.load);
 
   const auto order = std::make_shared<RandomSampler>(length_.samples, options_.data.seed);
   sampler_ = std::make_shared<DistributedSampler>(order, comm_->rank(), comm_->size());
@@ -66,11 +68,32 @@ void Trainer::Run::check_before_model() const {
   check(options_.accumulation.micro_batch <= batch_of_rank(),
         "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that",
         options_.accumulation.micro_batch, batch_of_rank(), ranks > 1 ? "one rank" : "the run");
-  check_output_files(options_, task_.input_files, is_first());
   warmup_steps(options_.schedule, batch, length_);
-  const std::optional<StepRange>& profiled = options_.observation.profile_steps;
-  check(!profiled || profiled->first <= length_.steps, "--profile-steps {}:{}: the run has {} steps",
-        profiled->first, profiled->last, length_.steps);
+  RecordedSteps::check_options(options_.observation, device_, length_.steps);
+  check_output_files(options_, task_.input_files, is_first());
+  check_memory();
+}
+
+/// A model that is too large is refused at once, and one that takes long to make is announced.
+void Trainer::Run::check_memory() const {
+  constexpr std::size_t kLarge = std::size_t{2} << 30;
+  BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
+  const auto ranks = static_cast<std::size_t>(comm_->size());
+  if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= ranks;
+  if (options_.distribution.zero == 2) bytes[MemoryCategory::gradients] /= ranks;
+  const std::size_t needed = bytes.total();
+  const std::size_t there = memory_capacity(device_);
+  const auto text = [](std::size_t count) { return bytes_text(static_cast<double>(count)); };
+  if (needed > there) {
+    throw OutOfMemoryError(fmt::format(
+        "out of memory on {}: model {} would take about {} for parameters, gradients, optimizer and "
+        "activations, and there are {}",
+        to_string(device_), task_.model_name, text(needed), text(there)));
+  }
+  if (needed < kLarge) return;
+  console_.print("making model {}, which takes about {} of {}\n", task_.model_name, text(needed),
+                 text(there));
+  std::fflush(stdout);
 }
 
 std::string Trainer::Run::schedule_text() const {

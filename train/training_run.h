@@ -49,6 +49,7 @@ class Trainer::Run {
 
   // ---- training_run.cpp ----
   void check_before_model() const;
+  void check_memory() const;
   void describe_model() const;
   void describe_device() const;
   std::string describe_training() const;
@@ -66,6 +67,7 @@ class Trainer::Run {
   report::RunReport report_of(const RunLog& log) const;
   report::Facts results_of(const RunLog& log, const EvaluationResult& result) const;
   void write_report_of_failure(const Training& training, const std::string& error) const;
+  BytesByCategory estimate_memory(DType compute) const;
   BytesByCategory estimate_memory() const;
 
   Task task_;

@@ -5,7 +5,7 @@
 #include "autograd/creation.h"
 #include "core/random.h"
 #include "dist/optimizer_state.h"
-#include "train/weights.h"
+#include "nn/model_file.h"
 
 namespace ringtape {
 

@@ -134,7 +134,7 @@ void Update::step(UpdateResult& result) {
   result.grad_norm = clip();
   const SpanScope span(SpanKind::operation, "optimizer step");
   optimizer_.step();
-  if (scaler_ != nullptr) scaler_->update(arena_);
+  if (scaler_ != nullptr) scaler_->update();
 }
 
 Tensor Update::forward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
@@ -173,20 +173,18 @@ void Update::clip_after_micro_batch(std::size_t micro_batches) {
   const SpanScope phase(SpanKind::phase, "optimizer");
   const SpanScope span(SpanKind::operation, "clip");
   const double limit = options_.optimizer.clip_norm / std::sqrt(static_cast<double>(micro_batches));
-  clip_grad_norm_now(arena_, limit, options_.optimizer.clip_norm_type, loss_scale());
+  clip_grad_norm_now(arena_, limit, options_.optimizer.clip_norm_type);
 }
 
 Tensor Update::clip() {
   const SpanScope span(SpanKind::operation, "clip");
-  if (options_.optimizer.clip_value > 0) clip_grad_value(arena_, options_.optimizer.clip_value, loss_scale());
+  if (options_.optimizer.clip_value > 0) clip_grad_value(arena_, options_.optimizer.clip_value);
   const bool can_skip = options_.optimizer.clip_norm > 0 || scaler_ != nullptr;
   if (!can_skip && !measure_norm_) return {};
   const bool clips_norm = options_.optimizer.clip_norm > 0 && !options_.optimizer.clip_each_micro_batch;
   const double limit = clips_norm ? options_.optimizer.clip_norm : INFINITY;
   return clip_grad_norm(arena_, limit,
-                        {.norm_type = options_.optimizer.clip_norm_type,
-                         .skip_nonfinite = can_skip,
-                         .loss_scale = loss_scale()});
+                        {.norm_type = options_.optimizer.clip_norm_type, .skip_nonfinite = can_skip});
 }
 
 }  // namespace ringtape

@@ -73,7 +73,6 @@ class Update {
   void clip_after_micro_batch(std::size_t micro_batches);
   /// The gradient norm where it is measured, by which a step that is not finite is skipped.
   Tensor clip();
-  const float* loss_scale() const { return scaler_ == nullptr ? nullptr : scaler_->factor(); }
 
   const Task& task_;
   const TrainerOptions& options_;

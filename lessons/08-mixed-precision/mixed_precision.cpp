@@ -58,9 +58,9 @@ void show_gradient() {
   fmt::print("\nA loss of 1e-7 and its gradient       norm   parameters with a gradient of 0\n");
   const auto line = [](const char* name, DType compute, double scale) {
     Example example(compute);
-    const LossScaler scaler(Device(), {.initial_scale = scale});
+    const LossScaler scaler(example.arena, {.initial_scale = scale});
     scaler.backward(example.loss(kShare));
-    const double norm = clip_grad_norm(example.arena, INFINITY, {.loss_scale = scaler.factor()}).item();
+    const double norm = clip_grad_norm(example.arena, INFINITY).item();
     int zeros = 0;
     for (const ArenaEntry& entry : example.arena.entries()) {
       for (const double value : entry.tensor->grad().to_doubles()) zeros += value == 0;
@@ -76,7 +76,7 @@ void show_gradient() {
 void show_scale() {
   Example example(DType::f16);
   SGD optimizer(example.arena, {.learning_rate = 0.01});
-  LossScaler scaler(Device(), {.growth_interval = 3});
+  LossScaler scaler(example.arena, {.growth_interval = 3});
   fmt::print("\nstep  loss x      scale  gradient norm  update\n");
   double skipped = 0;
   for (int step = 1; step <= 8; ++step) {
@@ -84,11 +84,9 @@ void show_scale() {
     const double scale = scaler.scale().item();
     optimizer.zero_grad();
     scaler.backward(example.loss(share));
-    const double norm =
-        clip_grad_norm(example.arena, INFINITY, {.skip_nonfinite = true, .loss_scale = scaler.factor()})
-            .item();
+    const double norm = clip_grad_norm(example.arena, INFINITY).item();
     optimizer.step();
-    scaler.update(example.arena);
+    scaler.update();
     const bool is_skipped = std::exchange(skipped, optimizer.skipped_updates().item()) != skipped;
     fmt::print("{:>4}  {:>6}  {:>9}  {:>13}  {}\n", step, share, scale,
                std::isfinite(norm) ? fmt::format("{:.3f}", norm) : "not finite",

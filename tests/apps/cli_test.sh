@@ -649,5 +649,79 @@ refuse "not valid JSON" mnist --load bad.safetensors
 header '\x3f\x00\x00\x00\x00\x00\x00\x00' '{"0.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,400]}}' >bad.safetensors
 refuse "[0, 400]" mnist --load bad.safetensors
 
+# ---- what once went wrong in silence ----------------------------------------------------------------------
+
+# refuse_early TEXT PROGRAM ARGUMENTS...: as refuse, before anything is printed.
+refuse_early() {
+  refuse "$@"
+  expect "${*:2}: refused before the header" [ "$(wc -c <"$work/out")" -eq 0 ]
+}
+
+refuse_early "expected a value on each side of a comma, found '3,,4'" mnist --hidden 3,,4
+refuse_early "expected a whole number, found '2.5'" mnist --epochs 2.5
+refuse_early "--micro-batch 100 is larger than the 64 samples" mnist --micro-batch 100
+refuse_early "--clip-norm-type: expected a number of at least 1e-06, found '0'" mnist --clip-norm 1 --clip-norm-type 0
+refuse_early "--profile-steps 5:9: the run has 4 steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
+refuse_early "add one of them" mnist --device cpu --profile-steps 2:4
+refuse_early "records from the second update on, but the run has 1" mnist --device cpu --profile --max-steps 1
+refuse_early "--sort device" mnist --device cpu --profile --sort device
+
+# A model that does not fit is refused before it is made, one that takes long is announced.
+refuse_early "out of memory on cpu: model 784-1-1048576-1048576-10 would take about 16 TiB" mnist --device cpu --hidden 1,1048576,1048576
+"$bin/mnist" --device cpu --hidden 1048576 >large 2>large.err </dev/null &
+large=$!
+for _ in {1..300}; do
+  [ -s large ] || [ -s large.err ] && break
+  sleep 0.1
+done
+kill "$large" 2>/dev/null
+wait "$large" 2>/dev/null
+expect "a large model is announced or refused" grep -qE "making model 784-1048576-10, which takes about [0-9.]+ GiB of|would take about [0-9.]+ GiB" large large.err
+rm large large.err
+
+# A link to a file that is not there yet stays a link.
+ln -s target.safetensors dangling
+accept mnist --max-steps 1 --save dangling
+expect "the link stays" [ -L dangling ]
+expect "the weights are where it leads" [ -s target.safetensors ]
+rm dangling target.safetensors
+ln -s missing/w.safetensors dangling
+refuse "missing/w.safetensors: cannot write" mnist --max-steps 1 --save dangling
+rm dangling
+
+# NaN has no sign in messages.
+refuse "training diverged" mnist --optimizer sgd --lr 1e6 --max-steps 60
+expect "no -nan" [ "$(grep -cF -- "-nan" "$work/err")" -eq 0 ]
+
+# What cannot be written during the run costs a warning, and neither the run nor its weights.
+if [ -w /dev/full ]; then
+  "$bin/mnist" --max-steps 5 --metrics /dev/full --save kept.safetensors >"$work/out" 2>"$work/err" </dev/null
+  expect "a run whose metrics are lost ends well" [ $? -eq 0 ]
+  expect "one warning" [ "$(grep -c "^warning: metrics file '/dev/full' cannot be written: No space left on device" "$work/err")" -eq 1 ]
+  expect "and its weights" [ -s kept.safetensors ]
+  rm kept.safetensors
+fi
+
+# A schedule that depends on the length: a longer run names the flag, and goes on with it.
+accept mnist --max-steps 3 --hidden 8 --checkpoint run
+refuse "with --change-length it goes on" mnist --max-steps 6 --hidden 8 --checkpoint run --resume
+accept mnist --max-steps 6 --hidden 8 --checkpoint run --resume --change-length
+rm -r run
+
+# Tables as other programs write them, packed and piped ones too.
+printf '"a, b","y"\n' >table.csv
+for i in {1..50}; do printf '"%d",+%d.5\r\n' "$i" $((3 * i)); done >>table.csv
+gzip -c table.csv >table.csv.gz
+for table in table.csv table.csv.gz; do accept regression --data "$table" --epochs 2 --metrics "$table.jsonl"; done
+"$bin/regression" --data - --epochs 2 --metrics piped.jsonl <table.csv.gz >piped
+expect "a table through a pipe" grep -q "^standard input: 40 training and 10 test samples" piped
+for file in table.csv.gz.jsonl piped.jsonl; do
+  expect "$file: the same losses" cmp <(grep -oE '"loss":[^,]*' table.csv.jsonl) <(grep -oE '"loss":[^,]*' "$file")
+done
+refuse "standard input: has no rows of numbers" regression --data -
+head -c 60 table.csv.gz >cut.csv.gz
+refuse "cut.csv.gz: the gzip data is truncated" regression --data cut.csv.gz
+rm table.csv table.csv.gz cut.csv.gz piped ./*.jsonl
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
-# Installs a finished build to a temporary folder, then builds and runs a program that finds it there.
-#   tests/apps/install_test.sh BUILD_DIR
+# Installs a finished build to a temporary folder, then builds and runs programs that find it there.
+#   tests/apps/install_test.sh BUILD_DIR [MPIRUN...]
 set -euo pipefail
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 build_dir=$(cd "$1" && pwd)
+mpirun=("${@:2}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "failed: $*" >&2
+  exit 1
+}
+# shown TEXT FILE: the file must hold the text.
+shown() { grep -qF -- "$1" "$2" || fail "expected '$1' in: $(cat "$2")"; }
 
 cmake --install "$build_dir" --prefix "$work/prefix" >"$work/install.log"
 cmake -G Ninja -S "$source_dir/tests/apps/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release
@@ -13,7 +21,46 @@ cmake --build "$work/build"
 "$work/build/consumer"
 "$work/prefix/bin/mnist" --help >/dev/null
 # Nothing of the source tree may be needed by the installed files.
-if grep -rlF "$source_dir" "$work/prefix/lib"*/cmake "$work/prefix/include"; then
-  echo "failed: the files above name the source tree" >&2
-  exit 1
+if grep -rlF "$source_dir" "$work/prefix/lib"*/cmake "$work/prefix/include"; then fail "the files above name the source tree"; fi
+# The only folder on the include path is the one above ringtape/, and headers include each other through it.
+[ "$(ls "$work/prefix/include")" = ringtape ] || fail "beside include/ringtape: $(ls "$work/prefix/include")"
+if grep -rnE '#include "' "$work/prefix/include" | grep -v '#include "ringtape/'; then fail "the includes above"; fi
+if command -v python3 >/dev/null; then
+  python3 -B "$source_dir/tests/docs/public_headers_test.py" "$work/prefix/include/ringtape"
+else
+  echo "skipped: no Python here to compare the installed headers with ringtape.h"
+fi
+
+# The program that trains: accumulation, bf16, checkpoints, metrics and a report.
+# run LOG COMMAND...
+run() {
+  OMP_NUM_THREADS=1 timeout 300 "${@:2}" >"$1" 2>"$1.err" </dev/null || fail "${*:2}: $(tail -n 3 "$1" "$1.err")"
+  [ ! -s "$1.err" ] || fail "${*:2}: $(cat "$1.err")"
+}
+mkdir "$work/alone" && cd "$work/alone"
+run out "$work/build/train"
+shown "sum of squares: 1600 training and 400 test samples" out
+shown "batch 64 in micro-batches of 16, adamw at 0.01" out
+shown ", bf16" out
+shown "after 250 steps" out
+[ "$(grep -c '^{"step":' metrics.jsonl)" -eq 250 ] || fail "metrics.jsonl has not 250 steps"
+shown '"event":"done"' metrics.jsonl
+shown "</html>" report.html
+[ -f checkpoints/step-000000000250.json ] || fail "no checkpoint of step 250: $(ls checkpoints)"
+# From an earlier checkpoint the run goes on to the same end.
+rm checkpoints/step-000000000250.*
+grep -v seconds metrics.jsonl | sed 's/,"samples_per_s".*//' >whole
+run out "$work/build/train"
+shown "resumed after step 200" out
+grep -v seconds metrics.jsonl | sed 's/,"samples_per_s".*//' >resumed
+cmp whole resumed || fail "a resumed run has other metrics than a whole one"
+
+if [ ${#mpirun[@]} -gt 0 ]; then
+  mkdir "$work/ranks" && cd "$work/ranks"
+  run out "${mpirun[@]}" -n 2 "$work/build/train"
+  shown "2 ranks connected by MPI, 32 samples of a batch each" out
+  shown "after 250 steps" out
+  [ "$(grep -c '^{"step":' metrics.jsonl)" -eq 250 ] || fail "metrics.jsonl of two ranks has not 250 steps"
+  shown "</html>" report.html
+  [ -f checkpoints/step-000000000250.json ] || fail "no checkpoint of two ranks: $(ls checkpoints)"
 fi

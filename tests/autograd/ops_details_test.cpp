@@ -151,6 +151,34 @@ TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and takes the lowest fi
   CHECK_THROWS_WITH(cross_entropy(empty({3, 0}), zeros({3}, DType::i64)), ContainsSubstring("no classes"));
 }
 
+TEST_CASE("cross_entropy of f64 logits is as exact as double with any divisor and smoothing", "[ops]") {
+  const std::vector<double> logits = {0.3, -1.2, 2.1, 0.7, 0.1, -0.4};
+  const std::vector<std::int64_t> targets = {2, 0};
+  const double smoothing = 0.1, divisor = 7.0 / 3;
+  for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {
+    const double whole = reduction == Reduction::mean ? 2 * divisor : divisor;
+    double loss = 0;
+    std::vector<double> gradient;
+    for (std::size_t row = 0; row < 2; ++row) {
+      const double* x = &logits[3 * row];
+      const double sum = std::exp(x[0]) + std::exp(x[1]) + std::exp(x[2]);
+      for (std::size_t j = 0; j < 3; ++j) {
+        const double weight =
+            smoothing / 3 + (static_cast<std::int64_t>(j) == targets[row] ? 1 - smoothing : 0);
+        loss -= weight * (x[j] - std::log(sum)) / whole;
+        gradient.push_back((std::exp(x[j]) / sum - weight) / whole);
+      }
+    }
+    const Tensor x = from_vector(logits, {2, 3}).set_requires_grad(true);
+    const Tensor found =
+        cross_entropy(x, from_vector(targets, {2}),
+                      {.reduction = reduction, .label_smoothing = smoothing, .divisor = divisor});
+    found.backward();
+    CHECK(is_close(found.item(), loss, 1e-15));
+    check_close(x.grad().to_doubles(), gradient, 1e-14);
+  }
+}
+
 TEST_CASE("a loss scale reaches f16 gradients before they are rounded", "[ops]") {
   const std::int64_t rows = 4096, classes = 10;  // gradients of 1e-5 and less: lost in f16 without the scale
   Tensor x = zeros({rows, classes});

@@ -104,7 +104,7 @@ TEST_CASE("a second backward says that the first has cleared the tape", "[tape]"
   loss.backward();
   CHECK_THROWS_WITH(loss.backward(), ContainsSubstring("f32[] on cpu") &&
                                          ContainsSubstring("is not on the tape") &&
-                                         ContainsSubstring("its backward() has run already"));
+                                         ContainsSubstring("a backward() has run since"));
   CHECK(x.grad().to_doubles() == Values{1, 1});
 }
 
@@ -122,13 +122,15 @@ TEST_CASE("backward of more than one element needs a gradient of the root", "[ta
   CHECK(gradient.to_doubles() == Values{1, 10, 100});  // computed with, but not in its memory
 
   const Tensor w = scale(x, 2);
-  CHECK_THROWS_AS(Tape::current().backward(w, tensor_of({1, 2}, {2})), Error);
+  CHECK_THROWS_WITH(Tape::current().backward(w, tensor_of({1, 2}, {2})),
+                    "backward() from f32[3] on cpu: the gradient given is f32[2] on cpu, expected the same "
+                    "shape and dtype");
   CHECK(Tape::current().size() == 0);
 }
 
 TEST_CASE("backward of a leaf is an error", "[tape]") {
   const Tensor x = leaf({1}, {1});
-  CHECK_THROWS_WITH(x.backward(), ContainsSubstring("is not on the tape"));
+  CHECK_THROWS_WITH(x.backward(), ContainsSubstring("it is a leaf, which no operation has produced"));
 }
 
 TEST_CASE("a parameter that changes between forward and backward is an error that names it", "[tape]") {

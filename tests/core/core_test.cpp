@@ -48,7 +48,7 @@ TEST_CASE("a shape knows its sizes and its number of elements", "[core]") {
 TEST_CASE("shapes that cannot be are refused", "[core]") {
   constexpr std::int64_t huge = std::int64_t{1} << 40;
   CHECK_THROWS_WITH((Shape{1, 2, 3, 4, 5}),
-                    ContainsSubstring("1x2x3x4x5 has 5 dimensions: expected at most 4"));
+                    ContainsSubstring("[1, 2, 3, 4, 5] has 5 dimensions: expected at most 4"));
   CHECK_THROWS_WITH((Shape{2, -3}), ContainsSubstring("[2, -3] has the negative size -3"));
   CHECK_THROWS_WITH((Shape{huge, huge}), ContainsSubstring("more elements than fit in 63 bits"));
   CHECK_THROWS_WITH((Shape{huge, 0, huge}), ContainsSubstring("63 bits"));  // so that no product can overflow

@@ -332,4 +332,14 @@ TEST_CASE("safetensors: saving over a file, and through a link", "[safetensors]"
   CHECK(std::filesystem::is_symlink(folder / "link"));
   CHECK(SafetensorsFile(folder / "x").load("a").to_vector<float>() == std::vector<float>{2});
   CHECK(folder.names() == std::vector<std::string>{"link", "x"});
+  // A link to a file that is not there yet, over another link, and links in a circle.
+  std::filesystem::create_directory(folder / "inner");
+  std::filesystem::create_symlink("../new", folder / "inner/second");
+  std::filesystem::create_symlink("inner/second", folder / "first");
+  save_safetensors(folder / "first", {{"a", from_vector<float>({3}, {1})}});
+  CHECK(std::filesystem::is_symlink(folder / "first"));
+  CHECK(SafetensorsFile(folder / "new").load("a").item() == 3);
+  CHECK(folder.names() == std::vector<std::string>{"first", "inner", "link", "new", "x"});
+  std::filesystem::create_symlink("circle", folder / "circle");
+  CHECK_THROWS_WITH(save_safetensors(folder / "circle", {}), ContainsSubstring("it leads in a circle"));
 }

@@ -121,5 +121,8 @@ TEST_CASE("fuzz: checkpoints", "[fuzz]") {
 }
 
 TEST_CASE("fuzz: CSV", "[fuzz]") {
-  fuzz_reader("csv", {"1,2,3\n4,5,6\n7,8,9\n", "a,b\r\n-1.5,2e3\r\n1e-5,0\r\n", "1 ,\t2\n"}, fuzz::read_csv);
+  fuzz_reader("csv",
+              {"1,2,3\n4,5,6\n7,8,9\n", "a,b\r\n-1.5,2e3\r\n1e-5,0\r\n", "1 ,\t2\n",
+               "\"a, \"\"b\"\"\",\"c\nd\"\n\"+1\" ,\"2\"\r\n3,\" 4\"\n"},
+              fuzz::read_csv);
 }

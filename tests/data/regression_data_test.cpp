@@ -6,6 +6,7 @@
 #include "data/csv.h"
 #include "data/regression.h"
 #include "tests/support/catch.h"
+#include "tests/support/gzip_text.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace ringtape;
@@ -70,7 +71,8 @@ TEST_CASE("csv: tables with and without names", "[csv]") {
        {"1,2,3\n4,5,6\n", "1,2,3\n4,5,6", "a, b ,y\n1,2,3\n4,5,6\n", "1 ,\t2,3\r\n4,5.0,0.6e1\r\n",
         "\xEF\xBB\xBF"
         "1,2,3\n4,5,6\n",
-        "1,2,3\n4,5,6\n\n \r\n"}) {
+        "1,2,3\n4,5,6\n\n \r\n", "+1,2,+3e0\n4,5,6\n", "\"1\",2,\"3\"\n\"4\" , \" 5\",\"+6\"\r\n",
+        "\"a, b\",\"two\nlines\",\"say \"\"y\"\"\"\n1,2,3\n4,5,6"}) {
     INFO(text);
     const TensorDataset table = parse_csv(text, "FILE");
     CHECK(table.all_features().shape() == Shape{2, 2});
@@ -81,6 +83,12 @@ TEST_CASE("csv: tables with and without names", "[csv]") {
   const TemporaryFolder folder;
   CHECK(read_csv(write_text(folder / "x.csv", "-1.5e-3,1e-50\n")).all_features().to_vector<float>() ==
         std::vector<float>{-1.5e-3f});
+  std::string rows;
+  for (int i = 0; i < 100000; ++i) rows += "1,2,3\n";  // packs 1,000 times
+  const TensorDataset packed = read_csv(write_text(folder / "x.csv.gz", gzip_text(rows)));
+  CHECK(packed.size() == 100000);
+  CHECK_THROWS_WITH(read_csv(write_text(folder / "y.csv.gz", gzip_text(rows).substr(0, 50))),
+                    ContainsSubstring("y.csv.gz: the gzip data is truncated"));
 }
 
 TEST_CASE("csv: tables with mistakes", "[csv]") {
@@ -98,8 +106,12 @@ TEST_CASE("csv: tables with mistakes", "[csv]") {
       {"1,x\n", "line 1, column 2: 'x' is not a number"},
       {"a,b\n1,2\n3,4x\n", "line 3, column 2: '4x' is not a number"},
       {"1,2\n3,\n", "line 2, column 2: '' is not a number"},
-      {"1,2\n+3,4\n", "line 2, column 1: '+3' is not a number"},
-      {"1,2\n\"3\",4\n", "line 2, column 1: '\"3\"' is not a number"},
+      {"1,2\n+-3,4\n", "line 2, column 1: '+-3' is not a number"},
+      {"1,2\n++3,4\n", "line 2, column 1: '++3' is not a number"},
+      {"1,2\n\"3,4\n", "line 2, column 1: a quote is not closed"},
+      {"1,2\n\"3\"5,4\n", "line 2, column 1: text follows a quoted field, expected a comma"},
+      {"1,2\n3\"5\",4\n", "line 2, column 1: '3\"5\"' is not a number"},
+      {"\"a\nb\",c\n1,2\n3,x\n", "line 4, column 2: 'x' is not a number"},
       {"1,2\n0x1p3,4\n", "line 2, column 1: '0x1p3' is not a number"},
       {"1,2\nnan,4\n", "line 2, column 1: 'nan' is not a finite number"},
       {"1,2\n3,-inf\n", "line 2, column 2: '-inf' is not a finite number"},

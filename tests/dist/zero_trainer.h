@@ -39,7 +39,7 @@ inline std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parame
         arena, SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}, groups);
   }
   if (name == "adam") return std::make_unique<Adam>(arena, AdamOptions{.weight_decay = 0.1}, groups);
-  if (name == "adamw") return std::make_unique<AdamW>(arena, AdamOptions{.weight_decay = 0.1}, groups);
+  if (name == "adamw") return std::make_unique<AdamW>(arena, AdamWOptions{.weight_decay = 0.1}, groups);
   if (name == "lamb") return std::make_unique<Lamb>(arena, LambOptions{.learning_rate = 1e-2}, groups);
   check(name == "lars", "no optimizer is called {}", name);
   return std::make_unique<Lars>(arena, LarsOptions{.learning_rate = 1, .weight_decay = 0.01}, groups);
@@ -61,7 +61,7 @@ class ZeroTrainer {
         parallel(*model, arena, ranks,
                  {.bucket_sizes = how.bucket_sizes, .overlap = true, .allow_unused = false, .hook = nullptr}),
         window(ranks->size(), sum_over(ranks)) {
-    if (how.dtype == DType::f16) scaler.emplace(ranks->device());
+    if (how.dtype == DType::f16) scaler.emplace(arena);
   }
 
   void backward(const Data& data, const MicroBatch& piece) {
@@ -95,13 +95,11 @@ class ZeroTrainer {
     double norm = 0;
     if (options.clip_norm > 0 || scaler) {
       norm = clip_grad_norm(arena, options.clip_norm > 0 ? options.clip_norm : INFINITY,
-                            {.norm_type = options.clip_norm_type,
-                             .skip_nonfinite = scaler.has_value(),
-                             .loss_scale = scaler ? scaler->factor() : nullptr})
+                            {.norm_type = options.clip_norm_type})
                  .item();
     }
     optimizer->step();
-    if (scaler) scaler->update(arena);
+    if (scaler) scaler->update();
     return norm;
   }
 

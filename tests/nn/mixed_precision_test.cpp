@@ -371,8 +371,8 @@ double mnist_accuracy(const MnistData& data, Device device, DType dtype) {
   const auto model = make_mlp({784, 64, 10});
   ParameterArena arena(*model, device, dtype);
   Adam optimizer(arena);
-  LossScaler scaler(device);
-  const bool scaled = dtype == DType::f16;
+  std::optional<LossScaler> scaler;
+  if (dtype == DType::f16) scaler.emplace(arena);
   const auto prepare = [&](const Tensor& images) {
     Tensor x = empty({images.size(0), 784}, dtype, device);
     normalize_u8(Stream::current(device), copy_to(images, device).data<std::uint8_t>(), dtype, x.raw(),
@@ -388,11 +388,10 @@ double mnist_accuracy(const MnistData& data, Device device, DType dtype) {
     optimizer.zero_grad();
     const auto [images, labels] = batch->to(device);
     const Tensor loss = cross_entropy((*model)(prepare(images)), labels);
-    scaled ? scaler.backward(loss) : loss.backward();
-    clip_grad_norm(arena, INFINITY,
-                   {.skip_nonfinite = true, .loss_scale = scaled ? scaler.factor() : nullptr});
+    scaler ? scaler->backward(loss) : loss.backward();
+    clip_grad_norm(arena, INFINITY, {.skip_nonfinite = true});
     optimizer.step();
-    if (scaled) scaler.update(arena);
+    if (scaler) scaler->update();
   }
   const NoGrad no_grad;
   const Tensor logits = (*model)(prepare(data.test.all_features()));

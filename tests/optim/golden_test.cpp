@@ -222,7 +222,7 @@ void check_adam(Device device) {
 void check_adamw(Device device) {
   run_optimizer("adamw", device, [](ParameterArena& arena) { return std::make_unique<AdamW>(arena); });
   run_optimizer("adamw_decay", device, [](ParameterArena& arena) {
-    return std::make_unique<AdamW>(arena, AdamOptions{.learning_rate = 0.01, .weight_decay = 0.3});
+    return std::make_unique<AdamW>(arena, AdamWOptions{.learning_rate = 0.01, .weight_decay = 0.3});
   });
 }
 
@@ -245,7 +245,7 @@ void check_groups(Device device) {
     return std::make_unique<Adam>(arena, options, golden_groups(0.1));
   });
   run_optimizer("adamw_groups", device, [](ParameterArena& arena) {
-    const AdamOptions options{.learning_rate = 0.01, .weight_decay = 0.3};
+    const AdamWOptions options{.learning_rate = 0.01, .weight_decay = 0.3};
     return std::make_unique<AdamW>(arena, options, golden_groups(0.3));
   });
 }

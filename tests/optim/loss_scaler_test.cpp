@@ -51,14 +51,12 @@ struct OneWeight : Module {
 };
 
 /// One step with a loss whose gradient for the weight is `gradient`.
-void train_step(OneWeight& model, ParameterArena& arena, Optimizer& optimizer, LossScaler& scaler,
-                double gradient) {
+void train_step(OneWeight& model, Optimizer& optimizer, LossScaler& scaler, double gradient) {
   optimizer.zero_grad();
-  const Tensor y = to(model(ones({1, 1}, DType::f16, arena.device())), DType::f32);
+  const Tensor y = to(model(ones({1, 1}, DType::f16, optimizer.arena().device())), DType::f32);
   scaler.backward(sum(scale(y, gradient)));
-  clip_grad_norm(arena, INFINITY, {.skip_nonfinite = true, .loss_scale = scaler.factor()});
   optimizer.step();
-  scaler.update(arena);
+  scaler.update();
 }
 
 TEST_CASE("gradients too small for f16 reach the weights through the loss scale", "[scaler]") {
@@ -67,8 +65,8 @@ TEST_CASE("gradients too small for f16 reach the weights through the loss scale"
       OneWeight model;
       ParameterArena arena(model, device, DType::f16);
       SGD optimizer(arena, {.learning_rate = 1e6});
-      LossScaler scaler(device, {.initial_scale = initial});
-      train_step(model, arena, optimizer, scaler, 0x1p-26);  // the least f16 above 0 is 2^-24
+      LossScaler scaler(arena, {.initial_scale = initial});
+      train_step(model, optimizer, scaler, 0x1p-26);  // the least f16 above 0 is 2^-24
       const double expected = initial == 1 ? 0.5 : 0.5 - 1e6 * 0x1p-26;
       CHECK(is_close(model.layer->parameter("weight").item(), expected, 1e-7));
     }
@@ -81,23 +79,23 @@ TEST_CASE("an overflow leaves weights, copies, moments and step counts as they a
     OneWeight model;
     ParameterArena arena(model, device, DType::f16);
     AdamW optimizer(arena);
-    LossScaler scaler(device, {.initial_scale = 1024, .growth_interval = 3});
+    LossScaler scaler(arena, {.initial_scale = 1024, .growth_interval = 3});
     const Tensor& weight = model.layer->parameter("weight");
     const auto everything = [&] {
       std::vector<Values> all = {weight.to_doubles(), arena.low_precision().to_doubles()};
       for (const NamedTensor& state : optimizer.state()) all.push_back(state.tensor.to_doubles());
       return all;
     };
-    train_step(model, arena, optimizer, scaler, 0.5);
+    train_step(model, optimizer, scaler, 0.5);
     const auto before = everything();
     CHECK(weight.item() != 0.5);
     for (const double bad : {1000.0, static_cast<double>(INFINITY), std::nan("")}) {
-      train_step(model, arena, optimizer, scaler, bad);
+      train_step(model, optimizer, scaler, bad);
       CHECK(everything() == before);
     }
     CHECK(scaler.scale().item() == 128);
     CHECK(optimizer.skipped_updates().item() == 3);
-    for (int step = 0; step < 3; ++step) train_step(model, arena, optimizer, scaler, 0.5);
+    for (int step = 0; step < 3; ++step) train_step(model, optimizer, scaler, 0.5);
     CHECK(everything() != before);
     CHECK(optimizer.skipped_updates().item() == 3);
     CHECK(scaler.scale().item() == 256);
@@ -106,9 +104,8 @@ TEST_CASE("an overflow leaves weights, copies, moments and step counts as they a
     OneWeight reference;
     ParameterArena reference_arena(reference, device, DType::f16);
     AdamW reference_optimizer(reference_arena);
-    LossScaler constant(device, {.initial_scale = 64});
-    for (int step = 0; step < 4; ++step)
-      train_step(reference, reference_arena, reference_optimizer, constant, 0.5);
+    LossScaler constant(reference_arena, {.initial_scale = 64});
+    for (int step = 0; step < 4; ++step) train_step(reference, reference_optimizer, constant, 0.5);
     CHECK(reference.layer->parameter("weight").item() == weight.item());
   });
 }
@@ -117,13 +114,13 @@ TEST_CASE("training stops with an explanation when steps overflow at the loss sc
   OneWeight model;
   ParameterArena arena(model, Device{}, DType::f16);
   SGD optimizer(arena);
-  LossScaler scaler(Device{}, {.initial_scale = 8, .floor = 2});
-  const auto overflow = [&] { train_step(model, arena, optimizer, scaler, INFINITY); };
+  LossScaler scaler(arena, {.initial_scale = 8, .floor = 2});
+  const auto overflow = [&] { train_step(model, optimizer, scaler, INFINITY); };
   overflow();
   overflow();
   CHECK(scaler.scale().item() == 2);
   for (int step = 0; step < LossScaler::kOverflowsToGiveUp - 1; ++step) overflow();
-  train_step(model, arena, optimizer, scaler, 1);  // one good step: the count starts again
+  train_step(model, optimizer, scaler, 1);  // one good step: the count starts again
   for (int step = 0; step < LossScaler::kOverflowsToGiveUp - 1; ++step) {
     overflow();
     CHECK_NOTHROW(scaler.check_can_go_on());
@@ -138,34 +135,35 @@ TEST_CASE("training stops with an explanation when steps overflow at the loss sc
 }
 
 TEST_CASE("a loss scaler goes on from its saved state", "[scaler]") {
-  OneWeight model;
-  ParameterArena arena(model, Device{}, DType::f16);
-  SGD optimizer(arena);
-  LossScaler first(Device{}, {.growth_interval = 3}), second(Device{}, {.growth_interval = 3});
-  train_step(model, arena, optimizer, first, INFINITY);
-  train_step(model, arena, optimizer, first, 0);
+  OneWeight model, resumed;
+  ParameterArena arena(model, Device{}, DType::f16), resumed_arena(resumed, Device{}, DType::f16);
+  SGD optimizer(arena), resumed_optimizer(resumed_arena);
+  LossScaler first(arena, {.growth_interval = 3}), second(resumed_arena, {.growth_interval = 3});
+  train_step(model, optimizer, first, INFINITY);
+  train_step(model, optimizer, first, 0);
   const std::vector<NamedTensor> saved = first.state();
   std::vector<NamedTensor> loaded = second.state();
   for (std::size_t i = 0; i < saved.size(); ++i) {
     CHECK(saved[i].name == loaded[i].name);
     loaded[i].tensor.copy_from(saved[i].tensor);
   }
-  for (int step = 0; step < 2; ++step) train_step(model, arena, optimizer, second, 0);
+  for (int step = 0; step < 2; ++step) train_step(resumed, resumed_optimizer, second, 0);
   CHECK(second.scale().item() == 65536);
 }
 
 TEST_CASE("loss scalers refuse settings that make no sense", "[scaler]") {
   using Options = LossScalerOptions;
-  const Device cpu;
+  OneWeight model;
+  ParameterArena arena(model, Device{});
   for (const double bad : {0.0, -1.0, std::nan(""), static_cast<double>(INFINITY)}) {
-    CHECK_THROWS_WITH(LossScaler(cpu, Options{.initial_scale = bad}), ContainsSubstring("it must start"));
-    CHECK_THROWS_WITH(LossScaler(cpu, Options{.growth_factor = bad}), ContainsSubstring("growth factor"));
-    CHECK_THROWS_WITH(LossScaler(cpu, Options{.backoff_factor = bad}), ContainsSubstring("backoff factor"));
-    CHECK_THROWS_WITH(LossScaler(cpu, Options{.floor = bad}), ContainsSubstring("it must start"));
+    CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = bad}), ContainsSubstring("it must start"));
+    CHECK_THROWS_WITH(LossScaler(arena, Options{.growth_factor = bad}), ContainsSubstring("growth factor"));
+    CHECK_THROWS_WITH(LossScaler(arena, Options{.backoff_factor = bad}), ContainsSubstring("backoff factor"));
+    CHECK_THROWS_WITH(LossScaler(arena, Options{.floor = bad}), ContainsSubstring("it must start"));
   }
-  CHECK_THROWS_WITH(LossScaler(cpu, Options{.initial_scale = 1, .floor = 2}),
+  CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = 1, .floor = 2}),
                     ContainsSubstring("found 1 and 2"));
-  CHECK_THROWS_WITH(LossScaler(cpu, Options{.growth_interval = 0}), ContainsSubstring("growth interval"));
+  CHECK_THROWS_WITH(LossScaler(arena, Options{.growth_interval = 0}), ContainsSubstring("growth interval"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Fits y = w x + b by gradient descent with Ringtape and, in double precision, by hand; both must agree.
+#include <ringtape/data/mnist.h>
 #include <ringtape/ringtape.h>
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "data/mnist.h"
+#include "core/device.h"
 
 namespace {
 
@@ -90,5 +91,6 @@ int main() {
   }
   expect(refused, "an exception of the library caught outside");
   expect(load_mnist().train.size() == 60000, "the shipped MNIST");
+  expect(coffee_machine::kCups == 2, "this program's own core/device.h");
   return failures == 0 ? 0 : 1;
 }

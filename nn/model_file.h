@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "core/safetensors.h"
+#include "nn/module.h"
+
+/// A model's parameters in one safetensors file, with PyTorch's names and layout: Python's `safetensors`
+/// opens it, and `load_state_dict` takes it where the modules are the same.
+namespace ringtape {
+
+/// Writes all parameters of `model`, frozen ones too, to `path`: all of it or nothing (core/file.h). A model
+/// whose arena is sharded needs ParameterArena::gather_values() first, on all ranks. Throws Error when the
+/// file cannot be written.
+void save_model(Module& model, const std::filesystem::path& path);
+
+/// Overwrites the parameters of `model`, before or after an arena holds them, with those in the file. It must
+/// hold just these names, with the same dtypes and shapes; else Error names those that differ, and nothing is
+/// changed.
+void load_model(Module& model, const std::filesystem::path& path);
+
+/// Names and tensors of the parameters, as files hold them. The tensors share memory with the model.
+std::vector<NamedTensor> weights_of(Module& model);
+
+}  // namespace ringtape

@@ -1,0 +1,65 @@
+"""Holds ringtape.h to be all that is public, and `cmake --install` to install just that.
+
+    tests/docs/public_headers_test.py             every header of the layers that programs use is in ringtape.h or internal
+    tests/docs/public_headers_test.py INCLUDE     the same, and INCLUDE (.../include/ringtape) holds what is public
+"""
+import re
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = Path(sys.argv.pop()) if len(sys.argv) == 2 and not sys.argv[1].startswith("-") else None
+INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+# What programs are written with. Of the folders left out ringtape.h has what these headers need.
+LAYERS = ["autograd", "core", "data", "dist", "nn", "optim", "train"]
+# How things are done inside. A new header is either here or in ringtape.h.
+INTERNAL = {
+    "autograd": "arguments low_precision operation_scope tape_graph",
+    "core": "capture checksum cuda_check half json numbers parse philox quote target",
+    "data": "gzip mnist_embedded",
+    "dist": "gather_text mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
+            "optimizer_state port self_communicator short_slices traffic verify_parameters verify_same watchdog zero",
+    "nn": "",
+    "optim": "",
+    "train": "checkpointing console describe_data learning_rate make metrics model_input option_list option_value "
+             "output_files profile_table progress recorded_steps report/html report/run_report report/step_timeline "
+             "report/write_report run_log timeline training_run training_state update",
+}
+
+
+def public_headers():
+    """ringtape.h and data/mnist.h, which is a library of its own, with all that they include."""
+    left, found = ["ringtape.h", "data/mnist.h"], set()
+    while left:
+        header = left.pop()
+        if header not in found:
+            found.add(header)
+            left += INCLUDE.findall((ROOT / header).read_text())
+    return found
+
+
+class PublicHeaders(unittest.TestCase):
+    def test_each_header_is_public_or_internal(self):
+        public = public_headers()
+        internal = {f"{folder}/{name}.h" for folder, names in INTERNAL.items() for name in names.split()}
+        present = {str(file.relative_to(ROOT)) for folder in LAYERS for file in (ROOT / folder).rglob("*.h")}
+        self.assertEqual(present - public - internal, set(), "neither in ringtape.h nor listed as internal here")
+        self.assertEqual(internal & public, set(), "ringtape.h reaches what is listed as internal here")
+        self.assertEqual(internal - present, set(), "listed as internal here, but not there")
+
+    @unittest.skipIf(INSTALLED is None, "no installed headers were named")
+    def test_the_installed_headers_are_the_public_ones(self):
+        installed = {str(file.relative_to(INSTALLED)) for file in INSTALLED.rglob("*") if file.is_file()}
+        self.assertEqual(installed, public_headers())
+
+    @unittest.skipIf(INSTALLED is None, "no installed headers were named")
+    def test_installed_headers_include_each_other_below_ringtape(self):
+        for file in INSTALLED.rglob("*.h"):
+            source = (ROOT / file.relative_to(INSTALLED)).read_text()
+            expected = ["ringtape/" + header for header in INCLUDE.findall(source)]
+            self.assertEqual(INCLUDE.findall(file.read_text()), expected, file)
+
+
+if __name__ == "__main__":
+    unittest.main()

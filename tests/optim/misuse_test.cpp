@@ -1,0 +1,145 @@
+#include "autograd/tape.h"
+#include "nn/layers.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "optim/loss_scaler.h"
+#include "optim/registry.h"
+#include "optim/schedule.h"
+#include "optim/sgd.h"
+#include "tests/support/error_of.h"
+#include "tests/support/tensors.h"
+
+// Ways of training that look right: each gives the right result or an error.
+namespace ringtape::test {
+namespace {
+
+using Values = std::vector<double>;
+
+struct OneParameter : Module {
+  explicit OneParameter(const Values& values)
+      : w(register_parameter("w", tensor_of(values, {static_cast<std::int64_t>(values.size())}))) {}
+  Tensor forward(const Tensor& x) override { return multiply(x, w); }
+  Tensor& w;
+};
+
+/// Adds `gradient` to the gradient of w.
+void add_gradient(const OneParameter& model, const Values& gradient) {
+  sum(multiply(model.w, tensor_of(gradient, model.w.shape()))).backward();
+}
+
+TEST_CASE("AdamW decays by 0.01 whichever other options are given", "[optim]") {
+  for (const bool sets_rate : {false, true}) {
+    OneParameter model({2});
+    ParameterArena arena(model, Device{});
+    const double rate = sets_rate ? 0.1 : 1e-3;
+    AdamW optimizer = sets_rate ? AdamW(arena, {.learning_rate = 0.1}) : AdamW(arena);
+    add_gradient(model, {0});  // Adam's own update is 0
+    optimizer.step();
+    CHECK(is_close(model.w.item(), 2 * (1 - rate * 0.01), 1e-7));
+  }
+}
+
+TEST_CASE("a step under a loss scale unscales and skips an overflow without clip_grad_norm", "[scaler]") {
+  OneParameter model({1, 2});
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 0.5});
+  {
+    LossScaler scaler(arena, {.initial_scale = 1024});
+    const auto step = [&](double gradient) {
+      optimizer.zero_grad();
+      scaler.backward(sum(scale(model.w, gradient)));
+      optimizer.step();
+      scaler.update();
+    };
+    step(3);
+    CHECK(model.w.to_doubles() == Values{1 - 1.5, 2 - 1.5});
+    step(static_cast<double>(INFINITY));
+    CHECK(model.w.to_doubles() == Values{-0.5, 0.5});
+    CHECK(optimizer.skipped_updates().item() == 1);
+    CHECK(scaler.scale().item() == 512);
+    CHECK(error_of([&] { LossScaler(arena, {}); }) ==
+          "loss scale: the arena has a scaler already, expected one");
+    step(1);
+    CHECK(model.w.to_doubles() == Values{-1, 0});
+  }
+  optimizer.zero_grad();
+  add_gradient(model, {1, 1});  // without a scaler nothing is divided
+  optimizer.step();
+  CHECK(model.w.to_doubles() == Values{-1.5, -0.5});
+}
+
+TEST_CASE("a loss scale of 2^124 and a small clipping norm lose no digits", "[scaler]") {
+  for (const OptimizerKind& kind : optimizers()) {
+    INFO(kind.name);
+    const auto train = [&](double loss_scale) {
+      OneParameter model({1, -2, 3});
+      ParameterArena arena(model, Device{});
+      const auto optimizer = kind.make(arena, {.learning_rate = 1e6, .momentum = 0.9}, {});
+      const Tensor factor = tensor_of({loss_scale}, {});
+      if (loss_scale != 1) arena.set_loss_scale(factor.data<float>());
+      for (int step = 0; step < 3; ++step) {
+        optimizer->zero_grad();
+        add_gradient(model, {3e-3 * loss_scale, 1e-3 * loss_scale, -2e-3 * loss_scale});
+        clip_grad_norm(arena, 1e-6);
+        optimizer->step();
+      }
+      return model.w.to_doubles();
+    };
+    CHECK(train(0x1p124) == train(1));
+  }
+}
+
+TEST_CASE("a parameter is in one arena", "[nn]") {
+  const auto model = make_mlp({2, 3, 1});
+  {
+    const ParameterArena first(*model, Device{});
+    CHECK(error_of([&] { ParameterArena(*model, Device{}); }) ==
+          "parameter arena: 2.bias is in another arena, whose optimizer would not move it any more: expected "
+          "one "
+          "arena for a parameter");
+    // The first one is as it was.
+    CHECK(first.entries()[0].tensor->raw() == first.values().raw());
+  }
+  CHECK(error_of([&] { ParameterArena(*model, Device{}); }) == "");  // the first one is gone
+}
+
+TEST_CASE("an f32 input to a model whose arena computes in 16 bits is refused", "[mixed]") {
+  const auto model = make_mlp({2, 3, 1});
+  const Tensor x = tensor_of({1, 2}, {1, 2});
+  const NoGrad no_grad;
+  const std::vector<double> expected = (*model)(x).to_doubles();
+  {
+    const ParameterArena arena(*model, Device{}, DType::bf16);
+    CHECK(error_of([&] { (*model)(x); }) ==
+          "linear: the input is f32, but the arena of 0.weight computes in bf16: expected "
+          "to(input, arena.compute_dtype())");
+    CHECK((*model)(to(x, arena.compute_dtype())).dtype() == DType::bf16);
+  }
+  CHECK((*model)(x).to_doubles() == expected);  // without the arena it is an f32 model again
+}
+
+struct NullPart : Module {
+  NullPart() { register_module("l", std::shared_ptr<Linear>()); }
+  Tensor forward(const Tensor& x) override { return x; }
+};
+struct UndefinedParameter : Module {
+  UndefinedParameter() { register_parameter("w", Tensor()); }
+  Tensor forward(const Tensor& x) override { return x; }
+};
+
+TEST_CASE("null modules and undefined parameters are refused by name", "[nn]") {
+  CHECK(error_of([] { NullPart(); }) == "register_module: module 'l' is null");
+  CHECK(error_of([] { UndefinedParameter(); }) == "register_parameter: parameter 'w' is an undefined tensor");
+}
+
+TEST_CASE("an empty schedule is refused where it is given", "[schedule]") {
+  CHECK(error_of([] { schedule::warm_up(schedule::Warmup::linear, 3, nullptr); }) ==
+        "schedule: the schedule after the warm-up is empty: expected a function of the step");
+  CHECK(error_of([] { schedule::then(nullptr, 3, schedule::constant(1)); }) ==
+        "schedule: the first schedule is empty: expected a function of the step");
+  CHECK(error_of([] { schedule::then(schedule::constant(1), 3, nullptr); }) ==
+        "schedule: the second schedule is empty: expected a function of the step");
+}
+
+}  // namespace
+}  // namespace ringtape::test
