@@ -15,7 +15,7 @@ if (BIN / "bench_mpi").exists():
 
 
 def run(program, *arguments):
-    return subprocess.run([BIN / program, *arguments], capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run([BIN / program, *arguments], capture_output=True, text=True, timeout=600, check=False)
 
 
 class Benchmarks(unittest.TestCase):
