@@ -161,7 +161,7 @@ def run(command, folder, arguments, flags=""):
     """None, or what went wrong."""
     launcher = f'mpirun() {{ command {arguments.mpirun or "mpirun"} "$@"; }}'
     script = "\n".join([launcher, *command.definitions, f"{command.text} {flags}"])
-    environment = dict(os.environ, HOME=str(folder), OMP_WAIT_POLICY="passive",
+    environment = dict(os.environ, HOME=str(folder),
                        PATH=f"{folder}/build/release/bin:{os.environ['PATH']}")
     limit = 3600 if arguments.all else LIMIT
     process = subprocess.Popen(["bash", "-e", "-o", "pipefail", "-c", script], cwd=folder, env=environment,
