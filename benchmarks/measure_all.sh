@@ -13,7 +13,7 @@ out=$(cd "$1" && pwd)
 bin=$(cd "${2:-$root/build/release/bin}" && pwd)
 wrapper=("${@:3}")
 python=${PYTHON:-python3}
-ranks=(mpirun --oversubscribe --bind-to none -n 2)
+ranks=(env OMP_NUM_THREADS=1 mpirun --oversubscribe --bind-to none -n 2)
 if [ "$(id -u)" -eq 0 ]; then ranks+=(--allow-run-as-root); fi
 rm -f "$out"/{bench,ladder,torch}_*.{json,txt} "$out"/collectives.{json,txt}
 failed=()

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "kernels/simt/observer.h"
-#include "kernels/simt/spin_count.h"
+#include "kernels/simt/openmp_start.h"
 #include "kernels/simt/worker.h"
 
 namespace ringtape::simt {
@@ -19,8 +19,8 @@ constinit thread_local dim3 gridDim{};
 
 namespace {
 
-/// Brings spin_count.cpp into every program that launches kernels.
-[[gnu::used]] const int* const kBringsSpinCount = &kSpinCount;
+/// Brings openmp_start.cpp into every program that launches kernels.
+[[gnu::used]] const int* const kBringsOpenmpStart = &kMostThreadsOfCore;
 
 constexpr unsigned kMaxGridYZ = 65535;
 Observer* the_observer = nullptr;

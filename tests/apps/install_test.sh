@@ -11,7 +11,7 @@ cmake --install "$build_dir" --prefix "$work/prefix" >"$work/install.log"
 cmake -G Ninja -S "$source_dir/tests/apps/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release
 cmake --build "$work/build"
 "$work/build/consumer"
-# Its threads spin no longer than those of the programs (tests/simt/spin_count_test.sh).
+# Its threads spin no longer than those of the programs (tests/simt/openmp_start_test.sh).
 spins=$(env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose "$work/prefix/bin/mnist" --help 2>&1 | grep GOMP_SPINCOUNT || true)
 if ! env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose "$work/build/consumer" 2>&1 | grep -qF "$spins"; then
   echo "failed: mnist says '$spins', and a program that links the library something else" >&2

@@ -156,6 +156,18 @@ expect "stage 2 without overlap" grep -q '^error: --zero 2 has no memory to keep
 ranks 2 2 mnist --zero 1 --clip-norm 1 --clip-each-micro-batch --max-steps 1
 expect "clipping each micro-batch" grep -q '^error: --clip-each-micro-batch excludes --zero' err
 
+# ---- threads ------------------------------------------------------------------------------------------------
+
+# Without a binding every rank may use all cores, and they share them.
+cores=$(env -u OMP_NUM_THREADS nproc)
+for number in 1 2 3; do
+  threads=$((cores / number > 0 ? cores / number : 1))
+  env -u OMP_NUM_THREADS "${mpirun[@]}" -n "$number" "$bin/mnist" --device cpu --batch-size 96 --max-steps 1 >out 2>err </dev/null
+  expect "$number ranks on $cores cores" grep -q "^device cpu (.*, $threads threads, " out
+done
+OMP_NUM_THREADS=3 ranks 0 2 mnist --batch-size 96 --max-steps 1
+expect "threads that the user has asked for" grep -q "^device cpu (.*, 3 threads, " out
+
 # ---- bad input ----------------------------------------------------------------------------------------------
 
 ranks 1 3 mnist --batch-size 64 --max-steps 1
