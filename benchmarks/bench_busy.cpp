@@ -115,11 +115,16 @@ void benchmark(const Options& options) {
   Training training;
   training.mean_step(0.2);  // to warm up
   std::vector<double> idle, busy;
+  CoreWait wait;
   for (int round = 0; round < options.rounds; ++round) {
+    wait.go_on();
     idle.push_back(training.mean_step(options.round_seconds));
+    wait.pause();
     const BusyProcesses load(processes);
     busy.push_back(training.mean_step(options.round_seconds));
   }
+  const std::string remark = too_busy(wait.share().value_or(0));
+  check(remark.empty(), "not measured, without load: {}", remark);
   fmt::print("{:<28} {:>10} {:>18} {:>8}\n", "", "ms/step", "least to most", "x idle");
   const auto show = [&](const std::string& name, const std::vector<double>& seconds) {
     const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
