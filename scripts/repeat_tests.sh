@@ -24,16 +24,17 @@ build=${BUILD:-build/release}
 [ -f "$build/CTestTestfile.cmake" ] || die "no tests in $build: build them first (./run_tests.sh does)"
 [ "$runs" -ge 1 ] || die "$runs runs: expected at least 1"
 
-loops=()
-stop_loops() { if [ ${#loops[@]} -gt 0 ]; then kill "${loops[@]}" 2>/dev/null || true; fi; }
-trap stop_loops EXIT
+cores=$(nproc)
+started=() # the busy loops, and ctest
+stop_all() { if [ ${#started[@]} -gt 0 ]; then kill "${started[@]}" 2>/dev/null || true; fi; }
+trap stop_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 if [ $busy = yes ]; then
-  for ((i = 0; i < $(nproc); ++i)); do
+  for ((i = 0; i < cores; ++i)); do
     # A loop ends with this script too where nothing can be trapped, as by SIGKILL.
     (trap - EXIT; while kill -0 $$ 2>/dev/null; do for ((k = 0; k < 100000; ++k)); do :; done; done) &
-    loops+=($!)
+    started+=($!)
   done
 fi
 
@@ -42,10 +43,11 @@ failures=0
 for ((run = 1; run <= runs; ++run)); do
   log=$build/repeated/$run.log
   start=$SECONDS
-  ctest --test-dir "$build" --no-tests=error --output-on-failure --parallel "$(nproc)" "$@" >"$log" 2>&1 &
-  tests=$!
+  ctest --test-dir "$build" --no-tests=error --output-on-failure --parallel "$cores" "$@" >"$log" 2>&1 &
+  started[cores]=$!
   status=0
-  wait $tests || status=$?
+  wait $! || status=$?
+  unset "started[cores]"
   printf 'run %d of %d: %d s, %s\n' "$run" "$runs" $((SECONDS - start)) "$(grep -E ' tests passed,' "$log" || echo "ctest ended with $status")"
   if [ $status -eq 0 ]; then
     rm "$log"
@@ -56,5 +58,7 @@ for ((run = 1; run <= runs; ++run)); do
     if [ -z "$failed" ]; then failures=$((failures + 1)); fi
   fi
 done
-echo "$runs runs, $busy busy loops: $failures failures" | sed 's/, yes busy/, with/; s/, no busy/, without/'
+beside=""
+if [ $busy = yes ]; then beside=" beside $cores busy loops"; fi
+echo "$runs runs$beside: $failures failures"
 [ $failures -eq 0 ]
