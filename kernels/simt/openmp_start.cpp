@@ -18,7 +18,7 @@ const int kMostThreadsOfCore = 4;
 
 namespace {
 
-char spin_count[] = "GOMP_SPINCOUNT=3000";
+char spin_count[] = "GOMP_SPINCOUNT=2000";
 char** place = nullptr;  // of the variable that is lent
 char* lent = nullptr;
 

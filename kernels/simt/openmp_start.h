@@ -2,8 +2,8 @@
 
 /// What OpenMP's library, libgomp, finds in the environment when it starts, in programs that launch kernels:
 ///
-/// - GOMP_SPINCOUNT=3000, where neither it nor OMP_WAIT_POLICY is set: threads that wait for one another spin
-/// for some 30
+/// - GOMP_SPINCOUNT=2000, where neither it nor OMP_WAIT_POLICY is set: threads that wait for one another spin
+/// for some 20
 ///   microseconds and then sleep, those of oneDNN's parallel regions included. libgomp's own choice is a
 ///   hundred times as long: where other programs want the cores, a thread then spins for milliseconds, on a
 ///   core that the thread it waits for could have used. docs/simt.md has figures.
