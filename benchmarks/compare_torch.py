@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Runs the same work by Ringtape and by PyTorch, in turn, and prints both and their ratio.
 
-    benchmarks/compare_torch.py [steps|kernels|gemm|loader|all] [--bin build/release/bin] [--device cpu|cuda] [--threads N]
+    benchmarks/compare_torch.py [steps|busy|kernels|gemm|loader|all] [--bin build/release/bin] [--device cpu|cuda] [--threads N]
 
 steps    whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm clipping and
          Adam (PyTorch's fused one; the better of its eager and compiled modes)
+busy     the smallest of these steps on an idle CPU and beside as many busy processes as there are cores, as bench_busy
+         (PyTorch's eager mode)
 kernels  single kernels, as bench_kernels lists them, where PyTorch has the same work
 gemm     matrix products by the vendor's library, as bench_gemm lists them
 loader   shuffled batches of MNIST's size: PyTorch's DataLoader, and rows taken by a random permutation
@@ -14,6 +16,7 @@ machine whose speed drifts is the same for both; a ratio is that of the medians 
 bench_step and the others write (profile/result_file.h), with "torch_seconds" in each row.
 """
 import argparse
+import contextlib
 import functools
 import json
 import os
@@ -32,7 +35,7 @@ def run_benchmark(options, program):
     if not os.path.exists(path):
         sys.exit(f"error: {path} was not found: build it first, or name its folder with --bin")
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        device = [] if program == "bench_loader" else ["--device", options.device]
+        device = [] if program in ("bench_busy", "bench_loader") else ["--device", options.device]
         subprocess.run([path, *device, "--json", file.name], check=True, stdout=subprocess.DEVNULL,
                        env=dict(os.environ, OMP_NUM_THREADS=str(options.threads)))
         with open(file.name) as written:  # the file itself has been replaced
@@ -141,6 +144,39 @@ def compare_steps(torch, timer, options):
         rows.append(dict(row, torch_seconds=best, torch_modes=modes))
     settings = runs[-1]["settings"]
     return rows, {"large_product_gflop_per_s": settings["large_product_gflop_per_s"], "gemm": settings["gemm"]}
+
+
+@contextlib.contextmanager
+def busy_processes(count):
+    """So many processes that do nothing but compute, each in a session of its own."""
+    processes = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def compare_busy(torch, timer, options):
+    def mean_step(seconds):
+        start, steps = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds:
+            step()
+            steps += 1
+        return (time.perf_counter() - start) / steps
+
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # load cannot compete with a real-time policy, nor it with load
+    step = make_step(torch, *STEPS[0], "cpu", False)
+    mean_step(0.5)  # to warm up
+    runs, theirs = [], ([], [])
+    for _ in range(options.rounds):
+        runs.append(run_benchmark(options, "bench_busy"))
+        theirs[0].append(mean_step(1))
+        with busy_processes(runs[-1]["settings"]["processes"]):
+            theirs[1].append(mean_step(1))
+    table_head("mean training step")
+    return [table_row(row, statistics.median(of_row)) for row, of_row in zip(merged(runs), theirs)]
 
 
 # PyTorch's form of the rows of bench_kernels of one size, by the rows' names: made once for the rows that follow one
@@ -322,7 +358,7 @@ def compare_loader(torch, timer, options):
             table_row(dict(row, name="batch, rows by a permutation"), timer.median(by_permutation, 5) / batches)]
 
 
-WORK = {"steps": compare_steps, "kernels": compare_kernels, "gemm": compare_products, "loader": compare_loader}
+WORK = {"steps": compare_steps, "busy": compare_busy, "kernels": compare_kernels, "gemm": compare_products, "loader": compare_loader}
 
 
 def main():
@@ -350,6 +386,8 @@ def main():
     settings = {"torch": torch.__version__, "rounds": options.rounds}
     rows = []
     for work in WORK if options.work == "all" else [options.work]:
+        if work == "busy" and options.device != "cpu":
+            continue  # it is about a CPU's threads
         found = WORK[work](torch, timer, options)
         if work == "steps":
             found, of_steps = found

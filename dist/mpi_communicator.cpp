@@ -100,6 +100,24 @@ std::shared_ptr<const MpiCommunicator::Connection> MpiCommunicator::connect_rank
   return connection;
 }
 
+std::vector<CoreMask> MpiCommunicator::cores_of_machine(MpiThread& thread, const Connection& connection,
+                                                        const Call& call, Seconds timeout,
+                                                        const CoreMask& own) {
+  std::vector<CoreMask> all;
+  thread.run(connection.who, call, timeout, [&] {
+    constexpr int kWords = static_cast<int>(std::tuple_size_v<CoreMask>);
+    MPI_Comm machine = MPI_COMM_NULL;
+    RINGTAPE_MPI(MPI_Comm_split_type(connection.ranks, MPI_COMM_TYPE_SHARED, connection.rank, MPI_INFO_NULL,
+                                     &machine));
+    int ranks = 1;
+    RINGTAPE_MPI(MPI_Comm_size(machine, &ranks));
+    all.resize(static_cast<std::size_t>(ranks));
+    RINGTAPE_MPI(MPI_Allgather(own.data(), kWords, MPI_UINT64_T, all.data(), kWords, MPI_UINT64_T, machine));
+    RINGTAPE_MPI(MPI_Comm_free(&machine));
+  });
+  return all;
+}
+
 std::shared_ptr<MpiCommunicator> MpiCommunicator::connect(Seconds timeout, std::int64_t largest_piece,
                                                           const SlowLink& link) {
   check(largest_piece >= 1 && largest_piece <= 0x7fffffff,
@@ -108,6 +126,8 @@ std::shared_ptr<MpiCommunicator> MpiCommunicator::connect(Seconds timeout, std::
   Call call;
   call.operation = Operation::connect;
   const auto connection = connect_ranks(*thread, nullptr, call, timeout, 0, 0);
+  const CoreMask own = usable_cores();
+  share_cores(own, cores_of_machine(*thread, *connection, call, timeout, own));
   return std::shared_ptr<MpiCommunicator>(
       new MpiCommunicator(thread, connection, timeout, largest_piece, link));
 }

@@ -2,8 +2,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dist/communicator.h"
+#include "dist/share_cores.h"
 #include "dist/slow_link.h"
 
 namespace ringtape {
@@ -23,8 +25,9 @@ class MpiCommunicator : public Communicator {
  public:
   /// Elements that one MPI call can count.
   static constexpr std::int64_t kLargestPiece = 0x7fffffff;
-  /// All ranks that mpirun or srun started. MPI counts elements in an int: larger tensors go in pieces of at
-  /// most `largest_piece` elements (a test sets it low). `link` holds the operations back.
+  /// All ranks that mpirun or srun started; those of one machine share its cores out (dist/share_cores.h).
+  /// MPI counts elements in an int: larger tensors go in pieces of at most `largest_piece` elements (a test
+  /// sets it low). `link` holds the operations back.
   static std::shared_ptr<MpiCommunicator> connect(Seconds timeout, std::int64_t largest_piece = kLargestPiece,
                                                   const SlowLink& link = {});
   const char* backend() const override { return "MPI"; }
@@ -38,6 +41,10 @@ class MpiCommunicator : public Communicator {
   static std::shared_ptr<const Connection> connect_ranks(MpiThread& thread, const Connection* parent,
                                                          const Call& call, Seconds timeout, int color,
                                                          int key);
+
+  /// The cores that each rank of this machine may run on, `own` among them. All ranks have to call it.
+  static std::vector<CoreMask> cores_of_machine(MpiThread& thread, const Connection& connection,
+                                                const Call& call, Seconds timeout, const CoreMask& own);
 
   Work do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) override;
   Work do_reduce(const Call& call, const Tensor& input, const Tensor& output) override;

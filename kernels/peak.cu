@@ -25,9 +25,12 @@ inline float first_of(const Register& value) {
 #endif
 
 /// Ten chains of multiply-adds that do not wait for one another: as many as two units with a latency of four
-/// or five cycles can work on, and few enough for sixteen registers.
-__global__ void multiply_add(int rounds, float factor, float* out) {
-  Register a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{}, i{}, j{};
+/// or five cycles can work on, and few enough for sixteen registers. Each begins with another number that the
+/// compiler does not know: equal chains it would make one of.
+__global__ void multiply_add(int rounds, float start, float factor, float* out) {
+  Register a = Register{} + start;
+  Register b = a + 1.0f, c = a + 2.0f, d = a + 3.0f, e = a + 4.0f, f = a + 5.0f, g = a + 6.0f, h = a + 7.0f,
+           i = a + 8.0f, j = a + 9.0f;
   const Register scale = Register{} + factor;
   const Register one = Register{} + 1.0f;
   for (int round = 0; round < rounds; ++round) {
@@ -44,12 +47,12 @@ __global__ void multiply_add(int rounds, float factor, float* out) {
   }
   out[blockIdx.x * blockDim.x + threadIdx.x] = first_of(a + b + c + d + e + f + g + h + i + j);
 }
-constexpr int kChains = 10;
+constexpr int kChains = 10;  // of multiply_add
 
 }  // namespace
 
 void peak_multiply_add(const Stream& stream, int blocks, int threads, int rounds, float* out, double* flops) {
-  launch(multiply_add, {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)}, stream, rounds,
+  launch(multiply_add, {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)}, stream, rounds, 1.0f,
          0.999f, out);
   constexpr int kLanes = sizeof(Register) / sizeof(float);
   *flops = 2.0 * kChains * kLanes * rounds * blocks * threads;

@@ -38,12 +38,15 @@ Json Results::to_json() const {
   Json json = {{"program", program_}, {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))}};
   if (const std::string revision = RINGTAPE_REVISION; !revision.empty()) json["revision"] = revision;
   for (const Fact& fact : describe_machine(device_)) json["machine"][fact.name] = fact.value;
+  if (const std::optional<double> share = core_wait_.share()) json["waited_for_core"] = *share;
   json["settings"] = settings_;
   json["rows"] = rows_;
   return json;
 }
 
 void Results::save() const {
+  const std::string remark = too_busy(core_wait_.share().value_or(0));
+  if (!remark.empty()) fmt::print(stderr, "note: {}\n", remark);
   if (!path_.empty()) save_text(path_, to_json().dump(1) + '\n');
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/device.h"
+#include "profile/core_wait.h"
 
 /// What a program that measures writes with --json. All of them write one format, so that one script makes
 /// the tables of the docs (scripts/readme_figures.py) and another compares two files
@@ -13,6 +14,7 @@
 ///
 ///   {"program": "bench_kernels", "date": "2026-11-20T15:50:00Z", "revision": "1e8b84d",
 ///    "machine": {"device": "cpu", "cpu": "AMD EPYC", ...},           as describe_machine() has it
+///    "waited_for_core": 0.003,                                       share of the run's time (core_wait.h)
 ///    "settings": {"dtype": "f32"},                                   what else the figures hold for
 ///    "rows": [{"name": "relu_forward", "size": "16777216 f32", "seconds": 0.0024, ...}]}
 ///
@@ -44,7 +46,8 @@ class Results {
   /// Appends a row, with the rates that follow from its time: "gflop_per_s" and "gb_per_s". Throws Error for
   /// a second row of one name and size.
   void add(const Row& row);
-  /// Writes the file; does nothing where the path is empty. Throws Error when it cannot be written.
+  /// Writes the file, where the path is not empty. Throws Error when it cannot be written. A note on standard
+  /// error says where the machine was too busy for figures that one can rely on.
   void save() const;
   Json to_json() const;
 
@@ -52,6 +55,7 @@ class Results {
   std::string program_;
   Device device_;
   std::string path_;
+  CoreWait core_wait_;
   Json settings_ = Json::object();
   Json rows_ = Json::array();
 };

@@ -20,7 +20,7 @@ failure() {
 
 # browse ARGUMENTS...: a browser of its own, with its log in $work/log.
 browse() {
-  timeout 60 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
+  timeout 300 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
     --disable-background-networking --disable-component-update --enable-logging=stderr --v=0 "$@" 2>"$work/log"
 }
 

@@ -3,6 +3,8 @@
 #
 #   scripts/setup.sh [TARGET...]     CMake targets to build; without one: everything
 #
+# CUDA kernels are built where there are a GPU and nvcc; with RINGTAPE_CUDA=ON in the environment without a GPU too, with
+# RINGTAPE_CUDA=OFF never.
 # Nothing is installed, and nothing is downloaded, where everything is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -125,11 +127,20 @@ logged() {
   die "$what failed; all of its output is in $log"
 }
 
-# Configures a new build, and again one from before some package or the CUDA Toolkit was there. A warning that a
+# Whether nvcc has come since the build was configured, or a GPU for it.
+has_new_cuda() {
+  command -v nvcc >/dev/null || return 1
+  if grep -qs 'CMAKE_CUDA_COMPILER.*NOTFOUND' "$folder"/CMakeCache.txt; then return; fi
+  [ -e /dev/nvidia0 ] && ! grep -qs '^CMAKE_CUDA_COMPILER:' "$folder"/CMakeCache.txt
+}
+
+# Configures a new build, and again one from before some package, the CUDA Toolkit or the GPU was there. A warning that a
 # newer compiler invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
 configure() {
   local flags=("-DRINGTAPE_WERROR=${RINGTAPE_WERROR:-OFF}")
-  if command -v nvcc >/dev/null && grep -qs 'CMAKE_CUDA_COMPILER.*NOTFOUND' "$folder"/CMakeCache.txt; then
+  if [ -n "${RINGTAPE_CUDA:-}" ]; then
+    flags+=("-DRINGTAPE_CUDA=$RINGTAPE_CUDA")
+  elif has_new_cuda; then
     flags+=(-U CMAKE_CUDA_COMPILER)
   elif [ -f "$folder"/build.ninja ] && [ $newly_installed = no ]; then
     return

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "kernels/simt/observer.h"
+#include "kernels/simt/openmp_start.h"
 #include "kernels/simt/worker.h"
 
 namespace ringtape::simt {
@@ -17,6 +18,9 @@ constinit thread_local dim3 blockDim{};
 constinit thread_local dim3 gridDim{};
 
 namespace {
+
+/// Brings openmp_start.cpp into every program that launches kernels.
+[[gnu::used]] const int* const kBringsOpenmpStart = &kMostThreadsOfCore;
 
 constexpr unsigned kMaxGridYZ = 65535;
 Observer* the_observer = nullptr;

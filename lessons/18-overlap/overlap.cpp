@@ -14,6 +14,7 @@
 #include "dist/data_parallel.h"
 #include "lessons/ranks.h"
 #include "nn/layers.h"
+#include "trace/spans.h"
 
 namespace {
 
@@ -39,6 +40,21 @@ class Example {
         y_(randn({kBatch, kWidth})) {}
 
   std::size_t gradient_bytes() const { return arena_.gradients().bytes(); }
+  std::size_t buckets() const { return parallel_.buckets().size(); }
+
+  /// Buckets of an update after whose launch backward begins another operation.
+  std::int64_t launched_early() {
+    SpanRecording recording;
+    run_update(1, true);
+    recording.stop();
+    SpanClock::time_point last_operation = SpanClock::time_point::min();
+    for (const Span& span : recording.spans()) {
+      if (span.name.ends_with(" backward")) last_operation = std::max(last_operation, span.begin);
+    }
+    return std::count_if(recording.spans().begin(), recording.spans().end(), [&](const Span& span) {
+      return span.name == "launch bucket" && span.begin < last_operation;
+    });
+  }
 
   /// Seconds of an update of this rank.
   double time(int micro_batches, bool reduces) {
@@ -132,7 +148,9 @@ Times measure_in_rounds(const std::shared_ptr<Communicator>& ranks) {
 }
 
 void show(const std::shared_ptr<Communicator>& ranks) {
-  const std::size_t bytes = Example(ranks, true).gradient_bytes();
+  Example with(ranks, true), without(ranks, false);
+  const std::size_t bytes = with.gradient_bytes();
+  const std::int64_t early = with.launched_early(), early_without = without.launched_early();
   const Times times = measure_in_rounds(ranks);
   if (!prints(*ranks)) return;
   fmt::print("{:.1f} MiB of gradients; {} samples take a rank {:.1f} ms to compute: a time of 1\n",
@@ -143,8 +161,9 @@ void show(const std::shared_ptr<Communicator>& ranks) {
     fmt::print("{:>18}   {:>19.2f}   {:.2f}   {:>10.0f}\n", kShares[i], times.off[i], times.on[i],
                static_cast<double>(ranks->size() * kBatch) / (times.on[i] * times.compute));
   }
+  fmt::print("\nbuckets launched while backward goes on, of {}: {} with overlap on, {} off\n", with.buckets(),
+             early, early_without);
   const auto say = [](const char* what, bool holds) { fmt::print("{}: {}\n", what, holds ? "yes" : "no"); };
-  fmt::print("\n");
   say("with an all_reduce of 0.5 the ranks are faster than the accumulation steps by 0.2 or more",
       ranks_beat_accumulation(times));
   say("overlap saves 0.1 or more of an all_reduce of 0.5, and 0.2 or more of one of 1 or 2",

@@ -66,21 +66,19 @@ same "a run with checkpoints"
 checkpointed
 cmp reference.safetensors killed.safetensors || fail "resumed after its end: other weights"
 
-# random_moment [LATE]: some time within the length of a run, in seconds. After LATE runs that had ended by then it
-# is sooner by a quarter each, since a machine that was busy when the length was measured may be idle now.
+# random_moment [TWENTIETHS]: some time within the length of a run, or of that part of it, in seconds.
 random_moment() {
-  local late moment=$((length * (RANDOM * 32768 + RANDOM) / (1 << 30)))
-  for ((late = ${1:-0}; late > 0; --late)); do moment=$((moment * 3 / 4)); done
+  local moment=$((length * ${1:-20} / 20 * (RANDOM * 32768 + RANDOM) / (1 << 30)))
   printf '%d.%06d' $((moment / 1000000)) $((moment % 1000000))
 }
 
 hits=0
 for ((i = 1; i <= kills; ++i)); do
-  # Until a kill comes before the end of training; then up to two more on the way there.
+  # Until a kill comes before the end of training, each earlier than the one before; then up to two more on the way there.
   for ((late = 0; late < 20; ++late)); do
     rm -rf run killed.*
     start "${training[@]}" --checkpoint run --resume "${files[@]}"
-    if kill_after "$(random_moment $late)"; then break; fi
+    if kill_after "$(random_moment $((20 - late)))"; then break; fi
   done
   [ $late -lt 20 ] || fail "run $i ended 20 times before it could be killed"
   hits=$((hits + 1))
@@ -103,9 +101,15 @@ half_written=0
 for ((i = 1; i <= 20 && half_written == 0; ++i)); do
   rm -rf run killed.*
   start "${training[@]}" --checkpoint run --resume "${files[@]}"
-  until compgen -G 'run/*.tmp-*' >/dev/null || ! kill -0 "$child" 2>/dev/null; do :; done
-  kill_after 0.0$((RANDOM % 10)) || continue
-  if compgen -G 'run/*.tmp-*' >/dev/null; then half_written=1; fi
+  # Stopped for every look at its files, so that what is seen holds when the kill comes.
+  while [ $half_written -eq 0 ] && kill -0 "$child" 2>/dev/null; do
+    if ! compgen -G 'run/*.tmp-*' >/dev/null; then continue; fi
+    kill -STOP "$child" 2>/dev/null
+    until grep -qsE '^[0-9]+ \(.*\) [TZ]' "/proc/$child/stat" || [ ! -e "/proc/$child" ]; do :; done
+    if compgen -G 'run/*.tmp-*' >/dev/null; then half_written=1; else kill -CONT "$child" 2>/dev/null; fi
+  done
+  kill -KILL "$child" 2>/dev/null
+  wait "$child" 2>/dev/null
 done
 [ $half_written -eq 1 ] || fail "no kill came while a checkpoint was written"
 checkpointed

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <set>
 
 #include "core/memory.h"
@@ -58,7 +59,7 @@ void fuzz_reader(const char* name, const std::vector<std::string>& seeds, const 
                  bool pack = false) {
   const char* const seconds_text = std::getenv("RINGTAPE_FUZZ_SECONDS");
   const char* const seed_text = std::getenv("RINGTAPE_FUZZ_SEED");
-  const double seconds = seconds_text ? std::atof(seconds_text) : 5;
+  const double seconds = seconds_text ? std::atof(seconds_text) : std::numeric_limits<double>::infinity();
   const std::int64_t most = seconds_text ? INT64_MAX : 20'000;
   fuzz::Mutator mutator(seed_text ? std::strtoull(seed_text, nullptr, 10) : 1);
 

@@ -99,8 +99,11 @@ void fail_in(const std::string& way, Communicator& ranks) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   try {
-    const std::shared_ptr<Communicator> ranks =
-        connect(detect_launch(process_environment()), Device{}, Seconds(std::atof(argv[2])));
+    const Launch launch = detect_launch(process_environment());
+    // Starting takes as long as it takes: the short timeout is for what comes after.
+    const std::shared_ptr<Communicator> patient = connect(launch, Device{}, Seconds(120));
+    patient->barrier();
+    const std::shared_ptr<Communicator> ranks = connect(launch, Device{}, Seconds(std::atof(argv[2])));
     fail_in(argv[1], *ranks);
     return 0;
   } catch (const std::exception& error) {

@@ -10,7 +10,7 @@ trap 'cat "$work"/*.pid 2>/dev/null | xargs -r kill -KILL 2>/dev/null; rm -rf "$
 cd "$work" || exit 1
 
 timeout=3 # of every operation, in seconds
-limit=15  # for a whole run: starting and ending ranks takes time on a busy machine
+limit=60  # for a whole run: starting and ending ranks takes time on a busy machine; a rank that hangs does so for an hour
 
 passed=0
 failed=0
@@ -23,9 +23,9 @@ failure() {
 
 processes() { pgrep -f "^$work/failing_ranks" | wc -l; }
 
-# Waits up to 5 s for the launcher's clean-up.
+# Waits up to $limit s for the launcher's clean-up.
 no_process_is_left() {
-  for _ in {1..50}; do
+  for ((i = 0; i < 10 * limit; ++i)); do
     if [ "$(processes)" -eq 0 ]; then return 0; fi
     sleep 0.1
   done
@@ -50,7 +50,7 @@ fails() {
   local way=$1 start=$SECONDS
   shift
   rm -f ./*.pid
-  timeout --kill-after=5 60 "${mpirun[@]}" -n 4 "$work/failing_ranks" "$way" $timeout >"$work/out" 2>&1 </dev/null
+  timeout --kill-after=5 $((2 * limit)) "${mpirun[@]}" -n 4 "$work/failing_ranks" "$way" $timeout >"$work/out" 2>&1 </dev/null
   judge "$way" $? $((SECONDS - start)) "$@"
 }
 
@@ -59,15 +59,16 @@ late() { echo "error: rank $1 of 4: all_reduce #1 \(sum of 1000 f32, 4000 bytes\
 
 # ---- rank 1 is silent -------------------------------------------------------------------------------------
 
-fails hang "$(late 0)" "$(late 2)" "$(late 3)"
-fails late-barrier "error: rank 0 of 4: barrier #1 .*: nothing came from rank 1, 2$" "rank 3 of 4: barrier .* rank 1, 2$"
+# mpirun ends the others once one of them has told; below, without it, all have to tell.
+fails hang "$(late "[023]")"
+fails late-barrier "error: rank [03] of 4: barrier #1 .*: nothing came from rank 1, 2$"
 
 # ---- rank 1 is gone ---------------------------------------------------------------------------------------
 
 fails kill "signal 9"
 fails exit "rank 1|late"
 fails throw "^error: rank 1 has had enough"
-fails leave "$(late 0)|disconnect"
+fails leave "$(late "[023]")|disconnect"
 
 # ---- rank 1 asks for something else -----------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ without_launcher() {
   rm -f ./*.pid
   "${mpirun[@]}" -n 4 "$work/failing_ranks" work $timeout >"$work/out" 2>&1 </dev/null &
   launcher=$!
-  for _ in {1..200}; do
+  for ((i = 0; i < 10 * limit; ++i)); do
     if [ -e 0.pid ] && [ -e 1.pid ] && [ -e 2.pid ] && [ -e 3.pid ]; then break; fi
     sleep 0.1
   done
@@ -107,7 +108,7 @@ without_launcher() {
   kill "-$signal" "$(cat 1.pid)"
   start=$SECONDS
   survivors=("$(cat 0.pid)" "$(cat 2.pid)" "$(cat 3.pid)")
-  for _ in {1..150}; do
+  for ((i = 0; i < 10 * limit; ++i)); do
     if all_ended "${survivors[@]}"; then break; fi
     sleep 0.1
   done
@@ -116,7 +117,7 @@ without_launcher() {
   start=$((SECONDS - start))
   kill -CONT $launcher
   if [ $status -ne 0 ]; then failure "$signal, mpirun stopped: the other ranks go on"; fi
-  for _ in {1..100}; do
+  for ((i = 0; i < 10 * limit; ++i)); do
     if ! kill -0 $launcher 2>/dev/null; then break; fi
     sleep 0.1
   done

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Runs the test suite again and again, to find tests that depend on the time, on the load or on chance.
+#
+#   scripts/repeat_tests.sh [N] [--busy] [ARGUMENTS OF CTEST...]      BUILD=FOLDER: another build than build/release
+#
+# N runs, 10 without it. --busy: with one busy loop beside them for each core. A line for each run; the whole output of a
+# run that failed stays in FOLDER/repeated. Ends with 1 where a test has failed, and with 2 for a wrong call.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+runs=10
+if [[ "${1:-}" =~ ^[0-9]+$ ]]; then
+  runs=$1
+  shift
+fi
+busy=no
+if [ "${1:-}" = --busy ]; then
+  busy=yes
+  shift
+fi
+build=${BUILD:-build/release}
+[ -f "$build/CTestTestfile.cmake" ] || die "no tests in $build: build them first (./run_tests.sh does)"
+[ "$runs" -ge 1 ] || die "$runs runs: expected at least 1"
+
+cores=$(nproc)
+started=() # the busy loops, and ctest
+stop_all() { if [ ${#started[@]} -gt 0 ]; then kill "${started[@]}" 2>/dev/null || true; fi; }
+trap stop_all EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+if [ $busy = yes ]; then
+  for ((i = 0; i < cores; ++i)); do
+    # A loop ends with this script too where nothing can be trapped, as by SIGKILL.
+    (trap - EXIT; while kill -0 $$ 2>/dev/null; do for ((k = 0; k < 100000; ++k)); do :; done; done) &
+    started+=($!)
+  done
+fi
+
+mkdir -p "$build/repeated"
+failures=0
+for ((run = 1; run <= runs; ++run)); do
+  log=$build/repeated/$run.log
+  start=$SECONDS
+  ctest --test-dir "$build" --no-tests=error --output-on-failure --parallel "$cores" "$@" >"$log" 2>&1 &
+  started[cores]=$!
+  status=0
+  wait $! || status=$?
+  unset "started[cores]"
+  printf 'run %d of %d: %d s, %s\n' "$run" "$runs" $((SECONDS - start)) "$(grep -E ' tests passed,' "$log" || echo "ctest ended with $status")"
+  if [ $status -eq 0 ]; then
+    rm "$log"
+  else
+    failed=$(sed -nE 's/^\t *[0-9]+ - (.*)$/  \1/p' "$log")
+    printf '%s\n' "$failed" | sed '/^$/d'
+    failures=$((failures + $(printf '%s' "$failed" | grep -c . || true)))
+    if [ -z "$failed" ]; then failures=$((failures + 1)); fi
+  fi
+done
+beside=""
+if [ $busy = yes ]; then beside=" beside $cores busy loops"; fi
+echo "$runs runs$beside: $failures failures"
+[ $failures -eq 0 ]

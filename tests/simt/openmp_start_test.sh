@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# What libgomp takes for its spin count and for its number of threads in a program that launches kernels, as it tells
+# itself (OMP_DISPLAY_ENV), and that the variable whose place was lent is there again.
+#   tests/simt/openmp_start_test.sh PROGRAM PROGRAM_WITH_SHOW_LAUNCH SPIN_COUNT
+set -uo pipefail
+program=$(realpath "$1")
+show_launch=$(realpath "$2")
+count=$3
+
+passed=0
+failed=0
+# expect WHAT FOUND EXPECTED
+expect() {
+  if [ "$2" = "$3" ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s: found "%s", expected "%s"\n' "$1" "$2" "$3"
+  fi
+}
+# shown NAME ASSIGNMENTS...: that setting of libgomp in a program started with these variables alone.
+shown() {
+  env -i OMP_DISPLAY_ENV=verbose LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" "${@:2}" "$program" --help 2>err |
+    cat - err | sed -nE "s/^ *(\[host\] )?$1 = '(.*)'$/\2/p"
+}
+spins() { shown GOMP_SPINCOUNT "$@"; }
+threads() { shown OMP_NUM_THREADS "$@"; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+if [ -z "$(spins A=1)" ]; then
+  echo "skipped: the OpenMP library here tells no GOMP_SPINCOUNT"
+  exit 77
+fi
+expect "no variable of the user's" "$(spins A=1)" "$count"
+expect "GOMP_SPINCOUNT" "$(spins GOMP_SPINCOUNT=77 A=1)" 77
+expect "OMP_WAIT_POLICY" "$(spins OMP_WAIT_POLICY=passive A=1)" 0
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # which would take them into account
+expect "as many threads as may be" "$(threads OMP_NUM_THREADS=$((4 * cores)) A=1)" $((4 * cores))
+expect "nothing is said of it" "$(grep -c warning err)" 0
+expect "a thread more" "$(threads OMP_NUM_THREADS=$((4 * cores + 1)) A=1)" "$cores"
+expect "far too many" "$(threads OMP_NUM_THREADS=9999 A=1)" "$cores"
+expect "and one line says so" "$(grep warning err)" \
+  "warning: OMP_NUM_THREADS=9999, but this process may use $cores cores: going on with $cores threads (at most 4 for each core)"
+launch() { env -i LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" "$@" "$show_launch" --show-launch 2>&1 | grep '^because'; }
+expect "the last variable is back" "$(launch PMI_RANK=0 PMI_SIZE=1)" "because   PMI_SIZE=1, PMI_RANK=0"
+expect "in another order too" "$(launch PMI_SIZE=1 PMI_RANK=0)" "because   PMI_SIZE=1, PMI_RANK=0"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
