@@ -23,7 +23,7 @@ namespace ringtape {
 class BucketBuffers {
  public:
   /// For an arena of stage 2.
-  BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> ranks);
+  BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> comm);
 
   /// The gradient of this entry is about to be written, for the first time in this backward.
   void open(std::size_t entry);
@@ -48,7 +48,7 @@ class BucketBuffers {
   void add_oldest_to_shard();
 
   const ParameterArena& arena_;
-  std::shared_ptr<Communicator> ranks_;
+  std::shared_ptr<Communicator> comm_;
   std::vector<std::size_t> bucket_of_entry_;
   std::vector<Tensor> filling_;  // of each bucket; undefined where there is none
   std::deque<Sent> sent_;

@@ -38,7 +38,7 @@ class GradientBuckets {
   bool is_open() const { return is_open_; }
 
  private:
-  void launch_next() { launch_(next_++); }
+  void launch_next();
 
   const ParameterArena& arena_;
   std::vector<GradientBucket> buckets_;

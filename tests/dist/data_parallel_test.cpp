@@ -10,6 +10,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "dist/gradient_buckets.h"
 #include "optim/clip.h"
 #include "tests/dist/trainer.h"
 #include "tests/support/catch.h"
@@ -407,29 +408,33 @@ TEST_CASE("data parallel: models that differ are named on every rank", "[dist][d
 TEST_CASE("data parallel: a backward that fails half-way is reported to all ranks", "[dist][ddp]") {
   const auto ranks = this_run();
   const bool fails = ranks->rank() == ranks->size() - 1;
-  TwoBranches model;
-  ParameterArena arena(model, ranks->device());
-  DataParallel parallel(model, arena, ranks,
-                        {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
-  if (fails) {
-    CHECK_THROWS_AS(model.backward_half_way(ranks->device(), true), Error);
-    // Of a branch whose bucket is not under way: nothing may write to one that is.
-    const std::string again = error_of([&] {
-      const TapeScope scope;
-      sum((*model.first)(TwoBranches::input(ranks->device()))).backward();
-    });
-    CHECK(again.find("a backward has ended with an exception") != std::string::npos);
-  } else {
-    model.backward_half_way(ranks->device(), false);
-  }
-  CHECK(error_of([&] {
-          parallel.finish();
-        }).find(fmt::format("ended with an exception on rank {}", ranks->size() - 1)) != std::string::npos);
+  for (const bool overlap : {true, false}) {
+    INFO("overlap " << overlap);
+    TwoBranches model;
+    ParameterArena arena(model, ranks->device());
+    DataParallel parallel(
+        model, arena, ranks,
+        {.bucket_sizes = {1, 1}, .overlap = overlap, .allow_unused = false, .hook = nullptr});
+    if (fails) {
+      CHECK_THROWS_AS(model.backward_half_way(ranks->device(), true), Error);
+      // Of a branch whose bucket is not under way: nothing may write to one that is.
+      const std::string again = error_of([&] {
+        const TapeScope scope;
+        sum((*model.first)(TwoBranches::input(ranks->device()))).backward();
+      });
+      CHECK(again.find("a backward has ended with an exception") != std::string::npos);
+    } else {
+      model.backward_half_way(ranks->device(), false);
+    }
+    CHECK(error_of([&] {
+            parallel.finish();
+          }).find(fmt::format("ended with an exception on rank {}", ranks->size() - 1)) != std::string::npos);
 
-  arena.zero_grad();
-  model.backward(ranks->device());
-  parallel.finish();
-  check_close(model.parameter("first.weight").grad().to_doubles(), {1, 2, 3, 1, 2, 3}, 1e-6);
+    arena.zero_grad();
+    model.backward(ranks->device());
+    parallel.finish();
+    check_close(model.parameter("first.weight").grad().to_doubles(), {1, 2, 3, 1, 2, 3}, 1e-6);
+  }
 }
 
 TEST_CASE("data parallel: gradients are clipped by the norm of the whole batch", "[dist][ddp]") {
