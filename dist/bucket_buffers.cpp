@@ -77,7 +77,7 @@ void BucketBuffers::add_oldest_to_shard() {
   if (std::exchange(shard_zero_grads_[sent.bucket], arena_.zero_grads()) == arena_.zero_grads()) {
     axpy(Stream::current(arena_.device()), DType::f32, 1.0, mean.raw(), shard.raw(), slice.elements);
   } else {
-    shard.copy_from(mean);  // what lies there is from before zero_grad()
+    shard.copy_from(mean);  // the shard holds gradients from before zero_grad()
   }
 }
 

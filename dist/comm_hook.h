@@ -17,7 +17,7 @@ class CommHook {
   /// Starts to average an f32 bucket in place. Called for the same buckets in the same order on all ranks,
   /// while backward goes on.
   virtual void launch(Communicator& comm, const Tensor& bucket) = 0;
-  /// Returns when all that was launched is done; on CUDA makes the current stream wait for it.
+  /// Returns when all launched buckets are done; on CUDA makes the current stream wait for it.
   virtual void wait(Communicator& comm) = 0;
 };
 

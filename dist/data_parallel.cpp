@@ -62,9 +62,9 @@ void DataParallel::check_arena_is_free() const {
 void DataParallel::check_sharding() const {
   const ArenaSharding& sharding = arena_.sharding();
   if (sharding.stage == 0) return;
-  check(sharding.rank == comm_->rank() && sharding.ranks == comm_->size(),
+  check(sharding.rank == comm_->rank() && sharding.world_size == comm_->size(),
         "data parallel: the arena has the shard of rank {} of {}, but this is rank {} of {}", sharding.rank,
-        sharding.ranks, comm_->rank(), comm_->size());
+        sharding.world_size, comm_->rank(), comm_->size());
   check(sharding.stage == 1 || options_.hook == nullptr,
         "data parallel: ZeRO stage 2 reduces gradients in its own way, found a communication hook");
   check(sharding.stage == 1 || options_.overlap,

@@ -15,7 +15,7 @@
 namespace ringtape {
 
 struct DataParallelOptions {
-  /// Of a plain arena; a sharded one has its own.
+  /// Of an arena without sharding; a sharded arena has its own.
   BucketSizes bucket_sizes;
   /// False: buckets are reduced after backward, to see what the overlap saves.
   bool overlap = true;
@@ -38,12 +38,13 @@ struct DataParallelOptions {
 ///   }
 ///   data_parallel.finish();  // once a window; then clip, step, zero_grad
 ///
-/// Every backward outside of no_sync() reduces all buckets once. The mean of what is equal on all ranks is
-/// that itself, so leaving no_sync() out costs time and changes nothing but rounding.
+/// Every backward outside of no_sync() reduces all buckets once. The mean of equal values is that value, so
+/// leaving no_sync() out costs time and changes nothing but rounding.
 ///
-/// Between two finish() calls, all ranks run as many backwards outside of no_sync(), in the same order with
-/// others; a rank without samples may also run none where the others run one, and its gradient counts as 0. A
-/// parameter that took no part on some ranks counts as 0 there, and has a gradient on all ranks afterwards.
+/// Between two finish() calls, all ranks run the same number of backwards outside of no_sync(), in the same
+/// order among other collectives; a rank without samples may also run none where the others run one, and its
+/// gradient counts as 0. A parameter that took no part on some ranks counts as 0 there, and has a gradient on
+/// all ranks afterwards.
 ///
 /// Losses have to be scaled so that the mean of the ranks' gradients is the right gradient: see
 /// AccumulationWindow.
@@ -83,9 +84,10 @@ class DataParallel {
   /// With `active` false it has no effect: `no_sync(i + 1 < micro_batches)`.
   NoSync no_sync(bool active = true) { return {synchronizes_, active}; }
 
-  /// Ends a window: afterwards the arena holds the mean over the ranks of all that was accumulated, and marks
-  /// as present what took part on any rank. Reduces only what no backward has reduced yet. The ranks then
-  /// tell each other which parameters took part; with several ranks on CUDA the host waits for that.
+  /// Ends a window: afterwards the arena holds the mean over the ranks of the accumulated gradients, and a
+  /// parameter has a gradient where it took part on any rank. Reduces only gradients that no backward has
+  /// reduced yet. The ranks then tell each other which parameters took part; with several ranks on CUDA the
+  /// host waits for that.
   ///
   /// Throws Error, on every rank the same, where a parameter took no part on any rank (unless allow_unused),
   /// and where a backward that reduces ended with an exception on any rank: its gradients are not complete.

@@ -15,10 +15,10 @@ class UsedParameters {
 
   /// Backward has computed the gradient of this entry of the arena.
   void add(std::size_t entry) { is_used_[entry] = 1; }
-  /// To be called before a bucket is sent: adds the entries that have a gradient, and remembers those that
-  /// have none, which the other ranks will give one.
+  /// To be called before a bucket is sent: adds its entries that have a gradient. The others, which have one
+  /// afterwards only if another rank has, are not added later in the window.
   void add_bucket(const GradientBucket& bucket);
-  /// The same, and writes zeros in the arena for gradients that this rank does not have: what lies there is
+  /// The same, and writes zeros in the arena for gradients that this rank does not have: the memory there is
   /// stale.
   void add_bucket_and_fill(const GradientBucket& bucket);
 

@@ -31,8 +31,8 @@ void Zero1Reducer::launch(std::size_t number) {
   reduced_[number] = arena_.zero_grads();
 }
 
-/// A bucket that was reduced in this window is to be added to: n times the mean in its owner's slice, and
-/// zeros in the others', are gradients of the ranks whose mean is the mean so far.
+/// Called before gradients are added to a bucket that was reduced in this window already: with n times the
+/// mean in the own slice and zeros in the others, the mean over the n ranks is the mean so far.
 void Zero1Reducer::reopen_if_reduced(std::size_t number) {
   if (std::exchange(reduced_[number], 0) != arena_.zero_grads()) return;
   const GradientBucket& bucket = buckets()[number];

@@ -12,10 +12,10 @@
 namespace ringtape {
 
 /// ZeRO stage 1 (Rajbhandari et al., "ZeRO: Memory optimizations toward training trillion parameter models",
-/// 2020): a rank steps its own slice of each bucket alone, so it needs the mean of those gradients alone. A
-/// bucket is reduce-scattered in place, half the traffic of an all-reduce; an all-gather of the new values
-/// after the step is the other half (shard_exchange.h). The gradients in the other ranks' slices are stale
-/// afterwards.
+/// 2020): a rank steps its own slice of each bucket alone, so it needs the mean gradients of these slices
+/// alone. A bucket is reduce-scattered in place, half the traffic of an all-reduce; an all-gather of the new
+/// values after the step is the other half (shard_exchange.h). The gradients in the other ranks' slices are
+/// stale afterwards.
 class Zero1Reducer : public GradientReducer {
  public:
   /// For an arena of stage 1, which has to outlive the reducer, as does `used`. Without `overlap` buckets are

@@ -52,9 +52,9 @@ double accuracy(Module& model, const TensorDataset& samples, Device device) {
 }  // namespace
 
 int main() {
-  const Launch launch = detect_launch(process_environment());  // what mpirun or torchrun has set
-  const Device device = device_of_rank(launch, "auto", cuda_device_count());  // a GPU for each rank, or CPUs
-  const auto comm = connect(launch, device);                                  // by NCCL, or by MPI
+  const RankEnvironment env = detect_rank_environment(process_environment());  // set by mpirun or torchrun
+  const Device device = device_of_rank(env, "auto", cuda_device_count());      // a GPU for each rank, or CPUs
+  const auto comm = connect(env, device);                                      // by NCCL, or by MPI
   const MnistData data = load_mnist();
 
   std::vector<std::vector<float>> weights;

@@ -9,7 +9,7 @@ struct ClipNormOptions {
   /// The next optimizer step changes nothing where the norm is infinite or NaN, and is counted in
   /// Optimizer::skipped_updates(). The host learns of it when it reads the norm or the count.
   bool skip_nonfinite = false;
-  /// On the device: what the loss, and so the gradients in memory, was multiplied by; null for nothing.
+  /// On the device: the factor of the loss, and so of the gradients in memory; null for 1.
   const float* loss_scale = nullptr;
 };
 
@@ -23,7 +23,7 @@ struct ClipNormOptions {
 /// ordinary gradients (n equal ones have n^(1/p) times the norm of one), so that every step is skipped, or
 /// without skip_nonfinite is made with zeros.
 ///
-/// With a loss scale, norm and max_norm are those of the unscaled gradients, and the next step divides by the
+/// With a loss scale, norm and max_norm are of the unscaled gradients, and the next step divides by the
 /// scale as well.
 ///
 /// Throws Error unless norm_type is above 0, and max_norm is infinite or from 1.4e-45 to 3.4e38, the range of
@@ -31,8 +31,8 @@ struct ClipNormOptions {
 Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options = {});
 
 /// The same norm, but the gradients are scaled at once, in memory: for clipping after each micro-batch, which
-/// limits what has been accumulated so far (with max_norm / sqrt(micro-batches), as it is usually done). Each
-/// rank clips its own gradient before they are reduced, so the result depends on the number of ranks and on
+/// limits the gradients accumulated so far (with max_norm / sqrt(micro-batches), as it is usually done). Each
+/// rank clips its own gradients before they are reduced, so the result depends on the number of ranks and on
 /// the size of the micro-batches. A loss scale stays in the gradients. Where the norm is infinite or NaN all
 /// gradients are left as they are, so that the clip_grad_norm() before the step finds the same and skips it.
 /// Throws Error for a sharded arena.
@@ -40,7 +40,7 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
                           const float* loss_scale = nullptr);
 
 /// Limits every gradient element to [-limit, limit], in memory; with a loss scale to that times the limit.
-/// What is infinite or NaN stays as it is (PyTorch's clip_grad_value_ limits infinity), so that a
+/// Infinite values and NaN stay as they are (PyTorch's clip_grad_value_ limits infinity), so that a
 /// clip_grad_norm() after this one finds an overflow. Throws Error unless `limit` is infinite or from 1.4e-45
 /// to 3.4e38, the range of float.
 void clip_grad_value(ParameterArena& arena, double limit, const float* loss_scale = nullptr);

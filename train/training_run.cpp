@@ -59,13 +59,13 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
 void Trainer::Run::check_before_model() const {
   check(task_.make_model && task_.loss && task_.train && task_.test,
         "trainer: the task lacks one of make_model, loss, train and test");
-  const std::int64_t batch = options_.data.batch_size, ranks = comm_->size();
-  const std::int64_t below = batch - batch % ranks;
-  check(below == batch, "--batch-size {}: expected a multiple of the {} ranks, such as {}", batch, ranks,
-        below > 0 ? below : ranks);
+  const std::int64_t batch = options_.data.batch_size, world_size = comm_->size();
+  const std::int64_t below = batch - batch % world_size;
+  check(below == batch, "--batch-size {}: expected a multiple of the {} ranks, such as {}", batch, world_size,
+        below > 0 ? below : world_size);
   check(options_.accumulation.micro_batch <= batch_of_rank(),
         "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that",
-        options_.accumulation.micro_batch, batch_of_rank(), ranks > 1 ? "one rank" : "the run");
+        options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
   check_output_files(options_, task_.input_files, is_first());
   warmup_steps(options_.schedule, batch, length_);
   const std::optional<StepRange>& profiled = options_.observation.profile_steps;
