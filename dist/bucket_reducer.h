@@ -12,7 +12,7 @@
 namespace ringtape {
 
 /// All-reduce during backward (Li et al., "PyTorch Distributed: Experiences on accelerating data parallel
-/// training", 2020): a bucket of gradients is on its way while backward computes those of the next. Which
+/// training", 2020): a bucket of gradients is on its way while backward computes the next one. Which
 /// bucket may leave when is decided by GradientBuckets.
 class BucketReducer : public GradientReducer {
  public:

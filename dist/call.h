@@ -40,7 +40,7 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   std::uint8_t reduces = 0;    ///< 1 where `op` matters
   std::int32_t root = -1;      ///< -1 where there is none
-  std::int64_t elements = 0;   ///< in all; of an exchange: what this rank sends
+  std::int64_t elements = 0;   ///< in all; of an exchange: sent by this rank
   std::uint64_t sequence = 0;  ///< counts a communicator's collectives, and apart from them its exchanges
   std::uint64_t counts = 0;    ///< hash_of_counts() of the ranks' parts; 0 where there are none
 

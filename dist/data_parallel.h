@@ -17,7 +17,7 @@ namespace ringtape {
 struct DataParallelOptions {
   /// Of an arena without sharding; a sharded arena has its own.
   BucketSizes bucket_sizes;
-  /// False: buckets are reduced after backward, to see what the overlap saves.
+  /// False: buckets are reduced after backward, to see the effect of overlap.
   bool overlap = true;
   /// A parameter that took no part in a window on any rank is left out of the step instead of an error.
   bool allow_unused = false;
@@ -34,7 +34,7 @@ struct DataParallelOptions {
 ///   for (std::size_t i = 0; i < micro_batches; ++i) {
 ///     const auto scope = data_parallel.no_sync(i + 1 < micro_batches);
 ///     ...
-///     loss.backward();       // the last reduces what all of them have accumulated
+///     loss.backward();       // the last one reduces the accumulated gradients
 ///   }
 ///   data_parallel.finish();  // once a window; then clip, step, zero_grad
 ///

@@ -23,7 +23,7 @@ namespace ringtape {
 /// Throws Error with the name of the call and MPI's text for the code.
 void check_mpi(int code, const char* call);
 
-/// Calls an MPI function and checks what it returns.
+/// Calls an MPI function and checks its result.
 #define RINGTAPE_MPI(call) ::ringtape::check_mpi((call), #call)
 
 /// A request for the MPI thread.

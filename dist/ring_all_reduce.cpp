@@ -11,7 +11,7 @@ namespace ringtape {
 namespace {
 
 /// The transfers of one rank in their order: all segments of step 0, then those of step 1, and so on. Segment
-/// g of a step sends what segment g of the step before has received.
+/// g of a step sends the elements that segment g of the step before has received.
 class Ring {
  public:
   Ring(Communicator& comm, Tensor tensor, ReduceOp op, const RingOptions& options)

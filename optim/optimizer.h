@@ -46,7 +46,7 @@ class Optimizer {
 
  protected:
   /// Throws Error for a learning rate or a weight decay that is not finite or is negative, and for a group
-  /// that contains nothing or sets what makes no sense.
+  /// that contains nothing or sets a value that makes no sense.
   Optimizer(ParameterArena& arena, double learning_rate, double weight_decay,
             const std::vector<ParameterGroup>& groups);
 
@@ -61,8 +61,9 @@ class Optimizer {
   Tensor make_scratch(std::int64_t count) const {
     return empty({count * static_cast<std::int64_t>(sizeof(T))}, DType::u8, arena_.device());
   }
-  /// Tells a profiler what a step does for each element of the arena or of the rank's shard: FLOPs, and bytes
-  /// read and written. A factor for clipping and a copy in 16 bits, where there are any, count by themselves.
+  /// Tells a profiler the work of a step for each element of the arena or of the rank's shard: FLOPs, and
+  /// bytes read and written. A factor for clipping and a copy in 16 bits, where there are any, count by
+  /// themselves.
   void add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const;
   /// Entries of the arena.
   std::int64_t parameter_count() const { return static_cast<std::int64_t>(arena_.entries().size()); }
