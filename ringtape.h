@@ -30,7 +30,7 @@
 #include "dist/connect.h"
 #include "dist/data_parallel.h"
 #include "dist/gradient_buckets.h"
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 #include "dist/ring_all_reduce.h"
 #include "kernels/gemm.h"
 #include "nn/arena.h"

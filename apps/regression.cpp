@@ -7,7 +7,7 @@
 #include "data/csv.h"
 #include "data/regression.h"
 #include "data/sampler.h"
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 
 namespace {
 
@@ -58,7 +58,7 @@ void standardise(const Split& data) {
 
 Task regression_of_table(const std::string& file, std::uint64_t seed, const MlpOptions& mlp) {
   const bool is_standard_input = file == "-";
-  check(!is_standard_input || detect_launch(process_environment()).size == 1,
+  check(!is_standard_input || detect_rank_environment(process_environment()).world_size == 1,
         "--data -: standard input reaches one rank alone, expected a file that all ranks can read");
   const TensorDataset table = file.empty() ? make_friedman1(kGeneratedSamples, seed) : read_csv(file);
   const Split data = split(table, seed);

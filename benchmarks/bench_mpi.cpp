@@ -50,13 +50,14 @@ double seconds_of_all_reduce(std::int64_t bytes, int iterations) {
 
 void measure(const Options& options) {
   check_mpi(MPI_Init(nullptr, nullptr), "MPI_Init");
-  int rank = 0, ranks = 1;
+  int rank = 0, world_size = 1;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world_size), "MPI_Comm_size");
   Results results("bench_mpi", Device{}, rank == 0 ? options.json : "");
-  results.setting("ranks", ranks);
+  results.setting("ranks", world_size);
   results.setting("iterations", options.iterations);
-  if (rank == 0) fmt::print("MPI_Allreduce of f32, {} ranks, mean of {} calls\n", ranks, options.iterations);
+  if (rank == 0)
+    fmt::print("MPI_Allreduce of f32, {} ranks, mean of {} calls\n", world_size, options.iterations);
   for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
     const double seconds = seconds_of_all_reduce(bytes, options.iterations);
     if (rank == 0) fmt::print("{:>12} bytes {:>10.1f} us\n", bytes, seconds * 1e6);

@@ -74,11 +74,11 @@ class Training {
  public:
   Training(const Way& way, const Options& options, const std::shared_ptr<Communicator>& all)
       : way_(way),
-        ranks_(way.communicates ? all : std::make_shared<SelfCommunicator>(all->device(), all->timeout())),
+        comm_(way.communicates ? all : std::make_shared<SelfCommunicator>(all->device(), all->timeout())),
         model_((manual_seed(1), make_mlp(sizes_of(options)))),
         arena_(*model_, all->device()),
         sgd_(arena_, SGDOptions{.learning_rate = 1e-3, .momentum = 0.9}),
-        parallel_(*model_, arena_, ranks_, options_of(way, options.bucket_mib)) {
+        parallel_(*model_, arena_, comm_, options_of(way, options.bucket_mib)) {
     manual_seed(2 + static_cast<std::uint64_t>(all->rank()));
     const std::int64_t samples = options.batch / way.micro_batches;
     x_ = randn({samples, options.inputs});
@@ -86,7 +86,7 @@ class Training {
   }
 
   void update() {
-    AccumulationWindow window(ranks_->size(), sum_over(ranks_));
+    AccumulationWindow window(comm_->size(), sum_over(comm_));
     window.begin(way_.micro_batches * x_.size(0));
     arena_.zero_grad();
     for (std::int64_t i = 0; i < way_.micro_batches; ++i) {
@@ -111,7 +111,7 @@ class Training {
   }
 
   Way way_;
-  std::shared_ptr<Communicator> ranks_;
+  std::shared_ptr<Communicator> comm_;
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
   SGD sgd_;
@@ -127,29 +127,29 @@ struct Measured {
 };
 
 /// Throws Error on all ranks where one that computed alone waited too long for a core.
-void check_quiet(Communicator& ranks, const CoreWait& alone) {
+void check_quiet(Communicator& comm, const CoreWait& alone) {
   const Tensor share = from_vector(std::vector<float>{static_cast<float>(alone.share().value_or(0))}, {1});
-  ranks.all_reduce(share, ReduceOp::max).wait();
+  comm.all_reduce(share, ReduceOp::max).wait();
   const std::string remark = too_busy(share.item());
   check(remark.empty(), "not measured, while each rank computed alone: {}", remark);
 }
 
-double largest_over(Communicator& ranks, Clock::duration own) {
+double largest_over(Communicator& comm, Clock::duration own) {
   const Tensor nanoseconds = from_vector(std::vector<std::int64_t>{own.count()}, {1});
-  ranks.all_reduce(nanoseconds, ReduceOp::max).wait();
+  comm.all_reduce(nanoseconds, ReduceOp::max).wait();
   return static_cast<double>(nanoseconds.to_vector<std::int64_t>()[0]) * 1e-9;
 }
 
 /// An update of each way in turn, so that what changes with time on the machine meets all of them. Throws
 /// Error where the machine was too busy.
-std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings, Communicator& ranks,
+std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings, Communicator& comm,
                               int rounds) {
   std::vector<Measured> all(trainings.size());
   CoreWait alone;
   alone.pause();
   for (int round = -1; round <= rounds; ++round) {  // -1: to warm up; the last: with spans
     for (std::size_t i = 0; i < trainings.size(); ++i) {
-      ranks.barrier();
+      comm.barrier();
       std::optional<SpanRecording> recording;
       if (round == rounds) recording.emplace();
       const bool is_alone = !trainings[i]->communicates() && round >= 0;
@@ -162,7 +162,7 @@ std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings,
         recording->stop();
         all[i].hidden_share = measure_overlap(recording->spans()).hidden_share();
       }
-      const double slowest = largest_over(ranks, own);
+      const double slowest = largest_over(comm, own);
       if (round >= 0 && round < rounds) all[i].seconds.push_back(slowest);
     }
   }
@@ -227,27 +227,27 @@ std::vector<Way> all_ways(const Options& options) {
 }
 
 void benchmark(const Options& options) {
-  const auto ranks = connect(detect_launch(process_environment()), Device{}, Seconds(60),
-                             parse_slow_link(options.slow_link));
-  check(ranks->size() > 1, "one rank has nobody to talk to: mpirun -n 2 bench_overlap");
+  const auto comm = connect(detect_rank_environment(process_environment()), Device{}, Seconds(60),
+                            parse_slow_link(options.slow_link));
+  check(comm->size() > 1, "one rank has no other to talk to: mpirun -n 2 bench_overlap");
   check(options.batch % options.micro_batches == 0, "--batch {}: expected a multiple of --micro-batches, {}",
         options.batch, options.micro_batches);
-  if (ranks->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
-  Results results("bench_overlap", ranks->device(), ranks->rank() == 0 ? options.json : "");
+  if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  Results results("bench_overlap", comm->device(), comm->rank() == 0 ? options.json : "");
   const std::vector<Way> ways = all_ways(options);
   std::vector<std::unique_ptr<Training>> trainings;
-  for (const Way& way : ways) trainings.push_back(std::make_unique<Training>(way, options, ranks));
+  for (const Way& way : ways) trainings.push_back(std::make_unique<Training>(way, options, comm));
   const SlowLink link = parse_slow_link(options.slow_link);
   const auto bytes = static_cast<double>(trainings.front()->gradient_bytes());
-  const double on_link = 2.0 * (ranks->size() - 1) / ranks->size() * bytes;
+  const double on_link = 2.0 * (comm->size() - 1) / comm->size() * bytes;
   fmt::print("{} ranks, {}\n{} hidden layers of {}, {} samples a rank and step, median of {} steps\n",
-             ranks->size(), describe(ranks->device()), options.layers, options.width, options.batch,
+             comm->size(), describe(comm->device()), options.layers, options.width, options.batch,
              options.rounds);
   fmt::print("link of {:g} us and {:g} MB/s: the {:.2f} MB of gradients take {:.1f} ms\n\n",
              link.latency.count() * 1e6, link.bytes_per_second * 1e-6, bytes * 1e-6,
              link.transfer_time(on_link).count() * 1e3);
-  const std::vector<Measured> measured = measure(trainings, *ranks, options.rounds);
-  results.setting("ranks", ranks->size());
+  const std::vector<Measured> measured = measure(trainings, *comm, options.rounds);
+  results.setting("ranks", comm->size());
   results.setting("slow_link", options.slow_link);
   results.setting("model", fmt::format("{} hidden layers of {}", options.layers, options.width));
   results.setting("batch", options.batch);

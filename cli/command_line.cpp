@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "core/parse.h"
 #include "core/quote.h"
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 
 namespace ringtape {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 /// This process's rank as far as the launcher tells; 0 where it does not.
 int rank_or_0() {
   try {
-    return detect_launch(process_environment()).rank;
+    return detect_rank_environment(process_environment()).rank;
   } catch (const Error&) {
     return 0;
   }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 #include "train/option_list.h"
 #include "train/trainer.h"
 
@@ -65,7 +65,7 @@ int TrainProgram::run(int argc, char** argv, const std::function<Task()>& make_t
 
 void TrainProgram::train(const std::function<Task()>& make_task) const {
   if (show_launch_) {
-    fmt::print("{}", describe(detect_launch(process_environment())));
+    fmt::print("{}", describe(detect_rank_environment(process_environment())));
     return;
   }
   Trainer trainer(make_task(), options_);

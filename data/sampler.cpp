@@ -37,21 +37,21 @@ std::vector<std::int64_t> RandomSampler::order(std::int64_t epoch) const {
   return indices;
 }
 
-DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> all, int rank, int ranks)
-    : all_(std::move(all)), rank_(rank), ranks_(ranks) {
-  check(rank >= 0 && rank < ranks, "DistributedSampler: rank {} of {}, expected a rank from 0 on below it",
-        rank, ranks);
+DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> all, int rank, int world_size)
+    : all_(std::move(all)), rank_(rank), world_size_(world_size) {
+  check(rank >= 0 && rank < world_size,
+        "DistributedSampler: rank {} of {}, expected a rank from 0 on below it", rank, world_size);
 }
 
 std::int64_t DistributedSampler::own_of(std::int64_t samples) const {
-  return (samples + ranks_ - 1 - rank_) / ranks_;
+  return (samples + world_size_ - 1 - rank_) / world_size_;
 }
 
 std::vector<std::int64_t> DistributedSampler::order(std::int64_t epoch) const {
   const std::vector<std::int64_t> all = all_->order(epoch);
   std::vector<std::int64_t> own;
   for (std::size_t i = static_cast<std::size_t>(rank_); i < all.size();
-       i += static_cast<std::size_t>(ranks_)) {
+       i += static_cast<std::size_t>(world_size_)) {
     own.push_back(all[i]);
   }
   return own;

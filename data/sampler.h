@@ -43,17 +43,18 @@ class RandomSampler : public Sampler {
   std::uint64_t seed_;
 };
 
-/// One rank's part of what `all` gives: of its order the places rank, rank + ranks, rank + 2 ranks, ... So
-/// the parts are disjoint and make up the whole, whatever the number of samples; their sizes differ by one at
-/// most. (PyTorch's DistributedSampler repeats or drops samples instead, to make them equal.)
+/// One rank's part of the samples of `all`: the places rank, rank + n, rank + 2 n, ... of its order, with n =
+/// world_size. So the parts are disjoint and make up the whole, whatever the number of samples; their sizes
+/// differ by one at most. (PyTorch's DistributedSampler repeats or drops samples instead, to make them
+/// equal.)
 ///
 /// Where the ranks divide the global batch, the ranks' batches of global batch / ranks samples make up the
 /// same global batches, update by update, as those of one rank with the whole order. In the last of an epoch
 /// a rank may have fewer samples than another, or none.
 class DistributedSampler : public Sampler {
  public:
-  /// Throws Error unless rank is 0 to ranks - 1.
-  DistributedSampler(std::shared_ptr<const Sampler> all, int rank, int ranks);
+  /// Throws Error unless rank is 0 to world_size - 1.
+  DistributedSampler(std::shared_ptr<const Sampler> all, int rank, int world_size);
   std::int64_t size() const override { return own_of(all_->size()); }
   std::vector<std::int64_t> order(std::int64_t epoch) const override;
 
@@ -64,7 +65,7 @@ class DistributedSampler : public Sampler {
  private:
   std::shared_ptr<const Sampler> all_;
   int rank_;
-  int ranks_;
+  int world_size_;
 };
 
 }  // namespace ringtape

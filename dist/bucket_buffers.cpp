@@ -20,9 +20,9 @@ Tensor range_of(const Tensor& buffer, const GradientBucket& bucket, const ArenaE
 
 }  // namespace
 
-BucketBuffers::BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> ranks)
+BucketBuffers::BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> comm)
     : arena_(arena),
-      ranks_(std::move(ranks)),
+      comm_(std::move(comm)),
       filling_(arena.buckets().size()),
       is_complete_(arena.entries().size(), 0),
       shard_zero_grads_(arena.buckets().size(), 0) {
@@ -61,7 +61,7 @@ void BucketBuffers::launch(std::size_t number) {
   }
   const std::int64_t elements = arena_.slices()[number].elements;
   const Tensor own = buffer.alias({elements}, arena_.slices()[number].offset - bucket.offset);
-  const Work work = ranks_->reduce_scatter(buffer, own, ReduceOp::mean);
+  const Work work = comm_->reduce_scatter(buffer, own, ReduceOp::mean);
   sent_.push_back({number, std::move(buffer), work});
 }
 
@@ -77,7 +77,7 @@ void BucketBuffers::add_oldest_to_shard() {
   if (std::exchange(shard_zero_grads_[sent.bucket], arena_.zero_grads()) == arena_.zero_grads()) {
     axpy(Stream::current(arena_.device()), DType::f32, 1.0, mean.raw(), shard.raw(), slice.elements);
   } else {
-    shard.copy_from(mean);  // what lies there is from before zero_grad()
+    shard.copy_from(mean);  // the shard holds gradients from before zero_grad()
   }
 }
 

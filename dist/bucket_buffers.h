@@ -19,20 +19,20 @@ namespace ringtape {
 /// Two buffers suffice where buckets become complete one after the other: one is filled while the other is on
 /// its way. Where a third is needed, the oldest on its way is waited for; where none is on its way, because
 /// the next bucket to be sent is not complete, there will be three. No rank can wait for ever: all send the
-/// buckets of a round in the same order, and wait only for what they have sent.
+/// buckets of a round in the same order, and wait only for buckets that they have sent.
 class BucketBuffers {
  public:
   /// For an arena of stage 2.
-  BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> ranks);
+  BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> comm);
 
   /// The gradient of this entry is about to be written, for the first time in this backward.
   void open(std::size_t entry);
-  /// It is complete.
+  /// The gradient of this entry is complete.
   void complete(std::size_t entry) { is_complete_[entry] = 1; }
   /// Sends a bucket; gradients in it that are not complete count as 0. All ranks launch all buckets of a
   /// round in the same order.
   void launch(std::size_t bucket);
-  /// Ends the round: waits for what is on its way, and frees all buffers.
+  /// Ends the round: waits for the buckets on their way, and frees all buffers.
   void finish_round();
 
   /// The largest number of buffers that existed at a time.
@@ -48,7 +48,7 @@ class BucketBuffers {
   void add_oldest_to_shard();
 
   const ParameterArena& arena_;
-  std::shared_ptr<Communicator> ranks_;
+  std::shared_ptr<Communicator> comm_;
   std::vector<std::size_t> bucket_of_entry_;
   std::vector<Tensor> filling_;  // of each bucket; undefined where there is none
   std::deque<Sent> sent_;

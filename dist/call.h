@@ -9,7 +9,7 @@
 
 namespace ringtape {
 
-/// How the elements of several ranks become one. `mean` is the sum divided by the number of ranks, and asks
+/// How the elements of several ranks are combined. `mean` is the sum divided by the number of ranks, and asks
 /// for a floating dtype.
 enum class ReduceOp : std::uint8_t { sum, mean, min, max };
 
@@ -32,22 +32,22 @@ constexpr std::size_t kOperations = 12;
 const char* name_of(ReduceOp op);
 const char* name_of(Operation operation);
 
-/// What a rank asks of a communicator. All ranks have to ask for the same things in the same order, so they
-/// send each other this: a rank that asks for something else is found before it does harm.
+/// The request that a rank makes of a communicator. All ranks have to make the same requests in the same
+/// order, so they compare their Calls: a rank whose request differs is found before it does harm.
 struct Call {
   Operation operation = Operation::barrier;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::uint8_t reduces = 0;    ///< 1 where `op` matters
   std::int32_t root = -1;      ///< -1 where there is none
-  std::int64_t elements = 0;   ///< in all; of an exchange: what this rank sends
+  std::int64_t elements = 0;   ///< in all; of an exchange: sent by this rank
   std::uint64_t sequence = 0;  ///< counts a communicator's collectives, and apart from them its exchanges
   std::uint64_t counts = 0;    ///< hash_of_counts() of the ranks' parts; 0 where there are none
 
   bool operator==(const Call&) const = default;
 };
 
-/// The 64-bit FNV-1a hash (Fowler, Noll, Vo) of how many elements each rank has.
+/// The 64-bit FNV-1a hash (Fowler, Noll, Vo) of the number of elements of each rank.
 std::uint64_t hash_of_counts(std::span<const std::int64_t> counts);
 
 /// "all_reduce #17 (sum of 1024 f32, 4096 bytes)"

@@ -4,8 +4,8 @@
 
 namespace ringtape {
 
-void AllReduceHook::launch(Communicator& ranks, const Tensor& bucket) {
-  works_.push_back(ranks.all_reduce(bucket, ReduceOp::mean));
+void AllReduceHook::launch(Communicator& comm, const Tensor& bucket) {
+  works_.push_back(comm.all_reduce(bucket, ReduceOp::mean));
 }
 
 void AllReduceHook::wait(Communicator&) {

@@ -15,10 +15,10 @@ namespace ringtape {
 
 using Seconds = std::chrono::duration<double>;
 
-/// An operation on its way. It goes on by itself; whoever needs its result calls wait().
+/// An operation on its way. It goes on by itself; wait() is to be called before its result is used.
 class Work {
  public:
-  /// What a backend knows of it.
+  /// The state of the operation in its backend.
   class State {
    public:
     virtual ~State() = default;
@@ -29,8 +29,8 @@ class Work {
   Work() = default;
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  /// On the CPU: returns when the result is there, or throws the Error that came instead. On CUDA: makes the
-  /// current stream wait for the result; the host goes on at once.
+  /// On the CPU: returns when the result is there, or throws the Error in which the operation ended. On CUDA:
+  /// makes the current stream wait for the result; the host goes on at once.
   void wait() const {
     if (state_) state_->wait();
   }
@@ -61,12 +61,12 @@ using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // by the Op
 /// Connects the ranks of a run. The collective operations are those of MPI and NCCL: every rank calls the
 /// same ones in the same order, with the same sizes, dtype, ReduceOp and root.
 ///
-/// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, seen as a row of elements,
-/// none included. An operation returns at once and is carried out after those called before it; its tensors
-/// may neither be written nor, where they are outputs, read until Work::wait(), and they are kept alive so
-/// long. Input and output may be the same tensor, or, where one is a rank's part of the other, that part of
-/// the other's memory; they may not overlap otherwise. 16-bit types are added in f32 and rounded after every
-/// addition; how many ranks' sums are rounded on the way depends on the backend.
+/// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, taken as a row of elements,
+/// of which there may be none. An operation returns at once and is carried out after the operations called
+/// before it; its tensors may neither be written nor, where they are outputs, read until Work::wait(), and
+/// they are kept alive until then. Input and output may be the same tensor, or, where one is a rank's part of
+/// the other, that part of the other's memory; they may not overlap otherwise. 16-bit types are added in f32
+/// and rounded after every addition; how many ranks' sums are rounded on the way depends on the backend.
 ///
 /// Throws Error for arguments that are wrong on this rank. Work::wait() throws Error where the backend finds
 /// that ranks asked for different things; after that the communicator is of no more use. Where a rank is dead
@@ -90,26 +90,26 @@ class Communicator {
   /// output[i] = op over the ranks of input[i]; the same on all ranks.
   Work all_reduce(const Tensor& input, const Tensor& output, ReduceOp op);
   Work all_reduce(const Tensor& tensor, ReduceOp op) { return all_reduce(tensor, tensor, op); }
-  /// all_reduce whose result only `root` gets; `output` is not used elsewhere and may be undefined there.
+  /// all_reduce whose result only `root` gets; on other ranks `output` is not used and may be undefined.
   Work reduce(const Tensor& input, const Tensor& output, ReduceOp op, int root);
-  /// tensor = that of `root`.
+  /// tensor = the tensor of `root`.
   Work broadcast(const Tensor& tensor, int root);
-  /// output = the inputs of all ranks in the order of ranks. `counts` says how many elements each rank has;
-  /// without it all have as many.
+  /// output = the inputs of all ranks in the order of ranks. `counts` has the number of elements of each
+  /// rank; without it all ranks have the same number.
   Work all_gather(const Tensor& input, const Tensor& output, std::span<const std::int64_t> counts = {});
   /// Adds up the inputs and gives each rank its part of the sum: the parts follow each other in the order of
-  /// ranks, and have counts[rank] elements, or all as many.
+  /// ranks, and have counts[rank] elements, or without `counts` all the same number.
   Work reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
                       std::span<const std::int64_t> counts = {});
-  /// all_gather whose result only `root` gets; `output` is not used elsewhere and may be undefined there.
+  /// all_gather whose result only `root` gets; on other ranks `output` is not used and may be undefined.
   Work gather(const Tensor& input, const Tensor& output, int root, std::span<const std::int64_t> counts = {});
-  /// output = this rank's part of the input of `root`; `input` is not used elsewhere and may be undefined
-  /// there.
+  /// output = this rank's part of the input of `root`; on other ranks `input` is not used and may be
+  /// undefined.
   Work scatter(const Tensor& input, const Tensor& output, int root,
                std::span<const std::int64_t> counts = {});
-  /// Sends and receives at the same time. Each transfer meets one at its peer, which has to have as many
-  /// elements; several to or from one peer meet in order. A rank that has none need not call. Consecutive
-  /// exchanges are under way together. This is where traffic() is counted.
+  /// Sends and receives at the same time. Each send matches a receive of its peer, which has to have the same
+  /// number of elements; several between two ranks match in order. A rank without transfers need not call.
+  /// Consecutive exchanges are under way together. This is where traffic() is counted.
   Work exchange(std::vector<Transfer> sends, std::vector<Transfer> receives);
   /// Returns when all ranks have called it; `deadline` as the timeout of this call.
   void barrier(Seconds deadline);
@@ -120,13 +120,13 @@ class Communicator {
   std::shared_ptr<Communicator> split(int color, int key);
 
   const Traffic& traffic() const { return traffic_; }
-  /// What was asked for so far. How many bytes that means on a link is up to the backend; dist/traffic.h has
-  /// the formulas.
+  /// Calls and bytes of each operation so far. The number of bytes on a link depends on the backend;
+  /// dist/traffic.h has the formulas.
   const CollectiveCounts& collectives() const { return counts_; }
   Seconds timeout() const { return timeout_; }
 
  protected:
-  /// A checked request whose result is put together of a part for each rank: `counts` has their elements.
+  /// A checked request with a part for each rank: `counts` has their numbers of elements.
   struct Parts {
     Call call;
     Tensor input, output;

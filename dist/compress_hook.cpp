@@ -13,16 +13,17 @@
 namespace ringtape {
 namespace {
 
-CompressionScale scale_of(const Communicator& ranks, const Tensor& largest) {
-  return {largest.defined() ? largest.data<float>() : nullptr, ranks.size()};
+CompressionScale scale_of(const Communicator& comm, const Tensor& largest) {
+  return {largest.defined() ? largest.data<float>() : nullptr, comm.size()};
 }
 
 std::string residual_name(const ArenaEntry& entry) {
   return "residual." + entry.name;
 }
 
-/// Those of one parameter, [ranks, elements], made of what as many or other ranks had.
-Tensor residuals_for(int ranks, const ArenaEntry& entry, const std::vector<NamedTensor>& saved) {
+/// The residuals of one parameter, [world_size, elements], made of those that a run of the same or another
+/// number of ranks has saved.
+Tensor residuals_for(int world_size, const ArenaEntry& entry, const std::vector<NamedTensor>& saved) {
   const auto found = std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& candidate) {
     return candidate.name == residual_name(entry);
   });
@@ -32,14 +33,14 @@ Tensor residuals_for(int ranks, const ArenaEntry& entry, const std::vector<Named
             before.size(1) == entry.elements,
         "gradient compression: {} is {}, expected f32[ranks, {}]", found->name, describe(before),
         entry.elements);
-  if (before.size(0) == ranks) return before;
-  const Tensor after = empty({ranks, entry.elements});
+  if (before.size(0) == world_size) return before;
+  const Tensor after = empty({world_size, entry.elements});
   const float* const from = before.data<float>();
   for (std::int64_t i = 0; i < entry.elements; ++i) {
     double sum = 0;
     for (std::int64_t rank = 0; rank < before.size(0); ++rank) sum += from[rank * entry.elements + i];
     const auto mean = static_cast<float>(sum / static_cast<double>(before.size(0)));
-    for (int rank = 0; rank < ranks; ++rank) after.data<float>()[rank * entry.elements + i] = mean;
+    for (int rank = 0; rank < world_size; ++rank) after.data<float>()[rank * entry.elements + i] = mean;
   }
   return after;
 }
@@ -54,59 +55,59 @@ CompressHook::CompressHook(const ParameterArena& arena, DType dtype, bool error_
   if (error_feedback) residual_ = zeros({arena.size()}, DType::f32, device_);
 }
 
-void CompressHook::launch(Communicator& ranks, const Tensor& bucket) {
+void CompressHook::launch(Communicator& comm, const Tensor& bucket) {
   const MemoryScope scope(MemoryCategory::gradients);
-  send_measured(ranks);
+  send_measured(comm);
   sent_.push_back({bucket, {}, empty(bucket.shape(), dtype_, device_), {}});
   Sent& sent = sent_.back();
-  if (dtype_ == DType::bf16) return send(ranks, sent);
+  if (dtype_ == DType::bf16) return send(comm, sent);
   sent.largest = empty({1}, DType::f32, device_);
   largest_abs(Stream::current(device_), bucket.data<float>(), bucket.elements(), sent.largest.data<float>());
-  sent.work = ranks.all_reduce(sent.largest, ReduceOp::max);
+  sent.work = comm.all_reduce(sent.largest, ReduceOp::max);
   last_waits_ = true;
 }
 
-void CompressHook::send_measured(Communicator& ranks) {
+void CompressHook::send_measured(Communicator& comm) {
   if (!std::exchange(last_waits_, false)) return;
   sent_.back().work.wait();
-  send(ranks, sent_.back());
+  send(comm, sent_.back());
 }
 
-void CompressHook::send(Communicator& ranks, Sent& sent) {
+void CompressHook::send(Communicator& comm, Sent& sent) {
   float* const residual = residual_.defined() ? residual_.data<float>() + sent.bucket.offset() : nullptr;
   compress(Stream::current(device_), sent.bucket.data<float>(), sent.bucket.elements(),
-           scale_of(ranks, sent.largest), residual, dtype_, sent.compressed.raw());
-  sent.work = ranks.all_reduce(sent.compressed, ReduceOp::mean);
+           scale_of(comm, sent.largest), residual, dtype_, sent.compressed.raw());
+  sent.work = comm.all_reduce(sent.compressed, ReduceOp::mean);
 }
 
-void CompressHook::wait(Communicator& ranks) {
-  send_measured(ranks);
+void CompressHook::wait(Communicator& comm) {
+  send_measured(comm);
   for (const Sent& sent : std::exchange(sent_, {})) {
     sent.work.wait();
     decompress(Stream::current(device_), dtype_, sent.compressed.raw(), sent.bucket.elements(),
-               scale_of(ranks, sent.largest), sent.bucket.data<float>());
+               scale_of(comm, sent.largest), sent.bucket.data<float>());
   }
 }
 
-std::vector<NamedTensor> CompressHook::gather_residuals(Communicator& ranks) const {
+std::vector<NamedTensor> CompressHook::gather_residuals(Communicator& comm) const {
   std::vector<NamedTensor> residuals;
   if (!residual_.defined()) return residuals;
-  const bool is_root = ranks.rank() == 0;
+  const bool is_root = comm.rank() == 0;
   for (const ArenaEntry& entry : arena_.entries()) {
     const Tensor own = residual_.alias({entry.elements}, entry.offset);
-    const Tensor all = is_root ? empty({ranks.size(), entry.elements}, DType::f32, device_) : Tensor();
-    ranks.gather(own, all, 0).wait();
+    const Tensor all = is_root ? empty({comm.size(), entry.elements}, DType::f32, device_) : Tensor();
+    comm.gather(own, all, 0).wait();
     if (is_root) residuals.push_back({residual_name(entry), copy_to(all, Device{})});
   }
   return residuals;
 }
 
-void CompressHook::scatter_residuals(Communicator& ranks, const std::vector<NamedTensor>& residuals) {
+void CompressHook::scatter_residuals(Communicator& comm, const std::vector<NamedTensor>& residuals) {
   check(residual_.defined(), "gradient compression: residuals are given to a hook without error feedback");
   for (const ArenaEntry& entry : arena_.entries()) {
     const Tensor all =
-        ranks.rank() == 0 ? copy_to(residuals_for(ranks.size(), entry, residuals), device_) : Tensor();
-    ranks.scatter(all, residual_.alias({entry.elements}, entry.offset), 0).wait();
+        comm.rank() == 0 ? copy_to(residuals_for(comm.size(), entry, residuals), device_) : Tensor();
+    comm.scatter(all, residual_.alias({entry.elements}, entry.offset), 0).wait();
   }
 }
 

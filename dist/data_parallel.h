@@ -5,44 +5,46 @@
 #include <memory>
 #include <vector>
 
-#include "dist/bucket_buffers.h"
 #include "dist/comm_hook.h"
 #include "dist/communicator.h"
-#include "dist/gradient_buckets.h"
+#include "dist/gradient_reducer.h"
+#include "dist/used_parameters.h"
 #include "nn/arena.h"
 #include "nn/module.h"
 
 namespace ringtape {
 
 struct DataParallelOptions {
-  /// Of a plain arena; a sharded one has its own.
+  /// Of an arena without sharding; a sharded arena has its own.
   BucketSizes bucket_sizes;
-  /// False: buckets are reduced after backward, to see what the overlap saves.
+  /// False: buckets are reduced after backward, to see the effect of overlap.
   bool overlap = true;
   /// A parameter that took no part in a window on any rank is left out of the step instead of an error.
   bool allow_unused = false;
-  /// How a bucket is averaged; null: AllReduceHook, or in stage 1 of ZeRO ReduceScatterHook.
+  /// How a bucket is averaged; null: by an all-reduce, or in stage 1 of ZeRO by a reduce-scatter.
   std::shared_ptr<CommHook> hook;
 };
 
 /// Data-parallel training (Li et al., "PyTorch Distributed: Experiences on accelerating data parallel
 /// training", 2020): each rank has the whole model and computes gradients on its own samples; their mean over
 /// the ranks takes the place of each rank's own. Buckets of gradients are reduced in place in the arena while
-/// backward still computes others.
+/// backward still computes others. How that is done, in steps from naive to ZeRO, stands in the files that
+/// gradient_reducer.h lists; this class connects one of them to the tape and keeps account of windows.
 ///
 ///   for (std::size_t i = 0; i < micro_batches; ++i) {
 ///     const auto scope = data_parallel.no_sync(i + 1 < micro_batches);
 ///     ...
-///     loss.backward();       // the last reduces what all of them have accumulated
+///     loss.backward();       // the last one reduces the accumulated gradients
 ///   }
 ///   data_parallel.finish();  // once a window; then clip, step, zero_grad
 ///
-/// Every backward outside of no_sync() reduces all buckets once. The mean of what is equal on all ranks is
-/// that itself, so leaving no_sync() out costs time and changes nothing but rounding.
+/// Every backward outside of no_sync() reduces all buckets once. The mean of equal values is that value, so
+/// leaving no_sync() out costs time and changes nothing but rounding.
 ///
-/// Between two finish() calls, all ranks run as many backwards outside of no_sync(), in the same order with
-/// others; a rank without samples may also run none where the others run one, and its gradient counts as 0. A
-/// parameter that took no part on some ranks counts as 0 there, and has a gradient on all ranks afterwards.
+/// Between two finish() calls, all ranks run the same number of backwards outside of no_sync(), in the same
+/// order among other collectives; a rank without samples may also run none where the others run one, and its
+/// gradient counts as 0. A parameter that took no part on some ranks counts as 0 there, and has a gradient on
+/// all ranks afterwards.
 ///
 /// Losses have to be scaled so that the mean of the ranks' gradients is the right gradient: see
 /// AccumulationWindow.
@@ -59,7 +61,7 @@ class DataParallel {
   /// too. Throws Error where models differ (verify_parameters.h), the arena has a DataParallel already, is on
   /// another device than the communicator or sharded over others than its ranks, or a bucket size is below 1;
   /// in stage 2 of ZeRO for a hook and without overlap, for which there is no memory.
-  DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> ranks,
+  DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> comm,
                DataParallelOptions options = {});
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
@@ -82,9 +84,10 @@ class DataParallel {
   /// With `active` false it has no effect: `no_sync(i + 1 < micro_batches)`.
   NoSync no_sync(bool active = true) { return {synchronizes_, active}; }
 
-  /// Ends a window: afterwards the arena holds the mean over the ranks of all that was accumulated, and marks
-  /// as present what took part on any rank. Reduces only what no backward has reduced yet. The ranks then
-  /// tell each other which parameters took part; with several ranks on CUDA the host waits for that.
+  /// Ends a window: afterwards the arena holds the mean over the ranks of the accumulated gradients, and a
+  /// parameter has a gradient where it took part on any rank. Reduces only gradients that no backward has
+  /// reduced yet. The ranks then tell each other which parameters took part; with several ranks on CUDA the
+  /// host waits for that.
   ///
   /// Throws Error, on every rank the same, where a parameter took no part on any rank (unless allow_unused),
   /// and where a backward that reduces ended with an exception on any rank: its gradients are not complete.
@@ -92,46 +95,37 @@ class DataParallel {
   /// After either, zero_grad() begins the next window as usual. Throws Error inside of no_sync().
   void finish();
 
-  const std::vector<GradientBucket>& buckets() const { return buckets_.buckets(); }
+  const std::vector<GradientBucket>& buckets() const { return reducer_->buckets(); }
   /// In stage 2 of ZeRO: how many buckets had a buffer at a time, at most; 2 where gradients become complete
   /// in the order of the arena. 0 otherwise.
-  std::size_t most_bucket_buffers() const { return buffers_ == nullptr ? 0 : buffers_->most(); }
+  std::size_t most_bucket_buffers() const { return reducer_->most_bucket_buffers(); }
 
  private:
   void check_arena_is_free() const;
   void check_sharding() const;
   void add_hooks();
+  bool reduces() const { return synchronizes_ || reducer_->reduces_every_backward(); }
   void before_gradient(std::size_t entry);
-  void on_gradient(std::size_t entry);
+  void after_gradient(std::size_t entry);
   void check_no_backward_failed() const;
   void begin_round();
-  void launch(std::size_t bucket);
-  void note_absence(const GradientBucket& bucket);
-  void write_zeros_where_absent(const GradientBucket& bucket);
-  void reopen_if_reduced(std::size_t bucket);
   void end_round();
-  void join_rounds_of_others();
-  bool announce_round(bool runs_backward);
-  void agree_on_absence(bool failed);
+  void sync_unused_parameters(bool failed);
 
   ParameterArena& arena_;
-  std::shared_ptr<Communicator> ranks_;
+  std::shared_ptr<Communicator> comm_;
   DataParallelOptions options_;
-  GradientBuckets buckets_;
-  std::unique_ptr<BucketBuffers> buffers_;  // in stage 2
-  std::vector<std::size_t> hook_numbers_;   // where each entry's hook stands in its list
+  UsedParameters used_;
+  std::unique_ptr<GradientReducer> reducer_;
+  std::vector<std::size_t> hook_numbers_;  // where each entry's hook stands in its list
   bool synchronizes_ = true;
 
-  // Of the window.
-  std::vector<std::int32_t> took_part_;  // of each entry: 1 where this rank computed a gradient
-  std::vector<std::uint8_t> filled_;     // of each entry: 1 where this rank had none and wrote zeros
-  bool is_reduced_ = false;              // no gradient has changed since the last round
-  std::vector<std::uint64_t> reduced_;   // of each bucket: the arena's zero_grads() when it was reduced last
-
+  bool round_is_open_ = false;
   std::weak_ptr<int> running_backward_;  // the one that began the round; null once it has ended
+  bool is_reduced_ = false;              // no gradient has changed since the last round
 };
 
 /// Adds up a count over the ranks, for AccumulationWindow. On CUDA the host waits for it.
-std::function<std::int64_t(std::int64_t)> sum_over(std::shared_ptr<Communicator> ranks);
+std::function<std::int64_t(std::int64_t)> sum_over(std::shared_ptr<Communicator> comm);
 
 }  // namespace ringtape

@@ -15,23 +15,22 @@ std::int64_t words_for(std::int64_t bytes) {
 
 }  // namespace
 
-std::vector<std::string> gather_text(Communicator& ranks, const std::string& text) {
-  const Tensor bytes = empty({ranks.size()}, DType::i64, ranks.device());
-  ranks.all_gather(from_vector(std::vector<std::int64_t>{std::ssize(text)}, {1}, ranks.device()), bytes)
-      .wait();
+std::vector<std::string> gather_text(Communicator& comm, const std::string& text) {
+  const Tensor bytes = empty({comm.size()}, DType::i64, comm.device());
+  comm.all_gather(from_vector(std::vector<std::int64_t>{std::ssize(text)}, {1}, comm.device()), bytes).wait();
   const std::vector<std::int64_t> sizes = bytes.to_vector<std::int64_t>();
   std::vector<std::int64_t> counts;
   for (const std::int64_t size : sizes) counts.push_back(words_for(size));
 
-  std::vector<Word> words(static_cast<std::size_t>(counts[ranks.rank()]));
+  std::vector<Word> words(static_cast<std::size_t>(counts[comm.rank()]));
   if (!text.empty()) std::memcpy(words.data(), text.data(), text.size());
-  const Tensor own = from_vector(words, {std::ssize(words)}, ranks.device());
-  const bool is_root = ranks.rank() == 0;
+  const Tensor own = from_vector(words, {std::ssize(words)}, comm.device());
+  const bool is_root = comm.rank() == 0;
   Tensor all;
   if (is_root) {
-    all = empty({std::accumulate(counts.begin(), counts.end(), std::int64_t{0})}, DType::i32, ranks.device());
+    all = empty({std::accumulate(counts.begin(), counts.end(), std::int64_t{0})}, DType::i32, comm.device());
   }
-  ranks.gather(own, all, 0, counts).wait();
+  comm.gather(own, all, 0, counts).wait();
   if (!is_root) return {};
 
   const std::vector<Word> gathered = all.to_vector<Word>();

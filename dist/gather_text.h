@@ -8,6 +8,6 @@
 namespace ringtape {
 
 /// The texts of all ranks in their order, on rank 0; nothing on the others. Every rank has to call it.
-std::vector<std::string> gather_text(Communicator& ranks, const std::string& text);
+std::vector<std::string> gather_text(Communicator& comm, const std::string& text);
 
 }  // namespace ringtape

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "trace/spans.h"
+
 namespace ringtape {
 
 std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes) {
@@ -35,6 +37,11 @@ void GradientBuckets::begin() {
 void GradientBuckets::complete(std::size_t entry) {
   --incomplete_[bucket_of_entry_[entry]];
   while (next_ < buckets_.size() && incomplete_[next_] == 0) launch_next();
+}
+
+void GradientBuckets::launch_next() {
+  const SpanScope span(Track::compute, "launch bucket", {{"bucket", static_cast<std::int64_t>(next_)}});
+  launch_(next_++);
 }
 
 void GradientBuckets::launch_rest() {

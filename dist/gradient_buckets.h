@@ -11,7 +11,7 @@ namespace ringtape {
 
 /// Cuts the arena's gradients into buckets, in the order of the arena, which is about the order in which
 /// backward completes them. A bucket ends with the parameter that fills it to its size. A sharded arena has
-/// been cut already, and `sizes` do not matter. Throws Error for sizes below 1.
+/// its buckets already; `sizes` are not used then. Throws Error for sizes below 1.
 std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes);
 
 /// Which buckets of one round are to be reduced, and when (Li et al., "PyTorch Distributed: Experiences on
@@ -30,15 +30,15 @@ class GradientBuckets {
 
   /// Begins a round. Parameters that have been frozen are not waited for.
   void begin();
-  /// The gradient of this entry of the arena is complete; launches what can be launched.
+  /// The gradient of this entry of the arena is complete; launches the buckets that can be launched.
   void complete(std::size_t entry);
-  /// Launches all that are left, and ends the round.
+  /// Launches the remaining buckets, and ends the round.
   void launch_rest();
   /// Between begin() and launch_rest().
   bool is_open() const { return is_open_; }
 
  private:
-  void launch_next() { launch_(next_++); }
+  void launch_next();
 
   const ParameterArena& arena_;
   std::vector<GradientBucket> buckets_;

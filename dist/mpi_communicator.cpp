@@ -22,7 +22,7 @@ MPI_Request& added(Requests& requests) {
   return requests.emplace_back(MPI_REQUEST_NULL);
 }
 
-/// `elements` from `first` on, as far as one MPI call can count.
+/// `elements` from `first` on, but not more than one MPI call can count.
 struct Piece {
   std::int64_t first;
   int elements;
@@ -55,16 +55,16 @@ std::vector<int> to_ints(const std::vector<std::int64_t>& values) {
 }  // namespace
 
 struct MpiCommunicator::Connection {
-  MPI_Comm ranks = MPI_COMM_NULL;  // MPI_Finalize frees it
+  MPI_Comm comm = MPI_COMM_NULL;  // MPI_Finalize frees it
   int rank = 0;
   int size = 1;
   std::string who;
 
   void send(const void* from, int count, MPI_Datatype type, int peer, int tag, Requests& requests) const {
-    RINGTAPE_MPI(MPI_Isend(from, count, type, peer, tag, ranks, &added(requests)));
+    RINGTAPE_MPI(MPI_Isend(from, count, type, peer, tag, comm, &added(requests)));
   }
   void receive(void* to, int count, MPI_Datatype type, int peer, int tag, Requests& requests) const {
-    RINGTAPE_MPI(MPI_Irecv(to, count, type, peer, tag, ranks, &added(requests)));
+    RINGTAPE_MPI(MPI_Irecv(to, count, type, peer, tag, comm, &added(requests)));
   }
   void check_same(const Call& own, const Call& other, int peer) const {
     if (own == other) return;
@@ -76,8 +76,8 @@ struct MpiCommunicator::Connection {
   }
 };
 
-/// A request to MPI. `start` begins it, and `finish`, which may be empty, ends it; what they capture lives so
-/// long.
+/// A request to MPI. `start` begins it, and `finish`, which may be empty, ends it; their captures live until
+/// then.
 struct MpiCommunicator::Job {
   Call call;
   std::function<void(const Connection& connection, Requests& requests)> start;
@@ -88,11 +88,11 @@ std::shared_ptr<const MpiCommunicator::Connection> MpiCommunicator::connect_rank
     MpiThread& thread, const Connection* parent, const Call& call, Seconds timeout, int color, int key) {
   auto connection = std::make_shared<Connection>();
   thread.run(parent != nullptr ? parent->who : "this process", call, timeout, [&] {
-    RINGTAPE_MPI(MPI_Comm_split(parent != nullptr ? parent->ranks : MPI_COMM_WORLD,
-                                color < 0 ? MPI_UNDEFINED : color, key, &connection->ranks));
-    if (connection->ranks == MPI_COMM_NULL) return;
-    RINGTAPE_MPI(MPI_Comm_rank(connection->ranks, &connection->rank));
-    RINGTAPE_MPI(MPI_Comm_size(connection->ranks, &connection->size));
+    RINGTAPE_MPI(MPI_Comm_split(parent != nullptr ? parent->comm : MPI_COMM_WORLD,
+                                color < 0 ? MPI_UNDEFINED : color, key, &connection->comm));
+    if (connection->comm == MPI_COMM_NULL) return;
+    RINGTAPE_MPI(MPI_Comm_rank(connection->comm, &connection->rank));
+    RINGTAPE_MPI(MPI_Comm_size(connection->comm, &connection->size));
     connection->who = fmt::format("rank {} of {}", connection->rank, connection->size);
     if (parent != nullptr)
       connection->who = fmt::format("{} ({} after a split)", parent->who, connection->who);
@@ -187,11 +187,11 @@ Work MpiCommunicator::do_all_reduce(const Call& call, const Tensor& input, const
     for (const Piece& piece : pieces_of(call.elements, largest)) {
       RINGTAPE_MPI(MPI_Iallreduce(in_place ? MPI_IN_PLACE : at(input, piece.first), at(output, piece.first),
                                   piece.elements, mpi_type(call.dtype), mpi_op(call.op, call.dtype),
-                                  connection.ranks, &added(requests)));
+                                  connection.comm, &added(requests)));
     }
   };
   if (call.op == ReduceOp::mean) {
-    job.finish = [=, ranks = size()] { divide(call.dtype, output.raw(), call.elements, ranks); };
+    job.finish = [=, world_size = size()] { divide(call.dtype, output.raw(), call.elements, world_size); };
   }
   return submit(std::move(job));
 }
@@ -204,12 +204,12 @@ Work MpiCommunicator::do_reduce(const Call& call, const Tensor& input, const Ten
       const bool in_place = is_root && input.raw() == output.raw();
       RINGTAPE_MPI(MPI_Ireduce(in_place ? MPI_IN_PLACE : at(input, piece.first),
                                is_root ? at(output, piece.first) : nullptr, piece.elements,
-                               mpi_type(call.dtype), mpi_op(call.op, call.dtype), call.root, connection.ranks,
+                               mpi_type(call.dtype), mpi_op(call.op, call.dtype), call.root, connection.comm,
                                &added(requests)));
     }
   };
   if (call.op == ReduceOp::mean && rank() == call.root) {
-    job.finish = [=, ranks = size()] { divide(call.dtype, output.raw(), call.elements, ranks); };
+    job.finish = [=, world_size = size()] { divide(call.dtype, output.raw(), call.elements, world_size); };
   }
   return submit(std::move(job));
 }
@@ -219,7 +219,7 @@ Work MpiCommunicator::do_broadcast(const Call& call, const Tensor& tensor) {
   job.start = [=, largest = largest_piece_](const Connection& connection, Requests& requests) {
     for (const Piece& piece : pieces_of(call.elements, largest)) {
       RINGTAPE_MPI(MPI_Ibcast(at(tensor, piece.first), piece.elements, mpi_type(call.dtype), call.root,
-                              connection.ranks, &added(requests)));
+                              connection.comm, &added(requests)));
     }
   };
   return submit(std::move(job));
@@ -236,17 +236,17 @@ Work MpiCommunicator::do_all_gather(const Parts& parts) {
     const bool in_place = parts.input.raw() == own;
     if (call.elements <= largest) {
       RINGTAPE_MPI(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : parts.input.raw(), counts[connection.rank], type,
-                                   parts.output.raw(), counts.data(), offsets.data(), type, connection.ranks,
+                                   parts.output.raw(), counts.data(), offsets.data(), type, connection.comm,
                                    &added(requests)));
       return;
     }
-    // Too much to be counted: each rank broadcasts its part.
+    // More elements than MPI can count: each rank broadcasts its part.
     if (!in_place) std::memcpy(own, parts.input.raw(), parts.input.bytes());
     std::int64_t first = 0;
     for (int root = 0; root < connection.size; first += parts.counts[root++]) {
       for (const Piece& piece : pieces_of(parts.counts[root], largest)) {
         RINGTAPE_MPI(MPI_Ibcast(at(parts.output, first + piece.first), piece.elements, type, root,
-                                connection.ranks, &added(requests)));
+                                connection.comm, &added(requests)));
       }
     }
   };
@@ -264,7 +264,7 @@ Work MpiCommunicator::do_reduce_scatter(const Parts& parts) {
     const bool in_place = parts.output.raw() == at(parts.input, offsets[connection.rank]);
     if (call.elements <= largest && !in_place) {
       RINGTAPE_MPI(MPI_Ireduce_scatter(parts.input.raw(), parts.output.raw(), counts.data(), type, op,
-                                       connection.ranks, &added(requests)));
+                                       connection.comm, &added(requests)));
       return;
     }
     // Each part is reduced to its rank. (MPI's reduce_scatter in place would put it at the front.)
@@ -274,13 +274,13 @@ Work MpiCommunicator::do_reduce_scatter(const Parts& parts) {
         void* from = at(parts.input, offsets[root] + piece.first);
         RINGTAPE_MPI(MPI_Ireduce(is_root && in_place ? MPI_IN_PLACE : from,
                                  is_root ? at(parts.output, piece.first) : nullptr, piece.elements, type, op,
-                                 root, connection.ranks, &added(requests)));
+                                 root, connection.comm, &added(requests)));
       }
     }
   };
   if (parts.call.op == ReduceOp::mean) {
-    job.finish = [parts, ranks = size()] {
-      divide(parts.call.dtype, parts.output.raw(), parts.output.elements(), ranks);
+    job.finish = [parts, world_size = size()] {
+      divide(parts.call.dtype, parts.output.raw(), parts.output.elements(), world_size);
     };
   }
   return submit(std::move(job));
@@ -335,7 +335,7 @@ void MpiCommunicator::do_barrier(const Call& call, Seconds deadline) {
   MpiJob job = new_job(call);
   job.timeout = deadline;
   const auto own = std::make_shared<const Call>(call);
-  // Request i receives from rank i, and that of the own rank, which nobody sends to, is null.
+  // Request i receives from rank i, and the request of the own rank, which gets no message, is null.
   job.start = [=](Requests& requests) {
     for (int peer = 0; peer < connection->size; ++peer) {
       if (peer == connection->rank) {

@@ -14,13 +14,13 @@ class MpiThread;
 struct MpiJob;
 
 /// Ranks on CPUs, connected by MPI. All MPI calls are made by one thread (dist/mpi_thread.h), so that an
-/// operation goes on while this one computes.
+/// operation goes on while the calling thread computes.
 ///
-/// Before its part of a collective, a rank sends its Call to the next rank and receives that of the previous
-/// one. If they differ, wait() throws an Error that names both, and no data is touched. So each rank that
-/// neighbours on one which asks for something else knows it; the others wait in vain, until the launcher or
-/// the watchdog ends them. Exchanges, which only some ranks may call, go without; a receive of another size
-/// than the send it meets throws an Error of the rank that receives.
+/// Before its part of a collective, a rank sends its Call to the next rank and receives the Call of the
+/// previous rank. If they differ, wait() throws an Error that names both, and no data is touched. So the
+/// neighbours of a rank that makes another request find out; the other ranks wait in vain, until the launcher
+/// or the watchdog ends them. Exchanges, which only some ranks may call, are not compared; a receive whose
+/// size differs from its send throws an Error on the receiving rank.
 class MpiCommunicator : public Communicator {
  public:
   /// Elements that one MPI call can count.

@@ -38,7 +38,7 @@ struct Max {
   float operator()(float a, float b) const { return std::max(a, b); }
 };
 
-/// What MPI calls to combine elements: to[i] = combine(from[i], to[i]).
+/// The function that MPI calls to combine elements: to[i] = combine(from[i], to[i]).
 template <class T, class Combine>
 void combine_halves(void* from, void* to, int* count, MPI_Datatype*) {
   const T* a = static_cast<const T*>(from);

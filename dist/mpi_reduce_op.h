@@ -9,7 +9,7 @@
 
 namespace ringtape {
 
-/// MPI's type for elements of `dtype`. It has none for 16-bit floats: they travel as 16-bit integers.
+/// MPI's type for elements of `dtype`. MPI has no 16-bit floats: they are sent as 16-bit integers.
 MPI_Datatype mpi_type(DType dtype);
 
 /// MPI's operation for `op` on elements of `dtype`; for `mean` the sum. 16-bit floats have operations of our

@@ -6,16 +6,16 @@
 #include <utility>
 
 #include "core/error.h"
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 #include "dist/short_slices.h"
 #include "trace/spans.h"
 
 namespace ringtape {
 namespace {
 
-/// How long the thread sleeps after a test that found nothing done. If somebody waits for it, it only yields
-/// at first, as most operations are quick. If nobody does, they compute: a thread that yields its core to
-/// them gets it back after milliseconds, one that wakes from sleep at once.
+/// How long the thread sleeps after a test that found nothing done. If another thread waits for the result,
+/// it only yields at first, as most operations are quick. If none waits, they compute: a thread that yields
+/// its core to them gets it back after milliseconds, a thread that wakes from sleep gets it at once.
 class Patience {
  public:
   void reset() { tests_ = 0; }
@@ -36,7 +36,7 @@ Call call_of(Operation operation) {
   return call;
 }
 
-/// MPI's words for an error code.
+/// MPI's text for an error code.
 std::string error_text(int code) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
@@ -51,7 +51,7 @@ void check_mpi(int code, const char* call) {
   fail("MPI: {} failed: {}", std::string(call).substr(0, std::string(call).find('(')), error_text(code));
 }
 
-/// What a Work of MPI waits for.
+/// The state of an operation, which its Work waits for.
 struct MpiThread::State : Work::State {
   explicit State(std::shared_ptr<std::atomic<int>> counter) : waiting(std::move(counter)) {}
   void wait() override {
@@ -89,9 +89,9 @@ std::shared_ptr<MpiThread> MpiThread::get(Seconds timeout) {
   has_started = true;
   thread = std::shared_ptr<MpiThread>(new MpiThread(timeout));
   current = thread;
-  const Launch launch = detect_launch(process_environment());
+  const RankEnvironment env = detect_rank_environment(process_environment());
   thread
-      ->submit({.who = fmt::format("rank {} of {}", launch.rank, launch.size),
+      ->submit({.who = fmt::format("rank {} of {}", env.rank, env.world_size),
                 .call = call_of(Operation::connect),
                 .timeout = timeout,
                 .start = [](std::vector<MPI_Request>&) {},
@@ -261,7 +261,7 @@ bool MpiThread::test_running() {
       }
     }
     check_mpi(code, "MPI_Testsome");
-    running.is_here = completed == MPI_UNDEFINED;  // MPI's word for: no request is left
+    running.is_here = completed == MPI_UNDEFINED;  // MPI says so when no request is left
     for (int i = 0; !running.is_here && i < completed; ++i) {
       if (running.job.completed) {
         running.job.completed(static_cast<std::size_t>(indices[i]), statuses[i], running.requests);
@@ -280,7 +280,7 @@ bool MpiThread::test_running() {
     record_span(running);
     watchdog_.end(running.watched);
     const std::shared_ptr<State> state = std::move(running.state);
-    entry = running_.erase(entry);  // first: the tensors it holds are given back before wait() returns
+    entry = running_.erase(entry);  // first, so that its tensors are released before wait() returns
     state->set_done();
     any_completed = true;
   }

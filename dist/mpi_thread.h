@@ -20,13 +20,13 @@
 
 namespace ringtape {
 
-/// Throws Error that names the call and MPI's own words for the code.
+/// Throws Error with the name of the call and MPI's text for the code.
 void check_mpi(int code, const char* call);
 
-/// Calls an MPI function and checks what it returns.
+/// Calls an MPI function and checks its result.
 #define RINGTAPE_MPI(call) ::ringtape::check_mpi((call), #call)
 
-/// Something for the MPI thread to carry out.
+/// A request for the MPI thread.
 struct MpiJob {
   std::string who;  ///< "rank 1 of 4", for messages
   Call call;
@@ -48,22 +48,22 @@ struct MpiJob {
 
 /// The one thread of this process that calls MPI, from MPI_Init to MPI_Finalize (MPI_THREAD_FUNNELED is all
 /// it needs). It takes jobs from a queue, so communication goes on while other threads compute: MPI moves
-/// data only while somebody calls it, and a non-blocking operation that nobody tests stands still.
+/// data only inside of MPI calls, and a non-blocking operation that is not tested stands still.
 ///
 /// Jobs are started in the order of submit(). A collective has the network to itself; consecutive exchanges
-/// are under way together. While it waits for others, the thread sleeps between its tests, so that it does
-/// not take a core from the computation. On a slow link it sleeps until the data has arrived.
+/// are under way together. While it waits for other ranks, the thread sleeps between its tests, so that it
+/// does not take a core from the computation. On a slow link it sleeps until the data has arrived.
 class MpiThread {
  public:
-  /// The thread, started at the first call. Throws Error where MPI cannot be started, or has been ended
-  /// already.
+  /// The thread, started at the first call. Throws Error where MPI cannot be started, or has already been
+  /// finalized.
   static std::shared_ptr<MpiThread> get(Seconds timeout);
   /// Ends MPI, when all ranks have come to do so. While an exception unwinds the stack, and after a failure,
   /// it leaves MPI as it is: the launcher then ends the other ranks.
   ~MpiThread();
 
   Work submit(MpiJob job);
-  /// Runs something on the thread and waits for it.
+  /// Runs a function on the thread and waits for it.
   void run(std::string who, const Call& call, Seconds timeout, std::function<void()> function);
 
  private:

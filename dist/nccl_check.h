@@ -9,5 +9,5 @@ void check_nccl(ncclResult_t code, const char* call);
 
 }  // namespace ringtape
 
-/// Calls an NCCL function and checks what it returns.
+/// Calls an NCCL function and checks its result.
 #define RINGTAPE_NCCL(call) ::ringtape::check_nccl((call), #call)

@@ -90,16 +90,16 @@ class EventState : public Work::State {
 };
 
 /// NCCL's communicator for `id`, when all ranks have come.
-ncclComm_t init_ranks(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int size, Device device,
-                      Seconds timeout) {
+ncclComm_t init_comm(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int size, Device device,
+                     Seconds timeout) {
   Call call;
   call.operation = Operation::connect;
   RINGTAPE_CUDA(cudaSetDevice(device.index));
   const std::uint64_t watched = monitor.watchdog().begin(monitor.who(), call, timeout);
-  ncclComm_t ranks = nullptr;
-  RINGTAPE_NCCL(ncclCommInitRank(&ranks, size, id, rank));
+  ncclComm_t comm = nullptr;
+  RINGTAPE_NCCL(ncclCommInitRank(&comm, size, id, rank));
   monitor.watchdog().end(watched);
-  return ranks;
+  return comm;
 }
 
 std::shared_ptr<NcclMonitor> make_monitor(int rank, int size) {
@@ -108,54 +108,54 @@ std::shared_ptr<NcclMonitor> make_monitor(int rank, int size) {
 
 }  // namespace
 
-std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(std::shared_ptr<Communicator> host_ranks,
+std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(std::shared_ptr<Communicator> host_comm,
                                                             Device device) {
-  const int rank = host_ranks->rank(), size = host_ranks->size();
+  const int rank = host_comm->rank(), size = host_comm->size();
   ncclUniqueId id;
   if (rank == 0) RINGTAPE_NCCL(ncclGetUniqueId(&id));
   const Tensor bytes = empty({sizeof id / sizeof(std::int64_t)}, DType::i64);
   std::memcpy(bytes.raw(), &id, sizeof id);
-  host_ranks->broadcast(bytes, 0).wait();
+  host_comm->broadcast(bytes, 0).wait();
   std::memcpy(&id, bytes.raw(), sizeof id);
   auto monitor = make_monitor(rank, size);
-  const ncclComm_t ranks = init_ranks(*monitor, id, rank, size, device, host_ranks->timeout());
-  const Seconds timeout = host_ranks->timeout();
+  const ncclComm_t comm = init_comm(*monitor, id, rank, size, device, host_comm->timeout());
+  const Seconds timeout = host_comm->timeout();
   return std::shared_ptr<NcclCommunicator>(
-      new NcclCommunicator(ranks, std::move(monitor), std::move(host_ranks), rank, size, device, timeout));
+      new NcclCommunicator(comm, std::move(monitor), std::move(host_comm), rank, size, device, timeout));
 }
 
-std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const Launch& launch, Device device,
+std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const RankEnvironment& env, Device device,
                                                             Seconds timeout) {
-  check(!launch.master_address.empty(),
+  check(!env.master_address.empty(),
         "NCCL: {} does not say where rank 0 is: start the ranks with mpirun or "
         "torchrun, or with 'srun --mpi=pmix'",
-        name_of(launch.launcher));
-  const int port = launch.master_port < 65535 ? launch.master_port + 1 : launch.master_port - 1;
-  // The ranks would wait in vain at a port that belongs to somebody else.
-  if (launch.rank == 0 && std::getenv("NCCL_COMM_ID") == nullptr) check_port_is_free(port);
+        name_of(env.launcher));
+  const int port = env.master_port < 65535 ? env.master_port + 1 : env.master_port - 1;
+  // The ranks would wait in vain at a port that belongs to another process.
+  if (env.rank == 0 && std::getenv("NCCL_COMM_ID") == nullptr) check_port_is_free(port);
   // With this variable every rank's ncclGetUniqueId gives the id of a listener that rank 0 opens there.
-  setenv("NCCL_COMM_ID", fmt::format("{}:{}", launch.master_address, port).c_str(), /*overwrite=*/0);
+  setenv("NCCL_COMM_ID", fmt::format("{}:{}", env.master_address, port).c_str(), /*overwrite=*/0);
   ncclUniqueId id;
   RINGTAPE_NCCL(ncclGetUniqueId(&id));
-  auto monitor = make_monitor(launch.rank, launch.size);
-  const ncclComm_t ranks = init_ranks(*monitor, id, launch.rank, launch.size, device, timeout);
+  auto monitor = make_monitor(env.rank, env.world_size);
+  const ncclComm_t comm = init_comm(*monitor, id, env.rank, env.world_size, device, timeout);
   return std::shared_ptr<NcclCommunicator>(
-      new NcclCommunicator(ranks, std::move(monitor), nullptr, launch.rank, launch.size, device, timeout));
+      new NcclCommunicator(comm, std::move(monitor), nullptr, env.rank, env.world_size, device, timeout));
 }
 
-NcclCommunicator::NcclCommunicator(ncclComm* ranks, std::shared_ptr<NcclMonitor> monitor,
-                                   std::shared_ptr<Communicator> host_ranks, int rank, int size,
-                                   Device device, Seconds timeout)
+NcclCommunicator::NcclCommunicator(ncclComm* comm, std::shared_ptr<NcclMonitor> monitor,
+                                   std::shared_ptr<Communicator> host_comm, int rank, int size, Device device,
+                                   Seconds timeout)
     : Communicator(rank, size, device, timeout),
-      ranks_(ranks),
+      comm_(comm),
       monitor_(std::move(monitor)),
-      host_ranks_(std::move(host_ranks)),
+      host_comm_(std::move(host_comm)),
       stream_(Stream::create(device)) {}
 
 NcclCommunicator::~NcclCommunicator() {
   if (std::uncaught_exceptions() > 0) {
     monitor_->stop();
-    ncclCommAbort(ranks_);
+    ncclCommAbort(comm_);
     return;
   }
   Call call;
@@ -163,7 +163,7 @@ NcclCommunicator::~NcclCommunicator() {
   const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
   cudaStreamSynchronize(native(stream_));
   monitor_->stop();
-  ncclCommDestroy(ranks_);
+  ncclCommDestroy(comm_);
   monitor_->watchdog().end(watched);
 }
 
@@ -178,14 +178,14 @@ Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Se
   start();
   const auto done = std::make_shared<NcclEvent>();
   done->record(stream_);
-  monitor_->add(ranks_, call, watched, done, std::move(tensors));
+  monitor_->add(comm_, call, watched, done, std::move(tensors));
   return Work(std::make_shared<EventState>(done, device()));
 }
 
 Work NcclCommunicator::do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) {
   return enqueue(call, {input, output}, timeout(), [&] {
     RINGTAPE_NCCL(ncclAllReduce(input.raw(), output.raw(), call.elements, nccl_type(call.dtype),
-                                nccl_op(call.op), ranks_, native(stream_)));
+                                nccl_op(call.op), comm_, native(stream_)));
   });
 }
 
@@ -193,14 +193,14 @@ Work NcclCommunicator::do_reduce(const Call& call, const Tensor& input, const Te
   void* to = rank() == call.root ? output.raw() : nullptr;
   return enqueue(call, {input, output}, timeout(), [&] {
     RINGTAPE_NCCL(ncclReduce(input.raw(), to, call.elements, nccl_type(call.dtype), nccl_op(call.op),
-                             call.root, ranks_, native(stream_)));
+                             call.root, comm_, native(stream_)));
   });
 }
 
 Work NcclCommunicator::do_broadcast(const Call& call, const Tensor& tensor) {
   return enqueue(call, {tensor}, timeout(), [&] {
     RINGTAPE_NCCL(ncclBroadcast(tensor.raw(), tensor.raw(), call.elements, nccl_type(call.dtype), call.root,
-                                ranks_, native(stream_)));
+                                comm_, native(stream_)));
   });
 }
 
@@ -208,7 +208,7 @@ Work NcclCommunicator::do_all_gather(const Parts& parts) {
   const ncclDataType_t type = nccl_type(parts.call.dtype);
   return enqueue(parts.call, {parts.input, parts.output}, timeout(), [&] {
     if (all_equal(parts.counts)) {
-      RINGTAPE_NCCL(ncclAllGather(parts.input.raw(), parts.output.raw(), parts.counts[0], type, ranks_,
+      RINGTAPE_NCCL(ncclAllGather(parts.input.raw(), parts.output.raw(), parts.counts[0], type, comm_,
                                   native(stream_)));
       return;
     }
@@ -217,7 +217,7 @@ Work NcclCommunicator::do_all_gather(const Parts& parts) {
       for (int root = 0; root < size(); first += parts.counts[root++]) {
         void* part = at(parts.output, first);
         RINGTAPE_NCCL(ncclBroadcast(root == rank() ? parts.input.raw() : part, part, parts.counts[root], type,
-                                    root, ranks_, native(stream_)));
+                                    root, comm_, native(stream_)));
       }
     });
   });
@@ -228,15 +228,15 @@ Work NcclCommunicator::do_reduce_scatter(const Parts& parts) {
   const ncclRedOp_t op = nccl_op(parts.call.op);
   return enqueue(parts.call, {parts.input, parts.output}, timeout(), [&] {
     if (all_equal(parts.counts)) {
-      RINGTAPE_NCCL(ncclReduceScatter(parts.input.raw(), parts.output.raw(), parts.counts[0], type, op,
-                                      ranks_, native(stream_)));
+      RINGTAPE_NCCL(ncclReduceScatter(parts.input.raw(), parts.output.raw(), parts.counts[0], type, op, comm_,
+                                      native(stream_)));
       return;
     }
     in_one_group([&] {
       std::int64_t first = 0;
       for (int root = 0; root < size(); first += parts.counts[root++]) {
         RINGTAPE_NCCL(ncclReduce(at(parts.input, first), root == rank() ? parts.output.raw() : nullptr,
-                                 parts.counts[root], type, op, root, ranks_, native(stream_)));
+                                 parts.counts[root], type, op, root, comm_, native(stream_)));
       }
     });
   });
@@ -251,39 +251,39 @@ Work NcclCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends
   return enqueue(call, std::move(tensors), timeout(), [&] {
     in_one_group([&] {
       for (const Transfer& transfer : sends) {
-        RINGTAPE_NCCL(ncclSend(transfer.tensor.raw(), transfer.tensor.elements(), type, transfer.peer, ranks_,
+        RINGTAPE_NCCL(ncclSend(transfer.tensor.raw(), transfer.tensor.elements(), type, transfer.peer, comm_,
                                native(stream_)));
       }
       for (const Transfer& transfer : receives) {
-        RINGTAPE_NCCL(ncclRecv(transfer.tensor.raw(), transfer.tensor.elements(), type, transfer.peer, ranks_,
+        RINGTAPE_NCCL(ncclRecv(transfer.tensor.raw(), transfer.tensor.elements(), type, transfer.peer, comm_,
                                native(stream_)));
       }
     });
   });
 }
 
-/// An all_reduce of one element, which nobody gets before all have given theirs.
+/// An all_reduce of one element, which ends on no rank before all ranks have called it.
 void NcclCommunicator::do_barrier(const Call& call, Seconds deadline) {
   const Tensor one = empty({1}, DType::i32, device());
   enqueue(call, {one}, deadline, [&] {
-    RINGTAPE_NCCL(ncclAllReduce(one.raw(), one.raw(), 1, ncclInt32, ncclMax, ranks_, native(stream_)));
+    RINGTAPE_NCCL(ncclAllReduce(one.raw(), one.raw(), 1, ncclInt32, ncclMax, comm_, native(stream_)));
   });
   stream_.synchronize();
 }
 
 std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int color, int key) {
   const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
-  ncclComm_t ranks = nullptr;
-  RINGTAPE_NCCL(ncclCommSplit(ranks_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &ranks, nullptr));
+  ncclComm_t comm = nullptr;
+  RINGTAPE_NCCL(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &comm, nullptr));
   monitor_->watchdog().end(watched);
-  if (ranks == nullptr) return nullptr;
+  if (comm == nullptr) return nullptr;
   int new_rank = 0, new_size = 0;
-  RINGTAPE_NCCL(ncclCommUserRank(ranks, &new_rank));
-  RINGTAPE_NCCL(ncclCommCount(ranks, &new_size));
+  RINGTAPE_NCCL(ncclCommUserRank(comm, &new_rank));
+  RINGTAPE_NCCL(ncclCommCount(comm, &new_size));
   auto monitor = std::make_shared<NcclMonitor>(
       fmt::format("{} (rank {} of {} after a split)", monitor_->who(), new_rank, new_size));
   return std::shared_ptr<Communicator>(
-      new NcclCommunicator(ranks, std::move(monitor), host_ranks_, new_rank, new_size, device(), timeout()));
+      new NcclCommunicator(comm, std::move(monitor), host_comm_, new_rank, new_size, device(), timeout()));
 }
 
 }  // namespace ringtape

@@ -4,7 +4,7 @@
 
 #include "core/stream.h"
 #include "dist/communicator.h"
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 
 struct ncclComm;
 
@@ -12,25 +12,27 @@ namespace ringtape {
 
 class NcclMonitor;
 
-/// Ranks on GPUs, connected by NCCL. Operations run in a stream of their own: each waits for what the current
-/// stream held when it was called, and Work::wait() makes the current stream wait for the operation.
+/// Ranks on GPUs, connected by NCCL. Operations run in a stream of their own: each waits for the work that
+/// the current stream held when it was called, and Work::wait() makes the current stream wait for the
+/// operation.
 ///
-/// NCCL does not compare what the ranks ask for. Ranks that disagree wait for each other, which the watchdog
-/// ends.
+/// NCCL does not compare the calls of the ranks. Ranks that disagree wait for each other, until the watchdog
+/// ends them.
 class NcclCommunicator : public Communicator {
  public:
-  /// The ranks of `host_ranks`, over which NCCL's id is sent. Kept as long as this communicator.
-  static std::shared_ptr<NcclCommunicator> connect(std::shared_ptr<Communicator> host_ranks, Device device);
+  /// The ranks of `host_comm`, over which NCCL's id is sent. Kept as long as this communicator.
+  static std::shared_ptr<NcclCommunicator> connect(std::shared_ptr<Communicator> host_comm, Device device);
   /// The ranks that torchrun started. They find each other at rank 0's address and the port after that of
-  /// torchrun's own agent, or where the variable NCCL_COMM_ID says (address:port).
-  static std::shared_ptr<NcclCommunicator> connect(const Launch& launch, Device device, Seconds timeout);
-  /// Waits for what is under way, but not while an exception unwinds the stack.
+  /// torchrun's own agent, or at the address:port in the variable NCCL_COMM_ID.
+  static std::shared_ptr<NcclCommunicator> connect(const RankEnvironment& env, Device device,
+                                                   Seconds timeout);
+  /// Waits for the operations under way, but not while an exception unwinds the stack.
   ~NcclCommunicator() override;
   const char* backend() const override { return "NCCL"; }
 
  private:
-  NcclCommunicator(ncclComm* ranks, std::shared_ptr<NcclMonitor> monitor,
-                   std::shared_ptr<Communicator> host_ranks, int rank, int size, Device device,
+  NcclCommunicator(ncclComm* comm, std::shared_ptr<NcclMonitor> monitor,
+                   std::shared_ptr<Communicator> host_comm, int rank, int size, Device device,
                    Seconds timeout);
 
   Work do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) override;
@@ -42,13 +44,14 @@ class NcclCommunicator : public Communicator {
   void do_barrier(const Call& call, Seconds deadline) override;
   std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) override;
 
-  /// Calls `start`, which queues NCCL's operations on stream_, between what comes before and after them.
+  /// Calls `start`, which queues NCCL's operations on stream_, between the waits for the work before and
+  /// after them.
   template <class Start>
   Work enqueue(const Call& call, std::vector<Tensor> tensors, Seconds timeout, const Start& start);
 
-  ncclComm* ranks_;
+  ncclComm* comm_;
   std::shared_ptr<NcclMonitor> monitor_;
-  std::shared_ptr<Communicator> host_ranks_;
+  std::shared_ptr<Communicator> host_comm_;
   Stream stream_;
 };
 

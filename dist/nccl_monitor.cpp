@@ -27,11 +27,11 @@ void NcclMonitor::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void NcclMonitor::add(ncclComm* ranks, const Call& call, std::uint64_t watched,
+void NcclMonitor::add(ncclComm* comm, const Call& call, std::uint64_t watched,
                       std::shared_ptr<NcclEvent> done, std::vector<Tensor> tensors) {
   {
     const std::lock_guard lock(mutex_);
-    pending_.push_back({ranks, call, watched, std::move(done), std::move(tensors)});
+    pending_.push_back({comm, call, watched, std::move(done), std::move(tensors)});
   }
   changed_.notify_one();
 }
@@ -49,7 +49,7 @@ void NcclMonitor::loop() {
       if (pending_.empty()) continue;
       const Pending& oldest = pending_.front();
       ncclResult_t error = ncclSuccess;
-      RINGTAPE_NCCL(ncclCommGetAsyncError(oldest.ranks, &error));
+      RINGTAPE_NCCL(ncclCommGetAsyncError(oldest.comm, &error));
       if (error != ncclSuccess && error != ncclInProgress) {
         end_process(
             fmt::format("{}: {} failed: NCCL: {}", who_, describe(oldest.call), ncclGetErrorString(error)));

@@ -17,7 +17,7 @@ struct ncclComm;
 namespace ringtape {
 
 /// Looks after the operations that a rank has queued on its GPU: keeps their tensors until they are done, has
-/// them watched, and ends the process when NCCL reports an error, which it does to those who ask only.
+/// them watched, and asks NCCL for errors, which it reports on request only; after one it ends the process.
 class NcclMonitor {
  public:
   explicit NcclMonitor(std::string who);
@@ -25,18 +25,18 @@ class NcclMonitor {
   NcclMonitor(const NcclMonitor&) = delete;
   NcclMonitor& operator=(const NcclMonitor&) = delete;
 
-  /// Ends the thread, so that it asks nothing of an NCCL communicator that is about to go.
+  /// Ends the thread, so that it does not use an NCCL communicator that is about to be destroyed.
   void stop();
 
   const std::string& who() const { return who_; }
   Watchdog& watchdog() { return watchdog_; }
   /// `done` has been recorded behind the operation.
-  void add(ncclComm* ranks, const Call& call, std::uint64_t watched, std::shared_ptr<NcclEvent> done,
+  void add(ncclComm* comm, const Call& call, std::uint64_t watched, std::shared_ptr<NcclEvent> done,
            std::vector<Tensor> tensors);
 
  private:
   struct Pending {
-    ncclComm* ranks;
+    ncclComm* comm;
     Call call;
     std::uint64_t watched;
     std::shared_ptr<NcclEvent> done;

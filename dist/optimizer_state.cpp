@@ -8,7 +8,7 @@
 namespace ringtape {
 namespace {
 
-/// A moment or a momentum, as opposed to step counts, of which each parameter has one.
+/// True for a moment or a momentum, false for step counts, of which each parameter has one.
 bool is_per_element(const Tensor& state) {
   return state.dtype() == DType::f32;
 }
@@ -23,12 +23,12 @@ void for_each_bucket(const ParameterArena& arena, const Tensor& shard, const Bod
 }
 
 /// All of one sharded tensor, on the host of rank 0; undefined elsewhere.
-Tensor gather(const ParameterArena& arena, Communicator& ranks, const Tensor& shard) {
-  const bool is_root = ranks.rank() == 0;
+Tensor gather(const ParameterArena& arena, Communicator& comm, const Tensor& shard) {
+  const bool is_root = comm.rank() == 0;
   Tensor whole = is_root ? zeros({arena.size()}, shard.dtype()) : Tensor();
   for_each_bucket(arena, shard, [&](const GradientBucket& bucket, const Tensor& slice) {
     const Tensor on_device = is_root ? empty({bucket.elements}, shard.dtype(), arena.device()) : Tensor();
-    ranks.gather(slice, on_device, 0).wait();
+    comm.gather(slice, on_device, 0).wait();
     if (is_root) whole.alias({bucket.elements}, bucket.offset).copy_from(on_device);
   });
   return whole;
@@ -41,7 +41,7 @@ void append_by_parameter(const ParameterArena& arena, const std::string& name, c
   }
 }
 
-/// The parts of that name in the arena's layout, on the host.
+/// The parts with this name, in the arena's layout, on the host.
 Tensor joined(const ParameterArena& arena, const std::string& name, const std::vector<NamedTensor>& parts) {
   const Tensor whole = zeros({arena.size()});
   for (const ArenaEntry& entry : arena.entries()) {
@@ -55,18 +55,18 @@ Tensor joined(const ParameterArena& arena, const std::string& name, const std::v
 }
 
 /// The opposite of gather(): `whole` has the arena's layout on rank 0, and is undefined elsewhere.
-void scatter(const ParameterArena& arena, Communicator& ranks, const Tensor& whole, const Tensor& shard) {
-  const bool is_root = ranks.rank() == 0;
+void scatter(const ParameterArena& arena, Communicator& comm, const Tensor& whole, const Tensor& shard) {
+  const bool is_root = comm.rank() == 0;
   for_each_bucket(arena, shard, [&](const GradientBucket& bucket, const Tensor& slice) {
     const Tensor on_device =
         is_root ? copy_to(whole.alias({bucket.elements}, bucket.offset), arena.device()) : Tensor();
-    ranks.scatter(on_device, slice, 0).wait();
+    comm.scatter(on_device, slice, 0).wait();
   });
 }
 
 }  // namespace
 
-std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Communicator& ranks) {
+std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Communicator& comm) {
   const ParameterArena& arena = optimizer.arena();
   std::vector<NamedTensor> parts;
   for (const auto& [name, state] : optimizer.state()) {
@@ -74,21 +74,21 @@ std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Comm
       parts.push_back({name, state});  // the same on all ranks
       continue;
     }
-    const Tensor whole = arena.is_sharded() ? gather(arena, ranks, state) : state;
+    const Tensor whole = arena.is_sharded() ? gather(arena, comm, state) : state;
     if (whole.defined()) append_by_parameter(arena, name, whole, parts);
   }
   return parts;
 }
 
-void scatter_optimizer_state(const Optimizer& optimizer, Communicator& ranks,
+void scatter_optimizer_state(const Optimizer& optimizer, Communicator& comm,
                              const std::vector<NamedTensor>& whole) {
   const ParameterArena& arena = optimizer.arena();
   for (const auto& [name, state] : optimizer.state()) {
     if (!is_per_element(state) || !arena.is_sharded()) {
-      ranks.broadcast(state, 0).wait();
+      comm.broadcast(state, 0).wait();
       continue;
     }
-    scatter(arena, ranks, ranks.rank() == 0 ? joined(arena, name, whole) : Tensor(), state);
+    scatter(arena, comm, comm.rank() == 0 ? joined(arena, name, whole) : Tensor(), state);
   }
 }
 

@@ -13,11 +13,11 @@ namespace ringtape {
 /// The state on rank 0. Of a sharded arena these are tensors on the host, to which every rank sends its
 /// slices: all ranks have to call it, and the others get the step counts alone. Of a plain one they share the
 /// optimizer's memory, on every rank.
-std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Communicator& ranks);
+std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Communicator& comm);
 
 /// Gives the ranks the state that rank 0 has in `whole`, tensors that gather_optimizer_state() returned there
 /// and that have been loaded into since. All ranks call it.
-void scatter_optimizer_state(const Optimizer& optimizer, Communicator& ranks,
+void scatter_optimizer_state(const Optimizer& optimizer, Communicator& comm,
                              const std::vector<NamedTensor>& whole);
 
 }  // namespace ringtape

@@ -11,14 +11,14 @@ namespace ringtape {
 namespace {
 
 /// The transfers of one rank in their order: all segments of step 0, then those of step 1, and so on. Segment
-/// g of a step sends what segment g of the step before has received.
+/// g of a step sends the elements that segment g of the step before has received.
 class Ring {
  public:
-  Ring(Communicator& ranks, Tensor tensor, ReduceOp op, const RingOptions& options)
-      : ranks_(ranks), tensor_(std::move(tensor)), op_(op), options_(options) {
+  Ring(Communicator& comm, Tensor tensor, ReduceOp op, const RingOptions& options)
+      : comm_(comm), tensor_(std::move(tensor)), op_(op), options_(options) {
     const auto element_bytes = static_cast<std::int64_t>(size_of(tensor_.dtype()));
     segment_ = std::max<std::int64_t>(options.segment_bytes / element_bytes, 1);
-    const std::int64_t largest = (tensor_.elements() + ranks.size() - 1) / ranks.size();
+    const std::int64_t largest = (tensor_.elements() + comm.size() - 1) / comm.size();
     segments_ = static_cast<int>((largest + segment_ - 1) / segment_);
     // A segment of the next step may only begin when that of this step is done.
     in_flight_ = std::min(options.in_flight, segments_);
@@ -27,7 +27,7 @@ class Ring {
   }
 
   void run() {
-    const int transfers = 2 * (ranks_.size() - 1) * segments_;
+    const int transfers = 2 * (comm_.size() - 1) * segments_;
     for (int k = 0; k < transfers + in_flight_; ++k) {
       if (k >= in_flight_) finish(k - in_flight_);
       if (k < transfers) begin(k);
@@ -35,19 +35,19 @@ class Ring {
   }
 
  private:
-  bool adds(int k) const { return k / segments_ < ranks_.size() - 1; }
+  bool adds(int k) const { return k / segments_ < comm_.size() - 1; }
 
   int sent_chunk(int k) const {
-    const int step = k / segments_, size = ranks_.size();
+    const int step = k / segments_, size = comm_.size();
     // In the second half a rank begins with the chunk it has completed, the next one.
-    return adds(k) ? (ranks_.rank() - step + size) % size
-                   : (ranks_.rank() + 1 - (step - (size - 1)) + size) % size;
+    return adds(k) ? (comm_.rank() - step + size) % size
+                   : (comm_.rank() + 1 - (step - (size - 1)) + size) % size;
   }
-  int received_chunk(int k) const { return (sent_chunk(k) + ranks_.size() - 1) % ranks_.size(); }
+  int received_chunk(int k) const { return (sent_chunk(k) + comm_.size() - 1) % comm_.size(); }
 
   /// The elements of the chunk that transfer k moves; none where a shorter chunk has no such segment.
   Tensor part(int k, int chunk) const {
-    const ElementRange whole = ring_chunk(tensor_.elements(), ranks_.size(), chunk);
+    const ElementRange whole = ring_chunk(tensor_.elements(), comm_.size(), chunk);
     const std::int64_t first = std::min(k % segments_ * segment_, whole.count);
     const std::int64_t count = std::min(segment_, whole.count - first);
     return tensor_.alias({count}, whole.first + first);
@@ -60,8 +60,8 @@ class Ring {
 
   void begin(int k) {
     const Tensor out = part(k, sent_chunk(k)), in = part(k, received_chunk(k));
-    const int next = (ranks_.rank() + 1) % ranks_.size();
-    const int previous = (ranks_.rank() + ranks_.size() - 1) % ranks_.size();
+    const int next = (comm_.rank() + 1) % comm_.size();
+    const int previous = (comm_.rank() + comm_.size() - 1) % comm_.size();
     if (options_.trace) {
       options_.trace(
           {k / segments_, k % segments_, sent_chunk(k), received_chunk(k), out.elements(), in.elements()});
@@ -69,7 +69,7 @@ class Ring {
     std::vector<Transfer> sends, receives;
     if (out.elements() > 0) sends.push_back({out, next});
     if (in.elements() > 0) receives.push_back({adds(k) ? buffer(k, in.elements()) : in, previous});
-    works_[k % in_flight_] = ranks_.exchange(std::move(sends), std::move(receives));
+    works_[k % in_flight_] = comm_.exchange(std::move(sends), std::move(receives));
   }
 
   void finish(int k) {
@@ -79,13 +79,13 @@ class Ring {
     if (!adds(k) || n == 0) return;
     const Stream stream = Stream::current(own.device());
     add(stream, own.dtype(), own.raw(), buffer(k, n).raw(), own.raw(), n);
-    const bool is_complete = k / segments_ == ranks_.size() - 2;
+    const bool is_complete = k / segments_ == comm_.size() - 2;
     if (is_complete && op_ == ReduceOp::mean) {
-      scale(stream, own.dtype(), own.raw(), own.raw(), n, 1.0 / ranks_.size());
+      scale(stream, own.dtype(), own.raw(), own.raw(), n, 1.0 / comm_.size());
     }
   }
 
-  Communicator& ranks_;
+  Communicator& comm_;
   Tensor tensor_;
   ReduceOp op_;
   const RingOptions& options_;
@@ -105,17 +105,17 @@ ElementRange ring_chunk(std::int64_t elements, int chunks, int chunk) {
   return {first, each + (chunk < larger ? 1 : 0)};
 }
 
-void ring_all_reduce(Communicator& ranks, const Tensor& tensor, ReduceOp op, const RingOptions& options) {
-  check(tensor.defined() && tensor.device() == ranks.device() && is_floating(tensor.dtype()),
+void ring_all_reduce(Communicator& comm, const Tensor& tensor, ReduceOp op, const RingOptions& options) {
+  check(tensor.defined() && tensor.device() == comm.device() && is_floating(tensor.dtype()),
         "ring_all_reduce: tensor is {}, expected a floating dtype on {}",
-        tensor.defined() ? describe(tensor) : "undefined", to_string(ranks.device()));
+        tensor.defined() ? describe(tensor) : "undefined", to_string(comm.device()));
   check(op == ReduceOp::sum || op == ReduceOp::mean, "ring_all_reduce: {}, expected sum or mean",
         name_of(op));
   check(options.segment_bytes > 0 && options.in_flight > 0,
         "ring_all_reduce: segments of {} bytes, {} in flight, expected at least 1", options.segment_bytes,
         options.in_flight);
-  if (ranks.size() == 1 || tensor.elements() == 0) return;
-  Ring(ranks, tensor, op, options).run();
+  if (comm.size() == 1 || tensor.elements() == 0) return;
+  Ring(comm, tensor, op, options).run();
 }
 
 }  // namespace ringtape

@@ -8,11 +8,12 @@
 
 namespace ringtape {
 
-/// What one rank does at one moment of a ring: it sends elements of one chunk to the next rank, and receives
+/// One step of one rank in a ring: it sends elements of one chunk to the next rank, and receives
 /// elements of another from the previous one.
 struct RingTransfer {
-  int step;            ///< 0 to 2 (ranks - 1) - 1; the first half adds up, the second half hands out
-  int segment;         ///< the part of the chunk
+  int step;     ///< 0 to 2 (n - 1) - 1 of n ranks; the first half is the reduce-scatter, the second half the
+                ///< all-gather
+  int segment;  ///< the part of the chunk
   int sent_chunk;      ///< to rank + 1
   int received_chunk;  ///< from rank - 1
   std::int64_t sent_elements;
@@ -35,18 +36,17 @@ struct ElementRange {
 ElementRange ring_chunk(std::int64_t elements, int chunks, int chunk);
 
 /// All-reduce (sum or mean) in place, by hand: the ring of Patarasuk and Yuan, "Bandwidth optimal all-reduce
-/// algorithms for clusters of workstations", 2009. The tensor is divided into as many chunks as there are
-/// ranks.
+/// algorithms for clusters of workstations", 2009. The tensor is divided into one chunk for each rank.
 ///
-/// Reduce-scatter: at step s, rank r sends chunk r - s to rank r + 1 and adds what it receives, which is
-/// chunk r - s - 1, to its own. After ranks - 1 steps each rank holds one chunk that is complete. All-gather:
-/// the complete chunks go round once more and take the place of the others. Each rank sends 2 (ranks - 1) /
-/// ranks of the tensor, which no algorithm can do with less, and all links are busy all the time.
+/// Reduce-scatter: at step s, rank r sends chunk r - s to rank r + 1 and adds the chunk that it receives, r -
+/// s - 1, to its own. After n - 1 steps each of the n ranks holds one complete chunk. All-gather: the
+/// complete chunks go round once more and take the place of the others. Each rank sends 2 (n - 1) / n of the
+/// tensor, the least that any algorithm needs, and all links are busy all the time.
 ///
 /// A chunk goes in segments: while one segment is added up, the next are under way. f32, f16, bf16; 16-bit
 /// types are added in f32 and rounded after each addition. The result is the same on all ranks. Exchanges and
 /// additions are in the order of the current stream: on CUDA the host does not wait, on the CPU this returns
 /// when it is done.
-void ring_all_reduce(Communicator& ranks, const Tensor& tensor, ReduceOp op, const RingOptions& options = {});
+void ring_all_reduce(Communicator& comm, const Tensor& tensor, ReduceOp op, const RingOptions& options = {});
 
 }  // namespace ringtape

@@ -20,9 +20,9 @@ double number(std::string_view text) {
 
 }  // namespace
 
-double bytes_on_link(const Call& call, int ranks) {
+double bytes_on_link(const Call& call, int world_size) {
   const double bytes = static_cast<double>(call.elements) * static_cast<double>(size_of(call.dtype));
-  const double others = static_cast<double>(ranks - 1) / ranks;
+  const double others = static_cast<double>(world_size - 1) / world_size;
   switch (call.operation) {
     case Operation::all_reduce:
       return 2 * others * bytes;

@@ -9,15 +9,15 @@
 
 namespace ringtape {
 
-/// Bytes that a collective sends over the busiest link, with `ranks` ranks that use the best algorithm: for a
-/// call of S bytes 2 (n - 1) / n S of an all_reduce, (n - 1) / n S of an all_gather, reduce_scatter, gather
-/// or scatter, S of a broadcast or reduce, 0 of a barrier. (busbw of nccl-tests counts the same bytes.) An
-/// exchange's Call tells what the rank sends, which counts as it is.
-double bytes_on_link(const Call& call, int ranks);
+/// Bytes that a collective sends over the busiest link, with `world_size` ranks that use the best algorithm:
+/// for a call of S bytes 2 (n - 1) / n S of an all_reduce, (n - 1) / n S of an all_gather, reduce_scatter,
+/// gather or scatter, S of a broadcast or reduce, 0 of a barrier. (busbw of nccl-tests counts the same
+/// bytes.) An exchange counts with the bytes that the rank sends, as in its Call.
+double bytes_on_link(const Call& call, int world_size);
 
 /// A link as slow as one likes, for ranks on one machine: there memory is the link, so fast that little is
-/// left to be hidden behind computation, and what is hidden costs the computation a core. Here an operation's
-/// bytes arrive as fast as they do, and the operation is then held back until
+/// left to be hidden behind computation, and communication that is hidden takes a core from the computation.
+/// Here an operation's bytes arrive as fast as they do, and the operation is then held back until
 ///
 ///   latency + bytes_on_link / bytes_per_second
 ///
@@ -29,8 +29,8 @@ struct SlowLink {
 
   Seconds transfer_time(double bytes) const { return Seconds(bytes / bytes_per_second); }
   /// From when the data begins to move to when the last of it has arrived.
-  Seconds time_of(const Call& call, int ranks) const {
-    return latency + transfer_time(bytes_on_link(call, ranks));
+  Seconds time_of(const Call& call, int world_size) const {
+    return latency + transfer_time(bytes_on_link(call, world_size));
   }
 };
 

@@ -4,8 +4,8 @@
 
 namespace ringtape {
 
-double bytes_sent(Operation operation, int ranks, double bytes) {
-  const double all_but_own = (ranks - 1.0) / ranks;
+double bytes_sent(Operation operation, int world_size, double bytes) {
+  const double all_but_own = (world_size - 1.0) / world_size;
   switch (operation) {
     case Operation::all_reduce:
       return 2 * all_but_own * bytes;
@@ -27,7 +27,7 @@ double bytes_sent(Operation operation, int ranks, double bytes) {
   return 0;
 }
 
-std::string traffic_table(const CollectiveCounts& before, const CollectiveCounts& after, int ranks,
+std::string traffic_table(const CollectiveCounts& before, const CollectiveCounts& after, int world_size,
                           std::int64_t updates) {
   constexpr double kMiB = 1024 * 1024;
   std::string text = fmt::format("{:<22} {:>12} {:>12} {:>12}\n", "traffic, by formula", "calls",
@@ -41,7 +41,7 @@ std::string traffic_table(const CollectiveCounts& before, const CollectiveCounts
     const double calls = per_update(before[i].calls, after[i].calls);
     const double bytes = per_update(before[i].bytes, after[i].bytes);
     if (calls == 0) continue;
-    const double of_operation = bytes_sent(operation, ranks, bytes);
+    const double of_operation = bytes_sent(operation, world_size, bytes);
     sent += of_operation;
     text += fmt::format("{:<22} {:>12g} {:>12.3f} {:>12.3f}\n", name_of(operation), calls, bytes / kMiB,
                         of_operation / kMiB);

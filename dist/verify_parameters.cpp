@@ -21,8 +21,8 @@ std::string describe_parameters(Module& model) {
 
 }  // namespace
 
-void verify_parameters(Module& model, Communicator& ranks) {
-  verify_same(ranks, "data parallel: the ranks' models", "parameter", describe_parameters(model));
+void verify_parameters(Module& model, Communicator& comm) {
+  verify_same(comm, "data parallel: the ranks' models", "parameter", describe_parameters(model));
 }
 
 }  // namespace ringtape

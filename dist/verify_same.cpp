@@ -16,11 +16,11 @@ std::uint64_t hash_of(const std::string& text) {
 }
 
 /// The text of rank `root`, whose length all ranks know.
-std::string broadcast_text(Communicator& ranks, const std::string& text, std::int64_t length, int root) {
+std::string broadcast_text(Communicator& comm, const std::string& text, std::int64_t length, int root) {
   std::vector<std::int32_t> letters(static_cast<std::size_t>(length));
-  if (ranks.rank() == root) letters.assign(text.begin(), text.end());
-  const Tensor sent = copy_to(from_vector(letters, {length}), ranks.device());
-  ranks.broadcast(sent, root).wait();
+  if (comm.rank() == root) letters.assign(text.begin(), text.end());
+  const Tensor sent = copy_to(from_vector(letters, {length}), comm.device());
+  comm.broadcast(sent, root).wait();
   std::string received;
   for (const std::int32_t letter : sent.to_vector<std::int32_t>()) {
     received += static_cast<char>(letter);
@@ -44,17 +44,17 @@ std::string broadcast_text(Communicator& ranks, const std::string& text, std::in
 
 }  // namespace
 
-void verify_same(Communicator& ranks, const std::string& what, const std::string& line,
+void verify_same(Communicator& comm, const std::string& what, const std::string& line,
                  const std::string& text) {
   const std::vector<std::int64_t> summary = {static_cast<std::int64_t>(hash_of(text)), std::ssize(text)};
-  const Tensor gathered = empty({2 * ranks.size()}, DType::i64, ranks.device());
-  ranks.all_gather(copy_to(from_vector(summary, {2}), ranks.device()), gathered).wait();
+  const Tensor gathered = empty({2 * comm.size()}, DType::i64, comm.device());
+  comm.all_gather(copy_to(from_vector(summary, {2}), comm.device()), gathered).wait();
   const std::vector<std::int64_t> all = gathered.to_vector<std::int64_t>();
-  for (int rank = 1; rank < ranks.size(); ++rank) {
+  for (int rank = 1; rank < comm.size(); ++rank) {
     const std::size_t at = 2 * static_cast<std::size_t>(rank);
     if (all[at] == all[0] && all[at + 1] == all[1]) continue;
-    const std::string of_rank_0 = broadcast_text(ranks, text, all[1], 0);
-    const std::string of_other = broadcast_text(ranks, text, all[at + 1], rank);
+    const std::string of_rank_0 = broadcast_text(comm, text, all[1], 0);
+    const std::string of_other = broadcast_text(comm, text, all[at + 1], rank);
     fail_at_first_difference(what, line, of_rank_0, of_other, rank);
   }
 }

@@ -24,7 +24,7 @@ namespace ringtape {
 class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
-  /// What else there is to say when an operation is late; called by the watchdog's thread.
+  /// Text to add to the message when an operation is late; called by the watchdog's thread.
   using Hint = std::function<std::string()>;
 
   Watchdog();

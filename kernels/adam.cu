@@ -6,10 +6,10 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Counts the step of each present parameter and works out its factors, in double: in float 1 - 0.999 is off
-/// by 1.3e-5 of itself.
+/// Counts the step of each parameter that has a gradient and works out its factors, in double: in float 1 -
+/// 0.999 is off by 1.3e-5 of itself.
 __global__ void adam_coefficients(AdamStep step) {
-  for_each_present(step.arena, [=](std::int64_t p, double learning_rate) {
+  for_each_with_grad(step.arena, [=](std::int64_t p, double learning_rate) {
     const double t = static_cast<double>(++step.steps[p]);
     const double decay = step.arena.options[p].weight_decay;
     AdamCoefficients& c = step.coefficients[p];

@@ -23,9 +23,9 @@ constexpr std::int64_t kTileAlignment = 64;
 
 /// What an optimizer reads of each parameter, besides what all share.
 struct ParameterOptions {
-  float lr_scale;       ///< multiplies the learning rate
-  float weight_decay;   ///< lambda of the L2 or the decoupled decay
-  std::int32_t adapts;  ///< LAMB, LARS: 1 where the rate is scaled by the ratio of norms, else 0
+  float lr_scale;                ///< multiplies the learning rate
+  float weight_decay;            ///< lambda of the L2 or the decoupled decay
+  std::int32_t use_trust_ratio;  ///< LAMB, LARS: 1 where the rate is scaled by the ratio of norms, else 0
 };
 
 /// The arena as an optimizer's launch reads and writes it. All pointers are on the device.
@@ -39,7 +39,7 @@ struct ArenaView {
   std::int64_t parameter_count;
   const ParameterOptions* options;  ///< [parameter_count]
   const std::uint8_t*
-      present;  ///< [parameter_count]; 0: the parameter has no gradient and is skipped entirely
+      has_grad;  ///< [parameter_count]; 0: the parameter has no gradient and is skipped entirely
   const float* learning_rate;
   const float* loss_scale;        ///< every gradient is divided by it as it is read; null for none
   const float* clip_factor;       ///< and then multiplied by this; null for none

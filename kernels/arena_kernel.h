@@ -31,7 +31,7 @@ __device__ inline bool is_skipped(const ArenaView& arena) {
 
 /// False where parameter p has no gradient, or the whole update is to be skipped.
 __device__ inline bool takes_part(const ArenaView& arena, std::int64_t p) {
-  return arena.present[p] != 0 && !is_skipped(arena);
+  return arena.has_grad[p] != 0 && !is_skipped(arena);
 }
 
 /// To be called by all threads of the first launch of a step.
@@ -76,7 +76,7 @@ __device__ void update_values(const ArenaView& arena, const Tile& tile, const Bo
 /// Calls prepare(p, learning rate) for each parameter p that takes part in the update. For the first launch
 /// of a step: it counts the update if it is skipped.
 template <class Prepare>
-__device__ void for_each_present(const ArenaView& arena, const Prepare& prepare) {
+__device__ void for_each_with_grad(const ArenaView& arena, const Prepare& prepare) {
   count_if_skipped(arena);
   for_each_vec<double>(arena.parameter_count, [=](std::int64_t first, auto lanes) {
     for (std::int64_t p = first; p < first + lanes; ++p) {

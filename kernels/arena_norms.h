@@ -13,7 +13,7 @@ struct SquaredNorms {
 
 }  // namespace ringtape
 
-/// of_parameters[p] = the sum of of_tiles[t] over the tiles t of parameter p, for each parameter that is
-/// present. The order of the additions depends on the number of tiles alone.
+/// of_parameters[p] = the sum of of_tiles[t] over the tiles t of parameter p, for each parameter that has a
+/// gradient. The order of the additions depends on the number of tiles alone.
 RINGTAPE_LAUNCHER(sum_tile_norms, const ArenaView& arena, const SquaredNorms* of_tiles,
                   SquaredNorms* of_parameters);

@@ -81,7 +81,7 @@ __global__ void gradient_norm(GradientNormProblem problem, Norm kind, double* ra
   const BlockShare share = share_of_block(problem.tile_count);
   for (std::int64_t t = share.first; t < share.end; t += share.step) {
     const Tile tile = problem.tiles[t];
-    if (problem.present[tile.parameter] == 0) continue;
+    if (problem.has_grad[tile.parameter] == 0) continue;
     const float* values = problem.gradients + tile.offset + tile.gradient_shift;
     LaneReduction<Op, typename Norm::Term> terms;
     for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
@@ -121,7 +121,7 @@ void launch_norm(const Stream& stream, const GradientNormProblem& problem, const
 __global__ void clip_in_memory(GradientNormProblem problem, const GradientNorm* result, float* gradients) {
   const Tile tile = problem.tiles[blockIdx.x];
   const float factor = result->clip_factor;
-  if (problem.present[tile.parameter] == 0 || factor == 1 || result->nonfinite != 0) return;
+  if (problem.has_grad[tile.parameter] == 0 || factor == 1 || result->nonfinite != 0) return;
   float* const values = gradients + tile.offset + tile.gradient_shift;
   for_each_vec_in_block<float>(tile.length, [=](std::int64_t i, auto lanes) {
     auto read = load_vec<lanes>(values + i);

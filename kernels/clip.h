@@ -14,12 +14,12 @@ struct GradientNorm {
   int nonfinite;  ///< 1 when the norm is infinite or NaN, else 0
 };
 
-/// The gradients of all parameters that are present (see kernels/arena.h).
+/// The gradients of all parameters that have one (see kernels/arena.h).
 struct GradientNormProblem {
   const float* gradients;
   const Tile* tiles;
   std::int64_t tile_count;
-  const std::uint8_t* present;
+  const std::uint8_t* has_grad;
   double norm_type;         ///< p of the norm (sum |g|^p)^(1/p); infinity: the largest |g|
   float max_norm;           ///< infinity: the norm is only measured, and the clip factor is 1
   const float* loss_scale;  ///< on the device: the gradients are this times too large; null for 1

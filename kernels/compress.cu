@@ -25,7 +25,7 @@ __global__ void find_largest_abs(const float* x, std::int64_t n, float* result, 
 /// The power of two that elements are multiplied with.
 __device__ float factor_of(const CompressionScale& scale) {
   if (scale.largest == nullptr) return 1;
-  const float bound = *scale.largest * static_cast<float>(scale.ranks);
+  const float bound = *scale.largest * static_cast<float>(scale.world_size);
   if (bound == 0 || !isfinite(bound)) return 1;
   // bound < 2^(ilogb + 1), so it becomes less than 2^15. An exponent of at most 126 has a normal inverse.
   return ldexpf(1, minimum(14 - ilogbf(bound), 126));

@@ -10,10 +10,10 @@ RINGTAPE_LAUNCHER(largest_abs, const float* x, std::int64_t n, float* result);
 namespace ringtape {
 
 /// How elements are brought into the range of f16, which ends at 65504: multiplied by the power of two that
-/// brings `*largest` times `ranks` into [16384, 32768), so that a sum over the ranks does not overflow.
+/// brings `*largest` times `world_size` into [16384, 32768), so that a sum over the ranks does not overflow.
 struct CompressionScale {
   const float* largest;  ///< on the device: largest absolute value over all ranks; null: nothing is scaled
-  int ranks;
+  int world_size;
 };
 
 }  // namespace ringtape

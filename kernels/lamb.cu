@@ -6,9 +6,9 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Counts the step of each present parameter and works out its factors.
+/// Counts the step of each parameter that has a gradient and works out its factors.
 __global__ void lamb_coefficients(LambStep step) {
-  for_each_present(step.arena, [=](std::int64_t p, double learning_rate) {
+  for_each_with_grad(step.arena, [=](std::int64_t p, double learning_rate) {
     const double t = static_cast<double>(++step.steps[p]);
     const double first_scale = 1 / (1 - pow(step.beta1, t));
     const double inverse_root = 1 / sqrt(1 - pow(step.beta2, t));
@@ -68,7 +68,7 @@ __global__ void lamb_moments(LambStep step) {
 /// ||w|| / ||u||, within its limits.
 __device__ double trust_ratio(const LambStep& step, std::int64_t p) {
   const SquaredNorms norms = step.norms[p];
-  if (step.arena.options[p].adapts == 0 || !(norms.values > 0 && norms.step > 0)) return 1;
+  if (step.arena.options[p].use_trust_ratio == 0 || !(norms.values > 0 && norms.step > 0)) return 1;
   return minimum(maximum(sqrt(norms.values) / sqrt(norms.step), step.min_ratio), step.max_ratio);
 }
 

@@ -46,7 +46,7 @@ struct LambStep {
 ///   u = first_scale * m / (sqrt(v) * inverse_root + eps) + decay * w
 ///   w = w - lr * ratio * u
 /// where ratio = ||w|| / ||u|| over the parameter, within its limits; 1 where either norm is 0 and for a
-/// parameter that does not adapt.
+/// parameter without a trust ratio.
 ///
 /// lamb_norms() and then lamb_values(). Where a rank holds a shard, the norms are added up over the ranks in
 /// between.

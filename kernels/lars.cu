@@ -34,7 +34,7 @@ __device__ float local_rate(const LarsStep& step, std::int64_t p) {
   const double values = sqrt(step.norms[p].values);
   const double factor = static_cast<double>(unscale_factor_of(step.arena)) * clip_factor_of(step.arena);
   const double gradients = factor * sqrt(step.norms[p].step);
-  if (options.adapts == 0 || !(values > 0 && gradients > 0)) return 1;
+  if (options.use_trust_ratio == 0 || !(values > 0 && gradients > 0)) return 1;
   const double whole = gradients + options.weight_decay * values + step.eps;
   return static_cast<float>(step.trust_coefficient * values / whole);
 }

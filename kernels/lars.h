@@ -23,7 +23,7 @@ struct LarsStep {
 ///   local = trust_coefficient * ||w|| / (||g|| + decay * ||w|| + eps)
 ///   v = momentum * v + local * (g + decay * w)
 ///   w = w - lr * v
-/// local is 1 where either norm is 0 and for a parameter that does not adapt, which makes it SGD with
+/// local is 1 where either norm is 0 and for a parameter without a trust ratio, which makes it SGD with
 /// momentum.
 ///
 /// lars_norms() and then lars_values(). Where a rank holds a shard, the norms are added up over the ranks in

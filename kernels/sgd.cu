@@ -6,9 +6,9 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Counts the step of each present parameter and works out its factors.
+/// Counts the step of each parameter that has a gradient and works out its factors.
 __global__ void sgd_coefficients(SgdStep step) {
-  for_each_present(step.arena, [=](std::int64_t p, double learning_rate) {
+  for_each_with_grad(step.arena, [=](std::int64_t p, double learning_rate) {
     const bool first = step.steps[p]++ == 0;
     SgdCoefficients& c = step.coefficients[p];
     c.learning_rate = static_cast<float>(learning_rate);

@@ -11,18 +11,18 @@
 namespace ringtape::lessons {
 
 /// The communicator of the ranks that mpirun has started, on CPUs; of one rank without mpirun.
-/// `link`: what several ranks send each other goes over this.
+/// `link`: a slow link between several ranks.
 std::shared_ptr<Communicator> connect_ranks(const std::optional<SlowLink>& link = {});
 
 /// Prints the text of each rank, in the order of ranks. All ranks have to call it.
-void print_by_rank(Communicator& ranks, const std::string& text);
+void print_by_rank(Communicator& comm, const std::string& text);
 
 /// True for the one rank that prints what all ranks know.
-inline bool prints(const Communicator& ranks) {
-  return ranks.rank() == 0;
+inline bool prints(const Communicator& comm) {
+  return comm.rank() == 0;
 }
 
 /// True with at least `wanted` ranks; else says how to start them.
-bool has_ranks(const Communicator& ranks, int wanted, const char* program);
+bool has_ranks(const Communicator& comm, int wanted, const char* program);
 
 }  // namespace ringtape::lessons

@@ -49,9 +49,9 @@ ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype
         "parameter arena: a model computes in f32, bf16 or f16, not in {}", name_of(compute_dtype));
   check(sharding.stage >= 0 && sharding.stage <= 2, "parameter arena: ZeRO stage {}, expected 0, 1 or 2",
         sharding.stage);
-  check(sharding.rank >= 0 && sharding.rank < sharding.ranks,
-        "parameter arena: the shard of rank {} of {}, expected rank 0 to {}", sharding.rank, sharding.ranks,
-        sharding.ranks - 1);
+  check(sharding.rank >= 0 && sharding.rank < sharding.world_size,
+        "parameter arena: the shard of rank {} of {}, expected rank 0 to {}", sharding.rank,
+        sharding.world_size, sharding.world_size - 1);
   std::vector<NamedParameter> parameters = model.named_parameters();
   check(!parameters.empty(), "parameter arena: the model has no parameters");
   std::reverse(parameters.begin(), parameters.end());
@@ -68,8 +68,8 @@ std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedPara
     if (parameter.tensor->requires_grad()) trainable.push_back(padded(parameter.tensor->elements()));
   }
   if (is_sharded()) {
-    buckets_ = cut_into_buckets(trainable, sharding_.bucket_sizes, sharding_.ranks);
-    slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.ranks);
+    buckets_ = cut_into_buckets(trainable, sharding_.bucket_sizes, sharding_.world_size);
+    slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.world_size);
   }
   std::vector<std::int64_t> offsets = {0};
   auto bucket = buckets_.begin();
@@ -161,15 +161,15 @@ void ParameterArena::make_tiles(Device device) {
   }
   tile_count_ = static_cast<std::int64_t>(tiles.size());
   tiles_ = upload(tiles, device);
-  present_on_host_.assign(entries_.size(), 0);
-  present_ = upload(present_on_host_, device);
+  has_grad_on_host_.assign(entries_.size(), 0);
+  has_grad_ = upload(has_grad_on_host_, device);
 }
 
 const ShardExchange& ParameterArena::shard_exchange() const {
   check(exchange_.sum != nullptr,
         "parameter arena: it is sharded over {} ranks, but nothing connects it to them: expected a "
         "DataParallel of it",
-        sharding_.ranks);
+        sharding_.world_size);
   return exchange_;
 }
 
@@ -190,17 +190,17 @@ void ParameterArena::zero_grad() {
   ++zero_grads_;
 }
 
-const std::uint8_t* ParameterArena::present() {
+const std::uint8_t* ParameterArena::has_grad() {
   bool changed = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const AutogradMeta& meta = *entries_[i].tensor->autograd;
     const std::uint8_t flag = meta.grad_written && meta.requires_grad ? 1 : 0;
-    changed = changed || flag != present_on_host_[i];
-    present_on_host_[i] = flag;
+    changed = changed || flag != has_grad_on_host_[i];
+    has_grad_on_host_[i] = flag;
   }
   if (changed)
-    copy_bytes(present_.raw(), device(), present_on_host_.data(), Device{}, present_on_host_.size());
-  return present_.data<std::uint8_t>();
+    copy_bytes(has_grad_.raw(), device(), has_grad_on_host_.data(), Device{}, has_grad_on_host_.size());
+  return has_grad_.data<std::uint8_t>();
 }
 
 void ParameterArena::bump_versions() const {
@@ -225,7 +225,8 @@ void ParameterArena::bump_versions_of_values_and_copies() const {
     AutogradMeta& meta = *entry.tensor->autograd;
     if (!meta.low_precision.defined()) continue;
     meta.low_precision.bump_version();
-    // By one as well: a copy that was out of date stays so, as a step leaves out what has no gradient.
+    // By one as well: a copy that was out of date stays so, as a step leaves out parameters without a
+    // gradient.
     ++meta.low_precision_version;
   }
 }

@@ -21,42 +21,41 @@ struct ArenaEntry {
   std::int64_t elements;
 };
 
-/// How ranks share out what belongs to an arena (ZeRO: Rajbhandari et al., "ZeRO: Memory optimizations toward
+/// How an arena is sharded over ranks (ZeRO: Rajbhandari et al., "ZeRO: Memory optimizations toward
 /// training trillion parameter models", 2020). See docs/distributed.md.
 struct ArenaSharding {
-  int stage = 0;  ///< 0: each rank has all; 1: the optimizer's state is shared out; 2: the gradients too
+  int stage = 0;  ///< 0: nothing is sharded; 1: the optimizer's state is; 2: the gradients too
   int rank = 0;
-  int ranks = 1;
+  int world_size = 1;
   BucketSizes bucket_sizes = {};
 };
 
-/// What a sharded arena needs of the other ranks; DataParallel gives it. All are called by all ranks.
+/// The collectives that a sharded arena needs; DataParallel sets them. All ranks have to call them.
 struct ShardExchange {
   std::function<void(const Tensor& x)> sum;  ///< x = the sum over the ranks
   std::function<void(const Tensor& x)> max;
-  /// Fills a tensor as long as the arena: from each rank its slices.
+  /// Fills a tensor of the arena's length with the slices of all ranks.
   std::function<void(const Tensor& flat)> all_gather;
 };
 
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on
-/// one device. What works on all parameters (an optimizer step, a norm, a checkpoint, an all-reduce) is then
-/// one launch or one range, whatever the number of tensors.
+/// one device. An operation on all parameters (an optimizer step, a norm, a checkpoint, an all-reduce) is
+/// then one launch or one range, whatever the number of tensors.
 ///
 /// Parameters with requires_grad lie first, in reverse order of registration, which is about the order in
 /// which backward completes their gradients; each starts at a multiple of 256 bytes. Frozen parameters
 /// follow; they have no gradient and no entry.
 ///
-/// A sharded arena is cut into buckets, each padded to ranks times 256 bytes, of which each rank owns a slice
-/// (nn/shard_layout.h); the own slices together are its shard. The values are there in full.
+/// A sharded arena is cut into buckets, each padded to world_size times 256 bytes, of which each rank owns a
+/// slice (nn/shard_layout.h); the own slices together are its shard. Every rank has all values.
 class ParameterArena {
  public:
   /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there. With
-  /// a `compute_dtype` of bf16 or f16 the arena also keeps a copy of all values in that dtype, which is what
-  /// linear() multiplies inputs of that dtype with (mixed precision: Micikevicius et al., "Mixed precision
-  /// training", 2018). The f32 values stay the parameters: optimizers change them and write the copy on the
-  /// way, and files hold them.
-  /// Throws Error for a parameter that is not f32 or that another arena holds, a model without any, another
-  /// compute_dtype, a stage other than 0, 1 and 2, and a rank that is not one of the ranks.
+  /// a `compute_dtype` of bf16 or f16 the arena also keeps a copy of all values in that dtype, with which
+  /// linear() multiplies inputs of that dtype (mixed precision: Micikevicius et al., "Mixed precision
+  /// training", 2018). The f32 values are the master weights: optimizers change them and write the copy in
+  /// the same launch, and files hold them. Throws Error for a parameter that is not f32 or that another arena
+  /// holds, a model without any, another compute_dtype, a stage other than 0, 1 and 2, and a rank that is not one of the ranks.
   ParameterArena(Module& model, Device device, DType compute_dtype = DType::f32,
                  const ArenaSharding& sharding = {});
   ParameterArena(const ParameterArena&) = delete;
@@ -72,16 +71,16 @@ class ParameterArena {
 
   const ArenaSharding& sharding() const { return sharding_; }
   bool is_sharded() const { return sharding_.stage > 0; }
-  /// Of a sharded arena: its buckets, and this rank's slice of each.
+  /// Of a sharded arena: its buckets, and this rank's slice of each bucket.
   const std::vector<GradientBucket>& buckets() const { return buckets_; }
   const std::vector<ShardSlice>& slices() const { return slices_; }
   /// Elements for which this rank has the optimizer's state: of its slices, or without sharding all.
-  std::int64_t shard_size() const { return is_sharded() ? size() / sharding_.ranks : size(); }
+  std::int64_t shard_size() const { return is_sharded() ? size() / sharding_.world_size : size(); }
   void set_shard_exchange(ShardExchange exchange) { exchange_ = std::move(exchange); }
-  /// Throws Error where nobody has set it.
+  /// Throws Error where it has not been set.
   const ShardExchange& shard_exchange() const;
-  /// Makes values() current on all ranks; all have to call it. Only in a sharded arena with a 16-bit copy are
-  /// they ever not: there a step brings the copies alone.
+  /// Makes values() current on all ranks; all ranks have to call it. They are out of date only in a sharded
+  /// arena with a 16-bit copy, where a step gathers the copies alone.
   void gather_values() const;
   /// The dtype to give the model's inputs: f32, or that of the copy.
   DType compute_dtype() const { return low_precision_.defined() ? low_precision_.dtype() : DType::f32; }
@@ -90,18 +89,18 @@ class ParameterArena {
   /// Elements of all parameters, frozen ones too, without the padding.
   std::int64_t parameter_elements() const { return parameter_elements_; }
 
-  /// Declares every gradient absent: the next backward writes where it would otherwise add, so that nothing
-  /// has to be set to zero. Forgets a clip factor and a skip flag that were not used.
+  /// After it no parameter has a gradient: the next backward writes where it would otherwise add, so that
+  /// nothing has to be set to zero. Forgets a clip factor and a skip flag that were not used.
   void zero_grad();
-  /// How often zero_grad() was called: what was written at another count is stale.
+  /// How often zero_grad() was called: gradients that were written at another count are stale.
   std::uint64_t zero_grads() const { return zero_grads_; }
 
   /// The tile table on the device, and its length. Of a sharded arena: the tiles of this rank's slices.
   const Tile* tiles() const;
   std::int64_t tile_count() const { return tile_count_; }
   /// One flag for each entry on the device: 1 where a gradient has been written since zero_grad(). A
-  /// parameter that was frozen after the arena was made counts as absent.
-  const std::uint8_t* present();
+  /// parameter that was frozen after the arena was made has none.
+  const std::uint8_t* has_grad();
 
   /// On the device: what the gradients are multiplied by from backward() to the optimizer's step, which
   /// divides by it, or null. A LossScaler sets it for as long as it lives.
@@ -116,14 +115,14 @@ class ParameterArena {
   /// Scratch of clip_grad_norm(): one GradientNorm on the device.
   const Tensor& norm_result() const { return norm_result_; }
 
-  /// To be called by whatever has changed the values in place. Copies in compute_dtype() are then rounded
+  /// To be called after the values were changed in place. Copies in compute_dtype() are then rounded
   /// anew at their next use; throws Error where the values they would be rounded from are not current (see
   /// gather_values()).
   void bump_versions() const;
   /// The same for a change that has written the copies as well: an optimizer's step.
   void bump_versions_of_values_and_copies() const;
-  /// Rounds all copies that are out of date. To be called before a step whose copies other ranks will get:
-  /// theirs are current afterwards, while the values here are not.
+  /// Rounds all copies that are out of date. To be called before a step whose copies are gathered: afterwards
+  /// the copies of other ranks' slices are current, while the values of these slices are not.
   void refresh_copies() const;
 
  private:
@@ -147,8 +146,8 @@ class ParameterArena {
   Tensor low_precision_;
   Tensor tiles_;
   std::int64_t tile_count_ = 0;
-  std::vector<std::uint8_t> present_on_host_;
-  Tensor present_;
+  std::vector<std::uint8_t> has_grad_on_host_;
+  Tensor has_grad_;
   Tensor norm_result_;
   std::shared_ptr<void> alive_;  // which the parameters' metas watch
   const float* loss_scale_ = nullptr;

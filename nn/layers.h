@@ -33,10 +33,10 @@ class Sequential : public Module {
   Tensor forward(const Tensor& x) override;
 
   /// Trades time for memory: cuts the modules into segments of `modules` each and keeps the input of each
-  /// segment alone, whose other activations backward computes again (autograd/recompute.h). Those of the
-  /// last segment are kept, as backward reads them at once. 0, the default, keeps everything. A segment of an
-  /// MLP's hidden layers is worth it from two layers, 4 modules, on: of one layer backward reads the result
-  /// alone. Throws Error for a negative number.
+  /// segment alone; backward computes the other activations again (autograd/recompute.h). The activations of
+  /// the last segment are kept, as backward reads them at once. 0, the default, keeps everything. A segment
+  /// of an MLP's hidden layers is worth it from two layers, 4 modules, on: of one layer backward reads the
+  /// result alone. Throws Error for a negative number.
   void set_recompute(std::int64_t modules);
 
  private:

@@ -17,7 +17,7 @@ class MSELoss {
 };
 
 /// cross_entropy() as an object that holds its options. Pass the logits without keeping another handle
-/// (`loss(model(x), y)`) and their memory is used for their gradient.
+/// (`loss(model(x), y)`), and their memory is used for their gradient.
 class CrossEntropyLoss {
  public:
   explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : options_(options) {}

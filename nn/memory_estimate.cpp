@@ -73,7 +73,7 @@ class PeakOfUpdate {
     for (std::size_t i = first + 1; i < end; ++i) kept += h_[i];
     if (end == layers_) note(kept + h_[end], (loss_in_place_ ? 0 : h_[end]) + block(1, DType::f32));
     for (std::size_t i = end; i > first; --i) {
-      const std::size_t of_input = i - 1 == frozen_ ? 0 : h_[i - 1];  // nobody asks for the first one's
+      const std::size_t of_input = i - 1 == frozen_ ? 0 : h_[i - 1];  // the first layer's is never needed
       if (i == layers_ && loss_in_place_) {
         note(kept + h_[i], of_input);
       } else {

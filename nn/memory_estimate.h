@@ -41,7 +41,7 @@ struct MlpMemoryProblem {
 /// Frozen layers have no gradients and no state, and their activations are gone with the next layer's, but
 /// for the result that the first trained layer reads. With all layers frozen nothing is left but a forward.
 ///
-/// Not in it: workspace of kernels, and what is smaller than the rounding (loss, learning rate, step counts).
+/// Left out: workspace of kernels, and values smaller than the rounding (loss, learning rate, step counts).
 /// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, negative numbers, more frozen
 /// layers than there are, frozen layers together with recomputation, and other dtypes.
 BytesByCategory estimate_memory(const MlpMemoryProblem& problem);

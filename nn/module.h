@@ -37,8 +37,8 @@ class Module {
   std::vector<NamedParameter> named_parameters();
   /// The parameter of that name; throws Error that lists the names otherwise.
   Tensor& parameter(const std::string& name);
-  /// Sets requires_grad of all parameters. To be called before the parameter arena is made: what is frozen
-  /// then has no gradient, no optimizer state, no weight decay.
+  /// Sets requires_grad of all parameters. To be called before the parameter arena is made: parameters that
+  /// are frozen then have no gradient, no optimizer state and no weight decay.
   void requires_grad(bool value);
 
   /// Training mode, the default; eval() switches it off. Reaches the modules inside.
@@ -74,7 +74,7 @@ class Module {
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;
   bool training_ = true;
   std::string name_;                           // the first that another module has given it; empty for none
-  std::atomic<const Layer*> layer_ = nullptr;  // what layer_in() has returned last
+  std::atomic<const Layer*> layer_ = nullptr;  // the last result of layer_in()
 };
 
 }  // namespace ringtape

@@ -8,12 +8,12 @@
 namespace ringtape {
 
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
-                                             const BucketSizes& bucket_sizes, int ranks) {
+                                             const BucketSizes& bucket_sizes, int world_size) {
   check(bucket_sizes.first_bytes > 0 && bucket_sizes.bytes > 0,
         "gradient buckets: sizes of {} and {} bytes, expected at least 1", bucket_sizes.first_bytes,
         bucket_sizes.bytes);
-  check(ranks > 0, "gradient buckets: {} ranks, expected at least 1", ranks);
-  const std::int64_t unit = ranks * kTileAlignment;
+  check(world_size > 0, "gradient buckets: {} ranks, expected at least 1", world_size);
+  const std::int64_t unit = world_size * kTileAlignment;
   std::vector<GradientBucket> buckets;
   std::int64_t offset = 0;
   bool is_full = true;
@@ -31,15 +31,15 @@ std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes
   return buckets;
 }
 
-std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int ranks) {
-  check(rank >= 0 && rank < ranks, "shard of rank {}: expected 0 to {}", rank, ranks - 1);
+std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int world_size) {
+  check(rank >= 0 && rank < world_size, "shard of rank {}: expected 0 to {}", rank, world_size - 1);
   std::vector<ShardSlice> slices;
   std::int64_t in_shard = 0;
   for (const GradientBucket& bucket : buckets) {
-    check(bucket.elements % (ranks * kTileAlignment) == 0,
+    check(bucket.elements % (world_size * kTileAlignment) == 0,
           "shard of rank {}: a bucket of {} elements, expected a multiple of {} ranks x {}", rank,
-          bucket.elements, ranks, kTileAlignment);
-    const std::int64_t elements = bucket.elements / ranks;
+          bucket.elements, world_size, kTileAlignment);
+    const std::int64_t elements = bucket.elements / world_size;
     slices.push_back({bucket.offset + rank * elements, in_shard, elements});
     in_shard += elements;
   }

@@ -16,7 +16,7 @@ struct BucketSizes {
   std::int64_t bytes = std::int64_t{25} << 20;
 };
 
-/// Neighbours in the arena whose gradients are reduced together.
+/// Neighbouring entries of the arena whose gradients are reduced together.
 struct GradientBucket {
   std::size_t first_entry;  ///< of the arena's entries
   std::size_t entries;
@@ -24,7 +24,7 @@ struct GradientBucket {
   std::int64_t elements;
 };
 
-/// What a rank owns of one bucket.
+/// The part of a bucket that a rank owns.
 struct ShardSlice {
   std::int64_t offset;    ///< in elements, in the arena
   std::int64_t in_shard;  ///< where it lies among the rank's slices, which follow each other
@@ -32,15 +32,15 @@ struct ShardSlice {
 };
 
 /// Cuts a row of entries into buckets. `sizes` are the elements of each entry, multiples of kTileAlignment. A
-/// bucket ends with the entry that fills it, and is padded to `ranks` times kTileAlignment elements, 256
+/// bucket ends with the entry that fills it, and is padded to `world_size` times kTileAlignment elements, 256
 /// bytes for each rank. Throws Error for bucket sizes and a number of ranks below 1.
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
-                                             const BucketSizes& bucket_sizes, int ranks = 1);
+                                             const BucketSizes& bucket_sizes, int world_size = 1);
 
 /// Slice `rank` of every bucket: the rank's shard. All ranks' slices of a bucket are equally long, begin at
 /// multiples of kTileAlignment, and make up the bucket. Throws Error for buckets that cannot be cut so, and a
-/// rank outside of 0 to ranks - 1.
-std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int ranks);
+/// rank outside of 0 to world_size - 1.
+std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int world_size);
 
 /// Elements of the two neighbouring buckets that are largest together; of a single one its own.
 std::int64_t most_of_neighbours(std::span<const GradientBucket> buckets);

@@ -17,10 +17,10 @@ std::vector<MicroBatch> cut_into_micro_batches(std::int64_t samples, std::int64_
   return pieces;
 }
 
-AccumulationWindow::AccumulationWindow(std::int64_t ranks, SumOverRanks sum_over_ranks)
-    : ranks_(ranks), sum_over_ranks_(std::move(sum_over_ranks)) {
-  check(ranks > 0 && (ranks == 1 || sum_over_ranks_ != nullptr),
-        "accumulation window: {} ranks need a way to add up their counts", ranks);
+AccumulationWindow::AccumulationWindow(std::int64_t world_size, SumOverRanks sum_over_ranks)
+    : world_size_(world_size), sum_over_ranks_(std::move(sum_over_ranks)) {
+  check(world_size > 0 && (world_size == 1 || sum_over_ranks_ != nullptr),
+        "accumulation window: {} ranks need a way to add up their counts", world_size);
 }
 
 void AccumulationWindow::begin(std::int64_t own_targets) {
@@ -30,7 +30,7 @@ void AccumulationWindow::begin(std::int64_t own_targets) {
 }
 
 double AccumulationWindow::divisor() const {
-  return targets_ == 0 ? 1 : static_cast<double>(targets_) / static_cast<double>(ranks_);
+  return targets_ == 0 ? 1 : static_cast<double>(targets_) / static_cast<double>(world_size_);
 }
 
 }  // namespace ringtape

@@ -17,8 +17,8 @@ std::vector<MicroBatch> cut_into_micro_batches(std::int64_t samples, std::int64_
 
 /// The arithmetic of gradient accumulation: the gradients of micro-batches add up to that of one large batch
 /// if each micro-batch's *sum* of losses is divided by the number of targets in the whole window, whatever
-/// their sizes, and however many targets are ignored. A window is what one update sees: its micro-batches on
-/// all ranks. (Dividing each micro-batch's mean by their number instead is right only when all hold the same
+/// their sizes, and however many targets are ignored. A window is all micro-batches of one update, on all
+/// ranks. (Dividing each micro-batch's mean by their number instead is right only when all hold the same
 /// number of targets.)
 ///
 /// With R data-parallel ranks, whose gradients are averaged, the divisor is N / R for a window of N targets.
@@ -27,23 +27,23 @@ class AccumulationWindow {
   /// Adds up a count over all ranks; every rank calls it at the same time.
   using SumOverRanks = std::function<std::int64_t(std::int64_t)>;
 
-  explicit AccumulationWindow(std::int64_t ranks = 1, SumOverRanks sum_over_ranks = nullptr);
+  explicit AccumulationWindow(std::int64_t world_size = 1, SumOverRanks sum_over_ranks = nullptr);
 
-  /// Begins a window in which this rank has `own_targets` targets that count. To be called before its first
+  /// Begins a window in which this rank has `own_targets` non-ignored targets. To be called before its first
   /// backward: the divisor has to be known there.
   void begin(std::int64_t own_targets);
 
-  /// Targets that count in the window, on all ranks. With none there is nothing to learn from: the update is
+  /// Non-ignored targets of the window, on all ranks. With none there is nothing to learn from: the update is
   /// to be skipped.
   std::int64_t targets() const { return targets_; }
-  /// What each micro-batch's sum of losses is divided by; 1 for a window without targets, so that it adds 0
-  /// and not NaN.
+  /// The number by which each micro-batch's sum of losses is divided; 1 for a window without targets, so that
+  /// it adds 0 and not NaN.
   double divisor() const;
   /// Windows without targets so far.
   std::int64_t empty_windows() const { return empty_windows_; }
 
  private:
-  std::int64_t ranks_;
+  std::int64_t world_size_;
   SumOverRanks sum_over_ranks_;
   std::int64_t targets_ = 0;
   std::int64_t empty_windows_ = 0;

@@ -11,8 +11,8 @@
 #include "core/safetensors.h"
 #include "core/tensor.h"
 
-/// A checkpoint: what a training run has to remember so that, stopped at any moment, it can go on as if it
-/// had not stopped, with the same bits.
+/// A checkpoint: the state that lets a training run, stopped at any moment, go on as if it had not stopped,
+/// with the same bits.
 ///
 /// It is a pair of files. `NAME.safetensors`, with the tensors, is written first; `NAME.json`, which holds
 /// the rest and the other file's length and CRC-32, last. Each is written under a temporary name, flushed to
@@ -20,7 +20,8 @@
 /// JSON refers to. The JSON's first line is the CRC-32 of the lines after it.
 namespace ringtape {
 
-/// What the result of a training run depends on besides its data, by name, as text: batch size, seed, ...
+/// The settings on which the result of a training run depends besides its data, by name, as text: batch size,
+/// seed, ...
 using TrainingSettings = std::map<std::string, std::string>;
 
 /// Where a training run stands.
@@ -28,7 +29,7 @@ struct TrainingPosition {
   std::int64_t step = 0;   ///< updates done
   std::int64_t epoch = 0;  ///< the epoch that runs, counted from 0
   std::int64_t samples =
-      0;  ///< samples of that epoch that updates have used; what was read ahead is not used
+      0;  ///< samples of that epoch that updates have used, without samples that were read ahead
 };
 
 /// All that a checkpoint holds. A schedule is a function of the step and the order of the data one of (seed,
@@ -37,9 +38,9 @@ struct CheckpointContents {
   TrainingPosition position;
   Generator random{0};
   TrainingSettings settings;
-  /// Weights, optimizer state, loss scale: what a run has as tensors from its start.
+  /// Weights, optimizer state, loss scale: the tensors that a run has from its start.
   std::vector<NamedTensor> tensors;
-  /// What grows with the run, such as the losses so far.
+  /// Tensors that grow with the run, such as the losses so far.
   std::vector<NamedTensor> history;
 };
 
@@ -49,8 +50,8 @@ void save_checkpoint(const std::filesystem::path& json, const CheckpointContents
 /// One complete checkpoint, open for reading.
 class Checkpoint {
  public:
-  /// Reads `json` and verifies the file beside it. Throws Error when either is missing or is not what was
-  /// written, and for numbers that no training run can have.
+  /// Reads `json` and verifies the file beside it. Throws Error when either is missing or damaged, and for
+  /// numbers that no training run can have.
   explicit Checkpoint(const std::filesystem::path& json);
 
   const TrainingPosition& position() const { return position_; }
@@ -60,8 +61,8 @@ class Checkpoint {
   /// Throws Error that names every difference unless the checkpoint was made with these settings.
   void expect_settings(const TrainingSettings& expected) const;
   /// Overwrites the targets with the tensors of their names. The checkpoint must hold these and, apart from
-  /// the history, no others, with the same dtypes and shapes; else Error names those that differ, and nothing
-  /// is changed.
+  /// the history, no others, with the same dtypes and shapes; else Error names the tensors that differ, and
+  /// nothing is changed.
   void load_into(const std::vector<NamedTensor>& targets) const;
   /// A tensor of the history, on the CPU. Throws Error when there is none of that name, or when its dtype or
   /// shape is another one.

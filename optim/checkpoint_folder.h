@@ -21,16 +21,16 @@ class CheckpointFolder {
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
-  /// Writes a checkpoint; then removes all but the newest, those of later steps (damaged ones, which a
-  /// resumed run has passed over), and what a killed process left half-written. Files of other names are left
-  /// alone. On failure, as on a full disk, Error is thrown and the older checkpoints stay: none goes before
-  /// the newer one is safe, so the disk must hold one more than `keep`.
+  /// Writes a checkpoint; then removes all but the newest checkpoints, checkpoints of later steps (damaged
+  /// ones, which a resumed run has passed over), and half-written files of a killed process. Files of other
+  /// names are left alone. On failure, as on a full disk, Error is thrown and the older checkpoints stay:
+  /// none goes before the newer one is safe, so the disk must hold one more than `keep`.
   void save(const CheckpointContents& state) const;
 
   /// The newest complete checkpoint; nothing for a folder without checkpoints. A damaged one is passed over.
   /// Throws Error where all are damaged.
   std::optional<Checkpoint> newest();
-  /// What newest() found wrong with each checkpoint that it passed over.
+  /// The fault of each checkpoint that newest() has passed over.
   const std::vector<std::string>& damaged() const { return damaged_; }
 
   bool is_empty() const { return steps().empty(); }

@@ -50,7 +50,7 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
   const GradientNormProblem problem{.gradients = arena.gradients().data<float>(),
                                     .tiles = arena.tiles(),
                                     .tile_count = arena.tile_count(),
-                                    .present = arena.present(),
+                                    .has_grad = arena.has_grad(),
                                     .norm_type = norm_type,
                                     .max_norm = limit,
                                     .loss_scale = arena.loss_scale()};
@@ -85,7 +85,7 @@ Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOpti
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type) {
   check(!arena.is_sharded(),
         "clip_grad_norm_now: {} ranks have shards of the gradients, expected a whole one",
-        arena.sharding().ranks);
+        arena.sharding().world_size);
   const GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type);
   clip_gradients(Stream::current(arena.device()), problem, result_of(arena), arena.gradients().data<float>());
   return norm_of(arena);

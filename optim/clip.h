@@ -29,15 +29,15 @@ struct ClipNormOptions {
 Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options = {});
 
 /// The same norm, but the gradients are scaled at once, in memory: for clipping after each micro-batch, which
-/// limits what has been accumulated so far (with max_norm / sqrt(micro-batches), as it is usually done). Each
-/// rank clips its own gradient before they are reduced, so the result depends on the number of ranks and on
+/// limits the gradients accumulated so far (with max_norm / sqrt(micro-batches), as it is usually done). Each
+/// rank clips its own gradients before they are reduced, so the result depends on the number of ranks and on
 /// the size of the micro-batches. A loss scale stays in the gradients. Where the norm is infinite or NaN all
 /// gradients are left as they are, so that the clip_grad_norm() before the step finds the same and skips it.
 /// Throws Error for a sharded arena.
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type = 2);
 
 /// Limits every gradient element to [-limit, limit], in memory; with a loss scale to that times the limit.
-/// What is infinite or NaN stays as it is (PyTorch's clip_grad_value_ limits infinity), so that a
+/// Infinite values and NaN stay as they are (PyTorch's clip_grad_value_ limits infinity), so that a
 /// clip_grad_norm() after this one finds an overflow. Throws Error unless `limit` is infinite or from 1.4e-45
 /// to 3.4e38, the range of float.
 void clip_grad_value(ParameterArena& arena, double limit);

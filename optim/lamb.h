@@ -20,8 +20,9 @@ struct LambOptions {
 
 /// LAMB (You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020,
 /// arXiv:1904.00962): Adam's update plus weight_decay * w, scaled for each parameter by the trust ratio
-/// ||w|| / ||update||. The ratio is 1 where either norm is 0, and for a parameter that does not adapt: by
-/// default one of fewer than two dimensions (see ParameterGroup::adapts). The formulas are in kernels/lamb.h.
+/// ||w|| / ||update||. The ratio is 1 where either norm is 0, and for a parameter without a trust ratio: by
+/// default one of fewer than two dimensions (see ParameterGroup::use_trust_ratio). The formulas are in
+/// kernels/lamb.h.
 ///
 /// Where implementations differ:
 /// - Bias correction. In the norm: the paper as published (Algorithm 2), NVIDIA's apex, timm, today's
@@ -29,9 +30,9 @@ struct LambOptions {
 ///   sqrt(1 - beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv and
 ///   pytorch-lamb after it, and bias_correction=False elsewhere. In the norm and without decay the correction
 ///   cancels but for eps, since the ratio takes any common factor of the update out again; not so for a
-///   parameter that does not adapt, whose ratio is 1.
-/// - Which parameters adapt. apex and timm leave those without weight decay alone unless told otherwise
-///   (use_nvlamb, always_adapt); pytorch-lamb adapts all. Here it is a flag of its own.
+///   parameter without a trust ratio.
+/// - Which parameters have a trust ratio. In apex and timm only those with weight decay, unless told
+///   otherwise (use_nvlamb, always_adapt); in pytorch-lamb all. Here it is a flag of its own.
 /// - The ratio's limits. The paper limits ||w|| (its function phi) and leaves the limits open; DeepSpeed
 ///   limits the ratio to [0.01, 10], timm's trust_clip to at most 1. By default it is not limited here.
 /// - apex and timm clip the gradients' global norm to 1 by themselves; here clip_grad_norm() does it.

@@ -16,16 +16,16 @@ struct LarsOptions {
 /// LARS (You et al., "Large batch training of convolutional networks", 2017, arXiv:1708.03888): SGD with
 /// momentum in which each parameter's gradient, decay included, is scaled by a local rate
 /// trust_coefficient * ||w|| / (||g|| + weight_decay * ||w|| + eps). The local rate is 1 where either norm is
-/// 0, and for a parameter that does not adapt: by default one of fewer than two dimensions (see
-/// ParameterGroup::adapts). The formulas are in kernels/lars.h. Learning rates are about a thousand times
-/// those of SGD, since the trust coefficient is 0.001. Parameters that do not adapt, biases by default, run
-/// plain momentum SGD at that full rate; a group's lr_scale lowers it for them.
+/// 0, and for a parameter without a trust ratio: by default one of fewer than two dimensions (see
+/// ParameterGroup::use_trust_ratio). The formulas are in kernels/lars.h. Learning rates are about a thousand
+/// times higher than for SGD, since the trust coefficient is 0.001. Parameters without a trust ratio, biases
+/// by default, run plain momentum SGD at that full rate; a group's lr_scale lowers it for them.
 ///
 /// Where implementations differ:
 /// - The paper has no eps, and keeps the learning rate inside the momentum: v = m v + lr * local * (g + decay
 ///   w), w = w - v. The two are the same at a constant rate; while it changes, the one here (also of timm and
 ///   of apex's LARC around PyTorch's SGD) lets the new rate act on the whole of v at once.
-/// - timm adapts parameters with weight decay only, unless told otherwise; apex's LARC adapts all, and leaves
+/// - timm scales parameters with weight decay only, unless told otherwise; apex's LARC scales all, and leaves
 ///   out the decay of a parameter where a norm is 0.
 /// - LARC by default takes min(local / lr, 1) as the local rate, with a coefficient of 0.02: clipping.
 class Lars : public Optimizer {

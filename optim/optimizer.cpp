@@ -60,7 +60,7 @@ void Optimizer::step() {
   view.tile_count = arena_.tile_count();
   view.parameter_count = parameter_count();
   view.options = static_cast<const ParameterOptions*>(options_.raw());
-  view.present = arena_.present();
+  view.has_grad = arena_.has_grad();
   view.learning_rate = learning_rate_on_device_.data<float>();
   view.loss_scale = arena_.loss_scale();
   view.clip_factor = arena_.clip_factor();

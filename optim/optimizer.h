@@ -11,7 +11,7 @@
 
 namespace ringtape {
 
-/// What all optimizers share. A step reads the gradients of the arena, divided by the loss scale and scaled
+/// The base of all optimizers. A step reads the gradients of the arena, divided by the loss scale and scaled
 /// by the clip factor of the last clip_grad_norm() if there are such, and changes the values in a few
 /// launches, whatever the number of parameters. A parameter without a gradient is skipped: no decay, no
 /// change of its state. The whole step is skipped, and counted, where clip_grad_norm() was told to skip a
@@ -19,7 +19,8 @@ namespace ringtape {
 /// learning rate lives on the device, so that a step never waits for the host.
 ///
 /// In a sharded arena a rank has the state of its shard alone and changes the values there; the step ends
-/// with an all-gather of what the model computes with, so that all ranks have to call it.
+/// with an all-gather of the values with which the model computes (or of their 16-bit copy), so that all
+/// ranks have to call it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -33,12 +34,12 @@ class Optimizer {
 
   double learning_rate() const { return learning_rate_; }
   ParameterArena& arena() const { return arena_; }
-  /// What the steps so far have left, by PyTorch's names, for a checkpoint: f32 moments as long as the
-  /// arena (or the rank's shard), i64 step counts of each entry. The tensors share the optimizer's memory, so
-  /// that loading into them restores.
+  /// The state after the steps so far, by PyTorch's names, for a checkpoint: f32 moments of the length of the
+  /// arena (or of the rank's shard), i64 step counts of each entry. The tensors share the optimizer's memory,
+  /// so that loading into them restores.
   virtual std::vector<NamedTensor> state() const = 0;
 
-  /// How many steps the arena's skip flag has skipped, an i64 scalar on the device.
+  /// The number of steps that the arena's skip flag has skipped, an i64 scalar on the device.
   const Tensor& skipped_updates() const { return skipped_updates_; }
 
   /// Throws Error unless `value` is finite and at least 0.
@@ -46,23 +47,23 @@ class Optimizer {
 
  protected:
   /// Throws Error for a learning rate or a weight decay that is not finite or is negative, and for a group
-  /// that contains nothing or sets what makes no sense.
+  /// that contains nothing or sets a value that makes no sense.
   Optimizer(ParameterArena& arena, double learning_rate, double weight_decay,
             const std::vector<ParameterGroup>& groups);
 
   /// Queues the launch.
   virtual void launch_step(const ArenaView& view) = 0;
-  /// Zeros as long as the arena or the rank's shard, for a moment or a momentum.
+  /// Zeros of the length of the arena or of the rank's shard, for a moment or a momentum.
   Tensor make_state() const;
   /// Where ranks have shards: x = its sum over the ranks, queued on the device. Otherwise nothing.
   void sum_over_ranks(const Tensor& x) const;
-  /// Uninitialised memory for `count` of T, for what one step's launches tell each other.
+  /// Uninitialised memory for `count` of T, for results that one launch of a step leaves to the next.
   template <class T>
   Tensor make_scratch(std::int64_t count) const {
     return empty({count * static_cast<std::int64_t>(sizeof(T))}, DType::u8, arena_.device());
   }
-  /// Tells a profiler what a step does for each element of the arena or of the rank's shard: FLOPs, and bytes
-  /// read and written. A loss scale, a factor for clipping and a copy in 16 bits, where there are any, count
+  /// Tells a profiler the work of a step for each element of the arena or of the rank's shard: FLOPs, and
+  /// bytes read and written. A loss scale, a factor for clipping and a copy in 16 bits, where there are any, count
   /// by themselves.
   void add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const;
   /// Entries of the arena.

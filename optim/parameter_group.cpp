@@ -33,7 +33,7 @@ std::vector<ParameterOptions> options_of_entries(const ParameterArena& arena, do
   for (const ArenaEntry& entry : entries) {
     options.push_back({.lr_scale = 1,
                        .weight_decay = static_cast<float>(weight_decay),
-                       .adapts = entry.tensor->dims() >= 2 ? 1 : 0});
+                       .use_trust_ratio = entry.tensor->dims() >= 2 ? 1 : 0});
   }
   for (const ParameterGroup& group : groups) {
     check_group(group);
@@ -43,7 +43,7 @@ std::vector<ParameterOptions> options_of_entries(const ParameterArena& arena, do
       found = true;
       options[i].lr_scale *= static_cast<float>(group.lr_scale);
       if (group.weight_decay) options[i].weight_decay = static_cast<float>(*group.weight_decay);
-      if (group.adapts) options[i].adapts = *group.adapts ? 1 : 0;
+      if (group.use_trust_ratio) options[i].use_trust_ratio = *group.use_trust_ratio ? 1 : 0;
     }
     check(found, "parameter group '{}' contains none of the {} trainable parameters", group.name,
           entries.size());

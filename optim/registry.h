@@ -13,7 +13,7 @@
 /// planner and the tests find it there and know no optimizer by name.
 namespace ringtape {
 
-/// What can be set of any optimizer. An optimizer leaves out what it has no use for.
+/// The settings of any optimizer. An optimizer ignores settings that it has no use for.
 struct OptimizerSettings {
   double learning_rate = 1e-3;
   double weight_decay = 0;
@@ -26,7 +26,7 @@ struct OptimizerSettings {
 struct OptimizerKind {
   std::string name;            ///< as --optimizer takes it
   std::string description;     ///< in a few words, for help texts
-  OptimizerSettings defaults;  ///< of a training run that sets nothing; not the defaults of the class
+  OptimizerSettings defaults;  ///< of a training run without settings; not the defaults of the class
   /// Values in f32 that it keeps for each element of the parameters.
   std::int64_t (*state_per_parameter)(const OptimizerSettings& settings);
   /// Throws Error for settings that make no sense, as the class does.

@@ -27,8 +27,8 @@ std::int64_t Cluster::nodes(std::int64_t ranks) const {
 
 void check_cluster(const Cluster& cluster) {
   check_size("the ranks of a node", cluster.ranks_per_node);
-  check_link("inside of", cluster.inside);
-  check_link("between", cluster.between);
+  check_link("inside of", cluster.intra_node);
+  check_link("between", cluster.inter_node);
   check(cluster.call >= 0 && cluster.call <= 10, "the time of a call must be 0 to 10 seconds, found {}",
         cluster.call);
 }
@@ -44,23 +44,23 @@ const std::vector<Cluster>& cluster_presets() {
   static const std::vector<Cluster> presets = {
       {.name = "h100-ndr",
        .ranks_per_node = 8,
-       .inside = {kNvlinkStep, 18 * 20.6e9},
-       .between = {kNetworkStep, 8 * 50e9},
+       .intra_node = {kNvlinkStep, 18 * 20.6e9},
+       .inter_node = {kNetworkStep, 8 * 50e9},
        .call = kCall,
        .source = "8 H100, 18 NVLinks each at NCCL's 20.6 GB/s, and a 400 Gbit/s NDR adapter for each GPU "
                  "(NVIDIA DGX SuperPOD RA-11333); latencies of NCCL 2.28"},
       {.name = "v100-edr",
        .ranks_per_node = 16,
-       .inside = {kNvlinkStep, 6 * 20e9},
-       .between = {kNetworkStep, 100e9},
+       .intra_node = {kNvlinkStep, 6 * 20e9},
+       .inter_node = {kNetworkStep, 100e9},
        .call = kCall,
        .source =
            "DGX-2H: 16 V100, 6 NVLinks each at NCCL's 20 GB/s, 100 GB/s between servers (Shoeybi et al., "
            "2019, section 5); latencies of NCCL 2.28"},
       {.name = "p100-ethernet",
        .ranks_per_node = 8,
-       .inside = {kNvlinkStep, 4 * 18e9},
-       .between = {kNetworkStep, 6.25e9},
+       .intra_node = {kNvlinkStep, 4 * 18e9},
+       .inter_node = {kNetworkStep, 6.25e9},
        .call = kCall,
        .source =
            "Big Basin: 8 P100, 4 NVLinks each at NCCL's 18 GB/s, one 50 Gbit/s Ethernet adapter (Goyal et "

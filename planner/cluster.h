@@ -21,8 +21,8 @@ struct Link {
 struct Cluster {
   std::string name;
   std::int64_t ranks_per_node = 1;
-  Link inside;         ///< out of a rank, to the others of its node
-  Link between;        ///< out of a node, to the other nodes: all its adapters together
+  Link intra_node;     ///< out of a rank, to the others of its node
+  Link inter_node;     ///< out of a node, to the other nodes: all its adapters together
   double call = 0;     ///< seconds that a collective takes before its first byte moves
   std::string source;  ///< where the constants are from
 

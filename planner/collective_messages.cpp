@@ -59,8 +59,9 @@ class TreeSimulation {
       const std::int64_t parent = TreeShape::parent(cluster, r);
       if (parent >= 0) {
         rank.parent = static_cast<std::int32_t>(parent);
-        rank.edge = TreeShape::edge(
-            parent / cluster.ranks_per_node == r / cluster.ranks_per_node ? cluster.inside : cluster.between);
+        rank.edge = TreeShape::edge(parent / cluster.ranks_per_node == r / cluster.ranks_per_node
+                                        ? cluster.intra_node
+                                        : cluster.inter_node);
         ranks_[static_cast<std::size_t>(parent)].children.push_back(static_cast<std::int32_t>(r));
       }
       events_.add(times[static_cast<std::size_t>(r)], {static_cast<std::int32_t>(r), Kind::call});

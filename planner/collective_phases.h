@@ -18,17 +18,17 @@ struct Circle {
   /// To the next member.
   Link link(const Cluster& cluster, std::int64_t member) const {
     const std::int64_t from = first + member * stride, to = first + (member + 1) % size * stride;
-    if (from / cluster.ranks_per_node == to / cluster.ranks_per_node) return cluster.inside;
-    return {cluster.between.latency, cluster.between.bandwidth * share};
+    if (from / cluster.ranks_per_node == to / cluster.ranks_per_node) return cluster.intra_node;
+    return {cluster.inter_node.latency, cluster.inter_node.bandwidth * share};
   }
 };
 
-/// Calls ring(circle, steps, chunk) for each ring that a ring or two-level collective is made of, in order:
-/// `steps` steps that each send `chunk` bytes to the next member.
+/// Calls ring(circle, steps, chunk) for each ring that a ring or hierarchical collective is made of, in
+/// order: `steps` steps that each send `chunk` bytes to the next member.
 template <class Ring>
 void for_each_ring(const Cluster& cluster, const CollectiveProblem& problem, Ring&& ring) {
   const bool all_reduces = problem.kind == Collective::all_reduce;
-  if (problem.algorithm != Algorithm::two_level) {
+  if (problem.algorithm != Algorithm::hierarchical) {
     ring(Circle{0, 1, problem.ranks, 1}, (all_reduces ? 2 : 1) * (problem.ranks - 1),
          problem.bytes / static_cast<double>(problem.ranks));
     return;
@@ -62,7 +62,7 @@ struct TreeShape {
   /// is as all of the data and half of the port.
   static Link edge(const Link& port) { return {port.latency, port.bandwidth / 2}; }
   static Link edge(const Cluster& cluster, std::int64_t rank) {
-    return edge(rank % cluster.ranks_per_node != 0 ? cluster.inside : cluster.between);
+    return edge(rank % cluster.ranks_per_node != 0 ? cluster.intra_node : cluster.inter_node);
   }
   static std::int64_t segments(const CollectiveProblem& problem);
 };

@@ -17,44 +17,44 @@ double tree_time(const Cluster& cluster, const CollectiveProblem& problem) {
   const auto depth = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(nodes)) - 1);
   const auto segments = static_cast<double>(TreeShape::segments(problem));
   const double bytes = problem.bytes / segments;
-  const Link inside = TreeShape::edge(cluster.inside), between = TreeShape::edge(cluster.between);
+  const Link inside = TreeShape::edge(cluster.intra_node), between = TreeShape::edge(cluster.inter_node);
   const double slowest = std::max(chain > 0 ? inside.busy(bytes) : 0, depth > 0 ? between.busy(bytes) : 0);
   return 2 * static_cast<double>(chain) * inside.message(bytes) + 2 * depth * between.message(bytes) +
          (segments - 1) * slowest;
 }
 
 /// The steps of a ring inside of each node, and those of a ring over the nodes, once.
-double two_level_half(const Cluster& cluster, const CollectiveProblem& problem) {
+double hierarchical_half(const Cluster& cluster, const CollectiveProblem& problem) {
   const std::int64_t nodes = cluster.nodes(problem.ranks);
   const std::int64_t local = std::min(problem.ranks, cluster.ranks_per_node);
   const double part = problem.bytes / static_cast<double>(local);
   // The node's ranks share its link, each with a ring of its own.
-  const Link share = {cluster.between.latency, cluster.between.bandwidth / static_cast<double>(local)};
-  return static_cast<double>(local - 1) * cluster.inside.message(part) +
+  const Link share = {cluster.inter_node.latency, cluster.inter_node.bandwidth / static_cast<double>(local)};
+  return static_cast<double>(local - 1) * cluster.intra_node.message(part) +
          static_cast<double>(nodes - 1) * share.message(part / static_cast<double>(nodes));
 }
 
 }  // namespace
 
 std::string name_of(Algorithm algorithm) {
-  return algorithm == Algorithm::ring ? "ring" : algorithm == Algorithm::tree ? "tree" : "two-level";
+  return algorithm == Algorithm::ring ? "ring" : algorithm == Algorithm::tree ? "tree" : "hierarchical";
 }
 
 Algorithm algorithm_from_name(const std::string& name) {
-  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
     if (name == name_of(algorithm)) return algorithm;
   }
-  fail("'{}' is not a known algorithm: expected ring, tree or two-level", name);
+  fail("'{}' is not a known algorithm: expected ring, tree or hierarchical", name);
 }
 
 double ring_time(const Cluster& cluster, std::int64_t ranks, std::int64_t steps, double chunk) {
   const std::int64_t local = cluster.ranks_per_node;
   const auto all = static_cast<double>(steps);
-  if (ranks <= local) return all * cluster.inside.message(chunk);
-  if (local == 1) return all * cluster.between.message(chunk);
+  if (ranks <= local) return all * cluster.intra_node.message(chunk);
+  if (local == 1) return all * cluster.inter_node.message(chunk);
 
-  const double inside = cluster.inside.message(chunk), between = cluster.between.message(chunk);
-  const double wait = std::max(cluster.inside.busy(chunk), cluster.between.busy(chunk));
+  const double inside = cluster.intra_node.message(chunk), between = cluster.inter_node.message(chunk);
+  const double wait = std::max(cluster.intra_node.busy(chunk), cluster.inter_node.busy(chunk));
   // Of h messages one after the other, every local-th leaves its node.
   const auto path = [&](std::int64_t messages) {
     const std::int64_t leave = between >= inside ? divide_up(messages, local) : messages / local;
@@ -73,8 +73,8 @@ double collective_time(const Cluster& cluster, const CollectiveProblem& problem)
   if (problem.ranks == 1) return 0;
   const bool reduces_and_gathers = problem.kind == Collective::all_reduce;
   const int halves = reduces_and_gathers ? 2 : 1;
-  if (problem.algorithm == Algorithm::two_level) {
-    return cluster.call + halves * two_level_half(cluster, problem);
+  if (problem.algorithm == Algorithm::hierarchical) {
+    return cluster.call + halves * hierarchical_half(cluster, problem);
   }
   if (problem.algorithm == Algorithm::tree && reduces_and_gathers) {
     return cluster.call + tree_time(cluster, problem);

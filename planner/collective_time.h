@@ -18,11 +18,11 @@ enum class Algorithm {
   /// 2009). Inside a node the ranks are a chain, as in NCCL.
   tree,
   /// Reduce-scatter inside of each node, a ring over the nodes for each rank's part, all-gather inside.
-  two_level,
+  hierarchical,
 };
 enum class Collective { all_reduce, reduce_scatter, all_gather };
 
-/// "ring", "tree" or "two-level".
+/// "ring", "tree" or "hierarchical".
 std::string name_of(Algorithm algorithm);
 /// Throws Error for another name.
 Algorithm algorithm_from_name(const std::string& name);
@@ -45,9 +45,9 @@ struct CollectiveProblem {
 /// the slowest path through them: see ring_time().
 /// tree: 2 (g - 1) (l + 2 s / B) + 2 D (L + 2 s / C) + (m - 1) 2 s / min(B, C), with D = floor(log2 N), and m
 /// segments of s bytes. A port has four streams, up and down in both trees, of S / 2 bytes each.
-/// two-level: 2 (g - 1) (l + S / (g B)) + 2 (N - 1) (L + S / (N C)).
+/// hierarchical: 2 (g - 1) (l + S / (g B)) + 2 (N - 1) (L + S / (N C)).
 ///
-/// Reduce-scatter and all-gather are one half of a ring or two-level all-reduce.
+/// Reduce-scatter and all-gather are one half of a ring or hierarchical all-reduce.
 double collective_time(const Cluster& cluster, const CollectiveProblem& problem);
 
 /// Seconds for `steps` steps of a ring over the ranks: each step sends `chunk` bytes to the next rank once

@@ -7,9 +7,9 @@ namespace ringtape::planner {
 /// A run that fails from time to time and goes on from its last checkpoint. Failures come at random, as a
 /// Poisson process. Seconds.
 struct FailureModel {
-  double between_failures = 0;  ///< M: mean time between two failures of the whole run
-  double checkpoint = 0;        ///< d: how long training stops to write one
-  double restart = 0;           ///< R: from a failure until training goes on
+  double mtbf = 0;        ///< M: mean time between failures, of the whole run
+  double checkpoint = 0;  ///< d: how long training stops to write one
+  double restart = 0;     ///< R: from a failure until training goes on
 };
 
 /// sqrt(2 d M): the seconds of training between two checkpoints that lose the least time, to first order
@@ -20,8 +20,8 @@ double young_interval(const FailureModel& model);
 /// optimum checkpoint interval for restart dumps", 2006).
 double daly_interval(const FailureModel& model);
 
-/// The share of the time that is training and is not lost again, with a checkpoint after each `interval`
-/// seconds of it: interval / (M e^(R/M) (e^((interval + d) / M) - 1)) (Daly, 2006).
-double useful_share(const FailureModel& model, double interval);
+/// The share of the time that is training whose results are not lost again, with a checkpoint after each
+/// `interval` seconds of it: interval / (M e^(R/M) (e^((interval + d) / M) - 1)) (Daly, 2006).
+double goodput(const FailureModel& model, double interval);
 
 }  // namespace ringtape::planner

@@ -73,12 +73,12 @@ void check_communication(const ScaleRequest& request) {
 void check_disturbances(const ScaleRequest& request) {
   check(request.steps >= 1 && request.steps <= 10'000, "the steps must be 1 to 10000, found {}",
         request.steps);
-  check(request.hours_of_a_rank == 0 || (request.hours_of_a_rank >= 1 && request.hours_of_a_rank <= 1e9),
-        "the hours between a rank's failures must be from 1 to 1e9, found {}", request.hours_of_a_rank);
+  check(request.rank_mtbf_hours == 0 || (request.rank_mtbf_hours >= 1 && request.rank_mtbf_hours <= 1e9),
+        "a rank's MTBF must be from 1 to 1e9 hours, found {}", request.rank_mtbf_hours);
   check_seconds("a checkpoint", request.checkpoint);
   check_seconds("a restart", request.restart);
   check_seconds("the checkpoint interval", request.checkpoint_interval);
-  check(request.hours_of_a_rank == 0 || request.checkpoint > 0,
+  check(request.rank_mtbf_hours == 0 || request.checkpoint > 0,
         "a run that fails needs checkpoints: how many seconds does one take?");
 }
 
@@ -141,13 +141,12 @@ Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool 
 }
 
 void add_failures(const ScaleRequest& request, ScalePoint& point) {
-  if (request.hours_of_a_rank == 0) return;
-  const FailureModel model{
-      .between_failures = request.hours_of_a_rank * 3600 / static_cast<double>(point.ranks),
-      .checkpoint = request.checkpoint,
-      .restart = request.restart};
+  if (request.rank_mtbf_hours == 0) return;
+  const FailureModel model{.mtbf = request.rank_mtbf_hours * 3600 / static_cast<double>(point.ranks),
+                           .checkpoint = request.checkpoint,
+                           .restart = request.restart};
   point.interval = request.checkpoint_interval > 0 ? request.checkpoint_interval : daly_interval(model);
-  point.useful = useful_share(model, point.interval);
+  point.goodput = goodput(model, point.interval);
 }
 
 std::int64_t accumulation_of(const ScaleRequest& request, std::int64_t ranks) {
@@ -256,7 +255,7 @@ std::vector<ScaleVariant> other_variants(const ScaleRequest& asked) {
   other.bucket = product(8, asked.bucket);
   if (bucket_bytes(other) != bucket_bytes(asked)) others.push_back(variant_of(other, false));
   other.bucket = asked.bucket;
-  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
     if (algorithm == asked.algorithm || algorithm_used(asked, algorithm) != algorithm) continue;
     other.algorithm = algorithm;
     others.push_back(variant_of(other, false));

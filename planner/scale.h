@@ -41,7 +41,7 @@ struct ScaleRequest {
   // What goes wrong.
   JitterRequest jitter;
   std::int64_t steps = 1;          ///< of which the mean is taken
-  double hours_of_a_rank = 0;      ///< between two of its failures, 1 to 10^9; 0: it never fails
+  double rank_mtbf_hours = 0;      ///< mean time between failures of one rank, 1 to 10^9; 0: never
   double checkpoint = 0;           ///< seconds to write one
   double restart = 0;              ///< seconds
   double checkpoint_interval = 0;  ///< seconds of training; 0: the best, by Daly (2006)
@@ -61,7 +61,7 @@ struct ScalePoint {
   double efficiency = 0;  ///< of that of one rank, times the ranks
   bool by_messages = false;
   double interval = 0;  ///< seconds between two checkpoints; 0 where nothing fails
-  double useful = 1;    ///< share of the time that failures and checkpoints leave
+  double goodput = 1;   ///< share of the time that failures and checkpoints leave
 };
 
 /// The request with another algorithm or bucket, over the same ranks.

@@ -34,7 +34,7 @@ std::string limits_text(const ScaleRequest& request, const ScalePlan& plan) {
       request.zero == 0 ? "an all-reduce of a bucket waits" : "a reduce-scatter of a bucket waits",
       ScaleVariant::kHidden * 100);
   const auto line = [&](const ScaleVariant& variant, const char* mark) {
-    text += fmt::format("  {:<10} {:>9} buckets {:>28} {:>35}{}\n", name_of(variant.algorithm),
+    text += fmt::format("  {:<12} {:>9} buckets {:>26} {:>35}{}\n", name_of(variant.algorithm),
                         bytes_text(variant.bucket), from_text(variant.latency_from),
                         from_text(variant.exposed_from), mark);
   };
@@ -52,10 +52,10 @@ std::string algorithm_text(const ScaleRequest& request, const ScalePlan& plan) {
 std::string latency_text(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
   const auto local = static_cast<double>(cluster.ranks_per_node);
-  const double latency = (cluster.inside.latency * (local - 1) + cluster.between.latency) / local;
+  const double latency = (cluster.intra_node.latency * (local - 1) + cluster.inter_node.latency) / local;
   const double bandwidth = cluster.ranks_per_node == 1
-                               ? cluster.between.bandwidth
-                               : std::min(cluster.inside.bandwidth, cluster.between.bandwidth);
+                               ? cluster.inter_node.bandwidth
+                               : std::min(cluster.intra_node.bandwidth, cluster.inter_node.bandwidth);
   const double bytes = static_cast<double>(plan.asked.bucket) / request.compression;
   return fmt::format(
       "A ring takes {} steps of latency + S / (n x bandwidth) each: latency takes over at about n = S "
@@ -87,7 +87,7 @@ nlohmann::ordered_json variant_json(const ScaleVariant& variant) {
                               {"efficiency", point.efficiency},
                               {"by_messages", point.by_messages},
                               {"checkpoint_interval_seconds", point.interval},
-                              {"useful_share", point.useful}});
+                              {"goodput", point.goodput}});
   }
   return json;
 }
@@ -105,15 +105,15 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
                       count(static_cast<std::int64_t>(plan.buckets), "bucket"), bytes_text(plan.asked.bucket),
                       algorithm_text(request, plan),
                       request.zero > 0 ? fmt::format(", ZeRO {}", request.zero) : "");
-  text += fmt::format("cluster:   nodes of {}; inside {}, between {}, a call {:.4g} us\n",
-                      count(cluster.ranks_per_node, "rank"), link_text(cluster.inside),
-                      link_text(cluster.between), cluster.call * 1e6);
+  text += fmt::format("cluster:   nodes of {}; intra-node {}, inter-node {}, a call {:.4g} us\n",
+                      count(cluster.ranks_per_node, "rank"), link_text(cluster.intra_node),
+                      link_text(cluster.inter_node), cluster.call * 1e6);
   if (!cluster.source.empty()) text += "           " + cluster.source + "\n";
 
-  const bool fails = request.hours_of_a_rank > 0;
+  const bool fails = request.rank_mtbf_hours > 0;
   text += fmt::format("\n{:>9} {:>12} {:>9} {:>11} {:>12} {:>14} {:>11} {:>12} {:>11}{}\n", "ranks",
                       "accumulation", "batch", "step ms", "waiting ms", "communic. ms", "exposed ms",
-                      "samples/s", "efficiency", fails ? "  checkpoint every  useful" : "");
+                      "samples/s", "efficiency", fails ? "  checkpoint every  goodput" : "");
   for (const ScalePoint& point : plan.asked.points) {
     const StepTimes& times = point.times;
     text += fmt::format("{:>9} {:>12} {:>9} {:>11.5g} {:>12.4g} {:>14.5g} {:>11.5g} {:>12.6g} {:>10.1f}%",
@@ -121,8 +121,8 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
                         in_ms(times.step), in_ms(times.waiting), in_ms(times.communicating),
                         in_ms(times.exposed), point.throughput, point.efficiency * 100);
     if (fails)
-      text += fmt::format("  {:>14.{}f} s  {:>5.1f}%", point.interval, point.interval < 10 ? 4 : 0,
-                          point.useful * 100);
+      text += fmt::format("  {:>14.{}f} s  {:>6.1f}%", point.interval, point.interval < 10 ? 4 : 0,
+                          point.goodput * 100);
     text += point.by_messages || point.ranks == 1 ? "\n" : "  *\n";
   }
   text += "  *: in closed form; the others message by message\n";
@@ -145,10 +145,10 @@ nlohmann::ordered_json scale_json(const ScaleRequest& request, const ScalePlan& 
       {"cluster",
        {{"name", cluster.name},
         {"ranks_per_node", cluster.ranks_per_node},
-        {"inside_latency_seconds", cluster.inside.latency},
-        {"inside_bytes_per_second", cluster.inside.bandwidth},
-        {"between_latency_seconds", cluster.between.latency},
-        {"between_bytes_per_second", cluster.between.bandwidth},
+        {"intra_node_latency_seconds", cluster.intra_node.latency},
+        {"intra_node_bytes_per_second", cluster.intra_node.bandwidth},
+        {"inter_node_latency_seconds", cluster.inter_node.latency},
+        {"inter_node_bytes_per_second", cluster.inter_node.bandwidth},
         {"call_seconds", cluster.call}}},
   };
   json["asked"] = variant_json(plan.asked);

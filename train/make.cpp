@@ -9,7 +9,7 @@
 namespace ringtape {
 namespace {
 
-/// The kind's own settings, but for those that the options have.
+/// The kind's own settings, but for settings that the options have.
 OptimizerSettings settings_of(const OptimizerOptions& options) {
   const OptimizerSettings& own = options.kind->defaults;
   return {.learning_rate = options.learning_rate.value_or(own.learning_rate),
@@ -45,7 +45,7 @@ ArenaSharding make_sharding(const DistributionOptions& options, int rank, int wo
         "--zero 2 has no memory to keep gradients in until backward ends, as --no-overlap asks for");
   return {.stage = world_size > 1 ? options.zero : 0,
           .rank = rank,
-          .ranks = world_size,
+          .world_size = world_size,
           .bucket_sizes = bucket_sizes(options)};
 }
 

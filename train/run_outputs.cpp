@@ -55,7 +55,7 @@ report::RunReport Trainer::Run::report_of(const RunLog& log) const {
   report.subtitle = fmt::format("{}; {} on {}", describe_training(),
                                 describe_compute_dtype(arena_->compute_dtype(), device_), to_string(device_));
   if (comm_->size() > 1) report.subtitle += fmt::format(", {} ranks", comm_->size());
-  report.ranks = comm_->size();
+  report.world_size = comm_->size();
   for (const auto& [name, value] : task_.settings) report.settings.emplace_back("--" + name, value);
   for (const auto& [name, value] : values_of(options_, {Effect::result, Effect::rounding, Effect::machine})) {
     if (!value.empty()) report.settings.emplace_back("--" + name, value);

@@ -6,7 +6,7 @@
 
 #include "core/checksum.h"
 #include "dist/connect.h"
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 #include "dist/verify_same.h"
 #include "train/option_list.h"
 #include "train/training_run.h"
@@ -25,11 +25,11 @@ std::string describe_program(const Task& task, const TrainerOptions& options) {
 }
 
 std::shared_ptr<Communicator> connect_ranks(const Task& task, const TrainerOptions& options) {
-  const Launch launch = detect_launch(process_environment());
-  const Device device = launch.size == 1 ? Device::parse(options.device)
-                                         : device_of_rank(launch, options.device, cuda_device_count());
+  const RankEnvironment env = detect_rank_environment(process_environment());
+  const Device device = env.world_size == 1 ? Device::parse(options.device)
+                                            : device_of_rank(env, options.device, cuda_device_count());
   std::shared_ptr<Communicator> comm =
-      connect(launch, device, Seconds(options.distribution.comm_timeout), options.distribution.slow_link);
+      connect(env, device, Seconds(options.distribution.comm_timeout), options.distribution.slow_link);
   if (comm->size() > 1) {
     verify_same(*comm, "the ranks' programs or options", "line", describe_program(task, options));
   }

@@ -34,9 +34,9 @@ struct TrainingResult {
 ///   options.accumulation.micro_batch = 64;
 ///   Trainer(task, options).train();
 ///
-/// Started as several ranks (dist/launch.h), each rank makes a Trainer with the same task and options, and
-/// they share every batch. Rank 0 alone prints and writes files. train/update.h holds the loop over
-/// micro-batches, train/training_run.cpp the loop over steps.
+/// Started as several ranks (dist/rank_environment.h), each rank makes a Trainer with the same task and
+/// options, and they share every batch. Rank 0 alone prints and writes files. train/update.h holds the loop
+/// over micro-batches, train/training_run.cpp the loop over steps.
 class Trainer {
  public:
   /// Connects the ranks, makes the model, its arena and the optimizer, and loads weights where the options

@@ -61,13 +61,13 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
 void Trainer::Run::check_before_model() const {
   check(task_.make_model && task_.loss && task_.train && task_.test,
         "trainer: the task lacks one of make_model, loss, train and test");
-  const std::int64_t batch = options_.data.batch_size, ranks = comm_->size();
-  const std::int64_t below = batch - batch % ranks;
-  check(below == batch, "--batch-size {}: expected a multiple of the {} ranks, such as {}", batch, ranks,
-        below > 0 ? below : ranks);
+  const std::int64_t batch = options_.data.batch_size, world_size = comm_->size();
+  const std::int64_t below = batch - batch % world_size;
+  check(below == batch, "--batch-size {}: expected a multiple of the {} ranks, such as {}", batch, world_size,
+        below > 0 ? below : world_size);
   check(options_.accumulation.micro_batch <= batch_of_rank(),
         "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that",
-        options_.accumulation.micro_batch, batch_of_rank(), ranks > 1 ? "one rank" : "the run");
+        options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
   warmup_steps(options_.schedule, batch, length_);
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
@@ -78,9 +78,9 @@ void Trainer::Run::check_before_model() const {
 void Trainer::Run::check_memory() const {
   constexpr std::size_t kLarge = std::size_t{2} << 30;
   BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
-  const auto ranks = static_cast<std::size_t>(comm_->size());
-  if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= ranks;
-  if (options_.distribution.zero == 2) bytes[MemoryCategory::gradients] /= ranks;
+  const auto world_size = static_cast<std::size_t>(comm_->size());
+  if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
+  if (options_.distribution.zero == 2) bytes[MemoryCategory::gradients] /= world_size;
   const std::size_t needed = bytes.total();
   const std::size_t there = memory_capacity(device_);
   const auto text = [](std::size_t count) { return bytes_text(static_cast<double>(count)); };

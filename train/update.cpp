@@ -22,9 +22,9 @@ void add_to(Tensor& sum, const Tensor& value) {
 
 /// The micro-batches of the rank that has the fewest. DistributedSampler deals samples out in turn, so that
 /// in no update a rank has more than one sample less than another.
-std::size_t fewest_micro_batches(std::int64_t samples, int ranks, std::int64_t micro_batch) {
+std::size_t fewest_micro_batches(std::int64_t samples, int world_size, std::int64_t micro_batch) {
   if (micro_batch <= 0) return 1;
-  return cut_into_micro_batches(samples / ranks, micro_batch).size();
+  return cut_into_micro_batches(samples / world_size, micro_batch).size();
 }
 
 }  // namespace

@@ -56,15 +56,15 @@ double value_of(int rank, std::int64_t i) {
 /// The buffers of one size: `total` elements, of which each rank has a part.
 class Buffers {
  public:
-  Buffers(const Communicator& ranks, DType dtype, std::int64_t elements)
-      : total(elements), part(ring_chunk(elements, ranks.size(), ranks.rank())) {
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      counts.push_back(ring_chunk(elements, ranks.size(), rank).count);
+  Buffers(const Communicator& comm, DType dtype, std::int64_t elements)
+      : total(elements), part(ring_chunk(elements, comm.size(), comm.rank())) {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      counts.push_back(ring_chunk(elements, comm.size(), rank).count);
     }
     std::vector<double> values;
-    for (std::int64_t i = 0; i < elements; ++i) values.push_back(value_of(ranks.rank(), i));
-    input = to(to(from_vector(values, {elements}), dtype), ranks.device());
-    output = zeros({elements}, dtype, ranks.device());
+    for (std::int64_t i = 0; i < elements; ++i) values.push_back(value_of(comm.rank(), i));
+    input = to(to(from_vector(values, {elements}), dtype), comm.device());
+    output = zeros({elements}, dtype, comm.device());
     input_part = input.alias({part.count}, part.first);
     output_part = output.alias({part.count}, part.first);
   }
@@ -87,9 +87,9 @@ struct Collective {
   std::function<double(const Communicator&, std::int64_t i)> expected;
 };
 
-double sum_at(const Communicator& ranks, std::int64_t i) {
+double sum_at(const Communicator& comm, std::int64_t i) {
   double sum = 0;
-  for (int rank = 0; rank < ranks.size(); ++rank) sum += value_of(rank, i);
+  for (int rank = 0; rank < comm.size(); ++rank) sum += value_of(rank, i);
   return sum;
 }
 
@@ -137,66 +137,65 @@ std::vector<Collective> all_collectives(const Options& options) {
 }
 
 /// The rank whose part of all elements holds element `i`.
-int owner_of(const Communicator& ranks, std::int64_t total, std::int64_t i) {
+int owner_of(const Communicator& comm, std::int64_t total, std::int64_t i) {
   int rank = 0;
-  while (i >= ring_chunk(total, ranks.size(), rank).first + ring_chunk(total, ranks.size(), rank).count)
-    ++rank;
+  while (i >= ring_chunk(total, comm.size(), rank).first + ring_chunk(total, comm.size(), rank).count) ++rank;
   return rank;
 }
 
 /// A number combined over all ranks.
-std::int64_t over_ranks(Communicator& ranks, std::int64_t number, ReduceOp op) {
-  const Tensor tensor = from_vector(std::vector<std::int64_t>{number}, {1}, ranks.device());
-  ranks.all_reduce(tensor, op).wait();
+std::int64_t over_ranks(Communicator& comm, std::int64_t number, ReduceOp op) {
+  const Tensor tensor = from_vector(std::vector<std::int64_t>{number}, {1}, comm.device());
+  comm.all_reduce(tensor, op).wait();
   return tensor.to_vector<std::int64_t>()[0];
 }
 
 /// Runs the operation once on fresh buffers; returns how many elements of the result are wrong, on all ranks.
-std::int64_t count_wrong(Communicator& ranks, const Collective& collective, const Buffers& buffers) {
+std::int64_t count_wrong(Communicator& comm, const Collective& collective, const Buffers& buffers) {
   // These two read `output`.
   const bool in_place = collective.name == "ring_all_reduce" || collective.name == "broadcast";
   Tensor output = buffers.output;
   output.copy_from(in_place ? buffers.input : zeros(output.shape(), output.dtype(), output.device()));
-  collective.run(ranks, buffers);
-  const Tensor result = collective.result(ranks, buffers);
+  collective.run(comm, buffers);
+  const Tensor result = collective.result(comm, buffers);
   std::int64_t wrong = 0;
   if (result.defined()) {
     const std::int64_t first = result.elements() == buffers.total ? 0 : buffers.part.first;
     const std::vector<double> found = result.to_doubles();
     for (std::size_t k = 0; k < found.size(); ++k) {
       const std::int64_t i = first + static_cast<std::int64_t>(k);
-      const double expected = collective.expected ? collective.expected(ranks, i)
-                                                  : value_of(owner_of(ranks, buffers.total, i), i);
+      const double expected =
+          collective.expected ? collective.expected(comm, i) : value_of(owner_of(comm, buffers.total, i), i);
       wrong += found[k] != expected;
     }
   }
-  return over_ranks(ranks, wrong, ReduceOp::sum);
+  return over_ranks(comm, wrong, ReduceOp::sum);
 }
 
 /// Seconds for one call, of the slowest rank.
-double time_of(Communicator& ranks, const Collective& collective, const Buffers& buffers, int iterations) {
-  collective.run(ranks, buffers);
-  Stream::current(ranks.device()).synchronize();
-  ranks.barrier();
+double time_of(Communicator& comm, const Collective& collective, const Buffers& buffers, int iterations) {
+  collective.run(comm, buffers);
+  Stream::current(comm.device()).synchronize();
+  comm.barrier();
   const Clock::time_point start = Clock::now();
-  for (int i = 0; i < iterations; ++i) collective.run(ranks, buffers);
-  Stream::current(ranks.device()).synchronize();
+  for (int i = 0; i < iterations; ++i) collective.run(comm, buffers);
+  Stream::current(comm.device()).synchronize();
   const auto own = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-  return static_cast<double>(over_ranks(ranks, own, ReduceOp::max)) * 1e-9 / iterations;
+  return static_cast<double>(over_ranks(comm, own, ReduceOp::max)) * 1e-9 / iterations;
 }
 
-void measure(Communicator& ranks, const Options& options) {
-  const bool prints = ranks.rank() == 0;
+void measure(Communicator& comm, const Options& options) {
+  const bool prints = comm.rank() == 0;
   const DType dtype = dtype_from_name(options.dtype.c_str());
   if (prints) {
-    fmt::print("{} ranks, {}, {}, mean of {} calls; S: size, t: time, n: ranks\n", ranks.size(),
-               ranks.backend(), options.dtype, options.iterations);
+    fmt::print("{} ranks, {}, {}, mean of {} calls; S: size, t: time, n: ranks\n", comm.size(),
+               comm.backend(), options.dtype, options.iterations);
     fmt::print("{:<16} {:>10} {:>10} {:>10} {:>12} {:>12} {:>7}\n", "operation", "bytes S", "elements",
                "t us", "S/t GB/s", "busbw GB/s", "wrong");
   }
-  benchmarks::Results results("collectives", ranks.device(), prints ? options.json : "");
-  results.setting("ranks", ranks.size());
-  results.setting("backend", ranks.backend());
+  benchmarks::Results results("collectives", comm.device(), prints ? options.json : "");
+  results.setting("ranks", comm.size());
+  results.setting("backend", comm.backend());
   results.setting("iterations", options.iterations);
   if (options.slow_link) results.setting("slow_link", text_of(options.slow_link));
   std::int64_t all_wrong = 0;
@@ -205,29 +204,29 @@ void measure(Communicator& ranks, const Options& options) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), collective.name) == wanted.end()) continue;
     for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
       const auto elements = bytes / static_cast<std::int64_t>(size_of(dtype));
-      const Buffers buffers(ranks, dtype, elements);
-      const std::int64_t wrong = count_wrong(ranks, collective, buffers);
-      const double seconds = time_of(ranks, collective, buffers, options.iterations);
+      const Buffers buffers(comm, dtype, elements);
+      const std::int64_t wrong = count_wrong(comm, collective, buffers);
+      const double seconds = time_of(comm, collective, buffers, options.iterations);
       const double algorithm = static_cast<double>(bytes) / seconds * 1e-9;
       all_wrong += wrong;
       if (!prints) continue;
       fmt::print("{:<16} {:>10} {:>10} {:>10.1f} {:>12.3f} {:>12.3f} {:>7}\n", collective.name, bytes,
-                 elements, seconds * 1e6, algorithm, algorithm * collective.traffic(ranks.size()), wrong);
+                 elements, seconds * 1e6, algorithm, algorithm * collective.traffic(comm.size()), wrong);
       std::fflush(stdout);
       results.add({.name = collective.name,
                    .size = fmt::format("{} bytes of {}", bytes, options.dtype),
                    .seconds = seconds,
                    .bytes = static_cast<double>(bytes),
-                   .more = {{"busbw_gb_per_s", algorithm * collective.traffic(ranks.size())}}});
+                   .more = {{"busbw_gb_per_s", algorithm * collective.traffic(comm.size())}}});
     }
   }
   results.save();
   check(all_wrong == 0, "{} elements of the results are wrong", all_wrong);
 }
 
-void show_ring(Communicator& ranks, const Options& options) {
-  const RingTrace trace = trace_ring(ranks);
-  if (ranks.rank() != 0) return;
+void show_ring(Communicator& comm, const Options& options) {
+  const RingTrace trace = trace_ring(comm);
+  if (comm.rank() != 0) return;
   fmt::print("{}", to_text(trace));
   if (options.svg.empty()) return;
   const std::string svg = to_svg(trace);
@@ -261,19 +260,19 @@ std::string describe_work(const Options& options) {
 
 void run_ranks(const Options& options) {
   check_sizes(options);
-  const Launch launch = detect_launch(process_environment());
+  const RankEnvironment env = detect_rank_environment(process_environment());
   if (options.show_launch) {
-    fmt::print("{}", describe(launch));
+    fmt::print("{}", describe(env));
     return;
   }
-  const Device device = device_of_rank(launch, options.device, cuda_device_count());
-  const std::shared_ptr<Communicator> ranks =
-      connect(launch, device, Seconds(options.comm_timeout), options.slow_link);
-  verify_same(*ranks, "the ranks' flags", "line", describe_work(options));
+  const Device device = device_of_rank(env, options.device, cuda_device_count());
+  const std::shared_ptr<Communicator> comm =
+      connect(env, device, Seconds(options.comm_timeout), options.slow_link);
+  verify_same(*comm, "the ranks' flags", "line", describe_work(options));
   if (options.trace_ring) {
-    show_ring(*ranks, options);
+    show_ring(*comm, options);
   } else {
-    measure(*ranks, options);
+    measure(*comm, options);
   }
 }
 

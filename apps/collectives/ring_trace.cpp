@@ -14,36 +14,36 @@ constexpr int kElements = 4;    // of a chunk
 constexpr int kMostRanks = 24;  // f32 holds sums of as many powers of two
 
 /// What each chunk of this rank holds. The values of rank r are 2^r, so a sum tells which ranks are in it.
-std::vector<std::int64_t> held_by(const Tensor& tensor, int ranks) {
+std::vector<std::int64_t> held_by(const Tensor& tensor, int world_size) {
   const std::vector<double> values = tensor.to_doubles();
   std::vector<std::int64_t> held;
-  for (int chunk = 0; chunk < ranks; ++chunk) held.push_back(std::llround(values[chunk * kElements]));
+  for (int chunk = 0; chunk < world_size; ++chunk) held.push_back(std::llround(values[chunk * kElements]));
   return held;
 }
 
 /// "0+1+3", or "all".
-std::string names_of(unsigned held, int ranks) {
-  if (std::popcount(held) == ranks) return "all";
+std::string names_of(unsigned held, int world_size) {
+  if (std::popcount(held) == world_size) return "all";
   std::string names;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < world_size; ++rank) {
     if (held >> rank & 1) names += fmt::format("{}{}", names.empty() ? "" : "+", rank);
   }
   return names;
 }
 
 std::string table_of(const RingTrace& trace, int step) {
-  const int column = std::max(9, 2 * trace.ranks);
+  const int column = std::max(9, 2 * trace.world_size);
   std::string text = "          ";
-  for (int chunk = 0; chunk < trace.ranks; ++chunk) {
-    text += chunk == trace.ranks - 1 ? fmt::format(" chunk {}", chunk)
-                                     : fmt::format(" {:<{}}", fmt::format("chunk {}", chunk), column);
+  for (int chunk = 0; chunk < trace.world_size; ++chunk) {
+    text += chunk == trace.world_size - 1 ? fmt::format(" chunk {}", chunk)
+                                          : fmt::format(" {:<{}}", fmt::format("chunk {}", chunk), column);
   }
   text += "\n";
-  for (int rank = 0; rank < trace.ranks; ++rank) {
+  for (int rank = 0; rank < trace.world_size; ++rank) {
     text += fmt::format("   rank {:<2}", rank);
-    for (int chunk = 0; chunk < trace.ranks; ++chunk) {
-      const std::string names = names_of(trace.held[step][rank][chunk], trace.ranks);
-      text += chunk == trace.ranks - 1 ? " " + names : fmt::format(" {:<{}}", names, column);
+    for (int chunk = 0; chunk < trace.world_size; ++chunk) {
+      const std::string names = names_of(trace.held[step][rank][chunk], trace.world_size);
+      text += chunk == trace.world_size - 1 ? " " + names : fmt::format(" {:<{}}", names, column);
     }
     text += "\n";
   }
@@ -56,16 +56,16 @@ constexpr int kCellHeight = 24, kRowHeight = 58, kTop = 56, kLeft = 66, kGap = 4
 
 /// Wide enough for the names of all ranks but one.
 int cell_width(const RingTrace& trace) {
-  return std::max(34, 12 * trace.ranks);
+  return std::max(34, 12 * trace.world_size);
 }
 
 int panel_width(const RingTrace& trace) {
-  return trace.ranks * cell_width(trace) + kGap;
+  return trace.world_size * cell_width(trace) + kGap;
 }
 
 /// White for one rank's values, the darker the more ranks are in the sum.
-std::string colour_of(unsigned held, int ranks) {
-  const int share = (std::popcount(held) - 1) * 150 / std::max(ranks - 1, 1);
+std::string colour_of(unsigned held, int world_size) {
+  const int share = (std::popcount(held) - 1) * 150 / std::max(world_size - 1, 1);
   return fmt::format("rgb({},{},255)", 240 - share, 248 - share / 2);
 }
 
@@ -73,25 +73,25 @@ std::string panel(const RingTrace& trace, int step) {
   const int left = kLeft + step * panel_width(trace), width = cell_width(trace);
   const bool is_end = step == trace.steps;
   std::string svg = fmt::format("<text x=\"{}\" y=\"34\">{}</text>\n", left,
-                                is_end                   ? "result"
-                                : step < trace.ranks - 1 ? fmt::format("step {}: add", step)
-                                                         : fmt::format("step {}: take", step));
-  for (int rank = 0; rank < trace.ranks; ++rank) {
+                                is_end                        ? "result"
+                                : step < trace.world_size - 1 ? fmt::format("step {}: add", step)
+                                                              : fmt::format("step {}: take", step));
+  for (int rank = 0; rank < trace.world_size; ++rank) {
     const int y = kTop + rank * kRowHeight;
-    for (int chunk = 0; chunk < trace.ranks; ++chunk) {
+    for (int chunk = 0; chunk < trace.world_size; ++chunk) {
       const bool moves = !is_end && trace.moves[step][rank].chunk == chunk;
       const unsigned held = trace.held[step][rank][chunk];
       svg += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"{}\" "
           "stroke-width=\"{}\"/>\n"
           "<text class=\"small\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-          left + chunk * width, y, width - 4, kCellHeight, colour_of(held, trace.ranks),
+          left + chunk * width, y, width - 4, kCellHeight, colour_of(held, trace.world_size),
           moves ? "#c03000" : "#8090a0", moves ? 2 : 1, left + chunk * width + width / 2 - 2, y + 16,
-          names_of(held, trace.ranks));
+          names_of(held, trace.world_size));
       if (!moves) continue;
       const int x = left + chunk * width + width / 2 - 2;
       // The last rank's goes to the first: off the bottom, in at the top.
-      const bool wraps = rank == trace.ranks - 1;
+      const bool wraps = rank == trace.world_size - 1;
       const auto arrow = [&](int from, int to, const char* head) {
         svg += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#c03000\"{}/>\n", x, from,
                            x, to, head);
@@ -106,10 +106,10 @@ std::string panel(const RingTrace& trace, int step) {
 
 }  // namespace
 
-RingTrace trace_ring(Communicator& ranks) {
-  const int size = ranks.size();
+RingTrace trace_ring(Communicator& comm) {
+  const int size = comm.size();
   check(size >= 2 && size <= kMostRanks, "--trace-ring: {} ranks, expected 2 to {}", size, kMostRanks);
-  const Tensor tensor = full({size * kElements}, 1 << ranks.rank(), DType::f32, ranks.device());
+  const Tensor tensor = full({size * kElements}, 1 << comm.rank(), DType::f32, comm.device());
   // For each step: the chunk that is sent, its elements, and what all chunks hold; at the end the last again.
   std::vector<std::int64_t> own;
   const auto note = [&](std::int64_t chunk, std::int64_t elements) {
@@ -120,7 +120,7 @@ RingTrace trace_ring(Communicator& ranks) {
   const auto trace_step = [&](const RingTransfer& transfer) {
     note(transfer.sent_chunk, transfer.sent_elements);
   };
-  ring_all_reduce(ranks, tensor, ReduceOp::sum,
+  ring_all_reduce(comm, tensor, ReduceOp::sum,
                   {.segment_bytes = kElements * 4, .in_flight = 1, .trace = trace_step});
   note(0, 0);
   for (double sum : tensor.to_doubles()) {
@@ -128,13 +128,13 @@ RingTrace trace_ring(Communicator& ranks) {
   }
 
   const auto numbers = static_cast<std::int64_t>(own.size());
-  const Tensor gathered = empty({size * numbers}, DType::i64, ranks.device());
-  ranks.gather(from_vector(own, {numbers}, ranks.device()), gathered, 0).wait();
-  if (ranks.rank() != 0) return {};
+  const Tensor gathered = empty({size * numbers}, DType::i64, comm.device());
+  comm.gather(from_vector(own, {numbers}, comm.device()), gathered, 0).wait();
+  if (comm.rank() != 0) return {};
   const std::vector<std::int64_t> all = gathered.to_vector<std::int64_t>();
 
   RingTrace trace;
-  trace.ranks = size;
+  trace.world_size = size;
   trace.steps = 2 * (size - 1);
   for (int step = 0; step <= trace.steps; ++step) {
     trace.moves.emplace_back();
@@ -153,29 +153,29 @@ std::string to_text(const RingTrace& trace) {
       "ring_all_reduce, {} ranks, {} chunks, 2 ({} - 1) = {} steps. Each rank begins with values of its own "
       "in\n"
       "every chunk; the tables say which ranks' values a chunk is the sum of.\n\n{}\n",
-      trace.ranks, trace.ranks, trace.ranks, trace.steps, table_of(trace, 0));
+      trace.world_size, trace.world_size, trace.world_size, trace.steps, table_of(trace, 0));
   std::int64_t elements = 0;
   for (int step = 0; step < trace.steps; ++step) {
-    const bool adds = step < trace.ranks - 1;
+    const bool adds = step < trace.world_size - 1;
     if (step == 0) text += "Reduce-scatter: the receiver adds what it gets.\n\n";
-    if (step == trace.ranks - 1)
+    if (step == trace.world_size - 1)
       text += "All-gather: the receiver takes what it gets in place of its own.\n\n";
     text += fmt::format("step {}  {}", step, adds ? "add " : "take");
-    for (int rank = 0; rank < trace.ranks; ++rank) {
+    for (int rank = 0; rank < trace.world_size; ++rank) {
       const auto [chunk, count] = trace.moves[step][rank];
-      text += fmt::format("  {} -> {}: chunk {}", rank, (rank + 1) % trace.ranks, chunk);
+      text += fmt::format("  {} -> {}: chunk {}", rank, (rank + 1) % trace.world_size, chunk);
       if (rank == 0) elements += count;
     }
     text += "\n\n" + table_of(trace, step + 1) + "\n";
   }
-  text += fmt::format("Rank 0 sent {} elements: 2 ({} - 1) / {} of {}.\n", elements, trace.ranks, trace.ranks,
-                      trace.ranks * kElements);
+  text += fmt::format("Rank 0 sent {} elements: 2 ({} - 1) / {} of {}.\n", elements, trace.world_size,
+                      trace.world_size, trace.world_size * kElements);
   return text;
 }
 
 std::string to_svg(const RingTrace& trace) {
   const int width = kLeft + (trace.steps + 1) * panel_width(trace),
-            height = kTop + trace.ranks * kRowHeight + 16;
+            height = kTop + trace.world_size * kRowHeight + 16;
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n"
       "<style>text {{ font: 14px sans-serif; }} .small {{ font-size: 10px; }}</style>\n"
@@ -183,7 +183,7 @@ std::string to_svg(const RingTrace& trace) {
       "<path d=\"M0,0 L8,4 L0,8 z\" fill=\"#c03000\"/></marker></defs>\n"
       "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
       width, height);
-  for (int rank = 0; rank < trace.ranks; ++rank) {
+  for (int rank = 0; rank < trace.world_size; ++rank) {
     svg += fmt::format("<text x=\"8\" y=\"{}\">rank {}</text>\n", kTop + rank * kRowHeight + 17, rank);
   }
   for (int step = 0; step <= trace.steps; ++step) svg += panel(trace, step);

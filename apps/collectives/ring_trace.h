@@ -16,7 +16,7 @@ struct RingTrace {
     int chunk;
     std::int64_t elements;
   };
-  int ranks = 0;
+  int world_size = 0;
   int steps = 0;
   std::vector<std::vector<Move>> moves;  ///< [step][sending rank]
   /// [step][rank][chunk]: the ranks whose values are in the chunk before that step, as bits; [steps]: at the
@@ -26,7 +26,7 @@ struct RingTrace {
 
 /// Runs ring_all_reduce over a small tensor and gathers on rank 0 what each rank did there; elsewhere the
 /// result is empty. At most 24 ranks. Throws Error where the sums are wrong.
-RingTrace trace_ring(Communicator& ranks);
+RingTrace trace_ring(Communicator& comm);
 
 /// The steps as text: a line for each, then the sums that the chunks hold.
 std::string to_text(const RingTrace& trace);

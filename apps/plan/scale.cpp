@@ -20,7 +20,7 @@ struct Options {
   double update_ms = 0;
   std::int64_t bucket_mib = 25, first_bucket_mib = 1, segment_kib = 256;
   std::optional<std::int64_t> ranks_per_node;
-  std::optional<double> inside_us, inside_gb, between_us, between_gb, call_us;
+  std::optional<double> intra_node_us, intra_node_gb, inter_node_us, inter_node_gb, call_us;
   std::int64_t max_ranks = 100'000;
   bool no_overlap = false;
   std::string svg;
@@ -57,7 +57,7 @@ void add_model_flags(CommandLine& app, Options& options) {
 void add_communication_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Communication");
-  app.option("--algorithm", options.algorithm, "ring, tree or two-level");
+  app.option("--algorithm", options.algorithm, "ring, tree or hierarchical");
   app.option("--bucket", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
   app.option("--first-bucket", between(options.first_bucket_mib, 1, 1 << 20),
              "MiB of gradients in the first");
@@ -80,11 +80,12 @@ void add_communication_flags(CommandLine& app, Options& options) {
   app.option("--cluster", options.cluster, names);
 
   app.option("--ranks-per-node", between(options.ranks_per_node, 1, kLargestSize), "ranks in a node");
-  app.option("--inside-latency", between(options.inside_us, 0, 1e7), "us of a message inside of a node");
-  app.option("--inside-bandwidth", between(options.inside_gb, 1e-6, 1e6),
+  app.option("--intra-node-latency", between(options.intra_node_us, 0, 1e7),
+             "us of a message inside of a node");
+  app.option("--intra-node-bandwidth", between(options.intra_node_gb, 1e-6, 1e6),
              "GB/s out of a rank inside of its node");
-  app.option("--between-latency", between(options.between_us, 0, 1e7), "us of a message between nodes");
-  app.option("--between-bandwidth", between(options.between_gb, 1e-6, 1e6),
+  app.option("--inter-node-latency", between(options.inter_node_us, 0, 1e7), "us of a message between nodes");
+  app.option("--inter-node-bandwidth", between(options.inter_node_gb, 1e-6, 1e6),
              "GB/s out of a node, all adapters together");
   app.option("--call", between(options.call_us, 0, 1e7),
              "us that a collective takes before its first byte moves");
@@ -99,8 +100,8 @@ void add_disturbance_flags(CommandLine& app, Options& options) {
   app.option("--steps", between(request.steps, 1, 10'000), "steps of which the mean is taken");
   app.option("--seed", request.jitter.seed, "of the jitter");
 
-  Flag failures = app.option("--failure-hours", between(request.hours_of_a_rank, 1, 1e9),
-                             "hours between two failures of one rank [never]")
+  Flag failures = app.option("--mtbf-hours", between(request.rank_mtbf_hours, 1, 1e9),
+                             "mean time between failures of one rank, in hours [never]")
                       .no_default();
   const Flag checkpoint =
       app.option("--checkpoint", between(request.checkpoint, 1e-3, 1e6), "seconds that a checkpoint takes")
@@ -139,10 +140,10 @@ Cluster cluster_of(const Options& options) {
   const auto set = [](double& constant, const std::optional<double>& given, double unit) {
     if (given) constant = *given * unit;
   };
-  set(cluster.inside.latency, options.inside_us, 1e-6);
-  set(cluster.inside.bandwidth, options.inside_gb, 1e9);
-  set(cluster.between.latency, options.between_us, 1e-6);
-  set(cluster.between.bandwidth, options.between_gb, 1e9);
+  set(cluster.intra_node.latency, options.intra_node_us, 1e-6);
+  set(cluster.intra_node.bandwidth, options.intra_node_gb, 1e9);
+  set(cluster.inter_node.latency, options.inter_node_us, 1e-6);
+  set(cluster.inter_node.bandwidth, options.inter_node_gb, 1e9);
   set(cluster.call, options.call_us, 1e-6);
   return cluster;
 }
@@ -185,7 +186,7 @@ void add_scale_command(CommandLine& app) {
       "Example: plan scale --parameters 1300000000 --micro-batch 2 --sequence 4096 --svg scale.svg\n"
       "Example: plan scale --parameters 25000000 --forward 60 --backward 120 --gradient-bytes 4 "
       "--micro-batch 32 "
-      "--cluster p100-ethernet --algorithm two-level --ranks 8,64,256",
+      "--cluster p100-ethernet --algorithm hierarchical --ranks 8,64,256",
       [options] { plan(*options); });
   add_model_flags(command, *options);
   add_communication_flags(command, *options);

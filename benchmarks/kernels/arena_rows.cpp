@@ -43,7 +43,7 @@ class ArenaWork {
       : device_(device),
         tile_list_(tiles_of(lengths, length_)),
         tiles_(upload(tile_list_, device)),
-        present_(upload(std::vector<std::uint8_t>(lengths.size(), 1), device)),
+        has_grad_(upload(std::vector<std::uint8_t>(lengths.size(), 1), device)),
         options_(upload(std::vector<ParameterOptions>(lengths.size(), {1.0f, 0.01f, 1}), device)),
         steps_(zeros({std::ssize(lengths)}, DType::i64, device)),
         coefficients_(empty({std::ssize(lengths) * 16}, DType::u8, device)),
@@ -64,7 +64,7 @@ class ArenaWork {
     arena_.tile_count = std::ssize(tile_list_);
     arena_.parameter_count = std::ssize(lengths);
     arena_.options = static_cast<const ParameterOptions*>(options_.raw());
-    arena_.present = present_.data<std::uint8_t>();
+    arena_.has_grad = has_grad_.data<std::uint8_t>();
     arena_.learning_rate = rate_.data<float>();
     arena_.clip_factor = &result()->clip_factor;
   }
@@ -129,13 +129,13 @@ class ArenaWork {
   Stream stream() const { return Stream::current(device_); }
   GradientNorm* result() const { return static_cast<GradientNorm*>(norm_.raw()); }
   GradientNormProblem norm(double type, float max_norm) const {
-    return {arena_.gradients, arena_.tiles, arena_.tile_count, arena_.present, type, max_norm, nullptr};
+    return {arena_.gradients, arena_.tiles, arena_.tile_count, arena_.has_grad, type, max_norm, nullptr};
   }
 
   Device device_;
   std::int64_t length_ = 0;
   std::vector<Tile> tile_list_;
-  Tensor tiles_, present_, options_, steps_, coefficients_, tile_norms_, norms_;
+  Tensor tiles_, has_grad_, options_, steps_, coefficients_, tile_norms_, norms_;
   Tensor values_, gradients_, first_, second_, copy_, rate_, norm_;
   ArenaView arena_{};
 };

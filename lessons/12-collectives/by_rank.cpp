@@ -1,4 +1,4 @@
-// The collective operations seen rank by rank, and who has to wait for a rank that is late.
+// The collective operations seen rank by rank, and which ranks have to wait for one that is late.
 //
 //   mpirun -n 4 by_rank
 #include <fmt/ranges.h>
@@ -24,22 +24,23 @@ constexpr int kRoot = 0, kLate = 2;
 constexpr std::chrono::milliseconds kDelay(150);
 
 /// Rank r begins with 10^r times 1, 2, 3, ...: the digits of a sum tell whose values are in it.
-Tensor own_values(const Communicator& ranks) {
+Tensor own_values(const Communicator& comm) {
   std::int64_t power = 1;
-  for (int rank = 0; rank < ranks.rank(); ++rank) power *= 10;
+  for (int rank = 0; rank < comm.rank(); ++rank) power *= 10;
   std::vector<std::int64_t> values;
-  for (int i = 1; i <= ranks.size(); ++i) values.push_back(power * i);
-  return from_vector(values, {ranks.size()});
+  for (int i = 1; i <= comm.size(); ++i) values.push_back(power * i);
+  return from_vector(values, {comm.size()});
 }
 
-/// Whose values the results are made of, which is what a rank has to wait for.
+/// The ranks on whose values a result depends, for which a rank has to wait.
 enum class Needs { nothing_but_the_root, all_at_the_root, all_everywhere };
 
 struct Collective {
   const char* name;
   const char* meaning;
   Needs needs;
-  /// Takes the rank's own values, or the first of them, and returns what it has then; undefined for nothing.
+  /// Takes the rank's own values, or the first of them, and returns its values afterwards; undefined for
+  /// none.
   std::function<Tensor(Communicator&, const Tensor&)> run;
 };
 
@@ -56,48 +57,48 @@ Tensor room(std::int64_t elements) {
 
 const std::vector<Collective> kCollectives = {
     {"broadcast", "all get the root's values", Needs::nothing_but_the_root,
-     [](Communicator& ranks, const Tensor& own) {
-       ranks.broadcast(own, kRoot).wait();
+     [](Communicator& comm, const Tensor& own) {
+       comm.broadcast(own, kRoot).wait();
        return own;
      }},
     {"reduce", "the root gets the sum", Needs::all_at_the_root,
-     [](Communicator& ranks, const Tensor& own) {
-       const Tensor sum = ranks.rank() == kRoot ? room(ranks.size()) : Tensor();
-       ranks.reduce(own, sum, ReduceOp::sum, kRoot).wait();
+     [](Communicator& comm, const Tensor& own) {
+       const Tensor sum = comm.rank() == kRoot ? room(comm.size()) : Tensor();
+       comm.reduce(own, sum, ReduceOp::sum, kRoot).wait();
        return sum;
      }},
     {"all_reduce", "all get the sum", Needs::all_everywhere,
-     [](Communicator& ranks, const Tensor& own) {
-       ranks.all_reduce(own, ReduceOp::sum).wait();
+     [](Communicator& comm, const Tensor& own) {
+       comm.all_reduce(own, ReduceOp::sum).wait();
        return own;
      }},
     {"gather", "the root gets everybody's first value", Needs::all_at_the_root,
-     [](Communicator& ranks, const Tensor& own) {
-       const Tensor all = ranks.rank() == kRoot ? room(ranks.size()) : Tensor();
-       ranks.gather(own.alias({1}), all, kRoot).wait();
+     [](Communicator& comm, const Tensor& own) {
+       const Tensor all = comm.rank() == kRoot ? room(comm.size()) : Tensor();
+       comm.gather(own.alias({1}), all, kRoot).wait();
        return all;
      }},
     {"all_gather", "all get everybody's first value", Needs::all_everywhere,
-     [](Communicator& ranks, const Tensor& own) {
-       const Tensor all = room(ranks.size());
-       ranks.all_gather(own.alias({1}), all).wait();
+     [](Communicator& comm, const Tensor& own) {
+       const Tensor all = room(comm.size());
+       comm.all_gather(own.alias({1}), all).wait();
        return all;
      }},
     {"scatter", "each gets its part of the root's values", Needs::nothing_but_the_root,
-     [](Communicator& ranks, const Tensor& own) {
+     [](Communicator& comm, const Tensor& own) {
        const Tensor part = room(1);
-       ranks.scatter(own, part, kRoot).wait();
+       comm.scatter(own, part, kRoot).wait();
        return part;
      }},
     {"reduce_scatter", "each gets its part of the sum", Needs::all_everywhere,
-     [](Communicator& ranks, const Tensor& own) {
+     [](Communicator& comm, const Tensor& own) {
        const Tensor part = room(1);
-       ranks.reduce_scatter(own, part, ReduceOp::sum).wait();
+       comm.reduce_scatter(own, part, ReduceOp::sum).wait();
        return part;
      }},
     {"barrier", "nobody goes on before all have come", Needs::all_everywhere,
-     [](Communicator& ranks, const Tensor&) {
-       ranks.barrier();
+     [](Communicator& comm, const Tensor&) {
+       comm.barrier();
        return Tensor();
      }},
 };
@@ -106,46 +107,46 @@ std::string text_of(const Tensor& values) {
   return values.defined() ? fmt::format("{}", fmt::join(values.to_vector<std::int64_t>(), " ")) : "-";
 }
 
-void show_values(Communicator& ranks) {
+void show_values(Communicator& comm) {
   for (const Collective& collective : kCollectives) {
-    if (prints(ranks)) fmt::print("{}: {}\n", collective.name, collective.meaning);
-    const Tensor own = own_values(ranks);
+    if (prints(comm)) fmt::print("{}: {}\n", collective.name, collective.meaning);
+    const Tensor own = own_values(comm);
     const std::string before = text_of(own);
-    const Tensor after = collective.run(ranks, own);
-    print_by_rank(ranks, fmt::format("  rank {}   {:<20} -> {}\n", ranks.rank(), before, text_of(after)));
+    const Tensor after = collective.run(comm, own);
+    print_by_rank(comm, fmt::format("  rank {}   {:<20} -> {}\n", comm.rank(), before, text_of(after)));
   }
 }
 
 /// Whether this rank waited for one that came late. The delay begins after every rank has looked at its
-/// clock, so however busy the machine, who waits for the late rank sees all of the delay pass.
-bool waited(Communicator& ranks, const Collective& collective, int late) {
-  const Tensor own = own_values(ranks);
-  ranks.barrier();
+/// clock, so however busy the machine, a rank that waits for the late one sees all of the delay pass.
+bool waited(Communicator& comm, const Collective& collective, int late) {
+  const Tensor own = own_values(comm);
+  comm.barrier();
   const Clock::time_point start = Clock::now();
-  ranks.barrier();
-  if (ranks.rank() == late) std::this_thread::sleep_for(kDelay);
-  collective.run(ranks, own);
-  return ranks.rank() != late && Clock::now() - start >= kDelay;
+  comm.barrier();
+  if (comm.rank() == late) std::this_thread::sleep_for(kDelay);
+  collective.run(comm, own);
+  return comm.rank() != late && Clock::now() - start >= kDelay;
 }
 
-void show_waiting(Communicator& ranks) {
-  if (prints(ranks)) {
+void show_waiting(Communicator& comm) {
+  if (prints(comm)) {
     fmt::print("\nA rank comes {} ms late: who waited\n{:<15} {:<13} {:<11} {}\n", kDelay.count(), "", "late",
                "had to", "did so without need");
   }
   for (const Collective& collective : kCollectives) {
     for (const int late : {kRoot, kLate}) {
-      const std::vector<std::int64_t> own = {waited(ranks, collective, late)};
-      const Tensor all = room(ranks.size());
-      ranks.all_gather(from_vector(own, {1}), all).wait();
+      const std::vector<std::int64_t> own = {waited(comm, collective, late)};
+      const Tensor all = room(comm.size());
+      comm.all_gather(from_vector(own, {1}), all).wait();
       std::string needed, unneeded;
-      for (int rank = 0; rank < ranks.size(); ++rank) {
+      for (int rank = 0; rank < comm.size(); ++rank) {
         const bool did = all.data<std::int64_t>()[rank] != 0,
                    had_to = has_to_wait(collective.needs, rank, late);
         check(did || !had_to, "{}: rank {} did not wait for rank {}", collective.name, rank, late);
         if (did) (had_to ? needed : unneeded) += fmt::format("{} ", rank);
       }
-      if (prints(ranks)) {
+      if (prints(comm)) {
         fmt::print("{:<15} {:<13} {:<11} {}\n", collective.name,
                    fmt::format("rank {}{}", late, late == kRoot ? ", root" : ""),
                    needed.empty() ? "nobody" : needed, unneeded);
@@ -159,9 +160,9 @@ void show_waiting(Communicator& ranks) {
 int main(int argc, char** argv) {
   CommandLine app("The collective operations, rank by rank.\nExample: mpirun -n 4 by_rank");
   return app.run(argc, argv, [] {
-    const auto ranks = connect_ranks();
-    if (!has_ranks(*ranks, 4, "by_rank")) return;
-    show_values(*ranks);
-    show_waiting(*ranks);
+    const auto comm = connect_ranks();
+    if (!has_ranks(*comm, 4, "by_rank")) return;
+    show_values(*comm);
+    show_waiting(*comm);
   });
 }

@@ -25,44 +25,44 @@ Tensor gradient_of(int rank) {
 }
 
 /// All ranks' gradients, added up on this device in the order 0, 1, 2, ...
-Values simulate(int ranks) {
+Values simulate(int world_size) {
   Tensor sum = gradient_of(0);
-  for (int rank = 1; rank < ranks; ++rank) sum = add(sum, gradient_of(rank));
+  for (int rank = 1; rank < world_size; ++rank) sum = add(sum, gradient_of(rank));
   return sum.to_vector<float>();
 }
 
 /// The same in the ring's order: chunk c begins on rank c, and goes round from there.
-Values simulate_ring(int ranks) {
+Values simulate_ring(int world_size) {
   std::vector<Values> gradients;
-  for (int rank = 0; rank < ranks; ++rank) gradients.push_back(gradient_of(rank).to_vector<float>());
+  for (int rank = 0; rank < world_size; ++rank) gradients.push_back(gradient_of(rank).to_vector<float>());
   Values sum(kElements);
-  for (int chunk = 0; chunk < ranks; ++chunk) {
-    const auto [first, count] = ring_chunk(kElements, ranks, chunk);
+  for (int chunk = 0; chunk < world_size; ++chunk) {
+    const auto [first, count] = ring_chunk(kElements, world_size, chunk);
     for (std::int64_t i = first; i < first + count; ++i) {
       const auto k = static_cast<std::size_t>(i);
       sum[k] = gradients[static_cast<std::size_t>(chunk)][k];
-      for (int hop = 1; hop < ranks; ++hop) {
-        sum[k] += gradients[static_cast<std::size_t>((chunk + hop) % ranks)][k];
+      for (int hop = 1; hop < world_size; ++hop) {
+        sum[k] += gradients[static_cast<std::size_t>((chunk + hop) % world_size)][k];
       }
     }
   }
   return sum;
 }
 
-/// A reduce to rank 0 and a broadcast, made of sends and receives: what an all_reduce comes to.
-void reduce_and_broadcast(Communicator& ranks, const Tensor& gradient) {
-  if (ranks.rank() != 0) {
-    ranks.exchange({{gradient, 0}}, {}).wait();
-    ranks.exchange({}, {{gradient, 0}}).wait();
+/// A reduce to rank 0 and a broadcast, made of sends and receives: together an all_reduce.
+void reduce_and_broadcast(Communicator& comm, const Tensor& gradient) {
+  if (comm.rank() != 0) {
+    comm.exchange({{gradient, 0}}, {}).wait();
+    comm.exchange({}, {{gradient, 0}}).wait();
     return;
   }
   Tensor sum = gradient;
-  for (int rank = 1; rank < ranks.size(); ++rank) {
+  for (int rank = 1; rank < comm.size(); ++rank) {
     const Tensor received = empty({kElements});
-    ranks.exchange({}, {{received, rank}}).wait();
+    comm.exchange({}, {{received, rank}}).wait();
     sum = add(sum, received);
   }
-  for (int rank = 1; rank < ranks.size(); ++rank) ranks.exchange({{sum, rank}}, {}).wait();
+  for (int rank = 1; rank < comm.size(); ++rank) comm.exchange({{sum, rank}}, {}).wait();
   Tensor(gradient).copy_from(sum);
 }
 
@@ -72,11 +72,11 @@ struct Result {
 };
 
 template <class Operation>
-Result run(Communicator& ranks, const Operation& operation) {
-  const Tensor gradient = gradient_of(ranks.rank());
-  const std::uint64_t before = ranks.traffic().sent;
+Result run(Communicator& comm, const Operation& operation) {
+  const Tensor gradient = gradient_of(comm.rank());
+  const std::uint64_t before = comm.traffic().sent;
   operation(gradient);
-  const std::uint64_t sent = ranks.traffic().sent - before;
+  const std::uint64_t sent = comm.traffic().sent - before;
   return {gradient.to_vector<float>(), static_cast<double>(sent) / static_cast<double>(gradient.bytes())};
 }
 
@@ -90,15 +90,15 @@ void compare(const char* name, const Values& found, const Values& simulated, boo
   fmt::print("{:<38} the same {}\n", name, order ? "in every bit" : "but for rounding, below 1e-6");
 }
 
-void show(Communicator& ranks) {
-  const Result simple = run(ranks, [&](const Tensor& gradient) { reduce_and_broadcast(ranks, gradient); });
+void show(Communicator& comm) {
+  const Result simple = run(comm, [&](const Tensor& gradient) { reduce_and_broadcast(comm, gradient); });
   const Result ring =
-      run(ranks, [&](const Tensor& gradient) { ring_all_reduce(ranks, gradient, ReduceOp::sum); });
+      run(comm, [&](const Tensor& gradient) { ring_all_reduce(comm, gradient, ReduceOp::sum); });
   const Result real =
-      run(ranks, [&](const Tensor& gradient) { ranks.all_reduce(gradient, ReduceOp::sum).wait(); });
-  if (!prints(ranks)) return;
+      run(comm, [&](const Tensor& gradient) { comm.all_reduce(gradient, ReduceOp::sum).wait(); });
+  if (!prints(comm)) return;
 
-  const int n = ranks.size();
+  const int n = comm.size();
   fmt::print("{} ranks, {} elements each; the first sum is {:.4f}\n", n, kElements, real.values[0]);
   compare("reduce and broadcast, order of ranks:", simple.values, simulate(n), true);
   compare("ring_all_reduce, order of the ring:", ring.values, simulate_ring(n), true);
@@ -117,7 +117,7 @@ void show(Communicator& ranks) {
 int main(int argc, char** argv) {
   CommandLine app("A reduce on one device beside a real one.\nExample: mpirun -n 4 simulated_reduce");
   return app.run(argc, argv, [] {
-    const auto ranks = connect_ranks();
-    if (has_ranks(*ranks, 2, "simulated_reduce")) show(*ranks);
+    const auto comm = connect_ranks();
+    if (has_ranks(*comm, 2, "simulated_reduce")) show(*comm);
   });
 }

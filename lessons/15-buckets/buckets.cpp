@@ -28,8 +28,8 @@ struct Example {
   ParameterArena arena{*model, Device()};
   Tensor x, y;
 
-  explicit Example(const Communicator& ranks) {
-    manual_seed(100 + static_cast<std::uint64_t>(ranks.rank()));
+  explicit Example(const Communicator& comm) {
+    manual_seed(100 + static_cast<std::uint64_t>(comm.rank()));
     x = randn({kBatch, kWidth});
     y = randn({kBatch, 10}, DType::f32, {}, 1);
   }
@@ -40,7 +40,7 @@ struct Example {
 /// layer's parameters, whose gradients backward completes first.
 class Halves {
  public:
-  Halves(Example& example, Communicator& ranks) : arena_(example.arena), ranks_(ranks) {
+  Halves(Example& example, Communicator& comm) : arena_(example.arena), comm_(comm) {
     const std::size_t entries = arena_.entries().size(), middle = entries / 2;
     for (std::size_t i = 0; i < entries; ++i) {
       const std::size_t half = i < middle ? 0 : 1;
@@ -65,30 +65,30 @@ class Halves {
   void launch(std::size_t half) {
     const std::int64_t elements = begin_[half + 1] - begin_[half];
     log_ += fmt::format("  -> all_reduce of half {}, {} elements\n", half, elements);
-    works_.push_back(ranks_.all_reduce(arena_.gradients().alias({elements}, begin_[half]), ReduceOp::mean));
+    works_.push_back(comm_.all_reduce(arena_.gradients().alias({elements}, begin_[half]), ReduceOp::mean));
   }
 
   ParameterArena& arena_;
-  Communicator& ranks_;
+  Communicator& comm_;
   std::int64_t begin_[3];
   int missing_[2] = {0, 0};
   std::vector<Work> works_;
   std::string log_;
 };
 
-std::vector<double> reduced_by_hand(const std::shared_ptr<Communicator>& ranks) {
-  Example example(*ranks);
-  Halves halves(example, *ranks);
+std::vector<double> reduced_by_hand(const std::shared_ptr<Communicator>& comm) {
+  Example example(*comm);
+  Halves halves(example, *comm);
   example.backward();
   halves.wait();
-  if (prints(*ranks)) fmt::print("By hand, on rank 0:\n{}\n", halves.log());
+  if (prints(*comm)) fmt::print("By hand, on rank 0:\n{}\n", halves.log());
   return example.arena.gradients().to_doubles();
 }
 
-std::vector<double> reduced_by_data_parallel(const std::shared_ptr<Communicator>& ranks,
+std::vector<double> reduced_by_data_parallel(const std::shared_ptr<Communicator>& comm,
                                              const BucketSizes& sizes, std::size_t& buckets) {
-  Example example(*ranks);
-  DataParallel parallel(*example.model, example.arena, ranks,
+  Example example(*comm);
+  DataParallel parallel(*example.model, example.arena, comm,
                         {.bucket_sizes = sizes, .overlap = true, .allow_unused = false, .hook = nullptr});
   buckets = parallel.buckets().size();
   example.backward();
@@ -97,49 +97,49 @@ std::vector<double> reduced_by_data_parallel(const std::shared_ptr<Communicator>
 }
 
 /// Seconds to reduce the tensor in so many calls.
-double time_of(Communicator& ranks, const Tensor& tensor, std::int64_t calls) {
+double time_of(Communicator& comm, const Tensor& tensor, std::int64_t calls) {
   const std::int64_t elements = tensor.elements() / calls;
-  ranks.barrier();
+  comm.barrier();
   const Clock::time_point start = Clock::now();
   std::vector<Work> works;
   for (std::int64_t i = 0; i < calls; ++i) {
-    works.push_back(ranks.all_reduce(tensor.alias({elements}, i * elements), ReduceOp::mean));
+    works.push_back(comm.all_reduce(tensor.alias({elements}, i * elements), ReduceOp::mean));
   }
   for (const Work& work : works) work.wait();
   return Seconds(Clock::now() - start).count();
 }
 
 /// One call and 256 in turns, so that whatever else the machine does meets both; the fastest of each counts.
-void compare_calls(Communicator& ranks) {
+void compare_calls(Communicator& comm) {
   const Tensor tensor = ones({65536});
   double one = 1e9, many = 1e9;
   for (int attempt = 0; attempt < 40; ++attempt) {
-    one = std::min(one, time_of(ranks, tensor, 1));
-    many = std::min(many, time_of(ranks, tensor, 256));
+    one = std::min(one, time_of(comm, tensor, 1));
+    many = std::min(many, time_of(comm, tensor, 256));
   }
-  if (!prints(ranks)) return;
+  if (!prints(comm)) return;
   fmt::print("\n256 KiB in 256 calls took {:.1f} ms, in one {:.3f} ms\n", many * 1e3, one * 1e3);
   fmt::print("one call took less than a quarter: {}\n", one < many / 4 ? "yes" : "no");
 }
 
-void show(const std::shared_ptr<Communicator>& ranks) {
-  const std::vector<double> by_hand = reduced_by_hand(ranks);
+void show(const std::shared_ptr<Communicator>& comm) {
+  const std::vector<double> by_hand = reduced_by_hand(comm);
   struct Row {
     const char* name;
     BucketSizes sizes;
   };
-  if (prints(*ranks)) fmt::print("DataParallel             buckets  gradients\n");
+  if (prints(*comm)) fmt::print("DataParallel             buckets  gradients\n");
   for (const auto& [name, sizes] :
        {Row{"a bucket a parameter", {1, 1}}, Row{"of 128 KiB", {128 << 10, 128 << 10}},
         Row{"of 1 MiB, then 25 MiB", {}}}) {
     std::size_t buckets = 0;
-    const std::vector<double> gradients = reduced_by_data_parallel(ranks, sizes, buckets);
-    if (prints(*ranks)) {
+    const std::vector<double> gradients = reduced_by_data_parallel(comm, sizes, buckets);
+    if (prints(*comm)) {
       fmt::print("  {:<22} {:>7}  {}\n", name, buckets,
                  gradients == by_hand ? "those by hand in every bit" : "differ");
     }
   }
-  compare_calls(*ranks);
+  compare_calls(*comm);
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ void show(const std::shared_ptr<Communicator>& ranks) {
 int main(int argc, char** argv) {
   CommandLine app("Gradient buckets by hand and built in.\nExample: mpirun -n 2 buckets");
   return app.run(argc, argv, [] {
-    const auto ranks = connect_ranks();
-    if (has_ranks(*ranks, 2, "buckets")) show(ranks);
+    const auto comm = connect_ranks();
+    if (has_ranks(*comm, 2, "buckets")) show(comm);
   });
 }

@@ -26,10 +26,10 @@ constexpr std::int64_t kMicroBatch = 16, kSteps = 4, kFeatures = 64, kBatch = kS
 /// An all-reduce that counts its calls and bytes.
 class CountingHook : public AllReduceHook {
  public:
-  void launch(Communicator& ranks, const Tensor& bucket) override {
+  void launch(Communicator& comm, const Tensor& bucket) override {
     ++calls;
     bytes += bucket.bytes();
-    AllReduceHook::launch(ranks, bucket);
+    AllReduceHook::launch(comm, bucket);
   }
   int calls = 0;
   std::size_t bytes = 0;
@@ -40,19 +40,19 @@ struct Result {
   int calls;
 };
 
-Result run(const std::shared_ptr<Communicator>& ranks, bool uses_no_sync) {
+Result run(const std::shared_ptr<Communicator>& comm, bool uses_no_sync) {
   manual_seed(0);
   const auto model = make_mlp({kFeatures, 128, 10});
   ParameterArena arena(*model, Device());
-  manual_seed(100 + static_cast<std::uint64_t>(ranks->rank()));
+  manual_seed(100 + static_cast<std::uint64_t>(comm->rank()));
   const Tensor x = randn({kBatch, kFeatures}), y = randn({kBatch, 10}, DType::f32, {}, 1);
   const auto hook = std::make_shared<CountingHook>();
-  DataParallel parallel(*model, arena, ranks,
+  DataParallel parallel(*model, arena, comm,
                         {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
-  AccumulationWindow window(ranks->size(), sum_over(ranks));
+  AccumulationWindow window(comm->size(), sum_over(comm));
   window.begin(kBatch);
 
-  if (prints(*ranks)) {
+  if (prints(*comm)) {
     fmt::print("{} no_sync\n  micro-batch  all_reduces  bytes  gradient norm on each rank\n",
                uses_no_sync ? "with" : "without");
   }
@@ -62,9 +62,9 @@ Result run(const std::shared_ptr<Communicator>& ranks, bool uses_no_sync) {
     const Tensor targets = y.alias({kMicroBatch, 10}, i * kMicroBatch * 10);
     mse_loss((*model)(features), targets, Reduction::sum, window.divisor()).backward();
 
-    const Tensor norms = empty({ranks->size()});
-    ranks->all_gather(clip_grad_norm(arena, INFINITY).alias({1}), norms).wait();
-    if (prints(*ranks)) {
+    const Tensor norms = empty({comm->size()});
+    comm->all_gather(clip_grad_norm(arena, INFINITY).alias({1}), norms).wait();
+    if (prints(*comm)) {
       fmt::print("  {:>11}  {:>11}  {:>6}  {:.4f}\n", i + 1, hook->calls, hook->bytes,
                  fmt::join(norms.to_vector<float>(), "  "));
     }
@@ -73,8 +73,8 @@ Result run(const std::shared_ptr<Communicator>& ranks, bool uses_no_sync) {
   return {arena.gradients().to_doubles(), hook->calls};
 }
 
-void show(const std::shared_ptr<Communicator>& ranks) {
-  const Result with = run(ranks, true), without = run(ranks, false);
+void show(const std::shared_ptr<Communicator>& comm) {
+  const Result with = run(comm, true), without = run(comm, false);
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < with.gradients.size(); ++i) {
     difference += std::pow(with.gradients[i] - without.gradients[i], 2);
@@ -82,7 +82,7 @@ void show(const std::shared_ptr<Communicator>& ranks) {
   }
   const double off = std::sqrt(difference / norm);
   check(off < 1e-6, "the gradients differ by {:.1e}", off);
-  if (prints(*ranks)) {
+  if (prints(*comm)) {
     fmt::print("{} all_reduces or {}: the same gradient, but for rounding below 1e-6\n", with.calls,
                without.calls);
   }
@@ -93,7 +93,7 @@ void show(const std::shared_ptr<Communicator>& ranks) {
 int main(int argc, char** argv) {
   CommandLine app("Accumulation on several ranks, with no_sync and without.\nExample: mpirun -n 2 no_sync");
   return app.run(argc, argv, [] {
-    const auto ranks = connect_ranks();
-    if (has_ranks(*ranks, 2, "no_sync")) show(ranks);
+    const auto comm = connect_ranks();
+    if (has_ranks(*comm, 2, "no_sync")) show(comm);
   });
 }

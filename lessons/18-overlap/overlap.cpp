@@ -29,12 +29,12 @@ const std::vector<double> kShares = {0.5, 1, 2, 4};  // of an all_reduce, in the
 /// Five layers of 1 MiB each, each a bucket.
 class Example {
  public:
-  Example(const std::shared_ptr<Communicator>& ranks, bool overlap)
-      : ranks_(ranks),
+  Example(const std::shared_ptr<Communicator>& comm, bool overlap)
+      : comm_(comm),
         model_((manual_seed(0), make_mlp(std::vector<std::int64_t>(6, kWidth)))),
         arena_(*model_, Device()),
         parallel_(
-            *model_, arena_, ranks,
+            *model_, arena_, comm,
             {.bucket_sizes = {1 << 20, 1 << 20}, .overlap = overlap, .allow_unused = false, .hook = nullptr}),
         x_(randn({kBatch, kWidth})),
         y_(randn({kBatch, kWidth})) {}
@@ -58,7 +58,7 @@ class Example {
 
   /// Seconds of an update of this rank.
   double time(int micro_batches, bool reduces) {
-    ranks_->barrier();
+    comm_->barrier();
     const Clock::time_point start = Clock::now();
     run_update(micro_batches, reduces);
     return Seconds(Clock::now() - start).count();
@@ -74,7 +74,7 @@ class Example {
     if (reduces) parallel_.finish();
   }
 
-  std::shared_ptr<Communicator> ranks_;
+  std::shared_ptr<Communicator> comm_;
   std::shared_ptr<Sequential> model_;
   ParameterArena arena_;
   DataParallel parallel_;
@@ -82,43 +82,42 @@ class Example {
 };
 
 /// The time of the slowest rank, known to all.
-double slowest(Communicator& ranks, double seconds) {
+double slowest(Communicator& comm, double seconds) {
   const Tensor time = from_vector(std::vector<float>{static_cast<float>(seconds)}, {1});
-  ranks.all_reduce(time, ReduceOp::max).wait();
+  comm.all_reduce(time, ReduceOp::max).wait();
   return time.item();
 }
 
 /// Times of the slowest rank, the same on all ranks. All but `compute` are in units of it.
 struct Times {
   double compute;               ///< seconds of an update that reduces nothing
-  double accumulated;           ///< of as many micro-batches as there are ranks
+  double accumulated;           ///< of one micro-batch for each rank
   std::vector<double> off, on;  ///< without overlap and with it, for each of kShares
 };
 
 /// Seconds of two kinds of updates, the fastest of some each. They take turns, so that whatever else the
 /// machine does meets both.
 template <typename First, typename Second>
-std::pair<double, double> time_in_turns(Communicator& ranks, First first, Second second) {
+std::pair<double, double> time_in_turns(Communicator& comm, First first, Second second) {
   double best_first = 1e9, best_second = 1e9;
   for (int update = 0; update < kUpdates; ++update) {
     best_first = std::min(best_first, first());
     best_second = std::min(best_second, second());
   }
-  return {slowest(ranks, best_first), slowest(ranks, best_second)};
+  return {slowest(comm, best_first), slowest(comm, best_second)};
 }
 
-Times measure(const std::shared_ptr<Communicator>& ranks) {
-  Example example(ranks, true);
+Times measure(const std::shared_ptr<Communicator>& comm) {
+  Example example(comm, true);
   const auto [compute, accumulated] = time_in_turns(
-      *ranks, [&] { return example.time(1, false); }, [&] { return example.time(ranks->size(), false); });
+      *comm, [&] { return example.time(1, false); }, [&] { return example.time(comm->size(), false); });
   Times times{compute, accumulated / compute, {}, {}};
-  const double sent =
-      2.0 * (ranks->size() - 1) / ranks->size() * static_cast<double>(example.gradient_bytes());
+  const double sent = 2.0 * (comm->size() - 1) / comm->size() * static_cast<double>(example.gradient_bytes());
   for (const double share : kShares) {
     const auto linked = connect_ranks(SlowLink{Seconds(0), sent / (share * compute)});
     Example without(linked, false), with(linked, true);
     const auto [off, on] = time_in_turns(
-        *ranks, [&] { return without.time(1, true); }, [&] { return with.time(1, true); });
+        *comm, [&] { return without.time(1, true); }, [&] { return with.time(1, true); });
     times.off.push_back(off / compute);
     times.on.push_back(on / compute);
   }
@@ -138,28 +137,28 @@ bool link_is_the_limit(const Times& times) {
 
 /// The first round in which the machine was quiet enough to show all of it, or the last. What does not
 /// overlap misses the margins in every round.
-Times measure_in_rounds(const std::shared_ptr<Communicator>& ranks) {
-  Times times = measure(ranks);
+Times measure_in_rounds(const std::shared_ptr<Communicator>& comm) {
+  Times times = measure(comm);
   for (int round = 1; round < kRounds; ++round) {
     if (ranks_beat_accumulation(times) && overlap_saves(times) && link_is_the_limit(times)) break;
-    times = measure(ranks);
+    times = measure(comm);
   }
   return times;
 }
 
-void show(const std::shared_ptr<Communicator>& ranks) {
-  Example with(ranks, true), without(ranks, false);
+void show(const std::shared_ptr<Communicator>& comm) {
+  Example with(comm, true), without(comm, false);
   const std::size_t bytes = with.gradient_bytes();
   const std::int64_t early = with.launched_early(), early_without = without.launched_early();
-  const Times times = measure_in_rounds(ranks);
-  if (!prints(*ranks)) return;
+  const Times times = measure_in_rounds(comm);
+  if (!prints(*comm)) return;
   fmt::print("{:.1f} MiB of gradients; {} samples take a rank {:.1f} ms to compute: a time of 1\n",
              static_cast<double>(bytes) / (1 << 20), kBatch, times.compute * 1e3);
-  fmt::print("{} accumulation steps: {:.2f}\n\n", ranks->size(), times.accumulated);
+  fmt::print("{} accumulation steps: {:.2f}\n\n", comm->size(), times.accumulated);
   fmt::print("time of all_reduce   update, overlap off   on     samples/s, overlap on\n");
   for (std::size_t i = 0; i < kShares.size(); ++i) {
     fmt::print("{:>18}   {:>19.2f}   {:.2f}   {:>10.0f}\n", kShares[i], times.off[i], times.on[i],
-               static_cast<double>(ranks->size() * kBatch) / (times.on[i] * times.compute));
+               static_cast<double>(comm->size() * kBatch) / (times.on[i] * times.compute));
   }
   fmt::print("\nbuckets launched while backward goes on, of {}: {} with overlap on, {} off\n", with.buckets(),
              early, early_without);
@@ -176,7 +175,7 @@ void show(const std::shared_ptr<Communicator>& ranks) {
 int main(int argc, char** argv) {
   CommandLine app("What overlapping communication with backward saves.\nExample: mpirun -n 2 overlap");
   return app.run(argc, argv, [] {
-    const auto ranks = connect_ranks();
-    if (has_ranks(*ranks, 2, "overlap")) show(ranks);
+    const auto comm = connect_ranks();
+    if (has_ranks(*comm, 2, "overlap")) show(comm);
   });
 }

@@ -1,5 +1,5 @@
-// ZeRO: what a rank holds and what it sends, with everything on each rank, the optimizer's state shared out,
-// and the gradients too.
+// ZeRO: the memory and the traffic of a rank without sharding, with the optimizer's state sharded, and with
+// the gradients too.
 //
 //   mpirun -n 4 zero
 #include <algorithm>
@@ -41,17 +41,17 @@ BytesByCategory most_of(const MemoryRecording& recording) {
   return most;
 }
 
-/// Bytes that a rank sends for what was called between two counts: dist/traffic.h has the formulas.
-double bytes_between(const CollectiveCounts& before, const CollectiveCounts& after, int ranks) {
+/// Bytes that a rank sends for the calls between two counts: dist/traffic.h has the formulas.
+double bytes_between(const CollectiveCounts& before, const CollectiveCounts& after, int world_size) {
   double bytes = 0;
   for (std::size_t i = 0; i < after.size(); ++i) {
     const std::uint64_t called = after[i].bytes - before[i].bytes;
-    bytes += bytes_sent(static_cast<Operation>(i), ranks, static_cast<double>(called));
+    bytes += bytes_sent(static_cast<Operation>(i), world_size, static_cast<double>(called));
   }
   return bytes;
 }
 
-/// How far values are from what is expected, over the norm of that.
+/// The distance of values from the expected ones, over the norm of these.
 double relative_distance(const std::vector<double>& values, const std::vector<double>& expected) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -62,22 +62,22 @@ double relative_distance(const std::vector<double>& values, const std::vector<do
 }
 
 /// Trains 16 layers of 64 KiB for three updates.
-Result train(const std::shared_ptr<Communicator>& ranks, int stage, int micro_batches) {
+Result train(const std::shared_ptr<Communicator>& comm, int stage, int micro_batches) {
   MemoryRecording memory{Device()};
   manual_seed(0);
   const auto model = make_mlp(std::vector<std::int64_t>(17, kWidth));
   ParameterArena arena(
       *model, Device(), DType::f32,
-      {.stage = stage, .rank = ranks->rank(), .ranks = ranks->size(), .bucket_sizes = kBuckets});
+      {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = kBuckets});
   AdamW optimizer(arena);
-  DataParallel parallel(*model, arena, ranks,
+  DataParallel parallel(*model, arena, comm,
                         {.bucket_sizes = kBuckets, .overlap = true, .allow_unused = false, .hook = nullptr});
-  manual_seed(100 + static_cast<std::uint64_t>(ranks->rank()));
+  manual_seed(100 + static_cast<std::uint64_t>(comm->rank()));
   const std::int64_t samples = micro_batches * kBatch;
   const Tensor x = randn({samples, kWidth}), y = randn({samples, kWidth}, DType::f32, {}, 1);
   double sent = 0;
   for (int step = 0; step < 3; ++step) {
-    const CollectiveCounts before = ranks->collectives();
+    const CollectiveCounts before = comm->collectives();
     optimizer.zero_grad();
     for (int i = 0; i < micro_batches; ++i) {
       const auto scope = parallel.no_sync(i + 1 < micro_batches);
@@ -87,7 +87,7 @@ Result train(const std::shared_ptr<Communicator>& ranks, int stage, int micro_ba
     }
     parallel.finish();
     optimizer.step();
-    sent = bytes_between(before, ranks->collectives(), ranks->size());
+    sent = bytes_between(before, comm->collectives(), comm->size());
   }
   memory.stop();
   std::vector<double> values;
@@ -97,16 +97,16 @@ Result train(const std::shared_ptr<Communicator>& ranks, int stage, int micro_ba
   return {most_of(memory), sent / static_cast<double>(arena.values().bytes()), values};
 }
 
-void show(const std::shared_ptr<Communicator>& ranks) {
-  if (prints(*ranks)) {
-    fmt::print("{} ranks, 16 layers of {} x {}, AdamW; KiB on a rank, at the most\n", ranks->size(), kWidth,
+void show(const std::shared_ptr<Communicator>& comm) {
+  if (prints(*comm)) {
+    fmt::print("{} ranks, 16 layers of {} x {}, AdamW; KiB on a rank, at the most\n", comm->size(), kWidth,
                kWidth);
     fmt::print("stage  parameters  gradients  state  sent in an update, by formula, in sizes of the model\n");
     fmt::print("                                     1 micro-batch  4 micro-batches\n");
   }
   std::vector<double> one_in_stage_0, four_in_stage_0;
   for (int stage = 0; stage <= 2; ++stage) {
-    const Result one = train(ranks, stage, 1), four = train(ranks, stage, 4);
+    const Result one = train(comm, stage, 1), four = train(comm, stage, 4);
     if (stage == 0) {
       one_in_stage_0 = one.values;
       four_in_stage_0 = four.values;
@@ -115,11 +115,11 @@ void show(const std::shared_ptr<Communicator>& ranks) {
                                 relative_distance(four.values, four_in_stage_0));
     check(off < 1e-5, "stage {}: the weights are off by {:.1e}", stage, off);
     const auto kib = [&](MemoryCategory category) { return one.held[category] / 1024; };
-    if (!prints(*ranks)) continue;
+    if (!prints(*comm)) continue;
     fmt::print("{:>5}  {:>10}  {:>9}  {:>5}  {:>13.2f}  {:>15.2f}\n", stage, kib(MemoryCategory::parameters),
                kib(MemoryCategory::gradients), kib(MemoryCategory::optimizer_state), one.sent, four.sent);
   }
-  if (prints(*ranks))
+  if (prints(*comm))
     fmt::print(
         "after three updates the weights of all stages are the same, within 1e-5 of their norm,\n"
         "with 1 micro-batch and with 4\n");
@@ -128,9 +128,9 @@ void show(const std::shared_ptr<Communicator>& ranks) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("What ZeRO shares out, and what it costs.\nExample: mpirun -n 4 zero");
+  CommandLine app("The memory that ZeRO saves, and its traffic.\nExample: mpirun -n 4 zero");
   return app.run(argc, argv, [] {
-    const auto ranks = connect_ranks();
-    if (has_ranks(*ranks, 2, "zero")) show(ranks);
+    const auto comm = connect_ranks();
+    if (has_ranks(*comm, 2, "zero")) show(comm);
   });
 }

@@ -438,18 +438,18 @@ refuse "--parameters" plan scale --parameters 0
 refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
 refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --global-batch 2
 refuse "'abacus' is not a known cluster: expected one of h100-ndr" "${scale[@]}" --cluster abacus
-refuse "'star' is not a known algorithm: expected ring, tree or two-level" "${scale[@]}" --algorithm star
+refuse "'star' is not a known algorithm: expected ring, tree or hierarchical" "${scale[@]}" --algorithm star
 refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter-shape uniform
 refuse "12 ranks do not fill nodes of 8" "${scale[@]}" --ranks 8,12
 refuse "--forward requires --backward" "${scale[@]}" --forward 3
-refuse "--failure-hours requires --checkpoint" "${scale[@]}" --failure-hours 1000
-refuse "--between-bandwidth" "${scale[@]}" --between-bandwidth 0
+refuse "--mtbf-hours requires --checkpoint" "${scale[@]}" --mtbf-hours 1000
+refuse "--inter-node-bandwidth" "${scale[@]}" --inter-node-bandwidth 0
 refuse "--bucket" "${scale[@]}" --bucket 0
 refuse "--zero" "${scale[@]}" --zero 4
 refuse "--forward: expected a number from 0 to" "${scale[@]}" --forward nan --backward 1
 refuse "--flops: expected a number from 1 to" "${scale[@]}" --flops inf
 refuse "--forward excludes --flops" "${scale[@]}" --flops 1e12 --forward 1 --backward 1
-refuse "--failure-hours: expected a number from 1 to" "${scale[@]}" --failure-hours 1e-9 --checkpoint 1
+refuse "--mtbf-hours: expected a number from 1 to" "${scale[@]}" --mtbf-hours 1e-9 --checkpoint 1
 refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
 accept plan scale --help
 accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg

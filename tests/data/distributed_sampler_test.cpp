@@ -11,10 +11,10 @@ namespace {
 
 using Order = std::vector<std::int64_t>;
 
-std::vector<DistributedSampler> samplers(std::int64_t samples, int ranks, std::uint64_t seed = 3) {
+std::vector<DistributedSampler> samplers(std::int64_t samples, int world_size, std::uint64_t seed = 3) {
   const auto all = std::make_shared<RandomSampler>(samples, seed);
   std::vector<DistributedSampler> result;
-  for (int rank = 0; rank < ranks; ++rank) result.emplace_back(all, rank, ranks);
+  for (int rank = 0; rank < world_size; ++rank) result.emplace_back(all, rank, world_size);
   return result;
 }
 
@@ -22,14 +22,14 @@ std::vector<DistributedSampler> samplers(std::int64_t samples, int ranks, std::u
 
 TEST_CASE("distributed sampler: the ranks' parts are disjoint and make up the whole", "[loader]") {
   for (std::int64_t samples : {1, 2, 5, 12, 100, 101}) {
-    for (int ranks : {1, 2, 3, 4, 7}) {
-      INFO(samples << " samples, " << ranks << " ranks");
+    for (int world_size : {1, 2, 3, 4, 7}) {
+      INFO(samples << " samples, " << world_size << " ranks");
       for (std::int64_t epoch : {0, 1}) {
         Order all;
-        for (const DistributedSampler& sampler : samplers(samples, ranks)) {
+        for (const DistributedSampler& sampler : samplers(samples, world_size)) {
           const Order own = sampler.order(epoch);
           CHECK(static_cast<std::int64_t>(own.size()) == sampler.size());
-          CHECK((sampler.size() == samples / ranks || sampler.size() == samples / ranks + 1));
+          CHECK((sampler.size() == samples / world_size || sampler.size() == samples / world_size + 1));
           all.insert(all.end(), own.begin(), own.end());
         }
         std::sort(all.begin(), all.end());
@@ -54,15 +54,15 @@ TEST_CASE("distributed sampler: shuffled anew in every epoch, from the seed", "[
 TEST_CASE("distributed sampler: the global batches are those of one rank", "[loader]") {
   constexpr std::int64_t kSamples = 103, kGlobalBatch = 12;
   const Order whole = RandomSampler(kSamples, 3).order(5);
-  for (int ranks : {1, 2, 3, 4, 6}) {
-    const auto parts = samplers(kSamples, ranks);
+  for (int world_size : {1, 2, 3, 4, 6}) {
+    const auto parts = samplers(kSamples, world_size);
     for (std::int64_t first = 0; first < kSamples; first += kGlobalBatch) {
       const std::int64_t end = std::min(first + kGlobalBatch, kSamples);
       Order batch;
       for (const DistributedSampler& part : parts) {
         const Order own = part.order(5);
         // What a loader cuts out of this rank's order for its batch of the same number.
-        const std::int64_t own_batch = kGlobalBatch / ranks;
+        const std::int64_t own_batch = kGlobalBatch / world_size;
         const auto size = static_cast<std::int64_t>(own.size());
         const std::int64_t own_first = first / kGlobalBatch * own_batch;
         CHECK(own_first == std::min(part.own_of(first), size));
@@ -80,7 +80,8 @@ TEST_CASE("distributed sampler: the global batches are those of one rank", "[loa
 
 TEST_CASE("distributed sampler: wrong ranks", "[loader]") {
   const auto all = std::make_shared<SequentialSampler>(10);
-  for (const auto& [rank, ranks] : {std::pair{2, 2}, {-1, 2}, {0, 0}}) {
-    CHECK_THROWS_WITH(DistributedSampler(all, rank, ranks), ContainsSubstring("DistributedSampler: rank"));
+  for (const auto& [rank, world_size] : {std::pair{2, 2}, {-1, 2}, {0, 0}}) {
+    CHECK_THROWS_WITH(DistributedSampler(all, rank, world_size),
+                      ContainsSubstring("DistributedSampler: rank"));
   }
 }

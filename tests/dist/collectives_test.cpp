@@ -20,12 +20,12 @@ bool is_defined(ReduceOp op, DType dtype) {
   return op != ReduceOp::mean || is_floating(dtype);
 }
 
-Tensor tensor_on(const Communicator& ranks, const std::vector<double>& values, DType dtype) {
-  return tensor_of(values, {static_cast<std::int64_t>(values.size())}, dtype, ranks.device());
+Tensor tensor_on(const Communicator& comm, const std::vector<double>& values, DType dtype) {
+  return tensor_of(values, {static_cast<std::int64_t>(values.size())}, dtype, comm.device());
 }
 
-Tensor zeros_on(const Communicator& ranks, std::int64_t n, DType dtype) {
-  return tensor_on(ranks, std::vector<double>(static_cast<std::size_t>(n), 0.0), dtype);
+Tensor zeros_on(const Communicator& comm, std::int64_t n, DType dtype) {
+  return tensor_on(comm, std::vector<double>(static_cast<std::size_t>(n), 0.0), dtype);
 }
 
 /// All elements of all ranks in a row, of which rank r has counts[r].
@@ -47,9 +47,9 @@ std::int64_t offset_of(const std::vector<std::int64_t>& counts, int rank) {
 }
 
 /// Counts of the ranks: none at all, all as many, and two sorts of uneven ones.
-std::vector<std::vector<std::int64_t>> some_counts(int ranks) {
+std::vector<std::vector<std::int64_t>> some_counts(int comm) {
   std::vector<std::vector<std::int64_t>> all(4);
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+  for (std::int64_t rank = 0; rank < comm; ++rank) {
     all[0].push_back(0);
     all[1].push_back(50);
     all[2].push_back(3 * rank + 1);
@@ -61,19 +61,19 @@ std::vector<std::vector<std::int64_t>> some_counts(int ranks) {
 }  // namespace
 
 TEST_CASE("all_reduce", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (ReduceOp op : kOps) {
         if (!is_defined(op, dtype)) continue;
         for (std::int64_t n : kSizes) {
           INFO(name << ", " << n << " " << name_of(dtype) << ", " << name_of(op));
-          const Tensor input = tensor_on(*ranks, values_of(ranks->rank(), n), dtype);
-          const Tensor output = zeros_on(*ranks, n, dtype);
-          const std::vector<double> expected = reduced(op, ranks->size(), n);
-          ranks->all_reduce(input, output, op).wait();
+          const Tensor input = tensor_on(*comm, values_of(comm->rank(), n), dtype);
+          const Tensor output = zeros_on(*comm, n, dtype);
+          const std::vector<double> expected = reduced(op, comm->size(), n);
+          comm->all_reduce(input, output, op).wait();
           check_close(output.to_doubles(), expected, rounding_of(dtype));
-          CHECK(input.to_doubles() == values_of(ranks->rank(), n));
-          ranks->all_reduce(input, op).wait();
+          CHECK(input.to_doubles() == values_of(comm->rank(), n));
+          comm->all_reduce(input, op).wait();
           check_close(input.to_doubles(), expected, rounding_of(dtype));
         }
       }
@@ -82,22 +82,22 @@ TEST_CASE("all_reduce", "[dist]") {
 }
 
 TEST_CASE("reduce: only the root gets the result", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (ReduceOp op : kOps) {
         if (!is_defined(op, dtype)) continue;
-        for (int root = 0; root < ranks->size(); ++root) {
+        for (int root = 0; root < comm->size(); ++root) {
           for (std::int64_t n : {0, 5, 100}) {
             INFO(name << ", " << n << " " << name_of(dtype) << ", " << name_of(op) << ", root " << root);
-            const bool is_root = ranks->rank() == root;
-            const Tensor input = tensor_on(*ranks, values_of(ranks->rank(), n), dtype);
-            const Tensor output = is_root ? zeros_on(*ranks, n, dtype) : Tensor();
-            const std::vector<double> expected = reduced(op, ranks->size(), n);
-            ranks->reduce(input, output, op, root).wait();
+            const bool is_root = comm->rank() == root;
+            const Tensor input = tensor_on(*comm, values_of(comm->rank(), n), dtype);
+            const Tensor output = is_root ? zeros_on(*comm, n, dtype) : Tensor();
+            const std::vector<double> expected = reduced(op, comm->size(), n);
+            comm->reduce(input, output, op, root).wait();
             if (is_root) check_close(output.to_doubles(), expected, rounding_of(dtype));
-            CHECK(input.to_doubles() == values_of(ranks->rank(), n));
-            ranks->reduce(input, input, op, root).wait();
-            const std::vector<double> after = is_root ? expected : values_of(ranks->rank(), n);
+            CHECK(input.to_doubles() == values_of(comm->rank(), n));
+            comm->reduce(input, input, op, root).wait();
+            const std::vector<double> after = is_root ? expected : values_of(comm->rank(), n);
             check_close(input.to_doubles(), after, rounding_of(dtype));
           }
         }
@@ -107,13 +107,13 @@ TEST_CASE("reduce: only the root gets the result", "[dist]") {
 }
 
 TEST_CASE("broadcast", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
-      for (int root = 0; root < ranks->size(); ++root) {
+      for (int root = 0; root < comm->size(); ++root) {
         for (std::int64_t n : kSizes) {
           INFO(name << ", " << n << " " << name_of(dtype) << ", root " << root);
-          const Tensor tensor = tensor_on(*ranks, values_of(ranks->rank(), n), dtype);
-          ranks->broadcast(tensor, root).wait();
+          const Tensor tensor = tensor_on(*comm, values_of(comm->rank(), n), dtype);
+          comm->broadcast(tensor, root).wait();
           CHECK(tensor.to_doubles() == values_of(root, n));
         }
       }
@@ -122,49 +122,49 @@ TEST_CASE("broadcast", "[dist]") {
 }
 
 TEST_CASE("all_gather", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
-      for (const std::vector<std::int64_t>& counts : some_counts(ranks->size())) {
+      for (const std::vector<std::int64_t>& counts : some_counts(comm->size())) {
         INFO(name << ", " << name_of(dtype) << ", "
                   << Catch::StringMaker<std::vector<std::int64_t>>::convert(counts));
-        const std::int64_t own = counts[ranks->rank()];
-        const Tensor input = tensor_on(*ranks, values_of(ranks->rank(), own), dtype);
-        const Tensor output = zeros_on(*ranks, total(counts), dtype);
-        ranks->all_gather(input, output, counts).wait();
+        const std::int64_t own = counts[comm->rank()];
+        const Tensor input = tensor_on(*comm, values_of(comm->rank(), own), dtype);
+        const Tensor output = zeros_on(*comm, total(counts), dtype);
+        comm->all_gather(input, output, counts).wait();
         CHECK(output.to_doubles() == joined(counts));
 
-        const Tensor whole = zeros_on(*ranks, total(counts), dtype);
-        Tensor part = whole.alias({own}, offset_of(counts, ranks->rank()));
+        const Tensor whole = zeros_on(*comm, total(counts), dtype);
+        Tensor part = whole.alias({own}, offset_of(counts, comm->rank()));
         part.copy_from(input);
-        ranks->all_gather(part, whole, counts).wait();
+        comm->all_gather(part, whole, counts).wait();
         CHECK(whole.to_doubles() == joined(counts));
       }
-      const Tensor input = tensor_on(*ranks, values_of(ranks->rank(), 6), dtype);
-      const Tensor output = zeros_on(*ranks, 6 * ranks->size(), dtype);
-      ranks->all_gather(input, output).wait();
-      CHECK(output.to_doubles() == joined(std::vector<std::int64_t>(ranks->size(), 6)));
+      const Tensor input = tensor_on(*comm, values_of(comm->rank(), 6), dtype);
+      const Tensor output = zeros_on(*comm, 6 * comm->size(), dtype);
+      comm->all_gather(input, output).wait();
+      CHECK(output.to_doubles() == joined(std::vector<std::int64_t>(comm->size(), 6)));
     }
   }
 }
 
 TEST_CASE("reduce_scatter", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (ReduceOp op : kOps) {
         if (!is_defined(op, dtype)) continue;
-        for (const std::vector<std::int64_t>& counts : some_counts(ranks->size())) {
+        for (const std::vector<std::int64_t>& counts : some_counts(comm->size())) {
           INFO(name << ", " << name_of(dtype) << ", " << name_of(op) << ", "
                     << Catch::StringMaker<std::vector<std::int64_t>>::convert(counts));
-          const std::int64_t own = counts[ranks->rank()], first = offset_of(counts, ranks->rank());
-          const std::vector<double> expected = reduced(op, ranks->size(), own, first);
-          const Tensor input = tensor_on(*ranks, values_of(ranks->rank(), total(counts)), dtype);
-          const Tensor output = zeros_on(*ranks, own, dtype);
-          ranks->reduce_scatter(input, output, op, counts).wait();
+          const std::int64_t own = counts[comm->rank()], first = offset_of(counts, comm->rank());
+          const std::vector<double> expected = reduced(op, comm->size(), own, first);
+          const Tensor input = tensor_on(*comm, values_of(comm->rank(), total(counts)), dtype);
+          const Tensor output = zeros_on(*comm, own, dtype);
+          comm->reduce_scatter(input, output, op, counts).wait();
           check_close(output.to_doubles(), expected, rounding_of(dtype));
-          CHECK(input.to_doubles() == values_of(ranks->rank(), total(counts)));
+          CHECK(input.to_doubles() == values_of(comm->rank(), total(counts)));
 
           const Tensor part = input.alias({own}, first);
-          ranks->reduce_scatter(input, part, op, counts).wait();
+          comm->reduce_scatter(input, part, op, counts).wait();
           check_close(part.to_doubles(), expected, rounding_of(dtype));
         }
       }
@@ -173,38 +173,38 @@ TEST_CASE("reduce_scatter", "[dist]") {
 }
 
 TEST_CASE("gather and scatter", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
-      for (const std::vector<std::int64_t>& counts : some_counts(ranks->size())) {
-        for (int root = 0; root < ranks->size(); ++root) {
+      for (const std::vector<std::int64_t>& counts : some_counts(comm->size())) {
+        for (int root = 0; root < comm->size(); ++root) {
           INFO(name << ", " << name_of(dtype) << ", root " << root << ", "
                     << Catch::StringMaker<std::vector<std::int64_t>>::convert(counts));
-          const bool is_root = ranks->rank() == root;
-          const std::int64_t own = counts[ranks->rank()];
-          const Tensor part = tensor_on(*ranks, values_of(ranks->rank(), own), dtype);
-          const Tensor whole = is_root ? zeros_on(*ranks, total(counts), dtype) : Tensor();
-          ranks->gather(part, whole, root, counts).wait();
+          const bool is_root = comm->rank() == root;
+          const std::int64_t own = counts[comm->rank()];
+          const Tensor part = tensor_on(*comm, values_of(comm->rank(), own), dtype);
+          const Tensor whole = is_root ? zeros_on(*comm, total(counts), dtype) : Tensor();
+          comm->gather(part, whole, root, counts).wait();
           if (is_root) CHECK(whole.to_doubles() == joined(counts));
-          const Tensor back = zeros_on(*ranks, own, dtype);
-          ranks->scatter(whole, back, root, counts).wait();
-          CHECK(back.to_doubles() == values_of(ranks->rank(), own));
+          const Tensor back = zeros_on(*comm, own, dtype);
+          comm->scatter(whole, back, root, counts).wait();
+          CHECK(back.to_doubles() == values_of(comm->rank(), own));
         }
       }
     }
     // In place: the root's part of the whole.
-    const std::vector<std::int64_t> counts = some_counts(ranks->size())[2];
-    const Tensor whole = zeros_on(*ranks, total(counts), DType::f32);
-    Tensor part = whole.alias({counts[ranks->rank()]}, offset_of(counts, ranks->rank()));
-    part.copy_from(tensor_on(*ranks, values_of(ranks->rank(), counts[ranks->rank()]), DType::f32));
-    ranks->gather(part, whole, 0, counts).wait();
-    if (ranks->rank() == 0) CHECK(whole.to_doubles() == joined(counts));
-    ranks->scatter(whole, part, 0, counts).wait();
-    CHECK(part.to_doubles() == values_of(ranks->rank(), counts[ranks->rank()]));
+    const std::vector<std::int64_t> counts = some_counts(comm->size())[2];
+    const Tensor whole = zeros_on(*comm, total(counts), DType::f32);
+    Tensor part = whole.alias({counts[comm->rank()]}, offset_of(counts, comm->rank()));
+    part.copy_from(tensor_on(*comm, values_of(comm->rank(), counts[comm->rank()]), DType::f32));
+    comm->gather(part, whole, 0, counts).wait();
+    if (comm->rank() == 0) CHECK(whole.to_doubles() == joined(counts));
+    comm->scatter(whole, part, 0, counts).wait();
+    CHECK(part.to_doubles() == values_of(comm->rank(), counts[comm->rank()]));
   }
 }
 
 TEST_CASE("exchange: every rank to every rank, itself included, twice", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       INFO(name << ", " << name_of(dtype));
       // Rank a sends rank b 3 a + b elements (of rank 0 to itself: none), then as many others.
@@ -213,41 +213,41 @@ TEST_CASE("exchange: every rank to every rank, itself included, twice", "[dist]"
       std::vector<std::vector<double>> expected;
       std::uint64_t sent = 0, received = 0;
       for (int round = 0; round < 2; ++round) {
-        for (int peer = 0; peer < ranks->size(); ++peer) {
-          const std::int64_t out = elements(ranks->rank(), peer), in = elements(peer, ranks->rank());
-          sends.push_back({tensor_on(*ranks, values_of(ranks->rank(), out, 10 * peer + round), dtype), peer});
-          receives.push_back({zeros_on(*ranks, in, dtype), peer});
-          expected.push_back(values_of(peer, in, 10 * ranks->rank() + round));
+        for (int peer = 0; peer < comm->size(); ++peer) {
+          const std::int64_t out = elements(comm->rank(), peer), in = elements(peer, comm->rank());
+          sends.push_back({tensor_on(*comm, values_of(comm->rank(), out, 10 * peer + round), dtype), peer});
+          receives.push_back({zeros_on(*comm, in, dtype), peer});
+          expected.push_back(values_of(peer, in, 10 * comm->rank() + round));
           sent += static_cast<std::uint64_t>(out) * size_of(dtype);
           received += static_cast<std::uint64_t>(in) * size_of(dtype);
         }
       }
-      const Traffic before = ranks->traffic();
-      ranks->exchange(sends, receives).wait();
+      const Traffic before = comm->traffic();
+      comm->exchange(sends, receives).wait();
       for (std::size_t i = 0; i < expected.size(); ++i) {
         CHECK(receives[i].tensor.to_doubles() == expected[i]);
       }
-      CHECK(ranks->traffic().sent - before.sent == sent);
-      CHECK(ranks->traffic().received - before.received == received);
+      CHECK(comm->traffic().sent - before.sent == sent);
+      CHECK(comm->traffic().received - before.received == received);
     }
   }
 }
 
 TEST_CASE("operations under way together, waited for in another order", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
-    const int rank = ranks->rank(), size = ranks->size();
+    const int rank = comm->rank(), size = comm->size();
     std::vector<Tensor> sums;
     std::vector<Work> works;
     std::vector<Tensor> received;
     for (int k = 0; k < 20; ++k) {
-      sums.push_back(tensor_on(*ranks, values_of(rank, 100, k), DType::f32));
-      works.push_back(ranks->all_reduce(sums.back(), ReduceOp::sum));
+      sums.push_back(tensor_on(*comm, values_of(rank, 100, k), DType::f32));
+      works.push_back(comm->all_reduce(sums.back(), ReduceOp::sum));
       // The tensors that are sent belong to the operation alone.
-      received.push_back(zeros_on(*ranks, 50, DType::f32));
+      received.push_back(zeros_on(*comm, 50, DType::f32));
       works.push_back(
-          ranks->exchange({{tensor_on(*ranks, values_of(rank, 50, k), DType::f32), (rank + 1) % size}},
-                          {{received.back(), (rank + size - 1) % size}}));
+          comm->exchange({{tensor_on(*comm, values_of(rank, 50, k), DType::f32), (rank + 1) % size}},
+                         {{received.back(), (rank + size - 1) % size}}));
     }
     for (std::size_t i = works.size(); i-- > 0;) works[i].wait();
     for (int k = 0; k < 20; ++k) {
@@ -258,27 +258,27 @@ TEST_CASE("operations under way together, waited for in another order", "[dist]"
 }
 
 TEST_CASE("all_reduce: the same bits on all ranks, and at every call", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       INFO(name << ", " << name_of(dtype));
       constexpr std::int64_t n = 3001;
-      const std::vector<double> own = random_doubles(n, 100 + ranks->rank());
+      const std::vector<double> own = random_doubles(n, 100 + comm->rank());
       std::vector<double> sums(n, 0.0), sizes(n, 0.0);
-      for (int rank = 0; rank < ranks->size(); ++rank) {
+      for (int rank = 0; rank < comm->size(); ++rank) {
         const std::vector<double> values = tensor_of(random_doubles(n, 100 + rank), {n}, dtype).to_doubles();
         for (std::int64_t i = 0; i < n; ++i) sums[i] += values[i], sizes[i] += std::abs(values[i]);
       }
       std::vector<double> first;
       for (int call = 0; call < 3; ++call) {
-        const Tensor tensor = tensor_on(*ranks, own, dtype);
-        ranks->all_reduce(tensor, ReduceOp::sum).wait();
-        const Tensor all = zeros_on(*ranks, n * ranks->size(), dtype);
-        ranks->all_gather(tensor, all).wait();
+        const Tensor tensor = tensor_on(*comm, own, dtype);
+        comm->all_reduce(tensor, ReduceOp::sum).wait();
+        const Tensor all = zeros_on(*comm, n * comm->size(), dtype);
+        comm->all_gather(tensor, all).wait();
         const std::vector<double> found = all.to_doubles();
         for (std::int64_t i = 0; i < n; ++i) {
           // Each of size - 1 additions rounds a partial sum no larger than the sum of magnitudes.
-          REQUIRE(std::abs(found[i] - sums[i]) <= (ranks->size() - 1) * 1.01 * rounding_of(dtype) * sizes[i]);
-          for (int rank = 1; rank < ranks->size(); ++rank) REQUIRE(found[i] == found[i + rank * n]);
+          REQUIRE(std::abs(found[i] - sums[i]) <= (comm->size() - 1) * 1.01 * rounding_of(dtype) * sizes[i]);
+          for (int rank = 1; rank < comm->size(); ++rank) REQUIRE(found[i] == found[i + rank * n]);
         }
         if (call == 0) first = found;
         CHECK((found == first));
@@ -288,11 +288,11 @@ TEST_CASE("all_reduce: the same bits on all ranks, and at every call", "[dist]")
 }
 
 TEST_CASE("split", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
-    const int rank = ranks->rank(), size = ranks->size();
+    const int rank = comm->rank(), size = comm->size();
     // Ranks of one parity, in reverse order.
-    const std::shared_ptr<Communicator> part = ranks->split(rank % 2, -rank);
+    const std::shared_ptr<Communicator> part = comm->split(rank % 2, -rank);
     REQUIRE(part != nullptr);
     const int in_part = rank % 2 == 0 ? (size + 1) / 2 : size / 2;
     CHECK(part->size() == in_part);
@@ -304,7 +304,7 @@ TEST_CASE("split", "[dist]") {
     CHECK(sum.item() == expected);
     part->barrier();
 
-    const std::shared_ptr<Communicator> first = ranks->split(rank == 0 ? 0 : -1, 0);
+    const std::shared_ptr<Communicator> first = comm->split(rank == 0 ? 0 : -1, 0);
     CHECK((first != nullptr) == (rank == 0));
     if (first) CHECK(first->size() == 1);
   }
@@ -316,48 +316,48 @@ TEST_CASE("barrier: nobody leaves before all have come", "[dist]") {
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
   };
-  for (const auto& [name, ranks] : all_ranks()) {
-    for (int last = 0; last < ranks->size(); ++last) {
+  for (const auto& [name, comm] : all_communicators()) {
+    for (int last = 0; last < comm->size(); ++last) {
       INFO(name);
-      if (ranks->rank() == last) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      if (comm->rank() == last) std::this_thread::sleep_for(std::chrono::milliseconds(30));
       const std::int64_t came = now();
-      ranks->barrier(Seconds(100));
+      comm->barrier(Seconds(100));
       const std::int64_t left = now();
-      const Tensor latest = from_vector(std::vector<std::int64_t>{came}, {1}, ranks->device());
-      const Tensor earliest = from_vector(std::vector<std::int64_t>{left}, {1}, ranks->device());
-      ranks->all_reduce(latest, ReduceOp::max).wait();
-      ranks->all_reduce(earliest, ReduceOp::min).wait();
+      const Tensor latest = from_vector(std::vector<std::int64_t>{came}, {1}, comm->device());
+      const Tensor earliest = from_vector(std::vector<std::int64_t>{left}, {1}, comm->device());
+      comm->all_reduce(latest, ReduceOp::max).wait();
+      comm->all_reduce(earliest, ReduceOp::min).wait();
       CHECK(earliest.to_vector<std::int64_t>()[0] >= latest.to_vector<std::int64_t>()[0]);
     }
   }
 }
 
 TEST_CASE("wrong arguments are an error on every rank, and the next operation is right", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
-    const int size = ranks->size();
-    const Tensor floats = zeros_on(*ranks, 4, DType::f32), others = zeros_on(*ranks, 4, DType::f32);
-    const Tensor three = zeros_on(*ranks, 3, DType::f32), ints = zeros_on(*ranks, 4, DType::i32);
-    const Tensor bytes = empty({4}, DType::u8, ranks->device());
+    const int size = comm->size();
+    const Tensor floats = zeros_on(*comm, 4, DType::f32), others = zeros_on(*comm, 4, DType::f32);
+    const Tensor three = zeros_on(*comm, 3, DType::f32), ints = zeros_on(*comm, 4, DType::i32);
+    const Tensor bytes = empty({4}, DType::u8, comm->device());
     const std::vector<std::int64_t> too_few(static_cast<std::size_t>(size + 1), 4);
-    CHECK_THROWS_WITH(ranks->all_reduce(Tensor(), ReduceOp::sum), ContainsSubstring("undefined"));
-    CHECK_THROWS_WITH(ranks->all_reduce(bytes, ReduceOp::sum), ContainsSubstring("u8[4]"));
-    CHECK_THROWS_WITH(ranks->all_reduce(ints, ReduceOp::mean), ContainsSubstring("mean of i32"));
-    CHECK_THROWS_WITH(ranks->all_reduce(floats, three, ReduceOp::sum), ContainsSubstring("as many elements"));
-    CHECK_THROWS_WITH(ranks->all_reduce(floats, ints, ReduceOp::sum), ContainsSubstring("same dtype"));
-    CHECK_THROWS_WITH(ranks->all_reduce(floats.alias({3}, 0), floats.alias({3}, 1), ReduceOp::sum),
+    CHECK_THROWS_WITH(comm->all_reduce(Tensor(), ReduceOp::sum), ContainsSubstring("undefined"));
+    CHECK_THROWS_WITH(comm->all_reduce(bytes, ReduceOp::sum), ContainsSubstring("u8[4]"));
+    CHECK_THROWS_WITH(comm->all_reduce(ints, ReduceOp::mean), ContainsSubstring("mean of i32"));
+    CHECK_THROWS_WITH(comm->all_reduce(floats, three, ReduceOp::sum), ContainsSubstring("as many elements"));
+    CHECK_THROWS_WITH(comm->all_reduce(floats, ints, ReduceOp::sum), ContainsSubstring("same dtype"));
+    CHECK_THROWS_WITH(comm->all_reduce(floats.alias({3}, 0), floats.alias({3}, 1), ReduceOp::sum),
                       ContainsSubstring("apart"));
-    CHECK_THROWS_WITH(ranks->broadcast(floats, size), ContainsSubstring("root is rank"));
-    CHECK_THROWS_WITH(ranks->broadcast(floats, -1), ContainsSubstring("root is rank -1"));
-    CHECK_THROWS_WITH(ranks->all_gather(floats, three), ContainsSubstring("all_gather: output"));
-    CHECK_THROWS_WITH(ranks->all_gather(floats, others, too_few), ContainsSubstring("counts for"));
-    CHECK_THROWS_WITH(ranks->reduce_scatter(three, floats, ReduceOp::sum), ContainsSubstring("input is"));
-    CHECK_THROWS_WITH(ranks->exchange({{floats, size}}, {}), ContainsSubstring("peer"));
-    CHECK_THROWS_WITH(ranks->exchange({{floats, 0}}, {{ints, 0}}), ContainsSubstring("one dtype"));
-    CHECK_THROWS_WITH(ranks->barrier(Seconds(0)), ContainsSubstring("deadline of 0 s"));
+    CHECK_THROWS_WITH(comm->broadcast(floats, size), ContainsSubstring("root is rank"));
+    CHECK_THROWS_WITH(comm->broadcast(floats, -1), ContainsSubstring("root is rank -1"));
+    CHECK_THROWS_WITH(comm->all_gather(floats, three), ContainsSubstring("all_gather: output"));
+    CHECK_THROWS_WITH(comm->all_gather(floats, others, too_few), ContainsSubstring("counts for"));
+    CHECK_THROWS_WITH(comm->reduce_scatter(three, floats, ReduceOp::sum), ContainsSubstring("input is"));
+    CHECK_THROWS_WITH(comm->exchange({{floats, size}}, {}), ContainsSubstring("peer"));
+    CHECK_THROWS_WITH(comm->exchange({{floats, 0}}, {{ints, 0}}), ContainsSubstring("one dtype"));
+    CHECK_THROWS_WITH(comm->barrier(Seconds(0)), ContainsSubstring("deadline of 0 s"));
 
-    const Tensor tensor = tensor_on(*ranks, values_of(ranks->rank(), 5), DType::f32);
-    ranks->all_reduce(tensor, ReduceOp::sum).wait();
+    const Tensor tensor = tensor_on(*comm, values_of(comm->rank(), 5), DType::f32);
+    comm->all_reduce(tensor, ReduceOp::sum).wait();
     CHECK(tensor.to_doubles() == reduced(ReduceOp::sum, size, 5));
   }
 }

@@ -15,27 +15,27 @@ using namespace ringtape;
 using namespace ringtape::test;
 
 TEST_CASE("data parallel: gradients sent in 16 bits are close to the exact ones", "[dist][ddp]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (const DType dtype : {DType::f16, DType::bf16}) {
       for (const double size : {1.0, 1e-8, 1e8}) {  // f16 alone ends at 6e-8 and 65504
         for (const std::int64_t bucket_bytes : {1, 1 << 20}) {
           INFO(name << ", " << name_of(dtype) << ", " << size << ", buckets of " << bucket_bytes);
-          Trainer one(ranks->device()), many(ranks->device());
-          DataParallel parallel(*many.model, many.arena, ranks,
+          Trainer one(comm->device()), many(comm->device());
+          DataParallel parallel(*many.model, many.arena, comm,
                                 {.bucket_sizes = {bucket_bytes, bucket_bytes},
                                  .overlap = true,
                                  .allow_unused = false,
                                  .hook = std::make_shared<CompressHook>(many.arena, dtype, false)});
-          const Data data(5 * ranks->size(), 3);
-          const std::int64_t all = 5 * ranks->size();
+          const Data data(5 * comm->size(), 3);
+          const std::int64_t all = 5 * comm->size();
           one.backward(data, {0, all}, static_cast<double>(all) / size);
-          many.backward(data, {5 * ranks->rank(), 5}, 5 / size);
+          many.backward(data, {5 * comm->rank(), 5}, 5 / size);
           parallel.finish();
           for (std::size_t i = 0; i < one.arena.entries().size(); ++i) {
             const std::vector<double> exact = one.arena.entries()[i].tensor->grad().to_doubles();
             const std::vector<double> found = many.arena.entries()[i].tensor->grad().to_doubles();
             // Each rank's part is rounded once, and each sum; parts may be larger than their mean.
-            const double bound = 4 * ranks->size() * rounding_of(dtype) * largest_of(exact);
+            const double bound = 4 * comm->size() * rounding_of(dtype) * largest_of(exact);
             check_close(found, exact, 0, bound);
             CHECK(found != exact);
           }
@@ -46,11 +46,11 @@ TEST_CASE("data parallel: gradients sent in 16 bits are close to the exact ones"
 }
 
 TEST_CASE("data parallel: an infinity in 16 bits reaches all ranks", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   for (const DType dtype : {DType::f16, DType::bf16}) {
     INFO(name_of(dtype));
-    Trainer trainer(ranks->device());
-    DataParallel parallel(*trainer.model, trainer.arena, ranks,
+    Trainer trainer(comm->device());
+    DataParallel parallel(*trainer.model, trainer.arena, comm,
                           {.bucket_sizes = {},
                            .overlap = true,
                            .allow_unused = false,
@@ -62,8 +62,8 @@ TEST_CASE("data parallel: an infinity in 16 bits reaches all ranks", "[dist][ddp
     }
     Tensor bias = trainer.model->parameter("0.bias").grad();
     std::vector<double> values = bias.to_doubles();
-    if (ranks->rank() == 0) values[3] = INFINITY;
-    bias.copy_from(tensor_of(values, bias.shape(), DType::f32, ranks->device()));
+    if (comm->rank() == 0) values[3] = INFINITY;
+    bias.copy_from(tensor_of(values, bias.shape(), DType::f32, comm->device()));
     parallel.finish();
     CHECK(!std::isfinite(bias.to_doubles()[3]));
     CHECK(std::isfinite(bias.to_doubles()[4]));
@@ -77,13 +77,13 @@ TEST_CASE("data parallel: an infinity in 16 bits reaches all ranks", "[dist][ddp
 }
 
 TEST_CASE("data parallel: error feedback loses nothing over many reductions", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const bool feedback : {true, false}) {
       INFO(name_of(dtype) << ", feedback " << feedback);
       TwoBranches model;
-      ParameterArena arena(model, ranks->device());
-      DataParallel parallel(model, arena, ranks,
+      ParameterArena arena(model, comm->device());
+      DataParallel parallel(model, arena, comm,
                             {.bucket_sizes = {1, 1},
                              .overlap = true,
                              .allow_unused = false,
@@ -94,14 +94,14 @@ TEST_CASE("data parallel: error feedback loses nothing over many reductions", "[
       double sum_of_all = 0;
       for (int i = 0; i < kReductions; ++i) {
         arena.zero_grad();
-        sum(scale(model(tensor_of({1, 2, 3}, {1, 3}, DType::f32, ranks->device())), value)).backward();
+        sum(scale(model(tensor_of({1, 2, 3}, {1, 3}, DType::f32, comm->device())), value)).backward();
         parallel.finish();
         sum_of_all += model.parameter("first.bias").grad().to_doubles()[0];
       }
       // What one rounding can take away is still on its way; without feedback it is lost a hundred times.
       const double lost = std::abs(sum_of_all - kReductions * static_cast<float>(value));
       INFO("lost " << lost);
-      if (ranks->size() <= 2 || ranks->size() == 4) {  // where a sum of equal values is not rounded
+      if (comm->size() <= 2 || comm->size() == 4) {  // where a sum of equal values is not rounded
         CHECK((lost <= rounding_of(dtype)) == feedback);
       }
     }
@@ -115,12 +115,12 @@ TEST_CASE("data parallel: compression is to 16 bits", "[dist][ddp]") {
 }
 
 TEST_CASE("data parallel: compression is of f32", "[dist][ddp]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
-    const Trainer trainer(ranks->device());
+    const Trainer trainer(comm->device());
     CompressHook hook(trainer.arena, DType::bf16, false);
-    const Tensor ints = from_vector(std::vector<std::int32_t>{1, 2, 3, 4}, {4}, ranks->device());
-    CHECK_THROWS_WITH(hook.launch(*ranks, ints), ContainsSubstring("i32"));
+    const Tensor ints = from_vector(std::vector<std::int32_t>{1, 2, 3, 4}, {4}, comm->device());
+    CHECK_THROWS_WITH(hook.launch(*comm, ints), ContainsSubstring("i32"));
   }
 }
 
@@ -133,10 +133,10 @@ struct Compressed {
   std::shared_ptr<CompressHook> hook;
   DataParallel parallel;
 
-  explicit Compressed(const std::shared_ptr<Communicator>& ranks)
-      : arena(model, ranks->device()),
+  explicit Compressed(const std::shared_ptr<Communicator>& comm)
+      : arena(model, comm->device()),
         hook(std::make_shared<CompressHook>(arena, DType::bf16, true)),
-        parallel(model, arena, ranks,
+        parallel(model, arena, comm,
                  {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = hook}) {}
 
   /// One reduction of gradients that differ between ranks, and are between two values of bf16.
@@ -152,16 +152,16 @@ struct Compressed {
 }  // namespace
 
 TEST_CASE("data parallel: residuals go through a file, and their mean to other ranks", "[dist][ddp]") {
-  const auto ranks = this_run();
-  Compressed uninterrupted(ranks), stopped(ranks), resumed(ranks), without(ranks);
+  const auto comm = this_run();
+  Compressed uninterrupted(comm), stopped(comm), resumed(comm), without(comm);
   for (int i = 0; i < 5; ++i) {
-    uninterrupted.reduce(ranks->rank());
-    stopped.reduce(ranks->rank());
+    uninterrupted.reduce(comm->rank());
+    stopped.reduce(comm->rank());
   }
   const TemporaryFolder folder;
-  const std::vector<NamedTensor> gathered = stopped.hook->gather_residuals(*ranks);
+  const std::vector<NamedTensor> gathered = stopped.hook->gather_residuals(*comm);
   std::vector<NamedTensor> saved;
-  if (ranks->rank() == 0) {
+  if (comm->rank() == 0) {
     save_safetensors(folder / "residuals.safetensors", gathered, {});
     const SafetensorsFile file(folder / "residuals.safetensors");
     for (const auto& entry : file.entries()) saved.push_back({entry.name, file.load(entry.name)});
@@ -169,17 +169,17 @@ TEST_CASE("data parallel: residuals go through a file, and their mean to other r
   } else {
     CHECK(gathered.empty());
   }
-  resumed.hook->scatter_residuals(*ranks, saved);
+  resumed.hook->scatter_residuals(*comm, saved);
   bool differs = false;
   for (int i = 0; i < 5; ++i) {
-    const std::vector<double> expected = uninterrupted.reduce(ranks->rank());
-    CHECK(resumed.reduce(ranks->rank()) == expected);
-    differs = without.reduce(ranks->rank()) != expected || differs;
+    const std::vector<double> expected = uninterrupted.reduce(comm->rank());
+    CHECK(resumed.reduce(comm->rank()) == expected);
+    differs = without.reduce(comm->rank()) != expected || differs;
   }
   CHECK(differs);
 
-  for (int fewer = 1; fewer < ranks->size(); ++fewer) {
-    const auto some = ranks->split(ranks->rank() < fewer ? 0 : -1, 0);
+  for (int fewer = 1; fewer < comm->size(); ++fewer) {
+    const auto some = comm->split(comm->rank() < fewer ? 0 : -1, 0);
     if (some == nullptr) continue;
     Compressed other(some);
     other.hook->scatter_residuals(*some, saved);
@@ -192,8 +192,7 @@ TEST_CASE("data parallel: residuals go through a file, and their mean to other r
       const std::size_t elements = now.size() / static_cast<std::size_t>(fewer);
       for (std::size_t i = 0; i < now.size(); ++i) {
         double mean = 0;
-        for (std::size_t k = i % elements; k < of_all.size(); k += elements)
-          mean += of_all[k] / ranks->size();
+        for (std::size_t k = i % elements; k < of_all.size(); k += elements) mean += of_all[k] / comm->size();
         CHECK(now[i] == Approx(mean).epsilon(1e-6));
       }
     }

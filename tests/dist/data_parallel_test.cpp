@@ -10,6 +10,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "dist/gradient_buckets.h"
 #include "optim/clip.h"
 #include "tests/dist/trainer.h"
 #include "tests/support/catch.h"
@@ -32,16 +33,16 @@ void check_same(const ParameterArena& found, const ParameterArena& expected, boo
   }
 }
 
-/// Writes down what happens, and reduces like AllReduceHook.
+/// Records events, and reduces like AllReduceHook.
 struct RecordingHook : AllReduceHook {
   std::vector<std::string>& log;
   int launches = 0;
 
   explicit RecordingHook(std::vector<std::string>& events) : log(events) {}
-  void launch(Communicator& ranks, const Tensor& bucket) override {
+  void launch(Communicator& comm, const Tensor& bucket) override {
     log.push_back("launch at " + std::to_string(bucket.offset()));
     ++launches;
-    AllReduceHook::launch(ranks, bucket);
+    AllReduceHook::launch(comm, bucket);
   }
 };
 
@@ -100,26 +101,26 @@ TEST_CASE("data parallel: ranks learn what one process learns from the whole bat
       {"empty", true, 1, true, true, 1024},   {"empty", false, 3, true, true, 1024},
       {"empty", false, 1, true, false, 1024},
   };
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (const Way& way : ways) {
       INFO(name << ", " << way.shares << " shares, ignored " << way.ignored << ", " << way.pieces
                 << " pieces, no_sync " << way.no_sync << ", overlap " << way.overlap << ", buckets of "
                 << way.bucket_bytes);
-      const std::vector<MicroBatch> shares = shares_of(way.shares, ranks->size());
+      const std::vector<MicroBatch> shares = shares_of(way.shares, comm->size());
       const std::int64_t samples = shares.back().first + shares.back().size;
       if (samples == 0) continue;
-      Trainer one(ranks->device()), many(ranks->device(), ranks->rank() + 1);
-      DataParallel parallel(*many.model, many.arena, ranks,
+      Trainer one(comm->device()), many(comm->device(), comm->rank() + 1);
+      DataParallel parallel(*many.model, many.arena, comm,
                             {.bucket_sizes = {way.bucket_bytes, way.bucket_bytes},
                              .overlap = way.overlap,
                              .allow_unused = false,
                              .hook = nullptr});
-      AccumulationWindow window(ranks->size(), sum_over(ranks));
+      AccumulationWindow window(comm->size(), sum_over(comm));
       for (std::uint64_t step = 0; step < 4; ++step) {
         const Data data(samples, step, way.ignored);
         one.whole(data);
 
-        const MicroBatch share = shares[static_cast<std::size_t>(ranks->rank())];
+        const MicroBatch share = shares[static_cast<std::size_t>(comm->rank())];
         window.begin(data.counting(share));
         const std::vector<MicroBatch> pieces = cut(share, way.pieces);
         for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -137,12 +138,12 @@ TEST_CASE("data parallel: ranks learn what one process learns from the whole bat
 }
 
 TEST_CASE("data parallel: all ranks begin with the parameters of rank 0, frozen ones too", "[dist][ddp]") {
-  const auto ranks = this_run();
-  manual_seed(10 + static_cast<std::uint64_t>(ranks->rank()));
+  const auto comm = this_run();
+  manual_seed(10 + static_cast<std::uint64_t>(comm->rank()));
   const auto model = make_mlp({3, 4, 2});
   model->parameter("0.weight").set_requires_grad(false);
-  ParameterArena arena(*model, ranks->device(), DType::bf16);
-  const DataParallel parallel(*model, arena, ranks);
+  ParameterArena arena(*model, comm->device(), DType::bf16);
+  const DataParallel parallel(*model, arena, comm);
   manual_seed(10);
   const auto expected = make_mlp({3, 4, 2});
   for (const auto& [name, tensor] : expected->named_parameters()) {
@@ -157,16 +158,16 @@ TEST_CASE("data parallel: all ranks begin with the parameters of rank 0, frozen 
 }
 
 TEST_CASE("data parallel: buckets are launched in order while backward goes on", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   for (const bool overlap : {true, false}) {
     std::vector<std::string> log;
-    Trainer trainer(ranks->device());
+    Trainer trainer(comm->device());
     const std::vector<ArenaEntry>& entries = trainer.arena.entries();
     for (const ArenaEntry& entry : entries) {
       entry.tensor->autograd->post_accumulate_hooks.push_back([&log, &entry] { log.push_back(entry.name); });
     }
     const auto hook = std::make_shared<RecordingHook>(log);
-    DataParallel parallel(*trainer.model, trainer.arena, ranks,
+    DataParallel parallel(*trainer.model, trainer.arena, comm,
                           {.bucket_sizes = {1, 1}, .overlap = overlap, .allow_unused = false, .hook = hook});
     trainer.whole(Data(6, 1));
     const auto launch = [&](std::size_t entry) {
@@ -186,11 +187,11 @@ TEST_CASE("data parallel: buckets are launched in order while backward goes on",
 }
 
 TEST_CASE("data parallel: one all-reduce for each bucket and window", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   std::vector<std::string> log;
   const auto hook = std::make_shared<RecordingHook>(log);
-  Trainer trainer(ranks->device());
-  DataParallel parallel(*trainer.model, trainer.arena, ranks,
+  Trainer trainer(comm->device());
+  DataParallel parallel(*trainer.model, trainer.arena, comm,
                         {.bucket_sizes = {512, 1024}, .overlap = true, .allow_unused = false, .hook = hook});
   const int buckets = static_cast<int>(parallel.buckets().size());
   REQUIRE(buckets > 2);
@@ -219,13 +220,13 @@ TEST_CASE("data parallel: one all-reduce for each bucket and window", "[dist][dd
 }
 
 TEST_CASE("data parallel: finish() reduces what came after the last reduction", "[dist][ddp]") {
-  const auto ranks = this_run();
-  Trainer one(ranks->device()), many(ranks->device());
-  DataParallel parallel(*many.model, many.arena, ranks);
-  const auto size = static_cast<std::int64_t>(ranks->size());
+  const auto comm = this_run();
+  Trainer one(comm->device()), many(comm->device());
+  DataParallel parallel(*many.model, many.arena, comm);
+  const auto size = static_cast<std::int64_t>(comm->size());
   const Data data(4 * size, 1);
   one.whole(data);
-  const std::int64_t first = 4 * ranks->rank();
+  const std::int64_t first = 4 * comm->rank();
   many.backward(data, {first, 1}, 4);
   {
     const auto scope = parallel.no_sync();
@@ -236,30 +237,30 @@ TEST_CASE("data parallel: finish() reduces what came after the last reduction", 
 }
 
 TEST_CASE("data parallel: ranks complete their gradients in different orders", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   manual_seed(1);
   TwoBranches model;
-  ParameterArena arena(model, ranks->device());
-  DataParallel parallel(model, arena, ranks,
+  ParameterArena arena(model, comm->device());
+  DataParallel parallel(model, arena, comm,
                         {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
-  const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, ranks->device());
-  const bool swapped = ranks->rank() % 2 == 1;
+  const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, comm->device());
+  const bool swapped = comm->rank() % 2 == 1;
   const Tensor early = swapped ? (*model.second)(x) : (*model.first)(x);
   const Tensor late = swapped ? (*model.first)(x) : (*model.second)(x);
   sum(add(early, scale(late, 3))).backward();
   parallel.finish();
-  const int swapping = ranks->size() / 2;
-  const double of_first = (ranks->size() + 2.0 * swapping) / ranks->size();
+  const int swapping = comm->size() / 2;
+  const double of_first = (comm->size() + 2.0 * swapping) / comm->size();
   check_close(model.parameter("first.bias").grad().to_doubles(), {of_first, of_first}, 1e-6);
   check_close(model.parameter("second.bias").grad().to_doubles(), {4 - of_first, 4 - of_first}, 1e-6);
 }
 
 TEST_CASE("data parallel: no_sync() restores what was, also after an exception", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   std::vector<std::string> log;
   const auto hook = std::make_shared<RecordingHook>(log);
-  Trainer trainer(ranks->device());
-  DataParallel parallel(*trainer.model, trainer.arena, ranks,
+  Trainer trainer(comm->device());
+  DataParallel parallel(*trainer.model, trainer.arena, comm,
                         {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
   const Data data(6, 1);
   {
@@ -279,14 +280,14 @@ TEST_CASE("data parallel: no_sync() restores what was, also after an exception",
 }
 
 TEST_CASE("data parallel: a parameter that some ranks did not use counts as 0 there", "[dist][ddp]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (const bool no_sync : {true, false}) {
       INFO(name << ", no_sync " << no_sync);
       manual_seed(1);
       TwoBranches model;
-      ParameterArena arena(model, ranks->device());
+      ParameterArena arena(model, comm->device());
       DataParallel parallel(
-          model, arena, ranks,
+          model, arena, comm,
           {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
       for (int window = 0; window < 3; ++window) {
         arena.zero_grad();
@@ -294,11 +295,11 @@ TEST_CASE("data parallel: a parameter that some ranks did not use counts as 0 th
         // "first" takes part on rank 0 alone, and only in the first of two micro-batches.
         for (const bool last : {false, true}) {
           const auto scope = parallel.no_sync(no_sync && !last);
-          model.with_first = ranks->rank() == 0 && !last;
-          model.backward(ranks->device());
+          model.with_first = comm->rank() == 0 && !last;
+          model.backward(comm->device());
         }
         parallel.finish();
-        const double share = 1.0 / ranks->size();
+        const double share = 1.0 / comm->size();
         REQUIRE(model.parameter("first.weight").grad().defined());
         check_close(model.parameter("first.weight").grad().to_doubles(),
                     {share, 2 * share, 3 * share, share, 2 * share, 3 * share}, 1e-6);
@@ -310,24 +311,24 @@ TEST_CASE("data parallel: a parameter that some ranks did not use counts as 0 th
 }
 
 TEST_CASE("data parallel: a parameter that no rank used is an error, or left out", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   for (const bool no_sync : {true, false}) {
     for (const bool allow_unused : {false, true}) {
       INFO("no_sync " << no_sync << ", allowed " << allow_unused);
       TwoBranches model;
-      ParameterArena arena(model, ranks->device());
+      ParameterArena arena(model, comm->device());
       SGD optimizer(arena, {.learning_rate = 0.1, .weight_decay = 0.5});
       DataParallel parallel(
-          model, arena, ranks,
+          model, arena, comm,
           {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = allow_unused, .hook = nullptr});
-      model.backward(ranks->device());  // a window in which all take part
+      model.backward(comm->device());  // a window in which all take part
       parallel.finish();
       arena.zero_grad();
 
       model.with_first = false;
       for (const bool last : {false, true}) {
         const auto scope = parallel.no_sync(no_sync && !last);
-        model.backward(ranks->device());
+        model.backward(comm->device());
       }
       const std::string error = error_of([&] { parallel.finish(); });
       if (allow_unused) {
@@ -345,7 +346,7 @@ TEST_CASE("data parallel: a parameter that no rank used is an error, or left out
       // The next window is like any other.
       arena.zero_grad();
       model.with_first = true;
-      model.backward(ranks->device());
+      model.backward(comm->device());
       parallel.finish();
       check_close(model.parameter("first.bias").grad().to_doubles(), {1, 1}, 1e-6);
     }
@@ -353,37 +354,37 @@ TEST_CASE("data parallel: a parameter that no rank used is an error, or left out
 }
 
 TEST_CASE("data parallel: parameters frozen early have no bucket, frozen later no gradient", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   TwoBranches model;
   model.first->requires_grad(false);
-  ParameterArena arena(model, ranks->device());
-  DataParallel parallel(model, arena, ranks,
+  ParameterArena arena(model, comm->device());
+  DataParallel parallel(model, arena, comm,
                         {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
   CHECK(parallel.buckets().size() == 2);
-  model.backward(ranks->device());
+  model.backward(comm->device());
   parallel.finish();
   CHECK(!model.parameter("first.bias").grad().defined());
 
   arena.zero_grad();
   fill_gradients(arena, kNaN);
   model.parameter("second.bias").set_requires_grad(false);
-  model.backward(ranks->device());
+  model.backward(comm->device());
   parallel.finish();
   CHECK(!model.parameter("second.bias").grad().defined());
   check_close(model.parameter("second.weight").grad().to_doubles(), {1, 2, 3, 1, 2, 3}, 1e-6);
 }
 
 TEST_CASE("data parallel: models that differ are named on every rank", "[dist][ddp]") {
-  const auto ranks = this_run();
-  if (ranks->size() == 1) return;
-  const int odd = ranks->size() - 1;
+  const auto comm = this_run();
+  if (comm->size() == 1) return;
+  const int odd = comm->size() - 1;
   const auto error_for = [&](const std::vector<std::int64_t>& sizes, bool frozen) {
     const auto model = make_mlp(sizes);
     if (frozen) model->parameter("2.bias").set_requires_grad(false);
-    ParameterArena arena(*model, ranks->device());
-    return error_of([&] { const DataParallel parallel(*model, arena, ranks); });
+    ParameterArena arena(*model, comm->device());
+    return error_of([&] { const DataParallel parallel(*model, arena, comm); });
   };
-  const auto of_odd = [&](auto value, auto other) { return ranks->rank() == odd ? value : other; };
+  const auto of_odd = [&](auto value, auto other) { return comm->rank() == odd ? value : other; };
   using Sizes = std::vector<std::int64_t>;
   const std::string on_rank = fmt::format(" on rank {}", odd);
   CHECK(
@@ -405,42 +406,46 @@ TEST_CASE("data parallel: models that differ are named on every rank", "[dist][d
 }
 
 TEST_CASE("data parallel: a backward that fails half-way is reported to all ranks", "[dist][ddp]") {
-  const auto ranks = this_run();
-  const bool fails = ranks->rank() == ranks->size() - 1;
-  TwoBranches model;
-  ParameterArena arena(model, ranks->device());
-  DataParallel parallel(model, arena, ranks,
-                        {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
-  if (fails) {
-    CHECK_THROWS_AS(model.backward_half_way(ranks->device(), true), Error);
-    // Of a branch whose bucket is not under way: nothing may write to one that is.
-    const std::string again = error_of([&] {
-      const TapeScope scope;
-      sum((*model.first)(TwoBranches::input(ranks->device()))).backward();
-    });
-    CHECK(again.find("a backward has ended with an exception") != std::string::npos);
-  } else {
-    model.backward_half_way(ranks->device(), false);
-  }
-  CHECK(error_of([&] {
-          parallel.finish();
-        }).find(fmt::format("ended with an exception on rank {}", ranks->size() - 1)) != std::string::npos);
+  const auto comm = this_run();
+  const bool fails = comm->rank() == comm->size() - 1;
+  for (const bool overlap : {true, false}) {
+    INFO("overlap " << overlap);
+    TwoBranches model;
+    ParameterArena arena(model, comm->device());
+    DataParallel parallel(
+        model, arena, comm,
+        {.bucket_sizes = {1, 1}, .overlap = overlap, .allow_unused = false, .hook = nullptr});
+    if (fails) {
+      CHECK_THROWS_AS(model.backward_half_way(comm->device(), true), Error);
+      // Of a branch whose bucket is not under way: nothing may write to one that is.
+      const std::string again = error_of([&] {
+        const TapeScope scope;
+        sum((*model.first)(TwoBranches::input(comm->device()))).backward();
+      });
+      CHECK(again.find("a backward has ended with an exception") != std::string::npos);
+    } else {
+      model.backward_half_way(comm->device(), false);
+    }
+    CHECK(error_of([&] {
+            parallel.finish();
+          }).find(fmt::format("ended with an exception on rank {}", comm->size() - 1)) != std::string::npos);
 
-  arena.zero_grad();
-  model.backward(ranks->device());
-  parallel.finish();
-  check_close(model.parameter("first.weight").grad().to_doubles(), {1, 2, 3, 1, 2, 3}, 1e-6);
+    arena.zero_grad();
+    model.backward(comm->device());
+    parallel.finish();
+    check_close(model.parameter("first.weight").grad().to_doubles(), {1, 2, 3, 1, 2, 3}, 1e-6);
+  }
 }
 
 TEST_CASE("data parallel: gradients are clipped by the norm of the whole batch", "[dist][ddp]") {
-  const auto ranks = this_run();
-  Trainer one(ranks->device()), many(ranks->device());
-  DataParallel parallel(*many.model, many.arena, ranks);
-  AccumulationWindow window(ranks->size(), sum_over(ranks));
-  const std::vector<MicroBatch> shares = shares_of("unequal", ranks->size());
+  const auto comm = this_run();
+  Trainer one(comm->device()), many(comm->device());
+  DataParallel parallel(*many.model, many.arena, comm);
+  AccumulationWindow window(comm->size(), sum_over(comm));
+  const std::vector<MicroBatch> shares = shares_of("unequal", comm->size());
   const Data data(shares.back().first + shares.back().size, 1);
   one.whole(data);
-  const MicroBatch share = shares[static_cast<std::size_t>(ranks->rank())];
+  const MicroBatch share = shares[static_cast<std::size_t>(comm->rank())];
   window.begin(share.size);
   many.backward(data, share, window.divisor());
   parallel.finish();
@@ -453,12 +458,12 @@ TEST_CASE("data parallel: gradients are clipped by the norm of the whole batch",
 }
 
 TEST_CASE("data parallel: its hooks end with it", "[dist][ddp]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   std::vector<std::string> log;
   const auto hook = std::make_shared<RecordingHook>(log);
-  Trainer trainer(ranks->device());
+  Trainer trainer(comm->device());
   {
-    const DataParallel parallel(*trainer.model, trainer.arena, ranks,
+    const DataParallel parallel(*trainer.model, trainer.arena, comm,
                                 {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
   }
   trainer.whole(Data(6, 1));
@@ -466,28 +471,29 @@ TEST_CASE("data parallel: its hooks end with it", "[dist][ddp]") {
 }
 
 TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp][zero]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   for (const int stage : {0, 1, 2}) {
     INFO("stage " << stage);
     TwoBranches model;
-    ParameterArena arena(model, ranks->device(), DType::f32,
-                         {.stage = stage, .rank = ranks->rank(), .ranks = ranks->size(), .bucket_sizes = {}});
+    ParameterArena arena(
+        model, comm->device(), DType::f32,
+        {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
     SGD optimizer(arena, {.learning_rate = 1});
-    auto parallel = std::make_unique<DataParallel>(model, arena, ranks);
-    CHECK(error_of([&] { parallel = std::make_unique<DataParallel>(model, arena, ranks); }) ==
+    auto parallel = std::make_unique<DataParallel>(model, arena, comm);
+    CHECK(error_of([&] { parallel = std::make_unique<DataParallel>(model, arena, comm); }) ==
           "data parallel: the arena has a DataParallel already; destroy it before another is made");
     // The first goes on, and so does one in its place.
     for (int i = 0; i < 2; ++i) {
       const std::vector<double> before = model.parameter("first.weight").to_doubles();
       optimizer.zero_grad();
-      model.backward(ranks->device());
+      model.backward(comm->device());
       parallel->finish();
       optimizer.step();
       std::vector<double> expected = before;
       for (std::size_t k = 0; k < 6; ++k) expected[k] -= static_cast<double>(1 + k % 3);
       check_close(model.parameter("first.weight").to_doubles(), expected, 1e-6);
       parallel.reset();
-      parallel = std::make_unique<DataParallel>(model, arena, ranks);
+      parallel = std::make_unique<DataParallel>(model, arena, comm);
     }
   }
 }

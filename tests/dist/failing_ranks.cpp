@@ -34,24 +34,24 @@ void write_process_id(int rank) {
 }
 
 /// Rank 1 asks for another gather, scatter or all_gather than the others. True where `way` is one of these.
-bool fail_in_parts(const std::string& way, Communicator& ranks) {
-  const bool is_other = ranks.rank() == 1;
+bool fail_in_parts(const std::string& way, Communicator& comm) {
+  const bool is_other = comm.rank() == 1;
   const DType dtype = is_other && way == "gather-dtype" ? DType::i32 : DType::f32;
   const int root = is_other && way.ends_with("-root") ? 1 : 0;
-  const Tensor part = empty({6}, dtype), whole = empty({6 * ranks.size()}, dtype);
+  const Tensor part = empty({6}, dtype), whole = empty({6 * comm.size()}, dtype);
   if (way == "gather-dtype" || way == "gather-root") {
-    ranks.gather(part, whole, root).wait();
+    comm.gather(part, whole, root).wait();
   } else if (way == "scatter-root") {
-    ranks.scatter(whole, part, root).wait();
+    comm.scatter(whole, part, root).wait();
   } else if (way == "gather-order") {
-    is_other ? ranks.scatter(whole, part, 0).wait() : ranks.gather(part, whole, 0).wait();
+    is_other ? comm.scatter(whole, part, 0).wait() : comm.gather(part, whole, 0).wait();
   } else if (way == "counts") {  // as many in all
-    std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks.size()), 6);
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(comm.size()), 6);
     if (is_other) {
       counts[0] -= 2;
       counts[2] += 2;
     }
-    ranks.all_gather(part, whole, counts).wait();
+    comm.all_gather(part, whole, counts).wait();
   } else {
     return false;
   }
@@ -59,39 +59,39 @@ bool fail_in_parts(const std::string& way, Communicator& ranks) {
 }
 
 /// Rank 1 does something else than the others, which go on with all_reduce #1.
-void fail_in(const std::string& way, Communicator& ranks) {
-  ranks.all_reduce(floats(1000), ReduceOp::sum).wait();
-  write_process_id(ranks.rank());
+void fail_in(const std::string& way, Communicator& comm) {
+  comm.all_reduce(floats(1000), ReduceOp::sum).wait();
+  write_process_id(comm.rank());
   while (way == "work") {  // until somebody from outside ends it
-    ranks.all_reduce(floats(1000), ReduceOp::sum).wait();
+    comm.all_reduce(floats(1000), ReduceOp::sum).wait();
   }
   if (way == "late-barrier") {
-    if (ranks.rank() == 1 || ranks.rank() == 2) std::this_thread::sleep_for(std::chrono::hours(1));
-    ranks.barrier();
+    if (comm.rank() == 1 || comm.rank() == 2) std::this_thread::sleep_for(std::chrono::hours(1));
+    comm.barrier();
     return;
   }
-  if (fail_in_parts(way, ranks)) return;
-  if (ranks.rank() == 1) {
+  if (fail_in_parts(way, comm)) return;
+  if (comm.rank() == 1) {
     if (way == "kill") raise(SIGKILL);
     if (way == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
     if (way == "exit") std::_Exit(0);
     if (way == "leave") return;
     if (way == "throw") fail("rank 1 has had enough");
-    if (way == "order") ranks.broadcast(floats(1000), 0).wait();
-    if (way == "size") ranks.all_reduce(floats(999), ReduceOp::sum).wait();
-    if (way == "dtype") ranks.all_reduce(empty({1000}, DType::i32), ReduceOp::sum).wait();
-    if (way == "root") ranks.broadcast(floats(1000), 1).wait();
-    if (way == "short-exchange") ranks.exchange({{floats(5), 0}}, {}).wait();
-    if (way == "long-exchange") ranks.exchange({{floats(7), 0}}, {}).wait();
+    if (way == "order") comm.broadcast(floats(1000), 0).wait();
+    if (way == "size") comm.all_reduce(floats(999), ReduceOp::sum).wait();
+    if (way == "dtype") comm.all_reduce(empty({1000}, DType::i32), ReduceOp::sum).wait();
+    if (way == "root") comm.broadcast(floats(1000), 1).wait();
+    if (way == "short-exchange") comm.exchange({{floats(5), 0}}, {}).wait();
+    if (way == "long-exchange") comm.exchange({{floats(7), 0}}, {}).wait();
   }
   if (way == "root") {
-    ranks.broadcast(floats(1000), 0).wait();
+    comm.broadcast(floats(1000), 0).wait();
   } else if (way == "short-exchange" || way == "long-exchange") {
-    if (ranks.rank() == 0) ranks.exchange({}, {{floats(6), 1}}).wait();
+    if (comm.rank() == 0) comm.exchange({}, {{floats(6), 1}}).wait();
   } else {
-    ranks.all_reduce(floats(1000), ReduceOp::sum).wait();
+    comm.all_reduce(floats(1000), ReduceOp::sum).wait();
   }
-  std::printf("rank %d got through\n", ranks.rank());
+  std::printf("rank %d got through\n", comm.rank());
 }
 
 }  // namespace
@@ -99,12 +99,12 @@ void fail_in(const std::string& way, Communicator& ranks) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   try {
-    const Launch launch = detect_launch(process_environment());
+    const RankEnvironment environment = detect_rank_environment(process_environment());
     // Starting takes as long as it takes: the short timeout is for what comes after.
-    const std::shared_ptr<Communicator> patient = connect(launch, Device{}, Seconds(120));
+    const std::shared_ptr<Communicator> patient = connect(environment, Device{}, Seconds(120));
     patient->barrier();
-    const std::shared_ptr<Communicator> ranks = connect(launch, Device{}, Seconds(std::atof(argv[2])));
-    fail_in(argv[1], *ranks);
+    const std::shared_ptr<Communicator> comm = connect(environment, Device{}, Seconds(std::atof(argv[2])));
+    fail_in(argv[1], *comm);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

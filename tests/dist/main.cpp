@@ -15,20 +15,20 @@
 
 namespace ringtape::test {
 
-std::vector<Ranks>& all_ranks() {
-  static std::vector<Ranks> ranks;
+std::vector<NamedCommunicator>& all_communicators() {
+  static std::vector<NamedCommunicator> ranks;
   return ranks;
 }
 
-void connect_ranks(const Launch& launch) {
+void connect_ranks(const RankEnvironment& env) {
   const char* device = std::getenv("RINGTAPE_DIST_DEVICE");
   const Seconds timeout(120);
-  all_ranks().push_back(
+  all_communicators().push_back(
       {"ranks of this run",
-       connect(launch, device_of_rank(launch, device != nullptr ? device : "cpu", cuda_device_count()),
-               timeout)});
+       connect(env, device_of_rank(env, device != nullptr ? device : "cpu", cuda_device_count()), timeout)});
 #ifdef RINGTAPE_WITH_MPI
-  if (launch.has_mpi) all_ranks().push_back({"MPI in small pieces", MpiCommunicator::connect(timeout, 7)});
+  if (env.has_mpi)
+    all_communicators().push_back({"MPI in small pieces", MpiCommunicator::connect(timeout, 7)});
 #endif
 }
 
@@ -45,15 +45,15 @@ int main(int argc, char** argv) {
   session.configData().useColour = Catch::UseColour::No;
 #endif
   try {
-    const ringtape::Launch launch = ringtape::detect_launch(ringtape::process_environment());
-    ringtape::test::connect_ranks(launch);
+    const ringtape::RankEnvironment env = ringtape::detect_rank_environment(ringtape::process_environment());
+    ringtape::test::connect_ranks(env);
     std::ostringstream kept;
     std::streambuf* const shown = std::cout.rdbuf();
-    if (launch.rank != 0) std::cout.rdbuf(kept.rdbuf());
+    if (env.rank != 0) std::cout.rdbuf(kept.rdbuf());
     const int result = session.run();
     std::cout.rdbuf(shown);
-    if (launch.rank != 0 && result != 0) std::cout << "rank " << launch.rank << ":\n" << kept.str();
-    ringtape::test::all_ranks().clear();
+    if (env.rank != 0 && result != 0) std::cout << "rank " << env.rank << ":\n" << kept.str();
+    ringtape::test::all_communicators().clear();
     return result;
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << "\n";

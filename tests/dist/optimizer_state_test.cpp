@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::int64_t kBatch = 24;
 
-/// Weights and state, by name: what rank 0 would write to a file.
+/// Weights and state, by name, as rank 0 would write them to a file.
 using Saved = std::map<std::string, std::vector<double>>;
 
 /// What a rank does of update `step`, however many ranks there are.
 void update(ZeroTrainer& trainer, std::uint64_t step) {
-  const std::int64_t ranks = trainer.ranks->size(), rank = trainer.ranks->rank();
-  const std::int64_t first = kBatch * rank / ranks, end = kBatch * (rank + 1) / ranks;
+  const std::int64_t comm = trainer.comm->size(), rank = trainer.comm->rank();
+  const std::int64_t first = kBatch * rank / comm, end = kBatch * (rank + 1) / comm;
   trainer.accumulate(Data(kBatch, step), cut({first, end - first}, 2), true);
   trainer.step();
 }
@@ -27,44 +27,44 @@ Saved save(ZeroTrainer& trainer) {
   Saved saved;
   trainer.arena.gather_values();
   for (const ArenaEntry& entry : trainer.arena.entries()) saved[entry.name] = entry.tensor->to_doubles();
-  for (const auto& [name, tensor] : gather_optimizer_state(*trainer.optimizer, *trainer.ranks)) {
+  for (const auto& [name, tensor] : gather_optimizer_state(*trainer.optimizer, *trainer.comm)) {
     saved["state." + name] = tensor.to_doubles();
   }
   return saved;
 }
 
 void load(ZeroTrainer& trainer, const Saved& saved) {
-  const std::vector<NamedTensor> state = gather_optimizer_state(*trainer.optimizer, *trainer.ranks);
+  const std::vector<NamedTensor> state = gather_optimizer_state(*trainer.optimizer, *trainer.comm);
   const auto copy = [&saved](const std::string& name, Tensor tensor) {
     REQUIRE(saved.count(name) == 1);
     tensor.copy_from(tensor_of(saved.at(name), tensor.shape(), tensor.dtype(), tensor.device()));
   };
-  if (trainer.ranks->rank() == 0) {
+  if (trainer.comm->rank() == 0) {
     for (const ArenaEntry& entry : trainer.arena.entries()) copy(entry.name, *entry.tensor);
     for (const auto& [name, tensor] : state) copy("state." + name, tensor);
   }
-  trainer.ranks->broadcast(trainer.arena.values(), 0).wait();
+  trainer.comm->broadcast(trainer.arena.values(), 0).wait();
   trainer.arena.bump_versions();
-  scatter_optimizer_state(*trainer.optimizer, *trainer.ranks, state);
+  scatter_optimizer_state(*trainer.optimizer, *trainer.comm, state);
 }
 
 }  // namespace
 
 TEST_CASE("ZeRO: what any number of ranks and any stage has saved goes on with any other", "[dist][zero]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   for (const std::string optimizer : {"sgd", "adamw", "lamb"}) {
-    ZeroTrainer uninterrupted(ranks, {.optimizer = optimizer});
+    ZeroTrainer uninterrupted(comm, {.optimizer = optimizer});
     for (std::uint64_t step = 0; step < 4; ++step) update(uninterrupted, step);
     const std::vector<std::vector<double>> expected = uninterrupted.values();
     for (const int before : {0, 1, 2}) {
-      ZeroTrainer stopped(ranks, {.stage = before, .optimizer = optimizer});
+      ZeroTrainer stopped(comm, {.stage = before, .optimizer = optimizer});
       for (std::uint64_t step = 0; step < 2; ++step) update(stopped, step);
       const Saved saved = save(stopped);
-      for (int fewer = 1; fewer <= ranks->size(); ++fewer) {
-        const auto some = ranks->split(ranks->rank() < fewer ? 0 : -1, 0);
+      for (int fewer = 1; fewer <= comm->size(); ++fewer) {
+        const auto some = comm->split(comm->rank() < fewer ? 0 : -1, 0);
         if (some == nullptr) continue;
         for (const int after : {0, 1, 2}) {
-          INFO(optimizer << ", stage " << before << " on " << ranks->size() << " ranks, then stage " << after
+          INFO(optimizer << ", stage " << before << " on " << comm->size() << " ranks, then stage " << after
                          << " on " << fewer);
           ZeroTrainer resumed(
               some,
@@ -82,16 +82,16 @@ TEST_CASE("ZeRO: what any number of ranks and any stage has saved goes on with a
 }
 
 TEST_CASE("optimizer state is saved by parameter, under PyTorch's names", "[dist][zero]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   for (const int stage : {0, 1}) {
-    ZeroTrainer trainer(ranks, {.stage = stage, .optimizer = "adamw", .hidden = {}});
+    ZeroTrainer trainer(comm, {.stage = stage, .optimizer = "adamw", .hidden = {}});
     std::vector<std::string> found;
-    for (const auto& [name, tensor] : gather_optimizer_state(*trainer.optimizer, *ranks)) {
+    for (const auto& [name, tensor] : gather_optimizer_state(*trainer.optimizer, *comm)) {
       found.push_back(name + to_string(tensor.shape()));
     }
     std::vector<std::string> expected = {"exp_avg.0.bias[5]", "exp_avg.0.weight[5, 12]",
                                          "exp_avg_sq.0.bias[5]", "exp_avg_sq.0.weight[5, 12]", "step[2]"};
-    if (stage > 0 && ranks->rank() != 0) expected = {"step[2]"};
+    if (stage > 0 && comm->rank() != 0) expected = {"step[2]"};
     CHECK(found == expected);
   }
 }

@@ -11,11 +11,11 @@ namespace ringtape::test {
 
 /// The communicators to test, of all ranks: that of this run, and MPI with pieces of 7 elements at most, as
 /// if an int could count no further.
-struct Ranks {
+struct NamedCommunicator {
   std::string name;
   std::shared_ptr<Communicator> communicator;
 };
-std::vector<Ranks>& all_ranks();
+std::vector<NamedCommunicator>& all_communicators();
 
 /// Whole numbers from -5 to 5 that differ between ranks: their sums are exact in every dtype.
 inline double value_of(int rank, std::int64_t i) {
@@ -30,9 +30,9 @@ inline std::vector<double> values_of(int rank, std::int64_t n, std::int64_t firs
 }
 
 /// `op` of the elements of all ranks.
-inline std::vector<double> reduced(ReduceOp op, int ranks, std::int64_t n, std::int64_t first = 0) {
+inline std::vector<double> reduced(ReduceOp op, int world_size, std::int64_t n, std::int64_t first = 0) {
   std::vector<double> result = values_of(0, n, first);
-  for (int rank = 1; rank < ranks; ++rank) {
+  for (int rank = 1; rank < world_size; ++rank) {
     for (std::int64_t i = 0; i < n; ++i) {
       const double value = value_of(rank, first + i);
       double& so_far = result[static_cast<std::size_t>(i)];
@@ -41,7 +41,7 @@ inline std::vector<double> reduced(ReduceOp op, int ranks, std::int64_t n, std::
                                      : so_far + value;
     }
   }
-  for (double& value : result) value /= op == ReduceOp::mean ? ranks : 1;
+  for (double& value : result) value /= op == ReduceOp::mean ? world_size : 1;
   return result;
 }
 

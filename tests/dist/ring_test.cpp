@@ -8,14 +8,14 @@ using namespace ringtape::test;
 
 namespace {
 
-Tensor own_values(const Communicator& ranks, std::int64_t n, DType dtype) {
-  return tensor_of(values_of(ranks.rank(), n), {n}, dtype, ranks.device());
+Tensor own_values(const Communicator& comm, std::int64_t n, DType dtype) {
+  return tensor_of(values_of(comm.rank(), n), {n}, dtype, comm.device());
 }
 
 }  // namespace
 
 TEST_CASE("ring_all_reduce: sums and means of any size, in segments of any size", "[dist][ring]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       for (std::int64_t n : {0, 1, 2, 3, 4, 5, 12, 1000, 1001, 1003}) {
         for (std::int64_t segment_bytes : {1, 12, 100, 256 * 1024}) {
@@ -23,12 +23,12 @@ TEST_CASE("ring_all_reduce: sums and means of any size, in segments of any size"
             INFO(name << ", " << n << " " << name_of(dtype) << ", segments of " << segment_bytes << " bytes, "
                       << in_flight << " in flight");
             const RingOptions options{.segment_bytes = segment_bytes, .in_flight = in_flight, .trace = {}};
-            const Tensor sum = own_values(*ranks, n, dtype), mean = own_values(*ranks, n, dtype);
-            ring_all_reduce(*ranks, sum, ReduceOp::sum, options);
-            check_close(sum.to_doubles(), reduced(ReduceOp::sum, ranks->size(), n), 0);
-            ring_all_reduce(*ranks, mean, ReduceOp::mean, options);
+            const Tensor sum = own_values(*comm, n, dtype), mean = own_values(*comm, n, dtype);
+            ring_all_reduce(*comm, sum, ReduceOp::sum, options);
+            check_close(sum.to_doubles(), reduced(ReduceOp::sum, comm->size(), n), 0);
+            ring_all_reduce(*comm, mean, ReduceOp::mean, options);
             // 1/ranks and the product are rounded.
-            check_close(mean.to_doubles(), reduced(ReduceOp::mean, ranks->size(), n),
+            check_close(mean.to_doubles(), reduced(ReduceOp::mean, comm->size(), n),
                         2.01 * rounding_of(dtype));
           }
         }
@@ -38,18 +38,18 @@ TEST_CASE("ring_all_reduce: sums and means of any size, in segments of any size"
 }
 
 TEST_CASE("ring_all_reduce: each rank sends 2 (n - 1) / n of the tensor", "[dist][ring]") {
-  for (const auto& [name, ranks] : all_ranks()) {
-    const int size = ranks->size();
+  for (const auto& [name, comm] : all_communicators()) {
+    const int size = comm->size();
     for (std::int64_t n : {12 * 50, 12 * 50 + 1, 12 * 50 + 5, 2}) {
       INFO(name << ", " << n);
-      const Tensor tensor = own_values(*ranks, n, DType::f32);
-      const Traffic before = ranks->traffic();
-      ring_all_reduce(*ranks, tensor, ReduceOp::sum, {.segment_bytes = 64, .in_flight = 3, .trace = {}});
-      const auto sent = static_cast<std::int64_t>(ranks->traffic().sent - before.sent);
-      const auto received = static_cast<std::int64_t>(ranks->traffic().received - before.received);
+      const Tensor tensor = own_values(*comm, n, DType::f32);
+      const Traffic before = comm->traffic();
+      ring_all_reduce(*comm, tensor, ReduceOp::sum, {.segment_bytes = 64, .in_flight = 3, .trace = {}});
+      const auto sent = static_cast<std::int64_t>(comm->traffic().sent - before.sent);
+      const auto received = static_cast<std::int64_t>(comm->traffic().received - before.received);
       // Each half leaves out one chunk: the last that the rank receives.
       const auto chunk = [&](int number) { return ring_chunk(n, size, (number + size) % size).count; };
-      const std::int64_t elements = 2 * n - chunk(ranks->rank() + 1) - chunk(ranks->rank() + 2);
+      const std::int64_t elements = 2 * n - chunk(comm->rank() + 1) - chunk(comm->rank() + 2);
       CHECK(sent == (size == 1 ? 0 : 4 * elements));
       if (n % size == 0) CHECK(sent == 4 * 2 * (size - 1) * n / size);
       if (n % size == 0) CHECK(received == sent);
@@ -58,11 +58,11 @@ TEST_CASE("ring_all_reduce: each rank sends 2 (n - 1) / n of the tensor", "[dist
 }
 
 TEST_CASE("ring_all_reduce: the same bits on all ranks, the sum in the order of the ring", "[dist][ring]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       INFO(name << ", " << name_of(dtype));
       constexpr std::int64_t n = 1501;
-      const int size = ranks->size();
+      const int size = comm->size();
       // Chunk c begins at rank c and goes round: (((x_c + x_c+1) + x_c+2) + ...), each sum rounded to the
       // dtype.
       std::vector<double> expected;
@@ -77,20 +77,20 @@ TEST_CASE("ring_all_reduce: the same bits on all ranks, the sum in the order of 
         const std::vector<double> values = sum.to_doubles();
         expected.insert(expected.end(), values.begin(), values.end());
       }
-      const Tensor tensor = tensor_of(random_doubles(n, 7 + ranks->rank()), {n}, dtype, ranks->device());
-      ring_all_reduce(*ranks, tensor, ReduceOp::sum, {.segment_bytes = 400, .in_flight = 4, .trace = {}});
+      const Tensor tensor = tensor_of(random_doubles(n, 7 + comm->rank()), {n}, dtype, comm->device());
+      ring_all_reduce(*comm, tensor, ReduceOp::sum, {.segment_bytes = 400, .in_flight = 4, .trace = {}});
       CHECK((tensor.to_doubles() == expected));
     }
   }
 }
 
 TEST_CASE("ring_all_reduce: which chunk moves where", "[dist][ring]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
-    const int size = ranks->size(), rank = ranks->rank();
+    const int size = comm->size(), rank = comm->rank();
     std::vector<RingTransfer> trace;
-    const Tensor tensor = own_values(*ranks, 8 * size, DType::f32);
-    ring_all_reduce(*ranks, tensor, ReduceOp::sum,
+    const Tensor tensor = own_values(*comm, 8 * size, DType::f32);
+    ring_all_reduce(*comm, tensor, ReduceOp::sum,
                     {.segment_bytes = 16, .in_flight = 2, .trace = [&](const RingTransfer& transfer) {
                        trace.push_back(transfer);
                      }});
@@ -110,14 +110,14 @@ TEST_CASE("ring_all_reduce: which chunk moves where", "[dist][ring]") {
 }
 
 TEST_CASE("ring_all_reduce: wrong arguments", "[dist][ring]") {
-  for (const auto& [name, ranks] : all_ranks()) {
-    const Tensor floats = own_values(*ranks, 4, DType::f32), ints = own_values(*ranks, 4, DType::i32);
-    CHECK_THROWS_WITH(ring_all_reduce(*ranks, ints, ReduceOp::sum), ContainsSubstring("i32[4]"));
-    CHECK_THROWS_WITH(ring_all_reduce(*ranks, Tensor(), ReduceOp::sum), ContainsSubstring("undefined"));
-    CHECK_THROWS_WITH(ring_all_reduce(*ranks, floats, ReduceOp::max),
+  for (const auto& [name, comm] : all_communicators()) {
+    const Tensor floats = own_values(*comm, 4, DType::f32), ints = own_values(*comm, 4, DType::i32);
+    CHECK_THROWS_WITH(ring_all_reduce(*comm, ints, ReduceOp::sum), ContainsSubstring("i32[4]"));
+    CHECK_THROWS_WITH(ring_all_reduce(*comm, Tensor(), ReduceOp::sum), ContainsSubstring("undefined"));
+    CHECK_THROWS_WITH(ring_all_reduce(*comm, floats, ReduceOp::max),
                       ContainsSubstring("expected sum or mean"));
     CHECK_THROWS_WITH(
-        ring_all_reduce(*ranks, floats, ReduceOp::sum, {.segment_bytes = 0, .in_flight = 1, .trace = {}}),
+        ring_all_reduce(*comm, floats, ReduceOp::sum, {.segment_bytes = 0, .in_flight = 1, .trace = {}}),
         ContainsSubstring("segments of 0 bytes"));
   }
 }

@@ -13,13 +13,13 @@ using namespace ringtape;
 using namespace ringtape::test;
 
 TEST_CASE("gather_text: each rank's text arrives", "[dist]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
     const auto text_of = [](int rank) {
       return rank == 1 ? std::string() : fmt::format("{} of rank {}", std::string(rank, 'x'), rank);
     };
-    const std::vector<std::string> texts = gather_text(*ranks, text_of(ranks->rank()));
-    REQUIRE(std::ssize(texts) == (ranks->rank() == 0 ? ranks->size() : 0));
+    const std::vector<std::string> texts = gather_text(*comm, text_of(comm->rank()));
+    REQUIRE(std::ssize(texts) == (comm->rank() == 0 ? comm->size() : 0));
     for (int rank = 0; rank < std::ssize(texts); ++rank) CHECK(texts[rank] == text_of(rank));
   }
 }
@@ -32,7 +32,8 @@ namespace {
 const SlowLink kLink{.latency = Seconds(0.02), .bytes_per_second = 1e6};
 
 std::shared_ptr<Communicator> slow_ranks() {
-  if (all_ranks().front().communicator->size() == 1 || all_ranks().size() == 1) return nullptr;
+  if (all_communicators().front().communicator->size() == 1 || all_communicators().size() == 1)
+    return nullptr;
   return MpiCommunicator::connect(Seconds(120), MpiCommunicator::kLargestPiece, kLink);
 }
 
@@ -46,21 +47,21 @@ double seconds_of(const Function& function) {
 }  // namespace
 
 TEST_CASE("slow link: an operation takes as long as the link says, at least", "[dist][slow_link]") {
-  const std::shared_ptr<Communicator> ranks = slow_ranks();
-  if (ranks == nullptr) return;
-  const int n = ranks->size();
-  const Tensor tensor = tensor_of(values_of(ranks->rank(), 5000), {5000});
-  const double all_reduce = seconds_of([&] { ranks->all_reduce(tensor, ReduceOp::sum).wait(); });
+  const std::shared_ptr<Communicator> comm = slow_ranks();
+  if (comm == nullptr) return;
+  const int n = comm->size();
+  const Tensor tensor = tensor_of(values_of(comm->rank(), 5000), {5000});
+  const double all_reduce = seconds_of([&] { comm->all_reduce(tensor, ReduceOp::sum).wait(); });
   CHECK(all_reduce >= 0.02 + 2.0 * (n - 1) / n * 20000 / 1e6);
   CHECK(tensor.to_doubles() == reduced(ReduceOp::sum, n, 5000));
-  CHECK(seconds_of([&] { ranks->barrier(); }) >= 0.02);
+  CHECK(seconds_of([&] { comm->barrier(); }) >= 0.02);
 
   // Two exchanges are under way together: their bytes go one after the other.
-  const int next = (ranks->rank() + 1) % n, previous = (ranks->rank() + n - 1) % n;
-  const Tensor out = tensor_of(values_of(ranks->rank(), 5000), {5000}), in = empty({2, 5000});
+  const int next = (comm->rank() + 1) % n, previous = (comm->rank() + n - 1) % n;
+  const Tensor out = tensor_of(values_of(comm->rank(), 5000), {5000}), in = empty({2, 5000});
   const double exchanges = seconds_of([&] {
-    const Work first = ranks->exchange({{out, next}}, {{in.alias({5000}), previous}});
-    const Work second = ranks->exchange({{out, next}}, {{in.alias({5000}, 5000), previous}});
+    const Work first = comm->exchange({{out, next}}, {{in.alias({5000}), previous}});
+    const Work second = comm->exchange({{out, next}}, {{in.alias({5000}, 5000), previous}});
     first.wait();
     second.wait();
   });
@@ -69,19 +70,19 @@ TEST_CASE("slow link: an operation takes as long as the link says, at least", "[
 }
 
 TEST_CASE("slow link: a split keeps it", "[dist][slow_link]") {
-  const std::shared_ptr<Communicator> ranks = slow_ranks();
-  if (ranks == nullptr) return;
-  const std::shared_ptr<Communicator> all = ranks->split(0, -ranks->rank());
+  const std::shared_ptr<Communicator> comm = slow_ranks();
+  if (comm == nullptr) return;
+  const std::shared_ptr<Communicator> all = comm->split(0, -comm->rank());
   CHECK(seconds_of([&] { all->barrier(); }) >= 0.02);
 }
 
 TEST_CASE("spans: an operation's data, and the wait for it", "[dist][spans]") {
-  const std::shared_ptr<Communicator> ranks = slow_ranks();
-  if (ranks == nullptr) return;
-  const Tensor tensor = tensor_of(values_of(ranks->rank(), 5000), {5000});
-  ranks->barrier();
+  const std::shared_ptr<Communicator> comm = slow_ranks();
+  if (comm == nullptr) return;
+  const Tensor tensor = tensor_of(values_of(comm->rank(), 5000), {5000});
+  comm->barrier();
   SpanRecording recording;
-  ranks->all_reduce(tensor, ReduceOp::sum).wait();
+  comm->all_reduce(tensor, ReduceOp::sum).wait();
   recording.stop();
   const auto length = [](const Span& span) {
     return std::chrono::duration<double>(span.end - span.begin).count();
@@ -92,7 +93,7 @@ TEST_CASE("spans: an operation's data, and the wait for it", "[dist][spans]") {
   CHECK(data.name == "all_reduce #1");  // the barrier was #0
   CHECK(data.arguments.at(0).value == 20000);
   CHECK(data.arguments.at(1).value == 1);
-  CHECK(length(data) >= 0.02 + 2.0 * (ranks->size() - 1) / ranks->size() * 20000 / 1e6);
+  CHECK(length(data) >= 0.02 + 2.0 * (comm->size() - 1) / comm->size() * 20000 / 1e6);
   CHECK(wait.track == Track::waiting);
   CHECK(wait.end >= data.end);
 }

@@ -17,11 +17,11 @@ namespace ringtape::test {
 inline constexpr std::int64_t kInputs = 12, kClasses = 5;
 
 inline std::shared_ptr<Communicator> this_run() {
-  return all_ranks().front().communicator;
+  return all_communicators().front().communicator;
 }
 
-/// Samples, the same on all ranks; some targets are to be ignored. Most are of class 0: with as many of each
-/// class the last bias's gradient would be a sum that cancels, beside which its rounding is large.
+/// Samples, the same on all ranks; some targets are to be ignored. Most are of class 0: with equal numbers of
+/// each class the last bias's gradient would be a sum that cancels, beside which its rounding is large.
 struct Data {
   std::vector<double> x;
   std::vector<std::int64_t> targets;
@@ -40,14 +40,14 @@ struct Data {
 };
 
 /// The samples of each rank.
-inline std::vector<MicroBatch> shares_of(const std::string& kind, int ranks) {
+inline std::vector<MicroBatch> shares_of(const std::string& kind, int world_size) {
   std::vector<MicroBatch> shares;
   std::int64_t first = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::int64_t size = kind == "equal"                        ? 6
-                              : kind == "unequal"                    ? 3 + 4 * rank
-                              : rank == ranks - 1 && kind == "empty" ? 0
-                                                                     : 5;
+  for (int rank = 0; rank < world_size; ++rank) {
+    const std::int64_t size = kind == "equal"                             ? 6
+                              : kind == "unequal"                         ? 3 + 4 * rank
+                              : rank == world_size - 1 && kind == "empty" ? 0
+                                                                          : 5;
     shares.push_back({first, size});
     first += size;
   }
@@ -64,7 +64,7 @@ inline std::vector<MicroBatch> cut(const MicroBatch& share, std::int64_t pieces)
   return result;
 }
 
-/// A model and what trains it: on each rank alone, the reference, or the part of one rank.
+/// A model with its arena and optimizer: on each rank alone, the reference, or the part of one rank.
 struct Trainer {
   std::shared_ptr<Sequential> model;
   ParameterArena arena;

@@ -1,4 +1,4 @@
-// ZeRO where a backward fails, and what is refused.
+// ZeRO where a backward fails, and options that are refused.
 #include "autograd/ops.h"
 #include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
@@ -9,27 +9,27 @@ using namespace ringtape::test;
 
 TEST_CASE("ZeRO: a backward that fails half-way is reported, and the next window is like any other",
           "[dist][zero]") {
-  const auto ranks = this_run();
-  const bool fails = ranks->rank() == ranks->size() - 1;
+  const auto comm = this_run();
+  const bool fails = comm->rank() == comm->size() - 1;
   for (const int stage : {1, 2}) {
     INFO("stage " << stage);
     manual_seed(1);
     TwoBranches model;
-    ParameterArena arena(model, ranks->device(), DType::f32, sharding_of(*ranks, stage, 1));
+    ParameterArena arena(model, comm->device(), DType::f32, sharding_of(*comm, stage, 1));
     SGD optimizer(arena, {.learning_rate = 1});
-    DataParallel parallel(model, arena, ranks);
+    DataParallel parallel(model, arena, comm);
     if (fails) {
-      CHECK_THROWS_AS(model.backward_half_way(ranks->device(), true), Error);
+      CHECK_THROWS_AS(model.backward_half_way(comm->device(), true), Error);
     } else {
-      model.backward_half_way(ranks->device(), false);
+      model.backward_half_way(comm->device(), false);
     }
     CHECK(error_of([&] {
             parallel.finish();
-          }).find(fmt::format("ended with an exception on rank {}", ranks->size() - 1)) != std::string::npos);
+          }).find(fmt::format("ended with an exception on rank {}", comm->size() - 1)) != std::string::npos);
 
     optimizer.zero_grad();
     const std::vector<double> before = model.parameter("first.weight").to_doubles();
-    model.backward(ranks->device());
+    model.backward(comm->device());
     parallel.finish();
     optimizer.step();
     std::vector<double> expected = before;
@@ -40,16 +40,16 @@ TEST_CASE("ZeRO: a backward that fails half-way is reported, and the next window
 
 TEST_CASE("ZeRO: after a backward that failed, the next is refused and leaves no gradient behind",
           "[dist][zero]") {
-  const auto ranks = this_run();
-  const Device device = ranks->device();
-  const bool fails = ranks->rank() == ranks->size() - 1;
+  const auto comm = this_run();
+  const Device device = comm->device();
+  const bool fails = comm->rank() == comm->size() - 1;
   for (const int stage : {1, 2}) {
     INFO("stage " << stage);
     manual_seed(1);
     TwoBranches model;
-    ParameterArena arena(model, device, DType::f32, sharding_of(*ranks, stage, 1));
+    ParameterArena arena(model, device, DType::f32, sharding_of(*comm, stage, 1));
     SGD optimizer(arena, {.learning_rate = 1});
-    DataParallel parallel(model, arena, ranks,
+    DataParallel parallel(model, arena, comm,
                           {.bucket_sizes = {}, .overlap = true, .allow_unused = true, .hook = nullptr});
     const auto backward = [&](bool ends) {
       const TapeScope scope;
@@ -76,24 +76,24 @@ TEST_CASE("ZeRO: after a backward that failed, the next is refused and leaves no
     optimizer.step();
     // The others' gradients are [1, 2, 3] twice, and that of the rank without "second" is 0.
     std::vector<double> expected = before;
-    const double share = static_cast<double>(ranks->size() - 1) / ranks->size();
+    const double share = static_cast<double>(comm->size() - 1) / comm->size();
     for (std::size_t i = 0; i < 6; ++i) expected[i] -= share * static_cast<double>(1 + i % 3);
     check_close(model.parameter("second.weight").to_doubles(), expected, 1e-6);
   }
 }
 
 TEST_CASE("ZeRO: what does not fit is an error", "[dist][zero]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   const auto make = [&](const ArenaSharding& sharding, const DataParallelOptions& options) {
     const auto model = make_mlp({3, 4, 2});
-    ParameterArena arena(*model, ranks->device(), DType::f32, sharding);
-    const DataParallel parallel(*model, arena, ranks, options);
+    ParameterArena arena(*model, comm->device(), DType::f32, sharding);
+    const DataParallel parallel(*model, arena, comm, options);
   };
-  const ArenaSharding first = sharding_of(*ranks, 1, 1), second = sharding_of(*ranks, 2, 1);
+  const ArenaSharding first = sharding_of(*comm, 1, 1), second = sharding_of(*comm, 2, 1);
   ArenaSharding other = first, third = first, outside = first;
-  other.ranks = ranks->size() + 1;
+  other.world_size = comm->size() + 1;
   third.stage = 3;
-  outside.rank = ranks->size();
+  outside.rank = comm->size();
   CHECK_THAT(error_of([&] { make(other, {}); }), ContainsSubstring("the arena has the shard of rank"));
   CHECK_THAT(error_of([&] { make(third, {}); }), ContainsSubstring("ZeRO stage 3, expected 0, 1 or 2"));
   CHECK_THAT(error_of([&] { make(outside, {}); }), ContainsSubstring("expected rank 0 to"));
@@ -106,9 +106,9 @@ TEST_CASE("ZeRO: what does not fit is an error", "[dist][zero]") {
   CHECK(error_of([&] { make(first, late); }).empty());
 
   TwoBranches model;
-  ParameterArena arena(model, ranks->device(), DType::f32, first);
+  ParameterArena arena(model, comm->device(), DType::f32, first);
   SGD optimizer(arena, {.learning_rate = 1});
-  model.backward(ranks->device());
+  model.backward(comm->device());
   const std::vector<double> before = arena.values().to_doubles();
   CHECK_THAT(error_of([&] { optimizer.step(); }), ContainsSubstring("nothing connects it to them"));
   CHECK(arena.values().to_doubles() == before);

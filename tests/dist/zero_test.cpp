@@ -37,23 +37,23 @@ struct Result {
 };
 
 /// `steps` updates.
-Result train(const std::shared_ptr<Communicator>& ranks, const ZeroOptions& options, const Way& way,
+Result train(const std::shared_ptr<Communicator>& comm, const ZeroOptions& options, const Way& way,
              std::uint64_t steps = 3) {
-  const std::vector<MicroBatch> shares = shares_of(way.shares, ranks->size());
-  ZeroTrainer trainer(ranks, options);
+  const std::vector<MicroBatch> shares = shares_of(way.shares, comm->size());
+  ZeroTrainer trainer(comm, options);
   Result result;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const Data data(shares.back().first + shares.back().size, step, way.ignored);
-    trainer.accumulate(data, cut(shares[static_cast<std::size_t>(ranks->rank())], way.pieces), way.no_sync);
+    trainer.accumulate(data, cut(shares[static_cast<std::size_t>(comm->rank())], way.pieces), way.no_sync);
     result.norms.push_back(trainer.step());
   }
   result.values = trainer.values();
   return result;
 }
 
-Result train(const std::shared_ptr<Communicator>& ranks, ZeroOptions options, int stage, const Way& way) {
+Result train(const std::shared_ptr<Communicator>& comm, ZeroOptions options, int stage, const Way& way) {
   options.stage = stage;
-  return train(ranks, options, way);
+  return train(comm, options, way);
 }
 
 std::size_t live(Device device, MemoryCategory category) {
@@ -82,17 +82,17 @@ TEST_CASE("ZeRO: the weights of plain data parallelism", "[dist][zero]") {
                                  {"equal", 3, true, true},
                                  {"unequal", 3, false, true},
                                  {"empty", 2, true, false}};
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (const Way& way : ways) {
-      if (way.shares == "empty" && ranks->size() == 1) continue;
+      if (way.shares == "empty" && comm->size() == 1) continue;
       for (const std::string optimizer : {"sgd", "adam", "adamw", "lamb", "lars"}) {
         for (const double clip_norm : {0.0, 0.05}) {
           const ZeroOptions options{.optimizer = optimizer, .clip_norm = clip_norm};
-          const Result plain = train(ranks, options, 0, way);
+          const Result plain = train(comm, options, 0, way);
           for (const int stage : {1, 2}) {
             INFO(name << ", stage " << stage << ", " << optimizer << ", clipped to " << clip_norm << ", "
                       << way.shares << " shares in " << way.pieces << " pieces, no_sync " << way.no_sync);
-            const Result found = train(ranks, options, stage, way);
+            const Result found = train(comm, options, stage, way);
             check_same(found.values, plain.values);
             check_close(found.norms, plain.norms, 1e-6);
             if (clip_norm > 0) CHECK(plain.norms[0] > 2 * clip_norm);
@@ -104,28 +104,28 @@ TEST_CASE("ZeRO: the weights of plain data parallelism", "[dist][zero]") {
 }
 
 TEST_CASE("ZeRO: the same bits where the same numbers are added", "[dist][zero]") {
-  const auto ranks = this_run();
-  if (ranks->size() > 2) return;  // the order of three additions is the communicator's
+  const auto comm = this_run();
+  if (comm->size() > 2) return;  // the order of three additions is the communicator's
   for (const std::string optimizer : {"sgd", "adamw"}) {
     for (const int stage : {1, 2}) {
       // Stage 2 adds up means, where the others take the mean of sums.
       const Way way{"unequal", stage == 1 ? 3 : 1, true, true};
       INFO("stage " << stage << ", " << optimizer);
-      CHECK(train(ranks, {.optimizer = optimizer}, stage, way).values ==
-            train(ranks, {.optimizer = optimizer}, 0, way).values);
+      CHECK(train(comm, {.optimizer = optimizer}, stage, way).values ==
+            train(comm, {.optimizer = optimizer}, 0, way).values);
     }
   }
 }
 
 TEST_CASE("ZeRO: norms of every type are those of all ranks' gradients", "[dist][zero]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (const double type : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()}) {
       const ZeroOptions options{.clip_norm = 0.05, .clip_norm_type = type};
       const Way way{"unequal", 2, true, false};
-      const Result plain = train(ranks, options, 0, way);
+      const Result plain = train(comm, options, 0, way);
       for (const int stage : {1, 2}) {
         INFO(name << ", stage " << stage << ", norm of type " << type);
-        const Result found = train(ranks, options, stage, way);
+        const Result found = train(comm, options, stage, way);
         check_close(found.norms, plain.norms, 1e-6);
         check_same(found.values, plain.values);
       }
@@ -134,12 +134,12 @@ TEST_CASE("ZeRO: norms of every type are those of all ranks' gradients", "[dist]
 }
 
 TEST_CASE("ZeRO: values are clipped in the own slices", "[dist][zero]") {
-  const auto ranks = this_run();
-  const std::vector<MicroBatch> shares = shares_of("equal", ranks->size());
-  const auto own = cut(shares[static_cast<std::size_t>(ranks->rank())], 2);
+  const auto comm = this_run();
+  const std::vector<MicroBatch> shares = shares_of("equal", comm->size());
+  const auto own = cut(shares[static_cast<std::size_t>(comm->rank())], 2);
   std::vector<Values> results;
   for (const int stage : {0, 1, 2}) {
-    ZeroTrainer trainer(ranks, {.stage = stage});
+    ZeroTrainer trainer(comm, {.stage = stage});
     trainer.accumulate(Data(shares.back().first + shares.back().size, 1), own, true);
     clip_grad_value(trainer.arena, 0.01);
     trainer.step();
@@ -150,17 +150,17 @@ TEST_CASE("ZeRO: values are clipped in the own slices", "[dist][zero]") {
 }
 
 TEST_CASE("ZeRO: 16-bit copies and f32 values are those of plain data parallelism", "[dist][zero]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (const DType dtype : {DType::bf16, DType::f16}) {
       for (const std::string optimizer : {"adamw", "lamb"}) {
         const Way way{"equal", 1, true, false};
         for (const int stage : {1, 2}) {
           INFO(name << ", stage " << stage << ", " << name_of(dtype) << ", " << optimizer);
-          ZeroTrainer trainer(ranks,
+          ZeroTrainer trainer(comm,
                               {.stage = stage, .optimizer = optimizer, .dtype = dtype, .clip_norm = 0.05});
-          ZeroTrainer same(ranks, {.stage = 0, .optimizer = optimizer, .dtype = dtype, .clip_norm = 0.05});
-          const std::vector<MicroBatch> shares = shares_of(way.shares, ranks->size());
-          const auto own = cut(shares[static_cast<std::size_t>(ranks->rank())], way.pieces);
+          ZeroTrainer same(comm, {.stage = 0, .optimizer = optimizer, .dtype = dtype, .clip_norm = 0.05});
+          const std::vector<MicroBatch> shares = shares_of(way.shares, comm->size());
+          const auto own = cut(shares[static_cast<std::size_t>(comm->rank())], way.pieces);
           for (std::uint64_t step = 0; step < 2; ++step) {
             const Data data(shares.back().first + shares.back().size, step);
             for (ZeroTrainer* each : {&trainer, &same}) {
@@ -180,7 +180,7 @@ TEST_CASE("ZeRO: 16-bit copies and f32 values are those of plain data parallelis
                 in_dtype(*trainer.arena.entries()[i].tensor, dtype).to_doubles();
             check_close(of_copy, values[i], rounding_of(dtype), 1e-7);
           }
-          if (ranks->size() <= 2) CHECK(values == same.values());  // see "the same bits"
+          if (comm->size() <= 2) CHECK(values == same.values());  // see "the same bits"
         }
       }
     }
@@ -188,22 +188,22 @@ TEST_CASE("ZeRO: 16-bit copies and f32 values are those of plain data parallelis
 }
 
 TEST_CASE("ZeRO: an overflow on one rank makes all ranks skip", "[dist][zero]") {
-  const auto ranks = this_run();
-  const std::vector<MicroBatch> shares = shares_of("equal", ranks->size());
-  const auto own = cut(shares[static_cast<std::size_t>(ranks->rank())], 2);
+  const auto comm = this_run();
+  const std::vector<MicroBatch> shares = shares_of("equal", comm->size());
+  const auto own = cut(shares[static_cast<std::size_t>(comm->rank())], 2);
   for (const int stage : {1, 2}) {
     for (const double type : {2.0, std::numeric_limits<double>::infinity()}) {
       for (const float bad : {INFINITY, NAN}) {
         INFO("stage " << stage << ", norm of type " << type << ", " << bad);
-        ZeroTrainer trainer(ranks, {.stage = stage,
-                                    .optimizer = "adamw",
-                                    .dtype = DType::f16,
-                                    .clip_norm = 1,
-                                    .clip_norm_type = type});
+        ZeroTrainer trainer(comm, {.stage = stage,
+                                   .optimizer = "adamw",
+                                   .dtype = DType::f16,
+                                   .clip_norm = 1,
+                                   .clip_norm_type = type});
         Data data(shares.back().first + shares.back().size, 1);
         const Values before = trainer.values();
         const double scale = trainer.scaler->scale().item();
-        if (ranks->rank() == ranks->size() - 1) {
+        if (comm->rank() == comm->size() - 1) {
           data.x[static_cast<std::size_t>(own.back().first * kInputs)] = bad;
         }
         trainer.accumulate(data, own, true);
@@ -221,20 +221,20 @@ TEST_CASE("ZeRO: an overflow on one rank makes all ranks skip", "[dist][zero]") 
 }
 
 TEST_CASE("ZeRO: a rank holds the state of its shard, in stage 2 the gradients too", "[dist][zero]") {
-  const auto ranks = this_run();
-  const Device device = ranks->device();
-  const std::vector<MicroBatch> shares = shares_of("equal", ranks->size());
-  const auto own = cut(shares[static_cast<std::size_t>(ranks->rank())], 2);
+  const auto comm = this_run();
+  const Device device = comm->device();
+  const std::vector<MicroBatch> shares = shares_of("equal", comm->size());
+  const auto own = cut(shares[static_cast<std::size_t>(comm->rank())], 2);
   for (const int stage : {0, 1, 2}) {
     INFO("stage " << stage);
     const std::size_t states = live(device, MemoryCategory::optimizer_state);
     const std::size_t gradients = live(device, MemoryCategory::gradients);
-    ZeroTrainer trainer(ranks, {.stage = stage,
-                                .optimizer = "adamw",
-                                .bucket_sizes = {4096, 4096},
-                                .hidden = {64, 64, 64, 64, 64, 64, 64, 64}});
+    ZeroTrainer trainer(comm, {.stage = stage,
+                               .optimizer = "adamw",
+                               .bucket_sizes = {4096, 4096},
+                               .hidden = {64, 64, 64, 64, 64, 64, 64, 64}});
     const auto all = static_cast<std::size_t>(trainer.arena.size()) * sizeof(float);
-    const auto n = static_cast<std::size_t>(ranks->size());
+    const auto n = static_cast<std::size_t>(comm->size());
     const std::size_t shard = stage == 0 ? all : all / n;
     CHECK(live(device, MemoryCategory::optimizer_state) - states == 2 * shard);
     CHECK(live(device, MemoryCategory::gradients) - gradients == (stage == 2 ? shard : all));
@@ -258,15 +258,15 @@ TEST_CASE("ZeRO: a rank holds the state of its shard, in stage 2 the gradients t
 }
 
 TEST_CASE("ZeRO 2: ranks run different numbers of backwards", "[dist][zero]") {
-  const auto ranks = this_run();
-  const std::vector<MicroBatch> shares = shares_of("unequal", ranks->size());
-  const std::int64_t pieces = 1 + 2 * (ranks->rank() % 2);
+  const auto comm = this_run();
+  const std::vector<MicroBatch> shares = shares_of("unequal", comm->size());
+  const std::int64_t pieces = 1 + 2 * (comm->rank() % 2);
   std::vector<Values> results;
   for (const int stage : {0, 2}) {
-    ZeroTrainer trainer(ranks, {.stage = stage, .optimizer = "adamw"});
+    ZeroTrainer trainer(comm, {.stage = stage, .optimizer = "adamw"});
     for (std::uint64_t step = 0; step < 3; ++step) {
       const Data data(shares.back().first + shares.back().size, step);
-      trainer.accumulate(data, cut(shares[static_cast<std::size_t>(ranks->rank())], pieces), true);
+      trainer.accumulate(data, cut(shares[static_cast<std::size_t>(comm->rank())], pieces), true);
       trainer.step();
     }
     results.push_back(trainer.values());
@@ -276,12 +276,12 @@ TEST_CASE("ZeRO 2: ranks run different numbers of backwards", "[dist][zero]") {
 
 TEST_CASE("ZeRO: finish() reduces what came after the last reduction, and once more changes nothing",
           "[dist][zero]") {
-  const auto ranks = this_run();
-  const std::int64_t first = 4 * ranks->rank();
-  const Data data(4 * ranks->size(), 1);
+  const auto comm = this_run();
+  const std::int64_t first = 4 * comm->rank();
+  const Data data(4 * comm->size(), 1);
   std::vector<Values> results;
   for (const int stage : {0, 1, 2}) {
-    ZeroTrainer trainer(ranks, {.stage = stage, .clip_norm = 1e6});
+    ZeroTrainer trainer(comm, {.stage = stage, .clip_norm = 1e6});
     trainer.window.begin(4);
     trainer.backward(data, {first, 1});
     trainer.parallel.finish();
@@ -300,15 +300,15 @@ TEST_CASE("ZeRO: finish() reduces what came after the last reduction, and once m
 }
 
 TEST_CASE("ZeRO: what a rank did not use counts as 0 there", "[dist][zero]") {
-  for (const auto& [name, ranks] : all_ranks()) {
+  for (const auto& [name, comm] : all_communicators()) {
     for (const int stage : {1, 2}) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
         INFO(name << ", stage " << stage << ", " << name_of(dtype));
         manual_seed(1);
         TwoBranches model;
-        ParameterArena arena(model, ranks->device(), dtype, sharding_of(*ranks, stage, 1));
+        ParameterArena arena(model, comm->device(), dtype, sharding_of(*comm, stage, 1));
         SGD optimizer(arena, {.learning_rate = 1});
-        DataParallel parallel(model, arena, ranks);
+        DataParallel parallel(model, arena, comm);
         const std::vector<double> first = model.first->named_parameters()[1].tensor->to_doubles();
         const std::vector<double> second = model.second->named_parameters()[0].tensor->to_doubles();
         for (int window = 0; window < 2; ++window) {
@@ -317,16 +317,16 @@ TEST_CASE("ZeRO: what a rank did not use counts as 0 there", "[dist][zero]") {
           for (const bool last : {false, true}) {
             const TapeScope scope;
             const auto no_sync = parallel.no_sync(!last);
-            model.with_first = ranks->rank() == 0 && !last;
-            const Tensor y = model(tensor_of({1, 2, 3}, {1, 3}, dtype, ranks->device()));
+            model.with_first = comm->rank() == 0 && !last;
+            const Tensor y = model(tensor_of({1, 2, 3}, {1, 3}, dtype, comm->device()));
             sum(to(y, DType::f32)).backward();
           }
           parallel.finish();
           optimizer.step();
         }
         // Two steps of the mean gradient: of the bias 1 on rank 0, of the weight [1, 2, 3] twice a window.
-        const double share = 2.0 / ranks->size();
-        // A rank that has not computed with "first" yet has what the others learnt, in 16 bits alone.
+        const double share = 2.0 / comm->size();
+        // A rank that has not computed with "first" yet has the values of the others, in 16 bits alone.
         const Tensor copy = in_dtype(model.parameter("first.bias"), dtype);
         check_close(copy.to_doubles(), {first[0] - share, first[1] - share}, 2 * rounding_of(dtype), 1e-6);
         arena.gather_values();
@@ -342,22 +342,22 @@ TEST_CASE("ZeRO: what a rank did not use counts as 0 there", "[dist][zero]") {
 }
 
 TEST_CASE("ZeRO: a parameter that no rank used is an error, or keeps value and state", "[dist][zero]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   for (const int stage : {1, 2}) {
     for (const bool allow_unused : {false, true}) {
       INFO("stage " << stage << ", allowed " << allow_unused);
       TwoBranches model;
-      ParameterArena arena(model, ranks->device(), DType::f32, sharding_of(*ranks, stage, 1));
+      ParameterArena arena(model, comm->device(), DType::f32, sharding_of(*comm, stage, 1));
       AdamW optimizer(arena);
       DataParallel parallel(
-          model, arena, ranks,
+          model, arena, comm,
           {.bucket_sizes = {}, .overlap = true, .allow_unused = allow_unused, .hook = nullptr});
-      model.backward(ranks->device());
+      model.backward(comm->device());
       parallel.finish();
       optimizer.step();
       optimizer.zero_grad();
       model.with_first = false;
-      model.backward(ranks->device());
+      model.backward(comm->device());
       const std::string error = error_of([&] { parallel.finish(); });
       CHECK((error.find("first.bias, first.weight") != std::string::npos) == !allow_unused);
       const std::vector<double> before = model.parameter("first.weight").to_doubles();
@@ -372,14 +372,14 @@ TEST_CASE("ZeRO: a parameter that no rank used is an error, or keeps value and s
 }
 
 TEST_CASE("ZeRO 2: a bucket that is not complete makes the others wait, each in a buffer", "[dist][zero]") {
-  const auto ranks = this_run();
+  const auto comm = this_run();
   TwoBranches model;
-  ParameterArena arena(model, ranks->device(), DType::f32, sharding_of(*ranks, 2, 1));
-  DataParallel parallel(model, arena, ranks,
+  ParameterArena arena(model, comm->device(), DType::f32, sharding_of(*comm, 2, 1));
+  DataParallel parallel(model, arena, comm,
                         {.bucket_sizes = {}, .overlap = true, .allow_unused = true, .hook = nullptr});
   REQUIRE(parallel.buckets().size() == 4);
   model.with_second = false;  // whose gradients come first in the arena
-  model.backward(ranks->device());
+  model.backward(comm->device());
   CHECK(parallel.most_bucket_buffers() == 3);  // those of "first", and the zeros to be sent before them
   parallel.finish();
   CHECK(!model.parameter("first.bias").grad().defined());
@@ -387,7 +387,7 @@ TEST_CASE("ZeRO 2: a bucket that is not complete makes the others wait, each in 
   // Backward comes to "first" before it comes to "second": nothing can be sent until the end.
   arena.zero_grad();
   model.with_second = true;
-  const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, ranks->device());
+  const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, comm->device());
   const Tensor early = (*model.second)(x);
   sum(add((*model.first)(x), early)).backward();
   CHECK(parallel.most_bucket_buffers() == 4);
@@ -404,9 +404,9 @@ TEST_CASE("ZeRO 2: shared weights and recomputed segments have the gradients of 
       return (*head)(relu((*layer)(relu((*layer)(relu((*layer)(x)))))));
     }
   };
-  const auto ranks = this_run();
-  const Tensor x = tensor_of(random_doubles(24, static_cast<std::uint64_t>(ranks->rank())), {4, 6},
-                             DType::f32, ranks->device());
+  const auto comm = this_run();
+  const Tensor x = tensor_of(random_doubles(24, static_cast<std::uint64_t>(comm->rank())), {4, 6}, DType::f32,
+                             comm->device());
   for (const bool recompute : {false, true}) {
     std::vector<Values> results;
     for (const int stage : {0, 2}) {
@@ -415,9 +415,9 @@ TEST_CASE("ZeRO 2: shared weights and recomputed segments have the gradients of 
       const auto deep = make_mlp({6, 6, 6, 6, 3});
       deep->set_recompute(4);
       Module& model = recompute ? static_cast<Module&>(*deep) : shared;
-      ParameterArena arena(model, ranks->device(), DType::f32, sharding_of(*ranks, stage, 1));
+      ParameterArena arena(model, comm->device(), DType::f32, sharding_of(*comm, stage, 1));
       SGD optimizer(arena, {.learning_rate = 0.1});
-      DataParallel parallel(model, arena, ranks);
+      DataParallel parallel(model, arena, comm);
       for (int step = 0; step < 2; ++step) {
         optimizer.zero_grad();
         for (int piece = 0; piece < 2; ++piece) sum(multiply(model(x), model(x))).backward();

@@ -50,17 +50,17 @@ class ZeroTrainer {
  public:
   ZeroTrainer(std::shared_ptr<Communicator> communicator, const ZeroOptions& how)
       : options(how),
-        ranks(std::move(communicator)),
+        comm(std::move(communicator)),
         model((manual_seed(1), make_mlp(sizes()))),
-        arena(*model, ranks->device(), how.dtype,
+        arena(*model, comm->device(), how.dtype,
               {.stage = how.stage,
-               .rank = ranks->rank(),
-               .ranks = ranks->size(),
+               .rank = comm->rank(),
+               .world_size = comm->size(),
                .bucket_sizes = how.bucket_sizes}),
         optimizer(make_optimizer(how.optimizer, arena)),
-        parallel(*model, arena, ranks,
+        parallel(*model, arena, comm,
                  {.bucket_sizes = how.bucket_sizes, .overlap = true, .allow_unused = false, .hook = nullptr}),
-        window(ranks->size(), sum_over(ranks)) {
+        window(comm->size(), sum_over(comm)) {
     if (how.dtype == DType::f16) scaler.emplace(arena);
   }
 
@@ -112,7 +112,7 @@ class ZeroTrainer {
   }
 
   ZeroOptions options;
-  std::shared_ptr<Communicator> ranks;
+  std::shared_ptr<Communicator> comm;
   std::shared_ptr<Sequential> model;
   ParameterArena arena;
   std::unique_ptr<Optimizer> optimizer;
@@ -130,10 +130,10 @@ class ZeroTrainer {
 };
 
 /// This rank's part of an arena in buckets of so many bytes.
-inline ArenaSharding sharding_of(const Communicator& ranks, int stage, std::int64_t bucket_bytes) {
+inline ArenaSharding sharding_of(const Communicator& comm, int stage, std::int64_t bucket_bytes) {
   return {.stage = stage,
-          .rank = ranks.rank(),
-          .ranks = ranks.size(),
+          .rank = comm.rank(),
+          .world_size = comm.size(),
           .bucket_sizes = {bucket_bytes, bucket_bytes}};
 }
 

@@ -87,8 +87,8 @@ TABLE = {
     "OMP_NUM_THREADS=1 TSAN_OPTIONS=*":
         Elsewhere("tests/dist/CMakeLists.txt", "TSAN_OPTIONS=ignore_noninstrumented_modules=1"),
     # launchers that are seldom installed
-    "torchrun *": Elsewhere("tests/dist/one_process/launch_test.cpp", "torchrun"),
-    "srun *": Elsewhere("tests/dist/one_process/launch_test.cpp", "SLURM_STEP_ID"),
+    "torchrun *": Elsewhere("tests/dist/one_process/rank_environment_test.cpp", "torchrun"),
+    "srun *": Elsewhere("tests/dist/one_process/rank_environment_test.cpp", "SLURM_STEP_ID"),
     # profilers
     "nsys *": Gpu(),
     "ncu *": Gpu(),

@@ -22,11 +22,11 @@ std::vector<Tile> tiles_of(const std::vector<std::int64_t>& lengths, std::int64_
 
 /// With a loss scale if that is not 0.
 GradientNorm run_gradient_norm(Device device, const Stream& stream, const std::vector<float>& gradients,
-                               const std::vector<Tile>& tiles, const std::vector<std::uint8_t>& present,
+                               const std::vector<Tile>& tiles, const std::vector<std::uint8_t>& has_grad,
                                float max_norm, double norm_type = 2, float loss_scale = 0) {
   const DeviceArray<float> values(device, gradients);
   const DeviceArray<Tile> table(device, tiles);
-  const DeviceArray<std::uint8_t> flags(device, present);
+  const DeviceArray<std::uint8_t> flags(device, has_grad);
   DeviceArray<GradientNorm> result(device, 1);
   const DeviceArray<float> scale(device, {loss_scale});
   const GradientNormProblem problem{
@@ -41,7 +41,7 @@ GradientNorm run_gradient_norm(Device device, const Stream& stream, const std::v
 TEST_CASE("gradient_norm covers the present parameters and no padding", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({1, 31, 20000, 64, 8192, 300}, length);
-  const std::vector<std::uint8_t> present = {1, 1, 1, 0, 1, 1};
+  const std::vector<std::uint8_t> has_grad = {1, 1, 1, 0, 1, 1};
   std::vector<float> gradients(static_cast<std::size_t>(length), 1e6f);  // padding must not be read
   const std::vector<float> values = random_values<float>(length, 5);
   double squares = 0;
@@ -49,19 +49,19 @@ TEST_CASE("gradient_norm covers the present parameters and no padding", "[clip]"
     for (std::int64_t i = tile.offset; i < tile.offset + tile.length; ++i) {
       const auto index = static_cast<std::size_t>(i);
       gradients[index] = values[index];
-      if (present[static_cast<std::size_t>(tile.parameter)] != 0) squares += values[index] * values[index];
+      if (has_grad[static_cast<std::size_t>(tile.parameter)] != 0) squares += values[index] * values[index];
     }
   }
   on_every_device([&](Device device, const Stream& stream) {
-    const GradientNorm small = run_gradient_norm(device, stream, gradients, tiles, present, 1.5f);
+    const GradientNorm small = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.5f);
     const double norm = std::sqrt(squares);
     CHECK(worst_error({small.norm, small.clip_factor}, {norm, 1.5 / (norm + 1e-6)}, 4 * rounding<float>()) <=
           1);
     CHECK(small.nonfinite == 0);
-    const GradientNorm large = run_gradient_norm(device, stream, gradients, tiles, present, 1e6f);
+    const GradientNorm large = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1e6f);
     CHECK(large.clip_factor == 1);
     CHECK(large.norm == small.norm);
-    CHECK(run_gradient_norm(device, stream, gradients, tiles, present, INFINITY).clip_factor == 1);
+    CHECK(run_gradient_norm(device, stream, gradients, tiles, has_grad, INFINITY).clip_factor == 1);
   });
 }
 
@@ -69,9 +69,9 @@ TEST_CASE("gradient_norm of many tiles", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of(std::vector<std::int64_t>(2500, 3), length);
   const std::vector<float> gradients(static_cast<std::size_t>(length), 2.0f);
-  const std::vector<std::uint8_t> present(2500, 1);
+  const std::vector<std::uint8_t> has_grad(2500, 1);
   on_every_device([&](Device device, const Stream& stream) {
-    const float norm = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f).norm;
+    const float norm = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f).norm;
     CHECK(worst_error({norm}, {std::sqrt(4.0 * 3 * 2500)}, 4 * rounding<float>()) <= 1);
   });
 }
@@ -79,27 +79,27 @@ TEST_CASE("gradient_norm of many tiles", "[clip]") {
 TEST_CASE("gradient_norm of no tiles, of zeros, infinity and NaN", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of(std::vector<std::int64_t>(70, 3), length);
-  const std::vector<std::uint8_t> present(70, 1);
+  const std::vector<std::uint8_t> has_grad(70, 1);
   on_every_device([&](Device device, const Stream& stream) {
     std::vector<float> gradients(static_cast<std::size_t>(length), 2.0f);
-    CHECK(run_gradient_norm(device, stream, gradients, {}, present, 1.0f).norm == 0);
+    CHECK(run_gradient_norm(device, stream, gradients, {}, has_grad, 1.0f).norm == 0);
     gradients.assign(gradients.size(), 0.0f);
-    const GradientNorm zero = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f);
+    const GradientNorm zero = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f);
     CHECK(zero.norm == 0);
     CHECK(zero.clip_factor == 1);
     gradients[64] = INFINITY;
-    const GradientNorm infinite = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f);
+    const GradientNorm infinite = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f);
     CHECK(std::isinf(infinite.norm));
     CHECK(infinite.clip_factor == 0);
     CHECK(infinite.nonfinite == 1);
     // What only measures changes nothing, though the norm of two large gradients overflows.
     gradients[64] = gradients[128] = 3e38f;
-    const GradientNorm measured = run_gradient_norm(device, stream, gradients, tiles, present, INFINITY);
+    const GradientNorm measured = run_gradient_norm(device, stream, gradients, tiles, has_grad, INFINITY);
     CHECK(measured.clip_factor == 1);
     CHECK(std::isinf(measured.norm));
     CHECK(measured.nonfinite == 1);
     gradients[128] = NAN;
-    const GradientNorm nan = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f);
+    const GradientNorm nan = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f);
     CHECK(std::isnan(nan.norm));
     CHECK(std::isnan(nan.clip_factor));
     CHECK(nan.nonfinite == 1);
@@ -125,14 +125,14 @@ TEST_CASE("clip_value of gradients under a loss scale", "[clip]") {
 TEST_CASE("gradient_norm of any order", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({1, 31, 20000, 64, 8192, 300}, length);
-  const std::vector<std::uint8_t> present = {1, 1, 1, 0, 1, 1};
+  const std::vector<std::uint8_t> has_grad = {1, 1, 1, 0, 1, 1};
   std::vector<float> gradients = random_values<float>(length, 5);
   gradients[2 * 64 + 19999] = -7;  // the last element of the third parameter is the largest
   for (const double p : {0.5, 1.0, 2.0, 2.5, 3.0, 40.0, HUGE_VAL}) {
     INFO("norm of order " << p);
     double total = 0;
     for (const Tile& tile : tiles) {
-      if (present[static_cast<std::size_t>(tile.parameter)] == 0) continue;
+      if (has_grad[static_cast<std::size_t>(tile.parameter)] == 0) continue;
       for (std::int64_t i = tile.offset; i < tile.offset + tile.length; ++i) {
         const double size = std::abs(gradients[static_cast<std::size_t>(i)]);
         total = std::isinf(p) ? std::max(total, size) : total + std::pow(size, p);
@@ -140,7 +140,7 @@ TEST_CASE("gradient_norm of any order", "[clip]") {
     }
     const double norm = std::isinf(p) ? total : std::pow(total, 1 / p);
     on_every_device([&](Device device, const Stream& stream) {
-      const GradientNorm found = run_gradient_norm(device, stream, gradients, tiles, present, 1.5f, p);
+      const GradientNorm found = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.5f, p);
       CHECK(worst_error({found.norm, found.clip_factor}, {norm, 1.5 / (norm + 1e-6)},
                         4 * rounding<float>()) <= 1);
       CHECK(found.nonfinite == 0);
@@ -151,7 +151,7 @@ TEST_CASE("gradient_norm of any order", "[clip]") {
 TEST_CASE("gradient_norm finds what float can hold, though the powers leave its range", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({300, 9000}, length);
-  const std::vector<std::uint8_t> present = {1, 1};
+  const std::vector<std::uint8_t> has_grad = {1, 1};
   const auto norm_of_equal = [](double size, double p) {  // of 9300 equal elements
     return std::isinf(p) ? size : size * std::pow(9300, 1 / p);
   };
@@ -162,27 +162,27 @@ TEST_CASE("gradient_norm finds what float can hold, though the powers leave its 
         if (norm_of_equal(size, p) > 3.4e38) continue;
         INFO("norm of order " << p << " of " << size);
         const std::vector<float> gradients(static_cast<std::size_t>(length), size);
-        const GradientNorm found = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, p);
+        const GradientNorm found = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f, p);
         CHECK(worst_error({found.norm}, {norm_of_equal(size, p)}, 4 * rounding<float>(), 1e-45) <= 1);
         CHECK(found.nonfinite == 0);
       }
     }
     // 9300^10 times 0.01 is 5e37, and ten times as much is outside of the range.
     std::vector<float> gradients(static_cast<std::size_t>(length), 0.01f);
-    const GradientNorm last = run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, 0.1);
+    const GradientNorm last = run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f, 0.1);
     CHECK(worst_error({last.norm}, {norm_of_equal(0.01f, 0.1)}, 4 * rounding<float>()) <= 1);
     gradients.assign(gradients.size(), 0.1f);
-    CHECK(run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, 0.1).nonfinite == 1);
+    CHECK(run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f, 0.1).nonfinite == 1);
     gradients.assign(gradients.size(), 0.0f);
-    CHECK(run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, 3).norm == 0);
-    CHECK(run_gradient_norm(device, stream, gradients, tiles, present, 1.0f, 1000, 8).norm == 0);
+    CHECK(run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f, 3).norm == 0);
+    CHECK(run_gradient_norm(device, stream, gradients, tiles, has_grad, 1.0f, 1000, 8).norm == 0);
   });
 }
 
 TEST_CASE("a norm of any order is infinite or NaN where a gradient is", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({9000, 300, 5}, length);
-  const std::vector<std::uint8_t> present = {1, 1, 0};
+  const std::vector<std::uint8_t> has_grad = {1, 1, 0};
   for (const double p : {0.5, 1.0, 2.0, 3.0, HUGE_VAL}) {
     // In the first, the second tile, another parameter, the last element of a tile.
     for (const std::size_t place : {std::size_t{0}, std::size_t{8500}, std::size_t{9024 + 299}}) {
@@ -192,7 +192,7 @@ TEST_CASE("a norm of any order is infinite or NaN where a gradient is", "[clip]"
         gradients[static_cast<std::size_t>(length) - 64] = NAN;  // of the absent parameter
         const auto norm_with = [&](float value) {
           gradients[place] = value;
-          return run_gradient_norm(device, stream, gradients, tiles, present, 1, p);
+          return run_gradient_norm(device, stream, gradients, tiles, has_grad, 1, p);
         };
         CHECK(norm_with(1).nonfinite == 0);
         CHECK(std::isinf(norm_with(-INFINITY).norm));
@@ -207,16 +207,16 @@ TEST_CASE("a norm of any order is infinite or NaN where a gradient is", "[clip]"
 TEST_CASE("with a loss scale the norm is that of the unscaled gradients", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({9000, 300}, length);
-  const std::vector<std::uint8_t> present = {1, 1};
+  const std::vector<std::uint8_t> has_grad = {1, 1};
   const std::vector<float> gradients = random_values<float>(length, 7);
   std::vector<float> scaled = gradients;
   for (float& g : scaled) g *= 1024;
   on_every_device([&](Device device, const Stream& stream) {
     for (const double p : {1.0, 2.0, 3.0, HUGE_VAL}) {
       for (const float max_norm : {0.5f, 1e9f, INFINITY}) {
-        const GradientNorm plain = run_gradient_norm(device, stream, gradients, tiles, present, max_norm, p);
+        const GradientNorm plain = run_gradient_norm(device, stream, gradients, tiles, has_grad, max_norm, p);
         const GradientNorm found =
-            run_gradient_norm(device, stream, scaled, tiles, present, max_norm, p, 1024);
+            run_gradient_norm(device, stream, scaled, tiles, has_grad, max_norm, p, 1024);
         CHECK(worst_error({found.norm, found.clip_factor}, {plain.norm, plain.clip_factor},
                           rounding<float>()) <= 1);
       }
@@ -227,11 +227,11 @@ TEST_CASE("with a loss scale the norm is that of the unscaled gradients", "[clip
 TEST_CASE("clip_gradients scales what is present, in memory, and leaves a loss scale in it", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({9001, 33, 5}, length);
-  const std::vector<std::uint8_t> present = {1, 0, 1};
+  const std::vector<std::uint8_t> has_grad = {1, 0, 1};
   const std::vector<float> before = random_values<float>(length, 8);
   on_every_device([&](Device device, const Stream& stream) {
     const DeviceArray<Tile> table(device, tiles);
-    const DeviceArray<std::uint8_t> flags(device, present);
+    const DeviceArray<std::uint8_t> flags(device, has_grad);
     const DeviceArray<float> scale(device, {8});
     const DeviceArray<GradientNorm> result(device, 1);
     for (const bool scaled : {false, true}) {
@@ -265,10 +265,10 @@ TEST_CASE("clip_gradients scales what is present, in memory, and leaves a loss s
 TEST_CASE("clip_gradients leaves the gradients as they are where their norm is not finite", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({9001, 33}, length);
-  const std::vector<std::uint8_t> present = {1, 1};
+  const std::vector<std::uint8_t> has_grad = {1, 1};
   on_every_device([&](Device device, const Stream& stream) {
     const DeviceArray<Tile> table(device, tiles);
-    const DeviceArray<std::uint8_t> flags(device, present);
+    const DeviceArray<std::uint8_t> flags(device, has_grad);
     const DeviceArray<GradientNorm> result(device, 1);
     for (const float bad : {3e38f, INFINITY, NAN}) {
       std::vector<float> before = random_values<float>(length, 9);

@@ -13,13 +13,13 @@ struct RoundTrip {
 
 template <class T>
 RoundTrip round_trip(Device device, const Stream& stream, const std::vector<float>& x,
-                     const std::vector<float>& residual, float largest, int ranks) {
+                     const std::vector<float>& residual, float largest, int world_size) {
   const auto n = static_cast<std::int64_t>(x.size());
   const DType dtype = std::is_same_v<T, float16> ? DType::f16 : DType::bf16;
   const DeviceArray<float> in(device, x), kept(device, residual), limit(device, {largest});
   const DeviceArray<T> sent(device, n);
   const DeviceArray<float> out(device, n);
-  const CompressionScale scale{largest == 0 ? nullptr : limit.data(), ranks};
+  const CompressionScale scale{largest == 0 ? nullptr : limit.data(), world_size};
   compress(stream, in.data(), n, scale, residual.empty() ? nullptr : kept.data(), dtype, sent.data());
   decompress(stream, dtype, sent.data(), n, scale, out.data());
   return {out.doubles(), kept.doubles()};
@@ -54,14 +54,15 @@ TEST_CASE("largest_abs: the largest absolute value, infinity for NaN", "[compres
 TEST_CASE("compress: f16 keeps its precision at any size of the elements", "[compress]") {
   on_every_device([](Device device, const Stream& stream) {
     for (double size : {1e-41, 1e-38, 1e-20, 1.0, 4096.0, 65504.0, 1e20, 1e37}) {
-      for (int ranks : {1, 3, 8}) {
-        INFO("elements of " << size << ", " << ranks << " ranks");
+      for (int world_size : {1, 3, 8}) {
+        INFO("elements of " << size << ", " << world_size << " ranks");
         std::vector<float> x;
         for (float u : random_values<float>(1001, 5, -1, 1)) x.push_back(static_cast<float>(u * size));
         x.push_back(static_cast<float>(size));
-        const RoundTrip result = round_trip<float16>(device, stream, x, {}, static_cast<float>(size), ranks);
+        const RoundTrip result =
+            round_trip<float16>(device, stream, x, {}, static_cast<float>(size), world_size);
         // Relative down to 2^-28 ranks of the largest, absolute below it; f32 itself ends at 2^-149.
-        const double smallest = std::ldexp(size * ranks, -28 - 11) + 0x1p-149;
+        const double smallest = std::ldexp(size * world_size, -28 - 11) + 0x1p-149;
         CHECK(worst_error(result.values, to_doubles(x), rounding<float16>(), smallest) <= 1);
       }
     }
@@ -69,16 +70,16 @@ TEST_CASE("compress: f16 keeps its precision at any size of the elements", "[com
 }
 
 TEST_CASE("compress: sums over the ranks stay within the range of f16", "[compress]") {
-  for (int ranks : {1, 2, 3, 7, 64}) {
+  for (int world_size : {1, 2, 3, 7, 64}) {
     for (float largest : {1.0f, 1.9999999f, 65504.0f, 1e-30f}) {
-      INFO(ranks << " ranks, " << largest);
+      INFO(world_size << " ranks, " << largest);
       const Device device;
       const DeviceArray<float> x(device, {largest, -largest});
       const DeviceArray<float16> sent(device, 2);
-      compress(Stream::current(device), x.data(), std::int64_t{2}, CompressionScale{x.data(), ranks},
+      compress(Stream::current(device), x.data(), std::int64_t{2}, CompressionScale{x.data(), world_size},
                static_cast<float*>(nullptr), DType::f16, sent.data());
-      CHECK(sent.doubles()[0] * ranks <= 32768 * (1 + 0x1p-10));
-      CHECK(sent.doubles()[0] * ranks >= 16384 * (1 - 0x1p-10));
+      CHECK(sent.doubles()[0] * world_size <= 32768 * (1 + 0x1p-10));
+      CHECK(sent.doubles()[0] * world_size >= 16384 * (1 - 0x1p-10));
       CHECK(sent.doubles()[1] == -sent.doubles()[0]);
     }
   }

@@ -44,7 +44,7 @@ struct Arena {
   }
 };
 
-std::vector<std::uint8_t> present_in_step(int step) {
+std::vector<std::uint8_t> has_grad_in_step(int step) {
   return {1, 1, static_cast<std::uint8_t>(step % 3 == 1 ? 0 : 1)};
 }
 
@@ -65,8 +65,8 @@ void compare_steps(Device device, bool clip, const MakeStep& make_step, const Up
     const DeviceArray<float> rate(device, {learning_rate});
     const std::vector<float> gradients = arena.random(static_cast<std::uint64_t>(10 + step));
     const DeviceArray<float> device_gradients(device, gradients);
-    const std::vector<std::uint8_t> present = present_in_step(step);
-    const DeviceArray<std::uint8_t> flags(device, present);
+    const std::vector<std::uint8_t> has_grad = has_grad_in_step(step);
+    const DeviceArray<std::uint8_t> flags(device, has_grad);
     ArenaView view{};
     view.values = values.data();
     view.gradients = device_gradients.data();
@@ -74,13 +74,13 @@ void compare_steps(Device device, bool clip, const MakeStep& make_step, const Up
     view.tile_count = static_cast<std::int64_t>(arena.tiles.size());
     view.parameter_count = kParameters;
     view.options = options.data();
-    view.present = flags.data();
+    view.has_grad = flags.data();
     view.learning_rate = rate.data();
     view.clip_factor = clip ? clip_factor.data() : nullptr;
     make_step(view);
     Stream::current(device).synchronize();
     arena.for_each([&](std::size_t i, std::size_t p) {
-      if (present[p] == 0) return;
+      if (has_grad[p] == 0) return;
       const double gradient = gradients[i] * (clip ? kClip : 1);
       update(expected[i], gradient, i, p, arena.options[p].weight_decay,
              learning_rate * arena.options[p].lr_scale);

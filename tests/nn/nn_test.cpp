@@ -216,14 +216,14 @@ TEST_CASE("zero_grad makes the next backward write instead of add", "[nn]") {
 TEST_CASE("the arena knows which parameters have a gradient", "[nn]") {
   const std::shared_ptr<Sequential> model = make_mlp({2, 1});
   ParameterArena arena(*model, Device{});
-  const auto present = [&] {
-    return std::vector<int>(arena.present(), arena.present() + arena.entries().size());
+  const auto has_grad = [&] {
+    return std::vector<int>(arena.has_grad(), arena.has_grad() + arena.entries().size());
   };
-  CHECK(present() == std::vector<int>{0, 0});
+  CHECK(has_grad() == std::vector<int>{0, 0});
   sum(model->parameter("0.weight")).backward();
-  CHECK(present() == std::vector<int>{0, 1});  // 0.bias comes first
+  CHECK(has_grad() == std::vector<int>{0, 1});  // 0.bias comes first
   arena.zero_grad();
-  CHECK(present() == std::vector<int>{0, 0});
+  CHECK(has_grad() == std::vector<int>{0, 0});
 }
 
 TEST_CASE("frozen parameters lie in the arena without gradient, entry or tile", "[nn]") {

@@ -52,15 +52,15 @@ TEST_CASE("one rank pays for no padding", "[shards]") {
 
 TEST_CASE("shards are disjoint, aligned, equally long, and cover every bucket", "[shards]") {
   const std::vector<std::int64_t> sizes = entries_of({1, 2, 17, 3, 1, 1, 40, 5});
-  for (int ranks = 1; ranks <= 7; ++ranks) {
+  for (int world_size = 1; world_size <= 7; ++world_size) {
     for (const std::int64_t bytes : {1, 700, 5000, 1 << 20}) {
-      INFO(ranks << " ranks, buckets of " << bytes << " bytes");
+      INFO(world_size << " ranks, buckets of " << bytes << " bytes");
       const std::vector<GradientBucket> buckets =
-          cut_into_buckets(sizes, {.first_bytes = bytes, .bytes = bytes}, ranks);
+          cut_into_buckets(sizes, {.first_bytes = bytes, .bytes = bytes}, world_size);
       const std::int64_t whole = buckets.back().offset + buckets.back().elements;
       std::vector<int> owners(static_cast<std::size_t>(whole / kTileAlignment), 0);
-      for (int rank = 0; rank < ranks; ++rank) {
-        const std::vector<ShardSlice> slices = slices_of_rank(buckets, rank, ranks);
+      for (int rank = 0; rank < world_size; ++rank) {
+        const std::vector<ShardSlice> slices = slices_of_rank(buckets, rank, world_size);
         REQUIRE(slices.size() == buckets.size());
         std::int64_t in_shard = 0;
         for (std::size_t b = 0; b < slices.size(); ++b) {
@@ -69,7 +69,7 @@ TEST_CASE("shards are disjoint, aligned, equally long, and cover every bucket", 
           const auto begin = sizes.begin() + static_cast<std::ptrdiff_t>(buckets[b].first_entry);
           const std::int64_t used = std::accumulate(
               begin, begin + static_cast<std::ptrdiff_t>(buckets[b].entries), std::int64_t{0});
-          CHECK(slice.elements == rounded_up(used, ranks * kTileAlignment) / ranks);
+          CHECK(slice.elements == rounded_up(used, world_size * kTileAlignment) / world_size);
           CHECK(slice.offset == buckets[b].offset + rank * slice.elements);
           CHECK(slice.in_shard == in_shard);
           CHECK((slice.offset % kTileAlignment == 0 && slice.in_shard % kTileAlignment == 0));
@@ -78,7 +78,7 @@ TEST_CASE("shards are disjoint, aligned, equally long, and cover every bucket", 
             ++owners[static_cast<std::size_t>(i / kTileAlignment)];
           }
         }
-        CHECK(in_shard * ranks == whole);
+        CHECK(in_shard * world_size == whole);
       }
       CHECK(owners == std::vector<int>(owners.size(), 1));
     }

@@ -80,7 +80,7 @@ struct Parameter {
   double t = 0;
   double lr_scale = 1;
   double weight_decay = 0;
-  bool adapts = true;
+  bool use_trust_ratio = true;
 };
 
 using Update = std::function<void(Parameter& p, const Values& g, double learning_rate)>;
@@ -101,7 +101,7 @@ void lamb_update(Parameter& p, const Values& g, double learning_rate, const Lamb
   }
   if (o.debias == LambDebias::out_of_norm) learning_rate *= std::sqrt(correction2) / correction1;
   double ratio = 1;
-  if (p.adapts && norm_of(p.w) > 0 && norm_of(u) > 0) {
+  if (p.use_trust_ratio && norm_of(p.w) > 0 && norm_of(u) > 0) {
     ratio = std::clamp(norm_of(p.w) / norm_of(u), o.min_ratio, o.max_ratio);
   }
   for (std::size_t i = 0; i < g.size(); ++i) p.w[i] -= learning_rate * ratio * u[i];
@@ -109,7 +109,7 @@ void lamb_update(Parameter& p, const Values& g, double learning_rate, const Lamb
 
 void lars_update(Parameter& p, const Values& g, double learning_rate, const LarsOptions& o) {
   double local = 1;
-  if (p.adapts && norm_of(p.w) > 0 && norm_of(g) > 0) {
+  if (p.use_trust_ratio && norm_of(p.w) > 0 && norm_of(g) > 0) {
     local = o.trust_coefficient * norm_of(p.w) / (norm_of(g) + p.weight_decay * norm_of(p.w) + o.eps);
   }
   for (std::size_t i = 0; i < g.size(); ++i) {
@@ -129,16 +129,17 @@ struct Setting {
 
 std::vector<ParameterGroup> groups_of(const Setting& setting) {
   if (!setting.grouped) return {};
-  return {
-      no_decay_below_two_dimensions(),
-      {.name = "long", .contains = [](const ArenaEntry& e) { return e.name == "long_bias"; }, .adapts = true},
-      {.name = "wide",
-       .contains = [](const ArenaEntry& e) { return e.name.starts_with("wide_"); },
-       .lr_scale = 0.5,
-       .weight_decay = 0.2},
-      {.name = "small",
-       .contains = [](const ArenaEntry& e) { return e.name == "small_weight"; },
-       .adapts = false}};
+  return {no_decay_below_two_dimensions(),
+          {.name = "long",
+           .contains = [](const ArenaEntry& e) { return e.name == "long_bias"; },
+           .use_trust_ratio = true},
+          {.name = "wide",
+           .contains = [](const ArenaEntry& e) { return e.name.starts_with("wide_"); },
+           .lr_scale = 0.5,
+           .weight_decay = 0.2},
+          {.name = "small",
+           .contains = [](const ArenaEntry& e) { return e.name == "small_weight"; },
+           .use_trust_ratio = false}};
 }
 
 std::vector<Parameter> reference_parameters(const Setting& setting) {
@@ -147,11 +148,11 @@ std::vector<Parameter> reference_parameters(const Setting& setting) {
     const Values start = to_doubles(convert<float>(start_of(i)));
     Parameter p{start, Values(start.size()), Values(start.size())};
     p.weight_decay = setting.weight_decay;
-    p.adapts = kLayers[i].shape.dims() >= 2;
+    p.use_trust_ratio = kLayers[i].shape.dims() >= 2;
     if (setting.grouped && kLayers[i].shape.dims() < 2) p.weight_decay = 0;
-    if (setting.grouped && i == 3) p.adapts = true;
+    if (setting.grouped && i == 3) p.use_trust_ratio = true;
     if (setting.grouped && i == 2) p.lr_scale = 0.5, p.weight_decay = 0.2;
-    if (setting.grouped && i == 0) p.adapts = false;
+    if (setting.grouped && i == 0) p.use_trust_ratio = false;
     parameters.push_back(std::move(p));
   }
   return parameters;

@@ -17,8 +17,8 @@ constexpr double kMiB = 1 << 20;
 Cluster cluster_of(std::int64_t ranks_per_node) {
   return {.name = "",
           .ranks_per_node = ranks_per_node,
-          .inside = {3e-6, 100e9},
-          .between = {20e-6, 40e9},
+          .intra_node = {3e-6, 100e9},
+          .inter_node = {20e-6, 40e9},
           .source = ""};
 }
 
@@ -51,21 +51,25 @@ TEST_CASE("collectives over equal links take what the formulas say", "[planner]"
     }
   }
   // 100 us and 2 x (n - 1) / n x bytes at 1 GB/s, for 4 ranks and 8 MB: 100 us + 12 ms
-  const Cluster called{
-      .name = "", .ranks_per_node = 1, .inside = {0, 1e9}, .between = {0, 1e9}, .call = 1e-4, .source = ""};
+  const Cluster called{.name = "",
+                       .ranks_per_node = 1,
+                       .intra_node = {0, 1e9},
+                       .inter_node = {0, 1e9},
+                       .call = 1e-4,
+                       .source = ""};
   CHECK(agree(collective_time(called, {.ranks = 4, .bytes = 8e6}), 12.1e-3, 1e-12));
   CHECK(agree(by_messages(called, {.ranks = 4, .bytes = 8e6}), 12.1e-3, 1e-12));
   CHECK(collective_time(called, {.ranks = 1, .bytes = 8e6}) == 0);
 }
 
-TEST_CASE("two-level and tree all-reduce take what the formulas say", "[planner]") {
+TEST_CASE("hierarchical and tree all-reduce take what the formulas say", "[planner]") {
   const Cluster cluster = cluster_of(8);
   const double bytes = 16 * kMiB;
   // 4 nodes: 2 x 7 steps of an eighth inside, 2 x 3 of a 32nd between them at an eighth of the node's 40 GB/s
-  const double two_level = 14 * (3e-6 + bytes / 8 / 100e9) + 6 * (20e-6 + bytes / 32 / 5e9);
-  const CollectiveProblem levels{.algorithm = Algorithm::two_level, .ranks = 32, .bytes = bytes};
-  CHECK(agree(collective_time(cluster, levels), two_level, 1e-12));
-  CHECK(agree(by_messages(cluster, levels), two_level, 1e-9));
+  const double hierarchical = 14 * (3e-6 + bytes / 8 / 100e9) + 6 * (20e-6 + bytes / 32 / 5e9);
+  const CollectiveProblem levels{.algorithm = Algorithm::hierarchical, .ranks = 32, .bytes = bytes};
+  CHECK(agree(collective_time(cluster, levels), hierarchical, 1e-12));
+  CHECK(agree(by_messages(cluster, levels), hierarchical, 1e-9));
 
   // 64 segments of 256 KiB at half of the bandwidths: 7 hops in the node and 2 between nodes, up and down,
   // and 63 more segments through the slowest link
@@ -78,12 +82,12 @@ TEST_CASE("two-level and tree all-reduce take what the formulas say", "[planner]
 
 TEST_CASE("message by message and closed form agree", "[planner]") {
   Cluster fast_network = cluster_of(8);
-  fast_network.between = {1e-6, 900e9};
+  fast_network.inter_node = {1e-6, 900e9};
   Cluster slow_nodes = cluster_of(4);
-  slow_nodes.inside = {40e-6, 10e9};
+  slow_nodes.intra_node = {40e-6, 10e9};
   for (const Cluster& cluster : {cluster_of(1), cluster_of(2), cluster_of(8), fast_network, slow_nodes,
                                  cluster_preset("h100-ndr"), cluster_preset("p100-ethernet")}) {
-    for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+    for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
       for (Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
         for (std::int64_t nodes : {1, 2, 3, 7, 16}) {
           for (double bytes : {0.0, 4e3, 1e6, 25 * kMiB}) {
@@ -107,7 +111,7 @@ TEST_CASE("message by message and closed form agree", "[planner]") {
 TEST_CASE("ranks that call at different times are done when the messages say", "[planner]") {
   for (const char* name : {"h100-ndr", "p100-ethernet"}) {
     const Cluster& cluster = cluster_preset(name);
-    for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+    for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
       for (Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
         for (double spread : {1e-5, 1e-3, 1e-1}) {
           const CollectiveProblem problem{
@@ -139,7 +143,7 @@ TEST_CASE("latency and messages of a collective", "[planner]") {
         Approx(14 * 3e-6 + 12 * 20e-6));
   CHECK(message_count(cluster, {.ranks = 4}) == 2 * 4 * 3);
   CHECK(message_count(cluster, {.kind = Collective::all_gather, .ranks = 4}) == 4 * 3);
-  CHECK(message_count(cluster, {.algorithm = Algorithm::two_level, .ranks = 16}) == 2 * 16 * (7 + 1));
+  CHECK(message_count(cluster, {.algorithm = Algorithm::hierarchical, .ranks = 16}) == 2 * 16 * (7 + 1));
   CHECK(message_count(cluster, {.algorithm = Algorithm::tree, .ranks = 16, .bytes = 600 * 1024.0}) ==
         2 * 15 * 3);
 }
@@ -147,14 +151,14 @@ TEST_CASE("latency and messages of a collective", "[planner]") {
 TEST_CASE("clusters and algorithms refuse what makes no sense", "[planner]") {
   CHECK_THROWS_WITH(cluster_preset("abacus"),
                     ContainsSubstring("'abacus' is not a known cluster: expected one of h100-ndr"));
-  CHECK_THROWS_WITH(algorithm_from_name("star"), ContainsSubstring("expected ring, tree or two-level"));
+  CHECK_THROWS_WITH(algorithm_from_name("star"), ContainsSubstring("expected ring, tree or hierarchical"));
   CHECK_THROWS_WITH(check_ranks(cluster_of(8), 12), ContainsSubstring("12 ranks do not fill nodes of 8"));
   CHECK_THROWS_WITH(check_ranks(cluster_of(8), 0), ContainsSubstring("found 0"));
   Cluster cluster = cluster_of(8);
-  cluster.between.bandwidth = 0;
+  cluster.inter_node.bandwidth = 0;
   CHECK_THROWS_WITH(check_cluster(cluster), ContainsSubstring("bandwidth between nodes must be above 0"));
   cluster = cluster_of(8);
-  cluster.inside.latency = -1;
+  cluster.intra_node.latency = -1;
   CHECK_THROWS_WITH(check_cluster(cluster), ContainsSubstring("found -1"));
   cluster = cluster_of(0);
   CHECK_THROWS_WITH(check_cluster(cluster), ContainsSubstring("found 0"));

@@ -46,8 +46,12 @@ TEST_CASE("a step of many ranks by hand", "[planner]") {
   // 11, 16, 21, 26 and 30 ms; each takes 50 us and its bytes in microseconds a kB: 1.05, then 5.05 three
   // times, 4.05.
   ScaleRequest request = small_request();
-  request.cluster = {
-      .name = "", .ranks_per_node = 1, .inside = {0, 1e9}, .between = {0, 1e9}, .call = 50e-6, .source = ""};
+  request.cluster = {.name = "",
+                     .ranks_per_node = 1,
+                     .intra_node = {0, 1e9},
+                     .inter_node = {0, 1e9},
+                     .call = 50e-6,
+                     .source = ""};
   request.ranks = {1, 2};
   const ScalePlan plan = plan_scale(request);
   const double end = 16e-3 + 3 * 5.05e-3 + 4.05e-3;
@@ -71,8 +75,12 @@ TEST_CASE("a sharded step by hand", "[planner]") {
   // As above, with scatters of half the bytes: the last bucket's from 30 to 32.05 ms. Half of the update for
   // each of two ranks, 2 ms; then 20 MB of parameters in five gathers of half the bytes: 10.25 ms.
   ScaleRequest request = small_request();
-  request.cluster = {
-      .name = "", .ranks_per_node = 1, .inside = {0, 1e9}, .between = {0, 1e9}, .call = 50e-6, .source = ""};
+  request.cluster = {.name = "",
+                     .ranks_per_node = 1,
+                     .intra_node = {0, 1e9},
+                     .inter_node = {0, 1e9},
+                     .call = 50e-6,
+                     .source = ""};
   request.ranks = {2};
   request.zero = 1;
   request.update = 4e-3;
@@ -105,7 +113,7 @@ TEST_CASE("steps message by message and in closed form agree within 1 percent", 
     }
   };
   ScaleRequest request = small_request();
-  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::two_level}) {
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
     for (double jitter : {0.0, 0.05}) {
       for (int zero : {0, 1, 3}) {
         request.algorithm = algorithm;
@@ -189,14 +197,14 @@ TEST_CASE("ZeRO has no tree, and its limits are those of reduce-scatters", "[pla
   // GB/s).
   request.cluster.call = 0;
   CHECK(plan_scale(request).asked.latency_from.value_or(0) == 2);
-  request.cluster.between.bandwidth = 10e9;  // 35.7
+  request.cluster.inter_node.bandwidth = 10e9;  // 35.7
   CHECK(plan_scale(request).asked.latency_from.value_or(0) == 36);
   // 100 us + (n - 1) 14 us > (n - 1) / n 500 us; an all-reduce calls once for twice the steps, and is there
   // at 33.
   request.cluster.call = 100e-6;
   CHECK(plan_scale(request).asked.latency_from.value_or(0) == 29);
   REQUIRE(tree.others.size() == 2);
-  CHECK(tree.others[1].algorithm == Algorithm::two_level);
+  CHECK(tree.others[1].algorithm == Algorithm::hierarchical);
   CHECK_THAT(scale_text(request, tree), ContainsSubstring("by ring (a tree has no reduce-scatter), ZeRO 1"));
   CHECK_THAT(scale_text(request, tree), ContainsSubstring("a reduce-scatter of a bucket waits"));
 }
@@ -247,15 +255,15 @@ TEST_CASE("buckets that there are, and larger ones only where they differ", "[pl
 
 TEST_CASE("failures leave part of the time", "[planner]") {
   ScaleRequest request = small_request();
-  request.hours_of_a_rank = 50'000;
+  request.rank_mtbf_hours = 50'000;
   request.checkpoint = 60;
   request.restart = 300;
-  const FailureModel model{.between_failures = 50'000 * 3600.0 / 64, .checkpoint = 60, .restart = 300};
+  const FailureModel model{.mtbf = 50'000 * 3600.0 / 64, .checkpoint = 60, .restart = 300};
   CHECK(point_at(plan_scale(request), 64).interval == Approx(daly_interval(model)));
-  CHECK(point_at(plan_scale(request), 64).useful == Approx(useful_share(model, daly_interval(model))));
+  CHECK(point_at(plan_scale(request), 64).goodput == Approx(goodput(model, daly_interval(model))));
   request.checkpoint_interval = 7200;
-  CHECK(point_at(plan_scale(request), 64).useful == Approx(useful_share(model, 7200)));
-  CHECK(point_at(plan_scale(small_request()), 64).useful == 1);
+  CHECK(point_at(plan_scale(request), 64).goodput == Approx(goodput(model, 7200)));
+  CHECK(point_at(plan_scale(small_request()), 64).goodput == 1);
 }
 
 TEST_CASE("a plan of ranks as text, JSON and a picture", "[planner]") {
@@ -280,7 +288,7 @@ TEST_CASE("a plan of ranks as text, JSON and a picture", "[planner]") {
   CHECK(svg.substr(0, 4) == "<svg");
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.find("inf") == std::string::npos);
-  CHECK_THAT(svg, ContainsSubstring("two-level, 4.768 MiB buckets"));
+  CHECK_THAT(svg, ContainsSubstring("hierarchical, 4.768 MiB buckets"));
 }
 
 TEST_CASE("a picture of a single number of ranks", "[planner]") {
@@ -316,15 +324,15 @@ TEST_CASE("plans of ranks refuse what makes no sense", "[planner]") {
     r.forward.reset(), r.backward.reset();
     r.flops = 1e-300;
   });
-  refused("failures must be from 1", [](ScaleRequest& r) { r.hours_of_a_rank = 1e-9, r.checkpoint = 1; });
+  refused("MTBF must be from 1", [](ScaleRequest& r) { r.rank_mtbf_hours = 1e-9, r.checkpoint = 1; });
   refused("compression must be", [](ScaleRequest& r) { r.compression = 0.5; });
   refused("ZeRO has stages 0 to 3", [](ScaleRequest& r) { r.zero = 4; });
   refused("so larger ones", [](ScaleRequest& r) { r.bucket = 100; });
   refused("bucket's bytes must be", [](ScaleRequest& r) { r.bucket = 0; });
   refused("jitter must be", [](ScaleRequest& r) { r.jitter.variation = 2; });
   refused("steps must be", [](ScaleRequest& r) { r.steps = 0; });
-  refused("needs checkpoints", [](ScaleRequest& r) { r.hours_of_a_rank = 1; });
-  refused("bandwidth inside of nodes", [](ScaleRequest& r) { r.cluster.inside.bandwidth = -1; });
+  refused("needs checkpoints", [](ScaleRequest& r) { r.rank_mtbf_hours = 1; });
+  refused("bandwidth inside of nodes", [](ScaleRequest& r) { r.cluster.intra_node.bandwidth = -1; });
 }
 
 }  // namespace ringtape::planner::test

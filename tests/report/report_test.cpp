@@ -173,7 +173,7 @@ TEST_CASE("a run that failed says so, and several ranks whose figures these are"
   RunReport report = whole();
   CHECK(count(html_report(report), "rank 0") == 0);
   report.error = "training diverged";
-  report.ranks = 2;
+  report.world_size = 2;
   report.missing = "device times: not available";
   const std::string page = html_report(report);
   CHECK_THAT(page, ContainsSubstring("ended with an error: training diverged."));

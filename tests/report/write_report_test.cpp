@@ -14,11 +14,11 @@ TEST_CASE("a written report shows a step from its own beginning, without the dat
   const std::string file = (folder.path() / "r.html").string();
   const Tensor data = zeros({1 << 20});  // of 4 MiB
   const BytesByCategory data_set = memory_stats(Device{}).live_by_category;
-  SelfCommunicator ranks(Device{});
+  SelfCommunicator comm(Device{});
   ObservationOptions options;
   options.report = file;
   options.profile_steps = StepRange{1, 3};
-  RecordedSteps recorded(options, ranks, 0, 3);
+  RecordedSteps recorded(options, comm, 0, 3);
   constexpr std::chrono::milliseconds kStep(5);
   SpanClock::time_point begin = SpanClock::now() + kStep;
   for (int i = 1; i <= 3; ++i, begin += kStep) {
@@ -34,7 +34,7 @@ TEST_CASE("a written report shows a step from its own beginning, without the dat
     recorded.end_step();
   }
   report::write_report({.report = {}, .recorded = recorded, .memory_formula = {}, .data_set = data_set}, file,
-                       ranks);
+                       comm);
   const std::string page = read_text(file);
   CHECK_THAT(page, ContainsSubstring("Step 2, by the host"));
   // Step 2 begins after the clock's 0, but at the left of its picture.

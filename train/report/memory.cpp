@@ -38,7 +38,7 @@ std::string memory_section(const RunReport& report) {
   return section(
       "Memory",
       fmt::format("What tensors held in step {}{}, by what it is for.", report.memory->step,
-                  report.ranks > 1 ? " on rank 0" : ""),
+                  report.world_size > 1 ? " on rank 0" : ""),
       legend(memory_legend(report.memory->levels)) +
           wide_figure(memory_picture(report.memory->levels, report.memory->seconds, false).element("full")) +
           table(*report.memory));

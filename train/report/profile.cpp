@@ -170,11 +170,12 @@ std::string profile_section(const RunReport& report) {
   std::string body =
       phase_bar(profile) + what_it_suggests(profile) + "<h3>By operation</h3>\n" + operations(profile);
   if (profile.layers.size() > 1) body += "<h3>By layer</h3>\n" + layers(profile);
-  return section("Where the time goes",
-                 fmt::format("Steps {} to {}, on average; all figures are of one step{}. {}",
-                             report.first_profiled, report.last_profiled,
-                             report.ranks > 1 ? " of rank 0, and so are the limits" : "", report.missing),
-                 body);
+  return section(
+      "Where the time goes",
+      fmt::format("Steps {} to {}, on average; all figures are of one step{}. {}", report.first_profiled,
+                  report.last_profiled, report.world_size > 1 ? " of rank 0, and so are the limits" : "",
+                  report.missing),
+      body);
 }
 
 }  // namespace ringtape::report

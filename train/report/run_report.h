@@ -39,7 +39,7 @@ struct RunReport {
   std::string subtitle;  ///< model, batch, optimizer
   std::string error;     ///< that ended the run before its time
   std::string missing;   ///< what the recording of the steps lacks, as a sentence
-  int ranks = 1;
+  int world_size = 1;
   Facts results;   ///< the few figures that matter
   Facts settings;  ///< the flags that were given
   Facts machine;

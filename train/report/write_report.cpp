@@ -22,14 +22,14 @@ std::vector<LaneSpan> shifted(std::vector<LaneSpan> spans, double first) {
 
 /// The same step of all ranks, whose clocks count from the moment at which their recordings began together.
 StepTimeline gather_timeline(const apps::RecordedSteps& recorded, std::int64_t number, const Span& step,
-                             Communicator& ranks) {
+                             Communicator& comm) {
   const std::vector<LaneSpan> own =
       lanes_of(recorded.spans(), recorded.activities().all, step, recorded.begin());
   const double first = seconds(step.begin - recorded.begin());
   StepTimeline timeline{
       .step = number, .seconds = seconds(step.end - step.begin), .ranks = {shifted(own, first)}};
-  if (ranks.size() == 1) return timeline;
-  const std::vector<std::string> texts = gather_text(ranks, to_text(own));
+  if (comm.size() == 1) return timeline;
+  const std::vector<std::string> texts = gather_text(comm, to_text(own));
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     timeline.ranks.push_back(shifted(lanes_from_text(texts[rank]), first));
   }
@@ -63,7 +63,7 @@ StepMemory memory_of(const FinishedRun& run, std::int64_t number, const Span& st
 
 }  // namespace
 
-void write_report(FinishedRun run, const std::string& file, Communicator& ranks) {
+void write_report(FinishedRun run, const std::string& file, Communicator& comm) {
   RunReport& report = run.report;
   if (run.recorded.exist()) {
     // A step from the middle, the same on all ranks.
@@ -71,7 +71,7 @@ void write_report(FinishedRun run, const std::string& file, Communicator& ranks)
     const std::int64_t number = (range.first + range.last) / 2;
     const Span* const step = find_step(run.recorded.spans(), number);
     if (step != nullptr) {
-      report.timeline = gather_timeline(run.recorded, number, *step, ranks);
+      report.timeline = gather_timeline(run.recorded, number, *step, comm);
       report.phases = phases_of_operations(run.recorded.spans(), *step);
       report.memory = memory_of(run, number, *step);
     }
@@ -79,7 +79,7 @@ void write_report(FinishedRun run, const std::string& file, Communicator& ranks)
     report.first_profiled = range.first;
     report.last_profiled = range.last;
   }
-  if (ranks.rank() == 0) save_report(std::move(report), file, ranks.device());
+  if (comm.rank() == 0) save_report(std::move(report), file, comm.device());
 }
 
 void save_report(RunReport report, const std::string& file, Device device) {

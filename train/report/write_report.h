@@ -20,7 +20,7 @@ struct FinishedRun {
 
 /// Adds the machine and one of the recorded steps: its memory, and the timelines of all ranks. Rank 0 writes
 /// the page to `file`. Every rank has to call it.
-void write_report(FinishedRun run, const std::string& file, Communicator& ranks);
+void write_report(FinishedRun run, const std::string& file, Communicator& comm);
 
 /// Adds the machine that `device` belongs to, and writes the page to `file`.
 void save_report(RunReport report, const std::string& file, Device device);

@@ -21,7 +21,7 @@ Arena::Arena(Setup& setup, std::int64_t size) {
   view.tile_count = static_cast<std::int64_t>(tiles.size());
   view.parameter_count = kParameters;
   view.options = setup.input("options", std::vector<ParameterOptions>(kParameters, {1, 0.01f, 1}));
-  view.present = setup.input("present", std::vector<std::uint8_t>(kParameters, 1));
+  view.has_grad = setup.input("has_grad", std::vector<std::uint8_t>(kParameters, 1));
   view.learning_rate = setup.input<float>("learning rate", {0.01f});
   view.clip_factor = setup.input<float>("clip factor", {0.5f});
   view.skip = setup.input<int>("skip", {0});

@@ -12,7 +12,7 @@ constexpr std::int64_t kElements = 65536;
 
 GradientNormProblem norm_problem(Setup& s, std::int64_t n, double norm_type) {
   const ArenaView view = Arena(s, n).view;
-  return {view.gradients, view.tiles, view.tile_count, view.present, norm_type, 1, nullptr};
+  return {view.gradients, view.tiles, view.tile_count, view.has_grad, norm_type, 1, nullptr};
 }
 
 Case norm_case(const std::string& name, const std::string& does, double norm_type, double bytes) {

@@ -1,4 +1,4 @@
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 
 #include "core/error.h"
 #include "tests/support/catch.h"
@@ -31,16 +31,16 @@ Environment with(Environment environment, const std::string& name, const char* v
 
 void check_launch(const Environment& environment, Launcher launcher, int rank, int size, int local_rank,
                   bool has_mpi) {
-  const Launch launch = detect_launch(environment);
-  CHECK(launch.launcher == launcher);
-  CHECK(launch.rank == rank);
-  CHECK(launch.size == size);
-  CHECK(launch.local_rank == local_rank);
-  CHECK(launch.has_mpi == has_mpi);
+  const RankEnvironment env = detect_rank_environment(environment);
+  CHECK(env.launcher == launcher);
+  CHECK(env.rank == rank);
+  CHECK(env.world_size == size);
+  CHECK(env.local_rank == local_rank);
+  CHECK(env.has_mpi == has_mpi);
 }
 
 void check_error(const Environment& environment, const std::string& text) {
-  CHECK_THROWS_WITH(detect_launch(environment), ContainsSubstring(text));
+  CHECK_THROWS_WITH(detect_rank_environment(environment), ContainsSubstring(text));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ TEST_CASE("launch: each launcher", "[launch]") {
   check_launch(kPmi, Launcher::pmi, 2, 4, 0, true);
   check_launch(kSlurm, Launcher::slurm, 6, 8, 2, false);
   check_launch(with(kSlurm, "PMIX_RANK", "6"), Launcher::slurm, 6, 8, 2, true);
-  const Launch torchrun = detect_launch(kTorchrun);
+  const RankEnvironment torchrun = detect_rank_environment(kTorchrun);
   CHECK(torchrun.master_address == "n0");
   CHECK(torchrun.master_port == 29500);
 }
@@ -111,15 +111,16 @@ TEST_CASE("launch: variables that are missing or wrong", "[launch]") {
 }
 
 TEST_CASE("launch: what --show-launch prints", "[launch]") {
-  CHECK(describe(detect_launch(kOpenMpi)) ==
+  CHECK(describe(detect_rank_environment(kOpenMpi)) ==
         "launcher  Open MPI\n"
         "rank      3 of 4, local rank 1\n"
         "because   OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=3, OMPI_COMM_WORLD_LOCAL_RANK=1\n");
-  CHECK_THAT(describe(detect_launch({})), ContainsSubstring("launcher  none\nrank      0 of 1"));
+  CHECK_THAT(describe(detect_rank_environment({})), ContainsSubstring("launcher  none\nrank      0 of 1"));
 }
 
 TEST_CASE("launch: the device of a rank", "[launch]") {
-  const Launch plain = detect_launch({}), mpi = detect_launch(kOpenMpi), torchrun = detect_launch(kTorchrun);
+  const RankEnvironment plain = detect_rank_environment({}), mpi = detect_rank_environment(kOpenMpi),
+                        torchrun = detect_rank_environment(kTorchrun);
   CHECK(device_of_rank(plain, "cpu", 0) == Device{});
   CHECK(device_of_rank(plain, "auto", 0) == Device{});
   CHECK(device_of_rank(plain, "auto", 2) == Device{DeviceType::cuda, 0});
@@ -133,6 +134,7 @@ TEST_CASE("launch: the device of a rank", "[launch]") {
     CHECK_THROWS_WITH(device_of_rank(torchrun, device, 0), ContainsSubstring("torchrun started 8 ranks") &&
                                                                ContainsSubstring("'mpirun -n 8 ...'"));
   }
-  CHECK_THROWS_WITH(device_of_rank(detect_launch(kSlurm), "cpu", 0), ContainsSubstring("srun --mpi=pmix"));
+  CHECK_THROWS_WITH(device_of_rank(detect_rank_environment(kSlurm), "cpu", 0),
+                    ContainsSubstring("srun --mpi=pmix"));
   CHECK_THROWS_WITH(device_of_rank(mpi, "tpu", 0), ContainsSubstring("'tpu'"));
 }

@@ -1,4 +1,4 @@
-#include "dist/launch.h"
+#include "dist/rank_environment.h"
 
 #include <algorithm>
 #include <charconv>
@@ -15,10 +15,10 @@ extern char** environ;
 namespace ringtape {
 namespace {
 
-/// Reads the variables of one launcher, and notes what it read.
+/// Reads the variables of one launcher, and notes them.
 class Variables {
  public:
-  /// `names`: by which this launcher is known.
+  /// `names`: the variables that tell that this launcher is there.
   Variables(const Environment& environment, Launcher launcher, std::vector<std::string> names)
       : environment_(environment), launcher_(launcher), names_(std::move(names)) {}
 
@@ -58,7 +58,7 @@ class Variables {
   const std::string& read() const { return read_; }
 
  private:
-  /// What is set of its names, as in "RANK=0".
+  /// Those of its names that are set, as in "RANK=0".
   std::string found_names() const {
     std::string found;
     for (const std::string& name : names_) {
@@ -78,55 +78,57 @@ class Variables {
 constexpr int kMostRanks = 1 << 24;
 
 /// Reads size before rank, so that the rank can be checked against it.
-Launch read_ranks(Variables& variables, Launcher launcher, const std::string& rank, const std::string& size) {
-  Launch launch;
-  launch.launcher = launcher;
-  launch.size = variables.number(size, 1, kMostRanks);
-  launch.rank = variables.number(rank, 0, launch.size - 1);
-  return launch;
+RankEnvironment read_ranks(Variables& variables, Launcher launcher, const std::string& rank,
+                           const std::string& size) {
+  RankEnvironment env;
+  env.launcher = launcher;
+  env.world_size = variables.number(size, 1, kMostRanks);
+  env.rank = variables.number(rank, 0, env.world_size - 1);
+  return env;
 }
 
-std::optional<Launch> torchrun(const Environment& environment) {
+std::optional<RankEnvironment> torchrun(const Environment& environment) {
   Variables variables(environment, Launcher::torchrun, {"RANK", "WORLD_SIZE"});
   if (!variables.has_any()) return {};
-  Launch launch = read_ranks(variables, Launcher::torchrun, "RANK", "WORLD_SIZE");
-  launch.local_rank = variables.number("LOCAL_RANK", 0, launch.size - 1);
-  launch.master_address = variables.text("MASTER_ADDR");
-  launch.master_port = variables.number("MASTER_PORT", 1, 65535);
-  launch.reason = variables.read();
-  return launch;
+  RankEnvironment env = read_ranks(variables, Launcher::torchrun, "RANK", "WORLD_SIZE");
+  env.local_rank = variables.number("LOCAL_RANK", 0, env.world_size - 1);
+  env.master_address = variables.text("MASTER_ADDR");
+  env.master_port = variables.number("MASTER_PORT", 1, 65535);
+  env.reason = variables.read();
+  return env;
 }
 
-std::optional<Launch> open_mpi(const Environment& environment) {
+std::optional<RankEnvironment> open_mpi(const Environment& environment) {
   Variables variables(environment, Launcher::open_mpi, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"});
   if (!variables.has_any()) return {};
-  Launch launch = read_ranks(variables, Launcher::open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
-  launch.local_rank = variables.number("OMPI_COMM_WORLD_LOCAL_RANK", 0, launch.size - 1);
-  launch.has_mpi = true;
-  launch.reason = variables.read();
-  return launch;
+  RankEnvironment env =
+      read_ranks(variables, Launcher::open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  env.local_rank = variables.number("OMPI_COMM_WORLD_LOCAL_RANK", 0, env.world_size - 1);
+  env.has_mpi = true;
+  env.reason = variables.read();
+  return env;
 }
 
-std::optional<Launch> pmi(const Environment& environment) {
+std::optional<RankEnvironment> pmi(const Environment& environment) {
   Variables variables(environment, Launcher::pmi, {"PMI_RANK", "PMI_SIZE"});
   if (!variables.has_any()) return {};
-  Launch launch = read_ranks(variables, Launcher::pmi, "PMI_RANK", "PMI_SIZE");
+  RankEnvironment env = read_ranks(variables, Launcher::pmi, "PMI_RANK", "PMI_SIZE");
   // PMI itself has no local rank; MPICH's and Intel's launchers set the first of these, srun the second.
-  launch.local_rank =
-      variables.first_number({"MPI_LOCALRANKID", "SLURM_LOCALID"}, 0, launch.size - 1, launch.rank);
-  launch.has_mpi = true;
-  launch.reason = variables.read();
-  return launch;
+  env.local_rank =
+      variables.first_number({"MPI_LOCALRANKID", "SLURM_LOCALID"}, 0, env.world_size - 1, env.rank);
+  env.has_mpi = true;
+  env.reason = variables.read();
+  return env;
 }
 
-std::optional<Launch> slurm(const Environment& environment) {
+std::optional<RankEnvironment> slurm(const Environment& environment) {
   Variables variables(environment, Launcher::slurm, {"SLURM_STEP_ID", "SLURM_PROCID"});
   if (!variables.has("SLURM_STEP_ID")) return {};  // a batch script or an allocation: nothing was started yet
-  Launch launch = read_ranks(variables, Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
-  launch.local_rank = variables.number("SLURM_LOCALID", 0, launch.size - 1);
-  launch.has_mpi = variables.has("PMIX_RANK");  // srun --mpi=pmix
-  launch.reason = variables.read();
-  return launch;
+  RankEnvironment env = read_ranks(variables, Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  env.local_rank = variables.number("SLURM_LOCALID", 0, env.world_size - 1);
+  env.has_mpi = variables.has("PMIX_RANK");  // srun --mpi=pmix
+  env.reason = variables.read();
+  return env;
 }
 
 }  // namespace
@@ -158,48 +160,48 @@ Environment process_environment() {
   return environment;
 }
 
-Launch detect_launch(const Environment& environment) {
-  std::optional<Launch> first;
+RankEnvironment detect_rank_environment(const Environment& environment) {
+  std::optional<RankEnvironment> first;
   for (const auto& read : {torchrun, open_mpi, pmi}) {
-    std::optional<Launch> found = read(environment);
+    std::optional<RankEnvironment> found = read(environment);
     if (!found) continue;
     if (!first) {
       first = std::move(found);
       continue;
     }
-    check(found->rank == first->rank && found->size == first->size,
+    check(found->rank == first->rank && found->world_size == first->world_size,
           "two launchers contradict: {} says rank {} of {} ({}), {} says rank {} of {} ({}): unset the "
           "variables "
           "of one of them",
-          name_of(first->launcher), first->rank, first->size, first->reason, name_of(found->launcher),
-          found->rank, found->size, found->reason);
+          name_of(first->launcher), first->rank, first->world_size, first->reason, name_of(found->launcher),
+          found->rank, found->world_size, found->reason);
     first->has_mpi = first->has_mpi || found->has_mpi;
   }
   if (!first) first = slurm(environment);
   if (first) return *first;
-  Launch plain;
+  RankEnvironment plain;
   plain.reason = "none of RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_STEP_ID is set";
   return plain;
 }
 
-std::string describe(const Launch& launch) {
-  return fmt::format("launcher  {}\nrank      {} of {}, local rank {}\nbecause   {}\n",
-                     name_of(launch.launcher), launch.rank, launch.size, launch.local_rank, launch.reason);
+std::string describe(const RankEnvironment& env) {
+  return fmt::format("launcher  {}\nrank      {} of {}, local rank {}\nbecause   {}\n", name_of(env.launcher),
+                     env.rank, env.world_size, env.local_rank, env.reason);
 }
 
-Device device_of_rank(const Launch& launch, const std::string& text, int gpus) {
+Device device_of_rank(const RankEnvironment& env, const std::string& text, int gpus) {
   const bool own_gpu = text == "cuda" || (text == "auto" && gpus > 0);
   const bool on_cpu = text == "cpu" || (text == "auto" && gpus == 0);
-  check(!on_cpu || launch.size == 1 || launch.has_mpi,
+  check(!on_cpu || env.world_size == 1 || env.has_mpi,
         "{} started {} ranks, but ranks on CPUs are connected by MPI: start them with 'mpirun -n {} ...'{}",
-        name_of(launch.launcher), launch.size, launch.size,
-        launch.launcher == Launcher::slurm ? " or 'srun --mpi=pmix ...'" : "");
+        name_of(env.launcher), env.world_size, env.world_size,
+        env.launcher == Launcher::slurm ? " or 'srun --mpi=pmix ...'" : "");
   if (!own_gpu) return Device::parse(text);
-  check(launch.local_rank < gpus,
+  check(env.local_rank < gpus,
         "rank {} of {} (local rank {}) has no GPU: found {} on this machine, expected one for each of its "
         "ranks",
-        launch.rank, launch.size, launch.local_rank, gpus);
-  return {DeviceType::cuda, launch.local_rank};
+        env.rank, env.world_size, env.local_rank, gpus);
+  return {DeviceType::cuda, env.local_rank};
 }
 
 }  // namespace ringtape

@@ -5,11 +5,13 @@
 
 #include "core/device.h"
 
-/// Which of how many processes this one is. The launcher says so in the environment; no flag is needed:
+/// The rank of this process and the number of ranks. The launcher leaves them in the environment; no flag is
+/// needed:
 ///
-///   mpirun -n 4 app ...                                 CPU and GPU ranks
-///   srun -n 4 app ...                                   CPU ranks where Slurm starts MPI (--mpi=pmix), GPU
-///   ranks torchrun --no-python --nproc-per-node 4 app ...     GPU ranks app ... one rank
+///     mpirun -n 4 app ...                                  CPU and GPU ranks
+///     srun -n 4 app ...                                    GPU ranks; CPU ranks with --mpi=pmix
+///     torchrun --no-python --nproc-per-node 4 app ...      GPU ranks
+///     app ...                                              one rank
 namespace ringtape {
 
 enum class Launcher { none, torchrun, open_mpi, pmi, slurm };
@@ -17,17 +19,17 @@ enum class Launcher { none, torchrun, open_mpi, pmi, slurm };
 /// "torchrun", "Open MPI", ...; "none" for a plain start.
 const char* name_of(Launcher launcher);
 
-/// Place of this process among those that were started together.
-struct Launch {
+/// Place of this process among the processes that were started together.
+struct RankEnvironment {
   Launcher launcher = Launcher::none;
-  int rank = 0;        ///< 0 to size - 1
-  int size = 1;        ///< number of ranks
+  int rank = 0;        ///< 0 to world_size - 1
+  int world_size = 1;  ///< number of ranks
   int local_rank = 0;  ///< number among the ranks of this machine; chooses the GPU
   /// An MPI launcher is among those that started this process, so that MPI connects the ranks.
   bool has_mpi = false;
   std::string master_address;  ///< torchrun: the machine of rank 0
   int master_port = 0;         ///< torchrun: the port its own agent listens on
-  std::string reason;          ///< the variables that tell, as in "OMPI_COMM_WORLD_RANK=1, ..."
+  std::string reason;          ///< the variables that were read, as in "OMPI_COMM_WORLD_RANK=1, ..."
 };
 
 using Environment = std::map<std::string, std::string>;
@@ -41,14 +43,14 @@ Environment process_environment();
 /// are often started inside its steps, with a task of their own on each machine. Throws Error where a
 /// variable is missing, is no number or is out of range, and where torchrun's, Open MPI's and PMI's variables
 /// contradict each other.
-Launch detect_launch(const Environment& environment);
+RankEnvironment detect_rank_environment(const Environment& environment);
 
-/// Three lines: the launcher, the ranks, and the variables that told. What --show-launch prints.
-std::string describe(const Launch& launch);
+/// Three lines: the launcher, the ranks, and the variables that were read. --show-launch prints them.
+std::string describe(const RankEnvironment& env);
 
 /// The device of this rank. `text` is "cpu", "cuda:N", "cuda" or "auto": the last two are the GPU whose
 /// number is the local rank ("auto" is the CPU where there are no GPUs). `gpus` is the number of GPUs of this
 /// machine. Throws Error where the rank has no GPU of its own, and for torchrun with several ranks on CPUs.
-Device device_of_rank(const Launch& launch, const std::string& text, int gpus);
+Device device_of_rank(const RankEnvironment& env, const std::string& text, int gpus);
 
 }  // namespace ringtape

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dist/comm_hook.h"
+#include "dist/communicator.h"
+#include "dist/gradient_buckets.h"
+#include "dist/gradient_reducer.h"
+#include "dist/used_parameters.h"
+
+namespace ringtape {
+
+/// All-reduce during backward (Li et al., "PyTorch Distributed: Experiences on accelerating data parallel
+/// training", 2020): a bucket of gradients is on its way while backward computes the next one. Which
+/// bucket may leave when is decided by GradientBuckets.
+class BucketReducer : public GradientReducer {
+ public:
+  /// `hook` averages a bucket. The arena and `used` have to outlive the reducer. Throws Error for bucket
+  /// sizes below 1.
+  BucketReducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm, const BucketSizes& sizes,
+                std::shared_ptr<CommHook> hook, UsedParameters& used);
+
+  const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
+  void prepare() override { buckets_.begin(); }
+  void after_gradient(std::size_t entry) override { buckets_.complete(entry); }
+  void after_backward() override;
+
+ private:
+  void launch(const GradientBucket& bucket);
+
+  const ParameterArena& arena_;
+  std::shared_ptr<Communicator> comm_;
+  GradientBuckets buckets_;
+  std::shared_ptr<CommHook> hook_;
+  UsedParameters& used_;
+};
+
+}  // namespace ringtape

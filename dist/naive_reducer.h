@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dist/comm_hook.h"
+#include "dist/communicator.h"
+#include "dist/gradient_reducer.h"
+#include "dist/used_parameters.h"
+
+namespace ringtape {
+
+/// All-reduce after backward: first a rank computes all gradients, then all are averaged. The network is idle
+/// during the one, the processor during the other.
+class NaiveReducer : public GradientReducer {
+ public:
+  /// `hook` averages a bucket. The arena and `used` have to outlive the reducer. Throws Error for bucket
+  /// sizes below 1.
+  NaiveReducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm, const BucketSizes& sizes,
+               std::shared_ptr<CommHook> hook, UsedParameters& used);
+
+  const std::vector<GradientBucket>& buckets() const override { return buckets_; }
+  void after_backward() override;
+
+ private:
+  const ParameterArena& arena_;
+  std::shared_ptr<Communicator> comm_;
+  std::vector<GradientBucket> buckets_;
+  std::shared_ptr<CommHook> hook_;
+  UsedParameters& used_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "dist/communicator.h"
+#include "nn/arena.h"
+
+namespace ringtape {
+
+/// The collectives that a sharded arena needs (ZeRO; see docs/distributed.md), over `comm`. The arena has to
+/// outlive them. On CUDA nothing waits for the host.
+ShardExchange make_shard_exchange(const ParameterArena& arena, std::shared_ptr<Communicator> comm);
+
+}  // namespace ringtape

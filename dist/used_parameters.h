@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nn/arena.h"
+
+namespace ringtape {
+
+/// Which parameters took part in a window of DataParallel on this rank.
+class UsedParameters {
+ public:
+  explicit UsedParameters(const ParameterArena& arena);
+
+  /// Backward has computed the gradient of this entry of the arena.
+  void add(std::size_t entry) { is_used_[entry] = 1; }
+  /// To be called before a bucket is sent: adds its entries that have a gradient. The others, which have one
+  /// afterwards only if another rank has, are not added later in the window.
+  void add_bucket(const GradientBucket& bucket);
+  /// The same, and writes zeros in the arena for gradients that this rank does not have: the memory there is
+  /// stale.
+  void add_bucket_and_fill(const GradientBucket& bucket);
+
+  /// Of each entry: 1 where this rank computed a gradient, else 0. Begins the next window.
+  std::vector<std::int32_t> take();
+
+ private:
+  const ParameterArena& arena_;
+  std::vector<std::int32_t> is_used_;
+  std::vector<std::uint8_t> was_absent_;  // when its bucket was sent: its gradient is that of other ranks
+};
+
+}  // namespace ringtape

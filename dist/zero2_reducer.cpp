@@ -1,0 +1,52 @@
+#include "dist/zero2_reducer.h"
+
+#include "autograd/creation.h"
+
+namespace ringtape {
+
+Zero2Reducer::Zero2Reducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm,
+                           UsedParameters& used)
+    : comm_(comm),
+      buckets_(arena, {}, [this](std::size_t bucket) { launch(bucket); }),
+      buffers_(arena, comm),
+      used_(used) {}
+
+void Zero2Reducer::prepare() {
+  announce_round(true);
+  buckets_.begin();
+}
+
+void Zero2Reducer::after_gradient(std::size_t entry) {
+  buffers_.complete(entry);
+  buckets_.complete(entry);
+}
+
+void Zero2Reducer::launch(std::size_t bucket) {
+  used_.add_bucket(buckets()[bucket]);
+  buffers_.launch(bucket);
+}
+
+void Zero2Reducer::after_backward() {
+  buckets_.launch_rest();
+  buffers_.finish_round();
+}
+
+void Zero2Reducer::finish(bool /*is_reduced*/) {
+  while (announce_round(false)) {
+    buckets_.begin();
+    after_backward();
+  }
+  for (const GradientBucket& bucket : buckets()) used_.add_bucket(bucket);
+}
+
+/// Every round begins with this. A rank that runs a backward need not know of the others; one that is in
+/// finish() learns whether any of them runs one.
+bool Zero2Reducer::announce_round(bool runs_backward) {
+  const Tensor running = full({1}, runs_backward ? 1 : 0, DType::i32, comm_->device());
+  const Work work = comm_->all_reduce(running, ReduceOp::max);
+  if (runs_backward) return true;
+  work.wait();
+  return running.to_vector<std::int32_t>()[0] != 0;
+}
+
+}  // namespace ringtape

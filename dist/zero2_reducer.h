@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dist/bucket_buffers.h"
+#include "dist/communicator.h"
+#include "dist/gradient_buckets.h"
+#include "dist/gradient_reducer.h"
+#include "dist/used_parameters.h"
+
+namespace ringtape {
+
+/// ZeRO stage 2 (Rajbhandari et al., 2020): a rank keeps the gradients of its shard alone. While backward
+/// computes the others, they lie in buffers for a few buckets (BucketBuffers); a bucket that is complete is
+/// reduce-scattered, the own slice of the mean is added to the shard, and the buffer is freed.
+///
+/// As nothing else can be kept, every backward is a round. Ranks may run different numbers of them: a rank
+/// that is in finish() takes part in the others' rounds with zeros.
+class Zero2Reducer : public GradientReducer {
+ public:
+  /// For an arena of stage 2, which has to outlive the reducer, as does `used`.
+  Zero2Reducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm, UsedParameters& used);
+
+  const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
+  bool reduces_every_backward() const override { return true; }
+  void before_gradient(std::size_t entry) override { buffers_.open(entry); }
+  void prepare() override;
+  void after_gradient(std::size_t entry) override;
+  void after_backward() override;
+  void finish(bool is_reduced) override;
+  std::size_t most_bucket_buffers() const override { return buffers_.most(); }
+
+ private:
+  void launch(std::size_t bucket);
+  bool announce_round(bool runs_backward);
+
+  std::shared_ptr<Communicator> comm_;
+  GradientBuckets buckets_;
+  BucketBuffers buffers_;
+  UsedParameters& used_;
+};
+
+}  // namespace ringtape
