@@ -166,7 +166,7 @@ std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings,
       if (round >= 0 && round < rounds) all[i].seconds.push_back(slowest);
     }
   }
-  check_quiet(ranks, alone);
+  check_quiet(comm, alone);
   return all;
 }
 

@@ -1,5 +1,5 @@
 // Trains on MNIST with several ranks, twice: gradients are averaged by one all-reduce after backward, then by
-// DataParallel, which starts while backward runs. mpirun -n 2 build/release/bin/examples/mnist_ddp
+// DataParallel, whose all-reduces begin during backward. mpirun -n 2 build/release/bin/example_mnist_ddp
 #include <ringtape/data/mnist.h>
 #include <ringtape/ringtape.h>
 

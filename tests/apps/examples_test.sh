@@ -2,7 +2,7 @@
 # Runs the programs of examples/ and checks what they learn.
 #   tests/apps/examples_test.sh BIN_DIR [MPIRUN...]
 set -euo pipefail
-examples=$(cd "$1" && pwd)/examples
+examples=$(cd "$1" && pwd)/example
 mpirun=("${@:2}")
 
 fail() {
@@ -18,12 +18,12 @@ accuracies_above() {
 }
 
 # The four outputs for 0 0, 0 1, 1 0 and 1 1, rounded, are 0 1 1 0.
-output=$("$examples/xor")
+output=$("${examples}_xor")
 rounded=$(echo "$output" | grep -v '^step' | tr -c '0-9.e+\n-' ' ' | awk '
   { for (i = 1; i <= NF; ++i) if ($i ~ /^-?[0-9]+\.[0-9]/) printf "%d ", $i + 0.5 }')
 [ "$rounded" = "0 1 1 0 " ] || fail "xor learnt '$rounded', expected '0 1 1 0 ': $output"
 
-accuracies_above 97 "$("$examples/mnist" | tail -n 1)"
+accuracies_above 97 "$("${examples}_mnist" | tail -n 1)"
 
 # One epoch, twice.
 check_ddp() {
@@ -33,6 +33,6 @@ check_ddp() {
   [ "$(echo "$output" | wc -l)" -eq 3 ] || fail "$*: expected 3 lines, of rank 0 alone: $output"
   echo "$output" | grep -qx 'the weights are the same' || fail "$*: $output"
 }
-check_ddp "$examples/mnist_ddp"
-if [ ${#mpirun[@]} -gt 0 ]; then check_ddp "${mpirun[@]}" -n 2 "$examples/mnist_ddp"; fi
+check_ddp "${examples}_mnist_ddp"
+if [ ${#mpirun[@]} -gt 0 ]; then check_ddp "${mpirun[@]}" -n 2 "${examples}_mnist_ddp"; fi
 echo passed

@@ -7,8 +7,13 @@
 #include "autograd/creation.h"
 #include "autograd/ops.h"
 #include "autograd/tape_graph.h"
+#include "data/dataset.h"
+#include "dist/connect.h"
+#include "dist/data_parallel.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
+#include "optim/accumulation.h"
+#include "optim/adam.h"
 #include "optim/lamb.h"
 #include "profile/tape_picture.h"
 #include "tests/support/catch.h"
@@ -41,6 +46,21 @@ double relative_change(const std::vector<float>& before, const Tensor& now) {
   return std::sqrt(change / norm);
 }
 
+constexpr std::int64_t kSamples = 12, kMicroBatch = 5;
+
+std::vector<float> body_of(Classifier& model) {
+  return model.parameter("body.weight").to_vector<float>();
+}
+
+const Tensor& samples() {
+  static const Tensor x = (manual_seed(1), rand({kSamples, 4}));
+  return x;
+}
+const Tensor& targets() {
+  static const Tensor labels = from_vector<std::int32_t>({0, 1, 2, 0, 1, 2, 2, 1, 0, 2, 1, 0}, {kSamples});
+  return labels;
+}
+
 }  // namespace
 
 TEST_CASE("docs/report.md: the tape as a picture", "[docs]") {
@@ -68,6 +88,61 @@ TEST_CASE("docs/optimizers.md: a parameter group's factor of the learning rate",
   optimizer.step();
   CHECK(relative_change(body, model.parameter("body.weight")) == Approx(0.01).epsilon(1e-4));
   CHECK(relative_change(head, model.parameter("head.weight")) == Approx(0.1).epsilon(1e-4));
+}
+
+TEST_CASE("docs/distributed.md: accumulation with DataParallel is the batch at once", "[docs]") {
+  const std::shared_ptr<Communicator> comm = connect({}, Device{});
+  const auto pieces = cut_into_micro_batches(kSamples, kMicroBatch);
+  const std::size_t micro_batches = pieces.size();
+  const std::int64_t own_targets = kSamples;
+  const auto train = [&](Classifier& model, ParameterArena& arena, auto& optimizer) {
+    const auto loss_of = [&](std::size_t i, double divisor) {
+      const TensorDataset part = TensorDataset(samples(), targets()).slice(pieces[i].first, pieces[i].size);
+      return cross_entropy(model(part.all_features()), part.all_targets(),
+                           {.reduction = Reduction::sum, .divisor = divisor});
+    };
+    optimizer.zero_grad();
+    DataParallel parallel(model, arena, comm);
+    AccumulationWindow window(comm->size(), sum_over(comm));
+    window.begin(own_targets);  // N over all ranks
+    for (std::size_t i = 0; i < micro_batches; ++i) {
+      const auto scope = parallel.no_sync(i + 1 < micro_batches);
+      loss_of(i, window.divisor()).backward();  // sum of losses times R / N
+    }
+    parallel.finish();
+    optimizer.step();
+  };
+
+  manual_seed(2);
+  Classifier whole;
+  ParameterArena plain(whole, Device{});
+  AdamW reference(plain);
+  reference.zero_grad();
+  cross_entropy(whole(samples()), targets()).backward();
+  reference.step();
+  const std::vector<float> expected = body_of(whole);
+
+  manual_seed(2);
+  Classifier model;
+  ParameterArena arena(model, comm->device());
+  AdamW optimizer(arena);
+  train(model, arena, optimizer);
+  CHECK(relative_change(expected, model.parameter("body.weight")) < 1e-5);
+}
+
+TEST_CASE("docs/distributed.md: a sharded arena", "[docs]") {
+  const std::shared_ptr<Communicator> comm = connect({}, Device{});
+  Classifier model;
+  const std::vector<float> before = body_of(model);
+  const ArenaSharding sharding{.stage = 2, .rank = comm->rank(), .world_size = comm->size()};
+  ParameterArena arena(model, comm->device(), DType::f32, sharding);
+  AdamW optimizer(arena);  // state of the shard alone
+  DataParallel parallel(model, arena, comm);
+  optimizer.zero_grad();
+  cross_entropy(model(samples()), targets()).backward();
+  parallel.finish();
+  optimizer.step();
+  CHECK(relative_change(before, model.parameter("body.weight")) > 1e-4);
 }
 
 }  // namespace ringtape::test

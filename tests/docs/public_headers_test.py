@@ -18,8 +18,9 @@ INTERNAL = {
     "autograd": "arguments low_precision operation_scope tape_graph",
     "core": "capture checksum cuda_check half json numbers parse philox quote target",
     "data": "gzip mnist_embedded",
-    "dist": "gather_text mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
-            "optimizer_state port self_communicator short_slices traffic verify_parameters verify_same watchdog zero",
+    "dist": "bucket_buffers bucket_reducer gather_text mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
+            "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices traffic "
+            "verify_parameters verify_same watchdog zero1_reducer zero2_reducer",
     "nn": "",
     "optim": "",
     "train": "checkpointing console describe_data learning_rate make metrics model_input option_list option_value "
