@@ -7,6 +7,7 @@
 #include "kernels/compress.h"
 #include "kernels/copy_rows.h"
 #include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 #include "kernels/random.h"
 #include "kernels/relu.h"
 
@@ -67,8 +68,11 @@ void measure_elementwise(Table& table, std::int64_t n) {
       {"add", size, 3 * bytes, elements, [&] { add(stream, DType::f32, a.raw(), b.raw(), y.raw(), n); }});
   table.measure(
       {"axpy", size, 3 * bytes, 2 * elements, [&] { axpy(stream, DType::f32, 1e-6, a.raw(), y.raw(), n); }});
-  table.measure({"multiply", size, 3 * bytes, elements,
-                 [&] { multiply(stream, DType::f32, a.raw(), b.raw(), y.raw(), n, false); }});
+  table.measure({"multiply", size, 3 * bytes, elements, [&] {
+                   pointwise_operation("multiply", table.device())
+                       .forward.launch(stream, DType::f32, {.a = a.raw(), .b = b.raw(), .result = y.raw()},
+                                       n);
+                 }});
   table.measure({"relu_forward", size, 2 * bytes, elements,
                  [&] { relu_forward(stream, DType::f32, a.raw(), y.raw(), n); },
                  [&] { loop_relu(a.data<float>(), y.data<float>(), n); }});

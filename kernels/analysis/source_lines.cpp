@@ -87,20 +87,23 @@ SourceLine parse_line(const std::string& text) {
 }
 
 /// One address in the output of addr2line -a -f -C -i: the address, then a function and a line for each level
-/// of inlining, innermost first.
+/// of inlining, innermost first. The line is the innermost one of the kernel's own file: of a .cu file, or of
+/// the file that the outermost level stands in.
 CodePlace parse_place(const std::vector<std::string>& text, std::size_t& at) {
   CodePlace place{"?", {"?", 0}, false};
-  bool in_kernel_file = false;
+  std::vector<SourceLine> levels;
   for (++at; at + 1 < text.size() && !text[at].starts_with("0x"); at += 2) {
-    const SourceLine line = parse_line(text[at + 1]);
+    levels.push_back(parse_line(text[at + 1]));
     if (place.function == "?") {
-      place = {short_name(text[at]), line, text[at + 1].find("/kernels/simt/") != std::string::npos};
-    }
-    if (!in_kernel_file && line.file.ends_with(".cu")) {
-      place.line = line;
-      in_kernel_file = true;
+      place = {short_name(text[at]), {}, text[at + 1].find("/kernels/simt/") != std::string::npos};
     }
   }
+  if (levels.empty()) return place;
+  const auto in_cu_file = [](const SourceLine& line) { return line.file.ends_with(".cu"); };
+  const auto in_outermost_file = [&](const SourceLine& line) { return line.file == levels.back().file; };
+  auto level = std::find_if(levels.begin(), levels.end(), in_cu_file);
+  if (level == levels.end()) level = std::find_if(levels.begin(), levels.end(), in_outermost_file);
+  place.line = *level;
   return place;
 }
 

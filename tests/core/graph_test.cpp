@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/stream.h"
-#include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/clip.h"

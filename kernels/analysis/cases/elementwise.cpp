@@ -1,7 +1,15 @@
 #include "kernels/elementwise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
 #include "kernels/analysis/cases/case.h"
 #include "kernels/copy_rows.h"
 #include "kernels/peak.h"
+#include "kernels/pointwise.h"
 #include "kernels/random.h"
 #include "kernels/relu.h"
 
@@ -89,33 +97,17 @@ std::vector<Case> converting_cases() {
 
 std::vector<Case> computing_cases() {
   return {
-      {"scale", "y = alpha x", kElements, 1, 8,
-       [](Setup& s, std::int64_t n) {
-         s.launch = [n, x = s.floats("x", n), y = s.output("y", n)](const Stream& stream) {
-           in_analysis::scale(stream, kF32, x, y, n, 2);
-         };
-       }},
       {"scale_by_device", "x *= a factor on the device", kElements, 1, 8,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), factor = s.input<float>("factor", {2})](const Stream& stream) {
            in_analysis::scale_by_device(stream, kF32, x, n, factor);
          };
        }},
-      {"add", "y = a + b", kElements, 1, 12,
-       [](Setup& s, std::int64_t n) {
-         s.launch = [n, a = s.floats("a", n), b = s.floats("b", n), y = s.output("y", n)](
-                        const Stream& stream) { in_analysis::add(stream, kF32, a, b, y, n); };
-       }},
       {"axpy", "y += alpha x", kElements, 1, 12,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), y = s.floats("y", n)](const Stream& stream) {
            in_analysis::axpy(stream, kF32, 2, x, y, n);
          };
-       }},
-      {"multiply", "y = a b", kElements, 1, 12,
-       [](Setup& s, std::int64_t n) {
-         s.launch = [n, a = s.floats("a", n), b = s.floats("b", n), y = s.output("y", n)](
-                        const Stream& stream) { in_analysis::multiply(stream, kF32, a, b, y, n, false); };
        }},
       {"relu_forward", "y = max(x, 0)", kElements, 1, 8,
        [](Setup& s, std::int64_t n) {
@@ -133,11 +125,45 @@ std::vector<Case> computing_cases() {
   };
 }
 
+Case pointwise_case(const std::string& name, const std::string& does, const PointwiseKernel& kernel) {
+  const auto reads = [kernel](Operand operand) {
+    return std::count(kernel.reads, kernel.reads + kernel.operands, operand) > 0;
+  };
+  const auto arrays = kernel.operands - (reads(Operand::alpha) ? 1 : 0) + 1;
+  return {name, does, kElements, 1, 4.0 * static_cast<double>(arrays), [=](Setup& s, std::int64_t n) {
+            const auto memory = [&](Operand operand, const char* its_name) {
+              return reads(operand) ? s.floats(its_name, n) : nullptr;
+            };
+            const PointwiseArguments arguments{.a = memory(Operand::a, "a"),
+                                               .b = memory(Operand::b, "b"),
+                                               .y = memory(Operand::y, "y"),
+                                               .dy = memory(Operand::dy, "dy"),
+                                               .alpha = 2,
+                                               .result = s.output("result", n)};
+            s.launch = [=](const Stream& stream) { kernel.launch(stream, kF32, arguments, n); };
+          }};
+}
+
+/// The table of kernels/pointwise.cu.
+std::vector<Case> pointwise_cases() {
+  std::vector<Case> cases;
+  const PointwiseTable table = in_analysis::pointwise_table();
+  for (const PointwiseOperation& row : std::span(table.rows, table.size)) {
+    cases.push_back(pointwise_case(row.name, row.does, row.forward));
+    for (const auto& [input, kernel] : {std::pair("a", row.backward[0]), std::pair("b", row.backward[1])}) {
+      if (kernel.launch == nullptr) continue;
+      cases.push_back(pointwise_case(fmt::format("{}_backward_{}", row.name, input),
+                                     fmt::format("the gradient of {} in {}", input, row.does), kernel));
+    }
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::vector<Case> elementwise_cases() {
   std::vector<Case> all;
-  for (const auto& part : {writing_cases(), converting_cases(), computing_cases()}) {
+  for (const auto& part : {writing_cases(), converting_cases(), computing_cases(), pointwise_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
