@@ -84,6 +84,8 @@ Tensor pointwise(const char* name, const Tensor& a, const Tensor& b = {}, double
 
 }  // namespace
 
+// The operations, each with its row in kernels/pointwise.cu.
+
 Tensor add(const Tensor& a, const Tensor& b) {
   return pointwise("add", a, b);
 }

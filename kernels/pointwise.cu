@@ -5,6 +5,11 @@ namespace {
 
 using enum Operand;
 
+/// The gradient of the input is that of the result.
+constexpr PointwiseKernel kPassedOn{};
+
+// The arithmetic of an element.
+
 struct Add {
   __device__ static auto of(auto a, auto b) { return a + b; }
 };
@@ -16,9 +21,6 @@ struct Multiply {
 struct Axpy {
   __device__ static auto of(auto y, auto alpha, auto x) { return y + alpha * x; }
 };
-
-/// The gradient of the input is that of the result.
-constexpr PointwiseKernel kPassedOn{};
 
 /// A row: name, formula, forward, and the gradient of each input. A kernel is its arithmetic, what it reads
 /// (in the order of the parameters) and the FLOPs of an element: kernel<Multiply, dy, b>(1).

@@ -172,6 +172,23 @@ TEST_CASE("a parameter without a gradient is left alone: no step, no decay, no c
   for (const MakeOptimizer& make : all_optimizers()) check_skipped(make);
 }
 
+TEST_CASE("the registry says how many values an optimizer keeps for each of the parameters", "[optim]") {
+  for (const OptimizerKind& kind : optimizers()) {
+    for (const double momentum : {0.0, 0.9}) {
+      INFO(kind.name << ", momentum " << momentum);
+      Two model;
+      ParameterArena arena(model, Device{});
+      OptimizerSettings settings = kind.defaults;
+      settings.momentum = momentum;
+      std::int64_t values = 0;
+      for (const NamedTensor& state : kind.make(arena, settings, {})->state()) {
+        if (state.tensor.dtype() == DType::f32) values += state.tensor.elements();
+      }
+      CHECK(values == kind.state_per_parameter(settings) * arena.values().elements());
+    }
+  }
+}
+
 TEST_CASE("a gradient of zeros is a gradient: the decay acts", "[optim]") {
   Two model;
   ParameterArena arena(model, Device{});
