@@ -1,25 +1,18 @@
-#include "kernels/pointwise.h"
-
-#include <algorithm>
 #include <utility>
 
 #include "autograd/arguments.h"
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "kernels/pointwise_table.h"
 
 namespace ringtape {
 namespace {
 
-bool reads(const PointwiseKernel& kernel, Operand operand) {
-  return std::count(kernel.reads, kernel.reads + kernel.operands, operand) > 0;
-}
-
 /// Launches a kernel whose operands are as large as `result`, and tells a profiler of its work.
 void run(const PointwiseKernel& kernel, PointwiseArguments arguments, const Tensor& result) {
-  int times = arguments.accumulate ? 2 : 1;  // that as many bytes as the result has are moved
-  for (int i = 0; i < kernel.operands; ++i) times += kernel.reads[i] == Operand::alpha ? 0 : 1;
-  add_work({.flops = kernel.flops * result.elements(), .bytes = times * bytes_of({&result})});
+  const int arrays = arrays_of(kernel) + (arguments.accumulate ? 1 : 0);
+  add_work({.flops = kernel.flops * result.elements(), .bytes = arrays * bytes_of({&result})});
   arguments.result = result.raw();
   kernel.launch(stream_of(result), result.dtype(), arguments, result.elements());
 }

@@ -59,9 +59,6 @@ namespace in_analysis {
 PointwiseTable pointwise_table();
 }
 
-/// The row of that name for a device. Throws Error where there is none.
-const PointwiseOperation& pointwise_operation(const char* name, Device device);
-
 }  // namespace ringtape
 
 // Three that are wanted without a tape, for memory that is no tensor. Floating, as in the table.

@@ -1,5 +1,5 @@
 #include "kernels/elementwise.h"
-#include "kernels/pointwise.h"
+#include "kernels/pointwise_table.h"
 
 #include "tests/support/kernel_test.h"
 

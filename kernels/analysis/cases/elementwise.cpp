@@ -1,15 +1,9 @@
 #include "kernels/elementwise.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <span>
-#include <utility>
-
 #include "kernels/analysis/cases/case.h"
 #include "kernels/copy_rows.h"
 #include "kernels/peak.h"
-#include "kernels/pointwise.h"
+#include "kernels/pointwise_table.h"
 #include "kernels/random.h"
 #include "kernels/relu.h"
 
@@ -125,14 +119,11 @@ std::vector<Case> computing_cases() {
   };
 }
 
-Case pointwise_case(const std::string& name, const std::string& does, const PointwiseKernel& kernel) {
-  const auto reads = [kernel](Operand operand) {
-    return std::count(kernel.reads, kernel.reads + kernel.operands, operand) > 0;
-  };
-  const auto arrays = kernel.operands - (reads(Operand::alpha) ? 1 : 0) + 1;
-  return {name, does, kElements, 1, 4.0 * static_cast<double>(arrays), [=](Setup& s, std::int64_t n) {
-            const auto memory = [&](Operand operand, const char* its_name) {
-              return reads(operand) ? s.floats(its_name, n) : nullptr;
+Case pointwise_case(const NamedPointwiseKernel& row) {
+  const PointwiseKernel kernel = row.kernel;
+  return {row.name, row.does, kElements, 1, 4.0 * arrays_of(kernel), [=](Setup& s, std::int64_t n) {
+            const auto memory = [&](Operand operand, const char* name) {
+              return reads(kernel, operand) ? s.floats(name, n) : nullptr;
             };
             const PointwiseArguments arguments{.a = memory(Operand::a, "a"),
                                                .b = memory(Operand::b, "b"),
@@ -144,17 +135,10 @@ Case pointwise_case(const std::string& name, const std::string& does, const Poin
           }};
 }
 
-/// The table of kernels/pointwise.cu.
 std::vector<Case> pointwise_cases() {
   std::vector<Case> cases;
-  const PointwiseTable table = in_analysis::pointwise_table();
-  for (const PointwiseOperation& row : std::span(table.rows, table.size)) {
-    cases.push_back(pointwise_case(row.name, row.does, row.forward));
-    for (const auto& [input, kernel] : {std::pair("a", row.backward[0]), std::pair("b", row.backward[1])}) {
-      if (kernel.launch == nullptr) continue;
-      cases.push_back(pointwise_case(fmt::format("{}_backward_{}", row.name, input),
-                                     fmt::format("the gradient of {} in {}", input, row.does), kernel));
-    }
+  for (const NamedPointwiseKernel& row : kernels_of(in_analysis::pointwise_table())) {
+    cases.push_back(pointwise_case(row));
   }
   return cases;
 }
