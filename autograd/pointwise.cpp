@@ -87,6 +87,10 @@ Tensor multiply(const Tensor& a, const Tensor& b) {
   return pointwise("multiply", a, b);
 }
 
+Tensor exp(const Tensor& x) {
+  return pointwise("exp", x);
+}
+
 Tensor scale(const Tensor& x, double alpha) {
   return pointwise("scale", x, {}, alpha);
 }

@@ -18,6 +18,10 @@ struct Multiply {
   __device__ static auto of(auto a, auto b) { return a * b; }
 };
 
+struct Exp {
+  __device__ static auto of(auto x) { return ::exp(x); }
+};
+
 struct Axpy {
   __device__ static auto of(auto y, auto alpha, auto x) { return y + alpha * x; }
 };
@@ -30,6 +34,7 @@ constexpr PointwiseOperation kTable[] = {
      "y = a b",
      kernel<Multiply, a, b>(1),
      {kernel<Multiply, dy, b>(1), kernel<Multiply, dy, a>(1)}},
+    {"exp", "y = exp(a)", kernel<Exp, a>(1), {kernel<Multiply, dy, y>(1)}},
     {"scale", "y = alpha a", kernel<Multiply, a, alpha>(1), {kernel<Multiply, dy, alpha>(1)}},
 };
 

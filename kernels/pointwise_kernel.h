@@ -1,5 +1,7 @@
 #pragma once
 
+#include <math.h>  // functions for float and double by one name, in the global namespace
+
 #include "kernels/common/store_result.h"
 #include "kernels/pointwise.h"
 
