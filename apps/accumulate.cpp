@@ -10,7 +10,7 @@
 #include "cli/command_line.h"
 #include "core/error.h"
 #include "data/mnist.h"
-#include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
 #include "optim/accumulation.h"

@@ -17,6 +17,8 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor multiply(const Tensor& a, const Tensor& b);
 /// alpha * x
 Tensor scale(const Tensor& x, double alpha);
+/// e^x
+Tensor exp(const Tensor& x);
 /// max(x, 0)
 Tensor relu(const Tensor& x);
 

@@ -2,7 +2,7 @@
 
 namespace ringtape {
 
-/// Whether this thread is capturing a CUDA graph (see Graph): what it queues is then written down and runs
+/// Whether this thread is capturing a CUDA graph (see Graph): what it queues is then captured and runs
 /// later, any number of times, without the host's part in between.
 bool is_capturing();
 

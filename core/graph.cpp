@@ -70,7 +70,7 @@ Replay::Replay(Capture capture, Work work) : capture_(std::move(capture)), work_
 
 void Replay::operator()() {
   if (!replay_) {
-    const KeptMemory::Scope scope(memory_);
+    const GraphMemoryPool::Scope scope(memory_);
     if (!std::exchange(has_run_, true)) return work_();
     replay_ = capture_(work_);
   }

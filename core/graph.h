@@ -7,7 +7,7 @@
 
 namespace ringtape {
 
-/// A CUDA graph: launches that were written down once and are queued again by one call, so that the host's
+/// A CUDA graph: launches that were captured once and are queued again by one call, so that the host's
 /// time for each of them is paid once. (NVIDIA, CUDA C++ Programming Guide, "CUDA Graphs".)
 class Graph {
  public:
@@ -37,7 +37,7 @@ class Graph {
 class Replay {
  public:
   using Work = std::function<void()>;
-  /// Writes work down and returns what repeats it.
+  /// Captures work and returns what repeats it.
   using Capture = std::function<Work(const Work& work)>;
 
   Replay(Device device, Work work);
@@ -49,7 +49,7 @@ class Replay {
  private:
   Capture capture_;
   Work work_;
-  KeptMemory memory_;
+  GraphMemoryPool memory_;
   bool has_run_ = false;
   Work replay_;
 };

@@ -10,10 +10,10 @@
 
 namespace ringtape {
 
-/// The free blocks of a KeptMemory, by device and size. A block in use holds on to them.
-class KeptBlocks : public std::enable_shared_from_this<KeptBlocks> {
+/// The free blocks of a GraphMemoryPool, by device and size. A block in use holds on to them.
+class PoolBlocks : public std::enable_shared_from_this<PoolBlocks> {
  public:
-  std::shared_ptr<void> take(Device device, std::size_t bytes, KeptMemory::Allocate allocate) {
+  std::shared_ptr<void> take(Device device, std::size_t bytes, GraphMemoryPool::Allocate allocate) {
     const Key key(device.type, device.index, bytes);
     std::shared_ptr<void> block = take_free(key);
     if (block == nullptr) {
@@ -21,9 +21,9 @@ class KeptBlocks : public std::enable_shared_from_this<KeptBlocks> {
       block = allocate(device, bytes);
     }
     void* const address = block.get();
-    return {address, [kept = shared_from_this(), key, block = std::move(block)](void*) mutable {
-              const std::lock_guard lock(kept->mutex_);
-              kept->free_[key].push_back(std::move(block));
+    return {address, [pool = shared_from_this(), key, block = std::move(block)](void*) mutable {
+              const std::lock_guard lock(pool->mutex_);
+              pool->free_[key].push_back(std::move(block));
             }};
   }
 
@@ -45,19 +45,20 @@ class KeptBlocks : public std::enable_shared_from_this<KeptBlocks> {
 
 namespace {
 
-thread_local std::shared_ptr<KeptBlocks> open_scope;
+thread_local std::shared_ptr<PoolBlocks> open_scope;
 
 }  // namespace
 
-KeptMemory::KeptMemory() : blocks_(std::make_shared<KeptBlocks>()) {}
+GraphMemoryPool::GraphMemoryPool() : blocks_(std::make_shared<PoolBlocks>()) {}
 
-KeptMemory::Scope::Scope(const KeptMemory& memory) : previous_(std::exchange(open_scope, memory.blocks_)) {}
+GraphMemoryPool::Scope::Scope(const GraphMemoryPool& memory)
+    : previous_(std::exchange(open_scope, memory.blocks_)) {}
 
-KeptMemory::Scope::~Scope() {
+GraphMemoryPool::Scope::~Scope() {
   open_scope = previous_;
 }
 
-std::shared_ptr<void> KeptMemory::take(Device device, std::size_t bytes, Allocate allocate) {
+std::shared_ptr<void> GraphMemoryPool::take(Device device, std::size_t bytes, Allocate allocate) {
   return open_scope ? open_scope->take(device, bytes, allocate) : allocate(device, bytes);
 }
 

@@ -305,8 +305,8 @@ void MemoryRecording::stop() {
 }
 
 std::shared_ptr<void> allocate(Device device, std::size_t bytes) {
-  return KeptMemory::take(device, bytes,
-                          [](Device on, std::size_t count) { return pool(on).allocate(count); });
+  return GraphMemoryPool::take(device, bytes,
+                               [](Device on, std::size_t count) { return pool(on).allocate(count); });
 }
 
 std::shared_ptr<void> allocate_pinned(std::size_t bytes) {

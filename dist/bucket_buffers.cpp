@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/stream.h"
 #include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 
 namespace ringtape {
 namespace {

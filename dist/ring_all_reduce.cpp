@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/stream.h"
-#include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 
 namespace ringtape {
 namespace {

@@ -91,7 +91,8 @@ __global__ void gradient_norm(GradientNormProblem problem, Norm kind, double* ra
     of_block = Op::combine(of_block, static_cast<double>(terms.total()));
   }
   double total;
-  if (grid_reduce<Op>(block_reduce<Op>(of_block, Place::here()), scratch, total) && threadIdx.x == 0) {
+  if (grid_reduce<Op>(block_reduce<Op>(of_block, SourceLocation::here()), scratch, total) &&
+      threadIdx.x == 0) {
     if (rank_total == nullptr) {
       store_norm(problem, kind, total, result);
     } else {

@@ -17,7 +17,7 @@ __global__ void find_largest_abs(const float* x, std::int64_t n, float* result, 
       largest.add(slot + k, value == value ? value : INFINITY);
     }
   });
-  const double of_block = block_reduce<Max>(static_cast<double>(largest.total()), Place::here());
+  const double of_block = block_reduce<Max>(static_cast<double>(largest.total()), SourceLocation::here());
   double total;
   if (grid_reduce<Max>(of_block, scratch, total) && threadIdx.x == 0) *result = static_cast<float>(total);
 }

@@ -82,15 +82,6 @@ __global__ void cast_accumulate(const From* x, To* y, std::int64_t n) {
 }
 
 template <class T>
-__global__ void scale(const T* x, T* y, std::int64_t n, accumulate_t<T> alpha) {
-  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
-    auto values = load_vec<lanes>(x + i);
-    for (int k = 0; k < lanes; ++k) values[k] = from_accumulate<T>(alpha * to_accumulate(values[k]));
-    store_vec(y + i, values);
-  });
-}
-
-template <class T>
 __global__ void scale_by_device(T* x, std::int64_t n, const float* factor) {
   const float alpha = *factor;
   if (alpha == 1) return;
@@ -98,41 +89,6 @@ __global__ void scale_by_device(T* x, std::int64_t n, const float* factor) {
     auto values = load_vec<lanes>(x + i);
     for (int k = 0; k < lanes; ++k) values[k] = from_accumulate<T>(alpha * to_accumulate(values[k]));
     store_vec(x + i, values);
-  });
-}
-
-template <class T>
-__global__ void add(const T* a, const T* b, T* y, std::int64_t n) {
-  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
-    auto sums = load_vec<lanes>(a + i);
-    const auto values = load_vec<lanes>(b + i);
-    for (int k = 0; k < lanes; ++k) {
-      sums[k] = from_accumulate<T>(to_accumulate(sums[k]) + to_accumulate(values[k]));
-    }
-    store_vec(y + i, sums);
-  });
-}
-
-template <class T>
-__global__ void axpy(accumulate_t<T> alpha, const T* x, T* y, std::int64_t n) {
-  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
-    const auto values = load_vec<lanes>(x + i);
-    auto sums = load_vec<lanes>(y + i);
-    for (int k = 0; k < lanes; ++k) {
-      sums[k] = from_accumulate<T>(to_accumulate(sums[k]) + alpha * to_accumulate(values[k]));
-    }
-    store_vec(y + i, sums);
-  });
-}
-
-template <class T, bool kAccumulate>
-__global__ void multiply(const T* a, const T* b, T* y, std::int64_t n) {
-  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
-    const auto left = load_vec<lanes>(a + i);
-    const auto right = load_vec<lanes>(b + i);
-    Vec<accumulate_t<T>, lanes> products;
-    for (int k = 0; k < lanes; ++k) products[k] = to_accumulate(left[k]) * to_accumulate(right[k]);
-    store_result(y + i, products, kAccumulate);
   });
 }
 
@@ -177,42 +133,9 @@ void cast(const Stream& stream, DType from, const void* x, DType to, void* y, st
                                    static_cast<const From*>(x), static_cast<To*>(y), n)));
 }
 
-void scale(const Stream& stream, DType dtype, const void* x, void* y, std::int64_t n, double alpha) {
-  RINGTAPE_DISPATCH_FLOATING(dtype, T,
-                             launch(scale<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(x),
-                                    static_cast<T*>(y), n, static_cast<accumulate_t<T>>(alpha)));
-}
-
 void scale_by_device(const Stream& stream, DType dtype, void* x, std::int64_t n, const float* factor) {
   RINGTAPE_DISPATCH_FLOATING(
       dtype, T, launch(scale_by_device<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n, factor));
-}
-
-void add(const Stream& stream, DType dtype, const void* a, const void* b, void* y, std::int64_t n) {
-  RINGTAPE_DISPATCH_FLOATING(dtype, T,
-                             launch(add<T>, elementwise_shape<T>(n), stream, static_cast<const T*>(a),
-                                    static_cast<const T*>(b), static_cast<T*>(y), n));
-}
-
-void axpy(const Stream& stream, DType dtype, double alpha, const void* x, void* y, std::int64_t n) {
-  RINGTAPE_DISPATCH_FLOATING(
-      dtype, T,
-      launch(axpy<T>, elementwise_shape<T>(n), stream, static_cast<accumulate_t<T>>(alpha),
-             static_cast<const T*>(x), static_cast<T*>(y), n));
-}
-
-void multiply(const Stream& stream, DType dtype, const void* a, const void* b, void* y, std::int64_t n,
-              bool accumulate) {
-  RINGTAPE_DISPATCH_FLOATING(dtype, T, {
-    const T* left = static_cast<const T*>(a);
-    const T* right = static_cast<const T*>(b);
-    T* products = static_cast<T*>(y);
-    if (accumulate) {
-      launch(multiply<T, true>, elementwise_shape<T>(n), stream, left, right, products, n);
-    } else {
-      launch(multiply<T, false>, elementwise_shape<T>(n), stream, left, right, products, n);
-    }
-  });
 }
 
 void normalize_u8(const Stream& stream, const std::uint8_t* x, DType to, void* y, std::int64_t n, double mean,

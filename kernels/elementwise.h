@@ -17,21 +17,8 @@ RINGTAPE_LAUNCHER(arange, DType dtype, void* x, std::int64_t n, double start, do
 /// does). `accumulate` asks for a floating `to`. Not in place.
 RINGTAPE_LAUNCHER(cast, DType from, const void* x, DType to, void* y, std::int64_t n, bool accumulate);
 
-/// y[i] = alpha * x[i]; floating.
-RINGTAPE_LAUNCHER(scale, DType dtype, const void* x, void* y, std::int64_t n, double alpha);
-
 /// x[i] *= *factor with a scalar on the device, in place; nothing is read or written when it is 1. Floating.
 RINGTAPE_LAUNCHER(scale_by_device, DType dtype, void* x, std::int64_t n, const float* factor);
-
-/// y[i] = a[i] + b[i]; floating.
-RINGTAPE_LAUNCHER(add, DType dtype, const void* a, const void* b, void* y, std::int64_t n);
-
-/// y[i] += alpha * x[i] (BLAS axpy); floating.
-RINGTAPE_LAUNCHER(axpy, DType dtype, double alpha, const void* x, void* y, std::int64_t n);
-
-/// y[i] (+)= a[i] * b[i]; floating. Its own gradient too: da (+)= dy * b.
-RINGTAPE_LAUNCHER(multiply, DType dtype, const void* a, const void* b, void* y, std::int64_t n,
-                  bool accumulate);
 
 /// y[i] = (x[i] / 255 - mean) / std: pixels to a normalised input of a floating dtype.
 RINGTAPE_LAUNCHER(normalize_u8, const std::uint8_t* x, DType to, void* y, std::int64_t n, double mean,

@@ -7,6 +7,7 @@
 #include "kernels/compress.h"
 #include "kernels/copy_rows.h"
 #include "kernels/elementwise.h"
+#include "kernels/pointwise_table.h"
 #include "kernels/random.h"
 #include "kernels/relu.h"
 
@@ -59,21 +60,21 @@ void measure_elementwise(Table& table, std::int64_t n) {
   table.measure({"fill", size, bytes, 0, [&] { fill(stream, DType::f32, y.raw(), n, 1.0); }});
   table.measure(
       {"arange", size, bytes, 2 * elements, [&] { arange(stream, DType::f32, y.raw(), n, 0.0, 0.5); }});
-  table.measure(
-      {"scale", size, 2 * bytes, elements, [&] { scale(stream, DType::f32, a.raw(), y.raw(), n, 0.5); }});
   table.measure({"scale_by_device", size, 2 * bytes, elements,
                  [&] { scale_by_device(stream, DType::f32, y.raw(), n, factor.data<float>()); }});
   table.measure(
-      {"add", size, 3 * bytes, elements, [&] { add(stream, DType::f32, a.raw(), b.raw(), y.raw(), n); }});
-  table.measure(
       {"axpy", size, 3 * bytes, 2 * elements, [&] { axpy(stream, DType::f32, 1e-6, a.raw(), y.raw(), n); }});
-  table.measure({"multiply", size, 3 * bytes, elements,
-                 [&] { multiply(stream, DType::f32, a.raw(), b.raw(), y.raw(), n, false); }});
   table.measure({"relu_forward", size, 2 * bytes, elements,
                  [&] { relu_forward(stream, DType::f32, a.raw(), y.raw(), n); },
                  [&] { loop_relu(a.data<float>(), y.data<float>(), n); }});
   table.measure({"relu_backward", size, 3 * bytes, elements,
                  [&] { relu_backward(stream, DType::f32, a.raw(), b.raw(), y.raw(), n, false); }});
+  for (const NamedPointwiseKernel& row : kernels_of(pointwise_table(table.device()))) {
+    const PointwiseArguments arguments{
+        .a = a.raw(), .b = b.raw(), .y = a.raw(), .dy = b.raw(), .alpha = 0.5, .result = y.raw()};
+    table.measure({row.name.c_str(), size, arrays_of(row.kernel) * bytes, row.kernel.flops * elements,
+                   [&] { row.kernel.launch(stream, DType::f32, arguments, n); }});
+  }
   measure_casts(table, a);
   measure_inputs(table, a, y);
 }

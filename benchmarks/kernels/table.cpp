@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "autograd/creation.h"
-#include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 #include "profile/machine.h"
 
 namespace ringtape::benchmarks {

@@ -113,13 +113,13 @@ void Recorder::thread_returns(int rank) {
   if (std::popcount(gone_[warp]) == lanes) line_up(warp, ~0u);
 }
 
-void Recorder::block_meets(simt::Place place) {
-  ++launch_->barriers[{place.file, place.line}];
+void Recorder::block_arrived(simt::SourceLocation location) {
+  ++launch_->barriers[{location.file, location.line}];
   for (int warp = 0; warp * simt::kWarp < threads_; ++warp) line_up(warp, ~0u);
   times_.sync_block();
 }
 
-void Recorder::warp_meets(int warp, unsigned lanes, bool orders_memory) {
+void Recorder::warp_arrived(int warp, unsigned lanes, bool orders_memory) {
   line_up(warp, lanes);
   if (orders_memory) times_.sync_warp(warp, lanes);
 }

@@ -55,11 +55,11 @@ struct LaunchRecord {
   std::int64_t needed_read = 0, needed_written = 0;
 };
 
-/// Is called at every access (tsan_callbacks.cpp) and at every meeting of threads, and adds up.
+/// Is called at every access (tsan_callbacks.cpp) and at every barrier of threads, and adds up.
 ///
-/// The threads of a warp run one after another, so a lane's accesses are kept until the warp's lanes meet or
-/// have returned. Then they are lined up: what the lanes did at an instruction the first time since they met
-/// last is one request, what they did the second time the next.
+/// The threads of a warp run one after another, so a lane's accesses are kept until the warp's lanes are at a
+/// barrier or have returned. Then they are lined up: what the lanes did at an instruction the first time
+/// since they met last is one request, what they did the second time the next.
 class Recorder final : public simt::Observer {
  public:
   /// The one that is at work, or null.
@@ -84,8 +84,8 @@ class Recorder final : public simt::Observer {
   void launch_ends() override;
   void block_begins() override;
   void thread_returns(int rank) override;
-  void block_meets(simt::Place place) override;
-  void warp_meets(int warp, unsigned lanes, bool orders_memory) override;
+  void block_arrived(simt::SourceLocation location) override;
+  void warp_arrived(int warp, unsigned lanes, bool orders_memory) override;
   void copies_under_way(int rank, int count) override;
   void copy_begins(int rank, void* shared, std::size_t bytes, const void* code) override;
 
@@ -119,7 +119,7 @@ class Recorder final : public simt::Observer {
   std::unordered_map<std::uint64_t, int> site_numbers_;
   std::map<std::tuple<FindingKind, int, int>, std::size_t> finding_numbers_;
   Branches branches_;
-  MeetingTimes times_;
+  BarrierTimes times_;
   SharedShadow shadow_;
   std::vector<std::vector<Entry>> accesses_;  // of each thread, since it met others last
   std::vector<unsigned> gone_;                // of each warp: lanes that have returned

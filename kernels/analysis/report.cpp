@@ -23,12 +23,12 @@ const char* verb_of(Access access) {
 }
 
 /// The counts of all instructions, those of one line and kind in one.
-std::vector<LineCounts> by_line(const LaunchRecord& launch, const std::vector<CodePlace>& places) {
+std::vector<LineCounts> by_line(const LaunchRecord& launch, const std::vector<CodeLocation>& locations) {
   std::map<std::tuple<std::string, int, Space, Access>, LineCounts> lines;
   for (std::size_t i = 0; i < launch.sites.size(); ++i) {
     const LineCounts& counts = launch.sites[i].counts;
     if (counts.requests == 0) continue;  // a copy's begin: what it writes counts where it arrives
-    const SourceLine& where = places[i].line;
+    const SourceLine& where = locations[i].line;
     LineCounts& line = lines[{where.file, where.line, counts.space, counts.access}];
     line.where = where;
     line.space = counts.space;
@@ -40,11 +40,11 @@ std::vector<LineCounts> by_line(const LaunchRecord& launch, const std::vector<Co
   return result;
 }
 
-std::vector<BranchCounts> branches_by_line(const LaunchRecord& launch, const CodePlace* places) {
+std::vector<BranchCounts> branches_by_line(const LaunchRecord& launch, const CodeLocation* locations) {
   std::map<std::pair<std::string, int>, BranchCounts> lines;
   for (std::size_t i = 0; i < launch.branches.size(); ++i) {
-    if (places[i].of_executor) continue;
-    const SourceLine& where = places[i].line;
+    if (locations[i].of_executor) continue;
+    const SourceLine& where = locations[i].line;
     BranchCounts& line = lines[{where.file, where.line}];
     line.where = where;
     line.executions += launch.branches[i].executions;
@@ -69,8 +69,8 @@ std::string text_of(const RawFinding& finding, const LaunchRecord& launch, const
 
 /// Findings of one kind at the same lines in one: a loop that was unrolled has several instructions.
 void add_finding(std::vector<Finding>& findings, const RawFinding& raw, const LaunchRecord& launch,
-                 const std::vector<CodePlace>& places) {
-  Finding finding{raw.kind, places[raw.site].line, places[raw.earlier_site].line, raw.count, {}};
+                 const std::vector<CodeLocation>& locations) {
+  Finding finding{raw.kind, locations[raw.site].line, locations[raw.earlier_site].line, raw.count, {}};
   for (Finding& known : findings) {
     if (known.kind == finding.kind && known.where == finding.where && known.earlier == finding.earlier) {
       known.count += finding.count;
@@ -86,20 +86,20 @@ KernelReport report_of(const LaunchRecord& launch) {
   for (const Site& site : launch.sites) code.push_back(site.code);
   for (const Branches::Counts& branch : launch.branches) code.push_back(branch.code);
   code.push_back(reinterpret_cast<std::uintptr_t>(launch.kernel));
-  const std::vector<CodePlace> places = places_of(code);
+  const std::vector<CodeLocation> locations = locations_of(code);
 
   KernelReport report;
-  report.kernel = places.back().function;
+  report.kernel = locations.back().function;
   report.grid = launch.grid;
   report.block = launch.block;
   report.shared_bytes = launch.shared_bytes;
   report.static_shared_bytes = launch.static_shared_bytes;
-  report.lines = by_line(launch, places);
-  for (const auto& [place, count] : launch.barriers) {
-    report.barriers.push_back({{base_name(place.first), place.second}, count});
+  report.lines = by_line(launch, locations);
+  for (const auto& [location, count] : launch.barriers) {
+    report.barriers.push_back({{base_name(location.first), location.second}, count});
   }
-  report.branches = branches_by_line(launch, places.data() + launch.sites.size());
-  for (const RawFinding& finding : launch.findings) add_finding(report.findings, finding, launch, places);
+  report.branches = branches_by_line(launch, locations.data() + launch.sites.size());
+  for (const RawFinding& finding : launch.findings) add_finding(report.findings, finding, launch, locations);
   report.needed_read = launch.needed_read;
   report.needed_written = launch.needed_written;
   return report;

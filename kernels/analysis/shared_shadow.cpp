@@ -4,7 +4,7 @@
 
 namespace ringtape::analysis {
 
-void MeetingTimes::sync_warp(int warp, unsigned lanes) {
+void BarrierTimes::sync_warp(int warp, unsigned lanes) {
   Warp& met = warps_[warp];
   ++met.syncs;
   for (int a = 0; a < 32; ++a) {
@@ -14,12 +14,12 @@ void MeetingTimes::sync_warp(int warp, unsigned lanes) {
   }
 }
 
-bool MeetingTimes::ordered(int earlier, Time time, int later) const {
+bool BarrierTimes::ordered(int earlier, Time time, int later) const {
   if (earlier == later || time.barriers < barriers_) return true;
   return earlier / 32 == later / 32 && warps_[later / 32].together[earlier % 32][later % 32] > time.syncs;
 }
 
-SharedShadow::Problem SharedShadow::race_with(const Mark& mark, const Mark& now, const MeetingTimes& times) {
+SharedShadow::Problem SharedShadow::race_with(const Mark& mark, const Mark& now, const BarrierTimes& times) {
   if (!times.in_this_block(mark.time)) return {};
   const bool arrives = mark.copy_begin && mark.thread == now.thread && now.writes && !now.copy_begin;
   if (mark.copy_begin && !arrives) return {Problem::under_way, mark.site, mark.thread};
@@ -28,7 +28,7 @@ SharedShadow::Problem SharedShadow::race_with(const Mark& mark, const Mark& now,
 }
 
 SharedShadow::Problem SharedShadow::note(Byte& byte, Access access, const Mark& now,
-                                         const MeetingTimes& times) {
+                                         const BarrierTimes& times) {
   Problem problem = race_with(byte.writer, now, times);
   if (access != Access::write && !times.in_this_block(byte.writer.time)) problem.kind = Problem::unwritten;
   if (access == Access::read) {
@@ -46,7 +46,7 @@ SharedShadow::Problem SharedShadow::note(Byte& byte, Access access, const Mark& 
 }
 
 SharedShadow::Problem SharedShadow::access(std::size_t offset, std::size_t bytes, Access access, int thread,
-                                           int site, const MeetingTimes& times) {
+                                           int site, const BarrierTimes& times) {
   return note_all(offset, bytes, access,
                   {times.now(thread), static_cast<std::uint16_t>(thread), static_cast<std::uint16_t>(site),
                    access == Access::atomic, access == Access::write, false},
@@ -54,7 +54,7 @@ SharedShadow::Problem SharedShadow::access(std::size_t offset, std::size_t bytes
 }
 
 SharedShadow::Problem SharedShadow::begin_copy(std::size_t offset, std::size_t bytes, int thread, int site,
-                                               const MeetingTimes& times) {
+                                               const BarrierTimes& times) {
   return note_all(offset, bytes, Access::write,
                   {times.now(thread), static_cast<std::uint16_t>(thread), static_cast<std::uint16_t>(site),
                    false, true, true},
@@ -69,7 +69,7 @@ std::size_t SharedShadow::used(std::size_t first) const {
 }
 
 SharedShadow::Problem SharedShadow::note_all(std::size_t offset, std::size_t bytes, Access access,
-                                             const Mark& now, const MeetingTimes& times) {
+                                             const Mark& now, const BarrierTimes& times) {
   Problem first;
   for (std::size_t i = offset; i < offset + bytes && i < bytes_.size(); ++i) {
     const Problem problem = note(bytes_[i], access, now, times);

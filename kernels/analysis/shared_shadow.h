@@ -8,9 +8,10 @@
 
 namespace ringtape::analysis {
 
-/// Which threads of a block have met since when. Two accesses are ordered where a barrier stands between them
-/// that both threads passed: __syncthreads, or a __syncwarp that names both. A shuffle orders nothing.
-class MeetingTimes {
+/// Which threads of a block have been at a barrier together since when. Two accesses are ordered where a
+/// barrier stands between them that both threads passed: __syncthreads, or a __syncwarp that names both. A
+/// shuffle orders nothing.
+class BarrierTimes {
  public:
   struct Time {
     std::uint32_t barriers = 0;  // block barriers so far; goes on from block to block
@@ -51,14 +52,14 @@ class SharedShadow {
   std::size_t used(std::size_t first) const;
   /// Notes an access by `thread` at instruction `site`; returns the first problem.
   Problem access(std::size_t offset, std::size_t bytes, Access access, int thread, int site,
-                 const MeetingTimes& times);
+                 const BarrierTimes& times);
   /// The same for the begin of an asynchronous copy: until `thread` writes the bytes, which is their arrival,
   /// nobody may use them.
-  Problem begin_copy(std::size_t offset, std::size_t bytes, int thread, int site, const MeetingTimes& times);
+  Problem begin_copy(std::size_t offset, std::size_t bytes, int thread, int site, const BarrierTimes& times);
 
  private:
   struct Mark {
-    MeetingTimes::Time time;  // 0 barriers: no access yet
+    BarrierTimes::Time time;  // 0 barriers: no access yet
     std::uint16_t thread = 0;
     std::uint16_t site = 0;
     bool atomic = false;
@@ -70,10 +71,10 @@ class SharedShadow {
   struct Byte {
     Mark writer, first_reader, last_reader;
   };
-  static Problem race_with(const Mark& mark, const Mark& now, const MeetingTimes& times);
+  static Problem race_with(const Mark& mark, const Mark& now, const BarrierTimes& times);
   Problem note_all(std::size_t offset, std::size_t bytes, Access access, const Mark& now,
-                   const MeetingTimes& times);
-  static Problem note(Byte& byte, Access access, const Mark& now, const MeetingTimes& times);
+                   const BarrierTimes& times);
+  static Problem note(Byte& byte, Access access, const Mark& now, const BarrierTimes& times);
 
   std::vector<Byte> bytes_;
 };

@@ -87,21 +87,24 @@ SourceLine parse_line(const std::string& text) {
 }
 
 /// One address in the output of addr2line -a -f -C -i: the address, then a function and a line for each level
-/// of inlining, innermost first.
-CodePlace parse_place(const std::vector<std::string>& text, std::size_t& at) {
-  CodePlace place{"?", {"?", 0}, false};
-  bool in_kernel_file = false;
+/// of inlining, innermost first. The line is the innermost one of the kernel's own file: of a .cu file, or of
+/// the file that the outermost level stands in.
+CodeLocation parse_location(const std::vector<std::string>& text, std::size_t& at) {
+  CodeLocation location{"?", {"?", 0}, false};
+  std::vector<SourceLine> levels;
   for (++at; at + 1 < text.size() && !text[at].starts_with("0x"); at += 2) {
-    const SourceLine line = parse_line(text[at + 1]);
-    if (place.function == "?") {
-      place = {short_name(text[at]), line, text[at + 1].find("/kernels/simt/") != std::string::npos};
-    }
-    if (!in_kernel_file && line.file.ends_with(".cu")) {
-      place.line = line;
-      in_kernel_file = true;
+    levels.push_back(parse_line(text[at + 1]));
+    if (location.function == "?") {
+      location = {short_name(text[at]), {}, text[at + 1].find("/kernels/simt/") != std::string::npos};
     }
   }
-  return place;
+  if (levels.empty()) return location;
+  const auto in_cu_file = [](const SourceLine& line) { return line.file.ends_with(".cu"); };
+  const auto in_outermost_file = [&](const SourceLine& line) { return line.file == levels.back().file; };
+  auto level = std::find_if(levels.begin(), levels.end(), in_cu_file);
+  if (level == levels.end()) level = std::find_if(levels.begin(), levels.end(), in_outermost_file);
+  location.line = *level;
+  return location;
 }
 
 }  // namespace
@@ -124,9 +127,9 @@ ProgramImage program_image() {
   return image;
 }
 
-std::vector<CodePlace> places_of(const std::vector<std::uintptr_t>& addresses) {
+std::vector<CodeLocation> locations_of(const std::vector<std::uintptr_t>& addresses) {
   const std::uintptr_t base = program_image().begin;
-  std::vector<CodePlace> places;
+  std::vector<CodeLocation> locations;
   constexpr std::size_t kAtOnce = 1000;  // what a command line holds easily
   for (std::size_t first = 0; first < addresses.size(); first += kAtOnce) {
     const std::size_t last = std::min(first + kAtOnce, addresses.size());
@@ -134,10 +137,10 @@ std::vector<CodePlace> places_of(const std::vector<std::uintptr_t>& addresses) {
     for (std::size_t i = first; i < last; ++i) command.push_back(fmt::format("{:#x}", addresses[i] - base));
     const std::vector<std::string> text = output_of(command);
     if (text.empty()) say_once_that_lines_are_unknown();
-    for (std::size_t at = 0; at < text.size();) places.push_back(parse_place(text, at));
-    places.resize(last, CodePlace{"?", {"?", 0}, false});
+    for (std::size_t at = 0; at < text.size();) locations.push_back(parse_location(text, at));
+    locations.resize(last, CodeLocation{"?", {"?", 0}, false});
   }
-  return places;
+  return locations;
 }
 
 }  // namespace ringtape::analysis

@@ -9,7 +9,7 @@
 namespace ringtape::analysis {
 
 /// What the program's debug information says of an instruction.
-struct CodePlace {
+struct CodeLocation {
   std::string function;  ///< the kernel's or function's name, without its namespace and parameters
   /// Of the functions inlined here, innermost first, the first that stands in a `.cu` file: the kernel's own
   /// line and not that of load_vec(). The innermost where there is none.
@@ -20,7 +20,7 @@ struct CodePlace {
 
 /// Looks `addresses` of this program's code up with binutils' `addr2line`. Places are "?" where it is
 /// missing, which is said once on standard error, or knows nothing.
-std::vector<CodePlace> places_of(const std::vector<std::uintptr_t>& addresses);
+std::vector<CodeLocation> locations_of(const std::vector<std::uintptr_t>& addresses);
 
 /// The range of addresses at which this program (without its shared libraries) lies in memory.
 struct ProgramImage {

@@ -12,8 +12,8 @@
 namespace ringtape::RINGTAPE_TARGET {
 
 // The CPU could run the GPU's form below, and does so in check builds and in the analysis; but there each
-// shuffle is a fiber switch for every lane. So in normal builds the threads meet once and the last to arrive
-// combines what all have brought.
+// shuffle is a fiber switch for every lane. So in normal builds there is one barrier, and the last thread to
+// arrive combines what all have brought.
 #if defined(__CUDACC__) || defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 
 /// Combines the values of lanes 0 to count - 1 of a warp that has just these lanes; every lane gets the
@@ -43,7 +43,7 @@ __device__ inline int warp_lanes() {
 }
 
 template <class Op, class T>
-__device__ inline T warp_reduce(T value, Place) {
+__device__ inline T warp_reduce(T value, SourceLocation) {
   return reduce_lanes<Op>(value, warp_lanes());
 }
 
@@ -56,9 +56,9 @@ static __device__ inline void* reduce_words() {
 }
 
 template <class Op, class T>
-__device__ inline T block_reduce(T value, Place place) {
+__device__ inline T block_reduce(T value, SourceLocation location) {
   const int warps = (block_threads() + 31) / 32;
-  value = warp_reduce<Op>(value, place);
+  value = warp_reduce<Op>(value, location);
   if (warps == 1) return value;
   T* words = static_cast<T*>(reduce_words());
   const int lane = thread_rank() % 32;
@@ -121,35 +121,35 @@ inline std::uint64_t combine_words(const std::uint64_t* words, int count) {
 }
 
 template <class Op, class T>
-inline T warp_reduce(T value, Place place) {
-  return from_word<T>(simt::meet_warp(to_word(value), combine_words<Op, T>, place));
+inline T warp_reduce(T value, SourceLocation location) {
+  return from_word<T>(simt::combine_warp(to_word(value), combine_words<Op, T>, location));
 }
 
 template <class Op, class T>
-inline T block_reduce(T value, Place place) {
-  return from_word<T>(simt::meet_block(to_word(value), combine_words<Op, T>, place));
+inline T block_reduce(T value, SourceLocation location) {
+  return from_word<T>(simt::combine_block(to_word(value), combine_words<Op, T>, location));
 }
 
 #endif
 
 /// Sum and maximum of `value` (float, double or an integer) over the warp.
 template <class T>
-__device__ inline T warp_sum(T value, Place place = Place::here()) {
-  return warp_reduce<Sum>(value, place);
+__device__ inline T warp_sum(T value, SourceLocation location = SourceLocation::here()) {
+  return warp_reduce<Sum>(value, location);
 }
 template <class T>
-__device__ inline T warp_max(T value, Place place = Place::here()) {
-  return warp_reduce<Max>(value, place);
+__device__ inline T warp_max(T value, SourceLocation location = SourceLocation::here()) {
+  return warp_reduce<Max>(value, location);
 }
 
 /// Sum and maximum of `value` over the block.
 template <class T>
-__device__ inline T block_sum(T value, Place place = Place::here()) {
-  return block_reduce<Sum>(value, place);
+__device__ inline T block_sum(T value, SourceLocation location = SourceLocation::here()) {
+  return block_reduce<Sum>(value, location);
 }
 template <class T>
-__device__ inline T block_max(T value, Place place = Place::here()) {
-  return block_reduce<Max>(value, place);
+__device__ inline T block_max(T value, SourceLocation location = SourceLocation::here()) {
+  return block_reduce<Max>(value, location);
 }
 
 static __device__ inline bool& last_block_flag() {

@@ -38,7 +38,7 @@ __device__ inline bool grid_reduce(double block_partial, ReduceScratch* scratch,
   for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
     result = Op::combine(result, scratch->partial[block]);
   }
-  total = block_reduce<Op>(result, Place::here());
+  total = block_reduce<Op>(result, SourceLocation::here());
   return true;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The first include of every `.cu` file: CUDA's words on both targets, and the few helpers kernels are
+/// The first include of every `.cu` file: the CUDA built-ins on both targets, and the few helpers kernels are
 /// written with. docs/simt.md explains how the CPU runs them.
 #define RINGTAPE_IN_KERNEL_FILE
 

@@ -16,8 +16,9 @@ namespace ringtape::RINGTAPE_TARGET {
 /// bytes, aligned to 16. Lane l then holds in registers[i] the elements [l / 4][2 (l % 4)] (low half) and [l
 /// / 4][2 (l % 4) + 1] (high half) of matrix i; with kTransposed, of its transpose.
 template <bool kTransposed = false>
-__device__ __forceinline__ void load_matrices(const void* row, unsigned (&registers)[4],
-                                              [[maybe_unused]] Place place = Place::here()) {
+__device__ __forceinline__ void load_matrices(
+    const void* row, unsigned (&registers)[4],
+    [[maybe_unused]] SourceLocation location = SourceLocation::here()) {
 #if defined(__CUDACC__)
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
   if constexpr (kTransposed) {
@@ -35,7 +36,7 @@ __device__ __forceinline__ void load_matrices(const void* row, unsigned (&regist
   const auto bytes = *static_cast<const volatile unsigned __int128*>(row);  // one access to count
   simt::MatrixRow own;
   __builtin_memcpy(own.words, &bytes, sizeof bytes);
-  simt::exchange_matrices(own, kTransposed, registers, place);
+  simt::exchange_matrices(own, kTransposed, registers, location);
 #endif
 }
 
@@ -43,9 +44,9 @@ __device__ __forceinline__ void load_matrices(const void* row, unsigned (&regist
 /// 8 quarters as load_matrices leaves them, `a` holds A's upper left, lower left, upper right and lower
 /// right; `b` holds B's upper and lower half, transposed. Lane l holds of the sums, in this order, [l / 4][2
 /// (l % 4)] and the next column, then the same columns of row l / 4 + 8.
-__device__ __forceinline__ void multiply_matrices(float (&sums)[4], const unsigned (&a)[4],
-                                                  const unsigned (&b)[2],
-                                                  [[maybe_unused]] Place place = Place::here()) {
+__device__ __forceinline__ void multiply_matrices(
+    float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+    [[maybe_unused]] SourceLocation location = SourceLocation::here()) {
 #if defined(__CUDACC__)
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -53,7 +54,7 @@ __device__ __forceinline__ void multiply_matrices(float (&sums)[4], const unsign
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  simt::multiply_matrices(sums, a, b, place);
+  simt::multiply_matrices(sums, a, b, location);
 #endif
 }
 

@@ -8,7 +8,7 @@
 #include "core/target.h"
 #include "kernels/simt/executor.h"
 
-/// CUDA's words, for kernels that the host compiler compiles and the SIMT executor runs.
+/// The CUDA built-ins, for kernels that the host compiler compiles and the SIMT executor runs.
 #define __global__
 #define __device__
 #define __host__
@@ -52,23 +52,23 @@ inline T* dynamic_shared() {
 
 // A default argument is evaluated where the function is called: an error about a barrier names the kernel's
 // line.
-using simt::Place;
+using simt::SourceLocation;
 
-inline void __syncthreads(Place place = Place::here()) {
-  simt::sync_block(place);
+inline void __syncthreads(SourceLocation location = SourceLocation::here()) {
+  simt::sync_block(location);
 }
 
-inline void __syncwarp(unsigned mask = 0xffffffffu, Place place = Place::here()) {
-  simt::sync_warp(mask, place);
+inline void __syncwarp(unsigned mask = 0xffffffffu, SourceLocation location = SourceLocation::here()) {
+  simt::sync_warp(mask, location);
 }
 
 /// Value of `value` in lane `source` (0 to 31) of this warp.
 template <class T>
-inline T shuffle(unsigned mask, T value, int source, Place place) {
+inline T shuffle(unsigned mask, T value, int source, SourceLocation location) {
   static_assert(sizeof(T) <= sizeof(std::uint64_t));
   std::uint64_t word = 0;
   __builtin_memcpy(&word, &value, sizeof value);
-  word = simt::shuffle_word(mask, word, source, place);
+  word = simt::shuffle_word(mask, word, source, location);
   __builtin_memcpy(&value, &word, sizeof value);
   return value;
 }
@@ -82,39 +82,43 @@ inline int group_start(int width) {
 }
 
 template <class T>
-inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, Place place = Place::here()) {
-  return shuffle(mask, value, group_start(width) + (source & (width - 1)), place);
+inline T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+                     SourceLocation location = SourceLocation::here()) {
+  return shuffle(mask, value, group_start(width) + (source & (width - 1)), location);
 }
 
 template <class T>
-inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, Place place = Place::here()) {
+inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                        SourceLocation location = SourceLocation::here()) {
   const int source = lane_index() - static_cast<int>(delta);
-  return shuffle(mask, value, source < group_start(width) ? lane_index() : source, place);
+  return shuffle(mask, value, source < group_start(width) ? lane_index() : source, location);
 }
 
 template <class T>
 inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                          Place place = Place::here()) {
+                          SourceLocation location = SourceLocation::here()) {
   const int source = lane_index() + static_cast<int>(delta);
-  return shuffle(mask, value, source >= group_start(width) + width ? lane_index() : source, place);
+  return shuffle(mask, value, source >= group_start(width) + width ? lane_index() : source, location);
 }
 
 template <class T>
-inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, Place place = Place::here()) {
+inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
+                         SourceLocation location = SourceLocation::here()) {
   const int source = lane_index() ^ lane_mask;
-  return shuffle(mask, value, source >= group_start(width) + width ? lane_index() : source, place);
+  return shuffle(mask, value, source >= group_start(width) + width ? lane_index() : source, location);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate, Place place = Place::here()) {
-  return simt::ballot(mask, predicate != 0, place);
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              SourceLocation location = SourceLocation::here()) {
+  return simt::ballot(mask, predicate != 0, location);
 }
 
-inline int __any_sync(unsigned mask, int predicate, Place place = Place::here()) {
-  return simt::ballot(mask, predicate != 0, place) != 0;
+inline int __any_sync(unsigned mask, int predicate, SourceLocation location = SourceLocation::here()) {
+  return simt::ballot(mask, predicate != 0, location) != 0;
 }
 
-inline int __all_sync(unsigned mask, int predicate, Place place = Place::here()) {
-  return simt::ballot(mask, predicate == 0, place) == 0;
+inline int __all_sync(unsigned mask, int predicate, SourceLocation location = SourceLocation::here()) {
+  return simt::ballot(mask, predicate == 0, location) == 0;
 }
 
 inline int __popc(unsigned bits) {

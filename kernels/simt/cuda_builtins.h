@@ -16,8 +16,8 @@ inline constexpr bool kIsCpu = false;
 inline constexpr bool kGpuGeometry = true;
 
 /// Where a barrier stands in the source. Only the CPU's executor makes use of it.
-struct Place {
-  __device__ static Place here() { return {}; }
+struct SourceLocation {
+  __device__ static SourceLocation here() { return {}; }
 };
 
 /// The block's dynamic shared memory, LaunchShape::shared_bytes long.

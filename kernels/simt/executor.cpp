@@ -80,30 +80,31 @@ void* dynamic_shared_bytes() {
   return Worker::current().dynamic_shared();
 }
 
-void sync_block(Place place) {
-  Worker::current().sync_block(place);
+void sync_block(SourceLocation location) {
+  Worker::current().sync_block(location);
 }
 
-void sync_warp(unsigned mask, Place place) {
-  Worker::current().meet_warp(mask, 0, 0, result_of_sync, nullptr, place);
+void sync_warp(unsigned mask, SourceLocation location) {
+  Worker::current().combine_warp(mask, 0, 0, result_of_sync, nullptr, location);
 }
 
-std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, Place place) {
-  return Worker::current().meet_warp(mask, word, source, result_of_shuffle, nullptr, place);
+std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, SourceLocation location) {
+  return Worker::current().combine_warp(mask, word, source, result_of_shuffle, nullptr, location);
 }
 
-unsigned ballot(unsigned mask, bool predicate, Place place) {
+unsigned ballot(unsigned mask, bool predicate, SourceLocation location) {
   const std::uint64_t word = predicate ? 1 : 0;
-  return static_cast<unsigned>(Worker::current().meet_warp(mask, word, 0, result_of_ballot, nullptr, place));
+  return static_cast<unsigned>(
+      Worker::current().combine_warp(mask, word, 0, result_of_ballot, nullptr, location));
 }
 
-std::uint64_t meet_block(std::uint64_t word, Combine combine, Place place) {
-  return Worker::current().meet_block(word, combine, place);
+std::uint64_t combine_block(std::uint64_t word, Combine combine, SourceLocation location) {
+  return Worker::current().combine_block(word, combine, location);
 }
 
-std::uint64_t meet_warp(std::uint64_t word, Combine combine, Place place) {
+std::uint64_t combine_warp(std::uint64_t word, Combine combine, SourceLocation location) {
   Worker& worker = Worker::current();
-  return worker.meet_warp(worker.warp_lanes(), word, 0, result_of_combine, combine, place);
+  return worker.combine_warp(worker.warp_lanes(), word, 0, result_of_combine, combine, location);
 }
 
 void note_copies_under_way(int count) {

@@ -25,12 +25,12 @@ extern constinit thread_local uint3 blockIdx;
 extern constinit thread_local dim3 blockDim;
 extern constinit thread_local dim3 gridDim;
 
-/// A place in the source.
-struct Place {
+/// A file and line, as std::source_location, for messages.
+struct SourceLocation {
   const char* file;
   int line;
   /// Where the call stands; as a default argument, where the function that has it is called.
-  static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  static constexpr SourceLocation here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};
   }
 };
@@ -49,23 +49,23 @@ int thread_rank();
 void* dynamic_shared_bytes();
 
 /// __syncthreads: returns when every thread of the block that has not returned is here. Throws Error when
-/// threads of the block wait at different places.
-void sync_block(Place place);
+/// threads of the block wait at different lines.
+void sync_block(SourceLocation location);
 
 /// __syncwarp: returns when the lanes in `mask` are here. In check builds this and the functions below throw
 /// Error when `mask` names a lane that has returned; otherwise such a lane is not waited for.
-void sync_warp(unsigned mask, Place place);
+void sync_warp(unsigned mask, SourceLocation location);
 /// The `word` that lane `source` brought; the lane's own when `source` is not in the mask.
-std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, Place place);
+std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, SourceLocation location);
 /// One bit for each lane of `mask` whose `predicate` holds.
-unsigned ballot(unsigned mask, bool predicate, Place place);
+unsigned ballot(unsigned mask, bool predicate, SourceLocation location);
 
-/// Combines what `count` threads have brought to a meeting.
+/// Combines what `count` threads have brought to a barrier.
 using Combine = std::uint64_t (*)(const std::uint64_t* words, int count);
-/// All threads of the block (of the warp) meet; each gets combine(their words in order of rank). Throws Error
-/// when a thread has returned already.
-std::uint64_t meet_block(std::uint64_t word, Combine combine, Place place);
-std::uint64_t meet_warp(std::uint64_t word, Combine combine, Place place);
+/// A barrier of all threads of the block (of the warp); each gets combine(their words in order of rank).
+/// Throws Error when a thread has returned already.
+std::uint64_t combine_block(std::uint64_t word, Combine combine, SourceLocation location);
+std::uint64_t combine_warp(std::uint64_t word, Combine combine, SourceLocation location);
 
 /// Tells an Observer how many asynchronous copies (kernels/common/async_copy.h) this thread has under way.
 void note_copies_under_way(int count);

@@ -5,7 +5,7 @@
 namespace ringtape::simt {
 
 struct Launch;
-struct Place;
+struct SourceLocation;
 
 /// Is told what the threads of a kernel do together: the analysis (kernels/analysis) counts with it.
 class Observer {
@@ -16,10 +16,10 @@ class Observer {
   /// blockIdx is set already; no thread has begun.
   virtual void block_begins() = 0;
   virtual void thread_returns(int rank) = 0;
-  /// All threads of the block that have not returned have met, and will go on.
-  virtual void block_meets(Place place) = 0;
-  /// The lanes `lanes` of a warp have met, in __syncwarp (`orders_memory`), a shuffle or a vote.
-  virtual void warp_meets(int warp, unsigned lanes, bool orders_memory) = 0;
+  /// All threads of the block that have not returned have arrived at a barrier, and will go on.
+  virtual void block_arrived(SourceLocation location) = 0;
+  /// The lanes `lanes` of a warp have arrived, in __syncwarp (`orders_memory`), a shuffle or a vote.
+  virtual void warp_arrived(int warp, unsigned lanes, bool orders_memory) = 0;
   /// Of the thread's asynchronous copies (kernels/common/async_copy.h), `count` have not been waited for.
   virtual void copies_under_way(int rank, int count) = 0;
   /// The thread begins to copy `bytes` bytes to `shared`, by the instruction before `code`. They have arrived

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kLanes = 32;
 
-/// What a lane brings to a meeting, as a word, and back: its arguments stay on its stack while it waits.
+/// What a lane brings to a barrier, as a word, and back: its arguments stay on its stack while it waits.
 template <class T>
 std::uint64_t to_word(T& arguments) {
   return reinterpret_cast<std::uintptr_t>(&arguments);
@@ -85,14 +85,16 @@ std::uint64_t multiply_all(const std::uint64_t* words, int) {
 
 }  // namespace
 
-void exchange_matrices(const MatrixRow& row, bool transposed, unsigned (&registers)[4], Place place) {
+void exchange_matrices(const MatrixRow& row, bool transposed, unsigned (&registers)[4],
+                       SourceLocation location) {
   Exchange own{&row, registers, transposed};
-  meet_warp(to_word(own), exchange_all, place);
+  combine_warp(to_word(own), exchange_all, location);
 }
 
-void multiply_matrices(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2], Place place) {
+void multiply_matrices(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                       SourceLocation location) {
   Multiply own{sums, a, b};
-  meet_warp(to_word(own), multiply_all, place);
+  combine_warp(to_word(own), multiply_all, location);
 }
 
 }  // namespace ringtape::simt

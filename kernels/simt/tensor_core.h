@@ -2,8 +2,9 @@
 
 #include "kernels/simt/executor.h"
 
-/// A model of ldmatrix and mma.m16n8k16 for the CPU: the lanes of a warp meet, and the last one to come moves
-/// the elements to where the instruction would. Kernels see it through kernels/common/tensor_core.h.
+/// A model of ldmatrix and mma.m16n8k16 for the CPU: the lanes of a warp wait at a barrier, and the last one
+/// to arrive moves the elements to where the instruction would. Kernels see it through
+/// kernels/common/tensor_core.h.
 namespace ringtape::simt {
 
 /// Eight 16-bit elements, as a lane reads them for ldmatrix.
@@ -12,9 +13,11 @@ struct MatrixRow {
 };
 
 /// ldmatrix.x4 (.trans when `transposed`): `row` is what this lane has read; `registers` are what it gets.
-void exchange_matrices(const MatrixRow& row, bool transposed, unsigned (&registers)[4], Place place);
+void exchange_matrices(const MatrixRow& row, bool transposed, unsigned (&registers)[4],
+                       SourceLocation location);
 
 /// mma.m16n8k16 on bf16: sums += A B. Products are added in f32 in the order of k; a GPU's order is its own.
-void multiply_matrices(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2], Place place);
+void multiply_matrices(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                       SourceLocation location);
 
 }  // namespace ringtape::simt

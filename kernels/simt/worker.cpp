@@ -101,10 +101,10 @@ void Worker::thread_returned(int rank) {
   --live_;
   Warp& warp = warps_[rank / kWarp];
   warp.gone |= 1u << rank % kWarp;
-  if (block_meeting_.arrived > 0 && block_meeting_.arrived == live_) finish_block_meeting();
+  if (block_barrier_.arrived > 0 && block_barrier_.arrived == live_) complete_block_barrier();
   for (unsigned rest = warp.active; rest != 0 && !cancelled_; rest &= rest - 1) {
-    WarpMeeting& meeting = warp.meetings[std::countr_zero(rest)];
-    if (everybody_present(warp, meeting)) finish_warp_meeting(warp, meeting);
+    WarpBarrier& barrier = warp.barriers[std::countr_zero(rest)];
+    if (all_arrived(warp, barrier)) complete_warp_barrier(warp, barrier);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/simt/barrier.h"
 #include "kernels/simt/executor.h"
-#include "kernels/simt/meeting.h"
 #include "kernels/simt/observer.h"
 #include "kernels/simt/shared_memory.h"
 
@@ -67,10 +67,10 @@ class Worker {
   /// The stack of the running thread.
   const Stack& stack() const { return running_->stack; }
   void* dynamic_shared() { return dynamic_shared_.data(); }
-  void sync_block(Place place);
-  std::uint64_t meet_block(std::uint64_t word, Combine combine, Place place);
-  std::uint64_t meet_warp(unsigned mask, std::uint64_t word, int source, WarpResult result, Combine combine,
-                          Place place);
+  void sync_block(SourceLocation location);
+  std::uint64_t combine_block(std::uint64_t word, Combine combine, SourceLocation location);
+  std::uint64_t combine_warp(unsigned mask, std::uint64_t word, int source, WarpResult result,
+                             Combine combine, SourceLocation location);
   /// The lanes of the running thread's warp that the block has.
   unsigned warp_lanes() const { return ~lanes_beyond_block(running_->rank / kWarp); }
 
@@ -80,11 +80,11 @@ class Worker {
   void run_thread();
   void thread_returned(int rank);
 
-  void join(Meeting& meeting, Place place);
-  void release(Meeting& meeting);
-  void finish_block_meeting();
-  bool everybody_present(const Warp& warp, const WarpMeeting& meeting) const;
-  void finish_warp_meeting(Warp& warp, WarpMeeting& meeting);
+  void arrive(Barrier& barrier, SourceLocation location);
+  void release(Barrier& barrier);
+  void complete_block_barrier();
+  bool all_arrived(const Warp& warp, const WarpBarrier& barrier) const;
+  void complete_warp_barrier(Warp& warp, WarpBarrier& barrier);
   void wait();
 
   Runner* next_runner();
@@ -111,8 +111,8 @@ class Worker {
   bool cancelled_ = false;
   std::vector<int> shuffled_;
   RunnerList ready_;
-  Meeting block_meeting_;
-  Combine block_combine_ = nullptr;  // of block_meeting_; null for a barrier
+  Barrier block_barrier_;
+  Combine block_combine_ = nullptr;  // of block_barrier_; null for a barrier
   std::vector<std::uint64_t> words_ = std::vector<std::uint64_t>(kMaxThreads);
   std::uint64_t result_ = 0;
   std::vector<Warp> warps_ = std::vector<Warp>(kMaxThreads / kWarp);

@@ -91,7 +91,7 @@ refuse "--max-steps" mnist --max-steps=-1
 refuse "--batch-size" mnist --batch-size 0
 refuse "--seed" mnist --seed=-1
 refuse "--seed" mnist --seed 18446744073709551616
-refuse "--optimizer" mnist --optimizer lion
+refuse "--optimizer" mnist --optimizer newton
 refuse "--gemm" mnist --gemm fast
 refuse "--dtype" mnist --dtype f8
 refuse "TF32" mnist --device cpu --tf32

@@ -183,6 +183,8 @@ const Operation kOperations[] = {
      [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += x[0][i] * x[1][i]; }); }},
     {"scale", one, [](Inputs x) { return scale(x[0], -1.75); },
      [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += -1.75 * x[0][i]; }); }},
+    {"exp", one, [](Inputs x) { return exp(x[0]); },
+     [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += std::exp(x[0][i]); }); }},
     {"relu", one, [](Inputs x) { return relu(x[0]); },
      [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += std::max(x[0][i], 0.0); }); }},
 

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/stream.h"
-#include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
@@ -18,10 +18,11 @@
 namespace ringtape::test {
 namespace {
 
-TEST_CASE("kept memory gives a repetition the blocks of the work before, and nobody else", "[graph]") {
-  const KeptMemory memory;
+TEST_CASE("a graph memory pool gives a repetition the blocks of the work before, and nobody else",
+          "[graph]") {
+  const GraphMemoryPool memory;
   const auto work = [&](std::vector<void*>& addresses) {
-    const KeptMemory::Scope scope(memory);
+    const GraphMemoryPool::Scope scope(memory);
     const Tensor a = empty({100});
     addresses.push_back(a.raw());
     addresses.push_back(empty({50}).raw());
@@ -41,12 +42,12 @@ TEST_CASE("kept memory gives a repetition the blocks of the work before, and nob
   CHECK(third[0] != first[0]);  // a result that is still held is not overwritten
 }
 
-TEST_CASE("tensors outlive the kept memory that they are in", "[graph]") {
+TEST_CASE("tensors outlive the graph memory pool that they are in", "[graph]") {
   const std::size_t live = memory_stats(Device{}).live;
   Tensor result;
   {
-    const KeptMemory memory;
-    const KeptMemory::Scope scope(memory);
+    const GraphMemoryPool memory;
+    const GraphMemoryPool::Scope scope(memory);
     result = tensor_of({1, 2, 3}, {3});
   }
   CHECK(result.to_doubles() == std::vector<double>{1, 2, 3});
@@ -68,8 +69,8 @@ TEST_CASE("what a graph cannot repeat is refused during a capture, by name", "[g
     CHECK_THROWS_WITH(event.synchronize(), ContainsSubstring("Event::synchronize()"));
     CHECK_THROWS_WITH(rand({2}), ContainsSubstring("random numbers are drawn"));
     CHECK_THROWS_WITH(CaptureScope(), ContainsSubstring("capturing one already"));
-    const KeptMemory memory;
-    const KeptMemory::Scope scope(memory);
+    const GraphMemoryPool memory;
+    const GraphMemoryPool::Scope scope(memory);
     CHECK_THROWS_WITH(empty({3}), ContainsSubstring("memory that it did not ask for when it ran before"));
   }
   CHECK_FALSE(is_capturing());

@@ -52,7 +52,7 @@ void load(ZeroTrainer& trainer, const Saved& saved) {
 
 TEST_CASE("ZeRO: what any number of ranks and any stage has saved goes on with any other", "[dist][zero]") {
   const auto comm = this_run();
-  for (const std::string optimizer : {"sgd", "adamw", "lamb"}) {
+  for (const std::string& optimizer : optimizer_names()) {
     ZeroTrainer uninterrupted(comm, {.optimizer = optimizer});
     for (std::uint64_t step = 0; step < 4; ++step) update(uninterrupted, step);
     const std::vector<std::vector<double>> expected = uninterrupted.values();

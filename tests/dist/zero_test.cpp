@@ -3,6 +3,7 @@
 #include "autograd/low_precision.h"
 #include "autograd/ops.h"
 #include "core/memory.h"
+#include "optim/adam.h"
 #include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
@@ -85,7 +86,7 @@ TEST_CASE("ZeRO: the weights of plain data parallelism", "[dist][zero]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (const Way& way : ways) {
       if (way.shares == "empty" && comm->size() == 1) continue;
-      for (const std::string optimizer : {"sgd", "adam", "adamw", "lamb", "lars"}) {
+      for (const std::string& optimizer : optimizer_names()) {
         for (const double clip_norm : {0.0, 0.05}) {
           const ZeroOptions options{.optimizer = optimizer, .clip_norm = clip_norm};
           const Result plain = train(comm, options, 0, way);

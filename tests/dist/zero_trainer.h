@@ -7,11 +7,9 @@
 
 #include "core/error.h"
 #include "dist/data_parallel.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
-#include "optim/lamb.h"
-#include "optim/lars.h"
 #include "optim/loss_scaler.h"
+#include "optim/registry.h"
 #include "tests/dist/trainer.h"
 
 namespace ringtape::test {
@@ -34,15 +32,10 @@ inline std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parame
       {.name = "first",
        .contains = [](const ArenaEntry& e) { return e.name.starts_with("0."); },
        .lr_scale = 2}};
-  if (name == "sgd") {
-    return std::make_unique<SGD>(
-        arena, SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}, groups);
-  }
-  if (name == "adam") return std::make_unique<Adam>(arena, AdamOptions{.weight_decay = 0.1}, groups);
-  if (name == "adamw") return std::make_unique<AdamW>(arena, AdamWOptions{.weight_decay = 0.1}, groups);
-  if (name == "lamb") return std::make_unique<Lamb>(arena, LambOptions{.learning_rate = 1e-2}, groups);
-  check(name == "lars", "no optimizer is called {}", name);
-  return std::make_unique<Lars>(arena, LarsOptions{.learning_rate = 1, .weight_decay = 0.01}, groups);
+  const OptimizerKind& kind = optimizer_named(name);
+  OptimizerSettings settings = kind.defaults;
+  settings.weight_decay = 0.1;
+  return kind.make(arena, settings, groups);
 }
 
 /// One rank's part of a training.

@@ -1,4 +1,5 @@
 #include "kernels/elementwise.h"
+#include "kernels/pointwise_table.h"
 
 #include "tests/support/kernel_test.h"
 
@@ -103,9 +104,12 @@ TEMPLATE_TEST_CASE("scale, add, axpy and multiply", "[elementwise]", float, doub
       CHECK(y.doubles() == scaled);
       add(stream, dtype, x.data(), z.data(), y.data(), n);
       CHECK(y.doubles() == sum);
-      multiply(stream, dtype, x.data(), z.data(), y.data(), n, false);
+      const PointwiseKernel& multiply = pointwise_operation("multiply", device).forward;
+      PointwiseArguments arguments{.a = x.data(), .b = z.data(), .result = y.data()};
+      multiply.launch(stream, dtype, arguments, n);
       CHECK(y.doubles() == product);
-      multiply(stream, dtype, x.data(), z.data(), y.data(), n, true);
+      arguments.accumulate = true;
+      multiply.launch(stream, dtype, arguments, n);
       CHECK(worst_error(y.doubles(), product_sum, 1.01 * rounding<T>(), rounding<float>()) <= 1);
       axpy(stream, dtype, -1.5, x.data(), z.data(), n);
       CHECK(worst_error(z.doubles(), axpy_sum, 1.01 * rounding<T>(), 4 * rounding<float>()) <= 1);

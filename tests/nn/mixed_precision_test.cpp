@@ -1,7 +1,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "autograd/tape.h"
 #include "core/error.h"
@@ -16,9 +19,8 @@
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
-#include "optim/lamb.h"
-#include "optim/lars.h"
 #include "optim/loss_scaler.h"
+#include "optim/registry.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
@@ -103,23 +105,17 @@ TEST_CASE("an arena without a compute dtype keeps no copy, and makes an older on
 }
 
 TEST_CASE("every optimizer's step writes the copy with the values", "[mixed]") {
-  using Make = std::unique_ptr<Optimizer> (*)(ParameterArena&);
-  const std::pair<const char*, Make> optimizers[] = {
-      {"SGD", [](ParameterArena& a) -> std::unique_ptr<Optimizer> { return std::make_unique<SGD>(a); }},
-      {"SGD, momentum",
-       [](ParameterArena& a) -> std::unique_ptr<Optimizer> {
+  using Make = std::function<std::unique_ptr<Optimizer>(ParameterArena&)>;
+  std::map<std::string, Make> makers = {
+      {"sgd, nothing else", [](ParameterArena& a) { return std::make_unique<SGD>(a); }},
+      {"sgd, Nesterov", [](ParameterArena& a) {
          return std::make_unique<SGD>(a, SGDOptions{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
-       }},
-      {"Adam", [](ParameterArena& a) -> std::unique_ptr<Optimizer> { return std::make_unique<Adam>(a); }},
-      {"AdamW", [](ParameterArena& a) -> std::unique_ptr<Optimizer> { return std::make_unique<AdamW>(a); }},
-      {"LAMB", [](ParameterArena& a) -> std::unique_ptr<Optimizer> { return std::make_unique<Lamb>(a); }},
-      {"LARS",
-       [](ParameterArena& a) -> std::unique_ptr<Optimizer> {
-         return std::make_unique<Lars>(a, LarsOptions{.learning_rate = 10});
-       }},
-  };
+       }}};
+  for (const OptimizerKind& kind : optimizers()) {
+    makers[kind.name] = [&kind](ParameterArena& a) { return kind.make(a, kind.defaults, {}); };
+  }
   for_each_half([&](Device device, DType dtype) {
-    for (const auto& [name, make] : optimizers) {
+    for (const auto& [name, make] : makers) {
       INFO(name);
       const auto model = make_mlp({130, 70, 3});  // a parameter of more than one tile
       ParameterArena arena(*model, device, dtype);

@@ -8,8 +8,7 @@
 #include "nn/losses.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
-#include "optim/lamb.h"
-#include "optim/lars.h"
+#include "optim/registry.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
 #include "tests/support/gpu.h"
@@ -133,17 +132,18 @@ TEST_CASE("the learning rate can be changed between steps; 0 changes nothing", "
 
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ParameterArena&)>;
 
-/// One of each kind, with momentum and decay.
-const std::vector<MakeOptimizer> kOptimizers = {
-    [](ParameterArena& arena) {
-      return std::make_unique<SGD>(arena, SGDOptions{.momentum = 0.9, .weight_decay = 0.1});
-    },
-    [](ParameterArena& arena) { return std::make_unique<SGD>(arena); },
-    [](ParameterArena& arena) { return std::make_unique<Adam>(arena, AdamOptions{.weight_decay = 0.1}); },
-    [](ParameterArena& arena) { return std::make_unique<AdamW>(arena, AdamWOptions{.weight_decay = 0.1}); },
-    [](ParameterArena& arena) { return std::make_unique<Lamb>(arena); },
-    [](ParameterArena& arena) { return std::make_unique<Lars>(arena, LarsOptions{.weight_decay = 0.1}); },
-};
+/// One of each kind with decay, and SGD with nothing.
+std::vector<MakeOptimizer> all_optimizers() {
+  std::vector<MakeOptimizer> makers = {[](ParameterArena& arena) { return std::make_unique<SGD>(arena); }};
+  for (const OptimizerKind& kind : optimizers()) {
+    makers.push_back([&kind](ParameterArena& arena) {
+      OptimizerSettings settings = kind.defaults;
+      settings.weight_decay = 0.1;
+      return kind.make(arena, settings, {});
+    });
+  }
+  return makers;
+}
 
 TEST_CASE("a parameter without a gradient is left alone: no step, no decay, no change of its state",
           "[optim]") {
@@ -169,7 +169,24 @@ TEST_CASE("a parameter without a gradient is left alone: no step, no decay, no c
     CHECK(model.b.to_doubles() == reference.b.to_doubles());
     CHECK(reference.a.to_doubles() == Values{1, 2});
   };
-  for (const MakeOptimizer& make : kOptimizers) check_skipped(make);
+  for (const MakeOptimizer& make : all_optimizers()) check_skipped(make);
+}
+
+TEST_CASE("the registry says how many values an optimizer keeps for each of the parameters", "[optim]") {
+  for (const OptimizerKind& kind : optimizers()) {
+    for (const double momentum : {0.0, 0.9}) {
+      INFO(kind.name << ", momentum " << momentum);
+      Two model;
+      ParameterArena arena(model, Device{});
+      OptimizerSettings settings = kind.defaults;
+      settings.momentum = momentum;
+      std::int64_t values = 0;
+      for (const NamedTensor& state : kind.make(arena, settings, {})->state()) {
+        if (state.tensor.dtype() == DType::f32) values += state.tensor.elements();
+      }
+      CHECK(values == kind.state_per_parameter(settings) * arena.values().elements());
+    }
+  }
 }
 
 TEST_CASE("a gradient of zeros is a gradient: the decay acts", "[optim]") {
@@ -233,7 +250,7 @@ TEST_CASE("the norm is that of the gradients present, and zero_grad forgets the 
 
 TEST_CASE("a norm that is not finite skips the step, if so wished: nothing changes but the count",
           "[optim]") {
-  for (const MakeOptimizer& make : kOptimizers) {
+  for (const MakeOptimizer& make : all_optimizers()) {
     for (const double bad : {std::nan(""), kInfinity}) {
       Two model, reference;
       ParameterArena arena(model, Device{}), reference_arena(reference, Device{});

@@ -1,5 +1,5 @@
-// CUDA's words and the helpers of kernels/common/kernel.h: the same meaning on every device, under every
-// thread order.
+// The CUDA built-ins and the helpers of kernels/common/kernel.h: the same meaning on every device, under
+// every thread order.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

@@ -25,7 +25,7 @@ const Stream& stream() {
   return cpu;
 }
 
-std::string place(int line) {
+std::string location(int line) {
   return std::string(__FILE__) + ":" + std::to_string(line);
 }
 
@@ -45,14 +45,14 @@ TEST_CASE("simt: threads that wait at different barriers are an error that names
   for_each_thread_order([] {
     const std::string text = error_of([] { launch(two_barriers, {{2, 3}, 64}, stream(), 5u); });
     CHECK_THAT(text, ContainsSubstring("block (0, 0, 0)"));
-    CHECK_THAT(text, ContainsSubstring(place(kFirstBarrier)));
-    CHECK_THAT(text, ContainsSubstring(place(kSecondBarrier)));
+    CHECK_THAT(text, ContainsSubstring(location(kFirstBarrier)));
+    CHECK_THAT(text, ContainsSubstring(location(kSecondBarrier)));
     CHECK_NOTHROW(launch(two_barriers, {4, 64}, stream(), 0u));
     CHECK_NOTHROW(launch(two_barriers, {4, 64}, stream(), 64u));
   });
 }
 
-constexpr int kBlockMeeting = __LINE__ + 4, kWarpMeeting = __LINE__ + 6;
+constexpr int kBlockBarrier = __LINE__ + 4, kWarpBarrier = __LINE__ + 6;
 
 __global__ void barrier_and_shuffle(int* out) {
   if (threadIdx.x < 32) {
@@ -64,11 +64,13 @@ __global__ void barrier_and_shuffle(int* out) {
   }
 }
 
-TEST_CASE("simt: threads that wait for one another for ever are an error that names the places", "[simt]") {
+TEST_CASE("simt: threads that wait for one another for ever are an error that names the locations",
+          "[simt]") {
   for_each_thread_order([] {
     int out = 0;
     const std::string text = error_of([&] { launch(barrier_and_shuffle, {1, 64}, stream(), &out); });
-    CHECK_THAT(text, ContainsSubstring(place(kBlockMeeting)) || ContainsSubstring(place(kWarpMeeting + 2)));
+    CHECK_THAT(text,
+               ContainsSubstring(location(kBlockBarrier)) || ContainsSubstring(location(kWarpBarrier + 2)));
     CHECK_THAT(text, ContainsSubstring("wait"));
   });
 }

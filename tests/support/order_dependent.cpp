@@ -32,8 +32,8 @@ class Launches : public simt::Observer {
   void launch_ends() override {}
   void block_begins() override {}
   void thread_returns(int) override {}
-  void block_meets(simt::Place) override {}
-  void warp_meets(int, unsigned, bool) override {}
+  void block_arrived(simt::SourceLocation) override {}
+  void warp_arrived(int, unsigned, bool) override {}
   void copies_under_way(int, int) override {}
   void copy_begins(int, void*, std::size_t, const void*) override {}
 };

@@ -1,7 +1,9 @@
 #include "kernels/elementwise.h"
+
 #include "kernels/analysis/cases/case.h"
 #include "kernels/copy_rows.h"
 #include "kernels/peak.h"
+#include "kernels/pointwise_table.h"
 #include "kernels/random.h"
 #include "kernels/relu.h"
 
@@ -89,33 +91,17 @@ std::vector<Case> converting_cases() {
 
 std::vector<Case> computing_cases() {
   return {
-      {"scale", "y = alpha x", kElements, 1, 8,
-       [](Setup& s, std::int64_t n) {
-         s.launch = [n, x = s.floats("x", n), y = s.output("y", n)](const Stream& stream) {
-           in_analysis::scale(stream, kF32, x, y, n, 2);
-         };
-       }},
       {"scale_by_device", "x *= a factor on the device", kElements, 1, 8,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), factor = s.input<float>("factor", {2})](const Stream& stream) {
            in_analysis::scale_by_device(stream, kF32, x, n, factor);
          };
        }},
-      {"add", "y = a + b", kElements, 1, 12,
-       [](Setup& s, std::int64_t n) {
-         s.launch = [n, a = s.floats("a", n), b = s.floats("b", n), y = s.output("y", n)](
-                        const Stream& stream) { in_analysis::add(stream, kF32, a, b, y, n); };
-       }},
       {"axpy", "y += alpha x", kElements, 1, 12,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), y = s.floats("y", n)](const Stream& stream) {
            in_analysis::axpy(stream, kF32, 2, x, y, n);
          };
-       }},
-      {"multiply", "y = a b", kElements, 1, 12,
-       [](Setup& s, std::int64_t n) {
-         s.launch = [n, a = s.floats("a", n), b = s.floats("b", n), y = s.output("y", n)](
-                        const Stream& stream) { in_analysis::multiply(stream, kF32, a, b, y, n, false); };
        }},
       {"relu_forward", "y = max(x, 0)", kElements, 1, 8,
        [](Setup& s, std::int64_t n) {
@@ -133,11 +119,35 @@ std::vector<Case> computing_cases() {
   };
 }
 
+Case pointwise_case(const NamedPointwiseKernel& row) {
+  const PointwiseKernel kernel = row.kernel;
+  return {row.name, row.does, kElements, 1, 4.0 * arrays_of(kernel), [=](Setup& s, std::int64_t n) {
+            const auto memory = [&](Operand operand, const char* name) {
+              return reads(kernel, operand) ? s.floats(name, n) : nullptr;
+            };
+            const PointwiseArguments arguments{.a = memory(Operand::a, "a"),
+                                               .b = memory(Operand::b, "b"),
+                                               .y = memory(Operand::y, "y"),
+                                               .dy = memory(Operand::dy, "dy"),
+                                               .alpha = 2,
+                                               .result = s.output("result", n)};
+            s.launch = [=](const Stream& stream) { kernel.launch(stream, kF32, arguments, n); };
+          }};
+}
+
+std::vector<Case> pointwise_cases() {
+  std::vector<Case> cases;
+  for (const NamedPointwiseKernel& row : kernels_of(in_analysis::pointwise_table())) {
+    cases.push_back(pointwise_case(row));
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::vector<Case> elementwise_cases() {
   std::vector<Case> all;
-  for (const auto& part : {writing_cases(), converting_cases(), computing_cases()}) {
+  for (const auto& part : {writing_cases(), converting_cases(), computing_cases(), pointwise_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -1,4 +1,4 @@
-#include "kernels/simt/meeting.h"
+#include "kernels/simt/barrier.h"
 
 #include <algorithm>
 

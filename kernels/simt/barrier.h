@@ -53,42 +53,42 @@ class RunnerList {
   Runner* last_ = nullptr;
 };
 
-/// Threads waiting for one another at one place.
-struct Meeting {
+/// Threads waiting for one another at one line of the source.
+struct Barrier {
   RunnerList waiting;
   int arrived = 0;
-  Place place{};
+  SourceLocation location{};
 };
 
 struct Warp;
 /// Computes Warp::results of the lanes in `lanes` from what they have brought.
 using WarpResult = void (*)(Warp& warp, unsigned lanes, Combine combine);
 
-/// A meeting of the lanes in `mask`.
-struct WarpMeeting : Meeting {
+/// A barrier of the lanes in `mask`: a sync, a shuffle, a vote or a reduction.
+struct WarpBarrier : Barrier {
   unsigned mask = 0;
-  unsigned present = 0;  // lanes that have arrived
+  unsigned arrived_lanes = 0;  // lanes that have arrived
   WarpResult result = nullptr;
   Combine combine = nullptr;
 };
 
 struct Warp {
   unsigned gone = 0;    // lanes that have returned, or that the block does not have
-  unsigned active = 0;  // which of the meetings are in progress
-  WarpMeeting meetings[kWarp];
+  unsigned active = 0;  // which of the barriers are in progress
+  WarpBarrier barriers[kWarp];
   std::uint64_t words[kWarp];
   std::uint64_t results[kWarp];
   int sources[kWarp];
 
-  unsigned bit_of(const WarpMeeting& meeting) const { return 1u << (&meeting - meetings); }
+  unsigned bit_of(const WarpBarrier& barrier) const { return 1u << (&barrier - barriers); }
 
-  /// The meeting in progress under this mask, or one that is free.
-  WarpMeeting& meeting_of(unsigned mask) {
+  /// The barrier in progress under this mask, or one that is free.
+  WarpBarrier& barrier_of(unsigned mask) {
     for (unsigned rest = active; rest != 0; rest &= rest - 1) {
-      WarpMeeting& meeting = meetings[std::countr_zero(rest)];
-      if (meeting.mask == mask) return meeting;
+      WarpBarrier& barrier = barriers[std::countr_zero(rest)];
+      if (barrier.mask == mask) return barrier;
     }
-    return meetings[std::countr_one(active)];
+    return barriers[std::countr_one(active)];
   }
 };
 
@@ -96,7 +96,7 @@ inline bool contains(unsigned lanes, int lane) {
   return (lanes >> lane & 1u) != 0;
 }
 
-// What the lanes get of a sync, a shuffle, a ballot, and a meeting with a Combine.
+// What the lanes get of a sync, a shuffle, a ballot, and a barrier with a Combine.
 void result_of_sync(Warp& warp, unsigned lanes, Combine combine);
 void result_of_shuffle(Warp& warp, unsigned lanes, Combine combine);
 void result_of_ballot(Warp& warp, unsigned lanes, Combine combine);
