@@ -4,6 +4,7 @@
 
 #include "core/stream.h"
 #include "kernels/elementwise.h"
+#include "kernels/pointwise.h"
 
 namespace ringtape {
 

@@ -46,10 +46,10 @@ RINGTAPE_HOST_DEVICE inline float natural_log(float x) {
 #if !defined(__CUDACC__)
 // The double forms, for gradient checks on the CPU.
 inline double softmax_exp(double x) {
-  return exp(x);
+  return ::exp(x);
 }
 inline double natural_log(double x) {
-  return log(x);
+  return ::log(x);
 }
 #endif
 
