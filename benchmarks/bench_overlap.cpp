@@ -230,7 +230,7 @@ void benchmark(const Options& options) {
   const auto comm = connect(detect_rank_environment(process_environment()), Device{}, Seconds(60),
                             parse_slow_link(options.slow_link));
   check(comm->size() > 1, "one rank has no other to talk to: mpirun -n 2 bench_overlap");
-  check(options.batch % options.micro_batches == 0, "--batch {}: expected a multiple of --micro-batches, {}",
+  check(options.batch % options.micro_batches == 0, "--batch-size {}: expected a multiple of --micro-batches, {}",
         options.batch, options.micro_batches);
   if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
   Results results("bench_overlap", comm->device(), comm->rank() == 0 ? options.json : "");
@@ -266,7 +266,7 @@ int main(int argc, char** argv) {
   app.option("--inputs", positive(options.inputs), "of the model");
   app.option("--width", positive(options.width), "of the hidden layers");
   app.option("--layers", positive(options.layers), "how many of them");
-  app.option("--batch", positive(options.batch), "samples of a rank and step");
+  app.option("--batch-size", positive(options.batch), "samples of a rank and step");
   app.option("--micro-batches", positive(options.micro_batches),
              "that they are cut into, under accumulation");
   app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of a bucket");

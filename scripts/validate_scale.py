@@ -92,7 +92,7 @@ def predict(args, ranks, times, link, bucket_mib, micro_batches, flags):
     latency, bandwidth = link
     command = [args.bin / "plan", "scale", "--parameters", str(PARAMETERS), "--gradient-bytes", "4", "--micro-batch",
                str(SAMPLES), "--accumulation", str(micro_batches), "--forward", str(forward), "--backward",
-               str(backward), "--update", str(rest + SMALL_SUMS * latency / 1000 * (ranks > 1)), "--first-bucket", "4",
+               str(backward), "--update", str(rest + SMALL_SUMS * latency / 1000 * (ranks > 1)), "--first-bucket-mib", "4",
                "--bucket", str(bucket_mib), "--ranks-per-node", "1", "--inter-node-latency", "0", "--inter-node-bandwidth",
                str(bandwidth / 1000), "--call", str(latency), "--ranks", str(ranks), "--json", *flags]
     return 1000 * json.loads(run(command))["asked"]["points"][0]["step_seconds"]

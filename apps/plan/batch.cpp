@@ -25,7 +25,7 @@ struct Options {
 void add_batch_flags(CommandLine& app, Options& options) {
   BatchRequest& batch = options.batch;
   app.group("Batch");
-  app.option("--global-batch", between(batch.global_batch, 1, kLargestSize),
+  app.option("--batch-size", between(batch.global_batch, 1, kLargestSize),
              "samples in an update of the weights");
   app.option("--global-tokens", between(batch.global_tokens, 1, kLargestSize),
              "the same in tokens, with --sequence");
@@ -65,7 +65,7 @@ void add_run_flags(CommandLine& app, Options& options) {
              "share of it that is left with all GPUs at work, up to 1 [1]")
       .no_default();
   app.option("--price", between(options.run.price, 0, 1e9), "price of one GPU for an hour [0]").no_default();
-  app.option("--updates", options.run.updates, "length of the run in updates");
+  app.option("--max-steps", options.run.updates, "length of the run in steps");
   app.option("--epochs", between(options.run.epochs, 1e-6, 1e6), "length of the run in epochs of --dataset");
   app.option("--total-tokens", options.run.total_tokens, "length of the run in tokens, with --sequence");
 }

@@ -45,7 +45,7 @@ OptionValue option_value(Bytes& bytes) {
 
 void add_flags(CommandLine& app, Options& options) {
   app.group("Batch");
-  app.option("--global-batch", between(options.global_batch, 1, kLargestSize),
+  app.option("--batch-size", between(options.global_batch, 1, kLargestSize),
              "samples in an update of the weights")
       .required();
 
@@ -181,8 +181,8 @@ void add_fit_command(CommandLine& app) {
       "fit",
       "Finds the largest micro-batch that fits into memory, by trying or by formula, and plans a batch with "
       "it.\n"
-      "Example: plan fit --mlp 784,2048,2048,10 --memory 128MiB --device cpu --global-batch 2048\n"
-      "Example: plan fit --memory 16GB --state 14GB --sample 50MB --global-batch 256",
+      "Example: plan fit --mlp 784,2048,2048,10 --memory 128MiB --device cpu --batch-size 2048\n"
+      "Example: plan fit --memory 16GB --state 14GB --sample 50MB --batch-size 256",
       [options] { plan(*options); });
   add_flags(command, *options);
 }

@@ -22,7 +22,7 @@ void add_flags(CommandLine& app, Options& options) {
   schedule.lr_scaling = BatchScaling::square_root;
   schedule.warmup = std::nullopt;
   app.group("Change of batch");
-  app.option("--base-lr", request.base_rate, "learning rate that suits the base batch")
+  app.option("--lr", request.base_rate, "learning rate that suits the base batch")
       .required()
       .no_default();
   app.option("--batch-size", between(request.batch_size, 1, kLargestSize),
@@ -67,7 +67,7 @@ void add_lr_command(CommandLine& app) {
   CommandLine& command = app.command(
       "lr",
       "Works out learning rate, warm-up and schedule for another batch, and draws them.\n"
-      "Example: plan lr --base-lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90",
+      "Example: plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90",
       [options] { plan(*options); });
   add_flags(command, *options);
 }

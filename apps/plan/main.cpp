@@ -4,7 +4,7 @@
 int main(int argc, char** argv) {
   ringtape::CommandLine app(
       "Plans a training run by arithmetic that is shown.\n"
-      "Example: plan batch --global-batch 1000 --micro-batch 2 --ranks 128\n"
+      "Example: plan batch --batch-size 1000 --micro-batch 2 --ranks 128\n"
       "plan COMMAND --help lists the flags of a command.");
   ringtape::planner::add_batch_command(app);
   ringtape::planner::add_memory_command(app);

@@ -38,7 +38,7 @@ void add_model_flags(CommandLine& app, Options& options) {
                              "ms of a micro-batch's backward, instead of by --flops");
   forward.needs(backward);
   backward.needs(forward);
-  app.option("--global-batch", between(request.global_batch, 1, kLargestSize),
+  app.option("--batch-size", between(request.global_batch, 1, kLargestSize),
              "samples in an update, which the ranks divide [each rank adds to the batch]")
       .no_default();
 
@@ -58,8 +58,8 @@ void add_communication_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Communication");
   app.option("--algorithm", options.algorithm, "ring, tree or hierarchical");
-  app.option("--bucket", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
-  app.option("--first-bucket", between(options.first_bucket_mib, 1, 1 << 20),
+  app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
+  app.option("--first-bucket-mib", between(options.first_bucket_mib, 1, 1 << 20),
              "MiB of gradients in the first");
   app.option("--segment", between(options.segment_kib, 1, 1 << 30), "KiB that a tree moves at a time");
   app.option("--gradient-bytes", between(request.gradient_bytes, 1, 8),
@@ -104,7 +104,7 @@ void add_disturbance_flags(CommandLine& app, Options& options) {
                              "mean time between failures of one rank, in hours [never]")
                       .no_default();
   const Flag checkpoint =
-      app.option("--checkpoint", between(request.checkpoint, 1e-3, 1e6), "seconds that a checkpoint takes")
+      app.option("--checkpoint-seconds", between(request.checkpoint, 1e-3, 1e6), "seconds that a checkpoint takes")
           .needs(failures);
   failures.needs(checkpoint);
   app.option("--restart", between(request.restart, 0, 1e6),

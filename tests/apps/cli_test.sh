@@ -360,16 +360,16 @@ refuse "'bogus' is not a command" plan bogus --ranks 8
 refuse "--ranks" plan --ranks 8
 refuse "extra" plan batch --micro-batch 8 extra
 refuse "--micro-batch" plan batch --micro-batch 0
-refuse "--ranks" plan batch --global-batch 8 --micro-batch 1 --ranks=-1
+refuse "--ranks" plan batch --batch-size 8 --micro-batch 1 --ranks=-1
 refuse "too little to go by" plan batch
-refuse "the micro-batch of 9 is larger" plan batch --global-batch 8 --micro-batch 9
-refuse "a contradiction" plan batch --global-batch 8 --micro-batch 2 --accumulation 2 --ranks 3
+refuse "the micro-batch of 9 is larger" plan batch --batch-size 8 --micro-batch 9
+refuse "a contradiction" plan batch --batch-size 8 --micro-batch 2 --accumulation 2 --ranks 3
 refuse "--data-percent" plan batch --micro-batch 1 --dataset 100 --data-percent 5
-refuse "--throughput" plan batch --micro-batch 1 --updates 5
-refuse "needs --sequence" plan batch --micro-batch 1 --updates 5 --token-throughput 5
-refuse "--throughput: expected a number from" plan batch --micro-batch 1 --updates 5 --throughput nan
-refuse "--throughput: expected a number from" plan batch --micro-batch 1 --updates 5 --throughput 1e-300
-refuse "expected at most 10^9" plan batch --micro-batch 1000000 --updates 1000000000 --throughput 1e-6
+refuse "--throughput" plan batch --micro-batch 1 --max-steps 5
+refuse "needs --sequence" plan batch --micro-batch 1 --max-steps 5 --token-throughput 5
+refuse "--throughput: expected a number from" plan batch --micro-batch 1 --max-steps 5 --throughput nan
+refuse "--throughput: expected a number from" plan batch --micro-batch 1 --max-steps 5 --throughput 1e-300
+refuse "expected at most 10^9" plan batch --micro-batch 1000000 --max-steps 1000000000 --throughput 1e-6
 refuse "need --throughput" plan batch --micro-batch 1 --price 2
 refuse "missing.json" plan batch --config missing.json
 accept plan batch --help
@@ -377,7 +377,7 @@ accept plan batch --global-tokens 4000000 --sequence 4000 --micro-batch 2 --rank
 cp "$work/out" shown
 expect "3.9 accumulation steps are 4" grep -q '3.90625, rounded up to 4$' shown
 expect "an exact alternative" grep -qE '^ +2 +4 +125 +1,000$' shown
-accept plan batch --global-batch 1000 --micro-batch 2 --ranks 8 --max-accumulation --json
+accept plan batch --batch-size 1000 --micro-batch 2 --ranks 8 --max-accumulation --json
 cp "$work/out" shown
 expect "a cap of 8" grep -q '"accumulation": 8,$' shown
 printf '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true}}' >ds.json
@@ -411,45 +411,45 @@ accept plan memory --layers 12 --hidden 768 --heads 12 --sequence 1024 --vocabul
 cp "$work/out" shown
 expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
 rate=(plan lr --dataset 1281167 --epochs 90)
-refuse "--base-lr is required" "${rate[@]}" --batch-size 8192
-refuse "found nan" "${rate[@]}" --batch-size 8192 --base-lr nan
-refuse "found -1" "${rate[@]}" --batch-size 8192 --base-lr=-1
-refuse "--batch-size" "${rate[@]}" --batch-size 0 --base-lr 0.1
-refuse "larger than the data" "${rate[@]}" --batch-size 2000000 --base-lr 0.1
-refuse "--warmup 14130 is not shorter" "${rate[@]}" --batch-size 8192 --base-lr 0.1 --warmup 14130
-refuse "--warmup" "${rate[@]}" --batch-size 8192 --base-lr 0.1 --warmup=-1
-refuse "expected at most 10000000" "${rate[@]}" --batch-size 1 --base-lr 0.1
-refuse "--schedule" "${rate[@]}" --batch-size 8192 --base-lr 0.1 --schedule square
+refuse "--lr is required" "${rate[@]}" --batch-size 8192
+refuse "found nan" "${rate[@]}" --batch-size 8192 --lr nan
+refuse "found -1" "${rate[@]}" --batch-size 8192 --lr=-1
+refuse "--batch-size" "${rate[@]}" --batch-size 0 --lr 0.1
+refuse "larger than the data" "${rate[@]}" --batch-size 2000000 --lr 0.1
+refuse "--warmup 14130 is not shorter" "${rate[@]}" --batch-size 8192 --lr 0.1 --warmup 14130
+refuse "--warmup" "${rate[@]}" --batch-size 8192 --lr 0.1 --warmup=-1
+refuse "expected at most 10000000" "${rate[@]}" --batch-size 1 --lr 0.1
+refuse "--schedule" "${rate[@]}" --batch-size 8192 --lr 0.1 --schedule square
 accept plan lr --help
-accept "${rate[@]}" --batch-size 8192 --base-lr 0.1 --lr-scaling linear
+accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling linear
 cp "$work/out" shown
 expect "linear: 3.2" grep -q '= 0.1 x 32 = 3.2  <- taken$' shown
 expect "square root: 0.566" grep -q '= 0.1 x sqrt(32) = 0.565685$' shown
 expect "782 steps of warm-up" grep -q '0.3125 x 1,281,167 / 512 = 781.962, rounded up to 782 steps$' shown
-accept plan lr --base-lr 6e-4 --batch-size 512 --dataset 9765625 --epochs 1
+accept plan lr --lr 6e-4 --batch-size 512 --dataset 9765625 --epochs 1
 cp "$work/out" shown
 expect "no more than a quarter of the run" grep -q '/ 512 = 5960.46, rounded up to 5,961 steps, capped at 19,074 / 4 = 4,768$' shown
-accept "${rate[@]}" --batch-size 8192 --base-lr 0.1 --json
+accept "${rate[@]}" --batch-size 8192 --lr 0.1 --json
 cp "$work/out" shown
 expect "the number of steps" grep -q '"steps": 14130,$' shown
 scale=(plan scale --parameters 10000000 --micro-batch 4)
 refuse "--parameters is required" plan scale
 refuse "--parameters" plan scale --parameters 0
 refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
-refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --global-batch 2
+refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --batch-size 2
 refuse "'abacus' is not a known cluster: expected one of h100-ndr" "${scale[@]}" --cluster abacus
 refuse "'star' is not a known algorithm: expected ring, tree or hierarchical" "${scale[@]}" --algorithm star
 refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter-shape uniform
 refuse "12 ranks do not fill nodes of 8" "${scale[@]}" --ranks 8,12
 refuse "--forward requires --backward" "${scale[@]}" --forward 3
-refuse "--mtbf-hours requires --checkpoint" "${scale[@]}" --mtbf-hours 1000
+refuse "--mtbf-hours requires --checkpoint-seconds" "${scale[@]}" --mtbf-hours 1000
 refuse "--inter-node-bandwidth" "${scale[@]}" --inter-node-bandwidth 0
-refuse "--bucket" "${scale[@]}" --bucket 0
+refuse "--bucket-mib" "${scale[@]}" --bucket-mib 0
 refuse "--zero" "${scale[@]}" --zero 4
 refuse "--forward: expected a number from 0 to" "${scale[@]}" --forward nan --backward 1
 refuse "--flops: expected a number from 1 to" "${scale[@]}" --flops inf
 refuse "--forward excludes --flops" "${scale[@]}" --flops 1e12 --forward 1 --backward 1
-refuse "--mtbf-hours: expected a number from 1 to" "${scale[@]}" --mtbf-hours 1e-9 --checkpoint 1
+refuse "--mtbf-hours: expected a number from 1 to" "${scale[@]}" --mtbf-hours 1e-9 --checkpoint-seconds 1
 refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
 accept plan scale --help
 accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
@@ -466,23 +466,23 @@ cp "$work/out" shown
 expect "whole nodes" grep -qE '^ +96 ' shown
 rm shown scale.svg
 
-refuse "--global-batch is required" plan fit
-refuse "which model?" plan fit --global-batch 8
-refuse "expected a whole number with a unit, such as 1500MB, found '-5'" plan fit --global-batch 8 --memory=-5 --state 1GB --sample 1MB
-refuse "with a unit, such as 1500MB, found '16'" plan fit --global-batch 8 --memory 16 --state 1GB --sample 1MB
-refuse "expected a whole number with a unit, such as 1500MB, found '1.5GB'" plan fit --global-batch 8 --memory 1.5GB --state 1GB --sample 1MB
-refuse "--memory must be from 1 byte" plan fit --global-batch 8 --state 1GB --sample 1MB
-refuse "--state requires --sample" plan fit --global-batch 8 --memory 1GB --state 1GB
-refuse "a CPU whose memory is filled" plan fit --global-batch 8 --mlp 784,10 --device cpu
-refuse "not even a micro-batch of 1 fits" plan fit --global-batch 8 --mlp 784,2048,10 --device cpu --memory 1MiB
-refuse "it takes" plan fit --global-batch 8 --mlp 784,2048,10 --estimate --memory 1MiB
+refuse "--batch-size is required" plan fit
+refuse "which model?" plan fit --batch-size 8
+refuse "expected a whole number with a unit, such as 1500MB, found '-5'" plan fit --batch-size 8 --memory=-5 --state 1GB --sample 1MB
+refuse "with a unit, such as 1500MB, found '16'" plan fit --batch-size 8 --memory 16 --state 1GB --sample 1MB
+refuse "expected a whole number with a unit, such as 1500MB, found '1.5GB'" plan fit --batch-size 8 --memory 1.5GB --state 1GB --sample 1MB
+refuse "--memory must be from 1 byte" plan fit --batch-size 8 --state 1GB --sample 1MB
+refuse "--state requires --sample" plan fit --batch-size 8 --memory 1GB --state 1GB
+refuse "a CPU whose memory is filled" plan fit --batch-size 8 --mlp 784,10 --device cpu
+refuse "not even a micro-batch of 1 fits" plan fit --batch-size 8 --mlp 784,2048,10 --device cpu --memory 1MiB
+refuse "it takes" plan fit --batch-size 8 --mlp 784,2048,10 --estimate --memory 1MiB
 accept plan fit --help
-accept plan fit --memory 16GB --state 14GB --sample 50MB --global-batch 256
+accept plan fit --memory 16GB --state 14GB --sample 50MB --batch-size 256
 cp "$work/out" shown
 expect "the division" grep -q '^micro-batch = (16GB - 14GB) / 50MB = 40$' shown
 expect "a micro-batch of 40" grep -qE '^ +40 +7 +1 +280$' shown
 expect "alternatives that fit" [ "$(grep -cE '^ +64 +4 +1 +256$' shown)" -eq 0 ]
-accept plan fit --mlp 784,64,10 --memory 1MiB --device cpu --global-batch 64 --json
+accept plan fit --mlp 784,64,10 --memory 1MiB --device cpu --batch-size 64 --json
 cp "$work/out" shown
 expect "a throughput" grep -q '"samples_per_second": ' shown
 rm shown ds.json completed.json
