@@ -73,6 +73,7 @@ TABLE = {
         Elsewhere("CMakePresets.json", '"name": "profiling"', '"configurePreset": "profiling"'),
     "scripts/repeat_tests.sh 10 --busy": Elsewhere("scripts/repeat_tests.sh", "repeat_tests.sh [N] [--busy]"),
     "bash .ci/run": Elsewhere(".ci/run", "bash .ci/run"),
+    "scripts/long_checks.sh OUTDIR": Elsewhere("scripts/long_checks.sh", "scripts/long_checks.sh OUTDIR"),
     "tests/gpu_check.sh OUTDIR": Elsewhere("tests/gpu_check.sh", "tests/gpu_check.sh OUTDIR"),
     # benchmarks
     "benchmarks/measure_all.sh benchmarks/results/NAME": Elsewhere("benchmarks/measure_all.sh", "measure_all.sh OUTDIR"),

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The checks that take too long for .ci/run, hours in all. A line for each with its time and result; outputs go to files.
+#
+#   scripts/long_checks.sh OUTDIR [CHECK...]      without a CHECK: all of them, in the order below
+#
+#   idle       the test suite ten times
+#   busy       the test suite ten times beside busy loops
+#   kills      training killed at 50 random moments, and ranks of it killed or stopped at 50
+#   barriers   every barrier of the kernels removed in turn: a test must fail (tests/kernels/remove_barriers.py)
+#   docs       the docs' commands whole, not cut short
+#   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
+#   tsan       the tests of ranks under ThreadSanitizer, on 1 to 4 ranks
+#
+# Needs what ./run_tests.sh has built. Ends with 1 where a check has failed.
+set -uo pipefail
+[ $# -ge 1 ] || { sed -n '2,15s/^# \?//p' "$0"; exit 2; }
+mkdir -p "$1" || exit 2
+out=$(cd "$1" && pwd)
+shift
+cd "$(dirname "$0")/.." || exit 2
+bin=build/release/bin
+mpirun=(mpirun --oversubscribe --bind-to none)
+if [ "$(id -u)" -eq 0 ]; then mpirun+=(--allow-run-as-root); fi
+[ -x $bin/mnist ] || { echo "error: $bin/mnist is missing: ./run_tests.sh builds it" >&2; exit 2; }
+
+idle() { scripts/repeat_tests.sh 10; }
+busy() { scripts/repeat_tests.sh 10 --busy; }
+kills() {
+  tests/apps/kill_test.sh $bin 50 1 &&
+    OMP_NUM_THREADS=1 tests/dist/kill_ranks_test.sh 50 $bin "${mpirun[@]}"
+}
+barriers() { python3 tests/kernels/remove_barriers.py; }
+docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]}" --all; }
+torch() { "${PYTHON:-python3}" tests/long/random_against_torch.py --bin $bin --cases 10000; }
+tsan() {
+  cmake -S . -B build/tsan -G Ninja -DRINGTAPE_CUDA=OFF -DRINGTAPE_APPS=OFF -DRINGTAPE_BENCHMARKS=OFF -DRINGTAPE_SANITIZE=thread &&
+    cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
+}
+
+all=(idle busy kills barriers docs torch tsan)
+checks=("${@:-${all[@]}}")
+for check in "${checks[@]}"; do
+  [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }
+done
+failed=0
+for check in "${checks[@]}"; do
+  start=$SECONDS
+  if "$check" >"$out/$check.txt" 2>&1; then result=passed; else result="FAILED: $out/$check.txt" failed=1; fi
+  printf '%-10s %6d s  %s\n' "$check" $((SECONDS - start)) "$result"
+done
+exit $failed
