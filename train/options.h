@@ -121,8 +121,4 @@ struct TrainerOptions {
   ObservationOptions observation;
 };
 
-/// TODO-remove: for train/report
-namespace apps {
-using namespace ringtape;
-}
 }  // namespace ringtape

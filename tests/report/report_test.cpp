@@ -16,7 +16,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-apps::StepRecord step(std::int64_t number, double loss) {
+StepRecord step(std::int64_t number, double loss) {
   return {
       .step = number, .epoch = 1, .rate = 0.001, .samples = 64, .loss = loss, .grad_norm = 2, .correct = 16};
 }
@@ -113,9 +113,9 @@ TEST_CASE("one step, losses that are not numbers and a resumed run can be drawn"
 TEST_CASE("a task without correct predictions has no curve of accuracy", "[report]") {
   RunReport report = whole();
   CHECK(count(curves_section(report), "<figure>") == 4);
-  for (apps::StepRecord& record : report.curves.steps) record.correct = -1;
+  for (StepRecord& record : report.curves.steps) record.correct = -1;
   CHECK(count(curves_section(report), "<figure>") == 3);
-  for (apps::StepRecord& record : report.curves.steps) record.grad_norm = NAN;
+  for (StepRecord& record : report.curves.steps) record.grad_norm = NAN;
   CHECK(count(curves_section(report), "<figure>") == 2);
 }
 

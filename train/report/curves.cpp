@@ -12,18 +12,17 @@ using svg::Point;
 using svg::Series;
 
 std::vector<Point> over_steps(const RunReport& report,
-                              const std::function<double(const apps::StepRecord&)>& value) {
+                              const std::function<double(const StepRecord&)>& value) {
   std::vector<Point> points;
-  for (const apps::StepRecord& step : report.curves.steps) {
+  for (const StepRecord& step : report.curves.steps) {
     points.push_back({static_cast<double>(step.step), value(step)});
   }
   return points;
 }
 
-std::vector<Point> over_tests(const RunReport& report, double apps::EvaluationResult::*value,
-                              double factor = 1) {
+std::vector<Point> over_tests(const RunReport& report, double EvaluationResult::*value, double factor = 1) {
   std::vector<Point> points;
-  for (const apps::EvaluationPoint& test : report.curves.evaluations) {
+  for (const EvaluationPoint& test : report.curves.evaluations) {
     points.push_back({static_cast<double>(test.step), test.result.*value * factor});
   }
   return points;
@@ -45,7 +44,7 @@ std::string figure(const char* caption, const std::string& y_name, bool from_zer
   return fmt::format("<figure><figcaption>{}</figcaption>\n{}</figure>\n", caption, chart.element());
 }
 
-double percent_correct(const apps::StepRecord& step) {
+double percent_correct(const StepRecord& step) {
   if (step.correct < 0) return std::nan("");
   return 100.0 * static_cast<double>(step.correct) / static_cast<double>(step.samples);
 }
@@ -56,12 +55,12 @@ std::string curves_section(const RunReport& report) {
   if (report.curves.steps.empty()) return "";
   std::string figures = figure("Loss", "", false,
                                {{"training", over_steps(report, [](const auto& s) { return s.loss; })},
-                                {"test", over_tests(report, &apps::EvaluationResult::loss), true}});
+                                {"test", over_tests(report, &EvaluationResult::loss), true}});
   const std::vector<Point> accuracy = over_steps(report, percent_correct);
   if (has_figures(accuracy)) {
-    figures += figure("Accuracy", "%", false,
-                      {{"training batch", accuracy},
-                       {"test", over_tests(report, &apps::EvaluationResult::accuracy, 100), true}});
+    figures += figure(
+        "Accuracy", "%", false,
+        {{"training batch", accuracy}, {"test", over_tests(report, &EvaluationResult::accuracy, 100), true}});
   }
   figures +=
       figure("Learning rate", "", true, {{"rate", over_steps(report, [](const auto& s) { return s.rate; })}});

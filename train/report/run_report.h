@@ -43,7 +43,7 @@ struct RunReport {
   Facts results;   ///< the few figures that matter
   Facts settings;  ///< the flags that were given
   Facts machine;
-  apps::RunCurves curves;
+  RunCurves curves;
   std::optional<Profile> profile;
   std::map<std::string, std::string> phases;           ///< of operations by name, for the roofline
   std::int64_t first_profiled = 0, last_profiled = 0;  ///< steps

@@ -21,7 +21,7 @@ std::vector<LaneSpan> shifted(std::vector<LaneSpan> spans, double first) {
 }
 
 /// The same step of all ranks, whose clocks count from the moment at which their recordings began together.
-StepTimeline gather_timeline(const apps::RecordedSteps& recorded, std::int64_t number, const Span& step,
+StepTimeline gather_timeline(const RecordedSteps& recorded, std::int64_t number, const Span& step,
                              Communicator& comm) {
   const std::vector<LaneSpan> own =
       lanes_of(recorded.spans(), recorded.activities().all, step, recorded.begin());
@@ -67,7 +67,7 @@ void write_report(FinishedRun run, const std::string& file, Communicator& comm) 
   RunReport& report = run.report;
   if (run.recorded.exist()) {
     // A step from the middle, the same on all ranks.
-    const apps::StepRange range = run.recorded.range();
+    const StepRange range = run.recorded.range();
     const std::int64_t number = (range.first + range.last) / 2;
     const Span* const step = find_step(run.recorded.spans(), number);
     if (step != nullptr) {

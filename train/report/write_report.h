@@ -13,7 +13,7 @@ namespace ringtape::report {
 struct FinishedRun {
   /// Title, subtitle, results, curves, profile and tape are in here already.
   RunReport report;
-  const apps::RecordedSteps& recorded;
+  const RecordedSteps& recorded;
   BytesByCategory memory_formula;
   BytesByCategory data_set;  ///< on the device since before the run
 };
