@@ -62,7 +62,7 @@ struct ProfileLayer {
 
 struct Profile {
   std::int64_t steps = 0;
-  SpanClock::duration wall{};         ///< of all steps, by the clock of the one who asks
+  SpanClock::duration wall{};         ///< of all steps, by the caller's clock
   SpanClock::duration device_busy{};  ///< of them, with a GPU at work; 0: not known
   std::vector<ProfileRow> rows;       ///< most self time first
   std::vector<ProfileLayer> layers;   ///< in the order in which they ran first; no layer last

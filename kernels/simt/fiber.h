@@ -56,7 +56,7 @@ class Fiber {
   void arrive() { finish_switch(fake_stack_, &previous_->stack_bottom_, &previous_->stack_size_); }
 
   void* context_ = nullptr;
-  Fiber* previous_ = nullptr;  // who switched to this fiber last
+  Fiber* previous_ = nullptr;  // the fiber that switched to this one last
   void (*entry_)(void*) = nullptr;
   void* argument_ = nullptr;
 
