@@ -8,7 +8,9 @@
 namespace ringtape {
 
 ReduceScratch* reduce_scratch(const Stream& stream) {
-  static thread_local ReduceScratch on_host{};  // a launch on the CPU runs in the calling thread
+  // A launch on the CPU runs in the calling thread. Aligned as a GPU's memory is, so that the analysis counts
+  // its sectors.
+  alignas(256) static thread_local ReduceScratch on_host{};
   if (stream.device().is_cpu()) return &on_host;
 
   static thread_local std::map<void*, std::shared_ptr<void>> of_stream;

@@ -47,7 +47,7 @@ within backward "relu backward 64x32"
 within optimizer zero_grad
 within "step 1" clip
 within "step 1" "optimizer step"
-within test "linear 1000x784, 32x784, 32"
+within evaluation "linear 1000x784, 32x784, 32"
 
 if [ ${#mpirun[@]} -gt 0 ]; then
   trained "${mpirun[@]}" -n 2 "$bin/mnist" "${flags[@]}"
