@@ -230,8 +230,8 @@ void benchmark(const Options& options) {
   const auto comm = connect(detect_rank_environment(process_environment()), Device{}, Seconds(60),
                             parse_slow_link(options.slow_link));
   check(comm->size() > 1, "one rank has no other to talk to: mpirun -n 2 bench_overlap");
-  check(options.batch % options.micro_batches == 0, "--batch-size {}: expected a multiple of --micro-batches, {}",
-        options.batch, options.micro_batches);
+  check(options.batch % options.micro_batches == 0,
+        "--batch-size {}: expected a multiple of --micro-batches, {}", options.batch, options.micro_batches);
   if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
   Results results("bench_overlap", comm->device(), comm->rank() == 0 ? options.json : "");
   const std::vector<Way> ways = all_ways(options);

@@ -22,10 +22,12 @@ TrainProgram::TrainProgram(const std::string& description, TrainerOptions defaul
     flags_.option("--" + option.name, option.value, help);
   }
   flags_.group("Training");
-  flags_.option("--eval-only", eval_only_, "only evaluate the weights given with --load")
-      .excludes(flags_["--save"])
-      .excludes(flags_["--checkpoint"])
-      .needs(flags_["--load"]);
+  Flag eval_only = flags_.option("--eval-only", eval_only_, "only evaluate the weights given with --load");
+  eval_only.needs(flags_["--load"]);
+  for (const char* of_training : {"--save", "--checkpoint", "--profile", "--timeline", "--memory-report",
+                                  "--print-tape", "--save-tape", "--report", "--graph"}) {
+    eval_only.excludes(flags_[of_training]);
+  }
   add_recipes();
   flags_.group("Schedule of the learning rate");
   flags_.option("--print-schedule", print_schedule_,

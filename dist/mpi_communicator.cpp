@@ -107,8 +107,8 @@ std::vector<CoreMask> MpiCommunicator::cores_of_machine(MpiThread& thread, const
   thread.run(connection.who, call, timeout, [&] {
     constexpr int kWords = static_cast<int>(std::tuple_size_v<CoreMask>);
     MPI_Comm machine = MPI_COMM_NULL;
-    RINGTAPE_MPI(MPI_Comm_split_type(connection.comm, MPI_COMM_TYPE_SHARED, connection.rank, MPI_INFO_NULL,
-                                     &machine));
+    RINGTAPE_MPI(
+        MPI_Comm_split_type(connection.comm, MPI_COMM_TYPE_SHARED, connection.rank, MPI_INFO_NULL, &machine));
     int ranks = 1;
     RINGTAPE_MPI(MPI_Comm_size(machine, &ranks));
     all.resize(static_cast<std::size_t>(ranks));

@@ -51,7 +51,7 @@ double accuracy(Module& model, const TensorDataset& samples, Device device) {
 
 }  // namespace
 
-int main() {
+int main() try {
   const RankEnvironment env = detect_rank_environment(process_environment());  // set by mpirun or torchrun
   const Device device = device_of_rank(env, "auto", cuda_device_count());      // a GPU for each rank, or CPUs
   const auto comm = connect(env, device);                                      // by NCCL, or by MPI
@@ -69,4 +69,7 @@ int main() {
   }
   if (comm->rank() == 0)
     fmt::print("the weights are {}\n", weights[0] == weights[1] ? "the same" : "different");
+} catch (const Error& error) {
+  fmt::print(stderr, "error: {}\n", error.what());
+  return 1;
 }

@@ -9,8 +9,8 @@ namespace ringtape {
 /// With x a row, t its target, e the label smoothing and p = softmax(x), the loss of a row is, as in PyTorch,
 ///   (1 - e) * -log p[t]  +  e / classes * sum over j of -log p[j],
 /// 0 for a row whose target is ignore_index. The total is the rows' sum divided by `*divisor`, the number of
-/// non-ignored targets for the mean (count_targets), null for the sum, and by `host_divisor`. With the mean and
-/// no such target it is NaN, as in PyTorch, and all gradients are 0.
+/// non-ignored targets for the mean (count_targets), null for the sum, and by `host_divisor`. With the mean
+/// and no such target it is NaN, as in PyTorch, and all gradients are 0.
 ///
 /// A target outside [0, classes) that is not ignore_index is an error: nothing is read out of bounds, the row
 /// counts as ignored, and the forward and fused kernels set *invalid_target to 1 + its row (of one such row).

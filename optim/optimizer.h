@@ -63,8 +63,8 @@ class Optimizer {
     return empty({count * static_cast<std::int64_t>(sizeof(T))}, DType::u8, arena_.device());
   }
   /// Tells a profiler the work of a step for each element of the arena or of the rank's shard: FLOPs, and
-  /// bytes read and written. A loss scale, a factor for clipping and a copy in 16 bits, where there are any, count
-  /// by themselves.
+  /// bytes read and written. A loss scale, a factor for clipping and a copy in 16 bits, where there are any,
+  /// count by themselves.
   void add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const;
   /// Entries of the arena.
   std::int64_t parameter_count() const { return static_cast<std::int64_t>(arena_.entries().size()); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "core/error.h"
@@ -70,6 +71,8 @@ std::string counted(std::int64_t count, const char* noun) {
 
 RunLength run_length(const DataOptions& options, std::int64_t samples) {
   const std::int64_t per_epoch = (samples + options.batch_size - 1) / options.batch_size;
+  check(options.epochs <= std::numeric_limits<std::int64_t>::max() / std::max<std::int64_t>(per_epoch, 1),
+        "--epochs {} of {} steps each are too many", options.epochs, per_epoch);
   const std::int64_t all = options.epochs * per_epoch;
   return {.samples = samples,
           .steps_per_epoch = per_epoch,
@@ -121,7 +124,8 @@ std::string schedule_text(const ScheduleOptions& options, const Schedule& schedu
   // The chart has 72 columns: a few rates for each will do, however long the run.
   const std::int64_t points = std::min<std::int64_t>(length.steps, 72 * 16);
   std::vector<double> rates;
-  for (std::int64_t i = 0; i < points; ++i) rates.push_back(schedule(i * length.steps / points));
+  for (std::int64_t i = 0; i < points; ++i)
+    rates.push_back(schedule(length.steps / points * i + length.steps % points * i / points));
   return text + "\n" + line_chart(rates, 72, 12, Axis::linear);
 }
 

@@ -104,10 +104,11 @@ std::vector<StepRecord> StepLog::take() {
 
 MetricsFile::MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step) : path_(path) {
   if (path.empty()) return;
+  is_new_ = !std::filesystem::exists(path);
   const bool continues = resumed_step.value_or(0) > 0 && std::filesystem::is_regular_file(path);
   if (continues) std::filesystem::resize_file(path, bytes_up_to(path, *resumed_step));
-  stays_ = continues;
-  file_ = std::fopen(path.c_str(), continues ? "a" : "w");
+  has_own_records_ = continues;
+  file_ = std::fopen(path.c_str(), "a");
   check(file_ != nullptr, "metrics file '{}' cannot be written: {}", path, std::strerror(errno));
 }
 
@@ -115,14 +116,20 @@ MetricsFile::~MetricsFile() {
   if (file_ == nullptr) return;
   std::fclose(file_);
   std::error_code ignored;
-  if (!stays_ && std::filesystem::is_regular_file(path_, ignored)) std::remove(path_.c_str());
+  if (!has_own_records_ && is_new_ && std::filesystem::is_regular_file(path_, ignored)) {
+    std::remove(path_.c_str());
+  }
 }
 
 void MetricsFile::write(const Json& object) {
   if (file_ == nullptr || is_full_) return;
   const std::string line = object.dump() + "\n";
+  if (!has_own_records_) {
+    std::error_code ignored;  // a device has no size
+    std::filesystem::resize_file(path_, 0, ignored);
+    has_own_records_ = true;
+  }
   if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0) {
-    stays_ = true;
     return;
   }
   is_full_ = true;

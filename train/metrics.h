@@ -44,7 +44,8 @@ class StepLog {
 
 /// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
 /// be opened. When it cannot be written later, as on a full disk, that is a warning, and nothing more is
-/// written to it. Where a run fails before its first record, the empty file is removed.
+/// written to it. A file that is there is replaced by the first record; a run that fails before leaves
+/// it as it was, and no empty file where there was none.
 ///
 /// A run with checkpoints gives the step that it goes on from, 0 at its start. A file that is there then
 /// continues behind that step's record, so that no step stands in it twice; when it holds anything else than
@@ -62,7 +63,8 @@ class MetricsFile {
  private:
   std::string path_;
   std::FILE* file_ = nullptr;
-  bool stays_ = false;
+  bool is_new_ = false;           // this run has made the file
+  bool has_own_records_ = false;  // what stood in it before is gone, or is continued
   bool is_full_ = false;
 };
 

@@ -326,7 +326,8 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
        "",
        {"graph"}},
       {"save-tape", output, picture_file(see.save_tape),
-       "draw it to this file: an SVG picture, or a graph for Graphviz", Effect::output},
+       "draw the tape of the first step to this file: an SVG picture, or a graph for Graphviz",
+       Effect::output},
   };
 }
 
@@ -344,6 +345,8 @@ bool is_set(const std::vector<TrainerOption>& options, const std::vector<Trainer
 }  // namespace
 
 void check_options(const TrainerOptions& given) {
+  check(given.optimizer.kind != nullptr, "optimizer: none is named, expected one of {}",
+        list_of(optimizer_names()));
   TrainerOptions copy = given, initial;
   const std::vector<TrainerOption> options = options_of(copy), defaults = options_of(initial);
   for (const TrainerOption& option : options) {

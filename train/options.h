@@ -102,7 +102,7 @@ struct ObservationOptions {
       profile_steps;          ///< steps of profile, timeline and report; none: 20 from the second on
   std::string sort = "self";  ///< column that the table of profile is sorted by
   bool print_tape = false;    ///< print what the tape recorded in the first step
-  std::string save_tape;      ///< .svg or .dot file for a drawing of it
+  std::string save_tape;      ///< .svg or .dot file for a drawing of the tape
   std::string report;         ///< .html file for a page about the run
 };
 

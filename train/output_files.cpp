@@ -19,14 +19,15 @@ struct NamedPath {
   bool is_written;
 };
 
-/// Whether two names lead to one place: "a.html", "./a.html" and a link to it do.
+/// Whether two names lead to one file: "a.html", "./a.html" and a symbolic or hard link to it do.
 bool are_same(const std::string& a, const std::string& b) {
   std::error_code error_a, error_b;
   const std::filesystem::path first =
       std::filesystem::weakly_canonical(std::filesystem::absolute(a), error_a);
   const std::filesystem::path second =
       std::filesystem::weakly_canonical(std::filesystem::absolute(b), error_b);
-  return a == b || (!error_a && !error_b && first == second);
+  std::error_code missing;
+  return a == b || (!error_a && !error_b && first == second) || std::filesystem::equivalent(a, b, missing);
 }
 
 /// The one pair that may be the same: weights that are trained further in place, read before they are

@@ -6,6 +6,7 @@
 #include "nn/compute_dtype.h"
 #include "nn/model_file.h"
 #include "profile/memory_report.h"
+#include "train/console.h"
 #include "train/make.h"
 #include "train/option_list.h"
 #include "train/output_files.h"
@@ -16,18 +17,35 @@
 
 namespace ringtape {
 
-void Trainer::Run::write_outputs(Training& training, const EvaluationResult& result, std::int64_t) {
-  auto& [at, log, update, recorded, reported_step] = training;
+/// A file that cannot be written does not keep the others from being written; its error ends the run after
+/// them.
+void Trainer::Run::write_outputs(Training& training, const EvaluationResult& result) {
+  std::string failure;
+  const auto attempt = [&failure](const auto& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      if (!failure.empty()) warn("{}", failure);
+      failure = error.what();
+    }
+  };
+  const RunLog& log = training.log;
+  Update& update = training.update;
+  RecordedSteps& recorded = training.recorded;
   const ObservationOptions& observation = options_.observation;
   // Before limits are measured, which takes memory.
   report::RunReport report = report_of(log);
   report.results = results_of(log, result);
   arena_->gather_values();
   if (is_first() && !options_.model.save.empty()) {
-    save_model(*model_, options_.model.save);
-    console_.print("weights written to {}\n", options_.model.save);
+    attempt([&] {
+      save_model(*model_, options_.model.save);
+      console_.print("weights written to {}\n", options_.model.save);
+    });
   }
-  if (is_first() && !observation.save_tape.empty()) save_tape(update.tape(), observation.save_tape, console_);
+  if (is_first() && !observation.save_tape.empty()) {
+    attempt([&] { save_tape(update.tape(), observation.save_tape, console_); });
+  }
   std::optional<Profile> profile;
   if (recorded.exist() && is_first() && (observation.profile || !observation.report.empty())) {
     profile = profile_of(recorded, arena_->compute_dtype());
@@ -36,16 +54,20 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   if (memory_) console_.print("\none update: {}", memory_report(*memory_, estimate_memory(), memory_before_));
   if (memory_ && comm_->size() > 1) console_.print("\n{}", traffic_);
   if (recorded.exist() && !observation.timeline.empty()) {
-    write_timeline(recorded, observation.timeline, *comm_, console_);
+    attempt([&] { write_timeline(recorded, observation.timeline, *comm_, console_); });
   }
-  if (observation.report.empty()) return;
-  report.profile = profile;
-  report.tape = update.tape();
-  report::write_report({.report = std::move(report),
-                        .recorded = recorded,
-                        .memory_formula = estimate_memory(),
-                        .data_set = memory_before_},
-                       observation.report, *comm_);
+  if (!observation.report.empty()) {
+    report.profile = profile;
+    report.tape = update.tape();
+    attempt([&] {
+      report::write_report({.report = std::move(report),
+                            .recorded = recorded,
+                            .memory_formula = estimate_memory(),
+                            .data_set = memory_before_},
+                           observation.report, *comm_);
+    });
+  }
+  if (!failure.empty()) throw Error(failure);
 }
 
 /// The part of a report that every run has.

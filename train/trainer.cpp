@@ -18,7 +18,7 @@ namespace {
 std::string describe_program(const Task& task, const TrainerOptions& options) {
   std::string text = fmt::format("a program with the CRC-32 {:08x}\n", crc32_of_file("/proc/self/exe"));
   for (const auto& [name, value] : values_of(options, {Effect::result, Effect::rounding, Effect::output})) {
-    if (!value.empty()) text += fmt::format("--{} {}\n", name, value);
+    text += fmt::format("--{} {}\n", name, value.empty() ? "(default)" : value);
   }
   for (const auto& [name, value] : task.settings) text += fmt::format("--{} {}\n", name, value);
   return text;
@@ -46,9 +46,11 @@ Trainer::Trainer(Task task, TrainerOptions options) {
 Trainer::~Trainer() = default;
 
 void Trainer::before_step(Hook hook) {
+  check(hook != nullptr, "trainer: before_step() was given no function");
   run_->before_step.push_back(std::move(hook));
 }
 void Trainer::after_step(Hook hook) {
+  check(hook != nullptr, "trainer: after_step() was given no function");
   run_->after_step.push_back(std::move(hook));
 }
 TrainingResult Trainer::train() {

@@ -42,6 +42,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
 
   manual_seed(options_.data.seed);
   model_ = task_.make_model();
+  check(model_ != nullptr, "trainer: the task's make_model() returned no model");
   const DType dtype = compute_dtype(options_.precision, device_);
   arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, comm_->rank(), comm_->size()));
   optimizer_ = make_optimizer(options_.optimizer, *arena_);
@@ -57,7 +58,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
   schedule_ = make_schedule(options_.schedule, learning_rate_, options_.data.batch_size, length_);
 }
 
-/// Whatever is wrong is found before the model, which may be large, is made.
+/// Errors are found before the model, which may be large, is made.
 void Trainer::Run::check_before_model() const {
   check(task_.make_model && task_.loss && task_.train && task_.test,
         "trainer: the task lacks one of make_model, loss, train and test");
@@ -134,7 +135,8 @@ EvaluationResult Trainer::Run::evaluate_weights() {
 EvaluationResult Trainer::Run::evaluate() {
   describe_model();
   describe_device();
-  RunLog log(console_, is_first() ? options_.observation.metrics : "", options_.data.epochs, device_,
+  const bool writes = is_first() && !has_trained_;  // the metrics of a training stay as they are
+  RunLog log(console_, writes ? options_.observation.metrics : "", options_.data.epochs, device_,
              counts_correct());
   const EvaluationResult result = evaluate_weights();
   log.report(result, 0, 0);
@@ -142,6 +144,8 @@ EvaluationResult Trainer::Run::evaluate() {
 }
 
 TrainingResult Trainer::Run::train() {
+  check(!has_trained_, "trainer: train() was called before, expected one call: make another Trainer");
+  has_trained_ = true;
   describe_model();
   describe_device();
   LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
@@ -165,6 +169,7 @@ TrainingResult Trainer::Run::train() {
   };
   if (resumed) training.log.restore(*resumed);
   training.log.begin(begin.step, length_.steps, scaler);
+  TrainingResult ended;
   try {
     const EvaluationResult result = run_steps(training, state, checkpoints);
     const std::int64_t steps = training.at.step;
@@ -178,13 +183,13 @@ TrainingResult Trainer::Run::train() {
           "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
           steps);
     training.log.report(result, steps, skipped);
-    const double seconds = training.log.seconds();
-    write_outputs(training, result, skipped);
-    return {result, steps, skipped, seconds};
-  } catch (const Error& error) {
+    ended = {result, steps, skipped, training.log.seconds()};
+  } catch (const std::exception& error) {
     write_report_of_failure(training, error.what());
     throw;
   }
+  write_outputs(training, ended.test);
+  return ended;
 }
 
 /// All steps that are left, and the result of the last evaluation.

@@ -63,7 +63,7 @@ class Trainer::Run {
   bool is_first() const { return comm_->rank() == 0; }
 
   // ---- run_outputs.cpp ----
-  void write_outputs(Training& training, const EvaluationResult& result, std::int64_t skipped);
+  void write_outputs(Training& training, const EvaluationResult& result);
   report::RunReport report_of(const RunLog& log) const;
   report::Facts results_of(const RunLog& log, const EvaluationResult& result) const;
   void write_report_of_failure(const Training& training, const std::string& error) const;
@@ -87,6 +87,7 @@ class Trainer::Run {
   std::optional<DataLoader> loader_;
   RunLength length_;
   Schedule schedule_;
+  bool has_trained_ = false;
 };
 
 }  // namespace ringtape

@@ -21,7 +21,7 @@ void add_to(Tensor& sum, const Tensor& value) {
 }
 
 /// The micro-batches of the rank that has the fewest. DistributedSampler deals samples out in turn, so that
-/// in no update a rank has more than one sample less than another.
+/// the ranks' samples of an update differ by at most one.
 std::size_t fewest_micro_batches(std::int64_t samples, int world_size, std::int64_t micro_batch) {
   if (micro_batch <= 0) return 1;
   return cut_into_micro_batches(samples / world_size, micro_batch).size();
@@ -92,7 +92,7 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
 UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   UpdateResult result;
   zero_gradients();
-  // As many backwards have to reduce on all ranks.
+  // All ranks have to reduce after the same number of backwards.
   const std::size_t reducing =
       options_.accumulation.sync_each_micro_batch
           ? fewest_micro_batches(samples_, comm_->size(), options_.accumulation.micro_batch)

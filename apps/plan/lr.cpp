@@ -22,9 +22,7 @@ void add_flags(CommandLine& app, Options& options) {
   schedule.lr_scaling = BatchScaling::square_root;
   schedule.warmup = std::nullopt;
   app.group("Change of batch");
-  app.option("--lr", request.base_rate, "learning rate that suits the base batch")
-      .required()
-      .no_default();
+  app.option("--lr", request.base_rate, "learning rate that suits the base batch").required().no_default();
   app.option("--batch-size", between(request.batch_size, 1, kLargestSize),
              "samples in an update of the run that is planned")
       .required()

@@ -86,7 +86,8 @@ void add_training_flags(CommandLine& app, Options& options) {
       .no_default();
   app.option("--zero", between(options.request.sharding.stage, 0, 3), "ZeRO stage");
   app.option("--ranks", between(options.request.sharding.ranks, 1, kLargestSize), "data-parallel GPUs");
-  app.option("--bucket-mib", between(options.bucket, 1, 1 << 20), "MiB of gradients that are reduced at a time");
+  app.option("--bucket-mib", between(options.bucket, 1, 1 << 20),
+             "MiB of gradients that are reduced at a time");
   app.option("--workspace", between(options.workspace, 0, 1 << 20),
              "MiB of workspace; on a GPU this framework gives cuBLAS 32 for each stream");
   Flag inference = app.option("--inference", options.request.inference, "a forward alone");

@@ -103,9 +103,9 @@ void add_disturbance_flags(CommandLine& app, Options& options) {
   Flag failures = app.option("--mtbf-hours", between(request.rank_mtbf_hours, 1, 1e9),
                              "mean time between failures of one rank, in hours [never]")
                       .no_default();
-  const Flag checkpoint =
-      app.option("--checkpoint-seconds", between(request.checkpoint, 1e-3, 1e6), "seconds that a checkpoint takes")
-          .needs(failures);
+  const Flag checkpoint = app.option("--checkpoint-seconds", between(request.checkpoint, 1e-3, 1e6),
+                                     "seconds that a checkpoint takes")
+                              .needs(failures);
   failures.needs(checkpoint);
   app.option("--restart", between(request.restart, 0, 1e6),
              "seconds from a failure until training goes on [0]")

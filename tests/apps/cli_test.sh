@@ -122,6 +122,7 @@ refuse "'tpu'" mnist --device tpu
 refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
 refuse "'cuda:99'" mnist --device cuda:99
 refuse "--load" mnist --eval-only
+refuse "--report excludes --eval-only" mnist --eval-only --load x --report r.html
 refuse "--save" mnist --eval-only --load x --save y
 refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576
 
@@ -151,6 +152,22 @@ refuse "folder" mnist --max-steps 1 --metrics folder
 warn "No space left" mnist --device cpu --max-steps 1 --metrics /dev/full --save full.safetensors
 expect "the weights of a run whose metrics met a full disk" [ -s full.safetensors ]
 rm full.safetensors
+# What a refused run would have replaced stays as it was; a hard link names the same data.
+echo precious >kept.jsonl
+refuse "max_norm" mnist --device cpu --max-steps 2 --clip-norm 1e-320 --metrics kept.jsonl
+expect "the metrics file of before" [ "$(cat kept.jsonl)" = precious ]
+rm kept.jsonl
+seq 1 50 | sed 's/.*/&,&/' >my.csv
+ln my.csv hard.csv
+refuse "the data and --metrics both name 'hard.csv'" regression --data my.csv --metrics hard.csv
+rm my.csv hard.csv
+# Weights that cannot be written do not keep the other files from being written.
+(ulimit -f 60; "$bin/mnist" --device cpu --max-steps 30 --save large.safetensors --profile --save-tape t.svg >shown 2>"$work/err")
+expect "a failed --save ends with 1" [ $? -eq 1 ]
+expect "and says so" grep -q '^error: large.safetensors: ' "$work/err"
+expect "after the profile" grep -q '^profile of steps 2 to ' shown
+expect "and the drawing of the tape" [ -s t.svg ]
+rm -f shown t.svg large.safetensors*
 refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576 --metrics m.jsonl --save w.safetensors
 
 # ---- MNIST files ------------------------------------------------------------------------------------------
