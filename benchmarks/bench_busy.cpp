@@ -123,7 +123,7 @@ void benchmark(const Options& options) {
   Training training;
   training.mean_step(0.2);  // to warm up
   std::vector<double> idle, busy;
-  CoreWait wait;
+  CoreWait& wait = results.core_wait();
   for (int round = 0; round < options.rounds; ++round) {
     wait.go_on();
     idle.push_back(training.mean_step(options.round_seconds));

@@ -102,11 +102,7 @@ Flag CommandLine::add(const std::string& name, OptionValue value, const std::str
 
 Flag CommandLine::file(const std::string& name, std::string& value, const std::string& help,
                        const std::string& type) {
-  return add(name,
-             checked(option_value(value),
-                     [](const std::string& text) { check(!text.empty(), "the file name is empty"); }),
-             help)
-      .type_name(type);
+  return add(name, file_value(value, type), help);
 }
 
 Flag CommandLine::operator[](const std::string& name) const {

@@ -99,15 +99,7 @@ class CommandLine {
   std::function<void()> after_parsing_;
 };
 
-/// Whole numbers from 1, from 0, and from `low` to `high`; other numbers from `low` to `high`.
-template <class T>
-OptionValue positive(T& value) {
-  return in_range(option_value(value), 1, 1LL << 40);
-}
-template <class T>
-OptionValue not_negative(T& value) {
-  return in_range(option_value(value), 0, 1LL << 40);
-}
+/// Numbers from `low` to `high`.
 template <class T>
 OptionValue between(T& value, double low, double high) {
   return in_range(option_value(value), low, high);

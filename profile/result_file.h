@@ -46,6 +46,8 @@ class Results {
   /// Appends a row, with the rates that follow from its time: "gflop_per_s" and "gb_per_s". Throws Error for
   /// a second row of one name and size.
   void add(const Row& row);
+  /// Counts what this thread waits for a core; to be paused where a benchmark makes load of its own.
+  CoreWait& core_wait() { return core_wait_; }
   /// Writes the file, where the path is not empty. Throws Error when it cannot be written. A note on standard
   /// error says where the machine was too busy for figures that one can rely on.
   void save() const;

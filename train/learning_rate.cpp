@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "core/error.h"
 #include "plot/terminal_chart.h"
+#include "train/option_list.h"
 
 namespace ringtape {
 namespace {
@@ -33,35 +33,8 @@ Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t
   fail("schedule {} is unknown", static_cast<int>(options.kind));
 }
 
-const char* name_of(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::constant:
-      return "constant";
-    case ScheduleKind::linear:
-      return "linear";
-    case ScheduleKind::cosine:
-      return "cosine";
-    case ScheduleKind::polynomial:
-      return "polynomial";
-    case ScheduleKind::step:
-      return "step";
-    case ScheduleKind::one_cycle:
-      return "one-cycle";
-  }
-  return "unknown";
-}
-
-const char* name_of(schedule::Warmup shape) {
-  switch (shape) {
-    case schedule::Warmup::linear:
-      return "linear";
-    case schedule::Warmup::quadratic:
-      return "quadratic";
-    case schedule::Warmup::constant:
-      return "constant";
-  }
-  return "unknown";
-}
+/// So that a step may be multiplied by the points of a chart.
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 50;
 
 std::string counted(std::int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
@@ -71,8 +44,9 @@ std::string counted(std::int64_t count, const char* noun) {
 
 RunLength run_length(const DataOptions& options, std::int64_t samples) {
   const std::int64_t per_epoch = (samples + options.batch_size - 1) / options.batch_size;
-  check(options.epochs <= std::numeric_limits<std::int64_t>::max() / std::max<std::int64_t>(per_epoch, 1),
-        "--epochs {} of {} steps each are too many", options.epochs, per_epoch);
+  check(options.epochs <= kMostSteps / std::max<std::int64_t>(per_epoch, 1),
+        "--epochs {} of {} steps each: expected at most {} steps in all", options.epochs, per_epoch,
+        kMostSteps);
   const std::int64_t all = options.epochs * per_epoch;
   return {.samples = samples,
           .steps_per_epoch = per_epoch,
@@ -107,10 +81,12 @@ Schedule make_schedule(const ScheduleOptions& options, double learning_rate, std
 std::string schedule_text(const ScheduleOptions& options, const Schedule& schedule, std::int64_t batch_size,
                           const RunLength& length) {
   const std::int64_t warmup = warmup_steps(options, batch_size, length);
+  ScheduleOptions named = options;
   std::string text = fmt::format("{} of {}, {} an epoch: ", counted(length.steps, "step"),
                                  counted(batch_size, "sample"), length.steps_per_epoch);
-  if (warmup > 0) text += fmt::format("{} of {} warm-up, then ", warmup, name_of(options.warmup_shape));
-  text += std::string(name_of(options.kind)) + "\n\n     step   epoch   learning rate\n";
+  if (warmup > 0)
+    text += fmt::format("{} of {} warm-up, then ", warmup, option_value(named.warmup_shape).write());
+  text += option_value(named.kind).write() + "\n\n     step   epoch   learning rate\n";
   constexpr std::int64_t kRows = 16;
   std::int64_t last = -1;
   for (std::int64_t row = 0; row <= kRows; ++row) {
@@ -124,8 +100,7 @@ std::string schedule_text(const ScheduleOptions& options, const Schedule& schedu
   // The chart has 72 columns: a few rates for each will do, however long the run.
   const std::int64_t points = std::min<std::int64_t>(length.steps, 72 * 16);
   std::vector<double> rates;
-  for (std::int64_t i = 0; i < points; ++i)
-    rates.push_back(schedule(length.steps / points * i + length.steps % points * i / points));
+  for (std::int64_t i = 0; i < points; ++i) rates.push_back(schedule(i * length.steps / points));
   return text + "\n" + line_chart(rates, 72, 12, Axis::linear);
 }
 

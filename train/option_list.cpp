@@ -14,16 +14,7 @@ namespace ringtape {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLargest = 1LL << 40;
 
-template <class T>
-OptionValue positive(T& value) {
-  return in_range(option_value(value), 1, kLargest);
-}
-template <class T>
-OptionValue not_negative(T& value) {
-  return in_range(option_value(value), 0, kLargest);
-}
 /// A finite number from 0.
 template <class T>
 OptionValue size(T& value) {
@@ -31,10 +22,7 @@ OptionValue size(T& value) {
 }
 
 OptionValue file(std::string& value, const char* type = "FILE") {
-  OptionValue text = checked(option_value(value),
-                             [](const std::string& name) { check(!name.empty(), "the file name is empty"); });
-  text.type = type;
-  return text;
+  return file_value(value, type);
 }
 
 OptionValue picture_file(std::string& value) {

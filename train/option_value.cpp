@@ -133,6 +133,13 @@ OptionValue in_range(OptionValue value, double low, double high) {
   return {std::move(value.type), read, std::move(value.write)};
 }
 
+OptionValue file_value(std::string& name, const std::string& type) {
+  OptionValue value = checked(
+      option_value(name), [](const std::string& text) { check(!text.empty(), "the file name is empty"); });
+  value.type = type;
+  return value;
+}
+
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check) {
   const auto read = [read = std::move(value.read), check = std::move(check)](const std::string& text) {
     check(text);

@@ -63,7 +63,18 @@ OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> 
 
 /// The same value, of which only numbers from `low` to `high` are accepted.
 OptionValue in_range(OptionValue value, double low, double high);
+/// Whole numbers from 1, and from 0.
+template <class T>
+OptionValue positive(T& value) {
+  return in_range(option_value(value), 1, 1LL << 40);
+}
+template <class T>
+OptionValue not_negative(T& value) {
+  return in_range(option_value(value), 0, 1LL << 40);
+}
 /// The same value, whose text is handed to `check` first.
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check);
+/// The name of a file or folder, which is not empty; `type` is for --help.
+OptionValue file_value(std::string& name, const std::string& type);
 
 }  // namespace ringtape

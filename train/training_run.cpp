@@ -208,7 +208,11 @@ EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& stat
       }
     }
     // An evaluation follows.
-    at.step < length_.steps ? recorded.pause() : recorded.stop();
+    if (at.step < length_.steps) {
+      recorded.pause();
+    } else {
+      recorded.stop();
+    }
     log.flush();
     last = evaluate_weights();
     log.end_epoch(at.epoch + 1, *last);

@@ -122,6 +122,7 @@ refuse "'tpu'" mnist --device tpu
 refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
 refuse "'cuda:99'" mnist --device cuda:99
 refuse "--load" mnist --eval-only
+refuse "expected at most 1125899906842624 steps in all" mnist --epochs 1099511627776 --batch-size 1 --print-schedule
 refuse "--report excludes --eval-only" mnist --eval-only --load x --report r.html
 refuse "--save" mnist --eval-only --load x --save y
 refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576
