@@ -14,7 +14,7 @@
 #include "core/graph_memory.h"
 #include "core/memory.h"
 #include "core/random.h"
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "core/shape.h"
 #include "core/stream.h"
 #include "core/tensor.h"

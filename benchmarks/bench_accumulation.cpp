@@ -5,7 +5,7 @@
 
 #include "autograd/ops.h"
 #include "cli/command_line.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "nn/layers.h"
 #include "nn/memory_estimate.h"
 #include "optim/accumulation.h"

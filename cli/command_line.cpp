@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/error.h"
-#include "core/parse.h"
+#include "io/parse.h"
 #include "core/quote.h"
 #include "dist/rank_environment.h"
 

@@ -2,7 +2,7 @@
 # include/ringtape/. There they include each other as "ringtape/core/tensor.h", so that a program's own core/tensor.h is
 # another file. Expects SOURCE_DIR, STAGING_DIR and INCLUDE_DIR.
 cmake_policy(VERSION 3.22)
-set(layers "autograd|core|data|dist|kernels|nn|optim|plot|profile|trace|train")
+set(layers "autograd|core|data|dist|io|kernels|nn|optim|plot|profile|trace|train")
 set(left ringtape.h data/mnist.h)
 set(done "")
 file(REMOVE_RECURSE "${STAGING_DIR}")

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "core/memory.h"
 #include "core/quote.h"
 #include "data/gzip.h"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "core/memory.h"
 #include "data/gzip.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "core/memory.h"
 #include "data/idx.h"
 #include "data/mnist_embedded.h"

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "dist/communicator.h"
 #include "optim/optimizer.h"
 

@@ -3,14 +3,14 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "nn/module.h"
 
 /// A model's parameters in one safetensors file, with PyTorch's names and layout: Python's `safetensors`
 /// opens it, and `load_state_dict` takes it where the modules are the same.
 namespace ringtape {
 
-/// Writes all parameters of `model`, frozen ones too, to `path`: all of it or nothing (core/file.h). A model
+/// Writes all parameters of `model`, frozen ones too, to `path`: all of it or nothing (io/file.h). A model
 /// whose arena is sharded needs ParameterArena::gather_values() first, on all ranks. Throws Error when the
 /// file cannot be written.
 void save_model(Module& model, const std::filesystem::path& path);

@@ -4,9 +4,9 @@
 #include <limits>
 #include <string_view>
 
-#include "core/checksum.h"
+#include "io/checksum.h"
 #include "core/error.h"
-#include "core/json.h"
+#include "io/json.h"
 #include "core/quote.h"
 
 namespace ringtape {

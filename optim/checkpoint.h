@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/random.h"
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "core/tensor.h"
 
 /// A checkpoint: the state that lets a training run, stopped at any moment, go on as if it had not stopped,

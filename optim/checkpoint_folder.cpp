@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "io/file.h"
 
 namespace ringtape {
 namespace {

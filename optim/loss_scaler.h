@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "core/tensor.h"
 #include "nn/arena.h"
 

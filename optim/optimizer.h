@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "autograd/creation.h"
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "core/tensor.h"
 #include "kernels/arena.h"
 #include "nn/arena.h"

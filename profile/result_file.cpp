@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "profile/machine.h"
 #include "revision.h"  // made by cmake/revision.cmake at each build
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/checksum.h"
+#include "io/checksum.h"
 
 namespace ringtape {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "io/json.h"
 #include "core/tensor.h"
 
 namespace ringtape {

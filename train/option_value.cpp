@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "core/parse.h"
+#include "io/parse.h"
 #include "core/quote.h"
 
 namespace ringtape {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "profile/tape_picture.h"
 
 namespace ringtape {

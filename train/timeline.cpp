@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/file.h"
+#include "io/file.h"
 #include "dist/gather_text.h"
 #include "profile/chrome_trace.h"
 #include "profile/overlap.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "core/checksum.h"
+#include "io/checksum.h"
 #include "dist/connect.h"
 #include "dist/rank_environment.h"
 #include "dist/verify_same.h"

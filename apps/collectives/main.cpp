@@ -14,7 +14,7 @@
 #include "autograd/ops.h"
 #include "cli/command_line.h"
 #include "core/error.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "core/stream.h"
 #include "dist/connect.h"
 #include "dist/ring_all_reduce.h"

@@ -4,7 +4,7 @@
 
 #include "apps/plan/commands.h"
 #include "core/error.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "planner/batch_config.h"
 #include "planner/batch_report.h"
 #include "planner/numbers.h"

@@ -5,7 +5,7 @@
 
 #include "apps/plan/commands.h"
 #include "core/error.h"
-#include "core/parse.h"
+#include "io/parse.h"
 #include "core/quote.h"
 #include "optim/registry.h"
 #include "planner/fit_trial.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "apps/plan/commands.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "planner/numbers.h"
 #include "planner/scale.h"
 

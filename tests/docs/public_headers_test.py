@@ -12,15 +12,16 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv.pop()) if len(sys.argv) == 2 and not sys.argv[1].startswith("-") else None
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 # What programs are written with. Of the folders left out ringtape.h has what these headers need.
-LAYERS = ["autograd", "core", "data", "dist", "nn", "optim", "train"]
+LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "train"]
 # How things are done inside. A new header is either here or in ringtape.h.
 INTERNAL = {
     "autograd": "arguments low_precision operation_scope tape_graph",
-    "core": "capture checksum cuda_check half json numbers parse philox quote target",
+    "core": "capture cuda_check half numbers philox quote target",
     "data": "gzip mnist_embedded",
     "dist": "bucket_buffers bucket_reducer gather_text mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
             "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices traffic "
             "verify_parameters verify_same watchdog zero1_reducer zero2_reducer",
+    "io": "checksum json parse",
     "nn": "",
     "optim": "",
     "train": "checkpointing console describe_data learning_rate make metrics model_input option_list option_value "

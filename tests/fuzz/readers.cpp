@@ -4,9 +4,9 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "core/checksum.h"
+#include "io/checksum.h"
 #include "core/error.h"
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "data/csv.h"
 #include "data/gzip.h"
 #include "data/idx.h"

@@ -1,6 +1,6 @@
 """Writes tests/golden/python.safetensors with Python's safetensors library, and checks files that Ringtape wrote.
 
-    python make_safetensors.py write FILE   # with torch and safetensors; tests/core/safetensors_test.cpp knows the values
+    python make_safetensors.py write FILE   # with torch and safetensors; tests/io/safetensors_test.cpp knows the values
     python make_safetensors.py check FILE   # FILE must hold the same tensors and metadata
 """
 

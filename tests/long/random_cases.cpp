@@ -10,8 +10,8 @@
 
 #include "autograd/ops.h"
 #include "core/error.h"
-#include "core/parse.h"
-#include "core/safetensors.h"
+#include "io/parse.h"
+#include "io/safetensors.h"
 
 namespace {
 

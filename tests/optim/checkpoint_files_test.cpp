@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "core/checksum.h"
+#include "io/checksum.h"
 #include "core/error.h"
 #include "optim/checkpoint_folder.h"
 #include "tests/fuzz/readers.h"

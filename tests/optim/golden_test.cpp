@@ -4,7 +4,7 @@
 
 #include "autograd/tape.h"
 #include "core/half.h"
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "kernels/gemm.h"
 #include "nn/arena.h"
 #include "nn/layers.h"

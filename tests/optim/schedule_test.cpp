@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 #include "tests/support/catch.h"
 #include "tests/support/tensors.h"
 

@@ -1,7 +1,7 @@
 #include <chrono>
 
 #include "autograd/creation.h"
-#include "core/file.h"
+#include "io/file.h"
 #include "dist/self_communicator.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"

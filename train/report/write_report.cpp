@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/file.h"
+#include "io/file.h"
 #include "core/numbers.h"
 #include "dist/gather_text.h"
 #include "profile/machine.h"

@@ -20,7 +20,7 @@ class JsonError : public Error {
   using Error::Error;
 };
 
-/// A JSON value (RFC 8259). Objects keep the order of their members. core/json.cpp alone includes the library
+/// A JSON value (RFC 8259). Objects keep the order of their members. io/json.cpp alone includes the library
 /// that reads and writes the text, nlohmann-json, because that takes seconds to compile.
 class Json {
  public:

@@ -1,4 +1,4 @@
-#include "core/json.h"
+#include "io/json.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "core/json.h"
+#include "io/json.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -1,11 +1,11 @@
-#include "core/checksum.h"
+#include "io/checksum.h"
 
 #include <zlib.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "core/file.h"
+#include "io/file.h"
 
 namespace ringtape {
 

@@ -1,4 +1,4 @@
-#include "core/parse.h"
+#include "io/parse.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "core/file.h"
+#include "io/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/checksum.h"
+#include "io/checksum.h"
 #include "core/error.h"
 
 namespace ringtape {

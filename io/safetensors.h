@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/file.h"
+#include "io/file.h"
 #include "core/tensor.h"
 
 /// The safetensors format (huggingface.co/docs/safetensors): 8 bytes, the header's length as a little-endian

@@ -1,4 +1,4 @@
-#include "core/safetensors.h"
+#include "io/safetensors.h"
 
 #include <fmt/ranges.h>
 
@@ -11,7 +11,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "core/json.h"
+#include "io/json.h"
 #include "core/quote.h"
 
 namespace ringtape {
