@@ -8,6 +8,17 @@
 
 namespace ringtape {
 
+namespace {
+
+/// The library's words are "[its id] where and what; last read: ...": between, where and what.
+std::string where_and_what(const std::string& message) {
+  const std::size_t id = message.find("] ");
+  const std::size_t begin = id == std::string::npos ? 0 : id + 2;
+  return message.substr(begin, message.find("; last read") - begin);
+}
+
+}  // namespace
+
 /// Builds a value from what the library's parser reports.
 class JsonReader : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -31,8 +42,8 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
     open_.back().name = std::move(name);
     return true;
   }
-  bool parse_error(std::size_t byte, const std::string&, const nlohmann::json::exception&) override {
-    fail("{}: is not valid JSON at its byte {}", source_, byte);
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
+    fail("{}: is not valid JSON: {}", source_, where_and_what(error.what()));
   }
 
  private:

@@ -43,9 +43,9 @@ class Json {
   /// An object: `Json{{"step", 1}, {"loss", 0.5}}`.
   Json(std::initializer_list<Object::value_type> members) : value_(Object(members)) {}
 
-  /// Reads a whole text. Throws Error, which begins with `source`, that says at which byte it is not JSON;
-  /// also for a name that occurs twice in an object, for values nested deeper than kDeepest, and for more
-  /// than kMostValues of them, so that a hostile text cannot fill the stack or the memory.
+  /// Reads a whole text. Throws Error, which begins with `source`, that says at which line and column it is
+  /// not JSON; also for a name that occurs twice in an object, for values nested deeper than kDeepest, and
+  /// for more than kMostValues of them, so that a hostile text cannot fill the stack or the memory.
   static Json parse(std::string_view text, const std::string& source = "JSON");
   static constexpr int kDeepest = 64;
   static constexpr std::size_t kMostValues = 10'000'000;

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 
+#include "io/json.h"
 #include "planner/batch.h"
 
 namespace ringtape::planner {
@@ -29,7 +28,7 @@ class BatchConfig {
   std::optional<std::int64_t> number(const char* key) const;
 
   std::string name_;
-  nlohmann::ordered_json json_;
+  Json json_;
 };
 
 }  // namespace ringtape::planner

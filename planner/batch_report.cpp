@@ -12,7 +12,7 @@ std::string shape_row(const BatchShape& shape) {
                      grouped(shape.accumulation), grouped(shape.ranks), grouped(shape.global_batch()));
 }
 
-nlohmann::ordered_json shape_json(const BatchShape& shape) {
+Json shape_json(const BatchShape& shape) {
   return {{"micro_batch", shape.micro_batch},
           {"accumulation", shape.accumulation},
           {"ranks", shape.ranks},
@@ -44,8 +44,8 @@ std::string batch_text(const BatchPlan& plan, const std::optional<RunCost>& cost
   return text;
 }
 
-nlohmann::ordered_json batch_json(const BatchPlan& plan, const std::optional<RunCost>& cost) {
-  nlohmann::ordered_json json = shape_json(plan.shape);
+Json batch_json(const BatchPlan& plan, const std::optional<RunCost>& cost) {
+  Json json = shape_json(plan.shape);
   json["target"] = plan.target;
   json["exact"] = plan.is_exact();
   json["idle_ranks"] = plan.idle_ranks;
@@ -65,9 +65,9 @@ nlohmann::ordered_json batch_json(const BatchPlan& plan, const std::optional<Run
                    {"gpu_hours", cost->gpu_hours},
                    {"cost", cost->cost}};
   }
-  json["arithmetic"] = plan.arithmetic;
-  json["notes"] = plan.notes;
-  json["alternatives"] = nlohmann::ordered_json::array();
+  json["arithmetic"] = Json::Array(plan.arithmetic.begin(), plan.arithmetic.end());
+  json["notes"] = Json::Array(plan.notes.begin(), plan.notes.end());
+  json["alternatives"] = Json::Array{};
   for (const BatchShape& shape : plan.exact) json["alternatives"].push_back(shape_json(shape));
   return json;
 }

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 
+#include "io/json.h"
 #include "planner/batch.h"
 #include "planner/run_cost.h"
 
@@ -15,6 +14,6 @@ namespace ringtape::planner {
 std::string batch_text(const BatchPlan& plan, const std::optional<RunCost>& cost);
 
 /// For a script: the same, in one object.
-nlohmann::ordered_json batch_json(const BatchPlan& plan, const std::optional<RunCost>& cost);
+Json batch_json(const BatchPlan& plan, const std::optional<RunCost>& cost);
 
 }  // namespace ringtape::planner

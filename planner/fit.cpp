@@ -54,11 +54,11 @@ std::string fit_text(const FitResult& result, const BatchPlan& plan) {
          batch_text(plan, std::nullopt);
 }
 
-nlohmann::ordered_json fit_json(const FitResult& result, const BatchPlan& plan) {
-  nlohmann::ordered_json json = {{"largest_micro_batch", result.largest}};
-  json["trials"] = nlohmann::ordered_json::array();
+Json fit_json(const FitResult& result, const BatchPlan& plan) {
+  Json json = {{"largest_micro_batch", result.largest}};
+  json["trials"] = Json::Array{};
   for (const FitTrial& trial : result.trials) {
-    nlohmann::ordered_json row = {{"micro_batch", trial.micro_batch}, {"fits", trial.fits}};
+    Json row = {{"micro_batch", trial.micro_batch}, {"fits", trial.fits}};
     if (trial.bytes) row["bytes"] = *trial.bytes;
     if (trial.samples_per_second) row["samples_per_second"] = *trial.samples_per_second;
     json["trials"].push_back(row);

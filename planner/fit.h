@@ -1,13 +1,12 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "planner/batch.h"
 
 namespace ringtape::planner {
@@ -38,6 +37,6 @@ void check_fits(const FitResult& result, std::int64_t memory);
 
 /// The trials, then the plan for the batch (batch_text(), batch_json()).
 std::string fit_text(const FitResult& result, const BatchPlan& plan);
-nlohmann::ordered_json fit_json(const FitResult& result, const BatchPlan& plan);
+Json fit_json(const FitResult& result, const BatchPlan& plan);
 
 }  // namespace ringtape::planner

@@ -86,24 +86,24 @@ std::string rate_text(const RatePlan& plan) {
   return text + "\n" + schedule_text(schedule, plan.schedule, request.batch_size, length);
 }
 
-nlohmann::ordered_json rate_json(const RatePlan& plan) {
+Json rate_json(const RatePlan& plan) {
   ScheduleOptions schedule = plan.request.schedule;
   const std::int64_t last = plan.length.steps - 1;
-  nlohmann::ordered_json json = {{"batch", plan.request.batch_size},
-                                 {"base_batch", plan.request.schedule.base_batch},
-                                 {"linear", plan.linear},
-                                 {"square_root", plan.square_root},
-                                 {"lr_scaling", option_value(schedule.lr_scaling).write()},
-                                 {"schedule", option_value(schedule.kind).write()},
-                                 {"warmup_shape", option_value(schedule.warmup_shape).write()},
-                                 {"steps_per_epoch", plan.length.steps_per_epoch},
-                                 {"steps", plan.length.steps},
-                                 {"warmup_steps", plan.warmup}};
-  json["rates"] = nlohmann::ordered_json::array();
+  Json json = {{"batch", plan.request.batch_size},
+               {"base_batch", plan.request.schedule.base_batch},
+               {"linear", plan.linear},
+               {"square_root", plan.square_root},
+               {"lr_scaling", option_value(schedule.lr_scaling).write()},
+               {"schedule", option_value(schedule.kind).write()},
+               {"warmup_shape", option_value(schedule.warmup_shape).write()},
+               {"steps_per_epoch", plan.length.steps_per_epoch},
+               {"steps", plan.length.steps},
+               {"warmup_steps", plan.warmup}};
+  json["rates"] = Json::Array{};
   const std::int64_t points = std::min<std::int64_t>(100, std::max<std::int64_t>(last, 1));
   for (std::int64_t i = 0; i <= std::min(points, last); ++i) {
     const std::int64_t step = i * last / points;
-    json["rates"].push_back({{"step", step + 1}, {"rate", plan.schedule(step)}});
+    json["rates"].push_back(Json{{"step", step + 1}, {"rate", plan.schedule(step)}});
   }
   return json;
 }

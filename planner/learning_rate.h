@@ -1,9 +1,8 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 
+#include "io/json.h"
 #include "train/learning_rate.h"
 
 namespace ringtape::planner {
@@ -35,6 +34,6 @@ RatePlan plan_rate(const RateRequest& request);
 std::string rate_text(const RatePlan& plan);
 
 /// The numbers, and the rate at up to 101 updates, counted from 1.
-nlohmann::ordered_json rate_json(const RatePlan& plan);
+Json rate_json(const RatePlan& plan);
 
 }  // namespace ringtape::planner

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "nn/memory_estimate.h"
 #include "planner/model_state.h"
 #include "planner/transformer.h"
@@ -59,6 +58,6 @@ MemoryPlan plan_state(std::int64_t parameters, const TransformerRequest& transfo
 std::string bytes_text(std::int64_t bytes);
 /// The plan as a table for a person, and as an object for a script.
 std::string memory_text(const MemoryPlan& plan);
-nlohmann::ordered_json memory_json(const MemoryPlan& plan);
+Json memory_json(const MemoryPlan& plan);
 
 }  // namespace ringtape::planner

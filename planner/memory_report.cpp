@@ -35,14 +35,13 @@ std::string memory_text(const MemoryPlan& plan) {
   return text;
 }
 
-nlohmann::ordered_json memory_json(const MemoryPlan& plan) {
-  nlohmann::ordered_json json = {
-      {"parameters", plan.parameters}, {"trained", plan.trained}, {"total_bytes", plan.total()}};
-  json["rows"] = nlohmann::ordered_json::array();
+Json memory_json(const MemoryPlan& plan) {
+  Json json = {{"parameters", plan.parameters}, {"trained", plan.trained}, {"total_bytes", plan.total()}};
+  json["rows"] = Json::Array{};
   for (const MemoryRow& row : plan.rows) {
-    json["rows"].push_back({{"name", row.name}, {"bytes", row.bytes}, {"how", row.how}});
+    json["rows"].push_back(Json{{"name", row.name}, {"bytes", row.bytes}, {"how", row.how}});
   }
-  json["notes"] = plan.notes;
+  json["notes"] = Json::Array(plan.notes.begin(), plan.notes.end());
   return json;
 }
 

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "planner/failures.h"
 #include "planner/training_step.h"
 
@@ -99,7 +98,7 @@ std::vector<double> bucket_bytes(const ScaleRequest& request);
 ScalePlan plan_scale(const ScaleRequest& request);
 
 std::string scale_text(const ScaleRequest& request, const ScalePlan& plan);
-nlohmann::ordered_json scale_json(const ScaleRequest& request, const ScalePlan& plan);
+Json scale_json(const ScaleRequest& request, const ScalePlan& plan);
 /// Throughput, efficiency and exposed communication against ranks, as an SVG picture.
 std::string scale_svg(const ScalePlan& plan);
 

@@ -69,25 +69,25 @@ std::string latency_text(const ScaleRequest& request, const ScalePlan& plan) {
       bytes / (latency * bandwidth));
 }
 
-nlohmann::ordered_json variant_json(const ScaleVariant& variant) {
-  nlohmann::ordered_json json = {{"algorithm", name_of(variant.algorithm)}, {"bucket_bytes", variant.bucket}};
-  json["latency_from_ranks"] = variant.latency_from ? nlohmann::ordered_json(*variant.latency_from) : nullptr;
-  json["exposed_from_ranks"] = variant.exposed_from ? nlohmann::ordered_json(*variant.exposed_from) : nullptr;
-  json["points"] = nlohmann::ordered_json::array();
+Json variant_json(const ScaleVariant& variant) {
+  Json json = {{"algorithm", name_of(variant.algorithm)}, {"bucket_bytes", variant.bucket}};
+  json["latency_from_ranks"] = variant.latency_from ? Json(*variant.latency_from) : Json();
+  json["exposed_from_ranks"] = variant.exposed_from ? Json(*variant.exposed_from) : Json();
+  json["points"] = Json::Array{};
   for (const ScalePoint& point : variant.points) {
-    json["points"].push_back({{"ranks", point.ranks},
-                              {"accumulation", point.accumulation},
-                              {"global_batch", point.global_batch},
-                              {"step_seconds", point.times.step},
-                              {"computing_seconds", point.times.computing},
-                              {"waiting_seconds", point.times.waiting},
-                              {"communicating_seconds", point.times.communicating},
-                              {"exposed_seconds", point.times.exposed},
-                              {"samples_per_second", point.throughput},
-                              {"efficiency", point.efficiency},
-                              {"by_messages", point.by_messages},
-                              {"checkpoint_interval_seconds", point.interval},
-                              {"goodput", point.goodput}});
+    json["points"].push_back(Json{{"ranks", point.ranks},
+                                  {"accumulation", point.accumulation},
+                                  {"global_batch", point.global_batch},
+                                  {"step_seconds", point.times.step},
+                                  {"computing_seconds", point.times.computing},
+                                  {"waiting_seconds", point.times.waiting},
+                                  {"communicating_seconds", point.times.communicating},
+                                  {"exposed_seconds", point.times.exposed},
+                                  {"samples_per_second", point.throughput},
+                                  {"efficiency", point.efficiency},
+                                  {"by_messages", point.by_messages},
+                                  {"checkpoint_interval_seconds", point.interval},
+                                  {"goodput", point.goodput}});
   }
   return json;
 }
@@ -131,9 +131,9 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
   return text;
 }
 
-nlohmann::ordered_json scale_json(const ScaleRequest& request, const ScalePlan& plan) {
+Json scale_json(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
-  nlohmann::ordered_json json = {
+  Json json = {
       {"parameters", request.parameters},
       {"micro_batch", request.micro_batch},
       {"sequence", request.sequence},
@@ -152,9 +152,9 @@ nlohmann::ordered_json scale_json(const ScaleRequest& request, const ScalePlan& 
         {"call_seconds", cluster.call}}},
   };
   json["asked"] = variant_json(plan.asked);
-  json["others"] = nlohmann::ordered_json::array();
+  json["others"] = Json::Array{};
   for (const ScaleVariant& variant : plan.others) json["others"].push_back(variant_json(variant));
-  json["notes"] = plan.notes;
+  json["notes"] = Json::Array(plan.notes.begin(), plan.notes.end());
   return json;
 }
 

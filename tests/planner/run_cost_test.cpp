@@ -18,7 +18,7 @@ TEST_CASE("hours and cost of a run", "[planner]") {
   CHECK(cost.gpu_hours == Approx(1000));
   CHECK(cost.cost == Approx(3000));
   CHECK_THAT(batch_text(plan, cost), ContainsSubstring("10 hours on 100 GPUs, 1000 GPU hours, cost 3000.00"));
-  CHECK(batch_json(plan, cost)["run"]["gpu_hours"].get<double>() == Approx(1000));
+  CHECK(batch_json(plan, cost).at("run").at("gpu_hours").as_double() == Approx(1000));
 
   run.updates.reset();
   run.total_tokens = 1'000'001;  // ten updates of 100,000 tokens, and one more for the last token
