@@ -123,8 +123,8 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
   for (const Problem& problem : kProblems) {
     const Row row = run(problem, device, dtype, flops);
     fmt::print("{:<20} {:>6} {:>10.3f} {:>10.3f} {:>10.0f} {:>10.1f} {:>10.3f} {:>8.2f}\n",
-               row.more["model"].get<std::string>(), problem.batch, *row.seconds * 1e3, row.flops * 1e-9,
-               row.flops / *row.seconds * 1e-9, row.more["copy_gb_per_s"].get<double>(),
+               row.more.at("model").as_string(), problem.batch, *row.seconds * 1e3, row.flops * 1e-9,
+               row.flops / *row.seconds * 1e-9, row.more.at("copy_gb_per_s").as_double(),
                *row.limit_seconds * 1e3, *row.seconds / *row.limit_seconds);
     results.add(row);
   }

@@ -7,7 +7,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 target_link_libraries(ringtape_dependencies INTERFACE
-  fmt::fmt nlohmann_json::nlohmann_json ZLIB::ZLIB Threads::Threads $<BUILD_INTERFACE:OpenMP::OpenMP_CXX>)
+  fmt::fmt ZLIB::ZLIB Threads::Threads $<BUILD_INTERFACE:OpenMP::OpenMP_CXX> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 target_link_options(ringtape_dependencies INTERFACE $<INSTALL_INTERFACE:-fopenmp>)
 
 # CPU GEMM: oneDNN, else OpenBLAS, else Ringtape's own kernel alone.

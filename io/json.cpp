@@ -127,9 +127,11 @@ Json Json::parse(std::string_view text, const std::string& source) {
   return std::move(reader.result);
 }
 
-std::string Json::dump(int indent) const {
+std::string Json::dump(int indent, InvalidUtf8 invalid) const {
+  using Handler = nlohmann::json::error_handler_t;
   try {
-    return JsonText::of(*this).dump(indent);
+    return JsonText::of(*this).dump(indent, ' ', /*ensure_ascii=*/false,
+                                    invalid == InvalidUtf8::refuse ? Handler::strict : Handler::replace);
   } catch (const nlohmann::json::type_error&) {
     fail("JSON: a string is not valid UTF-8");
   }

@@ -50,9 +50,10 @@ class Json {
   static constexpr int kDeepest = 64;
   static constexpr std::size_t kMostValues = 10'000'000;
 
-  /// The text: in one line, or with this many spaces for each level. Throws Error for a string that is not
-  /// UTF-8.
-  std::string dump(int indent = -1) const;
+  /// What dump() does with bytes in a string that are not UTF-8: throws Error, or writes U+FFFD for them.
+  enum class InvalidUtf8 { refuse, replace };
+  /// The text: in one line, or with this many spaces for each level.
+  std::string dump(int indent = -1, InvalidUtf8 invalid = InvalidUtf8::refuse) const;
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }

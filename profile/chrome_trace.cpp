@@ -4,15 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "io/json.h"
 #include "profile/trace_rows.h"
 
 namespace ringtape {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string by_x(const std::array<int, 3>& sizes) {
   return fmt::format("{}", fmt::join(sizes, "x"));
@@ -76,9 +74,8 @@ class Writer {
   void add(const char* phase, const std::string& name, const char* category, const Place& place, Json more) {
     Json event = {{"name", name},           {"cat", category},  {"ph", phase},
                   {"pid", process_.number}, {"tid", place.row}, {"ts", place.microseconds}};
-    event.update(more);
-    events_.push_back(
-        event.dump(-1, ' ', false, Json::error_handler_t::replace));  // of bytes that are no UTF-8
+    for (const auto& [member, value] : more.as_object()) event[member] = value;
+    events_.push_back(event.dump(-1, Json::InvalidUtf8::replace));
   }
 
   /// A complete event: begin and duration.
@@ -86,7 +83,7 @@ class Writer {
   Place add_complete(const Item& item, const char* category, const std::string& row_name) {
     const Place place = {rows_.row_for(row_name, item.begin, item.end), microseconds(item.begin)};
     Json more = {{"dur", microseconds(item.end) - place.microseconds}};
-    if (Json arguments = arguments_of(item); !arguments.empty()) more["args"] = std::move(arguments);
+    if (Json arguments = arguments_of(item); !arguments.is_null()) more["args"] = std::move(arguments);
     add("X", item.name, category, place, std::move(more));
     return place;
   }

@@ -19,10 +19,8 @@ Results::Results(std::string program, Device device, std::string path)
 }
 
 void Results::add(const Row& row) {
-  for (const Json& other : rows_) {
-    check(other["name"] != row.name || other["size"] != row.size,
-          "{}: two rows have the name '{}' and size '{}'", program_, row.name, row.size);
-  }
+  check(names_and_sizes_.emplace(row.name, row.size).second, "{}: two rows have the name '{}' and size '{}'",
+        program_, row.name, row.size);
   Json json = {{"name", row.name}, {"size", row.size}};
   if (row.seconds) json["seconds"] = *row.seconds;
   if (row.flops > 0) json["flops"] = row.flops;
@@ -30,7 +28,9 @@ void Results::add(const Row& row) {
   if (row.seconds && row.flops > 0) json["gflop_per_s"] = row.flops / *row.seconds * 1e-9;
   if (row.seconds && row.bytes > 0) json["gb_per_s"] = row.bytes / *row.seconds * 1e-9;
   if (row.limit_seconds) json["limit_seconds"] = *row.limit_seconds;
-  json.update(row.more);
+  if (!row.more.is_null()) {
+    for (const auto& [name, value] : row.more.as_object()) json[name] = value;
+  }
   rows_.push_back(std::move(json));
 }
 

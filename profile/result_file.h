@@ -1,11 +1,12 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "core/device.h"
+#include "io/json.h"
 #include "profile/core_wait.h"
 
 /// What a program that measures writes with --json. All of them write one format, so that one script makes
@@ -21,8 +22,6 @@
 /// A row is found again in another file by its name and size, which no two rows of a file share.
 namespace ringtape::benchmarks {
 
-using Json = nlohmann::ordered_json;
-
 /// One measurement. What is empty or 0 is left out of the file.
 struct Row {
   std::string name;
@@ -31,7 +30,7 @@ struct Row {
   double flops = 0;                          ///< floating-point operations of the work
   double bytes = 0;                          ///< that must be read and written at least
   std::optional<double> limit_seconds = {};  ///< that the machine needs at least
-  Json more = Json::object();                ///< what only this program's rows have
+  Json more = {};                            ///< what only this program's rows have
 };
 
 /// The rows of a run.
@@ -58,8 +57,9 @@ class Results {
   Device device_;
   std::string path_;
   CoreWait core_wait_;
-  Json settings_ = Json::object();
-  Json rows_ = Json::array();
+  Json settings_ = Json::Object{};
+  Json rows_ = Json::Array{};
+  std::set<std::pair<std::string, std::string>> names_and_sizes_;
 };
 
 /// What --help says of --json.

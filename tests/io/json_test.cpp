@@ -47,6 +47,7 @@ TEST_CASE("JSON: a value of another kind is an error that names both", "[json]")
   CHECK_THROWS_WITH(object.at("b").as_double(), ContainsSubstring("expected a number, found '\"x\"'"));
   CHECK_THROWS_WITH(object.as_array(), ContainsSubstring("expected an array, found an object"));
   CHECK_THROWS_WITH(Json("\xff").dump(), ContainsSubstring("not valid UTF-8"));
+  CHECK(Json("a\xff").dump(-1, Json::InvalidUtf8::replace) == "\"a\xef\xbf\xbd\"");  // U+FFFD
 }
 
 TEST_CASE("JSON: texts that are refused", "[json]") {
