@@ -1,28 +1,11 @@
 #include "data/mnist_embedded.h"
 
-// The assembler copies a file into the read-only data between two symbols. As an array in C++ the same bytes
-// would be 50 MB of source.
-#define EMBED(symbol, file)                                                  \
-  asm(".pushsection .rodata\n"                                               \
-      ".global ringtape_" symbol "_begin, ringtape_" symbol                  \
-      "_end\n"                                                               \
-      "ringtape_" symbol "_begin: .incbin \"" RINGTAPE_MNIST_FOLDER "/" file \
-      "\"\n"                                                                 \
-      "ringtape_" symbol                                                     \
-      "_end: .byte 0\n"                                                      \
-      ".popsection\n")
+#include "io/embed.h"
 
-EMBED("train_images", "train-images-idx3-ubyte.gz");
-EMBED("train_labels", "train-labels-idx1-ubyte.gz");
-EMBED("test_images", "t10k-images-idx3-ubyte.gz");
-EMBED("test_labels", "t10k-labels-idx1-ubyte.gz");
-
-extern "C" {
-extern const std::uint8_t ringtape_train_images_begin[], ringtape_train_images_end[];
-extern const std::uint8_t ringtape_train_labels_begin[], ringtape_train_labels_end[];
-extern const std::uint8_t ringtape_test_images_begin[], ringtape_test_images_end[];
-extern const std::uint8_t ringtape_test_labels_begin[], ringtape_test_labels_end[];
-}
+RINGTAPE_EMBED(ringtape_train_images, RINGTAPE_MNIST_FOLDER "/train-images-idx3-ubyte.gz");
+RINGTAPE_EMBED(ringtape_train_labels, RINGTAPE_MNIST_FOLDER "/train-labels-idx1-ubyte.gz");
+RINGTAPE_EMBED(ringtape_test_images, RINGTAPE_MNIST_FOLDER "/t10k-images-idx3-ubyte.gz");
+RINGTAPE_EMBED(ringtape_test_labels, RINGTAPE_MNIST_FOLDER "/t10k-labels-idx1-ubyte.gz");
 
 namespace ringtape::embedded {
 

@@ -9,8 +9,6 @@
 namespace ringtape::svg {
 namespace {
 
-constexpr std::size_t kMostGroups = 240;
-
 struct Range {
   double low = INFINITY, high = -INFINITY;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +29,10 @@ struct LineChart {
   bool from_zero = false;  ///< the vertical axis begins at 0; else it may be logarithmic
 };
 
-/// Lines over x. A series with more points than the chart has room for is drawn as the mean of each group of
+/// The most points that a line has.
+constexpr std::size_t kMostGroups = 240;
+
+/// Lines over x. A series with more than kMostGroups points is drawn as the mean of each group of
 /// neighbours, with a band from their smallest to their largest. The vertical axis is logarithmic where all
 /// values are above 0 and the largest is more than 20 times the smallest. Nothing to draw: empty axes.
 Canvas line_chart(const LineChart& chart, std::span<const Series> series);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Opens the page of --report in headless Chromium as a reader would, on a wide screen and on a phone's, in light and
-# in dark mode: nothing on the console, nothing fetched, nothing wider than the screen.
+# in dark mode: nothing on the console, nothing fetched, nothing wider than the screen, and all of its document shown.
 #   scripts/check_report.sh PAGE.html [FOLDER]     FOLDER: where screenshots are left
 # Ends with 0, 1, or 77 where there is no Chromium.
 set -uo pipefail
@@ -29,7 +29,7 @@ check_console() {
 }
 
 # What a page could fetch stands in one of these; the pictures' namespace is a name, and nothing that is asked for.
-if sed 's|http://www.w3.org/2000/svg||g' "$page" | grep -noE '(https?:)?//[a-z0-9.-]+|<script|@import|url\(|src=' | head -5 | grep .; then
+if sed 's|http://www.w3.org/2000/svg||g' "$page" | grep -noE 'https?:|["(]//|<link [^>]*href="[^d]|@import|url\(|src=|fetch\(|import ' | head -5 | grep .; then
   failure "the page refers to something outside of it"
 fi
 
@@ -47,6 +47,9 @@ for width in 360 1280; do
     failure "at $width pixels: expected 'width $width of $width resources 0', found '$found'"
   fi
 done
+
+browse --dump-dom "file://$page" >"$work/dom"
+python3 "$(dirname "$0")/report_shows_all.py" "$work/dom" || failure "the page does not show all of its document"
 
 for mode in light dark; do
   scheme=$([ $mode = dark ] && echo 0 || echo 1)

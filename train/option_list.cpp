@@ -25,10 +25,11 @@ OptionValue file(std::string& value, const char* type = "FILE") {
   return file_value(value, type);
 }
 
-OptionValue picture_file(std::string& value) {
-  return checked(file(value, "FILE.svg|FILE.dot"), [](const std::string& text) {
-    check(text.ends_with(".svg") || text.ends_with(".dot"),
-          "expected a file that ends on .svg or .dot, found {}", quote(text));
+/// A file whose name says in which of two formats it is written.
+OptionValue file_of(std::string& value, const char* one, const char* other) {
+  return checked(file_value(value, fmt::format("FILE{}|FILE{}", one, other)), [=](const std::string& text) {
+    check(text.ends_with(one) || text.ends_with(other), "expected a file that ends on {} or {}, found {}",
+          one, other, quote(text));
   });
 }
 
@@ -307,13 +308,13 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
        Effect::output},
       {"report",
        output,
-       file(see.report, "FILE.html"),
+       file_of(see.report, ".html", ".json"),
        "write a page that a browser shows, without a network, to this file: curves, profile, timeline of a "
-       "step, memory, tape and machine",
+       "step, memory, tape and machine; or the same as JSON",
        Effect::output,
        "",
        {"graph"}},
-      {"save-tape", output, picture_file(see.save_tape),
+      {"save-tape", output, file_of(see.save_tape, ".svg", ".dot"),
        "draw the tape of the first step to this file: an SVG picture, or a graph for Graphviz",
        Effect::output},
   };

@@ -134,18 +134,21 @@ refuse "missing/w.safetensors" mnist --max-steps 1 --save missing/w.safetensors
 refuse "folder" mnist --max-steps 1 --save folder
 refuse "--save" mnist --max-steps 1 --save ""
 refuse "missing/r.html" mnist --max-steps 1 --report missing/r.html
-refuse "folder" regression --max-steps 1 --report folder
+refuse "expected a file that ends on .html or .json, found 'r.txt'" mnist --max-steps 1 --report r.txt
+mkdir folder.html
+refuse "folder.html" regression --max-steps 1 --report folder.html
+rmdir folder.html
 refuse "missing/t.svg" mnist --max-steps 1 --save-tape missing/t.svg
 refuse "expected a file that ends on .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
-refuse "--save-tape and --report both name 'x.svg'" mnist --report x.svg --save-tape x.svg
+refuse "--save and --report both name 'x.html'" mnist --report x.html --save x.html
 # What a run reads stays as it is, by whatever name it is called.
 seq 1 50 | sed 's/.*/&,&/' >my.csv
 ln -s my.csv link.csv
-refuse "the data and --report both name 'my.csv'" regression --data my.csv --report my.csv
-refuse "the data and --report both name './my.csv'" regression --data my.csv --report ./my.csv
+refuse "the data and --timeline both name 'my.csv'" regression --data my.csv --timeline my.csv
+refuse "the data and --timeline both name './my.csv'" regression --data my.csv --timeline ./my.csv
 refuse "the data and --timeline both name 'link.csv'" regression --data my.csv --timeline link.csv
-refuse "--load and --report both name 'folder/../w.st'" mnist --load w.st --report folder/../w.st
-refuse "--checkpoint and --report both name 'k'" mnist --max-steps 1 --checkpoint k --report k
+refuse "--load and --report both name 'folder/../w.html'" mnist --load w.html --report folder/../w.html
+refuse "--checkpoint and --report both name 'k.json'" mnist --max-steps 1 --checkpoint k.json --report k.json
 expect "the data as they were" [ "$(wc -l <my.csv)" -eq 50 ]
 rm my.csv link.csv
 refuse "missing/m.jsonl" mnist --max-steps 1 --metrics missing/m.jsonl
@@ -251,19 +254,20 @@ expect "the profile of all updates but the first" grep -q '^profile of steps 2 t
 expect "the timeline of the same ones" grep -q '^timeline of [0-9]* updates written to t.json' shown
 rm shown t.json
 # A report of such a run, of one without a second update, and of one whose resumed part has nothing left to do.
-accept regression --device cpu --batch-size 2500 --epochs 3 --report r.html --save-tape t.svg --checkpoint k
-expect "the curves of 3 epochs" grep -q '<figcaption>Gradient norm</figcaption>' r.html
-expect "no accuracy, as there is none" [ "$(grep -c '<figcaption>Accuracy' r.html)" -eq 0 ]
-expect "where the time goes" grep -q '<h2>Where the time goes</h2>' r.html
-expect "the flags" grep -q -- '<dt>--batch-size</dt><dd>2500</dd>' r.html
+accept regression --device cpu --batch-size 2500 --epochs 3 --report r.json --save-tape t.svg --checkpoint k
+expect "the curves of 3 epochs" grep -q '"caption": "Gradient norm"' r.json
+expect "no accuracy, as there is none" [ "$(grep -c '"caption": "Accuracy"' r.json)" -eq 0 ]
+expect "where the time goes" grep -q '"operations": {' r.json
+expect "the flags" grep -q '"value": "2500"' <(grep -A1 '"name": "--batch-size"' r.json)
 expect "the tape as a picture" grep -q '>mse_loss</text>' t.svg
-accept regression --device cpu --batch-size 2500 --epochs 3 --report r.html --checkpoint k --resume
-expect "the losses of a run that is over" grep -q '<figcaption>Loss</figcaption>' r.html
-expect "steps of before" grep -q '<b>21</b><span>steps, 21 of them before it was resumed</span>' r.html
-expect "the time of this part" grep -q '<span>time since it was resumed</span>' r.html
+accept regression --device cpu --batch-size 2500 --epochs 3 --report r.json --checkpoint k --resume
+expect "the losses of a run that is over" grep -q '"caption": "Loss"' r.json
+expect "steps of before" grep -q '"value": "21"' <(grep -A1 '"name": "steps, 21 of them before it was resumed"' r.json)
+expect "the time of this part" grep -q '"name": "time since it was resumed"' r.json
 accept mnist --device cpu --hidden 8 --max-steps 1 --report r.html --save-tape t.dot
 expect "the tape as a graph" grep -q '^digraph tape {$' t.dot
-rm -r r.html t.svg t.dot k
+expect "a page" grep -q '</html>' r.html
+rm -r r.html r.json t.svg t.dot k
 accept mnist "${small[@]}" --clip-norm 0.1 --clip-norm-type inf --clip-value 0.01 --micro-batch 24 --clip-each-micro-batch
 number='-?[0-9.]+(e[-+]?[0-9]+)?'
 step="^\{\"step\":[0-9]+,\"epoch\":1,\"loss\":$number,\"lr\":$number,\"grad_norm\":$number,\"samples_per_s\":$number\}$"
@@ -365,11 +369,11 @@ expect "8 micro-batches" grep -qE '^ +1  0 to 79 +8 x 10 +80  10/80 = 0\.125$' s
 expect "then 2, weighted as 2" grep -qE '^ +2  80 to 99 +2 x 10 +20  10/20 = 0\.5$' shown
 accept accumulate --device cpu --batch-size 70 --micro-batch 32
 rm shown
-"$bin/mnist" "${small[@]}" --optimizer sgd --lr 1e6 --metrics d.jsonl --report d.html >"$work/out" 2>"$work/err" && failure "a run that diverges"
+"$bin/mnist" "${small[@]}" --optimizer sgd --lr 1e6 --metrics d.jsonl --report d.json >"$work/out" 2>"$work/err" && failure "a run that diverges"
 expect "the metrics of a run that diverges are kept, up to where it did" grep -q '"loss":null' <(tail -n 1 d.jsonl)
-expect "its report says why it ended" grep -q 'class="error">The run ended with an error: training diverged: ' d.html
-expect "the curves up to there, and the tape" [ "$(grep -cE '<h2>(Curves|Tape)</h2>' d.html)" -eq 2 ]
-rm d.html
+expect "its report says why it ended" grep -q '"error": "training diverged: ' d.json
+expect "the curves up to there, and the tape" [ "$(grep -cE '"(curves|tape)": \{' d.json)" -eq 2 ]
+rm d.json
 
 # ---- the planner ------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares every excerpt of code in the docs with its source.
 
-Pages are README.md, CONTRIBUTING.md and all below docs/ and lessons/. Each of their ```cpp and ```cmake blocks has a
+Pages are README.md, CONTRIBUTING.md and all below docs/ and lessons/. Each of their ```cpp, ```cmake and ```html blocks has a
 marker on the line before it:
 
     <!-- source: kernels/relu.cu -->             the lines stand in that file, in this order and without a gap;
@@ -22,7 +22,7 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FENCE = re.compile(r"^```(cpp|cmake)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```(cpp|cmake|html)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARKER = re.compile(r'^<!-- (source|new|insert): (\S+?)(?: after "(.*)")? -->$')
 LEFT_OUT = "..."
 

@@ -1,14 +1,20 @@
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 
+#include "plot/canvas.h"
 #include "tests/support/catch.h"
 #include "tests/support/profile_spans.h"
 #include "tests/support/xml.h"
-#include "train/report/run_report.h"
+#include "train/report/document.h"
+#include "train/report/page.h"
 
 namespace ringtape::test {
 namespace {
 
 using namespace report;
+using Catch::Matchers::StartsWith;
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;
@@ -50,40 +56,131 @@ RunReport whole() {
   return report;
 }
 
+/// The rows of a table as text, cells parted by "|".
+std::vector<std::string> rows_of(const Json& table) {
+  std::vector<std::string> rows;
+  for (const Json& row : table.at("rows").as_array()) {
+    std::string& text = rows.emplace_back();
+    for (const Json& cell : row.at("cells").as_array()) text += (text.empty() ? "" : "|") + cell.as_string();
+  }
+  return rows;
+}
+
+void for_each_chart(const Json& value, const std::function<void(const std::string&)>& visit) {
+  if (value.is_array()) {
+    for (const Json& element : value.as_array()) for_each_chart(element, visit);
+  } else if (value.is_object()) {
+    for (const auto& [name, member] : value.as_object()) {
+      name == "svg" ? visit(member.as_string()) : for_each_chart(member, visit);
+    }
+  }
+}
+
+/// The document that a page holds.
+Json document_in(const std::string& page) {
+  const std::string begin = "<script type=\"application/json\" id=\"document\">";
+  const std::size_t from = page.find(begin) + begin.size();
+  return Json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+std::string roofline(const RunReport& report) {
+  return roofline_of(report).at("svg").as_string();
+}
+
+/// Names of all that has nothing to show.
+std::set<std::string> empty_parts(const RunReport& report) {
+  std::set<std::string> names;
+  const Json document = document_of(report);
+  for (const auto& [name, value] : document.as_object()) {
+    const bool is_empty = value.is_null() || (value.is_string() && value.as_string().empty()) ||
+                          (value.is_array() && value.as_array().empty());
+    if (is_empty) names.insert(name);
+  }
+  return names;
+}
+
+/// What the elements of the template are filled from: "profile.layers".
+std::set<std::string> names_in_template() {
+  std::set<std::string> names;
+  const std::string text(page_template());
+  const std::string attribute = "data-from=\"";
+  for (std::size_t at = text.find(attribute); at != std::string::npos; at = text.find(attribute, at)) {
+    at += attribute.size();
+    names.insert(text.substr(at, text.find('"', at) - at));
+  }
+  return names;
+}
+
+/// What is in a document, two levels deep.
+std::set<std::string> names_in(const Json& document) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : document.as_object()) {
+    names.insert(name);
+    if (!value.is_object()) continue;
+    for (const auto& [member, content] : value.as_object()) names.insert(name + "." + member);
+  }
+  return names;
+}
+
 }  // namespace
 
-TEST_CASE("a report is one well-formed page with all sections and nothing to fetch", "[report]") {
-  const std::string page = html_report(whole());
-  CHECK(xml_error(page) == "");
-  for (const char* heading : {"Curves", "Where the time goes", "A step, moment by moment", "Roofline",
-                              "Memory", "Tape", "Settings", "Machine"}) {
-    CHECK(count(page, fmt::format("<h2>{}</h2>", heading)) == 1);
-  }
-  CHECK(count(page, "<script") == 0);
+TEST_CASE("a page is the template with the document in it, and nothing to fetch", "[report]") {
+  const Json document = document_of(whole());
+  const std::string page = html_page(document);
+  CHECK(document_in(page).dump() == document.dump());
+  CHECK(count(page, "@DOCUMENT@") == 0);
+  CHECK(count(page, "<script") == 2);
+  CHECK(count(page, "</script>") == 2);
   CHECK(count(page, "src=") == 0);
-  CHECK(count(page, "http") == count(page, "xmlns=\"http://www.w3.org/2000/svg\""));
-  CHECK(count(page, "nan") == 0);
+  CHECK(count(page, "http") == count(page, "xmlns=\\\"http://www.w3.org/2000/svg\\\""));
+  CHECK(page.ends_with("</html>\n"));
 }
 
-TEST_CASE("a report without anything to show is still a page", "[report]") {
-  const std::string page = html_report({});
-  CHECK(xml_error(page) == "");
-  CHECK(count(page, "<section>") == 1);
-  CHECK_THAT(page, ContainsSubstring("No flag was given"));
+TEST_CASE("the template shows all of a document, and nothing that no document has", "[report]") {
+  std::set<std::string> names = names_in(document_of(whole()));
+  CHECK(names.erase("chart_style") == 1);  // which the script puts into the head
+  CHECK(names_in_template() == names);
 }
 
-TEST_CASE("whatever a user can name is escaped in the report", "[report]") {
+TEST_CASE("charts are well-formed and have no figures that are not numbers", "[report]") {
+  int charts = 0;
+  for_each_chart(document_of(whole()), [&charts](const std::string& svg) {
+    ++charts;
+    CHECK(xml_error(svg) == "");
+    CHECK(count(svg, "nan") == 0);
+  });
+  CHECK(charts == 8);  // four curves, timeline, roofline, memory, tape
+}
+
+TEST_CASE("a whole report lacks nothing, and one of no run has no part", "[report]") {
+  CHECK(empty_parts(whole()) == std::set<std::string>{"error", "missing"});
+  CHECK(empty_parts({}) == std::set<std::string>{"title", "subtitle", "error", "missing", "results", "curves",
+                                                 "profile", "timeline", "roofline", "memory", "tape",
+                                                 "settings", "machine"});
+}
+
+TEST_CASE("whatever a user can name ends no script, and is escaped in charts", "[report]") {
   RunReport report = whole();
-  const std::string bad = "<img src=x onerror=\"alert('1')\">&";
-  report.title = report.subtitle = bad;
+  const std::string bad = "</script><!--<script><img src=x onerror=\"alert('1')\">&";
+  report.title = report.subtitle = report.error = report.missing = bad;
   report.results = report.settings = report.machine = {{bad, bad}};
   report.tape->vertices[0].name = bad;
   report.timeline->ranks[0][0].name = bad;
-  report.profile->rows[0].name = report.profile->rows[0].shapes = report.profile->rows[0].layer = bad;
-  const std::string page = html_report(report);
-  CHECK(xml_error(page) == "");
+  for (ProfileRow& row : report.profile->rows) row.name = row.shapes = row.layer = bad;
+  const std::string page = html_page(document_of(report));
+  CHECK(count(page, "<script") == 2);
+  CHECK(count(page, "</script>") == 2);
+  CHECK(count(page, "<!--") == 1);  // the template's own
   CHECK(count(page, "<img") == 0);
-  CHECK(count(page, "&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;") >= 10);
+  const Json document = document_in(page);
+  CHECK(document.at("title").as_string() == bad);
+  CHECK(document.at("machine").as_array()[0].at("value").as_string() == bad);
+  int escaped = 0;
+  for_each_chart(document, [&escaped](const std::string& svg) {
+    CHECK(count(svg, "<img") == 0);
+    escaped += count(svg, "&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;") > 0;
+  });
+  CHECK(escaped == 3);  // timeline, roofline, tape
 }
 
 TEST_CASE("one step, losses that are not numbers and a resumed run can be drawn", "[report]") {
@@ -103,61 +200,107 @@ TEST_CASE("one step, losses that are not numbers and a resumed run can be drawn"
           {.step = i, .epoch = 0, .rate = NAN, .samples = 0, .loss = 1, .grad_norm = NAN, .correct = -1});
     }
   }
-  const std::string page = html_report(report);
-  CHECK(xml_error(page) == "");
-  CHECK(count(page, "<h2>Curves</h2>") == 1);
-  CHECK(count(page, "nan") == 0);
-  CHECK(count(page, "inf") == 0);
+  const Json curves = curves_of(report);
+  CHECK(curves.at("charts").as_array().size() >= 2);
+  for_each_chart(curves, [](const std::string& svg) {
+    CHECK(xml_error(svg) == "");
+    CHECK(count(svg, "nan") == 0);
+    CHECK(count(svg, "inf") == 0);
+  });
 }
 
 TEST_CASE("a task without correct predictions has no curve of accuracy", "[report]") {
   RunReport report = whole();
-  CHECK(count(curves_section(report), "<figure>") == 4);
+  const auto captions = [&report] {
+    std::string text;
+    const Json curves = curves_of(report);
+    for (const Json& chart : curves.at("charts").as_array()) text += chart.at("caption").as_string() + ", ";
+    return text;
+  };
+  CHECK(captions() == "Loss, Accuracy, Learning rate, Gradient norm, ");
   for (StepRecord& record : report.curves.steps) record.correct = -1;
-  CHECK(count(curves_section(report), "<figure>") == 3);
+  CHECK(captions() == "Loss, Learning rate, Gradient norm, ");
   for (StepRecord& record : report.curves.steps) record.grad_norm = NAN;
-  CHECK(count(curves_section(report), "<figure>") == 2);
+  CHECK(captions() == "Loss, Learning rate, ");
+}
+
+TEST_CASE("curves say so where a point is the mean of several steps", "[report]") {
+  RunReport report;
+  for (int i = 1; i <= 240; ++i) report.curves.steps.push_back(step(i, 1));
+  CHECK(!curves_of(report).at("has_bands").as_bool());
+  report.curves.steps.push_back(step(241, 1));
+  CHECK(curves_of(report).at("has_bands").as_bool());
 }
 
 TEST_CASE("the report's table has the profile's rows, and closes with idle time and the step", "[report]") {
-  const RunReport report = whole();
-  const std::string section = profile_section(report);
-  // linear: 20 ms and 10 ms in two steps of 150 ms in all
-  CHECK_THAT(section, ContainsSubstring("linear <small>2x3, 4x3</small></th><td class=\"num\">15.000</td>"
-                                        "<td class=\"num\">20.0%</td>"));
-  CHECK_THAT(section,
-             ContainsSubstring("step</th><td class=\"num\">75.000</td><td class=\"num\">100.0%</td>"));
+  const Json profile = profile_of(whole()), &table = profile.at("operations");
+  const std::vector<std::string> rows = rows_of(table);
+  const Json::Array& all = table.at("rows").as_array();
+  // (step itself): 65 ms of two steps of 150 ms in all, the longest; linear: 20 ms and 10 ms
+  CHECK_THAT(rows[0], StartsWith("(step itself)|32.500|43.3%|"));
+  CHECK(all[0].at("bar").as_double() == 1);
+  const auto linear =
+      std::find_if(rows.begin(), rows.end(), [](const auto& r) { return r.starts_with("linear|"); });
+  REQUIRE(linear != rows.end());
+  CHECK_THAT(*linear, StartsWith("linear|15.000|20.0%|"));
+  const Json& row_of_linear = all[static_cast<std::size_t>(linear - rows.begin())];
+  CHECK(row_of_linear.at("detail").as_string() == "2x3, 4x3");
+  CHECK(row_of_linear.at("bar").as_double() == Approx(30.0 / 65));
+  REQUIRE(rows.size() > 2);
+  CHECK_THAT(rows[rows.size() - 2], StartsWith("idle, or not marked|"));
+  CHECK_THAT(rows.back(), StartsWith("step|75.000|100.0%|"));
+  CHECK(all.back().at("kind").as_string() == "sum");
+  for (const Json& row : all)
+    CHECK(row.at("cells").as_array().size() == table.at("columns").as_array().size());
+  CHECK(profile.at("first_step").as_int64() == 1);
+  CHECK(profile.at("last_step").as_int64() == 2);
+}
+
+TEST_CASE("phases and idle time add up to the step", "[report]") {
+  const Json profile = profile_of(whole());
+  double shares = 0;
+  std::string text;
+  for (const Json& phase : profile.at("phases").as_array()) {
+    shares += phase.at("share").as_double();
+    text += fmt::format("{} {} {}, ", phase.at("name").as_string(), phase.at("time").as_string(),
+                        phase.at("percent").as_string());
+  }
+  CHECK(shares == Approx(1).margin(0.002));  // those below 0.05% are left out
+  // forward: 35 ms of two steps of 150 ms in all
+  CHECK_THAT(text, ContainsSubstring("forward 17.500 ms 23.3%, "));
 }
 
 TEST_CASE("the roofline puts an operation at its intensity and rate, under the roof", "[report]") {
   const RunReport report = whole();
-  const std::string section = roofline_section(report);
+  const std::string section = roofline(report);
   // linear: 80 MFLOP on 4 MB in 30 ms: 20 FLOPs a byte at 2.67 GFLOP/s; at 1 GB/s 20 are the limit, so 13%
   CHECK_THAT(section, ContainsSubstring("20 FLOPs a byte\n2.67 GFLOP/s, 0.133 GB/s, 13% of the limit"));
   CHECK_THAT(section, ContainsSubstring(">computes 100 GFLOP/s<") && ContainsSubstring(">copies 1 GB/s<"));
   RunReport none = report;
   for (ProfileRow& row : none.profile->rows) row.work = {};
-  CHECK(roofline_section(none).empty());
+  CHECK(roofline_of(none).is_null());
 }
 
 TEST_CASE("accuracies of tests are percentages", "[report]") {
-  CHECK_THAT(curves_section(whole()), ContainsSubstring("<title>test 97</title>"));
+  const Json curves = curves_of(whole());
+  CHECK_THAT(curves.at("charts").as_array()[1].at("svg").as_string(),
+             ContainsSubstring("<title>test 97</title>"));
 }
 
 TEST_CASE("the roofline has the phases' colours", "[report]") {
   RunReport report = whole();
   report.phases = {{"linear", "backward"}};
-  CHECK(count(roofline_section(report), "class=\"dot s1\"") == 1);
+  CHECK(count(roofline(report), "class=\"dot s1\"") == 1);
   report.phases = {{"linear", "optimizer"}};
-  CHECK(count(roofline_section(report), "class=\"dot s2\"") == 1);
+  CHECK(count(roofline(report), "class=\"dot s2\"") == 1);
 }
 
 TEST_CASE("labels of the roofline do not lie upon each other", "[report]") {
   RunReport report = whole();
   const ProfileRow linear = row(*report.profile, "linear");
   report.profile->rows.assign(5, linear);  // all at one point: there is room to its right and to its left
-  CHECK(count(roofline_section(report), ">linear</text>") <= 2);
-  CHECK(count(roofline_section(report), ">linear</text>") >= 1);
+  CHECK(count(roofline(report), ">linear</text>") <= 2);
+  CHECK(count(roofline(report), ">linear</text>") >= 1);
 }
 
 TEST_CASE("what takes less than 1% of the step is not in the roofline", "[report]") {
@@ -166,20 +309,19 @@ TEST_CASE("what takes less than 1% of the step is not in the roofline", "[report
   little.name = "add";
   little.self = report.profile->wall / 200;
   report.profile->rows.push_back(little);
-  CHECK(count(roofline_section(report), "class=\"dot") == 1);
+  CHECK(count(roofline(report), "class=\"dot") == 1);
 }
 
 TEST_CASE("a run that failed says so, and several ranks whose figures these are", "[report]") {
   RunReport report = whole();
-  CHECK(count(html_report(report), "rank 0") == 0);
+  CHECK(!document_of(report).at("has_ranks").as_bool());
   report.error = "training diverged";
   report.world_size = 2;
   report.missing = "device times: not available";
-  const std::string page = html_report(report);
-  CHECK_THAT(page, ContainsSubstring("ended with an error: training diverged."));
-  CHECK_THAT(profile_section(report),
-             ContainsSubstring("of rank 0, and so are the limits. device times: not available"));
-  CHECK_THAT(memory_section(report), ContainsSubstring("in step 1 on rank 0"));
+  const Json document = document_of(report);
+  CHECK(document.at("error").as_string() == "training diverged");
+  CHECK(document.at("missing").as_string() == "device times: not available");
+  CHECK(document.at("has_ranks").as_bool());
 }
 
 TEST_CASE("bytes that are not UTF-8 are replaced", "[report]") {
@@ -188,15 +330,20 @@ TEST_CASE("bytes that are not UTF-8 are replaced", "[report]") {
   CHECK(svg::escape("\xC0\xAF") == "\xEF\xBF\xBD\xEF\xBF\xBD");          // overlong
   CHECK(svg::escape("\xED\xA0\x80").find("\xED") == std::string::npos);  // a surrogate
   CHECK(svg::escape("\u00e4\u2013\U0001F600") == "\u00e4\u2013\U0001F600");
+  RunReport report;
+  report.title = "a\xFFz";
+  CHECK(document_in(html_page(document_of(report))).at("title").as_string() == "a\xEF\xBF\xBDz");
 }
 
 TEST_CASE("the report's memory has categories, the peak and the data set", "[report]") {
-  const std::string section = memory_section(whole());
-  CHECK_THAT(section, ContainsSubstring("<th scope=\"row\">parameters</th><td class=\"num\">4 KiB</td>"
-                                        "<td class=\"num\">4 KiB</td><td class=\"num\">3.91 KiB</td>"));
-  CHECK_THAT(section, ContainsSubstring("<th scope=\"row\">activations</th><td class=\"num\">–</td>"
-                                        "<td class=\"num\">1 MiB</td>"));
-  CHECK_THAT(section, ContainsSubstring("peak 1 MiB</text>") && ContainsSubstring("data set"));
+  const Json memory = memory_of(whole());
+  CHECK(memory.at("step").as_int64() == 1);
+  const Json& table = memory.at("table");
+  CHECK(rows_of(table) == std::vector<std::string>{"parameters|4 KiB|4 KiB|3.91 KiB", "activations|–|1 MiB|–",
+                                                   "all|4 KiB|1 MiB|3.91 KiB",
+                                                   "data set, not in the picture|1 MiB|1 MiB|–"});
+  CHECK(table.at("rows").as_array()[2].at("kind").as_string() == "sum");
+  CHECK_THAT(memory.at("svg").as_string(), ContainsSubstring("peak 1 MiB</text>"));
 }
 
 }  // namespace ringtape::test

@@ -1,8 +1,9 @@
 #include <chrono>
 
 #include "autograd/creation.h"
-#include "io/file.h"
 #include "dist/self_communicator.h"
+#include "io/file.h"
+#include "io/json.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "train/report/write_report.h"
@@ -11,7 +12,7 @@ namespace ringtape::test {
 
 TEST_CASE("a written report shows a step from its own beginning, without the data set", "[report]") {
   const TemporaryFolder folder;
-  const std::string file = (folder.path() / "r.html").string();
+  const std::string file = (folder.path() / "r.json").string();
   const Tensor data = zeros({1 << 20});  // of 4 MiB
   const BytesByCategory data_set = memory_stats(Device{}).live_by_category;
   SelfCommunicator comm(Device{});
@@ -35,12 +36,29 @@ TEST_CASE("a written report shows a step from its own beginning, without the dat
   }
   report::write_report({.report = {}, .recorded = recorded, .memory_formula = {}, .data_set = data_set}, file,
                        comm);
-  const std::string page = read_text(file);
-  CHECK_THAT(page, ContainsSubstring("Step 2, by the host"));
+  const Json document = Json::parse(read_text(file));
+  CHECK(document.at("timeline").at("step").as_int64() == 2);
   // Step 2 begins after the clock's 0, but at the left of its picture.
-  CHECK_THAT(page, ContainsSubstring("<rect x=\"112") && ContainsSubstring(">forward</text>"));
-  CHECK_THAT(page, ContainsSubstring("data set, not in the picture</th><td class=\"num\">4"));
-  CHECK_THAT(page, ContainsSubstring("<th scope=\"row\">all</th><td class=\"num\">–</td>"));
+  CHECK_THAT(document.at("timeline").at("svg").as_string(),
+             ContainsSubstring("<rect x=\"112") && ContainsSubstring(">forward</text>"));
+  const Json::Array& memory = document.at("memory").at("table").at("rows").as_array();
+  const auto cell = [&memory](std::size_t row, std::size_t column) {
+    return memory.at(row).at("cells").as_array().at(column).as_string();
+  };
+  CHECK((cell(0, 0) == "all" && cell(0, 1) == "–"));
+  CHECK((cell(1, 0) == "data set, not in the picture" && cell(1, 1) == "4 MiB"));
+}
+
+TEST_CASE("a report is a page, or its document where the file ends on .json", "[report]") {
+  const TemporaryFolder folder;
+  const std::string page = (folder.path() / "r.html").string(), json = (folder.path() / "r.json").string();
+  report::RunReport report;
+  report.title = "MNIST";
+  report::save_report(report, page, Device{});
+  report::save_report(report, json, Device{});
+  CHECK_THAT(read_text(page),
+             Catch::Matchers::StartsWith("<!DOCTYPE html>") && ContainsSubstring("\"title\": \"MNIST\""));
+  CHECK(Json::parse(read_text(json)).at("title").as_string() == "MNIST");
 }
 
 }  // namespace ringtape::test

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "plot/line_chart.h"
-#include "train/report/run_report.h"
+#include "train/report/document.h"
 
 namespace ringtape::report {
 namespace {
@@ -32,16 +32,16 @@ bool has_figures(const std::vector<Point>& points) {
   return std::any_of(points.begin(), points.end(), [](const Point& p) { return std::isfinite(p.y); });
 }
 
-std::string figure(const char* caption, const std::string& y_name, bool from_zero,
-                   const std::vector<Series>& series) {
-  const svg::Canvas chart = svg::line_chart({.title = caption,
-                                             .x_name = "step",
-                                             .y_name = y_name,
-                                             .width = 480,
-                                             .height = 260,
-                                             .from_zero = from_zero},
-                                            series);
-  return fmt::format("<figure><figcaption>{}</figcaption>\n{}</figure>\n", caption, chart.element());
+Json chart(const char* caption, const std::string& y_name, bool from_zero,
+           const std::vector<Series>& series) {
+  const svg::Canvas canvas = svg::line_chart({.title = caption,
+                                              .x_name = "step",
+                                              .y_name = y_name,
+                                              .width = 480,
+                                              .height = 260,
+                                              .from_zero = from_zero},
+                                             series);
+  return {{"caption", caption}, {"svg", canvas.element()}};
 }
 
 double percent_correct(const StepRecord& step) {
@@ -51,28 +51,24 @@ double percent_correct(const StepRecord& step) {
 
 }  // namespace
 
-std::string curves_section(const RunReport& report) {
-  if (report.curves.steps.empty()) return "";
-  std::string figures = figure("Loss", "", false,
-                               {{"training", over_steps(report, [](const auto& s) { return s.loss; })},
-                                {"test", over_tests(report, &EvaluationResult::loss), true}});
+Json curves_of(const RunReport& report) {
+  if (report.curves.steps.empty()) return {};
+  Json::Array charts = {chart("Loss", "", false,
+                              {{"training", over_steps(report, [](const auto& s) { return s.loss; })},
+                               {"test", over_tests(report, &EvaluationResult::loss), true}})};
   const std::vector<Point> accuracy = over_steps(report, percent_correct);
   if (has_figures(accuracy)) {
-    figures += figure(
-        "Accuracy", "%", false,
-        {{"training batch", accuracy}, {"test", over_tests(report, &EvaluationResult::accuracy, 100), true}});
+    charts.push_back(chart("Accuracy", "%", false,
+                           {{"training batch", accuracy},
+                            {"test", over_tests(report, &EvaluationResult::accuracy, 100), true}}));
   }
-  figures +=
-      figure("Learning rate", "", true, {{"rate", over_steps(report, [](const auto& s) { return s.rate; })}});
+  charts.push_back(
+      chart("Learning rate", "", true, {{"rate", over_steps(report, [](const auto& s) { return s.rate; })}}));
   const std::vector<Point> norms = over_steps(report, [](const auto& s) { return s.grad_norm; });
-  if (has_figures(norms)) figures += figure("Gradient norm", "", false, {{"norm", norms}});
+  if (has_figures(norms)) charts.push_back(chart("Gradient norm", "", false, {{"norm", norms}}));
   const std::vector<Point> rates = over_steps(report, [](const auto& s) { return s.samples_per_second; });
-  if (has_figures(rates)) figures += figure("Throughput", "samples/s", true, {{"rate", rates}});
-  const std::string note = report.curves.steps.size() > 240
-                               ? "Each point is the mean of neighbouring steps; the band goes from their "
-                                 "smallest value to their largest."
-                               : "";
-  return section("Curves", note, "<div class=\"pair\">\n" + figures + "</div>\n");
+  if (has_figures(rates)) charts.push_back(chart("Throughput", "samples/s", true, {{"rate", rates}}));
+  return {{"charts", charts}, {"has_bands", report.curves.steps.size() > svg::kMostGroups}};
 }
 
 }  // namespace ringtape::report

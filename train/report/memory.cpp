@@ -1,5 +1,5 @@
 #include "core/numbers.h"
-#include "train/report/run_report.h"
+#include "train/report/document.h"
 
 namespace ringtape::report {
 namespace {
@@ -8,17 +8,18 @@ std::string size_of(std::size_t bytes) {
   return bytes == 0 ? "–" : bytes_text(static_cast<double>(bytes));
 }
 
-std::string table(const StepMemory& memory) {
+Json table(const StepMemory& memory) {
   const BytesByCategory &before = memory.levels.front().live, &peak = peak_of(memory.levels).live;
   const bool has_formula = memory.formula.total() > 0;
-  std::vector<Table::Column> columns = {{"category", false}, {"before the step"}, {"at its peak"}};
-  if (has_formula) columns.push_back({"by formula", true, "what docs/memory.md works out for one update"});
-  Table table(columns);
+  Json::Array columns = {column("category", false), column("before the step"), column("at its peak")};
+  if (has_formula)
+    columns.push_back(column("by formula", true, "what docs/memory.md works out for one update"));
+  Json::Array rows;
   const auto add = [&](const char* name, std::size_t first, std::size_t most, std::size_t formula,
-                       const char* classes) {
-    std::vector<std::string> cells = {size_of(first), size_of(most)};
+                       const char* kind) {
+    Json::Array cells = {name, size_of(first), size_of(most)};
     if (has_formula) cells.push_back(size_of(formula));
-    table.add(svg::escape(name), cells, classes);
+    rows.push_back({{"cells", cells}, {"kind", kind}});
   };
   for (std::size_t i = 1; i <= kMemoryCategories; ++i) {
     const auto category = static_cast<MemoryCategory>(i % kMemoryCategories);  // other comes last
@@ -28,20 +29,18 @@ std::string table(const StepMemory& memory) {
   }
   add("all", before.total(), peak.total(), memory.formula.total(), "sum");
   if (memory.data_set > 0) add("data set, not in the picture", memory.data_set, memory.data_set, 0, "rest");
-  return table.markup();
+  return {{"columns", columns}, {"rows", rows}};
 }
 
 }  // namespace
 
-std::string memory_section(const RunReport& report) {
-  if (!report.memory) return "";
-  return section(
-      "Memory",
-      fmt::format("What tensors held in step {}{}, by what it is for.", report.memory->step,
-                  report.world_size > 1 ? " on rank 0" : ""),
-      legend(memory_legend(report.memory->levels)) +
-          wide_figure(memory_picture(report.memory->levels, report.memory->seconds, false).element("full")) +
-          table(*report.memory));
+Json memory_of(const RunReport& report) {
+  if (!report.memory) return {};
+  const StepMemory& memory = *report.memory;
+  return {{"step", memory.step},
+          {"legend", legend_json(memory_legend(memory.levels))},
+          {"svg", memory_picture(memory.levels, memory.seconds, false).element("full")},
+          {"table", table(memory)}};
 }
 
 }  // namespace ringtape::report

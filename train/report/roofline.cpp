@@ -3,7 +3,7 @@
 
 #include "core/numbers.h"
 #include "plot/plot.h"
-#include "train/report/run_report.h"
+#include "train/report/document.h"
 
 namespace ringtape::report {
 namespace {
@@ -143,10 +143,10 @@ std::string tip_of(const Dot& dot, const MachineLimits& limits) {
 
 }  // namespace
 
-std::string roofline_section(const RunReport& report) {
-  if (!report.profile) return "";
+Json roofline_of(const RunReport& report) {
+  if (!report.profile) return {};
   const std::vector<Dot> dots = dots_of(*report.profile);
-  if (dots.empty()) return "";
+  if (dots.empty()) return {};
   const MachineLimits& limits = report.profile->limits;
   const svg::PlotFrame frame = frame_of(dots, limits);
   svg::Plot plot(frame);
@@ -157,13 +157,7 @@ std::string roofline_section(const RunReport& report) {
                          fmt::format("dot s{}", colour_of(report, *dot.row)), tip_of(dot, limits));
   }
   draw_labels(plot, dots, frame.x, limits, texts);
-  return section(
-      "Roofline",
-      "Each operation by what it computes for a byte that it moves, and how fast; the larger, the more "
-      "of the step it took. Left of the ridge memory is the limit, right of it arithmetic. Points above "
-      "the slope found their data in a cache. Operations that compute nothing have no place here, and those "
-      "that took less than 1% of the step are left out.",
-      legend(legend_of_dots(report, dots)) + wide_figure(plot.canvas().element("full")));
+  return {{"legend", legend_json(legend_of_dots(report, dots))}, {"svg", plot.canvas().element("full")}};
 }
 
 }  // namespace ringtape::report

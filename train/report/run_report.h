@@ -5,17 +5,20 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/tape_graph.h"
 #include "profile/memory_levels.h"
 #include "profile/profile.h"
-#include "train/report/html.h"
 #include "train/report/step_timeline.h"
 #include "train/run_log.h"
 
-/// A training run as one HTML page: what --report writes.
+/// What --report shows of a training run.
 namespace ringtape::report {
+
+/// Names and values, in the order to be shown.
+using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// One step, from 0 to `seconds`.
 struct StepTimeline {
@@ -33,7 +36,7 @@ struct StepMemory {
   std::size_t data_set = 0;         ///< bytes of it on the device
 };
 
-/// All that a page shows. What is empty has no section.
+/// All of it. What is empty has no section.
 struct RunReport {
   std::string title;     ///< "MNIST"
   std::string subtitle;  ///< model, batch, optimizer
@@ -51,16 +54,5 @@ struct RunReport {
   std::optional<StepMemory> memory;
   std::optional<TapeGraph> tape;
 };
-
-/// The page.
-std::string html_report(const RunReport& report);
-
-/// Its sections. Each is empty where the report has nothing for it.
-std::string curves_section(const RunReport& report);
-std::string profile_section(const RunReport& report);
-std::string roofline_section(const RunReport& report);
-std::string memory_section(const RunReport& report);
-std::string timeline_section(const RunReport& report);
-std::string tape_section(const RunReport& report);
 
 }  // namespace ringtape::report

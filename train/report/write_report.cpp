@@ -2,11 +2,13 @@
 
 #include <utility>
 
-#include "io/file.h"
 #include "core/numbers.h"
 #include "dist/gather_text.h"
+#include "io/file.h"
 #include "profile/machine.h"
 #include "profile/text.h"
+#include "train/report/document.h"
+#include "train/report/page.h"
 
 namespace ringtape::report {
 namespace {
@@ -84,7 +86,10 @@ void write_report(FinishedRun run, const std::string& file, Communicator& comm) 
 
 void save_report(RunReport report, const std::string& file, Device device) {
   for (const Fact& fact : describe_machine(device)) report.machine.emplace_back(fact.name, fact.value);
-  const std::string text = html_report(report);
+  const Json document = document_of(report);
+  const bool is_page = !file.ends_with(".json");
+  const std::string text =
+      is_page ? html_page(document) : document.dump(1, Json::InvalidUtf8::replace) + "\n";
   save_text(file, text);
   fmt::print("\nreport written to {} ({})\n", file, bytes_text(static_cast<double>(text.size())));
 }

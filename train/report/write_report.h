@@ -19,10 +19,10 @@ struct FinishedRun {
 };
 
 /// Adds the machine and one of the recorded steps: its memory, and the timelines of all ranks. Rank 0 writes
-/// the page to `file`. Every rank has to call it.
+/// it to `file`: a page, or where the name ends on .json its document. Every rank has to call it.
 void write_report(FinishedRun run, const std::string& file, Communicator& comm);
 
-/// Adds the machine that `device` belongs to, and writes the page to `file`.
+/// Adds the machine that `device` belongs to, and writes the report to `file`.
 void save_report(RunReport report, const std::string& file, Device device);
 
 }  // namespace ringtape::report
