@@ -10,7 +10,8 @@ A table stands in a page between two markers,
     <!-- end of figures -->
 
 and is made of the files in benchmarks/results/FOLDER (--folder), which the programs of benchmarks/ write with --json.
-Names of tables: see TABLES below. The pictures go to docs/pictures.
+Names of tables: see TABLES below. The pictures go to docs/pictures; matplotlib draws them (pip install matplotlib), and
+--check does without it.
 """
 import argparse
 import pathlib
@@ -308,7 +309,7 @@ TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "sim
 TABLES.update({f"ladder {name}": (lambda results, name=name: ladder(results, name)) for name in LADDERS})
 
 
-# ---- pictures ------------------------------------------------------------------------------------------------
+# ---- pictures: each takes the results and returns a function of pictures.py with its arguments ----------------
 
 
 GROUPS = [("optimizers", ("adam", "lamb", "sgd", "lars", "gradient_norm", "clip")), ("losses", ("cross_entropy", "mse", "count")),
@@ -338,9 +339,9 @@ def roofline(results):
     roofs = [("f32 multiply-adds in registers", statistics.median(of_gemm))]
     copy = statistics.median(row["bytes"] / row["limit_seconds"] * 1e-9 for row in kernels_file["rows"]
                              if row["bytes"] >= 100e6)  # which no cache holds
-    return pictures.roofline(points, roofs, copy * 1e9, f"copy of memory: {copy:.0f} GB/s",
-                             f"Every kernel on {kernels_file['machine']['threads']} threads of an "
-                             f"{kernels_file['machine']['cpu'].split(' (')[0]}")
+    return pictures.roofline, [points, roofs, copy * 1e9, f"copy of memory: {copy:.0f} GB/s",
+                               f"Every kernel on {kernels_file['machine']['threads']} threads of an "
+                             f"{kernels_file['machine']['cpu'].split(' (')[0]}"]
 
 
 def ladder_picture(results, name):
@@ -353,7 +354,7 @@ def ladder_picture(results, name):
         others = {f"{settings['vendor']}, {inputs_of(row)}": work / row["vendor_seconds"] * 1e-9 for row in reversed(rows)}
     others["limit"] = work / statistics.median(row["limit_seconds"] for row in rows) * 1e-9
     bars = [(row["name"] + (f", {inputs_of(row)}" if inputs_of(row) != dtypes[0] else ""), row[rate]) for row in rows]
-    return pictures.ladder(bars, list(others.items()), unit, f"{name}, {rows[0]['size']}, {' and '.join(dtypes)}")
+    return pictures.ladder, [bars, list(others.items()), unit, f"{name}, {rows[0]['size']}, {' and '.join(dtypes)}"]
 
 
 def steps_picture(results):
@@ -363,7 +364,7 @@ def steps_picture(results):
                      [("Ringtape", row["seconds"]), ("floor", row["limit_seconds"])] +
                      [(f"PyTorch {mode}", seconds) for mode, seconds in row["torch_modes"].items()]))
     settings = results.file("torch_steps")["settings"]
-    return pictures.steps(rows, f"A training step, f32, beside PyTorch {settings['torch'].split('+')[0]}")
+    return pictures.steps, [rows, f"A training step, f32, beside PyTorch {settings['torch'].split('+')[0]}"]
 
 
 PICTURES = {"roofline": roofline, "steps": steps_picture}
@@ -386,16 +387,21 @@ def with_tables(text, results, page):
     return MARKER.sub(replace, text)
 
 
-def files_of(root, results):
-    """What each page and picture is to be: (path, text)."""
+def stale_files(root, results):
+    """The pages and pictures that are not what the result files say: (path, function that makes its text)."""
     for place in PAGES:
         path = root / place
         for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
             text = page.read_text()
             if "<!-- figures: " in text:
-                yield page, with_tables(text, results, page.relative_to(root))
-    for name, draw in PICTURES.items():
-        yield root / "docs" / "pictures" / f"{name}.svg", made(draw, name, results)
+                made_anew = with_tables(text, results, page.relative_to(root))
+                if made_anew != text:
+                    yield page, lambda made_anew=made_anew: made_anew
+    for name, describe in PICTURES.items():
+        path = root / "docs" / "pictures" / f"{name}.svg"
+        draw, arguments = made(describe, name, results)
+        if not path.exists() or pictures.digest(draw, arguments) not in path.read_text():
+            yield path, lambda: made(lambda _: pictures.svg(draw, arguments), name, results)
 
 
 def main():
@@ -407,18 +413,19 @@ def main():
     results = Results(options.root / "benchmarks" / "results" / options.folder)
     stale = []
     try:
-        for path, text in files_of(options.root, results):
-            if path.exists() and path.read_text() == text:
-                continue
-            stale.append(str(path.relative_to(options.root)))
-            if not options.check:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
         for name in LADDERS:
             print(f"ladder {name}, not faster than the rung before: "
                   f"{', '.join(not_faster(results.rows(f'ladder_{name}'))) or 'none'}")
+        for path, make in stale_files(options.root, results):
+            stale.append(str(path.relative_to(options.root)))
+            if not options.check:
+                text = make()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
     except ResultsError as error:
         sys.exit(f"error: {error}")
+    except ModuleNotFoundError as error:
+        sys.exit(f"error: {stale[-1]} is stale, and drawing it needs {error.name}: pip install matplotlib")
     if options.check and stale:
         sys.exit(f"error: {', '.join(stale)}: not what the result files say: run scripts/readme_figures.py")
     print("\n".join(f"wrote {path}" for path in stale) or "tables and pictures are as the result files say")
