@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -40,10 +41,10 @@ std::string short_number(double value, int digits) {
   return plain(value, digits) + kUnits[unit];
 }
 
-std::string bytes_text(double bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+std::string bytes_text(double bytes, int digits) {
+  constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   const std::size_t unit = unit_of(bytes, 1024, kUnits.size());
-  return fmt::format("{} {}", plain(bytes, bytes >= 1000 ? 4 : 3), kUnits[unit]);
+  return fmt::format("{} {}", plain(bytes, bytes >= 1000 ? std::max(digits, 4) : digits), kUnits[unit]);
 }
 
 std::string time_text(double seconds) {

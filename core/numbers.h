@@ -12,8 +12,8 @@ double without_nan_sign(double value);
 /// At most `digits` significant digits, with k, M, G and T for large ones: "0.0002", "1.5M", "3e-5", "0".
 std::string short_number(double value, int digits = 3);
 
-/// "512 B", "1.5 KiB", "20.4 MiB"
-std::string bytes_text(double bytes);
+/// "512 B", "1.5 KiB", "20.4 MiB": at most `digits` significant digits, or all of a whole number up to 1023.
+std::string bytes_text(double bytes, int digits = 3);
 
 /// "15 us", "2.31 ms", "1.2 s", "3 min 20 s"
 std::string time_text(double seconds);

@@ -54,8 +54,6 @@ MemoryPlan plan_memory(const TransformerRequest& transformer, const MemoryReques
 MemoryPlan plan_state(std::int64_t parameters, const TransformerRequest& transformer,
                       const MemoryRequest& request);
 
-/// "1.5 GiB", in the largest binary unit that leaves at least 1.
-std::string bytes_text(std::int64_t bytes);
 /// The plan as a table for a person, and as an object for a script.
 std::string memory_text(const MemoryPlan& plan);
 Json memory_json(const MemoryPlan& plan);

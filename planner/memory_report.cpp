@@ -5,14 +5,6 @@
 
 namespace ringtape::planner {
 
-std::string bytes_text(std::int64_t bytes) {
-  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  return bytes == 1 ? "1 byte" : fmt::format("{:.4g} {}", value, kUnits[unit]);
-}
-
 std::string memory_text(const MemoryPlan& plan) {
   std::string text = fmt::format("{} parameters", grouped(plan.parameters));
   if (plan.trained == 0) {

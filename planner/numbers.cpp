@@ -14,6 +14,10 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
   return a * b;
 }
 
+std::string bytes_text(std::int64_t bytes) {
+  return ringtape::bytes_text(static_cast<double>(bytes), 4);
+}
+
 std::string count(std::int64_t number, const std::string& noun) {
   return grouped(number) + " " + noun + (number == 1 ? "" : "s");
 }

@@ -19,6 +19,9 @@ std::int64_t product(std::int64_t a, std::int64_t b);
 
 using ringtape::grouped;
 
+/// "2.421 GiB": four digits, so that sums of what is printed hold.
+std::string bytes_text(std::int64_t bytes);
+
 /// "12 samples", "1 sample"
 std::string count(std::int64_t number, const std::string& noun);
 

@@ -102,6 +102,11 @@ void Canvas::text(double x, double y, std::string_view text, std::string_view cl
   body_ += fmt::format(">{}</text>\n", escape(text));
 }
 
+void Canvas::picture(double x, double y, const Canvas& other) {
+  body_ +=
+      fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", coordinate(x), coordinate(y), other.body_);
+}
+
 std::string Canvas::open(std::string_view attributes) const {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "

@@ -39,6 +39,9 @@ class Canvas {
   /// Classes "middle" and "end" say which part of the text is at x; by default its start.
   void text(double x, double y, std::string_view text, std::string_view classes = "");
 
+  /// Another picture, with its top left corner at x, y.
+  void picture(double x, double y, const Canvas& other);
+
   /// The picture as an element of a page that has style().
   std::string element(std::string_view classes = "") const;
   /// The picture as a file of its own.

@@ -6,6 +6,7 @@
 
 #include "autograd/ops.h"
 #include "core/error.h"
+#include "plot/canvas.h"
 
 namespace ringtape {
 namespace {
@@ -56,52 +57,46 @@ constexpr int kCellHeight = 24, kRowHeight = 58, kTop = 56, kLeft = 66, kGap = 4
 
 /// Wide enough for the names of all ranks but one.
 int cell_width(const RingTrace& trace) {
-  return std::max(34, 12 * trace.world_size);
+  return std::max(34, 14 * trace.world_size);
 }
 
 int panel_width(const RingTrace& trace) {
   return trace.world_size * cell_width(trace) + kGap;
 }
 
-/// White for one rank's values, the darker the more ranks are in the sum.
-std::string colour_of(unsigned held, int world_size) {
-  const int share = (std::popcount(held) - 1) * 150 / std::max(world_size - 1, 1);
-  return fmt::format("rgb({},{},255)", 240 - share, 248 - share / 2);
+/// An arrow downwards.
+void draw_arrow(svg::Canvas& canvas, int x, int from, int to) {
+  canvas.path(fmt::format("M{0} {1}V{2}m-4 -5l4 5l4 -5", x, from, to), "line l3");
 }
 
-std::string panel(const RingTrace& trace, int step) {
+void draw_panel(svg::Canvas& canvas, const RingTrace& trace, int step) {
   const int left = kLeft + step * panel_width(trace), width = cell_width(trace);
   const bool is_end = step == trace.steps;
-  std::string svg = fmt::format("<text x=\"{}\" y=\"34\">{}</text>\n", left,
-                                is_end                        ? "result"
-                                : step < trace.world_size - 1 ? fmt::format("step {}: add", step)
-                                                              : fmt::format("step {}: take", step));
+  canvas.text(left, 34,
+              is_end                        ? "result"
+              : step < trace.world_size - 1 ? fmt::format("step {}: add", step)
+                                            : fmt::format("step {}: take", step));
   for (int rank = 0; rank < trace.world_size; ++rank) {
     const int y = kTop + rank * kRowHeight;
     for (int chunk = 0; chunk < trace.world_size; ++chunk) {
       const bool moves = !is_end && trace.moves[step][rank].chunk == chunk;
       const unsigned held = trace.held[step][rank][chunk];
-      svg += fmt::format(
-          "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"{}\" "
-          "stroke-width=\"{}\"/>\n"
-          "<text class=\"small\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-          left + chunk * width, y, width - 4, kCellHeight, colour_of(held, trace.world_size),
-          moves ? "#c03000" : "#8090a0", moves ? 2 : 1, left + chunk * width + width / 2 - 2, y + 16,
-          names_of(held, trace.world_size));
+      const int cell = left + chunk * width, middle = cell + width / 2 - 2;
+      // Plain with one rank's values, coloured where the sum is whole.
+      const bool is_whole = std::popcount(held) == trace.world_size;
+      canvas.rectangle(cell, y, width - 4, kCellHeight, is_whole ? "leaf" : "box");
+      if (moves) canvas.rectangle(cell, y, width - 4, kCellHeight, "line l3");
+      canvas.text(middle, y + 16, names_of(held, trace.world_size), "small middle");
       if (!moves) continue;
-      const int x = left + chunk * width + width / 2 - 2;
-      // The last rank's goes to the first: off the bottom, in at the top.
-      const bool wraps = rank == trace.world_size - 1;
-      const auto arrow = [&](int from, int to, const char* head) {
-        svg += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#c03000\"{}/>\n", x, from,
-                           x, to, head);
-      };
-      const char* head = " marker-end=\"url(#head)\"";
-      arrow(y + kCellHeight + 1, y + kRowHeight - 7 - (wraps ? 16 : 0), wraps ? "" : head);
-      if (wraps) arrow(kTop - 16, kTop - 7, head);
+      const int below = y + kCellHeight + 1;
+      if (rank + 1 < trace.world_size) {
+        draw_arrow(canvas, middle, below, y + kRowHeight - 3);
+      } else {  // The last rank's goes to the first: off the bottom, in at the top.
+        canvas.line(middle, below, middle, y + kRowHeight - 23, "line l3");
+        draw_arrow(canvas, middle, kTop - 16, kTop - 3);
+      }
     }
   }
-  return svg;
 }
 
 }  // namespace
@@ -176,18 +171,12 @@ std::string to_text(const RingTrace& trace) {
 std::string to_svg(const RingTrace& trace) {
   const int width = kLeft + (trace.steps + 1) * panel_width(trace),
             height = kTop + trace.world_size * kRowHeight + 16;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n"
-      "<style>text {{ font: 14px sans-serif; }} .small {{ font-size: 10px; }}</style>\n"
-      "<defs><marker id=\"head\" markerWidth=\"8\" markerHeight=\"8\" refX=\"5\" refY=\"4\" orient=\"auto\">"
-      "<path d=\"M0,0 L8,4 L0,8 z\" fill=\"#c03000\"/></marker></defs>\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
-      width, height);
+  svg::Canvas canvas(width, height, "the steps of ring_all_reduce");
   for (int rank = 0; rank < trace.world_size; ++rank) {
-    svg += fmt::format("<text x=\"8\" y=\"{}\">rank {}</text>\n", kTop + rank * kRowHeight + 17, rank);
+    canvas.text(8, kTop + rank * kRowHeight + 17, fmt::format("rank {}", rank));
   }
-  for (int step = 0; step <= trace.steps; ++step) svg += panel(trace, step);
-  return svg + "</svg>\n";
+  for (int step = 0; step <= trace.steps; ++step) draw_panel(canvas, trace, step);
+  return canvas.file();
 }
 
 }  // namespace ringtape

@@ -30,8 +30,8 @@ RingTrace trace_ring(Communicator& comm);
 
 /// The steps as text: a line for each, then the sums that the chunks hold.
 std::string to_text(const RingTrace& trace);
-/// The steps as an SVG picture: a panel for each, a row for each rank, a cell for each chunk, an arrow for
-/// each move.
+/// The steps as an SVG picture: a panel for each, a row for each rank, a cell for each chunk, coloured
+/// where its sum is whole, an arrow for each move.
 std::string to_svg(const RingTrace& trace);
 
 }  // namespace ringtape

@@ -476,7 +476,7 @@ refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
 accept plan scale --help
 accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
 expect "four rows, the last in closed form" [ "$(grep -cE '^ +[0-9,]+ +1 +[0-9,]+ .*%( +[*])?$' "$work/out")" -eq 4 ]
-expect "a picture" grep -q '<polyline' scale.svg
+expect "a picture" [ "$(grep -c '<path .*class="line l0"' scale.svg)" -eq 3 ]
 accept "${scale[@]}" --max-ranks 64 --json
 cp "$work/out" shown
 expect "7 numbers of ranks as JSON, for each of 3 algorithms" [ "$(grep -c '"ranks":' shown)" -eq 21 ]

@@ -45,7 +45,7 @@ expect "6 steps" [ "$(grep -c '^step' out)" -eq 6 ]
 expect "rank 3 sends chunk 3 to rank 0 first" grep -qE '^step 0  add .*3 -> 0: chunk 3' out
 expect "in the end all have all" [ "$(tail -n 6 out | grep -cE 'rank [0-3] +all +all +all +all$')" -eq 4 ]
 expect "what rank 0 sent" grep -q 'Rank 0 sent 24 elements: 2 (4 - 1) / 4 of 16' out
-expect "4 x 4 cells in 7 panels, and the background" [ "$(grep -c '<rect' ring.svg)" -eq 113 ]
+expect "4 x 4 cells in 7 panels, a frame for each of 4 x 6 moves, and the background" [ "$(grep -c '<rect' ring.svg)" -eq 137 ]
 expect "the picture ends" grep -q '</svg>' ring.svg
 
 # ---- launching ----------------------------------------------------------------------------------------------

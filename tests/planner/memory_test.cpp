@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "planner/numbers.h"
 #include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
@@ -192,10 +193,11 @@ TEST_CASE("memory plans refuse what makes no sense", "[planner]") {
 }
 
 TEST_CASE("bytes for people", "[planner]") {
-  CHECK(bytes_text(0) == "0 bytes");
-  CHECK(bytes_text(1023) == "1023 bytes");
+  CHECK(bytes_text(0) == "0 B");
+  CHECK(bytes_text(1023) == "1023 B");
   CHECK(bytes_text(80 << 20) == "80 MiB");
   CHECK(bytes_text(std::int64_t{3} << 29) == "1.5 GiB");
+  CHECK(bytes_text(2'600'000'000) == "2.421 GiB");
 }
 
 }  // namespace ringtape::planner::test

@@ -53,6 +53,7 @@ TEST_CASE("numbers are written as people write them", "[svg]") {
   CHECK(short_number(3e15) == "3000T");
   CHECK(short_number(NAN) == "nan");
   CHECK(bytes_text(0) == "0 B");
+  CHECK(bytes_text(std::pow(2, 50)) == "1 PiB");
   CHECK(bytes_text(1023) == "1023 B");
   CHECK(bytes_text(1024) == "1 KiB");
   CHECK(bytes_text(1024 * 1023) == "1023 KiB");
