@@ -8,6 +8,11 @@
 namespace ringtape {
 namespace {
 
+constexpr int kAxisColumns = 11;  // "   0.1234 |"
+/// Braille characters with both dots of a line of dots, from the top.
+constexpr int kDotsOfLine = 4;
+constexpr const char* kBraille[kDotsOfLine] = {"\u2809", "\u2812", "\u2824", "\u28C0"};
+
 /// Mean of the finite values of each column; NaN where there is none.
 std::vector<double> columns_of(const std::vector<double>& values, int width) {
   const auto count = std::min<std::size_t>(values.size(), static_cast<std::size_t>(width));
@@ -27,9 +32,10 @@ std::vector<double> columns_of(const std::vector<double>& values, int width) {
 
 }  // namespace
 
-std::string line_chart(const std::vector<double>& values, int width, int height, Axis axis) {
+std::string line_chart(const std::vector<double>& values, const Terminal& terminal, int height, Axis axis) {
   if (values.size() < 2) return "";
-  std::vector<double> columns = columns_of(values, width);
+  std::vector<double> columns =
+      columns_of(values, std::clamp(terminal.columns - kAxisColumns, 9, kMostColumns));
   const bool logarithmic = axis == Axis::automatic &&
                            std::all_of(columns.begin(), columns.end(), [](double v) { return !(v <= 0); });
   double low = INFINITY, high = -INFINITY;
@@ -42,29 +48,20 @@ std::string line_chart(const std::vector<double>& values, int width, int height,
   if (!(low <= high)) return "";
   if (high - low < 1e-9) high = low + 1e-9;
 
-  // Each character holds four dots of Braille in the vertical: 1, 2, 3 and 7 of the left column.
-  const int dots = height * 4;
-  std::vector<std::vector<unsigned>> cells(static_cast<std::size_t>(height),
-                                           std::vector<unsigned>(columns.size(), 0));
-  constexpr unsigned kDot[4] = {0x01 | 0x08, 0x02 | 0x10, 0x04 | 0x20, 0x40 | 0x80};
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (std::isnan(columns[c])) continue;
-    const int dot = static_cast<int>(std::lround((high - columns[c]) / (high - low) * (dots - 1)));
-    cells[static_cast<std::size_t>(dot / 4)][c] |= kDot[dot % 4];
-  }
-
+  const int dots = height * kDotsOfLine;
   std::string chart;
   for (int row = 0; row < height; ++row) {
     const double at = high - (high - low) * row / std::max(1, height - 1);
-    chart += fmt::format("{:>9.4g} |", logarithmic ? std::pow(10.0, at) : at);
-    for (unsigned cell : cells[static_cast<std::size_t>(row)]) {
-      const unsigned code = 0x2800 + cell;  // UTF-8 of the Braille block
-      chart += cell == 0 ? " "
-                         : std::string{static_cast<char>(0xE0 | (code >> 12)),
-                                       static_cast<char>(0x80 | ((code >> 6) & 0x3F)),
-                                       static_cast<char>(0x80 | (code & 0x3F))};
+    std::string line = fmt::format("{:>9.4g} |", logarithmic ? std::pow(10.0, at) : at);
+    for (const double column : columns) {
+      const long dot = std::isnan(column) ? -1 : std::lround((high - column) / (high - low) * (dots - 1));
+      if (dot < 0 || dot / kDotsOfLine != row) {
+        line += ' ';
+      } else {
+        line += terminal.has_utf8 ? kBraille[dot % kDotsOfLine] : "*";
+      }
     }
-    chart += '\n';
+    chart += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
   return chart;
 }

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "plot/terminal.h"
+
 namespace ringtape {
 
 /// The vertical axis of a chart.
@@ -11,9 +13,14 @@ enum class Axis {
   linear,
 };
 
-/// A line chart for a terminal: values in order from left to right, averaged where several share a column,
-/// `width` x `height` characters without the axis. Values that are not finite are left out; fewer than two
-/// values give an empty text.
-std::string line_chart(const std::vector<double>& values, int width, int height, Axis axis = Axis::automatic);
+/// The most columns of a chart, without its axis.
+constexpr int kMostColumns = 72;
+
+/// A line chart for a terminal: values in order from left to right, averaged where several share a column;
+/// `height` lines, none longer than the terminal where that has 20 columns or more. Dots are Braille
+/// characters, four to a line, or without UTF-8 asterisks. Values that are not finite are left out; fewer
+/// than two values give an empty text.
+std::string line_chart(const std::vector<double>& values, const Terminal& terminal, int height,
+                       Axis axis = Axis::automatic);
 
 }  // namespace ringtape

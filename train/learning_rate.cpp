@@ -97,11 +97,11 @@ std::string schedule_text(const ScheduleOptions& options, const Schedule& schedu
         fmt::format("{:>9}  {:>6.2f}   {:.6g}\n", step + 1,
                     static_cast<double>(step) / static_cast<double>(length.steps_per_epoch), schedule(step));
   }
-  // The chart has 72 columns: a few rates for each will do, however long the run.
-  const std::int64_t points = std::min<std::int64_t>(length.steps, 72 * 16);
+  // A few rates for each column of the chart will do, however long the run.
+  const std::int64_t points = std::min<std::int64_t>(length.steps, kMostColumns * 16);
   std::vector<double> rates;
   for (std::int64_t i = 0; i < points; ++i) rates.push_back(schedule(i * length.steps / points));
-  return text + "\n" + line_chart(rates, 72, 12, Axis::linear);
+  return text + "\n" + line_chart(rates, standard_output(), 12, Axis::linear);
 }
 
 }  // namespace ringtape

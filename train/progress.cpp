@@ -3,9 +3,27 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
+#include "plot/terminal.h"
+
 namespace ringtape {
+namespace {
+
+/// Epoch, a bar as wide as there is room for, and figures: at most `columns` characters.
+std::string progress_line(const std::string& epoch, const std::string& figures, double done, int columns) {
+  const int room = columns - static_cast<int>(epoch.size() + figures.size()) - 3;
+  std::string bar;
+  if (room > 0) {
+    const auto width = static_cast<std::size_t>(std::min(room, 20));
+    const auto filled = static_cast<std::size_t>(done * static_cast<double>(width));
+    bar = "[" + std::string(filled, '=') + std::string(width - filled, ' ') + "] ";
+  }
+  return (epoch + bar + figures).substr(0, static_cast<std::size_t>(columns));
+}
+
+}  // namespace
 
 using Clock = std::chrono::steady_clock;
 
@@ -27,13 +45,13 @@ void Progress::update(const State& state) {
   const auto steps_left = static_cast<double>(total_steps_ - state.step);
   const auto left =
       static_cast<long>(elapsed * steps_left / static_cast<double>(state.step - first_step_) + 0.5);
-  const auto filled = static_cast<std::size_t>(done * 20);
   const std::string accuracy =
       state.accuracy < 0 ? "" : fmt::format("  accuracy {:5.2f}%", state.accuracy * 100);
-  console_.print("\r\033[Kepoch {}/{} [{}{}] step {}/{}  loss {:.4f}{}  {:.0f} samples/s  {}:{:02} left",
-                 state.epoch, state.epochs, std::string(filled, '='), std::string(20 - filled, ' '),
-                 state.step, total_steps_, state.loss, accuracy, state.samples_per_second, left / 60,
-                 left % 60);
+  const std::string epoch = fmt::format("epoch {}/{} ", state.epoch, state.epochs);
+  const std::string figures =
+      fmt::format("step {}/{}  loss {:.4f}{}  {:.0f} samples/s  {}:{:02} left", state.step, total_steps_,
+                  state.loss, accuracy, state.samples_per_second, left / 60, left % 60);
+  console_.print("\r\033[K{}", progress_line(epoch, figures, done, standard_output().columns - 1));
   std::fflush(stdout);
 }
 

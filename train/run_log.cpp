@@ -131,7 +131,7 @@ void RunLog::restore(const Checkpoint& checkpoint) {
 
 void RunLog::report(const EvaluationResult& result, std::int64_t steps, std::int64_t skipped) {
   const double seconds = this->seconds();
-  const std::string curve = line_chart(losses(), 72, 10);
+  const std::string curve = line_chart(losses(), standard_output(), 10);
   if (!curve.empty()) console_.print("\ntraining loss, steps 1 to {}\n{}\n", steps, curve);
   if (counts_correct_) console_.print("test accuracy {:.2f}%, ", result.accuracy * 100);
   const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);

@@ -247,6 +247,15 @@ expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
 expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
 expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
 expect "limits" grep -q '^limit: the least time for ' shown
+# On a terminal the progress and the curve keep to its width; without UTF-8 the curve is of asterisks.
+COLUMNS=60 LC_ALL=C script -qec "'$bin/mnist' --device cpu --hidden 32 --max-steps 60" /dev/null </dev/null 2>&1 |
+  sed 's/\x1b\[K//g' | tr '\r' '\n' | grep -aE '^(epoch .* step| +[0-9.]+ \|)' >shown
+expect "a curve of 10 lines" [ "$(grep -c '|' shown)" -eq 10 ]
+expect "its progress" grep -q '^epoch 1/3 ' shown
+expect "the curve is as wide as 60 columns" [ "$(grep '|' shown | wc -L)" -eq 60 ]
+expect "and the progress a column less" [ "$(grep '^epoch' shown | wc -L)" -le 59 ]
+expect "plain characters" [ "$(LC_ALL=C grep -c '[^ -~]' shown)" -eq 0 ]
+rm shown
 # One recording for both, across a test.
 accept regression --device cpu --batch-size 2500 --epochs 3 --profile --timeline t.json --memory-report
 cp "$work/out" shown

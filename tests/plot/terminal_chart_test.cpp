@@ -1,0 +1,105 @@
+#include "plot/terminal_chart.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include "tests/support/catch.h"
+
+namespace ringtape::test {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Characters of a UTF-8 text.
+int width_of(const std::string& line) {
+  int width = 0;
+  for (const char c : line) width += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  return width;
+}
+
+std::vector<double> falling(int count) {
+  std::vector<double> values;
+  for (int i = 0; i < count; ++i) values.push_back(count - i);
+  return values;
+}
+
+/// The variables that say what a terminal can show, as they were before, at its end.
+class Variables {
+ public:
+  Variables() {
+    for (const char* name : kNames) {
+      const char* const value = std::getenv(name);
+      saved_.emplace_back(value == nullptr ? "" : value);
+      unsetenv(name);
+    }
+  }
+  ~Variables() {
+    for (std::size_t i = 0; i < saved_.size(); ++i) {
+      saved_[i].empty() ? unsetenv(kNames[i]) : setenv(kNames[i], saved_[i].c_str(), 1);
+    }
+  }
+
+ private:
+  static constexpr const char* kNames[] = {"COLUMNS", "LC_ALL", "LC_CTYPE", "LANG"};
+  std::vector<std::string> saved_;
+};
+
+}  // namespace
+
+TEST_CASE("a chart for a terminal has a plain form without UTF-8", "[plot]") {
+  CHECK(lines_of(line_chart({3, 2, 1}, {80, false}, 3, Axis::linear)) ==
+        std::vector<std::string>{"        3 |*", "        2 | *", "        1 |  *"});
+  // With it each line has four places for a dot: of 3 x 4 the first, the seventh (5.5 rounded up) and the
+  // last.
+  CHECK(lines_of(line_chart({3, 2, 1}, {80, true}, 3, Axis::linear)) ==
+        std::vector<std::string>{"        3 |\u2809", "        2 | \u2824", "        1 |  \u28C0"});
+}
+
+TEST_CASE("a chart is no wider than the terminal, and at most 72 columns beside its axis", "[plot]") {
+  for (const bool has_utf8 : {false, true}) {
+    for (const auto& [columns, widest] :
+         {std::pair{20, 20}, {40, 40}, {80, 80}, {83, 83}, {200, 83}, {1, 20}}) {
+      int found = 0;
+      for (const std::string& line : lines_of(line_chart(falling(1000), {columns, has_utf8}, 10))) {
+        found = std::max(found, width_of(line));
+      }
+      CHECK(found == widest);
+    }
+  }
+}
+
+TEST_CASE("values that share a column are averaged, and those that are not finite left out", "[plot]") {
+  std::vector<double> values(9, 1.0);
+  values.insert(values.end(), {3, 5});  // 11 values in 9 columns: the last has these two
+  CHECK_THAT(line_chart(values, {20, false}, 2, Axis::linear),
+             Catch::Matchers::StartsWith("        4 |        *\n"));
+  CHECK(line_chart({2, NAN, 1}, {80, false}, 2, Axis::linear) == "        2 |*\n        1 |  *\n");
+  CHECK(line_chart({NAN, INFINITY}, {80, false}, 2) == "");
+  CHECK(line_chart({1}, {80, false}, 2) == "");
+}
+
+TEST_CASE("the terminal is as its variables say", "[plot]") {
+  const Variables variables;
+  CHECK(!standard_output().has_utf8);
+  setenv("LANG", "de_DE.UTF-8", 1);
+  CHECK(standard_output().has_utf8);
+  setenv("LC_CTYPE", "C", 1);
+  CHECK(!standard_output().has_utf8);
+  setenv("LC_ALL", "C.utf8", 1);
+  CHECK(standard_output().has_utf8);
+  setenv("COLUMNS", "57", 1);
+  CHECK(standard_output().columns == 57);
+  for (const char* bad : {"", "0", "-3", "x", "57x", "99999999999"}) {
+    setenv("COLUMNS", bad, 1);
+    CHECK(standard_output().columns > 0);
+    CHECK(standard_output().columns != 57);
+  }
+}
+
+}  // namespace ringtape::test
