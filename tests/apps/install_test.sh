@@ -53,7 +53,8 @@ shown ", bf16" out
 shown "after 250 steps" out
 [ "$(grep -c '^{"step":' metrics.jsonl)" -eq 250 ] || fail "metrics.jsonl has not 250 steps"
 shown '"event":"done"' metrics.jsonl
-shown "</html>" report.html
+shown "</html>" report.html  # the page's template is in the installed library
+shown '"caption": "Loss"' report.html
 [ -f checkpoints/step-000000000250.json ] || fail "no checkpoint of step 250: $(ls checkpoints)"
 # From an earlier checkpoint the run goes on to the same end.
 rm checkpoints/step-000000000250.*
