@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kWidth = 300, kHeight = 260, kLeft = 74, kTop = 56, kGap = 104;  // of a panel, in pixels
 constexpr std::int64_t kPlaybook = 512;
-// Of what was asked for, larger buckets, and two other algorithms.
+// Line styles: the requested variant, larger buckets, and two other algorithms.
 constexpr const char* kStyles[] = {
     "stroke=\"#1f5fa8\" stroke-width=\"3\"", "stroke=\"#1f5fa8\" stroke-width=\"2\" stroke-dasharray=\"7 4\"",
     "stroke=\"#2e8b57\" stroke-width=\"2\"", "stroke=\"#d9822b\" stroke-width=\"2\""};
