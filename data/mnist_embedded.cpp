@@ -1,6 +1,6 @@
 #include "data/mnist_embedded.h"
 
-// The assembler copies a file into the read-only data between two symbols. As an array in C++ the same bytes
+// The assembler copies a file into the read-only data between two symbols. A C++ array of the same bytes
 // would be 50 MB of source.
 #define EMBED(symbol, file)                                                  \
   asm(".pushsection .rodata\n"                                               \
