@@ -42,7 +42,7 @@ std::string line_chart(const std::vector<double>& values, int width, int height,
   if (!(low <= high)) return "";
   if (high - low < 1e-9) high = low + 1e-9;
 
-  // Each character holds four dots of Braille in the vertical: 1, 2, 3 and 7 of the left column.
+  // A Braille character has four dots in each column: 1, 2, 3 and 7 in the left one.
   const int dots = height * 4;
   std::vector<std::vector<unsigned>> cells(static_cast<std::size_t>(height),
                                            std::vector<unsigned>(columns.size(), 0));

@@ -11,9 +11,9 @@ enum class Axis {
   linear,
 };
 
-/// A line chart for a terminal: values in order from left to right, averaged where several share a column,
-/// `width` x `height` characters without the axis. Values that are not finite are left out; fewer than two
-/// values give an empty text.
+/// A line chart for a terminal: values from left to right, averaged where several share a column, `width` x
+/// `height` characters without the axis. Values that are not finite are skipped; fewer than two values give
+/// an empty text.
 std::string line_chart(const std::vector<double>& values, int width, int height, Axis axis = Axis::automatic);
 
 }  // namespace ringtape
