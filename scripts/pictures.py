@@ -54,7 +54,7 @@ def powers(low, high):
 
 
 class Labels:
-    """Places a label beside a point where it covers none that was placed before; else leaves it out."""
+    """Places a label beside a point where it covers no earlier label; else leaves it out."""
 
     def __init__(self, svg, right):
         self.svg, self.right, self.taken = svg, right, []
