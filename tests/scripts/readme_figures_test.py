@@ -1,4 +1,4 @@
-"""Tests of scripts/readme_figures.py on a copy of the pages and result files that the repository has."""
+"""Tests of scripts/readme_figures.py on a copy of the repository's pages and result files."""
 import json
 import pathlib
 import shutil
