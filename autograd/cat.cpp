@@ -7,8 +7,8 @@
 namespace ringtape {
 namespace {
 
-/// Where one input of cat() lies in the result, both seen as matrices: its rows are parts of the result's
-/// rows.
+/// The position of one input of cat() in the result. Both are viewed as matrices; a row of the input is a
+/// part of a row of the result.
 struct Part {
   std::int64_t rows, columns, total_columns, first_column;
 };

@@ -3,7 +3,7 @@
 #include "core/random.h"
 #include "core/tensor.h"
 
-/// Tensors made from nothing. None has a gradient.
+/// Functions that create tensors. None of the tensors needs a gradient.
 namespace ringtape {
 
 /// All elements `value`.

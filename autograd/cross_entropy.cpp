@@ -46,7 +46,7 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
   return problem;
 }
 
-/// The number of targets that count, on the device, for the mean; undefined for the sum.
+/// The number of non-ignored targets, on the device, for the mean; undefined for the sum.
 Tensor count_of(const Tensor& targets, const CrossEntropyOptions& options) {
   if (options.reduction == Reduction::sum) return {};
   const Tensor count = empty({}, DType::f32, targets.device());
@@ -55,9 +55,9 @@ Tensor count_of(const Tensor& targets, const CrossEntropyOptions& options) {
   return count;
 }
 
-/// Forward and backward at once, the gradient in the place of the logits.
+/// Forward and backward at once; the gradient overwrites the logits.
 void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
-  // A logit less the row's largest, the addition to the sum, the multiplication by its inverse.
+  // 3 FLOPs a logit: subtract the row's largest, add to the sum, multiply by the inverse of the sum.
   add_work({.flops = 3 * logits.elements(), .bytes = 2 * bytes_of({&logits}) + bytes_of({&loss})});
   cross_entropy_fused(stream_of(logits), problem, logits.raw(), loss.raw());
   logits.bump_version();
@@ -70,7 +70,7 @@ void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
   });
 }
 
-/// The forward, with the backward left for later. The tensors that `problem` points to are kept by the node.
+/// The forward, and a node for the backward. The node keeps the tensors that `problem` points to.
 void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tensor& targets,
                    const Tensor& count, Tensor& loss) {
   const Tensor stats = empty({problem.rows, 2}, loss.dtype(), logits.device());
@@ -100,8 +100,8 @@ Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOpt
   Tensor loss = empty({}, logits.dtype() == DType::f64 ? DType::f64 : DType::f32, logits.device());
 
   const bool owned = logits.storage().use_count() == 1 && logits.requires_grad() && !logits.autograd->is_leaf;
-  // The fused form rounds the gradient before the upstream gradient multiplies it, which would lose in f16
-  // what a loss scale is there to keep.
+  // The fused form rounds the gradient before the upstream gradient multiplies it. In f16 that would lose the
+  // small gradients which a loss scale preserves.
   const bool fits = logits.dtype() == DType::f32 || logits.dtype() == DType::bf16;
   if (owned && fits && Tape::records({&logits})) {
     fused(problem, logits, loss);

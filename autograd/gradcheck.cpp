@@ -14,7 +14,7 @@ void check_f64(const char* what, const Tensor& x) {
         describe(x));
 }
 
-/// Different for neighbours, so that a gradient in the wrong place shows.
+/// Neighbours have different weights, so that a gradient in the wrong place is found.
 double weight_of(std::size_t index) {
   return 1.0 + 0.25 * static_cast<double>(index % 7);
 }
@@ -25,14 +25,14 @@ Tensor weights_for(const Tensor& output) {
   return from_vector(weights, output.shape());
 }
 
-/// Sum of weight * (a - b). Subtracting first loses less than the difference of two sums would.
+/// Sum of weight * (a - b). Subtracting first has a smaller rounding error than the difference of two sums.
 double weighted_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += weight_of(i) * (a[i] - b[i]);
   return sum;
 }
 
-/// Error of the analytic value over what is allowed.
+/// Error of the analytic value over the allowed error.
 double relative_error(double analytic, double numeric, const GradcheckOptions& options) {
   const double allowed = options.absolute_tolerance + options.relative_tolerance * std::abs(numeric);
   const double error = std::abs(analytic - numeric) / allowed;

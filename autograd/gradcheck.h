@@ -9,36 +9,36 @@
 
 namespace ringtape {
 
-/// What gradcheck() allows. The error of a central difference is about eps^2 |f'''| / 6 from the cut-off
-/// series plus 2^-53 |f| / eps from rounding, so that eps near the cube root of 2^-53 serves best: for
-/// functions and inputs of size 1 both parts stay below 1e-10.
+/// The tolerances of gradcheck(). The error of a central difference is about eps^2 |f'''| / 6 from truncation
+/// plus 2^-53 |f| / eps from rounding, so eps near the cube root of 2^-53 is best: for functions and inputs
+/// of size 1 both parts stay below 1e-10.
 struct GradcheckOptions {
   double eps = 1e-5;                 ///< step either side
   double absolute_tolerance = 1e-8;  ///< |analytic - numeric| <= absolute + relative * |numeric|
   double relative_tolerance = 1e-6;
-  std::int64_t every = 1;  ///< checks one element in so many of each input, the first among them
+  std::int64_t every = 1;  ///< checks elements 0, every, 2 every, ... of each input
 };
 
-/// The outcome: which element came off worst, and how.
+/// The result, with the element of the largest error.
 struct GradcheckResult {
-  std::int64_t elements = 0;  ///< how many were compared
+  std::int64_t elements = 0;  ///< number of compared elements
   std::size_t input = 0;      ///< of the worst element: number of its input ...
   std::int64_t index = 0;     ///< ... and its row-major index there
   double analytic = 0;
   double numeric = 0;
-  double error = 0;  ///< |analytic - numeric| over what was allowed; infinite where either is NaN
+  double error = 0;  ///< |analytic - numeric| over the allowed error; infinite where either is NaN
 
   bool passed() const { return error <= 1; }
 };
 
-/// One line with all of it.
+/// The result in one line.
 std::string to_string(const GradcheckResult& result);
 
 /// Compares the gradients that the tape computes with central differences (f(x + eps) - f(x - eps)) / (2
 /// eps), for the elements of every input. `function` gets copies of the inputs that need a gradient, and may
-/// return a tensor of any shape; what is checked is the gradient of a fixed weighted sum of its elements.
-/// Where the function has a kink (ReLU at 0), keep the inputs further away from it than eps. Throws Error
-/// unless inputs and output are f64 on the CPU. Clears the tape.
+/// return a tensor of any shape; the check is of the gradient of a fixed weighted sum of its elements. Where
+/// the function has a kink (ReLU at 0), keep the inputs further away from it than eps. Throws Error unless
+/// inputs and output are f64 on the CPU. Clears the tape.
 GradcheckResult gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                           const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 

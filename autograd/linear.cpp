@@ -48,8 +48,8 @@ void weight_gradient(const LinearSizes& s, const Tensor& dy, const Tensor& x, co
   gemm(stream_of(dy), args);
 }
 
-/// dbias (+)= column sums of dy. bias_gradient() writes f32 for a 16-bit dy, which is right for parameters; a
-/// bias that was converted to 16 bits has a gradient of 16 bits.
+/// dbias (+)= column sums of dy. bias_gradient() writes f32 for a 16-bit dy, as parameters need; a bias
+/// converted to 16 bits needs a 16-bit gradient.
 void bias_gradient(const LinearSizes& s, const Tensor& dy, const GradTarget& dbias) {
   add_work({.flops = dy.elements(), .bytes = bytes_of({&dy}) + bytes_of(dbias)});
   if (size_of(dbias.grad.dtype()) == 2) {
@@ -83,7 +83,7 @@ Tensor linear(const Tensor& x, const Tensor& given_weight, const Tensor& given_b
   forward(sizes, x, weight, bias, y);
 
   if (Tape::records({&x, &weight, &bias})) {
-    // The input is read for dweight alone and the weight for dx alone: what no gradient asks for is not kept.
+    // dweight reads the input, and dx reads the weight. A tensor that no gradient reads is not saved.
     std::vector<Tensor> saved(2);
     if (weight.requires_grad()) saved[0] = x;
     if (x.requires_grad()) saved[1] = weight;

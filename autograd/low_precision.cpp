@@ -24,7 +24,7 @@ Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation) {
     copy.bump_version();
     meta.low_precision_version = parameter.storage()->version;
   }
-  copy.autograd = parameter.autograd;  // for the name in messages; parameters do not count as kept memory
+  copy.autograd = parameter.autograd;  // for the name in messages; parameters do not count as saved memory
   return copy;
 }
 

@@ -4,17 +4,17 @@
 
 namespace ringtape {
 
-/// What an operation on inputs of `dtype` computes with where it is given `parameter`: the 16-bit copy that a
-/// ParameterArena keeps of it, where that is of this dtype; else the tensor itself. The operation lists the
-/// parameter among its node's inputs, so that the gradient goes to the f32 values, and the copy among what it
-/// saves.
+/// The tensor with which an operation on inputs of `dtype` computes when it is given `parameter`: the 16-bit
+/// copy in a ParameterArena, if the copy has this dtype; else the parameter itself. The operation lists the
+/// parameter among its node's inputs, so that the gradient goes to the master weights, and the copy among the
+/// saved tensors.
 ///
 /// The optimizer's step writes values and copy together. After any other change of the values (weights
-/// loaded, received from another rank) the copy is rounded anew here, at its first use: their versions differ
-/// then.
+/// loaded, received from another rank) their versions differ, and the copy is rounded again here, at its next
+/// use.
 ///
 /// Throws Error that begins with `operation` where `dtype` is the parameter's own although its arena still
-/// computes in 16 bits: the whole model would compute in f32 without a word.
+/// computes in 16 bits: otherwise the whole model would silently compute in f32.
 Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation = "in_dtype");
 
 }  // namespace ringtape

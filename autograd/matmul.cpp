@@ -38,7 +38,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
   Tensor y = empty({a.size(transpose_a ? 1 : 0), b.size(transpose_b ? 0 : 1)}, a.dtype(), a.device());
   multiply_into({y, false}, a, transpose_a, b, transpose_b);
   if (Tape::records({&a, &b})) {
-    std::vector<Tensor> saved(2);  // each is read for the other's gradient
+    std::vector<Tensor> saved(2);  // the gradient of each input reads the other
     if (b.requires_grad()) saved[0] = a;
     if (a.requires_grad()) saved[1] = b;
     Tape::current().record("matmul", {a, b}, y, saved, [transpose_a, transpose_b](BackwardContext& context) {

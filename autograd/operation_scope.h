@@ -8,11 +8,11 @@
 #include "core/tensor.h"
 #include "trace/spans.h"
 
-/// How operations tell a profiler of themselves (trace/spans.h).
+/// How operations report to a profiler (trace/spans.h).
 namespace ringtape {
 
 /// The span of an operation, with the shapes of its inputs: the forward of `operation`, or the backward of a
-/// node, which is called "linear backward". Of undefined inputs nothing is told.
+/// node, named "linear backward". Undefined inputs are left out.
 class OperationScope {
  public:
   OperationScope(const char* operation, std::initializer_list<const Tensor*> inputs) {
@@ -30,7 +30,7 @@ class OperationScope {
   std::optional<SpanScope> span_;
 };
 
-/// Bytes of tensors together.
+/// Total bytes of the tensors.
 inline std::int64_t bytes_of(std::initializer_list<const Tensor*> tensors) {
   std::size_t bytes = 0;
   for (const Tensor* tensor : tensors) bytes += tensor->defined() ? tensor->bytes() : 0;

@@ -25,8 +25,8 @@ Tensor relu(const Tensor& x);
 // ---- products ----
 /// op(a) op(b) for a [M, K] and b [K, N] (stored as [K, M] and [N, K] where transposed): [M, N].
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
-/// x weight^T + bias for x [.., K], weight [N, K], bias [N] (may be undefined): [.., N]. A 16-bit x may meet
-/// f32 parameters that have a copy of its dtype (ParameterArena): the product is made with the copy, and the
+/// x weight^T + bias for x [.., K], weight [N, K], bias [N] (may be undefined): [.., N]. The parameters of a
+/// 16-bit x may be f32 if they have a copy of its dtype (ParameterArena): the product uses the copy, and the
 /// gradient is added up in f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
@@ -35,7 +35,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 Tensor sum(const Tensor& x);
 /// Mean of all elements: a scalar. NaN for no element, as in PyTorch.
 Tensor mean(const Tensor& x);
-/// Sum over dimension `dim` (negative counts from the last). The dimension goes, or stays with size 1.
+/// Sum over dimension `dim` (negative counts from the last). The dimension is removed, or with keep_dim stays
+/// with size 1.
 Tensor sum(const Tensor& x, int dim, bool keep_dim = false);
 /// Mean over dimension `dim`.
 Tensor mean(const Tensor& x, int dim, bool keep_dim = false);
@@ -44,7 +45,7 @@ Tensor mean(const Tensor& x, int dim, bool keep_dim = false);
 /// The same elements under another shape. One size may be -1: it follows from the others. Shares memory with
 /// x.
 Tensor view(const Tensor& x, std::vector<std::int64_t> sizes);
-/// Tensors that differ in dimension `dim` alone, one after the other along it.
+/// Concatenates tensors along dimension `dim`; all other sizes must be equal.
 Tensor cat(const std::vector<Tensor>& tensors, int dim = 0);
 /// Tensors of one shape along a new dimension `dim`.
 Tensor stack(const std::vector<Tensor>& tensors, int dim = 0);
@@ -53,7 +54,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int dim = 0);
 /// x converted to another dtype, floating or i32 or i64; x itself where it has that dtype. The gradient is
 /// converted back.
 Tensor to(const Tensor& x, DType dtype);
-/// x copied to another device; x itself where it is there. The gradient is copied back.
+/// x copied to another device; x itself where it is on that device. The gradient is copied back.
 Tensor to(const Tensor& x, Device device);
 
 // ---- losses ----
@@ -75,21 +76,21 @@ struct CrossEntropyOptions {
 };
 
 /// Softmax cross-entropy of logits [N, C] with targets [N] of i32 or i64 in [0, C), as PyTorch computes it: a
-/// scalar, f32 (f64 for f64). The loss of a mean in which no target counts is NaN.
+/// scalar, f32 (f64 for f64). The mean loss without any non-ignored target is NaN.
 ///
-/// When nobody else holds f32 or bf16 logits (`cross_entropy(model(x), y)`), the gradient is computed with
-/// the loss and takes the place of the logits: one pass over the memory less, and no second buffer.
+/// Where no other handle holds f32 or bf16 logits (`cross_entropy(model(x), y)`), the gradient is computed
+/// with the loss and overwrites the logits: one pass over the memory less, and no second buffer.
 ///
 /// An invalid target is found on the device: the row counts as ignored, and the next call of
 /// check_targets() throws.
 Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-/// Throws Error if a cross_entropy() on this device has met a target outside [0, C) since the last call,
+/// Throws Error if a cross_entropy() on this device has had a target outside [0, C) since the last call,
 /// naming a row. Waits for the device: call it where the loss is read anyway.
 void check_targets(Device device);
 
-/// Number of rows of logits [N, C] whose largest value (the first of equals) is at the target: i64 scalar. No
-/// gradient.
+/// Number of correct predictions: rows of logits [N, C] whose largest value (the first of equals) is at the
+/// target. An i64 scalar without a gradient.
 Tensor count_correct(const Tensor& logits, const Tensor& targets);
 
 }  // namespace ringtape

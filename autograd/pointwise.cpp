@@ -9,7 +9,7 @@
 namespace ringtape {
 namespace {
 
-/// Launches a kernel whose operands are as large as `result`, and tells a profiler of its work.
+/// Launches a kernel whose operands have the size of `result`, and reports its work to a profiler.
 void run(const PointwiseKernel& kernel, PointwiseArguments arguments, const Tensor& result) {
   const int arrays = arrays_of(kernel) + (arguments.accumulate ? 1 : 0);
   add_work({.flops = kernel.flops * result.elements(), .bytes = arrays * bytes_of({&result})});
@@ -33,7 +33,7 @@ void run_backward(const PointwiseOperation& operation, bool is_binary, double al
                                  .dy = dy.raw(),
                                  .alpha = alpha};
     const bool is_last = input == 1 || !is_binary || !context.needs_grad(1);
-    if (kernel.launch == nullptr) {  // it is dy: one input takes its memory, another a copy
+    if (kernel.launch == nullptr) {  // the gradient is dy: one input takes its memory, the other gets a copy
       if (is_last) {
         context.add_grad(input, std::move(dy));
       } else {
@@ -50,7 +50,7 @@ void run_backward(const PointwiseOperation& operation, bool is_binary, double al
   }
 }
 
-/// The operation of that name in kernels/pointwise.cu.
+/// The operation `name` in the table of kernels/pointwise.cu.
 Tensor pointwise(const char* name, const Tensor& a, const Tensor& b = {}, double alpha = 0) {
   check_floating(name, a);
   const PointwiseOperation& operation = pointwise_operation(name, a.device());

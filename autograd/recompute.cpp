@@ -30,7 +30,7 @@ Tensor run(const Segment& segment, const std::vector<Tensor>& inputs, const Nest
   const MemoryScope category(MemoryCategory::activations);
   Tensor y = segment(inputs);
   check(y.defined(), "recompute: the segment returned an undefined tensor");
-  const bool passed_on = y.requires_grad() && !nested.tape().produced(y);  // an input as it came
+  const bool passed_on = y.requires_grad() && !nested.tape().produced(y);  // the segment returned an input
   return passed_on ? view(y, {y.shape().begin(), y.shape().end()}) : y;
 }
 
@@ -49,10 +49,10 @@ struct Recomputation {
   DType dtype;
 
   void backward(BackwardContext& context) const {
-    for (std::size_t i = 0; i < used.size() + inputs.size(); ++i) context.saved(i);  // none has changed
+    for (std::size_t i = 0; i < used.size() + inputs.size(); ++i) context.saved(i);  // throws if changed
     NestedTape nested;
     Tensor y = run_again(nested);
-    // Only the place on the tape is needed from here on: the memory of `y` may go.
+    // Only the position on the tape is needed from here on: the memory of `y` may be freed.
     const std::shared_ptr<AutogradMeta> root = y.autograd;
     y = Tensor();
     nested.tape().run_backward(root, std::move(context.grad_output()));
@@ -84,8 +84,9 @@ Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs) {
   Tensor result;
   std::string detail;
   {
-    // The first run records too, so that every operation takes the same way in both, and to learn what the
-    // segment uses. Its intermediates live until it ends; the second run and its gradients need more.
+    // The first run records too, so that every operation takes the same code path in both runs, and to find
+    // the tensors that the segment uses. Its intermediates live until it ends; the second run and its
+    // gradients need more.
     NestedTape nested;
     const Tensor y = run(segment, inputs, nested);
     result = y.detach();

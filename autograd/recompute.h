@@ -7,19 +7,19 @@
 
 namespace ringtape {
 
-/// A part of a model: computes one tensor of some others.
+/// A part of a model: computes one tensor from its inputs.
 using Segment = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 
 /// Activation recomputation (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016,
-/// arXiv:1604.06174), as torch.utils.checkpoint: the result of segment(inputs), of whose intermediates
-/// nothing is kept. backward() runs the segment's forward again and then its backward. That costs the time of
-/// a forward and leaves the gradients as they were in every bit.
+/// arXiv:1604.06174), as torch.utils.checkpoint: computes segment(inputs) and keeps none of its
+/// intermediates. backward() runs the segment's forward again and then its backward. That costs the time of a
+/// forward; the gradients are the same in every bit.
 ///
 /// The segment becomes one node of the tape, whose inputs are all tensors with a gradient that the segment
-/// uses: those in `inputs`, parameters, and what it captured. It must do the same in both runs: the second
-/// has the random numbers of the first (those of default_generator(), which continues afterwards as if there
-/// had been no second run). What it captures must live until backward(). A segment may hold other segments.
-/// With recording off (NoGrad) it simply runs.
+/// uses: tensors in `inputs`, parameters, and captured tensors. It must compute the same in both runs: the
+/// second run gets the random numbers of the first (from default_generator(), which continues afterwards as
+/// if there had been no second run). Captured objects must live until backward(). A segment may contain other
+/// segments. With recording off (NoGrad) it simply runs.
 ///
 /// backward() throws Error if an input or a parameter was changed in place since the forward, or if the
 /// second run uses other tensors or returns another shape or dtype than the first.

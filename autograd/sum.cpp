@@ -20,7 +20,7 @@ Extents extents_around(const Shape& shape, int dim) {
   return e;
 }
 
-/// scale * sum over mid; what sum() and mean() share.
+/// scale * sum over mid, for sum() and mean().
 Tensor reduce(const char* operation, const Tensor& x, Extents e, Shape result, double scale) {
   check_floating(operation, x);
   const OperationScope span(operation, {&x});

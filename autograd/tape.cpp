@@ -21,12 +21,12 @@ bool is_input(const Node& node, const std::shared_ptr<AutogradMeta>& meta) {
                      [&](const NodeInput& input) { return input.meta == meta; });
 }
 
-/// Calls the hooks of the leaves that have got a contribution and that no node before this one uses.
+/// Calls the hooks of the leaves that have a contribution and that no earlier node uses.
 void run_hooks(const Node& node, std::size_t index) {
   for (auto input = node.inputs.begin(); input != node.inputs.end(); ++input) {
     const std::shared_ptr<AutogradMeta>& meta = input->meta;
     if (meta == nullptr || !meta->is_leaf || meta->first_use != index || !meta->contributed) continue;
-    meta->contributed = false;  // so that a leaf which the node lists twice is met once
+    meta->contributed = false;  // so that the hooks of a leaf listed twice run once
     for (const auto& hook : meta->post_accumulate_hooks) hook();
   }
 }
@@ -146,7 +146,7 @@ const char* Tape::why_not_on_tape(const Tensor& tensor) const {
 
 /// Remembers the first node that uses the leaf, which is the last to run in backward.
 void Tape::note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf) {
-  // A number left from an earlier tape names a node that does not have this leaf as an input.
+  // A number left from an earlier tape may be that of a node that does not have this leaf as an input.
   const bool used_before = leaf->first_use < nodes_.size() && is_input(nodes_[leaf->first_use], leaf);
   if (!used_before) leaf->first_use = nodes_.size();
 }
@@ -214,7 +214,7 @@ void Tape::backward(const Tensor& root, const Tensor& gradient) {
 }
 
 void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradient) {
-  const NoGrad no_grad;  // what backward computes is not recorded
+  const NoGrad no_grad;  // operations of backward are not recorded
   const MemoryScope category(MemoryCategory::activation_gradients);
   const ClearAtEnd clear_at_end{*this};
   root->grad = std::move(gradient);

@@ -9,10 +9,9 @@
 #include "core/tensor.h"
 #include "trace/layer.h"
 
-/// The tape. An operation computes its result and, if any input needs a gradient, appends a node that knows
-/// how to compute the gradients of its inputs from the gradient of its output. The order of recording is
-/// already a topological order, so backward() is one loop over the nodes in reverse: no graph search, no
-/// recursion.
+/// The tape. An operation computes its result and, if any input needs a gradient, appends a node that
+/// computes the gradients of its inputs from the gradient of its output. The order of recording is already a
+/// topological order, so backward() is one loop over the nodes in reverse: no graph search, no recursion.
 ///
 /// Each thread has a tape of its own. backward() clears it; TapeScope clears it where no backward() follows.
 namespace ringtape {
@@ -20,7 +19,7 @@ namespace ringtape {
 class BackwardContext;
 class Tape;
 
-/// What the tape knows of one tensor: shared by all handles to it.
+/// The autograd state of one tensor, shared by all handles to it.
 struct AutogradMeta {
   bool requires_grad = false;
   bool is_leaf = true;        ///< no operation on the tape produced it
@@ -38,17 +37,19 @@ struct AutogradMeta {
   std::weak_ptr<void> arena;
 
   /// Called in each backward() that contributes to this leaf, before its first contribution; null for none.
-  /// It may give `grad` another memory, and then say by `grad_written` that this holds nothing yet.
+  /// It may give `grad` other memory, and must then clear `grad_written`, because that memory holds no
+  /// gradient yet.
   std::function<void()> pre_accumulate_hook;
   /// Called once in each backward() that contributed to this leaf, after its last contribution.
   std::vector<std::function<void()>> post_accumulate_hooks;
 
-  const Tape* tape = nullptr;  ///< of an intermediate: that it was recorded on; it may be gone
+  const Tape* tape = nullptr;  ///< of an intermediate: the tape it was recorded on, which may no longer exist
   std::size_t producer = 0;    ///< of an intermediate: index on that tape of the node whose output it is
   std::size_t first_use = 0;   ///< of a leaf: index of the first node on the tape that has it as an input
 };
 
-/// An input of a node: all that backward() needs to make room for its gradient, without holding its elements.
+/// An input of a node: its shape and dtype, from which backward() allocates the gradient. It does not keep
+/// the elements alive.
 struct NodeInput {
   std::shared_ptr<AutogradMeta> meta;  ///< null when no gradient is needed
   Shape shape;
@@ -70,7 +71,7 @@ struct Node {
   Shape output_shape;
   std::vector<SavedTensor> saved;
   std::function<void(BackwardContext&)> backward;
-  std::string detail;            ///< more for a person who prints the tape, or empty
+  std::string detail;            ///< more text for the printed tape, or empty
   const Layer* layer = nullptr;  ///< in which it was recorded, or null
 };
 
@@ -80,21 +81,21 @@ struct GradTarget {
   bool accumulate;  ///< true: add to what `grad` holds; false: overwrite it
 };
 
-/// What a node's backward function sees.
+/// The argument of a node's backward function.
 class BackwardContext {
  public:
   BackwardContext(Node& node, Tensor grad_output) : node_(node), grad_output_(std::move(grad_output)) {}
 
-  /// Gradient of the output. Nobody reads it after this node, so the node may compute in its place.
+  /// Gradient of the output. It is not read after this node, so the node may overwrite it.
   Tensor& grad_output() { return grad_output_; }
-  /// Tensor number `index` of those given to Tape::record as saved; throws Error if it was changed in place.
+  /// Saved tensor number `index` of Tape::record; throws Error if it was changed in place.
   const Tensor& saved(std::size_t index) const;
   bool needs_grad(std::size_t input) const { return node_.inputs[input].meta != nullptr; }
 
   /// The gradient of `input`, for a kernel to write or to add to.
   GradTarget grad_target(std::size_t input);
-  /// Contributes a finished gradient. An rvalue's memory becomes the gradient where it is the first
-  /// contribution, so nothing else may write to it later.
+  /// Contributes a finished gradient. As first contribution its memory becomes the gradient, so nothing else
+  /// may write to it later.
   void add_grad(std::size_t input, Tensor&& grad);
   void add_grad(std::size_t input, const Tensor& grad);
 
@@ -108,16 +109,16 @@ class Tape {
   /// The tape that operations of this thread record on: its own, or the innermost NestedTape's.
   static Tape& current();
 
-  /// True where no NoGrad is in force.
+  /// True outside of NoGrad.
   static bool is_recording();
 
-  /// True when an operation on these inputs has to be recorded: recording is on (see NoGrad) and one of the
+  /// True when an operation on these inputs must be recorded: recording is on (see NoGrad) and one of the
   /// inputs needs a gradient.
   static bool records(std::initializer_list<const Tensor*> inputs);
 
   /// Appends a node and makes `output` a tensor with a gradient. `saved` are the tensors that backward reads;
-  /// nothing else is kept alive. To be called where records() says so. Returns the node. Throws Error for an
-  /// intermediate that needs a gradient and is neither on this tape nor on one outside of it: its gradient
+  /// no other tensor is kept alive. Call it where records() is true. Returns the node. Throws Error for an
+  /// intermediate that needs a gradient and is neither on this tape nor on an enclosing one: its gradient
   /// would reach no leaf.
   Node& record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
                std::vector<Tensor> saved, std::function<void(BackwardContext&)> backward);
@@ -125,26 +126,26 @@ class Tape {
   bool produced(const Tensor& tensor) const;
 
   /// Runs the nodes in reverse and clears the tape. `gradient` is the gradient of the root; without it the
-  /// root must be a single element, whose gradient is 1. Nodes that the root does not depend on are passed
-  /// over. Throws Error when the root is not on the tape, a saved tensor has been changed, or the gradient
-  /// does not fit; the tape is empty then too.
+  /// root must be a single element, whose gradient is 1. Nodes that the root does not depend on are skipped.
+  /// Throws Error when the root is not on the tape, a saved tensor has been changed, or the gradient does not
+  /// fit; the tape is cleared then too.
   void backward(const Tensor& root, const Tensor& gradient = {});
-  /// The reverse loop itself, from the output of one of the nodes. Computes in the memory of `gradient`,
-  /// which has the root's shape and dtype.
+  /// The reverse loop, from the output of one of the nodes. Overwrites `gradient`, which has the root's shape
+  /// and dtype.
   void run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradient);
-  /// To be called by a hook: `callback` is called once, when the running backward has gone through all nodes.
-  /// If that ends with an exception, the callback is dropped without a call.
+  /// For hooks: `callback` is called once, when the running backward has gone through all nodes. If backward
+  /// ends with an exception, the callback is dropped without a call.
   void at_end_of_backward(std::function<void()> callback) { at_end_.push_back(std::move(callback)); }
 
   std::size_t size() const { return nodes_.size(); }
   const std::vector<Node>& nodes() const { return nodes_; }
-  /// Forgets all nodes, or those from number `first` on.
+  /// Removes all nodes, or the nodes from number `first` on.
   void clear(std::size_t first = 0);
 
-  /// Bytes kept alive for backward: each saved memory once. Leaves on which set_requires_grad() was called
+  /// Bytes kept alive for backward; each storage counts once. Leaves on which set_requires_grad() was called
   /// live anyway and do not count; inputs of the model do.
   std::size_t saved_bytes() const;
-  /// The same by node: bytes that it is the first to keep.
+  /// The same for each node: bytes that it is the first to keep.
   std::vector<std::size_t> saved_bytes_by_node() const;
   /// A table with one line a node: number, operation, input and output shapes, bytes it is the first to keep.
   std::string to_string() const;
@@ -156,23 +157,23 @@ class Tape {
 
  private:
   friend class NestedTape;
-  /// Whether a node of this tape, or of one outside of it, produced `tensor`.
+  /// Whether a node of this tape, or of an enclosing one, produced `tensor`.
   bool can_reach(const Tensor& tensor) const;
-  /// Why it is on none of them, for messages.
+  /// Why `tensor` is on none of these tapes, for messages.
   const char* why_not_on_tape(const Tensor& tensor) const;
   void note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf);
 
   std::vector<Node> nodes_;
   std::vector<std::function<void()>> at_end_;  // of the running backward
-  const Tape* outer_ = nullptr;                // of a NestedTape's: the tape that it stands in for
+  const Tape* outer_ = nullptr;                // of a NestedTape: the enclosing tape
   std::vector<Tensor> outside_inputs_;         // see NestedTape
 };
 
 /// Makes the operations of this thread record on a tape of their own until the scope ends, even inside of
 /// NoGrad; then that tape is dropped. A recomputed segment runs on one (autograd/recompute.h).
 ///
-/// Its backward adds into the gradients of whatever it did not produce itself: parameters, and intermediates
-/// of the tapes outside. Which parameters are complete is known to the outermost tape alone, so this one
+/// Its backward adds to the gradients of the tensors that it did not produce: parameters, and intermediates
+/// of enclosing tapes. Only the outermost tape knows when a parameter's gradient is complete, so this one
 /// calls no hooks.
 class NestedTape {
  public:
@@ -205,7 +206,7 @@ class NoGrad {
   bool previous_;
 };
 
-/// Forgets, when the scope ends, every node recorded in it: put it round a forward that may not reach
+/// Removes, when the scope ends, every node recorded in it: use it around a forward that may not reach
 /// backward().
 class TapeScope {
  public:

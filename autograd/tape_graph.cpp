@@ -54,7 +54,7 @@ class Builder {
   std::map<const AutogradMeta*, std::size_t> vertex_of_;
 };
 
-/// A text inside of quotes in DOT.
+/// Escapes a text for a quoted string in DOT.
 std::string quoted(const std::string& text) {
   std::string result;
   for (const char c : text) {

@@ -6,7 +6,7 @@
 
 #include "autograd/tape.h"
 
-/// The tape as a graph to look at. It holds no tensor, so that it can be kept after backward().
+/// The tape as a graph for drawings. It holds no tensor, so it can be kept after backward().
 namespace ringtape {
 
 enum class VertexKind {
@@ -21,10 +21,10 @@ struct TapeVertex {
   Shape shape;       ///< of the operation's output, or of the leaf
   /// Of an operation: bytes that it is the first to keep for backward.
   std::size_t bytes_kept = 0;
-  /// How many uses contribute to its gradient. From two on they are added up in it; a leaf's gradient is
-  /// added to what earlier backwards left there too.
+  /// The number of uses that contribute to its gradient. Two or more contributions are added up; a leaf's
+  /// gradient is also added to that of earlier backwards.
   int uses = 0;
-  std::string detail{};    ///< more for a person, or empty
+  std::string detail{};    ///< more text for the drawing, or empty
   std::size_t number = 0;  ///< of an operation: its place on the tape
 };
 

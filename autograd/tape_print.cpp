@@ -9,7 +9,7 @@
 namespace ringtape {
 namespace {
 
-/// Name of an input for a person: the parameter's name, the node that made it, or "input".
+/// Printed name of an input: the parameter's name, the node that made it, or "input".
 std::string input_label(const NodeInput& input) {
   if (input.meta == nullptr) return "input";
   if (!input.meta->is_leaf) return fmt::format("#{}", input.meta->producer);

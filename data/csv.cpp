@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/error.h"
-#include "io/file.h"
 #include "core/memory.h"
 #include "core/quote.h"
 #include "data/gzip.h"
+#include "io/file.h"
 
 namespace ringtape {
 namespace {
@@ -23,8 +23,8 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// Takes records off the front of a table's text (RFC 4180: a field may be quoted, and then hold commas, line
-/// breaks and doubled quotes).
+/// Reads the records of a table's text in order (RFC 4180: a quoted field may hold commas, line breaks and
+/// doubled quotes).
 class Records {
  public:
   Records(std::string_view text, const std::string& name) : text_(text), name_(name) {}
@@ -75,7 +75,7 @@ class Records {
   std::int64_t line_ = 0, next_line_ = 1;
 };
 
-/// True when all of `field` reads as a number, also as nan or one too large for a double.
+/// True when all of `field` parses as a number, also as nan or one too large for a double.
 bool is_number(std::string_view field, double& value) {
   if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);

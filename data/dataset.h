@@ -7,7 +7,7 @@
 
 namespace ringtape {
 
-/// What one sample's features, or its target, look like in a batch: a batch of n has the shape [n, shape...].
+/// Shape and dtype of one sample's features or target: a batch of n has the shape [n, shape...].
 struct SampleLayout {
   DType dtype;
   Shape shape;
@@ -23,7 +23,7 @@ class Dataset {
   virtual SampleLayout features() const = 0;
   virtual SampleLayout target() const = 0;
   /// Copies the samples of these indices, one after another, to host memory. Prefetch threads call this at
-  /// the same time; what it throws reaches whoever takes the batch from the loader.
+  /// the same time; an exception is rethrown by the DataLoader::next() that returns the batch.
   virtual void read(std::span<const std::int64_t> indices, void* features, void* targets) const = 0;
 };
 

@@ -8,10 +8,10 @@
 
 namespace ringtape {
 
-/// True when `bytes` begin as a gzip file does.
+/// True when `bytes` begin with gzip's magic number.
 bool is_gzip(std::span<const std::uint8_t> bytes);
 
-/// Unpacks a gzip file held in memory, piece by piece (RFC 1952; zlib does the work and checks the CRC).
+/// Decompresses a gzip file held in memory, piece by piece (RFC 1952; zlib does the work and checks the CRC).
 /// Damaged data and bytes after the end are Errors that begin with `name`.
 class GzipReader {
  public:
@@ -20,11 +20,10 @@ class GzipReader {
   GzipReader(const GzipReader&) = delete;
   GzipReader& operator=(const GzipReader&) = delete;
 
-  /// Unpacks up to `bytes` bytes and returns their number, which is smaller only at the end.
+  /// Decompresses up to `bytes` bytes and returns their number, which is smaller only at the end.
   std::size_t read(void* to, std::size_t bytes);
 
-  /// No gzip file unpacks to more than this many times its size: deflate's shortest code stands for 258 bytes
-  /// in 2 bits.
+  /// The largest possible compression ratio: deflate's shortest code, of 2 bits, stands for 258 bytes.
   static constexpr std::uint64_t kMostExpansion = 1032;
 
  private:

@@ -6,14 +6,14 @@
 #include <optional>
 
 #include "core/error.h"
-#include "io/file.h"
 #include "core/memory.h"
 #include "data/gzip.h"
+#include "io/file.h"
 
 namespace ringtape {
 namespace {
 
-/// The bytes of a file in order, unpacked on the way when it is gzipped.
+/// The bytes of a file in order, decompressed if it is gzipped.
 class ByteSource {
  public:
   ByteSource(std::span<const std::uint8_t> file, const std::string& name) : left_(file) {
@@ -24,7 +24,7 @@ class ByteSource {
     }
   }
 
-  // An upper bound of the bytes that all reads together can give.
+  // An upper bound of the total bytes of all reads.
   std::uint64_t most() const { return most_; }
 
   std::size_t read(void* to, std::size_t bytes) {

@@ -14,8 +14,8 @@ namespace ringtape {
 /// Reads an IDX file of unsigned bytes, plain or gzipped (told apart by the first bytes), as a u8 tensor on
 /// the CPU. `dims` is the number of dimensions it must have, 1 to 4. The file must hold exactly what its
 /// header says: a wrong magic number, a size that the file is too short for, missing or trailing bytes and
-/// damaged gzip data are Errors that name the file, what was found and what was expected. Nothing large is
-/// allocated before the header has been checked against the file's size.
+/// damaged gzip data are Errors that name the file, what was found and what was expected. The header is
+/// checked against the file's size before memory for the data is allocated.
 Tensor read_idx(const std::filesystem::path& path, int dims);
 
 /// The same for a file already in memory; `name` stands for the file in error texts.

@@ -29,7 +29,7 @@ class BatchBuffer {
     reads_.try_emplace(stream.device().index, stream.device()).first->second.record(stream);
   }
 
-  /// Waits until nothing queued reads this memory any more.
+  /// Waits until no queued work reads this memory.
   void wait_until_unused() const {
     for (const auto& [device, read] : reads_) read.synchronize();
   }
@@ -40,9 +40,8 @@ class BatchBuffer {
   std::map<int, Event> reads_;  // the last one queued on each GPU
 };
 
-/// Buffers of one size, used again and again. They are made at the start because pinning memory is slow and
-/// makes the GPU wait; there will be more only when more batches are held at the same time than were planned
-/// for.
+/// Buffers of one size, used again and again. They are made at the start, because pinning memory is slow and
+/// makes the GPU wait; more are made only when more batches are held at the same time than planned.
 class BatchBufferPool : public std::enable_shared_from_this<BatchBufferPool> {
  public:
   BatchBufferPool(std::size_t feature_bytes, std::size_t target_bytes, std::int64_t planned)
@@ -85,7 +84,7 @@ class BatchBufferPool : public std::enable_shared_from_this<BatchBufferPool> {
 
 namespace {
 
-// A CPU tensor over a part of a batch's memory, which it keeps from being used again.
+// A CPU tensor over a part of a batch's memory; the memory is not reused while the tensor lives.
 Tensor tensor_over(const std::shared_ptr<BatchBuffer>& buffer, void* address, const SampleLayout& layout,
                    std::int64_t rows) {
   auto storage = std::make_shared<Storage>();
@@ -153,7 +152,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<c
         options_.batch_size);
   const auto rows = static_cast<std::size_t>(std::min(options_.batch_size, sampler_->size()));
   options_.prefetch_batches = std::min(options_.prefetch_batches, batches_per_epoch());
-  // Those that wait or are being read, and two in the hands of the user.
+  // The batches that wait or are being read, and two held by the user.
   const std::int64_t planned = (options_.prefetch_threads > 0 ? options_.prefetch_batches : 0) + 2;
   buffers_ = std::make_shared<BatchBufferPool>(dataset_->features().bytes() * rows,
                                                dataset_->target().bytes() * rows, planned);
@@ -209,7 +208,7 @@ Batch DataLoader::read_batch(std::span<const std::int64_t> order, std::int64_t f
                  buffer->features(), buffer->targets());
   Tensor features = tensor_over(buffer, buffer->features(), dataset_->features(), rows);
   Tensor targets = tensor_over(buffer, buffer->targets(), dataset_->target(), rows);
-  // Of a span where this thread waits for it, and of none where it reads ahead.
+  // Counts for the span in which next() reads the batch itself; a prefetch thread has no span.
   add_work({.bytes = 2 * static_cast<std::int64_t>(features.bytes() + targets.bytes())});
   return {std::move(buffer), std::move(features), std::move(targets), first};
 }

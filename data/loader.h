@@ -16,8 +16,8 @@ namespace ringtape {
 class BatchBuffer;
 class BatchBufferPool;
 
-/// Samples that stand together in host memory, pinned where there is a GPU. The memory goes back to the
-/// loader when the batch and all tensors made from it are gone.
+/// A batch of samples in host memory, pinned where there is a GPU. The memory goes back to the loader when
+/// the batch and all tensors made from it are gone.
 class Batch {
  public:
   Batch(std::shared_ptr<BatchBuffer> buffer, Tensor features, Tensor targets, std::int64_t first);
@@ -26,15 +26,15 @@ class Batch {
   const Tensor& features() const { return features_; }
   const Tensor& targets() const { return targets_; }
   std::int64_t size() const { return features_.size(0); }
-  /// How many samples of the epoch came before this batch.
+  /// The number of samples of the epoch before this batch.
   std::int64_t first() const { return first_; }
 
   /// Samples `first` to `first + count - 1` of this batch; shares its memory.
   Batch slice(std::int64_t first, std::int64_t count) const;
 
   /// Copies features and targets to tensors of the same shapes on any device, in the order of its current
-  /// stream. From pinned memory this does not wait for the copy; the loader does, before it uses the memory
-  /// again.
+  /// stream. From pinned memory this does not wait for the copy; the loader waits before it reuses the
+  /// memory.
   void copy_to(Tensor features, Tensor targets) const;
   /// Features and targets on `device`: new tensors there, or the batch's own on the CPU.
   std::pair<Tensor, Tensor> to(Device device) const;
@@ -50,12 +50,11 @@ struct DataLoaderOptions {
   std::int64_t batch_size = 64;
   bool drop_last = false;              ///< leave out the last batch of an epoch when it is short
   int prefetch_threads = 1;            ///< 0: next() reads the batch itself
-  std::int64_t prefetch_batches = 16;  ///< how many batches may wait, ready
+  std::int64_t prefetch_batches = 16;  ///< how many batches may be ready ahead of next()
 };
 
-/// Cuts the order that a sampler gives to each epoch into batches and reads them ahead on other threads.
-/// Which samples a batch holds depends on the sampler and the batch size alone, not on the number of threads
-/// or their speed.
+/// Splits a sampler's order for each epoch into batches and reads them ahead on other threads. The samples of
+/// a batch depend only on the sampler and the batch size, not on the number of threads or their speed.
 ///
 ///   for (loader.start_epoch(0); std::optional<Batch> batch = loader.next();) { ... }
 class DataLoader {
@@ -72,11 +71,11 @@ class DataLoader {
   /// Begins (or begins again) epoch `epoch` after its first `samples_consumed` samples, 0 to
   /// samples_per_epoch().
   void start_epoch(std::int64_t epoch, std::int64_t samples_consumed = 0);
-  /// Goes to where a run stood that had consumed `samples_consumed` samples since the start of epoch 0.
+  /// Continues after the first `samples_consumed` samples since the start of epoch 0.
   void seek(std::int64_t samples_consumed);
   std::int64_t epoch() const { return epoch_; }
 
-  /// The next batch, or nothing at the end of the epoch. Throws what reading the batch threw.
+  /// The next batch, or nothing at the end of the epoch. Rethrows an exception of the dataset's read().
   std::optional<Batch> next();
 
  private:

@@ -20,9 +20,9 @@ struct MnistData {
 };
 
 /// The copy that is part of the program or, with a folder, that folder's files train-images-idx3-ubyte,
-/// train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each as it is or with ".gz"
-/// added. Throws Error that names the file for one that is missing or damaged, images that are not 28 x 28,
-/// unequal numbers of images and labels, and a label above 9.
+/// train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain or gzipped with
+/// ".gz" added. Throws Error that names the file for one that is missing or damaged, images that are not 28 x
+/// 28, unequal numbers of images and labels, and a label above 9.
 MnistData load_mnist(const std::optional<std::filesystem::path>& folder = std::nullopt);
 
 /// Images u8 [n, 28, 28] as the input of a model: rows [n, 784] of mean 0 and standard deviation 1 over the

@@ -14,9 +14,8 @@
 namespace ringtape {
 
 /// Makes items 0, 1, ..., count - 1 on other threads and hands them out in that order. At most `depth` items
-/// are made ahead. A thread goes to work only when there is room for several items, so that waking it up,
-/// which costs more than making a small item, happens once for all of them; nothing ever spins. With no
-/// threads, next() makes each item itself.
+/// are made ahead. A thread is woken only when there is room for several items, because waking it costs more
+/// than making a small item. Threads never spin. With no threads, next() makes each item itself.
 template <class Item>
 class Prefetcher {
  public:
@@ -36,8 +35,8 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// The next item, or nothing after the last one. What make() threw is thrown here, at the place of the item
-  /// it was to make; after that there is no further item.
+  /// The next item, or nothing after the last one. An exception of make() is rethrown here, in place of its
+  /// item; no item follows it.
   std::optional<Item> next() {
     if (taken_ == count_) return std::nullopt;
     if (workers_.empty()) {
@@ -55,8 +54,8 @@ class Prefetcher {
     }
     std::optional<Item> item = std::exchange(slot.item, std::nullopt);
     ++taken_;
-    // Only the item that makes the room large enough wakes a worker; that one wakes the next if there is room
-    // left.
+    // Only the item that makes the room large enough wakes a worker, which wakes the next one if there is
+    // room left.
     const bool wake = waiting_workers_ > 0 && room() == std::min(burst_, count_ - started_);
     lock.unlock();
     if (wake) room_for_burst_.notify_one();
@@ -74,7 +73,7 @@ class Prefetcher {
   // Slots that are free and not promised to a worker.
   std::int64_t room() const { return taken_ + static_cast<std::int64_t>(slots_.size()) - started_; }
 
-  // How many items a worker may start on now: a whole burst (the last one may be shorter), or none.
+  // The number of items that a worker may start now: a whole burst (the last one may be shorter), or none.
   std::int64_t next_burst() const {
     const std::int64_t wanted = std::min(burst_, count_ - started_);
     return room() >= wanted ? wanted : 0;
@@ -101,7 +100,7 @@ class Prefetcher {
         if (index == taken_) item_ready_.notify_one();
       }
     }
-    room_for_burst_.notify_all();  // nothing is left to start: other waiting workers can end too
+    room_for_burst_.notify_all();  // no item is left to start: other waiting workers can end too
   }
 
   Slot make_slot(std::int64_t index) {
@@ -126,7 +125,7 @@ class Prefetcher {
   const std::int64_t burst_;
   const std::function<Item(std::int64_t)> make_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable item_ready_;
   std::condition_variable room_for_burst_;
   std::vector<Slot> slots_;   // item i waits in slot i modulo their number

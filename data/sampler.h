@@ -6,8 +6,7 @@
 
 namespace ringtape {
 
-/// Says which samples an epoch reads, and in which order. A sampler for several ranks gives each its own
-/// part.
+/// The samples that an epoch reads, in order. A sampler for several ranks gives each rank its own part.
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -28,10 +27,10 @@ class SequentialSampler : public Sampler {
   std::int64_t samples_;
 };
 
-/// A permutation of 0 to samples - 1 that depends on (samples, seed, epoch) alone: the Fisher-Yates shuffle
+/// A permutation of 0 to samples - 1 that depends only on (samples, seed, epoch): the Fisher-Yates shuffle
 /// (Durstenfeld, CACM 7(7), 1964) of 0, 1, 2, ... For i = samples - 1 down to 1 it swaps the elements i and
 /// j = floor(r (i + 1) / 2^64), where r = x + 2^32 y are the first two words of philox4x32_10(seed, i,
-/// 2^63 + epoch) (core/philox.h). The set upper bit keeps these numbers apart from those of random tensors.
+/// 2^63 + epoch) (core/philox.h). The set upper bit makes them differ from the random numbers of tensors.
 class RandomSampler : public Sampler {
  public:
   RandomSampler(std::int64_t samples, std::uint64_t seed) : samples_(samples), seed_(seed) {}
@@ -43,14 +42,13 @@ class RandomSampler : public Sampler {
   std::uint64_t seed_;
 };
 
-/// One rank's part of the samples of `all`: the places rank, rank + n, rank + 2 n, ... of its order, with n =
-/// world_size. So the parts are disjoint and make up the whole, whatever the number of samples; their sizes
-/// differ by one at most. (PyTorch's DistributedSampler repeats or drops samples instead, to make them
-/// equal.)
+/// One rank's part of the samples of `all`: positions rank, rank + n, rank + 2 n, ... of its order, with n =
+/// world_size. The parts are disjoint and together hold every sample; their sizes differ by one at most.
+/// (PyTorch's DistributedSampler repeats or drops samples instead, to make them equal.)
 ///
-/// Where the ranks divide the global batch, the ranks' batches of global batch / ranks samples make up the
-/// same global batches, update by update, as those of one rank with the whole order. In the last of an epoch
-/// a rank may have fewer samples than another, or none.
+/// If the number of ranks divides the global batch, the ranks' batches of global batch / ranks samples make
+/// up the same global batches, update by update, as one rank with the whole order. In the last batch of an
+/// epoch a rank may have fewer samples than another, or none.
 class DistributedSampler : public Sampler {
  public:
   /// Throws Error unless rank is 0 to world_size - 1.
@@ -58,8 +56,8 @@ class DistributedSampler : public Sampler {
   std::int64_t size() const override { return own_of(all_->size()); }
   std::vector<std::int64_t> order(std::int64_t epoch) const override;
 
-  /// How many of the first `samples` of the whole order are this rank's: where a run that all ranks together
-  /// have taken so far goes on, with any number of ranks.
+  /// The number of this rank's samples among the first `samples` of the whole order: its position when a run
+  /// resumes, with any number of ranks.
   std::int64_t own_of(std::int64_t samples) const;
 
  private:

@@ -6,8 +6,7 @@
 
 namespace ringtape {
 
-/// The CRC-32 that gzip and PNG use, of bytes that follow others: `before` is the checksum of those, 0 at the
-/// start.
+/// The CRC-32 of gzip and PNG, continued: `before` is the checksum of the preceding bytes, 0 at the start.
 std::uint32_t crc32(std::uint32_t before, const void* bytes, std::size_t count);
 
 /// The CRC-32 of a whole file, which is read in pieces. Throws Error when it cannot be read.

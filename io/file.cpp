@@ -8,14 +8,14 @@
 #include <cstring>
 #include <utility>
 
-#include "io/checksum.h"
 #include "core/error.h"
+#include "io/checksum.h"
 
 namespace ringtape {
 namespace {
 
-// What `path` leads to where it is a symbolic link, there already or not, so that saving through a link keeps
-// the link.
+// The target of `path` if it is a symbolic link, existing or not, so that saving through a link keeps the
+// link.
 std::filesystem::path follow_links(std::filesystem::path path) {
   const std::string given = path.string();
   constexpr int kMostLinks = 40;  // as in Linux

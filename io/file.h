@@ -33,28 +33,27 @@ class InputFile {
 /// All bytes of a regular file.
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
 
-/// Flushes to the disk what names a folder holds: without it, a file or folder just made there may be missing
-/// after a power cut.
+/// Flushes a folder's entries to the disk: otherwise a file or folder just created there may be missing after
+/// a power cut.
 void flush_folder(const std::filesystem::path& folder);
 
-/// Writes a file so that a reader sees the old one or all of the new one, also after a crash or on a full
+/// Writes a file atomically: a reader sees the old or the whole new file, also after a crash or on a full
 /// disk: the bytes go to a temporary file in the same folder, which commit() flushes to the disk and renames.
 /// Without a commit() the temporary file is removed and an old file stays as it was.
 class AtomicFile {
  public:
-  /// Throws Error when the temporary file cannot be made, or when `path` is something else than a regular
-  /// file.
+  /// Throws Error when the temporary file cannot be made, or when `path` is not a regular file.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* from, std::size_t bytes);
-  /// The CRC-32 of what has been written so far.
+  /// The CRC-32 of the bytes written so far.
   std::uint32_t checksum() const { return checksum_; }
   void commit();
 
-  /// Whether `name` is one that the temporary file for a file of the name `file` can have.
+  /// Whether `name` can be the temporary file of the file `file`.
   static bool is_temporary_name(std::string_view name, std::string_view file);
 
  private:

@@ -6,18 +6,17 @@
 #include <string_view>
 #include <vector>
 
-/// Numbers in texts that people write: flags, files, environment variables.
+/// Parsing of numbers in flags, files and environment variables.
 namespace ringtape {
 
-/// The number that the whole text is; nothing for any other text, and for a number that the type does not
-/// hold.
+/// The whole text as a number; empty for any other text, and for a number out of the type's range.
 std::optional<std::int64_t> parse_int64(std::string_view text);
 std::optional<std::uint64_t> parse_uint64(std::string_view text);
 /// The same for decimal fractions with or without an exponent, "inf" and "nan".
 std::optional<double> parse_double(std::string_view text);
 
 /// A number of bytes: a whole number with a unit, of which kB, MB, GB and TB are powers of 1000 and KiB, MiB,
-/// GiB and TiB powers of 1024, in any case; nothing for another text, and beyond 2^64 - 1.
+/// GiB and TiB powers of 1024, in upper or lower case; empty for other text, and beyond 2^64 - 1.
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 /// The pieces of a text between separators: "3,,4" has three, one of them empty.

@@ -11,8 +11,8 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "io/json.h"
 #include "core/quote.h"
+#include "io/json.h"
 
 namespace ringtape {
 namespace {
@@ -64,7 +64,8 @@ DType dtype_of_file_name(const std::string& tensor, const std::string& text) {
   fail("{} has the dtype {}: expected F32, F64, BF16, F16, I32, I64 or U8", tensor, quote(text));
 }
 
-/// Bytes that dtype and shape ask for. A product over the sizes that are not 0 must fit as well, as in Shape.
+/// Bytes of a tensor of this dtype and shape. The product of the non-zero sizes must fit as well, as in
+/// Shape.
 std::uint64_t bytes_of(const std::string& tensor, DType dtype, const std::vector<std::int64_t>& shape) {
   std::uint64_t bytes = size_of(dtype);
   bool has_elements = true;

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "io/file.h"
 #include "core/tensor.h"
+#include "io/file.h"
 
 /// The safetensors format (huggingface.co/docs/safetensors): 8 bytes, the header's length as a little-endian
 /// integer; the header, a JSON object {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
@@ -25,13 +25,13 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 
 /// Writes `tensors` (any device) to `path`, atomically: on any failure Error is thrown, an old file stays as
 /// it was and nothing else is left behind. Wider elements come first in the file, so that each tensor is
-/// aligned to its element. Two tensors of one name are an error. Returns the file's CRC-32.
+/// aligned to its element size. Two tensors of one name are an error. Returns the file's CRC-32.
 std::uint32_t save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                                const SafetensorsMetadata& metadata = {});
 
 /// A safetensors file open for reading. The constructor reads the header and checks all of it against the
-/// file's size before anything else is allocated; whatever is wrong is an Error that names the file, what was
-/// found and what was expected. Limits: a header of 100 MB, 4 dimensions, the dtypes of core/dtype.h.
+/// file's size before anything else is allocated; every Error names the file, what was found and what was
+/// expected. Limits: a header of 100 MB, 4 dimensions, the dtypes of core/dtype.h.
 class SafetensorsFile {
  public:
   struct Entry {

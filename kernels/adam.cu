@@ -6,8 +6,8 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Counts the step of each parameter that has a gradient and works out its factors, in double: in float 1 -
-/// 0.999 is off by 1.3e-5 of itself.
+/// Counts the step of each parameter that has a gradient and computes its factors in double: in float 1 -
+/// 0.999 has a relative error of 1.3e-5.
 __global__ void adam_coefficients(AdamStep step) {
   for_each_with_grad(step.arena, [=](std::int64_t p, double learning_rate) {
     const double t = static_cast<double>(++step.steps[p]);

@@ -5,10 +5,10 @@
 
 namespace ringtape {
 
-/// Per-parameter factors of one Adam step, worked out on the device in double before the step.
+/// Per-parameter factors of one Adam step, computed on the device in double before the step.
 struct AdamCoefficients {
-  float decay;  ///< AdamW: lr * weight_decay, the part of the value that goes (1 minus it would lose digits)
-  float l2;     ///< Adam: weight_decay, adds decay * value to the gradient
+  float decay;         ///< AdamW: lr * weight_decay (1 - it would lose digits in f32)
+  float l2;            ///< Adam: weight_decay, adds decay * value to the gradient
   float step_size;     ///< lr / (1 - beta1^t)
   float inverse_root;  ///< 1 / sqrt(1 - beta2^t)
 };
@@ -16,7 +16,7 @@ struct AdamCoefficients {
 /// Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019).
 struct AdamStep {
   ArenaView arena;
-  float* first_moment;   ///< m, as long as the arena, or the rank's shard
+  float* first_moment;   ///< m, of the length of the arena, or of the rank's shard
   float* second_moment;  ///< v, likewise
   std::int64_t* steps;   ///< [parameter_count]: t, the steps each parameter took; this launch adds 1
   AdamCoefficients* coefficients;  ///< [parameter_count], scratch

@@ -4,7 +4,7 @@
 
 #include "core/dtype.h"
 
-/// How a kernel sees the parameter arena: a flat array cut into tiles, each within one parameter.
+/// The parameter arena as kernels read it: a flat array split into tiles, each within one parameter.
 namespace ringtape {
 
 /// Elements [offset, offset + length) of the arena; all belong to parameter number `parameter`.
@@ -12,8 +12,8 @@ struct Tile {
   std::int64_t offset;  ///< a multiple of kTileAlignment
   std::int32_t length;  ///< 1 to kTileElements
   std::int32_t parameter;
-  /// Where a rank holds a shard of the gradients or of the optimizer's state, these lie elsewhere in their
-  /// buffers than the values in the arena: their elements begin at offset plus this. 0 without sharding.
+  /// A rank's shard of the gradients or of the optimizer's state has other offsets than the values in the
+  /// arena: its elements begin at `offset` plus this shift. 0 without sharding.
   std::int64_t gradient_shift = 0;
   std::int64_t state_shift = 0;
 };
@@ -21,14 +21,14 @@ struct Tile {
 constexpr std::int32_t kTileElements = 8192;
 constexpr std::int64_t kTileAlignment = 64;
 
-/// What an optimizer reads of each parameter, besides what all share.
+/// The optimizer's settings of one parameter.
 struct ParameterOptions {
   float lr_scale;                ///< multiplies the learning rate
   float weight_decay;            ///< lambda of the L2 or the decoupled decay
   std::int32_t use_trust_ratio;  ///< LAMB, LARS: 1 where the rate is scaled by the ratio of norms, else 0
 };
 
-/// The arena as an optimizer's launch reads and writes it. All pointers are on the device.
+/// The arena for an optimizer's launch. All pointers are on the device.
 struct ArenaView {
   float* values;
   void* low_precision;  ///< bf16 or f16 copy of the values, at the same offsets, written with them; or null
@@ -43,8 +43,8 @@ struct ArenaView {
   const float* learning_rate;
   const float* loss_scale;        ///< every gradient is divided by it as it is read; null for none
   const float* clip_factor;       ///< and then multiplied by this; null for none
-  const int* skip;                ///< not 0: nothing is changed and no step is counted; null for never
-  std::int64_t* skipped_updates;  ///< what `skip` has skipped so far is counted here; unused without it
+  const int* skip;                ///< not 0: the step changes nothing and is not counted; null for never
+  std::int64_t* skipped_updates;  ///< number of updates skipped so far; unused without `skip`
 };
 
 }  // namespace ringtape

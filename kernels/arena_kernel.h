@@ -8,7 +8,7 @@
 #include "kernels/arena.h"
 #include "kernels/common/store_result.h"
 
-/// What the optimizers' kernels share.
+/// Functions shared by the optimizers' kernels.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// The shape of a kernel with one block for each tile.
@@ -16,7 +16,7 @@ inline LaunchShape tile_shape(const ArenaView& arena) {
   return {static_cast<unsigned>(arena.tile_count), kGpuGeometry ? 256u : 1u};
 }
 
-/// The two factors of every gradient as it is read. Their product may be below what a normal float holds.
+/// The two factors of every gradient. They are applied one after the other: their product may be subnormal.
 __device__ inline float unscale_factor_of(const ArenaView& arena) {
   return arena.loss_scale == nullptr ? 1.0f : 1 / *arena.loss_scale;
 }
@@ -24,22 +24,22 @@ __device__ inline float clip_factor_of(const ArenaView& arena) {
   return arena.clip_factor == nullptr ? 1.0f : *arena.clip_factor;
 }
 
-/// True where the whole update is to be skipped.
+/// True where the whole update must be skipped.
 __device__ inline bool is_skipped(const ArenaView& arena) {
   return arena.skip != nullptr && *arena.skip != 0;
 }
 
-/// False where parameter p has no gradient, or the whole update is to be skipped.
+/// False where parameter p has no gradient, or the whole update must be skipped.
 __device__ inline bool takes_part(const ArenaView& arena, std::int64_t p) {
   return arena.has_grad[p] != 0 && !is_skipped(arena);
 }
 
-/// To be called by all threads of the first launch of a step.
+/// All threads of the first launch of a step must call this.
 __device__ inline void count_if_skipped(const ArenaView& arena) {
   if (is_skipped(arena) && blockIdx.x == 0 && threadIdx.x == 0) ++*arena.skipped_updates;
 }
 
-/// Where the tile's elements begin in each buffer.
+/// The begin of the tile's elements in each buffer.
 __device__ inline float* values_of(const ArenaView& arena, const Tile& tile) {
   return arena.values + tile.offset;
 }
@@ -51,7 +51,7 @@ __device__ inline float* state_of(float* state, const Tile& tile) {
 }
 
 /// Calls body(i, lanes) for the tile's elements i to i + lanes - 1, counted from its beginning, until all
-/// have been visited, and writes the values that it returns, and their 16-bit copy where there is one.
+/// have been visited, and writes the returned values, and their 16-bit copy where there is one.
 template <class Body>
 __device__ void update_values(const ArenaView& arena, const Tile& tile, const Body& body) {
   float* const to = values_of(arena, tile);
@@ -63,7 +63,7 @@ __device__ void update_values(const ArenaView& arena, const Tile& tile, const Bo
       if constexpr (!std::is_same_v<Copy, std::nullptr_t>) store_result(copy + i, values, false);
     });
   };
-  // The choice stands outside of the loops, so that compilers vectorise them.
+  // The branch is outside of the loops, so that compilers vectorise them.
   if (arena.low_precision == nullptr) {
     run(nullptr);
   } else if (arena.low_precision_dtype == DType::bf16) {

@@ -6,7 +6,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// The first tile of parameter p, by bisection: tiles are in the order of their parameters.
+/// The first tile of parameter p, by binary search: tiles are sorted by parameter.
 __device__ std::int64_t first_tile_of(const ArenaView& arena, std::int64_t p) {
   std::int64_t low = 0;
   std::int64_t high = arena.tile_count;

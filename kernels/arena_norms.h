@@ -5,15 +5,15 @@
 
 namespace ringtape {
 
-/// Sums of squares over a tile or a parameter, in double, that a trust ratio is made of.
+/// Sums of squares over a tile or a parameter, in double, for a trust ratio.
 struct SquaredNorms {
   double values;  ///< of the parameter
-  double step;    ///< of what would change it: LAMB's update, LARS's gradient
+  double step;    ///< of LAMB's update, or LARS's gradient
 };
 
 }  // namespace ringtape
 
 /// of_parameters[p] = the sum of of_tiles[t] over the tiles t of parameter p, for each parameter that has a
-/// gradient. The order of the additions depends on the number of tiles alone.
+/// gradient. The order of the additions depends only on the number of tiles.
 RINGTAPE_LAUNCHER(sum_tile_norms, const ArenaView& arena, const SquaredNorms* of_tiles,
                   SquaredNorms* of_parameters);

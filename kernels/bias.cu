@@ -6,7 +6,7 @@ namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
 /// Columns per thread: neighbouring threads of the GPU take neighbouring columns, a CPU thread takes a
-/// stretch that the compiler vectorises.
+/// contiguous range that the compiler vectorises.
 constexpr int kColumns = kGpuGeometry ? 1 : 512;
 
 /// Threads as a rectangle over columns (x) and rows (y): a row of a narrow matrix does not fill a warp.
@@ -17,7 +17,7 @@ dim3 block_over(std::int64_t columns) {
   return dim3(width, 256 / width);
 }
 
-/// How many columns the thread has whose first would be `begin`.
+/// The number of columns of the thread whose first column is `begin`.
 __device__ int count_of_thread(std::int64_t begin, std::int64_t columns) {
   return static_cast<int>(minimum<std::int64_t>(maximum<std::int64_t>(columns - begin, 0), kColumns));
 }
@@ -59,7 +59,7 @@ __global__ void sum_columns(const T* x, accumulate_t<T>* sums, std::int64_t rows
     for (int i = 0; i < count; ++i) sum[i] += to_accumulate(from[i]);
   }
 
-  // The threads of a column leave their sums in shared memory, and the first of them adds these up.
+  // The threads of a column write their sums to shared memory, and the first of them adds them up.
   A* const shared = dynamic_shared<A>();
   for (int i = 0; i < kColumns; ++i) shared[(threadIdx.y * blockDim.x + threadIdx.x) * kColumns + i] = sum[i];
   __syncthreads();
@@ -94,7 +94,7 @@ void bias_add(const Stream& stream, DType dtype, const void* bias, void* y, std:
 
 void column_sums(const Stream& stream, DType dtype, const void* x, void* sums, std::int64_t rows,
                  std::int64_t columns, std::int64_t chunk_rows, bool accumulate) {
-  // No rows still make one chunk, whose sums are 0.
+  // Without rows there is still one chunk, whose sums are 0.
   LaunchShape shape = shape_over(maximum<std::int64_t>(ceil_div(rows, chunk_rows), 1), columns);
   RINGTAPE_DISPATCH_FLOATING(dtype, T, {
     shape.shared_bytes = shape.block.x * shape.block.y * kColumns * sizeof(accumulate_t<T>);

@@ -15,8 +15,8 @@ RINGTAPE_LAUNCHER(column_sums, DType dtype, const void* x, void* sums, std::int6
 namespace ringtape {
 
 /// The gradient of bias_add for a dense dy [rows, columns]: d_bias[c] = sum over r of dy[r, c], or += when
-/// `accumulate`. d_bias is f32 whatever the dtype of dy (f64 for f64). The order of the additions depends on
-/// the shape alone. More than 1024 rows are summed in two stages, with a workspace from the device's memory
+/// `accumulate`. d_bias is f32 whatever the dtype of dy (f64 for f64). The order of the additions depends
+/// only on the shape. More than 1024 rows are summed in two stages, with a workspace from the device's memory
 /// cache.
 void bias_gradient(const Stream& stream, DType dtype, const void* dy, void* d_bias, std::int64_t rows,
                    std::int64_t columns, bool accumulate);

@@ -10,7 +10,8 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// The kinds of norm: each value becomes a term, Op combines the terms, the root of that is the norm.
+/// The kinds of norm: each value becomes a term, Op combines the terms, and the norm is the root of the
+/// result.
 struct EuclideanNorm {
   using Op = Sum;
   using Term = double;  // the square of a float above 1.8e19 or below 1e-23 leaves float's range
@@ -45,13 +46,13 @@ RINGTAPE_HOST_DEVICE bool is_finite(T x) {
   return x - x == 0;
 }
 
-/// The largest |x| is taken out of the sum, since |x|^p alone soon leaves the range of double.
+/// The terms are divided by the largest |x|, since |x|^p easily leaves the range of double.
 struct PowerNorm {
   using Op = Sum;
   using Term = double;
   double p;
   const float* largest;  ///< on the device
-  /// 1 where nothing can be divided by the largest: it is 0, infinite or NaN.
+  /// 1 where division by the largest is impossible: it is 0, infinite or NaN.
   __device__ double unit() const { return *largest > 0 && is_finite(*largest) ? *largest : 1; }
   __device__ Term term(float x) const { return pow(fabs(static_cast<double>(x)) / unit(), p); }
   __device__ double root(double total) const { return unit() * pow(total, 1 / p); }
@@ -72,7 +73,7 @@ __device__ void store_norm(const GradientNormProblem& problem, const Norm& kind,
   result->nonfinite = is_finite(norm) ? 0 : 1;
 }
 
-/// Leaves the norm in `result`, or with a `rank_total` the combined terms there.
+/// Writes the norm to `result`, or with a `rank_total` the combined terms to `rank_total`.
 template <class Norm>
 __global__ void gradient_norm(GradientNormProblem problem, Norm kind, double* rank_total,
                               GradientNorm* result, ReduceScratch* scratch) {
@@ -96,7 +97,7 @@ __global__ void gradient_norm(GradientNormProblem problem, Norm kind, double* ra
     if (rank_total == nullptr) {
       store_norm(problem, kind, total, result);
     } else {
-      // Communicators lose a NaN when they take the larger of two values.
+      // A maximum over ranks may drop a NaN.
       *rank_total = std::is_same_v<Op, MaxOrNan> && total != total ? static_cast<double>(INFINITY) : total;
     }
   }
@@ -163,7 +164,7 @@ void with_norm(double type, const GradientNorm* largest, const Body& body) {
 void gradient_norm(const Stream& stream, const GradientNormProblem& problem, GradientNorm* result) {
   const double p = problem.norm_type;
   if (p != 1 && p != 2 && is_finite(p)) {
-    // The first launch leaves the largest |x| as a norm, which the last block of the second replaces.
+    // The first launch writes the largest |x| as a norm, which the last block of the second launch replaces.
     GradientNormProblem as_in_memory = problem;
     as_in_memory.loss_scale = nullptr;
     launch_norm(stream, as_in_memory, MaximumNorm{}, nullptr, result);

@@ -5,7 +5,7 @@
 
 namespace ringtape {
 
-/// What gradient_norm leaves on the device.
+/// The result of gradient_norm, on the device.
 struct GradientNorm {
   float norm;  ///< of the unscaled gradients
   /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_; the loss scale is not in it. 0 for an
@@ -22,32 +22,33 @@ struct GradientNormProblem {
   const std::uint8_t* has_grad;
   double norm_type;         ///< p of the norm (sum |g|^p)^(1/p); infinity: the largest |g|
   float max_norm;           ///< infinity: the norm is only measured, and the clip factor is 1
-  const float* loss_scale;  ///< on the device: the gradients are this times too large; null for 1
+  const float* loss_scale;  ///< on the device: the gradients are multiplied by it; null for 1
 };
 
 }  // namespace ringtape
 
 /// Norm and clip factor, in one launch; for a p other than 1, 2 and infinity in two, of which the first finds
 /// m, the largest |g|, and the second m * (sum (|g| / m)^p)^(1/p). Sums are in double, so that the norm is
-/// infinite only where it is above 3.4e38, float's largest, or a gradient is infinite. A p below 1 gets there
-/// with ordinary gradients: the norm of n equal ones is m * n^(1/p), 1e50 m for p = 0.1 and n = 100,000.
+/// infinite only where it is above 3.4e38, float's largest, or a gradient is infinite. With p below 1
+/// ordinary gradients exceed it: the norm of n equal ones is m * n^(1/p), 1e50 m for p = 0.1 and n = 100,000.
 RINGTAPE_LAUNCHER(gradient_norm, const GradientNormProblem& problem, GradientNorm* result);
 
-/// The two halves of gradient_norm where each rank has a shard of the gradients: the first leaves what is to
-/// be added up over the ranks (for an infinite norm_type the largest is to be taken; NaN counts as infinity
-/// there), the second makes norm and factor of it. For a p other than 1, 2 and infinity both are called for
-/// infinity first, without a loss scale: the norm that they leave in `result` is m.
+/// The two halves of gradient_norm where each rank has a shard of the gradients: the first writes the rank's
+/// total, to be summed over the ranks (for an infinite norm_type, to be maximised; NaN counts as infinity
+/// there), the second computes norm and factor from the result. For a p other than 1, 2 and infinity both are
+/// called for infinity first, without a loss scale: the norm in `result` is then m.
 RINGTAPE_LAUNCHER(gradient_norm_total, const GradientNormProblem& problem, const GradientNorm* result,
                   double* total);
 RINGTAPE_LAUNCHER(gradient_norm_of_total, const GradientNormProblem& problem, const double* total,
                   GradientNorm* result);
 
-/// Clips in memory: multiplies the gradients of the same parameters by min(1, max_norm / (norm + 1e-6)) of
-/// `result`, that gradient_norm has left for the same problem. A loss scale stays in them. Where the factor
-/// is 1 or the norm is infinite or NaN nothing is read or written: a factor of 0 or NaN would lose them.
+/// Clips in place: multiplies the gradients of the same parameters by min(1, max_norm / (norm + 1e-6)) of
+/// `result`, which gradient_norm has written for the same problem. The gradients stay multiplied by the loss
+/// scale. If the factor is 1 or the norm is infinite or NaN, no gradient is read or written: a factor of 0 or
+/// NaN would destroy them.
 RINGTAPE_LAUNCHER(clip_gradients, const GradientNormProblem& problem, const GradientNorm* result,
                   float* gradients);
 
 /// x[i] = min(max(x[i], -limit), limit) with the limit times the loss scale, if there is one. Infinite values
-/// and NaN stay as they are: they are the sign of an overflow, which a norm taken later has to find.
+/// and NaN stay unchanged: a later norm must detect the overflow.
 RINGTAPE_LAUNCHER(clip_value, float* x, std::int64_t n, float limit, const float* loss_scale);

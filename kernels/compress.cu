@@ -22,12 +22,12 @@ __global__ void find_largest_abs(const float* x, std::int64_t n, float* result, 
   if (grid_reduce<Max>(of_block, scratch, total) && threadIdx.x == 0) *result = static_cast<float>(total);
 }
 
-/// The power of two that elements are multiplied with.
+/// The power of two by which elements are multiplied.
 __device__ float factor_of(const CompressionScale& scale) {
   if (scale.largest == nullptr) return 1;
   const float bound = *scale.largest * static_cast<float>(scale.world_size);
   if (bound == 0 || !isfinite(bound)) return 1;
-  // bound < 2^(ilogb + 1), so it becomes less than 2^15. An exponent of at most 126 has a normal inverse.
+  // bound < 2^(ilogb + 1), so the product is less than 2^15. A factor of at most 2^126 has a normal inverse.
   return ldexpf(1, minimum(14 - ilogbf(bound), 126));
 }
 

@@ -2,14 +2,14 @@
 
 #include "kernels/common/launcher.h"
 
-/// Gradients in 16 bits, for sending them.
+/// Compression of gradients to 16 bits for communication.
 
 /// *result = the largest |x[i]|; infinity where an element is infinite or NaN, 0 without elements.
 RINGTAPE_LAUNCHER(largest_abs, const float* x, std::int64_t n, float* result);
 
 namespace ringtape {
 
-/// How elements are brought into the range of f16, which ends at 65504: multiplied by the power of two that
+/// Scaling into the range of f16, which ends at 65504: elements are multiplied by the power of two that
 /// brings `*largest` times `world_size` into [16384, 32768), so that a sum over the ranks does not overflow.
 struct CompressionScale {
   const float* largest;  ///< on the device: largest absolute value over all ranks; null: nothing is scaled
@@ -18,9 +18,9 @@ struct CompressionScale {
 
 }  // namespace ringtape
 
-/// y[i] = (x[i] + residual[i]) * scale rounded to `to`, f16 or bf16. What the rounding took away is left in
-/// residual[i], unscaled, or 0 where it is not finite. `residual` may be null: none. Without a finite largest
-/// value above 0 nothing is scaled.
+/// y[i] = (x[i] + residual[i]) * scale rounded to `to`, f16 or bf16. residual[i] becomes the unscaled
+/// rounding error, or 0 where that is not finite. `residual` may be null: no error feedback. Without a finite
+/// largest value above 0 nothing is scaled.
 RINGTAPE_LAUNCHER(compress, const float* x, std::int64_t n, const CompressionScale& scale, float* residual,
                   DType to, void* y);
 

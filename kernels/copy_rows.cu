@@ -5,7 +5,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Columns that one block works on; a longer row is shared by several.
+/// Columns for one block; longer rows are divided among several blocks.
 constexpr std::int64_t kStretch = 65536;
 
 LaunchShape stretches_shape(std::int64_t rows, std::int64_t columns, LaunchShape of_row) {
@@ -49,7 +49,7 @@ void copy_rows(const Stream& stream, DType dtype, const void* from, std::int64_t
                                launch_copy<T, true>(stream, from, from_ld, to, to_ld, rows, columns));
     return;
   }
-  // A copy looks at the size of an element alone.
+  // A copy depends only on the element size.
   switch (dtype) {
     case DType::u8:
       return launch_copy<std::uint8_t>(stream, from, from_ld, to, to_ld, rows, columns);

@@ -5,9 +5,9 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/softmax.h"
 
-// Two shapes of kernel. Rows of few classes: a block stages a run of whole rows in shared memory, where each
-// thread works on one row. Longer rows: a block works on one row. Either does the forward, the backward or
-// both. The arithmetic of a row is in kernels/softmax.h.
+// There are two kernels. For few classes, a block stages several whole rows in shared memory, and each thread
+// computes one row. For longer rows, a block computes one row. Either does the forward, the backward or both.
+// The arithmetic of a row is in kernels/softmax.h.
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
@@ -42,14 +42,14 @@ __device__ std::int64_t target_of(const CrossEntropyProblem& problem, std::int64
   return target >= 0 && target < problem.classes ? target : kInvalid;
 }
 
-/// What the sum of the rows' losses is divided by.
+/// The divisor of the sum of the rows' losses.
 template <class A>
 __device__ A divisor_of(const CrossEntropyProblem& problem) {
   const A given = static_cast<A>(problem.host_divisor);
   return problem.divisor == nullptr ? given : *problem.divisor * given;
 }
 
-/// What the gradient of a row's loss is multiplied by: the upstream gradient over the divisor.
+/// The factor of a row's gradient: the upstream gradient over the divisor.
 template <Pass pass, class T>
 __device__ accumulate_t<T> gradient_scale(const CrossEntropyProblem& problem, const Buffers<T>& buffers) {
   accumulate_t<T> scale = 1;
@@ -67,7 +67,7 @@ __device__ void finish_loss(const CrossEntropyProblem& problem, const Buffers<T>
   }
 }
 
-/// Writes what the forward knows of a row.
+/// Writes the forward's results of a row.
 template <class T>
 __device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulate_t<T> max,
                           accumulate_t<T> sum, accumulate_t<T> loss) {
@@ -77,7 +77,7 @@ __device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulat
   if (buffers.row_loss != nullptr) buffers.row_loss[row] = loss;
 }
 
-/// What the backward needs of it.
+/// The row's statistics for the backward.
 template <class T>
 __device__ Softmax<accumulate_t<T>> stored_row(const Buffers<T>& buffers, std::int64_t row) {
   const auto stats = load_vec<2>(buffers.stats + 2 * row);
@@ -86,10 +86,10 @@ __device__ Softmax<accumulate_t<T>> stored_row(const Buffers<T>& buffers, std::i
 
 // ---- one thread for each row ----
 
-/// Calls body(j) for every class. On the GPU the rows of a warp lie side by side in shared memory, and where
-/// g is the largest power of 2 that divides the number of classes, every 32 / g-th row begins at the same
-/// bank. So each group of 32 / g rows begins one class after the group before: a warp's reads of f32 fall on
-/// 32 different banks.
+/// Calls body(j) for every class. On the GPU the rows of a warp are contiguous in shared memory. If g is the
+/// largest power of 2 that divides the number of classes, every 32 / g-th row begins at the same bank. So
+/// each group of 32 / g rows begins one class after the group before: a warp's reads of f32 fall on 32
+/// different banks.
 template <class Body>
 __device__ void for_each_class(int classes, [[maybe_unused]] int row, const Body& body) {
   if constexpr (kGpuGeometry) {
@@ -185,7 +185,7 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
 
 // ---- one block for each row ----
 
-/// Elements of T by which a row's address is beyond the last 16-byte boundary.
+/// The offset of a row from the last 16-byte boundary, in elements of T.
 template <class T>
 __device__ int misalignment(const T* row) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
@@ -193,8 +193,8 @@ __device__ int misalignment(const T* row) {
 
 /// Calls body(j, step, vectors, lanes) until every class j of a row has been visited by one thread of the
 /// block. The call covers `vectors` pieces of `lanes` neighbouring classes, the next piece `step` classes on:
-/// on the GPU 16-byte vectors, two at a time to keep enough loads under way, and on the CPU pieces long
-/// enough for loops that the compiler makes vectors of. `row` is where the row begins, for its alignment.
+/// on the GPU 16-byte vectors, two at a time to keep enough loads in flight, and on the CPU pieces long
+/// enough for loops that the compiler vectorises. `row` is where the row begins, for its alignment.
 template <class T, class Body>
 __device__ void for_each_in_row(const T* row, std::int64_t classes, const Body& body) {
   constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : kSoftmaxSlots;
@@ -230,8 +230,8 @@ __global__ void __launch_bounds__(1024)
   const BlockShare share = share_of_block(problem.rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const T* logits = buffers.logits + row * classes;
-    // Where the second pass reads the logits: on chip, as far from a 16-byte boundary as the row itself, or
-    // again from memory. Each thread reads what it wrote.
+    // The logits for the second pass: in shared memory, with the row's own offset from a 16-byte boundary, or
+    // again from global memory. Each thread reads only elements that it wrote.
     [[maybe_unused]] T* staged = nullptr;
     static_assert(
         ReduceScratch::kMaxBlocks * sizeof(T) % 16 == 0,
@@ -337,7 +337,7 @@ __global__ void count_correct(CrossEntropyProblem problem, const T* logits, Redu
                         for (int k = 0; k < lanes; ++k) {
                           const auto logit = to_accumulate(read[k]);
                           const bool later = j + v * step + k >= target;
-                          // Written so that a NaN beats the target.
+                          // Negated, so that a NaN beats the target.
                           beaten |= !(logit < target_logit || (logit == target_logit && later));
                         }
                       }
@@ -359,7 +359,7 @@ unsigned blocks_for(std::int64_t wanted) {
 
 template <class T>
 LaunchShape thread_per_row_shape(const CrossEntropyProblem& problem) {
-  // On the CPU one thread takes all rows of its block: nobody to wait for.
+  // On the CPU one thread takes all rows of its block, so no thread waits.
   return {blocks_for(ceil_div(problem.rows, kRowsPerBlock)), kGpuGeometry ? kRowsPerBlock : 1u,
           static_cast<std::size_t>(kRowsPerBlock * problem.classes) * sizeof(T)};
 }

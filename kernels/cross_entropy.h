@@ -4,7 +4,8 @@
 
 namespace ringtape {
 
-/// What the cross-entropy kernels share. logits [rows, classes] row-major; targets [rows] of i32 or i64.
+/// The arguments of all cross-entropy kernels. logits [rows, classes] row-major; targets [rows] of i32 or
+/// i64.
 ///
 /// With x a row, t its target, e the label smoothing and p = softmax(x), the loss of a row is, as in PyTorch,
 ///   (1 - e) * -log p[t]  +  e / classes * sum over j of -log p[j],
@@ -13,8 +14,8 @@ namespace ringtape {
 /// and no such target it is NaN, as in PyTorch, and all gradients are 0.
 ///
 /// A target outside [0, classes) that is not ignore_index is an error: nothing is read out of bounds, the row
-/// counts as ignored, and the forward and fused kernels set *invalid_target to 1 + its row (of one such row).
-/// The caller zeroes it and looks at it when it next waits for the device.
+/// counts as ignored, and the forward and fused kernels set *invalid_target to 1 + the number of one such
+/// row. The caller zeroes it, and reads it when it next waits for the device.
 struct CrossEntropyProblem {
   DType dtype;         ///< of the logits: f32, bf16, f16, f64 (CPU)
   DType target_dtype;  ///< i32 or i64
@@ -39,7 +40,7 @@ RINGTAPE_LAUNCHER(count_targets, DType target_dtype, const void* targets, std::i
 ///   stats [rows, 2]: the row's maximum m and the sum s of exp(x - m), f32 (f64 for f64); m + log s is its
 ///   log-sum-exp,
 ///     but kept apart they stay exact for logits of any size;
-///   row_loss [rows]: f32 (f64 for f64), or null where it is not wanted;
+///   row_loss [rows]: f32 (f64 for f64), or null;
 ///   loss: the total, f32 (f64 for f64).
 RINGTAPE_LAUNCHER(cross_entropy_forward, const CrossEntropyProblem& problem, const void* logits, void* stats,
                   void* row_loss, void* loss);
@@ -51,12 +52,12 @@ RINGTAPE_LAUNCHER(cross_entropy_backward, const CrossEntropyProblem& problem, co
                   const void* stats, const void* grad_loss, void* dlogits, bool accumulate);
 
 /// Forward and backward at once: writes the loss, and replaces the logits by their gradient for a grad_loss
-/// of 1. The logits are read once and written once where a row fits on chip (see fused_row_limit in the
+/// of 1. The logits are read once and written once where a row fits in shared memory (staging_limit in the
 /// source).
 RINGTAPE_LAUNCHER(cross_entropy_fused, const CrossEntropyProblem& problem, void* logits, void* loss);
 
 /// correct (+)= number of rows whose target has the largest logit (the first of equals); ignored rows, rows
-/// with an invalid target and rows with a NaN do not count. Uses the problem's dtypes, targets, sizes and
-/// ignore_index alone.
+/// with an invalid target and rows with a NaN do not count. Uses only the problem's dtypes, targets, sizes
+/// and ignore_index.
 RINGTAPE_LAUNCHER(count_correct, const CrossEntropyProblem& problem, const void* logits,
                   std::int64_t* correct, bool accumulate);

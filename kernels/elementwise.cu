@@ -31,7 +31,7 @@ struct IsHalf<float16> {
   static constexpr bool value = true;
 };
 
-/// `value` as a To, whatever the two element types are.
+/// Converts `value` to To, for any two element types.
 template <class To, class From>
 RINGTAPE_HOST_DEVICE To convert(From value) {
   if constexpr (IsHalf<From>::value) {

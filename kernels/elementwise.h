@@ -2,10 +2,10 @@
 
 #include "kernels/common/launcher.h"
 
-/// Kernels that treat a tensor as n elements in a row. Pointers are aligned to 16 bytes where a kernel is to
-/// reach full speed; any element-aligned pointer is right. `floating` below means f32, bf16, f16 and, on the
-/// CPU, f64; 16-bit types are computed in f32 and rounded once. An input may be the output itself (in place),
-/// but may not overlap it otherwise. `accumulate`: y += result instead of y = result.
+/// Kernels that treat a tensor as an array of n elements. Pointers aligned to 16 bytes are fastest; any
+/// element-aligned pointer is allowed. `floating` below means f32, bf16, f16 and, on the CPU, f64; 16-bit
+/// types are computed in f32 and rounded once. An input may be the output itself (in place), but may not
+/// overlap it otherwise. `accumulate`: y += result instead of y = result.
 
 /// x[i] = value, rounded to dtype. Any dtype.
 RINGTAPE_LAUNCHER(fill, DType dtype, void* x, std::int64_t n, double value);
@@ -14,7 +14,7 @@ RINGTAPE_LAUNCHER(fill, DType dtype, void* x, std::int64_t n, double value);
 RINGTAPE_LAUNCHER(arange, DType dtype, void* x, std::int64_t n, double start, double step);
 
 /// y[i] = x[i] converted. `from` is any dtype; `to` is any floating dtype, or i32 or i64 (toward zero, as C++
-/// does). `accumulate` asks for a floating `to`. Not in place.
+/// does). `accumulate` requires a floating `to`. Not in place.
 RINGTAPE_LAUNCHER(cast, DType from, const void* x, DType to, void* y, std::int64_t n, bool accumulate);
 
 /// x[i] *= *factor with a scalar on the device, in place; nothing is read or written when it is 1. Floating.

@@ -36,7 +36,7 @@ std::string describe(const GemmArgs& args) {
                      args.transpose_b ? " (B transposed)" : "", name_of(args.out_dtype));
 }
 
-// The checks below call fail() themselves, so that describe() runs for a mistake only.
+// The checks below call fail() themselves, so that describe() runs only for an error.
 
 void resolve_leading_dimension(const GemmArgs& args, const char* name, std::int64_t row, std::int64_t& ld) {
   if (ld == 0) ld = row;
@@ -59,8 +59,8 @@ bool is_half(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16;
 }
 
-/// A 16-bit multiplication by a library that has none of this dtype: the operands are converted to f32, which
-/// is exact, and a 16-bit result is rounded once, as it would be anyway.
+/// A 16-bit multiplication for a library without this dtype: the operands are converted to f32, which is
+/// exact, and a 16-bit result is rounded once, as in a 16-bit product.
 bool gemm_through_f32(const Stream& stream, const GemmArgs& given) {
   GemmArgs args = given;
   const MemoryScope category(MemoryCategory::workspace);
@@ -69,7 +69,7 @@ bool gemm_through_f32(const Stream& stream, const GemmArgs& given) {
     cast(stream, dtype, from, DType::f32, memory.get(), elements, false);
     return memory;
   };
-  // Rows are converted together with what lies between them.
+  // Rows are converted together with the gaps between them.
   const auto extent = [](std::int64_t rows, std::int64_t columns, std::int64_t ld) {
     return (rows - 1) * ld + columns;
   };

@@ -21,7 +21,7 @@ struct GemmArgs {
   bool transpose_a = false;
   bool transpose_b = false;
 
-  /// Elements from one row to the next as stored; 0 means that the rows lie close together.
+  /// Leading dimensions: elements from one stored row to the next; 0 means no gap between rows.
   std::int64_t lda = 0;
   std::int64_t ldb = 0;
   std::int64_t ldc = 0;
@@ -40,24 +40,24 @@ struct GemmArgs {
 /// A linear layer Y = X W^T + b (X [rows, in], W [out, in]) needs three forms: Y with transpose_b and bias;
 /// dX = dY W with neither transposed; dW += dY^T X with transpose_a and beta = 1.
 ///
-/// Throws Error for a negative size, a leading dimension below the row length, and a pair of dtypes that is
-/// not listed above.
+/// Throws Error for a negative size, a leading dimension below the row length, and a pair of dtypes not
+/// listed above.
 void gemm(const Stream& stream, const GemmArgs& args);
 
 /// `own` is the tiled kernel of kernels/gemm_tiled.cu, `vendor` the library: cuBLAS on the GPU, oneDNN or
-/// OpenBLAS on the CPU. What the CPU's library cannot multiply in 16 bits (f16 with oneDNN, both with
-/// OpenBLAS) is converted to f32 for it; f64 with oneDNN, and with cuBLAS a 16-bit result that has a bias on
-/// top of beta, go to the own kernel.
+/// OpenBLAS on the CPU. 16-bit types that the CPU's library lacks (f16 with oneDNN, both with OpenBLAS) are
+/// converted to f32; the own kernel computes f64 in place of oneDNN, and in place of cuBLAS a 16-bit result
+/// with both a bias and beta.
 enum class GemmBackend { own, vendor };
 
-/// Chooses the backend for devices of this type, in every thread. Throws Error when `vendor` is asked for and
-/// this build has no library for the device.
+/// Chooses the backend for devices of this type, in every thread. Throws Error for `vendor` where this build
+/// has no library for the device.
 void set_gemm_backend(GemmBackend backend, Device device = {});
-/// The backend in use: `vendor` where there is one, unless set_gemm_backend() has said otherwise.
+/// The backend in use: `vendor` where there is one, unless set by set_gemm_backend().
 GemmBackend gemm_backend(Device device = {});
 /// Lets cuBLAS round the operands of f32 products to TF32 (10 bits of mantissa) on every GPU of this process:
-/// the tensor cores of compute capability 8.0 and later multiply it many times as fast. Off at first, as in
-/// PyTorch. Our own kernel never rounds. Throws Error when it is switched on for a device without TF32.
+/// the tensor cores of compute capability 8.0 and later multiply TF32 many times as fast. Off by default, as
+/// in PyTorch. Our own kernel never uses TF32. Throws Error when it is switched on for a device without TF32.
 void set_tf32(bool on, Device device);
 /// Whether f32 products on this device may be rounded to TF32.
 bool tf32(Device device);

@@ -37,7 +37,7 @@ cublasHandle_t handle_of(const Stream& stream) {
   RINGTAPE_CUDA(cudaMalloc(&workspace, kWorkspaceBytes));
   RINGTAPE_CUBLAS(cublasSetStream(handle, static_cast<cudaStream_t>(stream.native())));
   RINGTAPE_CUBLAS(cublasSetWorkspace(handle, workspace, kWorkspaceBytes));
-  // Sums stay in f32, also where cuBLAS cuts k into parts and the result has 16 bits.
+  // Sums stay in f32, also where cuBLAS splits k and the result has 16 bits.
   RINGTAPE_CUBLAS(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
   handles.emplace(stream.native(), handle);
   return handle;
@@ -62,13 +62,13 @@ int to_blas(std::int64_t size) {
 }  // namespace
 
 bool gemm_cublas(const Stream& stream, const GemmArgs& args) {
-  // A bias is what C holds beforehand, where it can be: a 16-bit result is then rounded once.
+  // Where possible C is initialised with the bias, so that a 16-bit result is rounded once.
   const bool bias_first = args.bias != nullptr && args.beta == 0 && args.ldc == args.n;
   if (args.bias != nullptr && !bias_first && size_of(args.out_dtype) == 2) return false;
   if (bias_first) {
     broadcast_dim(stream, args.out_dtype, args.bias, std::int64_t{1}, args.m, args.n, 1.0, args.c, false);
   }
-  // cuBLAS is column-major, where our row-major C is its transpose: C^T = op(B)^T op(A)^T.
+  // cuBLAS is column-major, so our row-major C is C^T there: C^T = op(B)^T op(A)^T.
   const auto op = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const float alpha = static_cast<float>(args.alpha);
   const float beta = bias_first ? 1.0f : static_cast<float>(args.beta);

@@ -9,15 +9,15 @@
 #include "core/error.h"
 #include "kernels/gemm_vendor.h"
 
-/// oneDNN's matmul primitive rather than its sgemm: on the layers of an MLP it was the faster of the two in
-/// most forms and it fuses the bias. Making a primitive compiles code for one shape (about a millisecond), so
-/// each thread keeps those it has used.
+/// oneDNN's matmul primitive rather than its sgemm: for most shapes of an MLP's layers it is faster, and it
+/// fuses the bias. Creating a primitive compiles code for one shape (about a millisecond), so each thread
+/// keeps its primitives.
 namespace ringtape {
 namespace {
 
 using dnnl::memory;
 
-/// All that the compiled code depends on.
+/// The parameters that the compiled code depends on.
 struct Problem {
   std::int64_t m, n, k, lda, ldb, ldc;
   bool transpose_a, transpose_b, with_bias;
@@ -27,7 +27,7 @@ struct Problem {
   auto operator<=>(const Problem&) const = default;
 };
 
-/// A primitive with the memory objects that name its arguments; their addresses are set before each run.
+/// A primitive and its arguments' memory objects, whose addresses are set before each run.
 struct Matmul {
   dnnl::matmul primitive;
   memory a, b, c, bias;
@@ -52,7 +52,7 @@ const dnnl::engine& cpu_engine() {
   return engine;
 }
 
-/// dst = post_ops(src weights + bias): alpha scales, then the sum adds beta times what C held.
+/// dst = post_ops(src weights + bias): alpha scales, then the sum adds beta times the old C.
 dnnl::primitive_attr attributes(const Problem& problem) {
   dnnl::post_ops post_ops;
   if (problem.alpha != 1) {
@@ -99,8 +99,8 @@ Matmul make_matmul(const Problem& p) {
   return matmul;
 }
 
-/// The primitive for this problem, made on its first use; null where oneDNN has none. When kMost different
-/// problems have been seen the thread starts afresh, so that endlessly varying shapes do not fill the memory.
+/// The primitive for this problem, created on its first use; null where oneDNN has none. After kMost
+/// different problems the thread drops its primitives, so that ever new shapes do not fill the memory.
 Matmul* find_matmul(const Problem& problem) {
   constexpr std::size_t kMost = 512;
   thread_local std::map<Problem, std::optional<Matmul>> known;
@@ -134,7 +134,7 @@ bool gemm_cpu_vendor(const GemmArgs& args) {
     if (args.bias != nullptr) matmul->bias.set_data_handle(const_cast<void*>(args.bias));
 
     thread_local dnnl::stream stream(cpu_engine());
-    // The C function, because the C++ one copies its arguments into a new hash map on every call.
+    // The C function, because the C++ function copies its arguments into a new hash map on every call.
     dnnl::error::wrap_c_api(
         dnnl_primitive_execute(matmul->primitive.get(), stream.get(),
                                static_cast<int>(matmul->arguments.size()), matmul->arguments.data()),

@@ -2,7 +2,7 @@
 
 #include "kernels/gemm_tiled.h"
 
-/// Each block computes one tile of C. It walks along k in steps of Tile::k: the threads copy a tile of A and
+/// Each block computes one tile of C. It loops over k in steps of Tile::k: the threads copy a tile of A and
 /// one of B into shared memory, then each adds the products for its own rows x columns of C into registers.
 /// The copy of the next step is read from global memory before the products and written to a second pair of
 /// tiles after them, so that the GPU computes while it waits for memory, and one barrier per step is enough.
@@ -13,7 +13,7 @@ namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
 /// Neighbouring values that are read and multiplied together: 16 bytes on the GPU, a vector register on the
-/// CPU. (GCC keeps an array of these in registers; of a struct with an array inside it does not.)
+/// CPU. (GCC keeps an array of these in registers, but not a struct with an array member.)
 #if defined(__CUDACC__)
 template <class A, int W>
 struct alignas(sizeof(A) * W) Row {
@@ -60,7 +60,7 @@ struct TileSizes {
   static constexpr int threads = M / ThreadRows * threads_x;
   static constexpr int blocks_per_multiprocessor = 512 / threads;  // leaves each thread 128 registers
 
-  // A thread's rows and columns come in chunks spread over the tile, so that the threads of a warp read
+  // A thread's rows and columns are chunks spread over the tile, so that the threads of a warp read
   // neighbouring addresses of shared memory.
   static constexpr int row_chunk = kGpuGeometry ? kLanes<A> : ThreadRows;
   static constexpr int column_chunk = kLanes<A>;
@@ -76,8 +76,8 @@ struct TileSizes {
   static constexpr std::size_t shared_bytes = 2 * (a_elements + b_elements) * sizeof(A);
 };
 
-// A CPU thread's part is as large as 32 vector registers can hold; its steps are long, because a barrier
-// costs it a fiber switch.
+// A CPU thread's part fills the 32 vector registers; its steps are long, because a barrier costs a fiber
+// switch.
 template <class A>
 using LargeTile = std::conditional_t<kGpuGeometry, TileSizes<A, 128, 128, 16, 8, 8>,
                                      TileSizes<A, 64, 128, 512 / sizeof(A), 8, 2 * kLanes<A>>>;
@@ -86,7 +86,7 @@ using SmallTile =
     std::conditional_t<kGpuGeometry, TileSizes<A, 32, 32, 32, 4, 4>,
                        TileSizes<A, 32, maximum(16, 2 * kLanes<A>), 256 / sizeof(A), 8, 2 * kLanes<A>>>;
 
-/// op(A) or op(B) as the kernel walks over it: `outer` counts rows of op(A) or columns of op(B).
+/// op(A) or op(B) as the kernel reads it: `outer` counts rows of op(A) or columns of op(B).
 template <class T>
 struct Operand {
   const T* data;
@@ -105,15 +105,15 @@ struct Problem {
   accumulate_t<T> alpha, beta;
 };
 
-/// How much of a tile's k is used by the step that starts at first_k. The GPU always takes all of it, with
-/// zeros beyond the matrix, so that the loop can be unrolled.
+/// The depth of the step that starts at first_k. On the GPU it is always the tile's whole depth, with zeros
+/// beyond the matrix, so that the loop can be unrolled.
 template <class Tile>
 __device__ int steps_from(std::int64_t first_k, std::int64_t k_end) {
   return kGpuGeometry ? Tile::k : static_cast<int>(minimum<std::int64_t>(k_end - first_k, Tile::k));
 }
 
-/// One operand's share of the copy into shared memory that belongs to one thread: pieces of neighbouring
-/// elements, held in registers between `fetch` and `store`.
+/// One thread's part of the copy of one operand into shared memory: pieces of neighbouring elements, held in
+/// registers between `fetch` and `store`.
 template <class T, class Tile, int Outer, int Stride>
 class TileCopy {
   using A = typename Tile::Accumulator;
@@ -226,8 +226,8 @@ __device__ void write_result(Out* c, const Row<accumulate_t<Out>, W>& sum, int v
   }
 }
 
-/// Where a thread's part of the tile lies. The 32 threads of a warp form a patch of 4 x 8, so that one read
-/// of shared memory serves all of them from 4 chunks of A and 8 of B.
+/// The position of a thread's part in the tile. The 32 threads of a warp are arranged as 4 x 8, so that one
+/// read of shared memory serves all of them from 4 chunks of A and 8 of B.
 template <class Tile>
 struct ThreadPart {
   static constexpr int kPatchX = kGpuGeometry ? 8 : Tile::threads_x;
@@ -343,7 +343,7 @@ void launch_tile(const Stream& stream, const GemmArgs& args) {
   launch(gemm_tile<T, Out, Tile>, {grid, Tile::threads, Tile::shared_bytes}, stream, problem);
 }
 
-/// The large tile reads memory less often. The small one wastes less on a narrow C, and gives a small C
+/// The large tile reads memory less often. The small tile wastes less on a narrow C, and gives a small C
 /// enough blocks to occupy the device.
 template <class T, class Out>
 void launch_gemm(const Stream& stream, const GemmArgs& args) {

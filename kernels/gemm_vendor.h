@@ -4,8 +4,8 @@
 
 #include "kernels/gemm.h"
 
-/// What each vendor library provides; kernels/gemm.cpp chooses among them. The arguments have been validated:
-/// no size is 0 and the leading dimensions are filled in.
+/// The functions of the vendor libraries; kernels/gemm.cpp chooses among them. The arguments have been
+/// validated: no size is 0 and the leading dimensions are filled in.
 namespace ringtape {
 
 /// Multiplies on the CPU, and returns false (having done nothing) where the library lacks this combination of
@@ -14,7 +14,8 @@ bool gemm_cpu_vendor(const GemmArgs& args);
 std::string gemm_cpu_vendor_name();
 
 /// Queues the multiplication on a CUDA stream with cuBLAS, and returns false (having done nothing) where
-/// cuBLAS would round a 16-bit result twice: with a bias and beta, or a bias and rows of C apart.
+/// cuBLAS would round a 16-bit result twice: with a bias and beta, or with a bias and gaps between the rows
+/// of C.
 bool gemm_cublas(const Stream& stream, const GemmArgs& args);
 std::string gemm_cublas_name();
 

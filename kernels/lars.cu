@@ -28,7 +28,7 @@ __global__ void lars_tile_norms(LarsStep step) {
   if (threadIdx.x == 0) step.tile_norms[blockIdx.x] = {values_sum, gradients_sum};
 }
 
-/// The parameter's own learning rate, relative to the common one.
+/// The parameter's local learning rate, relative to the global one.
 __device__ float local_rate(const LarsStep& step, std::int64_t p) {
   const ParameterOptions options = step.arena.options[p];
   const double values = sqrt(step.norms[p].values);

@@ -9,7 +9,7 @@ namespace ringtape {
 /// LARS (You et al., "Large batch training of convolutional networks", 2017, arXiv:1708.03888).
 struct LarsStep {
   ArenaView arena;
-  float* momentum_buffer;    ///< v, as long as the arena, or the rank's shard
+  float* momentum_buffer;    ///< v, of the length of the arena, or of the rank's shard
   SquaredNorms* tile_norms;  ///< [tile_count], scratch
   SquaredNorms* norms;       ///< [parameter_count], of w and the gradient before clipping, scratch
   double momentum;
@@ -26,10 +26,10 @@ struct LarsStep {
 /// local is 1 where either norm is 0 and for a parameter without a trust ratio, which makes it SGD with
 /// momentum.
 ///
-/// lars_norms() and then lars_values(). Where a rank holds a shard, the norms are added up over the ranks in
+/// Call lars_norms() and then lars_values(). With a shard on each rank, sum the norms over the ranks in
 /// between.
 ///
-/// Three launches: a partial norm for each tile, the sum of those for each parameter, the values. Bytes per
+/// Three launches: a partial norm for each tile, the sum of these for each parameter, the values. Bytes per
 /// element are the first's 8 (w, g read) and the last's 20 (w, g, v read, w, v written): 28, as AdamW.
 RINGTAPE_LAUNCHER(lars_norms, const LarsStep& step);
 RINGTAPE_LAUNCHER(lars_values, const LarsStep& step);

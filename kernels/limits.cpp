@@ -13,7 +13,7 @@
 namespace ringtape {
 namespace {
 
-/// A limit is what the device reaches when nobody else uses it: the best of some rounds.
+/// A limit is the rate of a device that no other program uses: the best of several rounds.
 constexpr TimingOptions kRounds{.rounds = 15};
 
 /// Values uniform in [-1, 1).
@@ -80,7 +80,7 @@ MachineLimits measure_limits(Device device, DType dtype) {
   MachineLimits limits;
   limits.memory = memory_capacity(device);
   const auto free = static_cast<double>(limits.memory - std::min(limits.memory, memory_stats(device).live));
-  // The product needs its two operands and the result.
+  // Memory for the two operands and the result.
   const double most = device.is_cuda() ? 8192 : 1024;
   const int size = static_cast<int>(std::min(most, std::sqrt(free / 2 / (3 * sizeof(float)))));
   limits.flops_per_second = std::max(peak_flops(device), product_rate(device, dtype, std::max(size, 1)));

@@ -7,20 +7,20 @@
 
 namespace ringtape {
 
-/// What a machine can do at most, as measured by kernels/limits.h. 0: not known.
+/// The limits of a machine, as measured by kernels/limits.h. 0: not known.
 struct MachineLimits {
   double bytes_per_second = 0;  ///< read and written, by a large copy
   double flops_per_second = 0;  ///< additions and multiplications
-  std::size_t memory = 0;       ///< bytes that tensors may take in all
+  std::size_t memory = 0;       ///< total bytes allowed for tensors
 
-  /// The roofline: time that the work takes at least for its bytes, and for its FLOPs.
+  /// The roofline: the least time of the work for its bytes, and for its FLOPs.
   double seconds_for_bytes(const SpanWork& work) const {
     return bytes_per_second > 0 ? static_cast<double>(work.bytes) / bytes_per_second : 0;
   }
   double seconds_for_flops(const SpanWork& work) const {
     return flops_per_second > 0 ? static_cast<double>(work.flops) / flops_per_second : 0;
   }
-  /// The longer of the two: bytes and FLOPs can go on at the same time.
+  /// The longer of the two, as memory traffic and arithmetic overlap.
   double least_seconds(const SpanWork& work) const {
     return std::max(seconds_for_bytes(work), seconds_for_flops(work));
   }

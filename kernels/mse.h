@@ -6,7 +6,7 @@
 /// on the device: f32, or f64 where dtype is f64.
 
 /// loss = factor * sum over i of (prediction[i] - target[i])^2, with factor 1/n for the mean and 1 for the
-/// sum. One launch; the order of the sum depends on n alone.
+/// sum. One launch; the order of the sum depends only on n.
 RINGTAPE_LAUNCHER(mse_forward, DType dtype, const void* prediction, const void* target, std::int64_t n,
                   double factor, void* loss);
 

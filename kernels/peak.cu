@@ -5,7 +5,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// A register: on a CPU that of its vector unit.
+/// The contents of a register; on a CPU, of a vector register.
 #if defined(__CUDACC__)
 using Register = float;
 __device__ inline float first_of(float value) {
@@ -24,9 +24,9 @@ inline float first_of(const Register& value) {
 }
 #endif
 
-/// Ten chains of multiply-adds that do not wait for one another: as many as two units with a latency of four
-/// or five cycles can work on, and few enough for sixteen registers. Each begins with another number that the
-/// compiler does not know: equal chains it would make one of.
+/// Ten independent chains of multiply-adds: enough to fill two units with a latency of four or five cycles,
+/// and few enough for sixteen registers. Each starts from a different value that is unknown to the compiler,
+/// which would merge equal chains into one.
 __global__ void multiply_add(int rounds, float start, float factor, float* out) {
   Register a = Register{} + start;
   Register b = a + 1.0f, c = a + 2.0f, d = a + 3.0f, e = a + 4.0f, f = a + 5.0f, g = a + 6.0f, h = a + 7.0f,

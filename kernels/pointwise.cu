@@ -5,7 +5,7 @@ namespace {
 
 using enum Operand;
 
-/// The gradient of the input is that of the result.
+/// The gradient of the input is dy itself: no kernel.
 constexpr PointwiseKernel kPassedOn{};
 
 // The arithmetic of an element.
@@ -26,8 +26,8 @@ struct Axpy {
   __device__ static auto of(auto y, auto alpha, auto x) { return y + alpha * x; }
 };
 
-/// A row: name, formula, forward, and the gradient of each input. A kernel is its arithmetic, what it reads
-/// (in the order of the parameters) and the FLOPs of an element: kernel<Multiply, dy, b>(1).
+/// A row: name, formula, forward, and the gradient of each input. A kernel is its arithmetic, its operands
+/// (in the order of the parameters) and its FLOPs for an element: kernel<Multiply, dy, b>(1).
 constexpr PointwiseOperation kTable[] = {
     {"add", "y = a + b", kernel<Add, a, b>(1), {kPassedOn, kPassedOn}},
     {"multiply",

@@ -4,18 +4,17 @@
 
 #include "kernels/common/launcher.h"
 
-/// The pointwise operations: an element of the result is a function of the elements at its place in the
-/// inputs. All are one kernel (kernels/pointwise_kernel.h) with different arithmetic; what they compute
-/// stands in the table of kernels/pointwise.cu, forward beside backward. The tape, `lens` and bench_kernels
-/// go by that table.
+/// The pointwise operations: an element of the result is a function of the inputs' elements at the same
+/// index. All are one kernel (kernels/pointwise_kernel.h) with different arithmetic. The table of
+/// kernels/pointwise.cu defines them, forward beside backward; the tape, `lens` and bench_kernels use that
+/// table.
 namespace ringtape {
 
-/// What a kernel of the table reads: an input, the result, the gradient of the result, or a number.
+/// An operand of a kernel: an input, the result, the gradient of the result, or the number alpha.
 enum class Operand { a, b, y, dy, alpha };
 
-/// Memory of n elements each (null where the kernel does not read it), aligned to 16 bytes where the kernel
-/// is to reach full speed, and the number. `result` may be one of the others, but may not overlap it
-/// otherwise.
+/// Memory of n elements each (null where the kernel does not read it), fastest if aligned to 16 bytes, and
+/// the number alpha. `result` may be one of the others, but may not overlap it otherwise.
 struct PointwiseArguments {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -32,7 +31,7 @@ struct PointwiseKernel {
   void (*launch)(const Stream& stream, DType dtype, const PointwiseArguments& arguments, std::int64_t n);
   int flops;  ///< for an element
   Operand reads[4];
-  int operands;  ///< how many of `reads` there are
+  int operands;  ///< the number of operands in `reads`
 };
 
 /// A row of the table.
@@ -61,7 +60,7 @@ PointwiseTable pointwise_table();
 
 }  // namespace ringtape
 
-// Three that are wanted without a tape, for memory that is no tensor. Floating, as in the table.
+// Three operations that are also used without a tape, on plain memory. Floating dtypes, as in the table.
 
 /// y[i] = alpha * x[i]
 RINGTAPE_LAUNCHER(scale, DType dtype, const void* x, void* y, std::int64_t n, double alpha);

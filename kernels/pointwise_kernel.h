@@ -1,11 +1,11 @@
 #pragma once
 
-#include <math.h>  // functions for float and double by one name, in the global namespace
+#include <math.h>  // overloads for float and double in the global namespace
 
 #include "kernels/common/store_result.h"
 #include "kernels/pointwise.h"
 
-/// The one kernel behind the pointwise operations. What it computes for an element is a struct:
+/// The kernel of all pointwise operations. Its arithmetic for an element is a struct:
 ///
 ///   struct Multiply {
 ///     __device__ static auto of(auto a, auto b) { return a * b; }
@@ -46,7 +46,7 @@ __device__ inline Vec<A, W> lane_by_lane(const Vec<A, W>& first, const More&... 
   return results;
 }
 
-/// result[i] (+)= Function::of(what it reads at i)
+/// result[i] (+)= Function::of(the operands at i)
 template <class Function, class T, Operand... kReads>
 __global__ void pointwise(PointwiseOperands<T> from, T* result, std::int64_t n, bool accumulate) {
   for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
@@ -67,7 +67,7 @@ void launch_pointwise(const Stream& stream, DType dtype, const PointwiseArgument
   });
 }
 
-/// Part of a row of kernels/pointwise.cu: the function, what it reads in the order of its parameters, and its
+/// Part of a row of kernels/pointwise.cu: the function, its operands in the order of its parameters, and its
 /// FLOPs for an element.
 template <class Function, Operand... kReads>
 constexpr PointwiseKernel kernel(int flops) {

@@ -5,12 +5,12 @@
 
 #include "kernels/pointwise.h"
 
-/// What the table of kernels/pointwise.cu says of its kernels, for the tape and for programs that list
-/// kernels: `lens`, bench_kernels and the analysis' tests.
+/// Access to the table of kernels/pointwise.cu, for the tape and for programs that list kernels: `lens`,
+/// bench_kernels and the analysis' tests.
 namespace ringtape {
 
 bool reads(const PointwiseKernel& kernel, Operand operand);
-/// Arrays that the kernel reads, and the one that it writes.
+/// The number of arrays that the kernel reads and writes.
 int arrays_of(const PointwiseKernel& kernel);
 
 /// A kernel by name: "multiply", "multiply_backward_a".

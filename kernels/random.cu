@@ -6,8 +6,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Writes to x[4 * g .. 4 * g + 3] what `draw` makes of counter offset + g, for every group g of four
-/// elements.
+/// Writes `draw` of counter offset + g to x[4 * g .. 4 * g + 3], for every group g of four elements.
 template <class T, class Draw>
 __device__ void for_each_counter(T* x, std::int64_t n, std::uint64_t seed, std::uint64_t offset,
                                  const Draw& draw) {
@@ -25,7 +24,7 @@ __device__ void for_each_counter(T* x, std::int64_t n, std::uint64_t seed, std::
   });
 }
 
-/// `value` as it will be stored.
+/// `value` rounded to the stored type.
 template <class T>
 __device__ float rounded_to(float value) {
   return static_cast<float>(to_accumulate(from_accumulate<T>(value)));
@@ -46,8 +45,8 @@ __global__ void uniform(T* x, std::int64_t n, float low, float high, std::uint64
   });
 }
 
-/// Two independent normal values from two words. In double, so that the targets' libraries differ by no more
-/// than the last rounding to float.
+/// Two independent normal values from two words. In double, so that results of the two targets' libraries
+/// differ only by the last rounding to float.
 __device__ void box_muller(std::uint32_t word0, std::uint32_t word1, float mean, float std, float& first,
                            float& second) {
   const double u = (static_cast<double>(word0) + 0.5) * 2.3283064365386963e-10;  // in (0, 1): units of 2^-32

@@ -7,7 +7,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// x [outer, mid, inner] is summed over mid, which `parts` blocks share in pieces of part_length.
+/// x [outer, mid, inner] is summed over mid, which is divided among `parts` blocks in pieces of part_length.
 struct Extents {
   std::int64_t outer, mid, inner, parts, part_length;
 };
@@ -17,8 +17,7 @@ __device__ void write_sum(To* y, std::int64_t index, double sum, double scale, b
   store_result(y + index, Vec<accumulate_t<To>, 1>{{static_cast<accumulate_t<To>>(scale * sum)}}, accumulate);
 }
 
-/// To be called by all threads of all blocks once their sums of this block's part are where add_part() puts
-/// them.
+/// All threads of all blocks must call this after add_part().
 template <class To>
 __device__ void join_parts(const Extents& e, ReduceScratch* scratch, To* y, double scale, bool accumulate) {
   if (e.parts == 1 || !last_block_done(&scratch->blocks_done)) return;
@@ -30,7 +29,7 @@ __device__ void join_parts(const Extents& e, ReduceScratch* scratch, To* y, doub
   }
 }
 
-/// Takes the sum of one part of y's element `index`: the result itself when it is the only part.
+/// Stores the sum of one part of y's element `index`: the result itself if it is the only part.
 template <class To>
 __device__ void add_part(const Extents& e, std::int64_t index, double sum, ReduceScratch* scratch, To* y,
                          double scale, bool accumulate) {
@@ -41,7 +40,7 @@ __device__ void add_part(const Extents& e, std::int64_t index, double sum, Reduc
   }
 }
 
-/// inner = 1: blockIdx.x shares the rows, blockIdx.y the parts of each.
+/// inner = 1: blockIdx.x is over the rows, blockIdx.y over the parts of each row.
 template <class From, class To>
 __global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool accumulate,
                          ReduceScratch* scratch) {
@@ -67,7 +66,7 @@ constexpr unsigned kColumnThreads = kGpuGeometry ? 32 : 1;
 constexpr unsigned kRowThreads = kGpuGeometry ? 16 : 1;
 constexpr int kColumnsOfBlock = kColumnsOfThread * static_cast<int>(kColumnThreads);
 
-/// inner > 1: a block for each group of neighbouring columns and part; its threads share the rows of the
+/// inner > 1: a block for each group of neighbouring columns and part; its threads divide the rows of the
 /// part.
 template <class From, class To>
 __global__ void sum_columns(const From* x, Extents e, double scale, To* y, bool accumulate,
@@ -103,7 +102,7 @@ __global__ void sum_columns(const From* x, Extents e, double scale, To* y, bool 
   join_parts(e, scratch, y, scale, accumulate);
 }
 
-/// Shares mid among blocks, in parts of at least `least` elements, where there are few sums.
+/// Divides mid among blocks, in parts of at least `least` elements, where there are few sums.
 Extents with_parts(std::int64_t outer, std::int64_t mid, std::int64_t inner, std::int64_t least) {
   constexpr std::int64_t kMostParts = 1024;
   constexpr std::int64_t kMultiple = 64;  // keeps the parts of a row aligned
@@ -136,15 +135,15 @@ void launch_sum(const Stream& stream, const From* x, std::int64_t outer, std::in
   }
 }
 
-/// How many elements of a row one block of broadcast_rows writes: more in a row so long that the grid's y,
-/// which ends at 65,535, would not reach.
+/// The number of elements of a row that one block of broadcast_rows writes: more in rows that would exceed
+/// the grid's y limit of 65,535.
 std::int64_t stretch_of(std::int64_t length) {
   constexpr std::int64_t kLeast = 8192, kMostBlocks = 65535;
   return kLeast * maximum<std::int64_t>(1, ceil_div(length, kLeast * kMostBlocks));
 }
 
-/// A block for each stretch of each row of y. With `constant` a row has one value of x, else row r has the
-/// values of x's row r / mid.
+/// A block for each stretch of each row of y. With `constant` all elements of a row are one value of x, else
+/// row r is x's row r / mid.
 template <class T>
 __global__ void broadcast_rows(const T* x, std::int64_t mid, std::int64_t length, std::int64_t stretch,
                                bool constant, accumulate_t<T> scale, T* y, bool accumulate) {

@@ -2,12 +2,11 @@
 
 #include "kernels/common/launcher.h"
 
-/// Sums. f32, bf16 and f16 add up in f32, f64 (CPU) in f64. The order of every sum depends on the sizes
-/// alone.
+/// Sums. f32, bf16 and f16 add up in f32, f64 (CPU) in f64. The order of every sum depends only on the sizes.
 
 /// y[o, i] (+)= scale * sum over m of x[o, m, i], for x [outer, mid, inner] and y [outer, inner] of dtype
 /// `to`, which is `from` or f32. With outer = 1 this is the sum of each column, with inner = 1 of each row,
-/// with both the sum of everything.
+/// with both the sum of all elements.
 RINGTAPE_LAUNCHER(sum_dim, DType from, const void* x, std::int64_t outer, std::int64_t mid,
                   std::int64_t inner, double scale, DType to, void* y, bool accumulate);
 

@@ -6,7 +6,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Counts the step of each parameter that has a gradient and works out its factors.
+/// Counts the step of each parameter that has a gradient and computes its factors.
 __global__ void sgd_coefficients(SgdStep step) {
   for_each_with_grad(step.arena, [=](std::int64_t p, double learning_rate) {
     const bool first = step.steps[p]++ == 0;

@@ -5,7 +5,7 @@
 
 namespace ringtape {
 
-/// Per-parameter factors of one SGD step, worked out on the device before the step.
+/// Per-parameter factors of one SGD step, computed on the device before the step.
 struct SgdCoefficients {
   float learning_rate;
   float weight_decay;
@@ -17,8 +17,8 @@ struct SgdCoefficients {
 /// momentum in deep learning", 2013; Nesterov's form as PyTorch writes it).
 struct SgdStep {
   ArenaView arena;
-  float* momentum_buffer;         ///< b, as long as the arena or the rank's shard; null where momentum is 0
-  std::int64_t* steps;            ///< [parameter_count]: steps each parameter took; this launch adds 1
+  float* momentum_buffer;  ///< b, of the length of the arena or the rank's shard; null if momentum is 0
+  std::int64_t* steps;     ///< [parameter_count]: steps each parameter took; this launch adds 1
   SgdCoefficients* coefficients;  ///< [parameter_count], scratch
   double momentum;
   double dampening;

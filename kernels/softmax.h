@@ -11,7 +11,7 @@
 /// kernels are in kernels/cross_entropy.cu.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// What the loss needs to know of a row x: its maximum m, the sum of exp(x - m) and, for label smoothing, of
+/// The statistics of a row x for the loss: its maximum m, the sum of exp(x - m) and, for label smoothing, of
 /// x - m.
 template <class A>
 struct Softmax {
@@ -28,12 +28,12 @@ struct Softmax {
   }
 };
 
-/// Not above any finite value, and finite itself: -inf - lowest is -inf where -inf - -inf would be NaN.
+/// The lowest finite value: -inf - lowest is -inf, where -inf - -inf would be NaN.
 template <class A>
 inline constexpr A kLowest = static_cast<A>(sizeof(A) == 8 ? -DBL_MAX : -FLT_MAX);
 
-/// The softmax of the logits seen so far. On the CPU it is kept in slots, each for every kSoftmaxSlots-th
-/// logit, so that the compiler can make vectors of them.
+/// The softmax of the logits seen so far. On the CPU it has slots, each for every kSoftmaxSlots-th logit, so
+/// that the compiler can vectorise.
 inline constexpr int kSoftmaxSlots = kGpuGeometry ? 1 : 32;
 
 template <class A>
@@ -68,7 +68,7 @@ class RunningSoftmax {
     }
   }
 
-  /// The softmax of what all threads of the block have seen; all get the result.
+  /// The softmax of the logits of all threads of the block; every thread gets the result.
   __device__ Softmax<A> of_block(bool smoothing) const {
     A max = max_[0], sum = 0, shifted_sum = 0;
     for (int s = 1; s < kSoftmaxSlots; ++s) max = maximum(max, max_[s]);

@@ -7,14 +7,14 @@
 #include "dist/communicator.h"
 #include "dist/slow_link.h"
 
-/// What the lessons with several ranks share.
+/// Functions for the lessons with several ranks.
 namespace ringtape::lessons {
 
 /// The communicator of the ranks that mpirun has started, on CPUs; of one rank without mpirun.
 /// `link`: a slow link between several ranks.
 std::shared_ptr<Communicator> connect_ranks(const std::optional<SlowLink>& link = {});
 
-/// Prints the text of each rank, in the order of ranks. All ranks have to call it.
+/// Prints the text of each rank, in the order of ranks. All ranks must call it.
 void print_by_rank(Communicator& comm, const std::string& text);
 
 /// True for the one rank that prints what all ranks know.
@@ -22,7 +22,7 @@ inline bool prints(const Communicator& comm) {
   return comm.rank() == 0;
 }
 
-/// True with at least `wanted` ranks; else says how to start them.
+/// True with at least `wanted` ranks; else prints how to start them.
 bool has_ranks(const Communicator& comm, int wanted, const char* program);
 
 }  // namespace ringtape::lessons

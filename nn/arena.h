@@ -30,7 +30,7 @@ struct ArenaSharding {
   BucketSizes bucket_sizes = {};
 };
 
-/// The collectives that a sharded arena needs; DataParallel sets them. All ranks have to call them.
+/// The collectives that a sharded arena needs; DataParallel sets them. All ranks must call them.
 struct ShardExchange {
   std::function<void(const Tensor& x)> sum;  ///< x = the sum over the ranks
   std::function<void(const Tensor& x)> max;
@@ -40,14 +40,14 @@ struct ShardExchange {
 
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on
 /// one device. An operation on all parameters (an optimizer step, a norm, a checkpoint, an all-reduce) is
-/// then one launch or one range, whatever the number of tensors.
+/// then one launch or one range, for any number of tensors.
 ///
-/// Parameters with requires_grad lie first, in reverse order of registration, which is about the order in
+/// Parameters with requires_grad come first, in reverse order of registration, which is about the order in
 /// which backward completes their gradients; each starts at a multiple of 256 bytes. Frozen parameters
 /// follow; they have no gradient and no entry.
 ///
-/// A sharded arena is cut into buckets, each padded to world_size times 256 bytes, of which each rank owns a
-/// slice (nn/shard_layout.h); the own slices together are its shard. Every rank has all values.
+/// A sharded arena is divided into buckets, each padded to world_size times 256 bytes, of which each rank
+/// owns a slice (nn/shard_layout.h); a rank's slices together are its shard. Every rank has all values.
 class ParameterArena {
  public:
   /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there. With
@@ -75,13 +75,13 @@ class ParameterArena {
   /// Of a sharded arena: its buckets, and this rank's slice of each bucket.
   const std::vector<GradientBucket>& buckets() const { return buckets_; }
   const std::vector<ShardSlice>& slices() const { return slices_; }
-  /// Elements for which this rank has the optimizer's state: of its slices, or without sharding all.
+  /// Elements for which this rank has the optimizer's state: its slices, or without sharding all elements.
   std::int64_t shard_size() const { return is_sharded() ? size() / sharding_.world_size : size(); }
   void set_shard_exchange(ShardExchange exchange) { exchange_ = std::move(exchange); }
   /// Throws Error where it has not been set.
   const ShardExchange& shard_exchange() const;
-  /// Makes values() current on all ranks; all ranks have to call it. They are out of date only in a sharded
-  /// arena with a 16-bit copy, where a step gathers the copies alone.
+  /// Makes values() current on all ranks; all ranks must call it. They are out of date only in a sharded
+  /// arena with a 16-bit copy, where a step gathers only the copies.
   void gather_values() const;
   /// The dtype to give the model's inputs: f32, or that of the copy.
   DType compute_dtype() const { return low_precision_.defined() ? low_precision_.dtype() : DType::f32; }
@@ -90,8 +90,8 @@ class ParameterArena {
   /// Elements of all parameters, frozen ones too, without the padding.
   std::int64_t parameter_elements() const { return parameter_elements_; }
 
-  /// After it no parameter has a gradient: the next backward writes where it would otherwise add, so that
-  /// nothing has to be set to zero. Forgets a clip factor and a skip flag that were not used.
+  /// Marks all gradients as absent: the next backward overwrites them instead of adding, so no memory is set
+  /// to zero. Drops an unused clip factor and skip flag.
   void zero_grad();
   /// How often zero_grad() was called: gradients that were written at another count are stale.
   std::uint64_t zero_grads() const { return zero_grads_; }
@@ -103,27 +103,27 @@ class ParameterArena {
   /// parameter that was frozen after the arena was made has none.
   const std::uint8_t* has_grad();
 
-  /// On the device: what the gradients are multiplied by from backward() to the optimizer's step, which
-  /// divides by it, or null. A LossScaler sets it for as long as it lives.
+  /// On the device: the factor of the gradients from backward() to the optimizer's step, which divides by it,
+  /// or null. A LossScaler sets it during its lifetime.
   void set_loss_scale(const float* scale) { loss_scale_ = scale; }
   const float* loss_scale() const { return loss_scale_; }
-  /// The clip factor on the device that the next optimizer step is to use, or null. clip_grad_norm() sets it.
+  /// The clip factor on the device for the next optimizer step, or null. clip_grad_norm() sets it.
   void set_clip_factor(const float* factor) { clip_factor_ = factor; }
   const float* clip_factor() const { return clip_factor_; }
-  /// The flag on the device by which the next optimizer step is skipped where it is not 0, or null for none.
+  /// The flag on the device that skips the next optimizer step if it is not 0; null for none.
   void set_skip(const int* skip) { skip_ = skip; }
   const int* skip() const { return skip_; }
   /// Scratch of clip_grad_norm(): one GradientNorm on the device.
   const Tensor& norm_result() const { return norm_result_; }
 
-  /// To be called after the values were changed in place. Copies in compute_dtype() are then rounded
-  /// anew at their next use; throws Error where the values they would be rounded from are not current (see
+  /// Call it after a change of the values in place. Copies in compute_dtype() are then rounded again at their
+  /// next use; throws Error where the values they would be rounded from are not current (see
   /// gather_values()).
   void bump_versions() const;
-  /// The same for a change that has written the copies as well: an optimizer's step.
+  /// The same for a change that has also written the copies: an optimizer's step.
   void bump_versions_of_values_and_copies() const;
-  /// Rounds all copies that are out of date. To be called before a step whose copies are gathered: afterwards
-  /// the copies of other ranks' slices are current, while the values of these slices are not.
+  /// Rounds all copies that are out of date. Call it before a step whose copies are gathered: afterwards the
+  /// copies of other ranks' slices are current, while the values of these slices are not.
   void refresh_copies() const;
 
  private:
@@ -150,7 +150,7 @@ class ParameterArena {
   std::vector<std::uint8_t> has_grad_on_host_;
   Tensor has_grad_;
   Tensor norm_result_;
-  std::shared_ptr<void> alive_;  // which the parameters' metas watch
+  std::shared_ptr<void> alive_;  // watched by the parameters' AutogradMeta
   const float* loss_scale_ = nullptr;
   const float* clip_factor_ = nullptr;
   const int* skip_ = nullptr;

@@ -7,7 +7,7 @@
 
 namespace ringtape::init {
 
-// The values are drawn on the CPU and copied, so that a seed means the same model on every device.
+// The values are drawn on the CPU and copied, so that a seed gives the same model on every device.
 
 void uniform(Tensor& x, double bound, Generator& generator) {
   x.copy_from(rand(x.shape(), x.dtype(), Device{}, -bound, bound, generator));

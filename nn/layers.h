@@ -32,11 +32,11 @@ class Sequential : public Module {
   void push_back(std::shared_ptr<Module> module);
   Tensor forward(const Tensor& x) override;
 
-  /// Trades time for memory: cuts the modules into segments of `modules` each and keeps the input of each
-  /// segment alone; backward computes the other activations again (autograd/recompute.h). The activations of
-  /// the last segment are kept, as backward reads them at once. 0, the default, keeps everything. A segment
-  /// of an MLP's hidden layers is worth it from two layers, 4 modules, on: of one layer backward reads the
-  /// result alone. Throws Error for a negative number.
+  /// Trades time for memory: divides the modules into segments of `modules` each and keeps only the input of
+  /// each segment; backward computes the other activations again (autograd/recompute.h). The activations of
+  /// the last segment are kept, as backward reads them at once. 0, the default, keeps everything. For an
+  /// MLP's hidden layers it saves memory from segments of two layers, 4 modules, on: for one layer backward
+  /// reads only the result anyway. Throws Error for a negative number.
   void set_recompute(std::int64_t modules);
 
  private:

@@ -8,7 +8,7 @@
 namespace ringtape {
 namespace {
 
-/// Bytes of a memory of its own, which the allocator rounds up to 256.
+/// Bytes of one allocation, rounded up to 256 as by the allocator.
 std::size_t block(std::int64_t elements, DType dtype) {
   return (static_cast<std::size_t>(elements) * size_of(dtype) + 255) / 256 * 256;
 }
@@ -17,7 +17,7 @@ struct Moment {
   std::size_t activations = 0, gradients = 0;
 };
 
-/// Walks through forward and backward, layer by layer, and remembers the moment with most memory. Layer i,
+/// Steps through forward and backward, layer by layer, and finds the moment with the most memory. Layer i,
 /// from 1 to the number of layers, has a result of h_[i] bytes; h_[0] is 0, as the inputs count as data.
 class PeakOfUpdate {
  public:
@@ -51,7 +51,7 @@ class PeakOfUpdate {
     if (activations + gradients > peak_.activations + peak_.gradients) peak_ = {activations, gradients};
   }
 
-  /// The frozen layers: a result exists until the next one is there.
+  /// The frozen layers: a result exists until the next one is computed.
   void forward_without_tape() {
     for (std::size_t i = 1; i <= frozen_; ++i) {
       note(h_[i - 1] + h_[i], 0);
@@ -59,7 +59,7 @@ class PeakOfUpdate {
     }
   }
 
-  /// Layers first + 1 to end. ReLU has its input beside its result.
+  /// Layers first + 1 to end. During ReLU both its input and its result are live.
   void forward(std::size_t first, std::size_t end, std::size_t kept, std::size_t gradients) {
     for (std::size_t i = first + 1; i <= end; ++i) {
       note(kept + (i < layers_ ? 2 * h_[i] : h_[i]), gradients);
@@ -67,8 +67,8 @@ class PeakOfUpdate {
     }
   }
 
-  /// A layer has the gradient of its result beside that of its input. The logits' gradient takes their place
-  /// or, in f16, has its own while the loss is computed, whose gradient is one block.
+  /// During a layer's backward the gradients of its result and of its input are live. The logits' gradient
+  /// overwrites them or, in f16, has its own memory while the loss is computed, whose gradient is one block.
   void backward(std::size_t first, std::size_t end, std::size_t kept) {
     for (std::size_t i = first + 1; i < end; ++i) kept += h_[i];
     if (end == layers_) note(kept + h_[end], (loss_in_place_ ? 0 : h_[end]) + block(1, DType::f32));

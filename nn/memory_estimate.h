@@ -8,8 +8,8 @@
 
 namespace ringtape {
 
-/// Training of a multilayer perceptron with cross-entropy on one device, or its forward alone, as far as its
-/// memory goes.
+/// The parameters of the memory formula: training of a multilayer perceptron with cross-entropy on one
+/// device, or inference.
 struct MlpMemoryProblem {
   std::vector<std::int64_t> sizes;       ///< of the layers, input first, as for make_mlp()
   std::int64_t micro_batch = 1;          ///< samples that go through the network at a time
@@ -24,11 +24,11 @@ struct MlpMemoryProblem {
 /// up to 256 bytes. In f32, for P parameters and a micro-batch of b samples:
 ///
 ///   parameters       4 P
-///   gradients        4 P    whatever the number of micro-batches: they add up in one place
+///   gradients        4 P    for any number of micro-batches: they add up in place
 ///   optimizer state  4 P    for each value per parameter
 ///   data             4 b inputs
 ///   activations      4 b (h_1 + ... + h_n + c): the tape keeps the result of each of the n hidden layers
-///                    after ReLU, h_i neurons wide; the gradient of the c logits takes their place
+///                    after ReLU, h_i neurons wide; the gradient of the c logits overwrites them
 ///   their gradients  4 b h_n more, where the last layer turns its result's gradient into its input's;
 ///                    where a layer in the middle is wide, the peak may be at that layer instead
 ///
@@ -36,10 +36,11 @@ struct MlpMemoryProblem {
 /// of one segment exist at a time: for n equal layers about n / k + k results, fewest for k = sqrt(n).
 ///
 /// In 16 bits the parameters have a copy of 2 P more, and data, activations and their gradients take half. In
-/// f16 the gradient of the logits has a place of its own.
+/// f16 the gradient of the logits has memory of its own.
 ///
-/// Frozen layers have no gradients and no state, and their activations are gone with the next layer's, but
-/// for the result that the first trained layer reads. With all layers frozen nothing is left but a forward.
+/// Frozen layers have no gradients and no state, and their activations are freed once the next layer's are
+/// computed, except for the result that the first trained layer reads. With all layers frozen this is
+/// inference.
 ///
 /// Left out: workspace of kernels, and values smaller than the rounding (loss, learning rate, step counts).
 /// Throws Error for fewer than two sizes, sizes or a micro-batch below 1, negative numbers, more frozen

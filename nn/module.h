@@ -32,8 +32,8 @@ class Module {
   /// forward(x), whose memory counts as activations.
   Tensor operator()(const Tensor& x);
 
-  /// All parameters, own ones first, then those of the modules inside, each in order of registration. Names
-  /// are joined by dots. A parameter shared by two modules is listed once, under its first name.
+  /// All parameters, first the module's own, then those of inner modules, each in order of registration.
+  /// Names are joined by dots. A parameter shared by two modules is listed once, under its first name.
   std::vector<NamedParameter> named_parameters();
   /// The parameter of that name; throws Error that lists the names otherwise.
   Tensor& parameter(const std::string& name);
@@ -41,7 +41,7 @@ class Module {
   /// are frozen then have no gradient, no optimizer state and no weight decay.
   void requires_grad(bool value);
 
-  /// Training mode, the default; eval() switches it off. Reaches the modules inside.
+  /// Training mode, the default; eval() switches it off. Also sets the inner modules.
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }

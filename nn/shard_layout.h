@@ -5,14 +5,14 @@
 #include <span>
 #include <vector>
 
-/// How the arena is cut into buckets, and the buckets into slices that ranks own (ZeRO: Rajbhandari et al.,
-/// "ZeRO: Memory optimizations toward training trillion parameter models", 2020).
+/// How the arena is divided into buckets, and the buckets into slices that ranks own (ZeRO: Rajbhandari et
+/// al., "ZeRO: Memory optimizations toward training trillion parameter models", 2020).
 namespace ringtape {
 
 struct BucketSizes {
   /// Of the first bucket: small, so that communication begins early in backward.
   std::int64_t first_bytes = std::int64_t{1} << 20;
-  /// Of all others: large, so that the cost of a call does not count.
+  /// Of all others: large, so that the cost of a call is negligible.
   std::int64_t bytes = std::int64_t{25} << 20;
 };
 
@@ -20,26 +20,27 @@ struct BucketSizes {
 struct GradientBucket {
   std::size_t first_entry;  ///< of the arena's entries
   std::size_t entries;
-  std::int64_t offset;  ///< in elements: the range of the gradients that this bucket is
+  std::int64_t offset;  ///< in elements: the bucket's range of the gradients
   std::int64_t elements;
 };
 
 /// The part of a bucket that a rank owns.
 struct ShardSlice {
   std::int64_t offset;    ///< in elements, in the arena
-  std::int64_t in_shard;  ///< where it lies among the rank's slices, which follow each other
+  std::int64_t in_shard;  ///< its offset in the rank's concatenated slices
   std::int64_t elements;
 };
 
-/// Cuts a row of entries into buckets. `sizes` are the elements of each entry, multiples of kTileAlignment. A
-/// bucket ends with the entry that fills it, and is padded to `world_size` times kTileAlignment elements, 256
-/// bytes for each rank. Throws Error for bucket sizes and a number of ranks below 1.
+/// Divides a list of entries into buckets. `sizes` are the elements of each entry, multiples of
+/// kTileAlignment. A bucket ends with the entry that fills it, and is padded to `world_size` times
+/// kTileAlignment elements, 256 bytes for each rank. Throws Error for bucket sizes and a number of ranks
+/// below 1.
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
                                              const BucketSizes& bucket_sizes, int world_size = 1);
 
 /// Slice `rank` of every bucket: the rank's shard. All ranks' slices of a bucket are equally long, begin at
-/// multiples of kTileAlignment, and make up the bucket. Throws Error for buckets that cannot be cut so, and a
-/// rank outside of 0 to world_size - 1.
+/// multiples of kTileAlignment, and make up the bucket. Throws Error for buckets that cannot be divided so,
+/// and a rank outside of 0 to world_size - 1.
 std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int world_size);
 
 /// Elements of the two neighbouring buckets that are largest together; of a single one its own.

@@ -18,7 +18,7 @@ struct BatchShape {
   bool operator==(const BatchShape&) const = default;
 };
 
-/// What is known of a batch. Every number that is given must be at least 1.
+/// The known numbers of a batch. Every given number must be at least 1.
 struct BatchRequest {
   std::optional<std::int64_t> global_batch = {};   ///< samples in an update
   std::optional<std::int64_t> global_tokens = {};  ///< the same in tokens
@@ -26,10 +26,10 @@ struct BatchRequest {
   std::optional<std::int64_t> micro_batch = {}, accumulation = {}, ranks = {};
   std::optional<std::int64_t> dataset = {};           ///< samples in an epoch
   std::optional<double> data_percent = {};            ///< global batch as a share of the data: 0.1 to 1
-  std::optional<std::int64_t> max_accumulation = {};  ///< cap on the steps that are worked out
+  std::optional<std::int64_t> max_accumulation = {};  ///< upper limit for the computed accumulation steps
 };
 
-/// How an epoch is cut into updates.
+/// How an epoch is divided into updates.
 struct EpochPlan {
   std::int64_t updates = 0;
   std::int64_t last_samples = 0;       ///< in the last update, which may be short
@@ -40,22 +40,22 @@ struct BatchPlan {
   BatchShape shape;
   std::int64_t target = 0;  ///< samples asked for
   std::optional<std::int64_t> sequence;
-  std::int64_t idle_ranks = 0;          ///< given, but more than the batch can use
-  std::vector<std::string> arithmetic;  ///< how the numbers came about, a line each
-  std::vector<std::string> notes;       ///< what was rounded or capped, and what can be done about it
-  std::vector<BatchShape> exact;   ///< near alternatives without rounding; none where nothing was rounded
-  std::optional<EpochPlan> epoch;  ///< where the size of the data is known
+  std::int64_t idle_ranks = 0;          ///< given ranks that the batch cannot use
+  std::vector<std::string> arithmetic;  ///< how each number was computed, a line each
+  std::vector<std::string> notes;       ///< which numbers were rounded or capped, and the options then
+  std::vector<BatchShape> exact;   ///< near alternatives without rounding; empty where nothing was rounded
+  std::optional<EpochPlan> epoch;  ///< where the size of the data set is known
 
   bool is_exact() const { return shape.global_batch() == target; }
 };
 
-/// Works out what is missing in global batch = micro-batch x accumulation steps x ranks.
+/// Computes the missing numbers of global batch = micro-batch x accumulation steps x ranks.
 ///
-/// The number that is missing is rounded up, so that the target is met. Of several that are missing, ranks
-/// are found first (data parallelism costs no time), and accumulation is 1; without a target both are 1
-/// where they are not given. More ranks than the batch has micro-batches for are left idle.
+/// The missing number is rounded up, so that the target is met. If several are missing, the ranks are
+/// computed first (data parallelism costs no time), and accumulation is 1; without a target both are 1 where
+/// they are not given. Ranks beyond the number of micro-batches in the batch are left idle.
 ///
-/// Throws Error for too little to go by, for numbers that contradict each other, and for sizes out of range.
+/// Throws Error for too few numbers, for numbers that contradict each other, and for sizes out of range.
 BatchPlan plan_batch(const BatchRequest& request);
 
 }  // namespace ringtape::planner

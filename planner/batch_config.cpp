@@ -25,7 +25,7 @@ std::optional<std::int64_t> BatchConfig::number(const char* key) const {
   std::int64_t value = 0;
   try {
     value = found->as_int64();
-  } catch (const JsonError&) {  // said below
+  } catch (const JsonError&) {  // reported below
   }
   check(value >= 1 && value <= kLargestSize, "{}: {} must be a whole number from 1 to {}, found {}", name_,
         key, kLargestSize, quote(found->dump()));

@@ -7,13 +7,13 @@
 #include "planner/batch.h"
 #include "planner/run_cost.h"
 
-/// What `plan batch` prints.
+/// The output of `plan batch`.
 namespace ringtape::planner {
 
-/// For a person: the arithmetic, the result, what was rounded, near exact alternatives, the run's cost.
+/// As text: the arithmetic, the result, notes on rounding, exact alternatives, the run's cost.
 std::string batch_text(const BatchPlan& plan, const std::optional<RunCost>& cost);
 
-/// For a script: the same, in one object.
+/// As one JSON object for scripts: the same.
 Json batch_json(const BatchPlan& plan, const std::optional<RunCost>& cost);
 
 }  // namespace ringtape::planner

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-/// What ranks are connected by.
+/// The links between ranks.
 namespace ringtape::planner {
 
-/// One direction of a connection. A message of b bytes keeps it busy for b / bandwidth, and is there after
-/// b / bandwidth + latency (Hockney, "The communication challenge for MPP", 1994).
+/// One direction of a connection. A message of b bytes keeps it busy for b / bandwidth, and arrives after b /
+/// bandwidth + latency (Hockney, "The communication challenge for MPP", 1994).
 struct Link {
   double latency = 0;    ///< seconds
   double bandwidth = 0;  ///< bytes a second
@@ -21,10 +21,10 @@ struct Link {
 struct Cluster {
   std::string name;
   std::int64_t ranks_per_node = 1;
-  Link intra_node;     ///< out of a rank, to the others of its node
+  Link intra_node;     ///< out of a rank, to the other ranks of its node
   Link inter_node;     ///< out of a node, to the other nodes: all its adapters together
   double call = 0;     ///< seconds that a collective takes before its first byte moves
-  std::string source;  ///< where the constants are from
+  std::string source;  ///< the source of the constants
 
   std::int64_t nodes(std::int64_t ranks) const;
 };
@@ -34,9 +34,9 @@ void check_cluster(const Cluster& cluster);
 /// Throws Error unless the ranks are part of one node, or fill whole nodes.
 void check_ranks(const Cluster& cluster, std::int64_t ranks);
 
-/// Clusters whose constants are published; their sources are in docs/planner.md, in short in `source`.
+/// Clusters whose constants are published; docs/planner.md has the sources, `source` a short form.
 const std::vector<Cluster>& cluster_presets();
-/// Throws Error for a name that is not among the presets, and names those that are.
+/// Throws Error that lists the presets for a name that is not among them.
 const Cluster& cluster_preset(const std::string& name);
 
 }  // namespace ringtape::planner

@@ -9,7 +9,7 @@
 namespace ringtape::planner {
 namespace {
 
-/// A place is a member, and how often the circle has come round: place -1 is the last member, a round before.
+/// A place numbers members over several rounds of the circle: place -1 is the last member, one round earlier.
 class RingFinish {
  public:
   RingFinish(const Cluster& cluster, const Circle& circle, std::int64_t steps, double chunk)
@@ -29,7 +29,7 @@ class RingFinish {
 
   void run(std::vector<double>& times) const {
     const std::vector<double> begins = begins_of_places(times);
-    std::vector<std::int64_t> window;  // places with ever earlier times; the latest of them stands at `front`
+    std::vector<std::int64_t> window;  // places by falling time; the latest time is at `front`
     std::size_t front = 0;
     std::int64_t next = -steps_;  // place that enters next
     const auto steps = static_cast<double>(steps_);
@@ -62,7 +62,7 @@ class RingFinish {
   }
 
  private:
-  /// For places -steps to the last member: when it calls, less what the messages to it from place 0 take.
+  /// For places -steps to the last member: when it calls, less the time of the messages from place 0 to it.
   std::vector<double> begins_of_places(const std::vector<double>& times) const {
     std::vector<double> begins(static_cast<std::size_t>(steps_ + circle_.size));
     double rounds = 0;
@@ -80,9 +80,9 @@ class RingFinish {
   Circle circle_;
   std::int64_t steps_;
   double chunk_;
-  double wait_ = 0;             // how long a chunk keeps the slowest link busy
+  double wait_ = 0;             // seconds that a chunk keeps the slowest link busy
   Link quick_ = {0, INFINITY};  // the others
-  std::vector<double> hops_;    // what the messages from member 0 take, beyond as many times `wait_`
+  std::vector<double> hops_;    // time of h messages from member 0, less h `wait_`
   double around_ = 0;           // the same, for a whole round
   std::vector<bool> is_slow_;   // whether a member's link is the slowest
 };

@@ -6,15 +6,15 @@
 
 namespace ringtape::planner {
 
-/// When each rank is done with a collective, in closed form from when each calls it; what
-/// simulate_collective() finds out message by message.
+/// When each rank finishes a collective, in closed form from when each rank calls it. simulate_collective()
+/// computes the same message by message.
 ///
-/// times: [rank], in: when the rank calls; out: when it is done.
+/// times: [rank], in: when the rank calls; out: when it finishes.
 ///
-/// After K steps of a ring rank r is done at the latest of a_q + (what h messages take from q to r) + (K - h)
-/// w over all ranks q, where q is h messages away and calls at a_q, and w is how long a chunk keeps the
-/// slowest link between them busy. In the tree the last segment leaves the root once those of all ranks have
-/// come up.
+/// After K steps of a ring, rank r finishes at the maximum over all ranks q of a_q + (time of h messages from
+/// q to r) + (K - h) w. Rank q is h messages away and calls at a_q; w is the time that a chunk keeps the
+/// slowest link between them busy. In the tree the last segment leaves the root once the last segments of all
+/// ranks have come up.
 void finish_collective(const Cluster& cluster, const CollectiveProblem& problem, std::vector<double>& times);
 
 }  // namespace ringtape::planner

@@ -11,13 +11,13 @@ namespace {
 
 struct RingMember {
   Link link;              ///< to the next member
-  double free = 0;        ///< when all that it was given has left
+  double free = 0;        ///< when all messages queued on the link have left
   std::int64_t sent = 0;  ///< steps
   std::int64_t received = 0;
   bool has_called = false;
 };
 
-/// A member sends its own chunk first, and then what it has received.
+/// A member sends its own chunk first, and then the chunks that it has received.
 void simulate_ring(const Cluster& cluster, const Circle& circle, std::int64_t steps, double chunk,
                    std::vector<double>& times) {
   struct Event {
@@ -82,10 +82,11 @@ class TreeSimulation {
   struct Rank {
     std::int32_t parent = -1;
     std::vector<std::int32_t> children;
-    Link edge;                                ///< to and from the parent
-    double up_free = 0, down_free = 0;        ///< when that edge has carried what it was given
-    std::int64_t arrived_up = 0;              ///< segments of this rank that have reached the parent
-    std::int64_t sent_up = 0, sent_down = 0;  ///< sums that it has passed on, and results
+    Link edge;                          ///< to and from the parent
+    double up_free = 0, down_free = 0;  ///< when the edge has carried all queued segments
+    std::int64_t arrived_up = 0;        ///< segments of this rank that have reached the parent
+    std::int64_t sent_up = 0,
+                 sent_down = 0;  ///< sums passed on to the parent, results passed on to the children
     bool has_called = false;
   };
 
@@ -105,7 +106,7 @@ class TreeSimulation {
     }
   }
 
-  /// Sends up every segment that this rank has, and all of its children.
+  /// Sends up every segment that this rank and all of its children have.
   void pass_up(double now, std::int32_t number) {
     Rank& self = rank(number);
     if (!self.has_called) return;

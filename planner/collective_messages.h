@@ -7,15 +7,15 @@
 namespace ringtape::planner {
 
 /// Runs a collective message by message, as a discrete-event simulation: an event is the arrival of a message
-/// at a rank, which then sends on what it can. A link carries one message after the other, in the order in
-/// which they were given to it.
+/// at a rank, which then sends every message that has become ready. A link carries one message after the
+/// other, in the order of sending.
 ///
-/// times: [rank], in: when the rank calls the collective; out: when it has received all that it waits for,
-/// and all that it sent has left.
+/// times: [rank], in: when the rank calls the collective; out: when it has received every message that it
+/// waits for, and every message that it sent has left.
 void simulate_collective(const Cluster& cluster, const CollectiveProblem& problem,
                          std::vector<double>& times);
 
-/// How many messages that takes.
+/// The number of messages that simulate_collective() sends.
 double message_count(const Cluster& cluster, const CollectiveProblem& problem);
 
 }  // namespace ringtape::planner

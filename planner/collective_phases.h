@@ -5,13 +5,13 @@
 
 #include "planner/collective_time.h"
 
-/// What the simulation of messages and the closed form have in common: which ranks pass what to whom.
+/// Shared by the simulation of messages and the closed form: which rank sends which chunk to which rank.
 namespace ringtape::planner {
 
-/// Ranks first, first + stride, ... that pass chunks on to each other in a circle.
+/// Ranks first, first + stride, ... that send chunks to each other in a circle.
 struct Circle {
   std::int64_t first, stride, size;
-  double share;  ///< of a node's link, where several circles use it
+  double share;  ///< share of a node's link, where several circles use it
 
   std::size_t rank(std::int64_t member) const { return static_cast<std::size_t>(first + member * stride); }
 
@@ -23,8 +23,8 @@ struct Circle {
   }
 };
 
-/// Calls ring(circle, steps, chunk) for each ring that a ring or hierarchical collective is made of, in
-/// order: `steps` steps that each send `chunk` bytes to the next member.
+/// Calls ring(circle, steps, chunk) for each ring of a ring or hierarchical collective, in order: `steps`
+/// steps that each send `chunk` bytes to the next member.
 template <class Ring>
 void for_each_ring(const Cluster& cluster, const CollectiveProblem& problem, Ring&& ring) {
   const bool all_reduces = problem.kind == Collective::all_reduce;

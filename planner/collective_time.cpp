@@ -23,7 +23,7 @@ double tree_time(const Cluster& cluster, const CollectiveProblem& problem) {
          (segments - 1) * slowest;
 }
 
-/// The steps of a ring inside of each node, and those of a ring over the nodes, once.
+/// A ring inside of each node and a ring over the nodes, once.
 double hierarchical_half(const Cluster& cluster, const CollectiveProblem& problem) {
   const std::int64_t nodes = cluster.nodes(problem.ranks);
   const std::int64_t local = std::min(problem.ranks, cluster.ranks_per_node);
@@ -61,9 +61,10 @@ double ring_time(const Cluster& cluster, std::int64_t ranks, std::int64_t steps,
     return static_cast<double>(leave) * between + static_cast<double>(messages - leave) * inside +
            static_cast<double>(steps - messages) * wait;
   };
-  // Where waiting is for a link inside of a node, a path has all messages, or stays in its node where leaving
-  // it takes less than waiting does. Where it is for the links between nodes, it crosses as many of them as
-  // it can, or one, if the messages on the way to the next take less than waiting does.
+  // If the slowest link is inside of a node, the slowest path has all messages, or stays in its node where
+  // leaving it takes less time than waiting. If the slowest link is between nodes, the slowest path crosses
+  // either the most links that it can, or one, where the messages on the way to the next link take less than
+  // waiting.
   if (inside >= wait) return std::max(path(steps), path(std::min(steps, local - 1)));
   return std::max(path(1), path(1 + (steps - 1) / local * local));
 }

@@ -34,7 +34,7 @@ struct CollectiveProblem {
   Algorithm algorithm = Algorithm::ring;
   std::int64_t ranks = 1;
   double bytes = 0;               ///< S: of the whole buffer
-  double segment = 256.0 * 1024;  ///< bytes that a tree moves at a time, at most
+  double segment = 256.0 * 1024;  ///< largest number of bytes that a tree moves at a time
 };
 
 /// Seconds from when the last rank calls it until the last rank is done; 0 for one rank. With n ranks in N
@@ -51,11 +51,12 @@ struct CollectiveProblem {
 double collective_time(const Cluster& cluster, const CollectiveProblem& problem);
 
 /// Seconds for `steps` steps of a ring over the ranks: each step sends `chunk` bytes to the next rank once
-/// the last step's have come. The last chunk has waited for the slowest of all paths that lead to it, and
-/// each step of a path is either a message to the next rank, or waiting while the own link is still busy.
+/// the chunk of the last step has come. The last chunk has waited for the slowest of all paths that lead to
+/// it, and each step of a path is either a message to the next rank, or waiting while the own link is still
+/// busy.
 double ring_time(const Cluster& cluster, std::int64_t ranks, std::int64_t steps, double chunk);
 
-/// The part of collective_time() that stays when there are no bytes.
+/// collective_time() of 0 bytes.
 double collective_latency(const Cluster& cluster, CollectiveProblem problem);
 
 }  // namespace ringtape::planner

@@ -5,14 +5,14 @@
 
 namespace ringtape::planner {
 
-/// What is still to happen in a simulation, the earliest first.
+/// The pending events of a simulation, the earliest first.
 template <class Event>
 class EventQueue {
  public:
   void add(double time, const Event& event) { queue_.push({time, event}); }
 
-  /// Takes out one event after the other, until none is left: handle(time, event) may add further ones, none
-  /// of them earlier than `time`.
+  /// Handles one event after the other, until none is left. handle(time, event) may add events, none of them
+  /// earlier than `time`.
   template <class Handler>
   void run(Handler&& handle) {
     while (!queue_.empty()) {

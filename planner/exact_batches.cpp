@@ -31,7 +31,7 @@ class Search {
   /// The same target with another value of `part`, where the other numbers that were given divide it.
   void change(std::int64_t target, const BatchPart& part) { change(target, part, asked_); }
 
-  /// The same, with the other numbers cut down to what they have in common with the target.
+  /// The same, with each other number reduced to its greatest common divisor with the target.
   void change_all(std::int64_t target, const BatchPart& part) {
     BatchShape shape;
     for (const BatchPart& other : given_) {
@@ -41,7 +41,7 @@ class Search {
     change(target, part, shape);
   }
 
-  /// Another global batch, of `value` times what is given.
+  /// Another global batch: `value` times the given numbers.
   void change_batch(std::int64_t value) {
     BatchShape shape = asked_;
     shape.*missing_.value = value;
@@ -73,7 +73,7 @@ class Search {
     found_.push_back(*shape);
   }
 
-  BatchShape asked_;  // what was given; 1 elsewhere
+  BatchShape asked_;  // the given numbers; 1 elsewhere
   const std::vector<BatchPart>& given_;
   BatchPart missing_;
   std::int64_t max_accumulation_;

@@ -12,10 +12,10 @@ struct BatchPart {
   std::int64_t BatchShape::*value;
 };
 
-/// The plans nearest to `asked` that need no rounding. Those of the same global batch change one of the
-/// `given` numbers, to the nearest smaller and the nearest larger value that divides `target`, and find
-/// `missing` again; those of another global batch keep all `given` numbers. At most `max_accumulation` steps;
-/// what is not given is 1.
+/// The plans nearest to `asked` that need no rounding. Plans with the same global batch change one of the
+/// `given` numbers, to the nearest smaller and the nearest larger value that divides `target`, and compute
+/// `missing` again. Plans with another global batch keep all `given` numbers. At most `max_accumulation`
+/// steps; numbers that are not given are 1.
 std::vector<BatchShape> exact_batches(std::int64_t target, const BatchShape& asked,
                                       const std::vector<BatchPart>& given, const BatchPart& missing,
                                       std::int64_t max_accumulation);

@@ -4,12 +4,12 @@
 
 namespace ringtape::planner {
 
-/// A run that fails from time to time and goes on from its last checkpoint. Failures come at random, as a
-/// Poisson process. Seconds.
+/// A run that fails from time to time and resumes from its last checkpoint. Failures are a Poisson process.
+/// All times in seconds.
 struct FailureModel {
   double mtbf = 0;        ///< M: mean time between failures, of the whole run
-  double checkpoint = 0;  ///< d: how long training stops to write one
-  double restart = 0;     ///< R: from a failure until training goes on
+  double checkpoint = 0;  ///< d: how long training stops to write a checkpoint
+  double restart = 0;     ///< R: from a failure until training resumes
 };
 
 /// sqrt(2 d M): the seconds of training between two checkpoints that lose the least time, to first order
@@ -20,8 +20,8 @@ double young_interval(const FailureModel& model);
 /// optimum checkpoint interval for restart dumps", 2006).
 double daly_interval(const FailureModel& model);
 
-/// The share of the time that is training whose results are not lost again, with a checkpoint after each
-/// `interval` seconds of it: interval / (M e^(R/M) (e^((interval + d) / M) - 1)) (Daly, 2006).
+/// The share of the time spent on training whose results are kept, with a checkpoint after each `interval`
+/// seconds of training: interval / (M e^(R/M) (e^((interval + d) / M) - 1)) (Daly, 2006).
 double goodput(const FailureModel& model, double interval);
 
 }  // namespace ringtape::planner

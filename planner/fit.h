@@ -11,28 +11,28 @@
 
 namespace ringtape::planner {
 
-/// A micro-batch that was tried, or worked out.
+/// A micro-batch that was tried or computed.
 struct FitTrial {
   std::int64_t micro_batch = 0;
-  std::optional<std::int64_t> bytes = {};  ///< at the peak of an update; none where a trial did not fit
+  std::optional<std::int64_t> bytes = {};  ///< at the peak of an update; empty where a trial did not fit
   std::optional<double> samples_per_second = {};  ///< where it was measured
   bool fits = false;
 };
 
-/// Says of a micro-batch whether it fits.
+/// Tells whether a micro-batch fits.
 using TryMicroBatch = std::function<FitTrial(std::int64_t micro_batch)>;
 
 struct FitResult {
   std::vector<FitTrial> trials;  ///< in the order in which they were made
   std::int64_t largest = 0;      ///< 0: not even 1 fits
-  std::string arithmetic = {};   ///< how it could have been divided, a line; empty where it could not
+  std::string arithmetic = {};   ///< the same by one division, a line; empty where there is none
 };
 
-/// The largest micro-batch from 1 to `most` that fits: sizes are doubled until one does not, then the gap is
-/// halved until nothing is between; about 2 log2(most) trials. What fits must also fit in smaller pieces.
+/// The largest micro-batch from 1 to `most` that fits: sizes are doubled until one does not fit, then found
+/// by bisection; about 2 log2(most) trials. If a size fits, every smaller size must fit too.
 FitResult largest_that_fits(std::int64_t most, const TryMicroBatch& attempt);
 
-/// Throws Error that names what helps where not even a micro-batch of 1 fits into `memory` bytes.
+/// Throws Error that lists the options where not even a micro-batch of 1 fits into `memory` bytes.
 void check_fits(const FitResult& result, std::int64_t memory);
 
 /// The trials, then the plan for the batch (batch_text(), batch_json()).

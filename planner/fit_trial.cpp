@@ -23,7 +23,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// What an update needs, on the device.
+/// Model, optimizer and data of an update, on the device.
 class Trainer {
  public:
   Trainer(const TrialModel& trial, Device device, std::int64_t micro_batch)
@@ -65,7 +65,7 @@ MemoryCap::~MemoryCap() {
 FitTrial try_micro_batch(const TrialModel& model, Device device, std::int64_t micro_batch, double seconds) {
   FitTrial result{.micro_batch = micro_batch};
   try {
-    const TapeScope scope;  // nothing of a forward that ran out of memory stays
+    const TapeScope scope;  // clears the tape after a forward that ran out of memory
     manual_seed(0);
     Trainer trainer(model, device, micro_batch);
     reset_peak_memory(device);

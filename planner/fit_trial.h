@@ -10,7 +10,7 @@
 
 namespace ringtape::planner {
 
-/// An MLP that is trained for a few updates to see whether it fits.
+/// An MLP that is trained for a few updates to test whether it fits.
 struct TrialModel {
   std::vector<std::int64_t> sizes;
   std::string optimizer = "adam";  ///< by its name in optim/registry.h, with the defaults there
@@ -30,9 +30,9 @@ class MemoryCap {
   Device device_;
 };
 
-/// Makes the model, its arena and optimizer, and runs an update of random data to see its peak memory, then
-/// updates for so many seconds, at least one, to see its throughput. All of it is gone when this returns,
-/// also when memory ran out, which is an answer and no error.
+/// Makes the model, its arena and optimizer, and runs an update on random data to measure the peak memory,
+/// then updates for the given seconds, at least one update, to measure the throughput. All memory is freed
+/// when this returns, also when it ran out, which is a result and not an error.
 FitTrial try_micro_batch(const TrialModel& model, Device device, std::int64_t micro_batch,
                          double seconds = 0.1);
 

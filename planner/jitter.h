@@ -6,12 +6,11 @@
 
 namespace ringtape::planner {
 
-/// How much longer or shorter a rank computes than the mean: factors with mean 1, drawn anew for each rank
-/// and micro-batch.
+/// Random factors of the computing time, with mean 1, drawn for each rank and micro-batch.
 struct JitterRequest {
   enum class Shape {
     lognormal,
-    /// A share that is always needed, and an exponential delay: the slowest of n has in the mean
+    /// A constant share and an exponential delay: the expected maximum over n ranks is
     /// 1 - v + v (1 + 1/2 + ... + 1/n).
     exponential,
   };
@@ -23,7 +22,7 @@ struct JitterRequest {
 /// Throws Error for a name that is neither "lognormal" nor "exponential".
 JitterRequest::Shape jitter_shape_from_name(const std::string& name);
 
-/// Draws factors; equal seeds draw equal ones, whatever the standard library.
+/// Draws factors; equal seeds draw equal factors with every standard library.
 class Jitter {
  public:
   /// Throws Error for a variation that is not 0 to 1.

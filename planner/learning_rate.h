@@ -7,12 +7,12 @@
 
 namespace ringtape::planner {
 
-/// A learning rate that suits one batch, and the run that is to be made with another.
+/// A learning rate that suits one batch size, and a run with another batch size.
 struct RateRequest {
   double base_rate = 0;
   std::int64_t batch_size = 64;
   std::int64_t epochs = 3;
-  ScheduleOptions schedule;  ///< as a Trainer takes it; with the base batch, and how the rate is scaled
+  ScheduleOptions schedule;  ///< as a Trainer takes it, with the base batch and the scaling rule
   std::int64_t dataset = 0;  ///< samples in an epoch
 };
 
@@ -26,11 +26,11 @@ struct RatePlan {
 };
 
 /// Throws Error for sizes and rates out of range, a batch larger than the data, a run of more than ten
-/// million updates, and a warm-up that is longer than the run. A one-cycle schedule rises by itself, so for
-/// it a warm-up of "auto" is none.
+/// million updates, and a warm-up that is longer than the run. A one-cycle schedule has its own warm-up, so
+/// "auto" means none there.
 RatePlan plan_rate(const RateRequest& request);
 
-/// The arithmetic, then the schedule as a table and drawn.
+/// The arithmetic, then the schedule as a table and as a chart.
 std::string rate_text(const RatePlan& plan);
 
 /// The numbers, and the rate at up to 101 updates, counted from 1.

@@ -24,7 +24,7 @@ void add_workspace(MemoryPlan& plan, std::int64_t workspace) {
   plan.rows.push_back({"workspace", workspace, "as given"});
 }
 
-/// Of the weight and the bias of a layer, without padding.
+/// Elements of the weight and the bias of a layer, without padding.
 std::int64_t layer_elements(const MlpRequest& mlp, std::size_t layer) {
   const std::int64_t outputs = mlp.sizes[layer + 1];
   return product(mlp.sizes[layer], outputs) + (mlp.with_bias ? outputs : 0);
@@ -91,7 +91,8 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
         layers);
   std::int64_t all_sizes = 0;
   for (const std::int64_t size : mlp.sizes) {
-    product(4, product(size, request.micro_batch));  // so that no number of bytes below is out of range
+    product(
+        4, product(size, request.micro_batch));  // throws where a number of bytes below would be out of range
     all_sizes += size;
   }
   const std::int64_t frozen = layers - trained_layers;

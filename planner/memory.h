@@ -21,7 +21,7 @@ struct MemoryPlan {
   std::int64_t total() const;
 };
 
-/// What does not depend on the kind of model.
+/// Settings for every kind of model.
 struct MemoryRequest {
   Sharding sharding = {};
   std::int64_t micro_batch = 1;
@@ -31,8 +31,8 @@ struct MemoryRequest {
   std::int64_t workspace = 0;  ///< bytes
 };
 
-/// An MLP as this framework trains it, by estimate_memory(), whose bytes are those that the allocator counts;
-/// `layers`, that many of the last, are trained.
+/// An MLP as this framework trains it, by estimate_memory(), whose bytes equal the allocator's counts. The
+/// last `trained_layers` layers are trained.
 struct MlpRequest {
   std::vector<std::int64_t> sizes;
   bool with_bias = true;
@@ -45,12 +45,13 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request);
 struct TransformerRequest {
   Transformer model;
   double trained_share = 1;
-  bool f32_gradients = false;  ///< beside a model in 16 bits; otherwise they have its dtype, as in the papers
+  bool f32_gradients =
+      false;  ///< f32 gradients of a 16-bit model; else they have its dtype, as in the papers
   Recompute recompute = Recompute::none;
 };
 MemoryPlan plan_memory(const TransformerRequest& transformer, const MemoryRequest& request);
 
-/// A model of which only the number of parameters is known: its state, without activations.
+/// The state of a model with a known number of parameters, without activations.
 MemoryPlan plan_state(std::int64_t parameters, const TransformerRequest& transformer,
                       const MemoryRequest& request);
 

@@ -8,7 +8,7 @@ namespace ringtape::planner {
 std::string memory_text(const MemoryPlan& plan) {
   std::string text = fmt::format("{} parameters", grouped(plan.parameters));
   if (plan.trained == 0) {
-    text += ", a forward alone";
+    text += ", forward only";
   } else if (plan.trained < plan.parameters) {
     text += fmt::format(", {} of them trained", grouped(plan.trained));
   }

@@ -42,8 +42,8 @@ std::vector<MemoryRow> state_memory(const ModelState& model, const Sharding& sha
   const bool in_16_bits = model.compute_bytes == 2;
   std::vector<MemoryRow> rows;
   if (in_16_bits) {
-    // Only a step reads the f32 values of trained parameters, so they go with the optimizer state; those of
-    // frozen ones have nobody to divide them.
+    // Only the optimizer's step reads the f32 values of trained parameters, so they are sharded with its
+    // state; f32 values of frozen parameters are not sharded.
     const std::int64_t frozen = model.frozen_in_f32 ? model.parameters - trained : 0;
     MemoryRow values = row("parameters in f32", 4, trained, from_stage(1), model.block);
     if (frozen > 0) {

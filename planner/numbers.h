@@ -14,7 +14,8 @@ constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
 /// a / b, rounded up, for a >= 0 and b > 0.
 std::int64_t divide_up(std::int64_t a, std::int64_t b);
 
-/// a * b for numbers of at least 0; throws Error where that is more than 2^53, which JSON could not hold.
+/// a * b for numbers of at least 0; throws Error for a product above 2^53, the largest whole number that JSON
+/// can hold exactly.
 std::int64_t product(std::int64_t a, std::int64_t b);
 
 using ringtape::grouped;

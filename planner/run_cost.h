@@ -7,19 +7,19 @@
 
 namespace ringtape::planner {
 
-/// What a run's time and price follow from. Exactly one of the three lengths is to be given.
+/// The inputs of a run's time and price. Exactly one of the three lengths must be given.
 struct RunRequest {
   std::optional<std::int64_t> updates = {};
   std::optional<double> epochs = {};              ///< of BatchRequest::dataset
   std::optional<std::int64_t> total_tokens = {};  ///< for a known sequence length
   double samples_per_second = 0;                  ///< of one rank on its own; above 0
-  double efficiency = 1;                          ///< share of it that is left with all ranks at work: (0, 1]
-  double price = 0;                               ///< of one GPU for an hour, at least 0
+  double efficiency = 1;  ///< throughput of all ranks over ranks x that of one: (0, 1]
+  double price = 0;       ///< of one GPU for an hour, at least 0
 };
 
 struct RunCost {
   std::int64_t updates = 0;
-  std::int64_t samples = 0;  ///< that go through the model
+  std::int64_t samples = 0;  ///< samples that go through the model
   double hours = 0;
   double gpu_hours = 0;  ///< hours x ranks that have work
   double cost = 0;       ///< gpu_hours x price

@@ -116,7 +116,7 @@ CollectiveProblem collective_of(const ScaleRequest& request, Collective kind, do
           .segment = static_cast<double>(request.segment)};
 }
 
-/// Messages that all steps send: a step of one rank calls the same collectives, which are counted here.
+/// Messages of all steps, counted from the collectives that a step of one rank calls.
 double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
   double messages = 0;
   simulate_steps(model, 1, 1, Jitter({}), [&](Collective kind, double bytes, std::vector<double>&) {
@@ -135,7 +135,7 @@ Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool 
     if (std::ssize(times) == ranks) {
       finish_collective(request.cluster, problem, times);
     } else {
-      times[0] += collective_time(request.cluster, problem);  // one time for all of them
+      times[0] += collective_time(request.cluster, problem);  // the same time for all of them
     }
   };
 }
@@ -172,7 +172,7 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
                    .global_batch = product(product(request.micro_batch, model.accumulation), ranks)};
   point.by_messages = may_simulate && ranks > 1 && ranks <= request.messages_up_to &&
                       count_messages(request, model, ranks) <= kMostMessages;
-  // Ranks that all do the same at the same time are as one.
+  // Without jitter all ranks take the same time, so one rank stands for all.
   const bool alike = !point.by_messages && request.jitter.variation == 0;
   point.times = simulate_steps(model, alike ? 1 : ranks, request.steps, Jitter(request.jitter),
                                communication(request, ranks, point.by_messages));
@@ -182,7 +182,8 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
   return point;
 }
 
-/// The most ranks that are looked at, and have work: more than micro-batches in the batch would be idle.
+/// The largest number of ranks to simulate. Ranks beyond the number of micro-batches in the batch would be
+/// idle.
 std::int64_t most_with_work(const ScaleRequest& request) {
   const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
   if (!request.global_batch) return most;
@@ -199,8 +200,8 @@ double largest_bucket(const ScaleRequest& request) {
   return *std::max_element(buckets.begin(), buckets.end());
 }
 
-/// The fewest ranks for which `is_so` holds, of one node's part and whole nodes, up to `most`; it has to hold
-/// for all above it.
+/// The fewest ranks for which `is_so` holds, of one node's part and whole nodes, up to `most`; it must hold
+/// for all larger numbers too.
 template <class Predicate>
 std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t most, Predicate is_so) {
   const std::int64_t local = cluster.ranks_per_node;
@@ -216,7 +217,7 @@ std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t mo
   return yes * local;
 }
 
-/// In closed form and without jitter, and so as a function that grows with the ranks.
+/// In closed form and without jitter, so that the times grow with the ranks.
 void find_limits(ScaleRequest request, ScaleVariant& variant) {
   request.jitter.variation = 0;
   request.steps = 1;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kPanelWidth = 400, kPanelHeight = 350, kRow = 24;
 constexpr std::int64_t kPlaybook = 512;
-// Of what was asked for, larger buckets, and two other algorithms.
+// Line styles: the requested variant, larger buckets, and two other algorithms.
 constexpr const char* kStyles[] = {"line l0", "line l0 dashed", "line l2", "line l1"};
 constexpr const char* kIdealStyle = "line l7 dashed";
 constexpr const char* kPlaybookStyle = "axis dashed";

@@ -14,7 +14,7 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.4g} ms", seconds * 1e3);
 }
 
-/// In milliseconds; what rounding leaves of 0 is 0.
+/// In milliseconds; a rounding error beside 0 becomes 0.
 double in_ms(double seconds) {
   return std::abs(seconds) < 1e-9 ? 0 : seconds * 1e3;
 }
@@ -48,7 +48,7 @@ std::string algorithm_text(const ScaleRequest& request, const ScalePlan& plan) {
   return name_of(plan.asked.algorithm) + (replaced ? " (a tree has no reduce-scatter)" : "");
 }
 
-/// Why the point at which latency takes over is where it is.
+/// Explains the number of ranks at which latency takes over.
 std::string latency_text(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
   const auto local = static_cast<double>(cluster.ranks_per_node);
@@ -62,7 +62,7 @@ std::string latency_text(const ScaleRequest& request, const ScalePlan& plan) {
       "/\n"
       "(latency x bandwidth) = {:.4g} MB / ({:.4g} us x {:.4g} GB/s) = {:.3g}. 8 times the bucket moves that "
       "to 8 "
-      "times\nthe ranks; a tree's latency grows with log2(nodes) alone. The Ultra-Scale Playbook (2025) sees "
+      "times\nthe ranks; a tree's latency grows only with log2(nodes). The Ultra-Scale Playbook (2025) sees "
       "it \"at "
       "the\n512+ GPU scale, depending on the network used\".\n",
       request.zero == 0 ? "2 (n - 1)" : "n - 1", bytes / 1e6, latency * 1e6, bandwidth / 1e9,

@@ -96,7 +96,8 @@ class Steps {
     wait_for(now_, wire_);
   }
 
-  /// Gathers each bucket's parameters, the next while one computes, and with `reduces` reduces its gradients.
+  /// Gathers each bucket's parameters, the next bucket while one computes, and with `reduces` reduces its
+  /// gradients.
   void pass(const std::vector<double>& buckets, const std::vector<double>& shares, double seconds,
             bool reduces) {
     wait_for(wire_, now_);
@@ -138,11 +139,11 @@ class Steps {
   const Communicate& communicate_;
   std::size_t ranks_;
   std::vector<double> shares_;  // of the buckets
-  Times now_;                   // until when each rank has computed
-  Times wire_;                  // until when its collectives run
-  Times busy_;                  // what each has computed
+  Times now_;                   // when each rank has finished computing
+  Times wire_;                  // when its collectives end
+  Times busy_;                  // seconds that each rank has computed
   Times factors_;
-  double slowest_ = 0;  // what the slowest rank of each step has computed
+  double slowest_ = 0;  // seconds computed by the slowest rank of each step
   double communicating_ = 0;
 };
 

@@ -10,12 +10,11 @@
 namespace ringtape::planner {
 
 /// A step of data-parallel training, as DataParallel takes it: A micro-batches, each a forward and a
-/// backward; gradients in buckets, whose collectives run one after the other while backward goes on; the
-/// update.
+/// backward; gradients in buckets, whose collectives run one after the other during backward; the update.
 struct StepModel {
   double forward = 0;             ///< seconds of one micro-batch
   double backward = 0;            ///< seconds of one micro-batch
-  double update = 0;              ///< seconds of the optimizer on what a rank updates
+  double update = 0;              ///< seconds of the optimizer on the parameters that a rank updates
   std::int64_t accumulation = 1;  ///< A
   /// Bytes of gradients that each bucket sends, in the order in which backward completes them. Backward and
   /// forward take time for a bucket by its share of these.
@@ -23,14 +22,14 @@ struct StepModel {
   /// Bytes of parameters that ZeRO gathers, over bytes of gradients.
   double gathered_per_gradient = 1;
   bool overlap = true;             ///< false: collectives begin after backward
-  bool every_micro_batch = false;  ///< reduces after each micro-batch: what no_sync() avoids
+  bool every_micro_batch = false;  ///< reduces after each micro-batch, as without no_sync()
   int zero = 0;                    ///< ZeRO stage (Rajbhandari et al., 2020)
 };
 
-/// What reduces the gradients of a bucket: an all-reduce, or from ZeRO stage 1 on a reduce-scatter.
+/// The collective that reduces a bucket's gradients: all-reduce, or from ZeRO stage 1 on reduce-scatter.
 Collective reduction_of(int zero);
 
-/// Runs a collective: times are when each rank calls it, and become when each is done.
+/// Runs a collective: `times` holds when each rank calls it, and afterwards when each rank finishes it.
 using Communicate = std::function<void(Collective kind, double bytes, std::vector<double>& times)>;
 
 /// Seconds of a step, as a mean over `steps`.
@@ -38,17 +37,18 @@ struct StepTimes {
   double step = 0;
   double computing = 0;      ///< of the mean rank
   double waiting = 0;        ///< the slowest rank's computing beyond that
-  double exposed = 0;        ///< what communication adds: step - computing - waiting
-  double communicating = 0;  ///< while a collective is under way somewhere
+  double exposed = 0;        ///< time added by communication: step - computing - waiting
+  double communicating = 0;  ///< time with a collective in progress
 };
 
 /// Takes `steps` steps on n ranks, one after the other.
 ///
 /// stage 0: an all-reduce of each bucket, in the last micro-batch's backward.
-/// stage 1: a reduce-scatter of each bucket there, and all-gathers of the parameters after the update.
-/// stage 2: the same, with reduce-scatters in every micro-batch, as a rank keeps no more than its own part.
-/// stage 3: as stage 2, but the parameters are gathered bucket by bucket before each is used, in forward and
-///   again in backward, the next while one computes; nothing after the update.
+/// stage 1: a reduce-scatter of each bucket in that backward, and all-gathers of the parameters after the
+/// update.
+/// stage 2: the same, with reduce-scatters in every micro-batch, as a rank keeps only its own shard. stage 3:
+/// as stage 2, but the parameters are gathered bucket by bucket before each is used, in forward and
+///   again in backward, the next bucket while one computes; nothing after the update.
 StepTimes simulate_steps(const StepModel& model, std::int64_t ranks, std::int64_t steps, Jitter jitter,
                          const Communicate& communicate);
 

@@ -26,7 +26,7 @@ std::int64_t embedding_parameters(const Transformer& model) {
   return product(model.vocabulary + model.sequence, model.hidden);
 }
 
-/// Elements of tensors that layers have in common, for b samples.
+/// Elements of tensors that occur in several formulas, for b samples.
 struct Elements {
   Elements(const Transformer& model, std::int64_t b)
       : sbh(product(product(model.sequence, b), model.hidden)),

@@ -17,10 +17,10 @@ struct Transformer {
   std::int64_t vocabulary = 0;
 };
 
-/// What is kept of a layer's activations for backward.
+/// Which activations of a layer are kept for backward.
 enum class Recompute {
   none,       ///< everything
-  selective,  ///< all but softmax(QK^T) and what comes of it (Korthikanti et al., section 5)
+  selective,  ///< all but softmax(QK^T) and the tensors computed from it (Korthikanti et al., section 5)
   full,       ///< the layer's input
 };
 
@@ -38,13 +38,13 @@ std::int64_t largest_layer(const Transformer& model);
 /// s b h (16 e + 2) + a s^2 b (2 e + 1). Outside of the layers s b h for the mask of the embedding's dropout,
 /// 2 e s b h for the inputs of the last layer norm and of the output layer, and 4 s b v for the logits in f32
 /// (section 4.3). Selective recomputation leaves 34 s b h of a layer (equation 6, without tensor
-/// parallelism), full recomputation its input, 2 s b h. What is computed again exists for one layer at a
-/// time, and has a row of its own. Gradients of activations are not in the paper's formulas, nor here.
+/// parallelism), full recomputation its input, 2 s b h. Recomputed activations exist for one layer at a time,
+/// and have a row of their own. Gradients of activations are neither in the paper's formulas nor here.
 std::vector<MemoryRow> training_activations(const Transformer& model, std::int64_t micro_batch,
                                             std::int64_t value_bytes, Recompute recompute);
 
-/// Activations of a forward over all s positions: keys and values of every layer, 2 e L s b h; of one layer
-/// at most all its results, 16 e s b h + 2 e a s^2 b; the logits, 4 s b v.
+/// Activations of a forward over all s positions: keys and values of every layer, 2 e L s b h; at most all
+/// results of one layer, 16 e s b h + 2 e a s^2 b; the logits, 4 s b v.
 std::vector<MemoryRow> inference_activations(const Transformer& model, std::int64_t micro_batch,
                                              std::int64_t value_bytes);
 

@@ -7,7 +7,7 @@
 namespace ringtape::svg {
 namespace {
 
-/// The outline of the steps `sums`; where nothing changes by as much as can be seen, nothing is drawn.
+/// The outline of the steps `sums`; changes too small to be visible are not drawn.
 std::string outline(const Plot& plot, std::span<const double> moments, double end,
                     std::span<const double> sums) {
   std::string path = fmt::format("M{} {}", coordinate(plot.left()), coordinate(plot.bottom()));
@@ -54,7 +54,7 @@ Canvas area_chart(const AreaChart& chart, std::span<const double> moments, doubl
     if (chart.has_legend) frame.legend.emplace_back(area.name, area.colour);
   }
   Plot plot(frame);
-  // Each area hides what the larger sums before it drew below.
+  // The areas are drawn from the largest sum down: each covers the lower part of the one before.
   for (std::size_t i = areas.size(); i-- > 0;) {
     plot.canvas().path(outline(plot, moments, end, sums[i]), fmt::format("s{}", areas[i].colour),
                        areas[i].name);

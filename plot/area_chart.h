@@ -23,8 +23,8 @@ struct AreaChart {
   bool has_legend = true;
 };
 
-/// Areas stacked upon each other, the first at the bottom, as steps: each height holds from its moment to the
-/// next, and the last one to `end`. The highest sum is marked with `peak_label`.
+/// Stacked areas, the first at the bottom, as steps: each height holds from its moment to the next, and the
+/// last one to `end`. The highest sum is marked with `peak_label`.
 Canvas area_chart(const AreaChart& chart, std::span<const double> moments, double end,
                   std::span<const Area> areas, const std::string& peak_label);
 

@@ -6,7 +6,7 @@
 namespace ringtape::svg {
 namespace {
 
-/// A step of 1, 2 or 5 times a power of ten, of which about `count` make up `length`.
+/// A step of 1, 2 or 5 times a power of ten, about `length` / `count`.
 double nice_step(double length, int count) {
   const double rough = length / count;
   const double decade = std::pow(10.0, std::floor(std::log10(rough)));

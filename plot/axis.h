@@ -5,7 +5,7 @@
 
 namespace ringtape::svg {
 
-/// An axis of a chart: which values lie on it.
+/// An axis of a chart: its range of values.
 struct Axis {
   double low = 0;
   double high = 1;
@@ -16,7 +16,7 @@ struct Axis {
 };
 
 /// A linear axis that holds both values and ends on ticks: nice_axis(0.3, 9.2) goes from 0 to 10. `ticks` is
-/// how many steps it should have, about. Where the values are the same, or not finite, it goes on to 1 more.
+/// the approximate number of steps. Where the values are the same, or not finite, the axis ends at 1 more.
 Axis nice_axis(double low, double high, int ticks = 5);
 
 /// A logarithmic axis that ends on 1, 2 or 5 times a power of ten; the values must be above 0.

@@ -5,7 +5,7 @@
 namespace ringtape::svg {
 namespace {
 
-/// How many bytes the character at the start of `text` has as UTF-8 (RFC 3629); 0 where there is none.
+/// Bytes of the UTF-8 character at the start of `text` (RFC 3629); 0 where there is none.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned first = byte(0);
@@ -49,7 +49,7 @@ std::string escape(std::string_view text) {
         result += "&#39;";
         break;
       default:
-        // XML has no place for control characters.
+        // XML does not allow control characters.
         result += static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t' ? '?' : c;
     }
   }
@@ -127,7 +127,7 @@ std::string Canvas::file() const {
 
 double text_width(std::string_view text) {
   std::size_t letters = 0;
-  for (const char c : text) letters += (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // of UTF-8
+  for (const char c : text) letters += (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // UTF-8
   return 7.0 * static_cast<double>(letters);
 }
 

@@ -57,7 +57,7 @@ void draw_line(Plot& plot, const Series& series, int colour) {
   const std::vector<Group> groups = group_points(series.points, kMostGroups);
   if (groups.size() < series.points.size()) draw_band(plot, groups, colour);
   std::string path;
-  std::size_t length = 0;  // of the piece without a gap
+  std::size_t length = 0;  // points in the current piece without a gap
   for (const Group& group : groups) {
     if (std::isnan(group.mean)) {
       length = 0;

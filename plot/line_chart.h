@@ -14,10 +14,10 @@ struct Point {
   double y = 0;
 };
 
-/// A line, or single points, in the colour of its place in the list.
+/// A line, or single points; its index in the list chooses the colour.
 struct Series {
   std::string name;
-  std::vector<Point> points;  ///< by rising x; what is not finite leaves a gap
+  std::vector<Point> points;  ///< by rising x; values that are not finite leave a gap
   bool as_dots = false;
 };
 
@@ -29,16 +29,17 @@ struct LineChart {
   bool from_zero = false;  ///< the vertical axis begins at 0; else it may be logarithmic
 };
 
-/// The most points that a line has.
+/// The largest number of points of a line.
 constexpr std::size_t kMostGroups = 240;
 
 /// Lines over x. A series with more than kMostGroups points is drawn as the mean of each group of
-/// neighbours, with a band from their smallest to their largest. The vertical axis is logarithmic where all
-/// values are above 0 and the largest is more than 20 times the smallest. Nothing to draw: empty axes.
+/// neighbours, with a band from the group's smallest to its largest value. The vertical axis is logarithmic
+/// where all values are above 0 and the largest is more than 20 times the smallest. Without points: empty
+/// axes.
 Canvas line_chart(const LineChart& chart, std::span<const Series> series);
 
 /// At most `most` groups of neighbouring points: mean, smallest and largest y of the finite ones, at the mean
-/// of their x. A group without any has a mean that is not a number.
+/// of their x. A group without finite values has a NaN mean.
 struct Group {
   double x, mean, low, high;
 };

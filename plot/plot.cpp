@@ -12,7 +12,7 @@ constexpr double kRight = 18;     // room for half of the last label
 constexpr double kBottom = 44;    // labels and name of the x axis
 constexpr double kAboveTop = 26;  // name of the y axis
 
-/// A page may show small pictures with larger letters on a phone, so every text has room to grow.
+/// A page may enlarge the letters of small pictures on a phone, so every text has some extra room.
 constexpr double kRoomToGrow = 1.3;
 
 }  // namespace

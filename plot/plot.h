@@ -8,7 +8,7 @@
 
 namespace ringtape::svg {
 
-/// What a chart is drawn on.
+/// Size, names and legend of a chart.
 struct PlotFrame {
   double width = 480;
   double height = 260;
@@ -16,7 +16,7 @@ struct PlotFrame {
   std::string x_name;  ///< with its unit; stands below the axis
   std::string y_name;  ///< stands above the axis
   std::string title;   ///< for screen readers
-  /// Name and colour number of what is drawn; one row above the chart, or more where it is too long.
+  /// Name and colour number of each series; in one row above the chart, or several if too long.
   std::vector<std::pair<std::string, int>> legend;
 };
 
@@ -25,7 +25,7 @@ class Plot {
  public:
   explicit Plot(const PlotFrame& frame);
 
-  /// Where a value lies, in the canvas's units.
+  /// Position of a value, in the canvas's units.
   double x(double value) const { return left_ + (right_ - left_) * x_axis_.at(value); }
   double y(double value) const { return bottom_ - (bottom_ - top_) * y_axis_.at(value); }
   double left() const { return left_; }

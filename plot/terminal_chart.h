@@ -13,13 +13,13 @@ enum class Axis {
   linear,
 };
 
-/// The most columns of a chart, without its axis.
+/// The largest width of a chart in columns, without its axis.
 constexpr int kMostColumns = 72;
 
-/// A line chart for a terminal: values in order from left to right, averaged where several share a column;
-/// `height` lines, none longer than the terminal where that has 20 columns or more. Dots are Braille
-/// characters, four to a line, or without UTF-8 asterisks. Values that are not finite are left out; fewer
-/// than two values give an empty text.
+/// A line chart for a terminal: values from left to right, averaged where several share a column; `height`
+/// lines, none longer than the terminal if it has 20 columns or more. Dots are Braille characters, four to a
+/// line, or asterisks without UTF-8. Values that are not finite are skipped; fewer than two values give an
+/// empty text.
 std::string line_chart(const std::vector<double>& values, const Terminal& terminal, int height,
                        Axis axis = Axis::automatic);
 

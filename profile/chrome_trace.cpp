@@ -37,8 +37,8 @@ Json arguments_of(const DeviceActivity& activity) {
   return arguments;
 }
 
-/// Pointers to the items in the order in which they began, outer ones before those inside. The last to end
-/// comes first in `items` reversed, so that of two with the same times the outer one stays first.
+/// Pointers to the items in the order of their begin, outer items before inner ones. Inner items end first,
+/// so `items` is reversed: of two items with the same times the outer one stays first.
 template <typename Item>
 std::vector<const Item*> from_the_outside(std::span<const Item> items) {
   std::vector<const Item*> order;
@@ -99,7 +99,7 @@ class Writer {
     return fmt::format("{}stream {}", is_communication(activity) ? "communication, " : "", activity.stream);
   }
 
-  /// Those of the thread that takes the steps come first, and so do its rows.
+  /// The spans of the training thread come first, and so do its rows.
   void add_spans() {
     std::vector<const Span*> order = from_the_outside(process_.spans);
     const auto step = std::find_if(order.begin(), order.end(),
@@ -121,7 +121,7 @@ class Writer {
       const Place place = add_complete(*activity, name_of(activity->work), row_name(*activity));
       const auto from = places_.find(activity->span);
       if (from == places_.end()) continue;
-      // An arrow's number has to differ from those of other processes.
+      // An arrow's number must be unique over all processes.
       const Json id = fmt::format("{}.{}", process_.number, ++arrows);
       add("s", "queued", "queue", from->second, {{"id", id}});
       add("f", "queued", "queue", place, {{"id", id}, {"bp", "e"}});
@@ -147,7 +147,7 @@ class Writer {
     add("C", "memory", "memory", {0, at}, {{"args", std::move(bytes)}});
   }
 
-  /// Events that give the process and its rows their names, and the rows their order.
+  /// Events with the names of the process and its rows, and the order of the rows.
   void name_rows() {
     const auto name = [this](const char* what, int row, const Json& arguments) {
       const Json event = {

@@ -10,20 +10,20 @@
 
 namespace ringtape {
 
-/// What one process adds to a trace. All but `number`, `name` and `zero` may be left out.
+/// One process of a trace. All members but `number`, `name` and `zero` may be left out.
 struct ProcessTrace {
-  int number = 0;                 ///< that viewers group by: the rank
-  std::string name{};             ///< what they show for it
-  SpanClock::time_point zero{};   ///< from which times count
+  int number = 0;                 ///< by which viewers group: the rank
+  std::string name{};             ///< its name in viewers
+  SpanClock::time_point zero{};   ///< time 0 of the trace
   std::span<const Span> spans{};  ///< in the order in which they ended
   std::span<const DeviceActivity> activities{};
   const MemoryRecording* memory = nullptr;
 };
 
 /// The process as events of Chrome's trace format ("Trace Event Format", Google, 2016): objects with commas
-/// between them. It has a row for each of: what a thread computes, what it waits for, communication, and each
-/// stream of the device (those of NCCL's kernels are marked as communication); where things of one row
-/// overlap, they go to more rows of the name. Activities are joined by arrows to the spans that queued them.
+/// between them. It has rows for each thread's computation, for its waiting, for communication, and for each
+/// stream of the device (streams of NCCL's kernels are marked as communication). Overlapping events of one
+/// row go to further rows of the same name. An arrow leads from a span to each activity that it queued.
 /// Memory is a counter of the bytes of each category.
 std::string chrome_events(const ProcessTrace& process);
 

@@ -20,7 +20,7 @@ std::optional<double> seconds_waited() {
 void CoreWait::go_on() {
   if (runs_) return;
   runs_ = true;
-  began_ = Clock::now();  // outside of what is counted, here and below: the share is never above 1
+  began_ = Clock::now();  // outside of the measured time, here and below, so that the share is never above 1
   const std::optional<double> waited = seconds_waited();
   is_counted_ = is_counted_ && waited.has_value();
   waited_at_beginning_ = waited.value_or(0);

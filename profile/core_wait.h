@@ -4,22 +4,22 @@
 #include <optional>
 #include <string>
 
-/// Whether a machine was quiet enough to measure on it, from what its scheduler counts: the time in which a
-/// thread wanted a core and had to wait, since other programs had them.
+/// Whether a machine was quiet enough for a measurement, from the scheduler's count of the time that a thread
+/// was runnable and waited for a core.
 namespace ringtape::benchmarks {
 
-/// The share of its time that a thread may wait for a core while it is measured: more spoils the figures.
+/// The largest share of its time that a measured thread may wait for a core.
 inline constexpr double kMostCoreWait = 0.05;
 
-/// What one thread has waited, from construction on, but for pauses.
+/// The time that one thread has waited for a core since construction, without pauses.
 class CoreWait {
  public:
-  /// Of the thread that calls it, which has to call all else too.
+  /// Measures the calling thread. All other members must be called by the same thread.
   CoreWait() { go_on(); }
   void pause();
   void go_on();
-  /// Waiting over all time that was measured, both without pauses; empty where the system does not count it.
-  /// (Linux does: /proc/thread-self/schedstat.)
+  /// Time waited over time measured, both without pauses; empty where the system does not count it. (Linux
+  /// does: /proc/thread-self/schedstat.)
   std::optional<double> share() const;
 
  private:
@@ -30,8 +30,7 @@ class CoreWait {
   double waited_ = 0, passed_ = 0;  // up to the last pause
 };
 
-/// What is wrong where a thread has waited so large a share of its time: "the machine was too busy: ...".
-/// Empty up to kMostCoreWait.
+/// A warning for this share of waiting, "the machine was too busy: ..."; empty up to kMostCoreWait.
 std::string too_busy(double share);
 
 }  // namespace ringtape::benchmarks

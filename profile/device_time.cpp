@@ -13,7 +13,7 @@ struct Change {
   bool is_begin;
   std::size_t activity;
 
-  /// Ends come first, so that activities that follow each other are never two at once.
+  /// Ends come first, so that adjacent activities never overlap.
   bool operator<(const Change& other) const {
     return when != other.when ? when < other.when : is_begin < other.is_begin;
   }
@@ -53,7 +53,7 @@ DeviceTime share_device_time(std::span<const Span> spans, std::span<const Device
       result.busy += time;
       if (count > 1) result.overlapped += time;
       for (const std::size_t each : running) charge(activities[each], time / count);
-      charge(activities[*running.begin()], time % count);  // nanoseconds that cannot be divided
+      charge(activities[*running.begin()], time % count);  // the remainder of the division, in nanoseconds
     }
     last = change.when;
     if (change.is_begin) {

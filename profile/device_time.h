@@ -8,14 +8,14 @@
 
 namespace ringtape {
 
-/// A device's time, divided among the spans of the host that asked for its work. A moment in which n
-/// activities run at once, on several streams, counts 1/n for each, so that the shares add up to the time in
-/// which the device was busy.
+/// A device's time, divided among the host's spans that queued its work. A moment in which n activities run
+/// at once, on several streams, counts 1/n for each, so that the shares add up to the time in which the
+/// device was busy.
 struct DeviceTime {
   std::vector<SpanClock::duration>
-      of_span;                      ///< by the span's place: for what was queued in it, and in no span inside
-  SpanClock::duration elsewhere{};  ///< for what was queued in none of the spans
-  SpanClock::duration busy{};       ///< with at least one activity: the sum of the two
+      of_span;                       ///< by the span's index: for work queued in it, and in no inner span
+  SpanClock::duration elsewhere{};   ///< for work queued in none of the spans
+  SpanClock::duration busy{};        ///< with at least one activity: the sum of the two
   SpanClock::duration overlapped{};  ///< of it, with two or more at once
 };
 

@@ -6,7 +6,7 @@
 
 namespace ringtape {
 
-/// The libraries that work on `device` goes through, each with the version that is loaded, such as
+/// The libraries in use on `device`, each with the loaded version, such as
 /// {"oneDNN", "2.6.3"}: the vendor's matrix products, fibers, MPI; CUDA and NCCL for a GPU.
 std::vector<Fact> describe_libraries(Device device);
 

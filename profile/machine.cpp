@@ -22,7 +22,7 @@ double gibibytes(std::size_t bytes) {
   return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
 }
 
-/// What stands behind the separator, in the file's first line that begins with `key`; empty where none does.
+/// The text after the separator in the file's first line that begins with `key`; empty where there is none.
 std::string value_in_file(const char* path, const std::string& key, char separator) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -48,7 +48,8 @@ std::string cpu_model() {
   return name.empty() ? "CPU" : name;
 }
 
-/// The model with its numbers where there are any: a name such as "AMD EPYC" stands for several generations.
+/// The CPU model with its family and model numbers if known: a name such as "AMD EPYC" stands for several
+/// generations.
 std::string cpu_fact() {
   const std::string family = value_in_file("/proc/cpuinfo", "cpu family", ':');
   const std::string model = value_in_file("/proc/cpuinfo", "model\t", ':');
@@ -56,7 +57,7 @@ std::string cpu_fact() {
   return fmt::format("{} (family {}, model {})", cpu_model(), family, model);
 }
 
-/// The cores of the processors that the system uses; the logical processors where it tells no cores apart.
+/// The number of cores in use; the number of logical processors where the system does not list cores.
 std::string cores_fact() {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
   std::set<std::pair<std::string, std::string>> cores;
@@ -70,7 +71,7 @@ std::string cores_fact() {
   return fmt::format("{} ({} logical processors)", count, processors);
 }
 
-/// The caches of one core, those for data, as "L1 48 KiB, L2 1 MiB, L3 32 MiB".
+/// The data caches of one core, as "L1 48 KiB, L2 1 MiB, L3 32 MiB".
 std::string cache_fact() {
   std::vector<std::string> caches;
   for (int index = 0;; ++index) {

@@ -10,7 +10,7 @@
 
 namespace ringtape {
 
-/// What was live from a moment on.
+/// The live bytes from a moment on.
 struct MemoryLevel {
   double seconds = 0;  ///< since the recording began
   BytesByCategory live;
@@ -19,11 +19,11 @@ struct MemoryLevel {
 /// The start of a recording, and the level after each event.
 std::vector<MemoryLevel> memory_levels(const MemoryRecording& recording);
 
-/// The first level with most memory; of at least one.
+/// The first level with the most memory. `levels` must not be empty.
 const MemoryLevel& peak_of(std::span<const MemoryLevel> levels);
 
 /// The levels as a picture: time to the right until `seconds`, the categories stacked upwards, the peak
-/// marked. A page may write the legend beside it.
+/// marked. Without `has_legend` the page shows the legend itself.
 svg::Canvas memory_picture(std::span<const MemoryLevel> levels, double seconds, bool has_legend = true);
 
 /// The categories in the picture, each with its colour's number.

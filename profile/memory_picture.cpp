@@ -8,7 +8,7 @@ namespace ringtape {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
-/// By the category's number. What is neighbours in time has colours that differ most.
+/// By the category's number. Categories that are neighbours in the stack have colours that differ most.
 constexpr std::array<int, kMemoryCategories> kColours = {7, 0, 3, 2, 1, 4, 6, 5};
 
 std::vector<svg::Area> areas_of(std::span<const MemoryLevel> levels) {

@@ -22,7 +22,7 @@ MemoryCategory category(std::size_t number) {
   return static_cast<MemoryCategory>(number);
 }
 
-/// What each category has at all times.
+/// The bytes that each category has at all times.
 BytesByCategory common(const std::vector<MemoryLevel>& levels) {
   BytesByCategory least = levels.front().live;
   for (const MemoryLevel& level : levels) {
@@ -39,7 +39,7 @@ BytesByCategory difference(const BytesByCategory& a, const BytesByCategory& b) {
   return result;
 }
 
-/// The level with most memory in each of `rows` steps of equal length; a step without an event has the one
+/// The level with most memory in each of `rows` steps of equal length; a step without an event has the level
 /// before it.
 std::vector<MemoryLevel> highest_of_steps(const std::vector<MemoryLevel>& levels, int rows) {
   const double step = levels.back().seconds / rows;

@@ -4,23 +4,24 @@
 
 #include "core/memory.h"
 
-/// Texts and pictures of where memory went.
+/// Texts and pictures of memory use.
 namespace ringtape {
 
 /// The recording as a chart of characters. Time runs downwards in `rows` steps of equal length; each line
-/// shows the moment of its step with most memory: its bytes, and as a bar, one letter a category, those of
-/// them that come and go. (What each category has all the time would leave no room for them.)
+/// shows the moment of its step with the most memory: its bytes, and a bar of the bytes that come and go,
+/// with one letter for each category. (Bytes that a category has at all times are left out of the bar, to
+/// leave room for the others.)
 std::string memory_timeline(const MemoryRecording& recording, int rows = 32);
 
-/// One line an event: seconds, category, bytes (negative: given back), bytes live afterwards.
+/// One line for each event: seconds, category, bytes (negative: freed), bytes live afterwards.
 std::string memory_csv(const MemoryRecording& recording);
 
 /// The recording as an SVG picture: time to the right, the categories stacked upwards.
 std::string memory_svg(const MemoryRecording& recording);
 
-/// What a training program prints for one update, recorded: a table of all categories in use with their bytes
-/// before it, at its peak, and by formula (nn/memory_estimate.h); then memory_timeline(). `apart` is what the
-/// formula does not know of, such as a data set in memory: it has a line of its own.
+/// The memory report of one recorded update: a table of all categories in use with their bytes before the
+/// update, at its peak, and by formula (nn/memory_estimate.h); then memory_timeline(). `apart` is memory that
+/// the formula does not contain, such as a data set; it has a line of its own.
 std::string memory_report(const MemoryRecording& recording, const BytesByCategory& formula,
                           const BytesByCategory& apart = {});
 

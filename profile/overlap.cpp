@@ -9,7 +9,7 @@ namespace {
 
 using Time = SpanClock::time_point;
 using Interval = std::pair<Time, Time>;
-/// Sorted, and apart from each other.
+/// Sorted and disjoint.
 using Intervals = std::vector<Interval>;
 
 Intervals merge(Intervals all) {
@@ -28,7 +28,7 @@ Intervals merge(Intervals all) {
 Intervals intervals_of(std::span<const Span> spans, Track track) {
   Intervals all;
   for (const Span& span : spans) {
-    if (span.kind == SpanKind::step) continue;  // it is there whether it computes or not
+    if (span.kind == SpanKind::step) continue;  // covers waiting as well as computing
     if (span.track == track && span.begin < span.end) all.emplace_back(span.begin, span.end);
   }
   return merge(std::move(all));
@@ -73,7 +73,7 @@ Overlap measure_overlap(std::span<const Span> spans) {
   const Intervals waiting = intervals_of(spans, Track::waiting);
   const Intervals communication = intervals_of(spans, Track::communication);
   const Intervals both = intersection(compute, communication);
-  // Waiting lies inside spans of compute, so that it has to be taken off.
+  // Waiting lies inside spans of compute, so it is subtracted.
   return {.compute = length(compute) - length(intersection(compute, waiting)),
           .waiting = length(waiting),
           .communication = length(communication),

@@ -12,7 +12,7 @@ namespace {
 
 using Duration = SpanClock::duration;
 
-/// The phases in the order in which they are shown; those it does not name follow, "other" last.
+/// The phases in display order; other phases follow, "other" last.
 constexpr std::array<std::string_view, 6> kPhases = {"data",       "forward", "backward",
                                                      "all-reduce", "waiting", "optimizer"};
 constexpr std::string_view kOther = "other", kForward = "forward", kBackward = "backward";
@@ -37,13 +37,13 @@ std::string row_name(const Span& span) {
   return span.name;
 }
 
-/// A row in the making, with the layers that its calls were in.
+/// An unfinished row, with the layers of its calls.
 struct OpenRow {
   ProfileRow row;
   std::set<std::string_view> layers;
 };
 
-/// "1,3", or "24 layers" where that would be long.
+/// "1,3", or "24 layers" where the list would be long.
 std::string names_of(const std::set<std::string_view>& layers) {
   constexpr std::size_t kLong = 8;
   std::string names;
@@ -54,12 +54,12 @@ std::string names_of(const std::set<std::string_view>& layers) {
   return layers.size() > 1 && names.size() > kLong ? std::to_string(layers.size()) + " layers" : names;
 }
 
-/// A span that has begun, and what its own time and memory are charged to.
+/// An open span, and the row, phase and layer that its own time and memory are charged to.
 struct Open {
   const Span* span;
-  OpenRow* row;         // null: it is in no step
+  OpenRow* row;         // null: in no step
   ProfilePhase* phase;  // likewise
-  ProfileLayer* layer;  // null: in no layer's table
+  ProfileLayer* layer;  // null: in no layer
 };
 
 /// Goes through spans and memory events in the order of time, with the open spans on a stack.
@@ -112,18 +112,18 @@ class Builder {
     std::int64_t bytes;
   };
 
-  /// An outer span may have begun before the recording, and then is not there.
+  /// An outer span that began before the recording is missing from it.
   static bool is_inside(const Span& span, const Span& outer) {
     return outer.depth < span.depth && span.end <= outer.end;
   }
-  /// A test between steps takes memory too, which is none of theirs.
+  /// Memory of an evaluation between steps does not count.
   void note_live_bytes() {
     if (!is_in_step()) return;
     profile_.memory_peak = std::max(profile_.memory_peak, static_cast<std::size_t>(live_));
   }
   bool is_in_step() const { return !open_.empty() && open_.back().row != nullptr; }
 
-  /// Says what a span in a step counts for, and takes its time from the span around it.
+  /// Assigns a span in a step to its row, phase and layer, and subtracts its time from the enclosing span.
   void charge(Open& now, Duration device) {
     const Span& span = *now.span;
     const Duration time = span.end - span.begin;
@@ -178,7 +178,7 @@ class Builder {
     return phase;
   }
 
-  /// Of forward and backward all is in the table; of the rest nothing.
+  /// Only spans of forward and backward are in the table of layers.
   ProfileLayer* layer_of(const Span& span, std::string_view phase) {
     if (phase != kForward && phase != kBackward) return nullptr;
     const auto [place, is_new] = layers_.try_emplace(span.layer);
@@ -206,10 +206,10 @@ class Builder {
   std::map<std::string, ProfilePhase> phases_;
   std::map<std::string_view, ProfileLayer> layers_;
   std::vector<std::string_view> layer_order_;
-  std::map<const void*, Held> held_;  // what the running forward phase has taken, by address
+  std::map<const void*, Held> held_;  // allocations of the running forward phase, by address
 };
 
-/// The spans that the thread of the steps works on, an outer one before those inside of it.
+/// The spans of the training thread, outer spans before inner ones.
 std::vector<const Span*> in_order(std::span<const Span> spans) {
   const auto step =
       std::find_if(spans.begin(), spans.end(), [](const Span& span) { return span.kind == SpanKind::step; });

@@ -11,43 +11,42 @@
 #include "kernels/machine_limits.h"
 #include "trace/spans.h"
 
-/// A profile: where the time and the memory of some steps went, by operation, layer and phase, worked out
-/// from recorded spans and memory events.
+/// A profile: time and memory of some steps by operation, layer and phase, computed from recorded spans and
+/// memory events.
 namespace ringtape {
 
-/// What one operation on inputs of certain shapes took in all steps together. A step, a phase or a layer has
-/// a row too, for what it did outside of any operation.
+/// The cost of one operation with inputs of certain shapes, over all steps. A step, a phase or a layer has a
+/// row too, for its time outside of any operation.
 struct ProfileRow {
   std::string name;
   std::string shapes;
-  std::string layer;  ///< that an operation's calls were in; "1,3" or "24 layers" where they were in several
+  std::string layer;  ///< of an operation's calls; "1,3" or "24 layers" for several layers
   std::int64_t calls = 0;
-  SpanClock::duration self{};    ///< of the host, without the spans inside
-  SpanClock::duration total{};   ///< with them
-  SpanClock::duration device{};  ///< that a GPU worked on what it queued; 0: not known
+  SpanClock::duration self{};    ///< of the host, without inner spans
+  SpanClock::duration total{};   ///< of the host, with inner spans
+  SpanClock::duration device{};  ///< of the GPU for the work that it queued; 0: not known
   SpanWork work;
-  /// Bytes taken less bytes given back, without the spans inside: "Self CPU Mem" of PyTorch's profiler.
+  /// Bytes allocated less bytes freed, without inner spans: "Self CPU Mem" of PyTorch's profiler.
   std::int64_t memory = 0;
 
-  /// What rates are reckoned by: the device's time where it is known, else the host's.
+  /// The time for the rates: the device's where it is known, else the host's.
   SpanClock::duration time() const { return device.count() > 0 ? device : self; }
   double gflops_per_second() const;  ///< 0 without FLOPs
   double gbytes_per_second() const;  ///< 0 without bytes
-  /// The least time that the machine needs for the work by the one it took, 0 to 1 (above 1 where data stay
-  /// in a cache, or where the limits were measured on a busy machine); 0 without work or limits.
+  /// The least time that the machine needs for the work over the measured time: 0 to 1 (above 1 where data
+  /// stay in a cache, or where the limits were measured on a busy machine); 0 without work or limits.
   double share_of_limit(const MachineLimits& limits) const;
 };
 
-/// The time that the innermost phase around it is charged with: "data", "forward", ..., "waiting" for the
-/// track of that name, and "other" for what lies in no phase.
+/// The time of a phase; time counts for the innermost phase: "data", "forward", ..., "waiting" for the track
+/// of that name, and "other" for time outside of all phases.
 struct ProfilePhase {
   std::string name;
   SpanClock::duration time{};
   SpanClock::duration device{};  ///< likewise of a GPU; 0: not known
 };
 
-/// A layer of the model: what ran in it, without the layers inside. Where it is recomputed in backward, that
-/// belongs to its backward.
+/// A layer of the model, without inner layers. Its recomputation in backward counts as backward.
 struct ProfileLayer {
   std::string name;  ///< such as "0" or "blocks.3.fc", "model" for the outermost, empty for no layer
   SpanClock::duration forward{};
@@ -55,59 +54,59 @@ struct ProfileLayer {
   SpanClock::duration forward_device{};  ///< 0: not known
   SpanClock::duration backward_device{};
   SpanWork work;
-  /// Bytes that its forward took and that were still live when the forward phase ended: what backward waits
-  /// with. Of the forward that kept most.
+  /// Bytes allocated in its forward and still live when the forward phase ended, kept for backward. The
+  /// largest of all forwards.
   std::int64_t kept = 0;
 };
 
 struct Profile {
   std::int64_t steps = 0;
   SpanClock::duration wall{};         ///< of all steps, by the caller's clock
-  SpanClock::duration device_busy{};  ///< of them, with a GPU at work; 0: not known
+  SpanClock::duration device_busy{};  ///< of `wall`, with a GPU at work; 0: not known
   std::vector<ProfileRow> rows;       ///< most self time first
-  std::vector<ProfileLayer> layers;   ///< in the order in which they ran first; no layer last
+  std::vector<ProfileLayer> layers;   ///< in the order of their first run; "no layer" last
   /// data, forward, backward, all-reduce, waiting, optimizer, others, other
   std::vector<ProfilePhase> phases;
   std::size_t memory_peak = 0;  ///< most bytes live at once in a step; 0: not recorded
   MachineLimits limits{};
 
-  /// Of `wall`, what no span covers: idle, or work that nobody has marked. Below 0 where the rows add up to
+  /// The part of `wall` that no span covers: idle, or work without a span. Below 0 where the rows add up to
   /// more than `wall`.
   SpanClock::duration idle() const;
   /// Whether a GPU's times are known.
   bool has_device_times() const;
-  /// Share of `wall`, 0 to 1, of a GPU's time where that is known, as the host's is that of queueing; 0 for a
-  /// phase that is not there.
+  /// Share of `wall`, 0 to 1, by the GPU's time where that is known (the host's is then the time of
+  /// queueing); 0 for an unknown phase.
   double share_of_phase(std::string_view name) const;
-  /// The least time that the machine needs for all steps: the sum of what it needs for each row.
+  /// The least time that the machine needs for all steps: the sum over the rows.
   double least_seconds() const;
 };
 
-/// What a profile is made of. All but the spans and `wall` may be left out.
+/// The inputs of a profile. All but the spans and `wall` may be left out.
 struct ProfileInput {
   std::span<const Span> spans{};
-  SpanClock::duration wall{};             ///< what the steps took, measured apart from the spans
+  SpanClock::duration wall{};             ///< time of the steps, measured apart from the spans
   std::span<const MemoryEvent> memory{};  ///< of one device, in order
   std::size_t memory_at_start = 0;        ///< bytes live before the first of them
-  /// Of a GPU: for each span what share_device_time() gives it (profile/device_time.h), and its busy time.
+  /// For a GPU: each span's time from share_device_time() (profile/device_time.h), and the GPU's busy time.
   std::span<const SpanClock::duration> device_times{};
   SpanClock::duration device_busy{};
   MachineLimits limits{};
 };
 
-/// Adds up the spans of the steps: those inside of a span of kind `step`, in its thread.
+/// Adds up the spans inside of a span of kind `step`, in its thread.
 Profile make_profile(const ProfileInput& input);
 
-/// The columns of profile_table() that rows can be sorted by, as its header has them but for the units. Texts
-/// in the order of the alphabet, figures largest first.
+/// The columns of profile_table() by which rows can be sorted, named as in its header but without units.
+/// Texts sort alphabetically, numbers largest first.
 std::span<const std::string_view> profile_columns();
-/// Sorts the rows; throws Error for a column that is not there.
+/// Sorts the rows; throws Error for an unknown column.
 void sort_rows(Profile& profile, std::string_view column);
 
 /// The table by operation as text, in lines of 120 characters (128 with times of a device). Times, calls,
 /// bytes and FLOPs are of one step, on average.
 std::string profile_table(const Profile& profile);
-/// What the figures suggest, in a sentence or two a line.
+/// Conclusions from the figures, one or two sentences in each line.
 std::vector<std::string> profile_verdict(const Profile& profile);
 /// The profile as text: tables by operation, layer and phase, and the verdict.
 std::string profile_report(const Profile& profile);

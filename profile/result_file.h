@@ -9,46 +9,46 @@
 #include "io/json.h"
 #include "profile/core_wait.h"
 
-/// What a program that measures writes with --json. All of them write one format, so that one script makes
-/// the tables of the docs (scripts/readme_figures.py) and another compares two files
-/// (scripts/compare_results.py):
+/// The file that a benchmark program writes with --json. All programs write one format:
+/// scripts/readme_figures.py makes the tables of the docs from it, and scripts/compare_results.py compares
+/// two files:
 ///
 ///   {"program": "bench_kernels", "date": "2026-11-20T15:50:00Z", "revision": "1e8b84d",
-///    "machine": {"device": "cpu", "cpu": "AMD EPYC", ...},           as describe_machine() has it
+///    "machine": {"device": "cpu", "cpu": "AMD EPYC", ...},           from describe_machine()
 ///    "waited_for_core": 0.003,                                       share of the run's time (core_wait.h)
-///    "settings": {"dtype": "f32"},                                   what else the figures hold for
+///    "settings": {"dtype": "f32"},                                   other settings of the run
 ///    "rows": [{"name": "relu_forward", "size": "16777216 f32", "seconds": 0.0024, ...}]}
 ///
-/// A row is found again in another file by its name and size, which no two rows of a file share.
+/// Rows of two files are matched by name and size, which are unique within a file.
 namespace ringtape::benchmarks {
 
-/// One measurement. What is empty or 0 is left out of the file.
+/// One measurement. Members that are empty or 0 are left out of the file.
 struct Row {
   std::string name;
-  std::string size;                          ///< of the work, as a person writes it: "8192 x 1000 f32"
+  std::string size;                          ///< of the work, in words: "8192 x 1000 f32"
   std::optional<double> seconds = {};        ///< median
   double flops = 0;                          ///< floating-point operations of the work
-  double bytes = 0;                          ///< that must be read and written at least
-  std::optional<double> limit_seconds = {};  ///< that the machine needs at least
-  Json more = {};                            ///< what only this program's rows have
+  double bytes = 0;                          ///< least bytes to read and write
+  std::optional<double> limit_seconds = {};  ///< least time that the machine needs
+  Json more = {};                            ///< fields of this program only
 };
 
 /// The rows of a run.
 class Results {
  public:
-  /// Of a run whose file save() writes at `path`; where that is empty there will be none. Throws Error where
-  /// it cannot be written, before anything is measured.
+  /// save() writes the file at `path`; an empty path means no file. Throws Error where it cannot be written,
+  /// before anything is measured.
   Results(std::string program, Device device, std::string path);
 
-  /// What the figures hold for besides the machine, such as a dtype.
+  /// A setting of the run, such as a dtype.
   void setting(const std::string& name, Json value) { settings_[name] = std::move(value); }
   /// Appends a row, with the rates that follow from its time: "gflop_per_s" and "gb_per_s". Throws Error for
   /// a second row of one name and size.
   void add(const Row& row);
-  /// Counts what this thread waits for a core; to be paused where a benchmark makes load of its own.
+  /// Counts the time that this thread waits for a core; pause it where the benchmark itself makes load.
   CoreWait& core_wait() { return core_wait_; }
-  /// Writes the file, where the path is not empty. Throws Error when it cannot be written. A note on standard
-  /// error says where the machine was too busy for figures that one can rely on.
+  /// Writes the file, where the path is not empty. Throws Error when it cannot be written. Warns on standard
+  /// error if the machine was too busy for reliable figures.
   void save() const;
   Json to_json() const;
 
@@ -62,7 +62,7 @@ class Results {
   std::set<std::pair<std::string, std::string>> names_and_sizes_;
 };
 
-/// What --help says of --json.
+/// The text of --help for --json.
 inline constexpr const char* kJsonHelp = "also write the rows and the machine's description to this file";
 
 }  // namespace ringtape::benchmarks

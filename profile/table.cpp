@@ -6,17 +6,18 @@
 namespace ringtape {
 namespace {
 
-/// Characters of a line, where a GPU's times have no column; what a layer's path and the shapes may take.
+/// Characters of a line without the GPU's column, of that column, at most of a layer's path, at least of the
+/// shapes.
 constexpr std::size_t kLine = 120, kDeviceColumn = 8, kMostLayer = 12, kLeastShapes = 12;
 constexpr const char* kEllipsis = "\u2026";
 constexpr std::string_view kIdle = "idle, or not marked";
 
-/// Percent of the limit, and by what it is set: FLOPs or bytes.
+/// Percent of the limit, and which sets it: FLOPs or bytes.
 std::string share_of_limit(double share, bool is_of_flops) {
   return share == 0 ? "-" : fmt::format("{:.0f}% {}", 100 * share, is_of_flops ? 'F' : 'B');
 }
 
-/// Of the step: the sum of what the rows need at the least, and what most of that is for.
+/// For the step: the sum of the rows' least times, and whether most of it is for FLOPs or bytes.
 std::string share_of_limit(const Profile& profile) {
   double for_flops = 0;
   for (const ProfileRow& row : profile.rows) {
@@ -26,7 +27,7 @@ std::string share_of_limit(const Profile& profile) {
   return share_of_limit(profile.wall.count() > 0 ? all / seconds(profile.wall) : 0, for_flops >= all / 2);
 }
 
-/// As many of the shapes as `room` characters hold.
+/// The shapes, shortened to `room` characters.
 std::string shortened(std::string shapes, std::size_t room) {
   std::erase(shapes, ',');
   if (shapes.size() <= room) return shapes;
@@ -39,7 +40,7 @@ std::string shortened(const std::string& path) {
   return path.size() <= kMostLayer ? path : kEllipsis + path.substr(path.size() - kMostLayer + 1);
 }
 
-/// One line, as texts. A step has no calls, idle time no work.
+/// One line, as texts. A step has no calls, and idle time has no work.
 struct Line {
   std::string_view name;
   std::string calls{}, self{}, share{}, total{}, device{};

@@ -35,7 +35,7 @@ bool is_operation(const TapeVertex& vertex) {
   return vertex.kind == VertexKind::operation;
 }
 
-/// An operation is in the row below the lowest operation that it is computed from, a leaf in that of its
+/// An operation is in the row below the lowest operation that it is computed from, a leaf in the row of its
 /// first use.
 std::vector<std::size_t> rows_of(const TapeGraph& graph) {
   std::vector<std::size_t> rows(graph.vertices.size(), 0);
@@ -169,7 +169,7 @@ void draw_legend(Canvas& canvas) {
   canvas.text(kLeft + 32, 62, "gradients of several uses add up", "small muted");
 }
 
-/// The first `most` operations and what they are computed from.
+/// The first `most` operations and their inputs.
 TapeGraph first_operations(const TapeGraph& graph, std::size_t most) {
   TapeGraph part;
   std::size_t operations = 0;
@@ -180,7 +180,7 @@ TapeGraph first_operations(const TapeGraph& graph, std::size_t most) {
   for (const TapeEdge& edge : graph.edges) {
     if (edge.to < part.vertices.size()) part.edges.push_back(edge);
   }
-  // What is left over at the end belongs to an operation that is not drawn.
+  // Leaves and inputs at the end belong to an operation that is not drawn.
   while (!part.vertices.empty() && !is_operation(part.vertices.back())) part.vertices.pop_back();
   return part;
 }

@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// A picture of the first `most` operations, from top to bottom in rows: an operation stands in the row below
-/// the lowest one that it is computed from, its leaves and inputs to the left of it.
+/// A picture of the first `most` operations, from top to bottom in rows: an operation is in the row below the
+/// lowest operation that it is computed from, with its leaves and inputs to its left.
 svg::Canvas tape_svg(const TapeGraph& graph, std::size_t most = 1000);
 
 }  // namespace ringtape

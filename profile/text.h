@@ -6,7 +6,7 @@
 
 #include "profile/profile.h"
 
-/// How a profile's figures are written; for the tables and the report.
+/// Number formats of a profile, for the tables and the report.
 namespace ringtape {
 
 inline double seconds(SpanClock::duration time) {
@@ -16,8 +16,8 @@ inline double milliseconds(SpanClock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-/// A number of at most five characters and a sign, with three significant digits and no more than three
-/// decimals; a dash for 0: there is no such figure. What three decimals do not show is 0.000.
+/// A number of at most five characters and a sign, with three significant digits and at most three decimals.
+/// 0 means unknown and is a dash; smaller numbers are 0.000.
 inline std::string figure(double value) {
   const double size = value < 0 ? -value : value;
   if (size == 0) return "-";
@@ -30,7 +30,7 @@ inline std::string percent(double share) {
   return fmt::format("{:.{}f}%", 100 * share, share < 0.9995 ? 1 : 0);
 }
 
-/// Milliseconds of one step, and the share of it.
+/// Milliseconds of one step, and the share of the step.
 inline std::string time_of_step(const Profile& profile, SpanClock::duration sum) {
   const double value = milliseconds(sum) / static_cast<double>(profile.steps);
   return fmt::format("{:.{}f}", value, value < 1000 ? 3 : 1);

@@ -9,7 +9,7 @@ int TraceRows::row_for(const std::string& name, SpanClock::time_point begin, Spa
   for (const int number : candidates) {
     std::vector<SpanClock::time_point>& open = rows_[static_cast<std::size_t>(number)].open;
     while (!open.empty() && open.back() <= begin) open.pop_back();
-    if (!open.empty() && open.back() < end) continue;  // it would stick out
+    if (!open.empty() && open.back() < end) continue;  // it would end after its outer span
     open.push_back(end);
     return number;
   }

@@ -9,19 +9,19 @@
 
 namespace ringtape {
 
-/// The rows of one process in a trace. Viewers draw in a row what lies side by side or one inside the other;
-/// whatever overlaps otherwise gets a further row of the same name.
+/// The rows of one process in a trace. A row can hold items one after the other or nested; items that overlap
+/// otherwise go to a further row of the same name.
 class TraceRows {
  public:
-  /// The number of the row called `name` for something from `begin` to `end`. Within a name, to be called in
-  /// order of `begin`, and of two with the same the longer one first.
+  /// The number of the row called `name` for something from `begin` to `end`. For each name, call it in the
+  /// order of `begin`, and for equal `begin` the longer item first.
   int row_for(const std::string& name, SpanClock::time_point begin, SpanClock::time_point end);
 
   struct Row {
     std::string name;
-    std::vector<SpanClock::time_point> open{};  // ends of what may still be going on, the outermost first
+    std::vector<SpanClock::time_point> open{};  // ends of open items, the outermost first
   };
-  /// By their numbers. The second row of a name is called "name 2".
+  /// All rows by number. The second row of a name is called "name 2".
   const std::vector<Row>& all() const { return rows_; }
 
  private:

@@ -7,10 +7,10 @@
 namespace ringtape {
 namespace {
 
-/// A share from which on, or up to which, something is worth a remark.
+/// Shares above or below which the verdict has a remark.
 constexpr double kMuchOptimizer = 0.15, kMuchData = 0.1, kMuchCommunication = 0.1, kMuchOther = 0.1;
 constexpr double kBusyDevice = 0.8, kMuchMemory = 0.9, kLittleMemory = 0.5, kWorthAWord = 0.005;
-/// Of backward's time by forward's.
+/// Backward's time over forward's.
 constexpr double kLittleBackward = 1, kMuchBackward = 2.5;
 
 double part(double of, double whole) {
@@ -27,7 +27,7 @@ std::string shares(const Profile& profile) {
   return text.substr(0, text.size() - 2) + " of a step.";
 }
 
-/// The time that waiting for samples takes: what the training programs call so (train/trainer.cpp).
+/// The time of waiting for samples: the training loop's span "load batch".
 SpanClock::duration loading(const Profile& profile) {
   SpanClock::duration sum{};
   for (const ProfileRow& row : profile.rows)
@@ -35,7 +35,7 @@ SpanClock::duration loading(const Profile& profile) {
   return sum;
 }
 
-/// On the CPU an operation has ended with its call, so that the host's time is the device's.
+/// On the CPU an operation ends with its call, so the host's time is the device's.
 std::string busy_cpu(const Profile& profile) {
   const double wall = milliseconds(profile.wall);
   const std::array<std::pair<double, const char*>, 3> others = {
@@ -52,7 +52,7 @@ std::string busy_cpu(const Profile& profile) {
   return fmt::format("Busy: {} of the time{}.", percent(busy), text);
 }
 
-/// What a GPU's activities say.
+/// How busy the GPU was, from its activities.
 std::string busy_gpu(const Profile& profile) {
   const double share = part(milliseconds(profile.device_busy), milliseconds(profile.wall));
   std::string text = fmt::format("Busy: the GPU works for {} of the time.", percent(share));
@@ -75,21 +75,20 @@ std::string memory(const Profile& profile) {
   return text;
 }
 
-/// Why the work can take less than the limits say that it must; empty where it does not.
+/// Why the work took less time than the limits allow; empty where it did not.
 std::string why_above_limit(const Profile& profile) {
   const bool is_above_flops =
       std::any_of(profile.rows.begin(), profile.rows.end(), [&](const ProfileRow& row) {
         return row.share_of_limit(profile.limits) > 1 && profile.limits.is_limited_by_flops(row.work);
       });
-  // No cache makes a product faster than the multiply-adds of registers.
+  // No cache makes a product faster than multiply-adds in registers.
   if (is_above_flops) return "; rows are above 100% F, so that the limits were measured on a busy machine";
   return profile.least_seconds() > seconds(profile.wall)
              ? ": its data stay in caches, which are faster than memory"
              : "";
 }
 
-/// The row that takes most beyond what it needs, whether that is waiting, work without a formula or time in
-/// which nothing runs.
+/// The row with the most time beyond its least time; it may be waiting, work without a formula, or idle time.
 std::string most_lost(const Profile& profile) {
   const bool is_of_device = profile.has_device_times();
   std::string name = is_of_device ? "an idle GPU" : "what is idle or not marked";
@@ -107,7 +106,7 @@ std::string most_lost(const Profile& profile) {
                      percent(part(lost, seconds(profile.wall))));
 }
 
-/// How near the whole is to what the machine could do.
+/// How near the step is to the machine's limits.
 std::string distance(const Profile& profile) {
   const double least = profile.least_seconds();
   return fmt::format("Limits: the work of a step needs {:.3f} ms at the least, {} of what it takes{}.{}",
@@ -116,8 +115,8 @@ std::string distance(const Profile& profile) {
                      most_lost(profile));
 }
 
-/// Backward of a product makes two, one for each operand's gradient, but for the first layer's, whose input
-/// needs none.
+/// Backward of a matrix product makes two products, one for each operand's gradient; the first layer's makes
+/// one, as its input needs no gradient.
 std::string passes(double forward, double backward) {
   const double times = part(backward, forward);
   const char* const says =
@@ -155,7 +154,7 @@ std::vector<std::string> profile_verdict(const Profile& profile) {
         "Communication holds the step up for more than a tenth of it: larger micro-batches or more of "
         "them give it more to hide behind.");
   }
-  // That a GPU is idle is said above.
+  // busy_gpu() has reported an idle GPU already.
   const SpanClock::duration idle = profile.has_device_times() ? SpanClock::duration{} : profile.idle();
   if (share("other") + part(milliseconds(idle), milliseconds(profile.wall)) > kMuchOther) {
     lines.push_back("More than a tenth of a step lies in no phase: look there first.");

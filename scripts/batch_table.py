@@ -79,7 +79,7 @@ class Results:
             self.file.flush()
 
     def complete(self, runs, program, threads, jobs):
-        """Does those of the runs that are missing; returns the accuracy of all."""
+        """Does the missing runs; returns the accuracy of all."""
         missing = [run for run in runs if run not in self.accuracy]
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             for number, (run, accuracy) in enumerate(

@@ -28,13 +28,13 @@ check_console() {
   if grep 'CONSOLE' "$work/log"; then failure "$1: the console is not empty"; fi
 }
 
-# What a page could fetch stands in one of these; the pictures' namespace is a name, and nothing that is asked for.
+# A page can fetch only through one of these; the SVG namespace is a name and is not fetched.
 if sed 's|http://www.w3.org/2000/svg||g' "$page" | grep -noE 'https?:|["(]//|<link [^>]*href="[^d]|@import|url\(|src=|fetch\(|import ' | head -5 | grep .; then
   failure "the page refers to something outside of it"
 fi
 
-# A frame as wide as the screen holds a copy of the page and says how wide its contents are; where a browser would
-# ask a server, --host-resolver-rules and the log tell.
+# A frame of the screen's width holds a copy of the page and reports the width of its contents; --host-resolver-rules and the
+# log show requests to a server.
 measure='<script>addEventListener("load", () => { const f = document.querySelector("iframe"); const d = f.contentDocument; const w = d.documentElement.scrollWidth; document.title = "width " + w + " of " + f.clientWidth + " resources " + f.contentWindow.performance.getEntriesByType("resource").length; })</script>'
 cp "$page" "$work/page.html"
 for width in 360 1280; do

@@ -16,7 +16,7 @@ import sys
 
 import result_files
 
-# What makes figures of two files differ by itself. Another compiler or library is told, as it may be the reason.
+# Hardware settings that make two files incomparable. Another compiler or library is only reported, as it may be the reason.
 HARDWARE = ["device", "gpu", "cpu", "cores", "threads"]
 
 
@@ -26,7 +26,7 @@ def refuse(text):
 
 
 def files_of(path):
-    """The result files of a folder by name; a file alone goes by no name."""
+    """The result files of a folder by name; a single file has an empty name."""
     return {file.name: file for file in sorted(path.glob("*.json"))} if path.is_dir() else {"": path}
 
 

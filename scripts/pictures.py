@@ -30,15 +30,15 @@ def number(value):
 
 
 def digest(draw, arguments):
-    """Of what a picture is made of, this file included. A picture holds it, so that one that is stale is found without
-    matplotlib."""
+    """The digest of a picture's inputs, this file included. It stands in the picture, so that a stale picture is found
+    without matplotlib."""
     made_of = [pathlib.Path(__file__).read_text(), draw.__name__, arguments]
     return "made of " + hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
 
 
 def svg(draw, arguments):
     """The picture that `draw` makes, as SVG text."""
-    import matplotlib.figure  # here, as no more than this needs it
+    import matplotlib.figure  # imported here: nothing else needs it
     with matplotlib.rc_context(STYLE):
         figure = matplotlib.figure.Figure(layout="constrained")
         title = draw(figure, *arguments)

@@ -52,7 +52,7 @@ class Results:
 
 
 def made(draw, name, results):
-    """What `draw` makes of the results; where they have not what it needs, an error that names the files."""
+    """The table or picture that `draw` makes of the results; for missing results an error that names the files."""
     results.used.clear()
     try:
         return draw(results)
@@ -182,7 +182,7 @@ def gemm_in_words(results):
 
 
 def behind(results):
-    """The kernels that PyTorch or a plain loop does faster, by more than what repeats."""
+    """The kernels that are slower than PyTorch or a plain loop, by more than the noise."""
     beside = torch_of(results)
     rows = []
     for row in results.rows("bench_kernels"):
@@ -204,7 +204,7 @@ def loader(results):
 
 
 def not_faster(rows):
-    """The names of the rungs that take as long as the one before, or longer."""
+    """The names of the rungs that are not faster than the rung before."""
     return [row["name"] for before, row in zip(rows, rows[1:]) if row["seconds"] >= before["seconds"]]
 
 
@@ -388,7 +388,7 @@ def with_tables(text, results, page):
 
 
 def stale_files(root, results):
-    """The pages and pictures that are not what the result files say: (path, function that makes its text)."""
+    """The pages and pictures that differ from the result files: (path, function that makes the text)."""
     for place in PAGES:
         path = root / place
         for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:

@@ -32,7 +32,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 if [ $busy = yes ]; then
   for ((i = 0; i < cores; ++i)); do
-    # A loop ends with this script too where nothing can be trapped, as by SIGKILL.
+    # A loop also ends when this script is killed by SIGKILL, which cannot be trapped.
     (trap - EXIT; while kill -0 $$ 2>/dev/null; do for ((k = 0; k < 100000; ++k)); do :; done; done) &
     started+=($!)
   done

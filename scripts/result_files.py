@@ -7,11 +7,11 @@ TORCH_MODES = ("eager", "compiled")
 
 
 class ResultsError(Exception):
-    """A result file that is missing or not what was expected; one line."""
+    """The error for a missing or malformed result file; one line."""
 
 
 def check_number(where, key, value):
-    """Refuses what is no finite number, a time or an amount of work that is not above 0, and a rate below 0."""
+    """Refuses numbers that are not finite, times or amounts of work that are not above 0, and rates below 0."""
     above_0, from_0 = "seconds" in key or key in ("flops", "bytes"), key.endswith("_per_s")
     try:
         good = not isinstance(value, (bool, str)) and math.isfinite(value) and not (

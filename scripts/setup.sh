@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing (Debian, Ubuntu), then configures and builds Ringtape in build/release.
+# Installs missing packages (Debian, Ubuntu), then configures and builds Ringtape in build/release.
 #
 #   scripts/setup.sh [TARGET...]     CMake targets to build; without one: everything
 #
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 say() { printf '%s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# ---- what is needed ---------------------------------------------------------------------------------------
+# ---- packages -----------------------------------------------------------------------------------------
 
 has_header() { printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1; }
 
@@ -20,7 +20,7 @@ missing=()
 need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
 need_header() { has_header "$1" || missing+=("$2"); }
 
-# The packages that are not there, in the array `missing`. The headers need a compiler to be looked for.
+# Puts the packages that are not installed in the array `missing`. Checking for headers needs a compiler.
 find_missing() {
   missing=()
   need_command "${CXX:-g++}" g++
@@ -35,7 +35,7 @@ find_missing() {
   fi
 }
 
-# The same for the packages that make things faster and that Ringtape does without.
+# The same for optional packages, which make Ringtape faster.
 find_missing_optional() {
   missing=()
   need_header boost/context/fiber.hpp libboost-context-dev
@@ -46,14 +46,14 @@ find_missing_optional() {
 
 # ---- installing -------------------------------------------------------------------------------------------
 
-# The command that gives apt-get its rights; fails where there is none.
+# The command that runs apt-get as root; fails where there is none.
 as_root=()
 can_install() {
   command -v apt-get >/dev/null || return 1
   if [ "$(id -u)" -eq 0 ]; then return 0; fi
   command -v sudo >/dev/null || return 1
   as_root=(sudo)
-  if [ ! -t 0 ]; then as_root+=(-n); fi # nobody is there to type a password
+  if [ ! -t 0 ]; then as_root+=(-n); fi # no terminal for a password
   "${as_root[@]}" true 2>/dev/null
 }
 
@@ -109,7 +109,7 @@ check_versions() {
 
 # ---- building ---------------------------------------------------------------------------------------------
 
-# As many compilers as there are cores, and no more than one for each 1.5 GiB of free memory.
+# The number of compilers: one for each core, but at most one for each 1.5 GiB of free memory.
 jobs() {
   local cores free
   cores=$(nproc)
@@ -127,15 +127,15 @@ logged() {
   die "$what failed; all of its output is in $log"
 }
 
-# Whether nvcc has come since the build was configured, or a GPU for it.
+# Whether nvcc or a GPU has been added since the build was configured.
 has_new_cuda() {
   command -v nvcc >/dev/null || return 1
   if grep -qs 'CMAKE_CUDA_COMPILER.*NOTFOUND' "$folder"/CMakeCache.txt; then return; fi
   [ -e /dev/nvidia0 ] && ! grep -qs '^CMAKE_CUDA_COMPILER:' "$folder"/CMakeCache.txt
 }
 
-# Configures a new build, and again one from before some package, the CUDA Toolkit or the GPU was there. A warning that a
-# newer compiler invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
+# Configures a new build, or one from before a package, the CUDA Toolkit or the GPU was added. A warning that a newer
+# compiler invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
 configure() {
   local flags=("-DRINGTAPE_WERROR=${RINGTAPE_WERROR:-OFF}")
   if [ -n "${RINGTAPE_CUDA:-}" ]; then
@@ -160,7 +160,7 @@ build() {
   fi
 }
 
-# ---- all of it --------------------------------------------------------------------------------------------
+# ---- main --------------------------------------------------------------------------------------------
 
 folder=build/release
 log=build/setup.log

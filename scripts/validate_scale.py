@@ -24,7 +24,7 @@ PARAMETERS = sum(a * b + b for a, b in zip(SIZES, SIZES[1:]))
 SAMPLES = 1024  # of a micro-batch
 UPDATES = 8  # that are timed
 LARGEST_ERROR = 0.15  # of a prediction
-# What DataParallel adds to the buckets: sums of a few bytes, which wait for the link's latency alone.
+# What DataParallel adds to the buckets: sums of a few bytes, which wait only for the link's latency.
 SMALL_SUMS = 4
 
 # what, link in us and MB/s, MiB in a bucket, micro-batches, flags of mnist, flags of plan
@@ -65,7 +65,7 @@ def update_ms(output):
 
 
 def calibrate(args, folder, processes):
-    """ms of forward, backward and the rest of an update, with so many processes that each train alone."""
+    """ms of forward, backward and the rest of an update, with `processes` independent single-rank processes."""
     traces = [folder / f"{i}.json" for i in range(processes)]
     started = [subprocess.Popen(mnist(args, trace, 1, 1, 4), env=dict(os.environ, OMP_NUM_THREADS="1"),
                                 stdout=subprocess.PIPE, text=True) for trace in traces]
@@ -80,7 +80,7 @@ def calibrate(args, folder, processes):
 
 
 def copying_ms(args, launcher, ranks):
-    """What the all-reduces of all gradients take, one after the other and over the machine's memory alone."""
+    """ms of the all-reduces of all gradients, one after the other, without a slow link."""
     output = run([*launcher, "-n", str(ranks), args.bin / "collectives", "--operations", "all_reduce", "--min-bytes",
                   str(4 << 20), "--max-bytes", str(4 << 20), "--iterations", "50"])
     microseconds = float(output.splitlines()[-1].split()[3])
@@ -93,7 +93,7 @@ def predict(args, ranks, times, link, bucket_mib, micro_batches, flags):
     command = [args.bin / "plan", "scale", "--parameters", str(PARAMETERS), "--gradient-bytes", "4", "--micro-batch",
                str(SAMPLES), "--accumulation", str(micro_batches), "--forward", str(forward), "--backward",
                str(backward), "--update", str(rest + SMALL_SUMS * latency / 1000 * (ranks > 1)), "--first-bucket-mib", "4",
-               "--bucket", str(bucket_mib), "--ranks-per-node", "1", "--inter-node-latency", "0", "--inter-node-bandwidth",
+               "--bucket-mib", str(bucket_mib), "--ranks-per-node", "1", "--inter-node-latency", "0", "--inter-node-bandwidth",
                str(bandwidth / 1000), "--call", str(latency), "--ranks", str(ranks), "--json", *flags]
     return 1000 * json.loads(run(command))["asked"]["points"][0]["step_seconds"]
 

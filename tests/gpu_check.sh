@@ -35,7 +35,7 @@ row() { # NAME RESULT SECONDS NOTE
 skip() { row "$1" skipped 0 "$2"; } # NAME REASON
 
 # stage NAME SECONDS COMMAND...: the output goes to OUTDIR/NAME.txt; what the command writes to $work/note goes into
-# the table. A function as the command runs in a shell of its own that sees this script's variables.
+# the table. COMMAND is a function: it runs in a subshell with this script's variables.
 stage() {
   local name=$1 limit=$2 start=$SECONDS status
   shift 2
@@ -164,8 +164,8 @@ run_mnist() {
       exit !(NR == 5 && a[1] >= 0.972 && a[3] >= 0.975) }' | tee "$work/note"
 }
 
-# The table of --profile and the trace of --timeline have what the GPU did: the kernels' times fill some of the steps and
-# not more than all of them. Under --graph the kernels are those of the graph.
+# The table of --profile and the trace of --timeline have the GPU's activities: the kernels' times fill a part of the steps,
+# and at most all of them. Under --graph the kernels are those of the graph.
 run_profile() {
   local flags found status notes=""
   for flags in --profile --graph; do
@@ -183,9 +183,9 @@ run_profile() {
   done
 }
 
-# on_one_gpu RANKS COMMAND...: so many processes on the first GPU, told of each other as torchrun does it, so that no MPI
-# is needed. NCCL refuses two ranks on one GPU of one machine; here each seems to be a machine of its own, and they talk
-# over sockets. Shows what the ranks print; fails where one of them fails.
+# on_one_gpu RANKS COMMAND...: RANKS processes on the first GPU, with torchrun's environment variables, so that no MPI is
+# needed. NCCL refuses two ranks on one GPU of one machine; here each has a host id of its own, and they communicate over
+# sockets. Shows the ranks' output; fails if one of them fails.
 on_one_gpu() {
   local ranks=$1 rank status=0 port=$((20000 + RANDOM % 20000)) pids=()
   shift
@@ -215,7 +215,7 @@ same_losses() {
 }
 
 # 2 and 4 ranks on one GPU: the tests of the communicator and of data parallelism, every collective, and MNIST against
-# one rank. This proves that the numbers are right, and says nothing of speed.
+# one rank. This checks the numbers, not the speed.
 run_ranks() {
   if ! grep -q 'NCCL ON' "$out/build.txt"; then
     echo "NCCL was not found when building" >"$work/note"
@@ -277,7 +277,7 @@ run_torch() {
     --json "$out/compare_torch.json"
 }
 
-# Clocks are left as they are: a profiler that locks them changes what is measured, and may not be allowed to.
+# Clocks are not locked: that would change the measurement, and may not be permitted.
 run_ncu() {
   if ! command -v ncu >/dev/null; then
     echo "ncu was not found" >"$work/note"
@@ -294,7 +294,7 @@ run_ncu() {
   return $status
 }
 
-# The commands of the docs that need a profiler, as they stand there.
+# The commands of the docs that need a profiler, unchanged.
 run_docs() {
   if ! command -v nsys >/dev/null || ! command -v ncu >/dev/null; then
     echo "nsys or ncu was not found" >"$work/note"
@@ -309,7 +309,7 @@ run_docs() {
   return $status
 }
 
-# ---- all of it --------------------------------------------------------------------------------------------
+# ---- main --------------------------------------------------------------------------------------------
 
 export build root out work
 export -f build_all run_tests run_sanitizers run_mnist run_profile on_one_gpu same_losses run_ranks run_ladders

@@ -21,13 +21,13 @@ namespace {
 /// CUPTI aligns records to 8 bytes and advises buffers of 1 to 10 MiB.
 constexpr std::size_t kAlignment = 8, kBufferBytes = 4 << 20;
 constexpr auto kSpanIds = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
-/// A record of a span's id accompanies a record of a call, not of what the call queues: so calls are needed
-/// too. Libraries may call the driver without the runtime.
+/// A span's id belongs to the record of a call, not to the records of the work that the call queues, so calls
+/// are recorded too. Libraries may call the driver without the runtime.
 constexpr CUpti_ActivityKind kKinds[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,    CUPTI_ACTIVITY_KIND_MEMCPY,  CUPTI_ACTIVITY_KIND_MEMSET,
     CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER};
 
-/// What has come so far. CUPTI delivers records in a thread of its own, and some late.
+/// The records received so far. CUPTI delivers them in a thread of its own, some of them late.
 struct Inbox {
   std::mutex mutex;
   bool is_open = false;
@@ -85,7 +85,7 @@ const char* name_of_copy(std::uint8_t kind) {
   }
 }
 
-/// What the three kinds of records have in common.
+/// The members common to the three kinds of records.
 template <typename Record>
 DeviceActivity activity_of(const Record& record, DeviceWork work, std::string name) {
   DeviceActivity activity;
@@ -106,7 +106,7 @@ DeviceActivity activity_of(const CUpti_ActivityKernel9& kernel) {
   return activity;
 }
 
-/// Of a copy or memset.
+/// The activity of a copy or memset.
 template <typename Record>
 DeviceActivity activity_with_bytes(const Record& record, DeviceWork work, const char* name) {
   DeviceActivity activity = activity_of(record, work, name);
@@ -114,7 +114,7 @@ DeviceActivity activity_with_bytes(const Record& record, DeviceWork work, const 
   return activity;
 }
 
-/// The structures are those of CUDA 12.0; those of newer versions have more members, behind these.
+/// The structures are those of CUDA 12.0; newer versions append members.
 void take(const CUpti_Activity& record, DeviceRecords& records) {
   if (record.kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     records.activities.push_back(activity_of(reinterpret_cast<const CUpti_ActivityKernel9&>(record)));
@@ -133,7 +133,7 @@ void take(const CUpti_Activity& record, DeviceRecords& records) {
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, kBufferBytes));
   *bytes = *buffer == nullptr ? 0 : kBufferBytes;
-  *most_records = 0;  // as many as there is room for
+  *most_records = 0;  // 0: as many as fit
 }
 
 void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t,
@@ -151,7 +151,7 @@ void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t*
 
 void CUPTIAPI ignore_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
 
-/// Only once in a process: a second registration gives the first kernels that follow times of another clock.
+/// Only once in a process: after a second registration the first kernels have times of another clock.
 void use_clock_of_spans() {
   static const bool is_registered = [] {
     check_cupti(cuptiActivityRegisterTimestampCallback(now), "cuptiActivityRegisterTimestampCallback");

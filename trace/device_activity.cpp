@@ -16,7 +16,7 @@ void remove_all(std::string& text, std::string_view part) {
   for (std::size_t at; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
 }
 
-/// Where the parameters of a demangled function begin: at the first '(' that stands in no template argument.
+/// The position of a demangled function's parameters: the first '(' outside of template arguments.
 std::size_t parameters_of(std::string_view name) {
   int depth = 0;
   for (std::size_t i = 0; i < name.size(); ++i) {

@@ -19,7 +19,7 @@ Layer make_layer(const Layer* outer, const std::string& name) {
 
 const Layer* find_layer(const Layer* outer, const std::string& name) {
   static std::mutex mutex;
-  static std::map<std::pair<const Layer*, std::string>, Layer> layers;  // which never moves what it holds
+  static std::map<std::pair<const Layer*, std::string>, Layer> layers;  // a map never moves its elements
   const std::lock_guard lock(mutex);
   const std::pair key(outer, name);
   const auto found = layers.find(key);

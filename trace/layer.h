@@ -2,14 +2,14 @@
 
 #include <string>
 
-/// Which layer of a model the thread is in, so that a profile can tell what ran in each.
+/// The layer of a model in which the thread is, for profiles by layer.
 namespace ringtape {
 
-/// A layer's place in a model. There is one object for each place, and it lives as long as the program, so
-/// that whoever keeps a pointer to it need not care for the model.
+/// A layer's position in a model. There is one object for each position, and it lives as long as the program,
+/// so a pointer to it stays valid after the model is destroyed.
 struct Layer {
   const Layer* outer;     ///< null for an outermost one
-  std::string name;       ///< by which `outer` calls it; empty for an outermost module, the model
+  std::string name;       ///< its name in `outer`; empty for an outermost module, the model
   std::string path;       ///< "blocks.3.fc", or "model" for the model
   std::string span_name;  ///< "layer blocks.3.fc", or "model"
 };

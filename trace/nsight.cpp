@@ -13,7 +13,7 @@ namespace ringtape {
 #ifdef RINGTAPE_WITH_CUDA
 
 bool nvtx_is_attached() {
-  // Without a profiler NVTX has nobody to give the range to, and says so.
+  // Without a profiler nvtxRangePush returns an error.
   static const bool is_attached = [] {
     const bool is_tracked = nvtxRangePushA("start") != NVTX_NO_PUSH_POP_TRACKING;
     if (is_tracked) nvtxRangePop();

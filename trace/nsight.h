@@ -4,20 +4,21 @@
 
 #include "core/device.h"
 
-/// What a CUDA build tells NVIDIA's profilers, Nsight Systems and Nsight Compute: named ranges (NVTX), and
-/// which part of a program to look at. In a build without CUDA all of it does nothing.
+/// Support for NVIDIA's profilers, Nsight Systems and Nsight Compute: named ranges (NVTX), and the part of a
+/// program to profile. Without CUDA these functions do nothing.
 namespace ringtape {
 
-/// True where a profiler has attached itself to this process and listens to NVTX ranges.
+/// True where a profiler is attached to this process and records NVTX ranges.
 bool nvtx_is_attached();
 
-/// Opens a named range of this thread, inside of those that are open, and closes the innermost one.
+/// nvtx_push() opens a named range of this thread inside of the open ones; nvtx_pop() closes the innermost
+/// one.
 void nvtx_push(const std::string& name);
 void nvtx_pop();
 
-/// cudaProfilerStart() and cudaProfilerStop() on a GPU, each once the device has done what was queued before.
-/// A profiler that was told to wait for them (`nsys profile --capture-range=cudaProfilerApi`, `ncu
-/// --profile-from-start off`) looks at what runs in between.
+/// cudaProfilerStart() and cudaProfilerStop() on a GPU, each after the device has finished all queued work. A
+/// profiler started to wait for them (`nsys profile --capture-range=cudaProfilerApi`, `ncu
+/// --profile-from-start off`) records the part in between.
 void start_profiler(Device device);
 void stop_profiler(Device device);
 

@@ -10,20 +10,20 @@
 #include <thread>
 #include <vector>
 
-/// Spans: what a program did from when to when. Code marks them everywhere (SpanScope); while nobody records
-/// and no profiler of NVIDIA is attached, a mark costs one read of a variable.
+/// Spans: named intervals of a program's time, opened by SpanScope. Without a recording and without one of
+/// NVIDIA's profilers a SpanScope costs one read of a variable.
 namespace ringtape {
 
 /// The row that a span is drawn in.
 enum class Track : std::uint8_t {
-  compute,        ///< what the main thread works on; spans may nest
+  compute,        ///< work of the main thread; spans may nest
   waiting,        ///< the main thread waits for communication
-  communication,  ///< data on its way between ranks
+  communication,  ///< data in flight between ranks
 };
 
 const char* name_of(Track track);
 
-/// What a span is of, from the outside to the inside.
+/// The kind of a span, from the outermost to the innermost.
 enum class SpanKind : std::uint8_t {
   step,       ///< one update of the weights
   phase,      ///< a part of it: data, forward, backward, all-reduce, optimizer
@@ -31,13 +31,13 @@ enum class SpanKind : std::uint8_t {
   operation,  ///< one operation of the tape, or other work
 };
 
-/// A number that a span carries, such as {"bytes", 4096}.
+/// A number attached to a span, such as {"bytes", 4096}.
 struct SpanArgument {
   const char* name;
   std::int64_t value;
 };
 
-/// What an operation has to do at least, by formula.
+/// The least work of an operation, by formula.
 struct SpanWork {
   std::int64_t flops = 0;  ///< additions and multiplications
   std::int64_t bytes = 0;  ///< every operand read once and every result written once
@@ -59,16 +59,16 @@ struct Span {
   std::vector<SpanArgument> arguments;
   SpanKind kind = SpanKind::operation;
   std::string shapes{};      ///< of an operation's inputs, such as "64x784, 256x784"
-  SpanWork work{};           ///< its own, without that of the spans inside
-  std::thread::id thread{};  ///< that it ran in; of a SpanScope
-  int depth = 0;             ///< SpanScopes of this thread around it
-  std::uint64_t id = 0;      ///< of a SpanScope while a DeviceRecording runs: no other has it
-  std::string_view layer{};  ///< path of the layer it belongs to (trace/layer.h), or empty; lives on
+  SpanWork work{};           ///< its own, without inner spans
+  std::thread::id thread{};  ///< the thread of a SpanScope
+  int depth = 0;             ///< the number of enclosing SpanScopes of this thread
+  std::uint64_t id = 0;      ///< unique number of a SpanScope while a DeviceRecording runs
+  std::string_view layer{};  ///< path of its layer (trace/layer.h), or empty; valid until exit
 };
 
-/// Records the spans of all threads, from its construction to stop() or its end. There can be one at a time:
-/// Error for a second. The times are those of the host, which on a GPU tell when work was queued and not when
-/// it ran.
+/// Records the spans of all threads, from its construction to stop() or its destruction. Only one can exist
+/// at a time; a second one throws Error. Times are the host's: for work on a GPU, when it was queued and not
+/// when it ran.
 class SpanRecording {
  public:
   SpanRecording();
@@ -77,7 +77,7 @@ class SpanRecording {
   SpanRecording& operator=(const SpanRecording&) = delete;
 
   void stop();
-  /// In the order in which they ended. To be read after stop().
+  /// In the order of their end. Valid after stop().
   const std::vector<Span>& spans() const { return spans_; }
 
  private:
@@ -89,16 +89,16 @@ class SpanRecording {
 /// True while there is a SpanRecording that has not stopped.
 bool is_recording_spans();
 
-/// Who wants to hear of spans: a recording, and a profiler that shows them as NVTX ranges. For
+/// The number of listeners: a recording, and a profiler that shows spans as NVTX ranges. For
 /// spans_are_wanted().
 extern std::atomic<int> span_listeners;
 
-/// True where a SpanScope does anything.
+/// True where a SpanScope has an effect.
 inline bool spans_are_wanted() {
   return span_listeners.load(std::memory_order_relaxed) != 0;
 }
 
-/// Adds a span to the recording; dropped where there is none, or where it began before the recording.
+/// Adds a span to the recording. It is dropped without a recording, or if it began before the recording.
 void add_span(Span span);
 
 /// A span from here to the end of the scope, and an NVTX range where a profiler is attached (trace/nsight.h).
@@ -121,7 +121,7 @@ class SpanScope {
   void begin(Span span);
   void end();
 
-  std::optional<Span> span_;    // none: nobody wants to hear of it
+  std::optional<Span> span_;    // empty without a listener
   SpanScope* outer_ = nullptr;  // the innermost scope of this thread when this one was opened
 };
 

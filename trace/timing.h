@@ -7,31 +7,33 @@
 
 namespace ringtape {
 
-/// Work to be timed: queues kernels on the current stream of a device.
+/// Work to time: queues kernels on the current stream of a device.
 using TimedWork = std::function<void()>;
 
-/// How work is timed.
+/// Options of the timing functions.
 struct TimingOptions {
-  int rounds = 7;               ///< times it is measured; the median counts
-  double round_seconds = 5e-3;  ///< of a round at least, by running short work again and again; 0: run once
+  int rounds = 7;               ///< number of measurements; the median is used
+  double round_seconds = 5e-3;  ///< least time of a round, by repeating short work; 0: run once
 };
 
-/// Seconds of one run from which on work is long, and the rounds that are made of it at most.
+/// Work of at least this many seconds a run is long, and is measured in at most this many rounds.
 inline constexpr double kLongRun = 0.25;
 inline constexpr int kRoundsOfLongRuns = 3;
 
-/// The value in the middle of those in order; of an even number the upper of the two. Throws Error for none.
+/// The median; for an even number of values the upper of the middle two. Throws Error for no values.
 double median(std::vector<double> values);
 
 /// Median seconds of one run of `work`, by events on the device's current stream, after a run to warm up.
 /// Where one run takes longer than kLongRun, kRoundsOfLongRuns are made at most.
 double median_seconds(const TimedWork& work, Device device, const TimingOptions& options = {});
 
-/// The same for several works, a round of each in turn: a machine whose pace changes is the same for all.
+/// The same for several works, a round of each in turn, so that changes of the machine's speed affect all of
+/// them.
 std::vector<double> median_seconds_in_turn(const std::vector<TimedWork>& works, Device device,
                                            const TimingOptions& options = {});
 
-/// The shortest round instead of the median: what the device can do, though others use it in most rounds.
+/// The shortest round instead of the median: the device's own speed, even if other programs use it in most
+/// rounds.
 double best_seconds(const TimedWork& work, Device device, const TimingOptions& options = {});
 
 }  // namespace ringtape

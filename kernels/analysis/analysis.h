@@ -8,8 +8,8 @@
 
 #include "kernels/simt/executor.h"
 
-/// What a GPU's profiler would say of a kernel, found without a GPU: docs/analysis.md. It sees kernels whose
-/// `.cu` file was compiled by ringtape_add_analysed_kernels, in the namespace ringtape::in_analysis.
+/// The counters of a GPU's profiler, computed without a GPU: docs/analysis.md. For kernels whose `.cu` file
+/// was compiled by ringtape_add_analysed_kernels, in the namespace ringtape::in_analysis.
 namespace ringtape::analysis {
 
 enum class Space { global, shared };
@@ -23,20 +23,20 @@ struct SourceLine {
   friend bool operator==(const SourceLine&, const SourceLine&) = default;
 };
 
-/// What the memory instructions of one line have cost.
+/// The cost of one line's memory instructions.
 struct LineCounts {
   SourceLine where;
   Space space = Space::global;
   Access access = Access::read;
   std::int64_t requests = 0;  ///< instructions, each of one warp
-  std::int64_t lanes = 0;     ///< that took part, over all requests: below 32 each, the others were idle
+  std::int64_t lanes = 0;     ///< active lanes over all requests; below 32 a request, others were idle
   /// Sectors of 32 bytes (global memory), or cycles of the banks (shared).
   std::int64_t transactions = 0;
-  /// The fewest that the bytes asked for allow: all bytes of every sector used, or no bank conflict.
+  /// The fewest transactions for the requested bytes: every sector fully used, or no bank conflict.
   std::int64_t ideal = 0;
   /// Different bytes of each request, added up.
   std::int64_t bytes = 0;
-  /// Requests of lanes that had asynchronous copies under way (kernels/common/async_copy.h).
+  /// Requests while a lane had asynchronous copies in flight (kernels/common/async_copy.h).
   std::int64_t while_copying = 0;
 
   void add(const LineCounts& more);
@@ -53,21 +53,21 @@ struct BarrierCount {
 struct BranchCounts {
   SourceLine where;             ///< of the condition
   std::int64_t executions = 0;  ///< by warps
-  std::int64_t divergent = 0;   ///< of these: lanes of the warp went different ways
+  std::int64_t divergent = 0;   ///< executions with lanes on different paths
 };
 
 enum class FindingKind {
-  race,  ///< two threads, shared memory, one of them writes, no barrier between; or a copy under way
-  unwritten_read,  ///< of memory that nothing has written: no thread of the block, nobody before the launch
-  outside,         ///< of every buffer that the analysis was told of
+  race,            ///< two threads access shared memory, one writes, without a barrier; or a copy in flight
+  unwritten_read,  ///< of memory not written by a thread of the block or before the launch
+  outside,         ///< an access outside of every known buffer
 };
 
 struct Finding {
   FindingKind kind = FindingKind::race;
-  SourceLine where;    ///< of the access that shows it
+  SourceLine where;    ///< of the access with the problem
   SourceLine earlier;  ///< of the other access of a race
   std::int64_t count = 0;
-  std::string text;  ///< one line: what, both lines, the first block and threads
+  std::string text;  ///< one line: the problem, both source lines, the first block and threads
 };
 
 /// One launch.
@@ -75,12 +75,12 @@ struct KernelReport {
   std::string kernel;
   simt::dim3 grid, block;
   std::size_t shared_bytes = 0;         ///< dynamic
-  std::size_t static_shared_bytes = 0;  ///< of __shared__ variables: the bytes that threads have used
-  std::vector<LineCounts> lines;  ///< by file and line; several instructions of a line of one kind are one
+  std::size_t static_shared_bytes = 0;  ///< bytes of __shared__ variables that threads used
+  std::vector<LineCounts> lines;        ///< by file and line; instructions of one kind and line are added up
   std::vector<BarrierCount> barriers;
-  std::vector<BranchCounts> branches;  ///< as the compiler left them: a short `if` may have become none
+  std::vector<BranchCounts> branches;  ///< in the compiled code, where a short `if` may have no branch
   std::vector<Finding> findings;
-  /// Different bytes of global memory that the launch reads and writes: what it must move at least.
+  /// Distinct bytes of global memory that the launch reads and writes: the least it must move.
   std::int64_t needed_read = 0, needed_written = 0;
 
   /// All lines of one kind, added up; `where` is empty.
@@ -93,7 +93,8 @@ struct KernelReport {
 
 class Recorder;
 
-/// Watches the launches of kernels in ringtape::in_analysis from its construction to its end. One at a time.
+/// Records the launches of kernels in ringtape::in_analysis during its lifetime. Only one can exist at a
+/// time.
 class Analysis {
  public:
   Analysis();
@@ -101,8 +102,8 @@ class Analysis {
   Analysis(const Analysis&) = delete;
   Analysis& operator=(const Analysis&) = delete;
 
-  /// Global memory that kernels may use; an access elsewhere is a finding. `written` says that its contents
-  /// count as written before the first launch; what one launch writes, the next may read.
+  /// Adds global memory that kernels may access; an access elsewhere is a finding. With `written` its
+  /// contents count as written before the first launch. A launch may read what earlier launches wrote.
   void add_buffer(const std::string& name, const void* data, std::size_t bytes, bool written);
   /// One for each launch so far, in order. Reads the program's debug information through `addr2line`.
   std::vector<KernelReport> reports() const;

@@ -6,16 +6,16 @@
 
 namespace ringtape::analysis {
 
-/// Which way the lanes of a warp go at each branch of a kernel. The compiler reports where a straight piece
-/// of code begins (-fsanitize-coverage=trace-pc) and where two values are compared (trace-cmp); the last
-/// comparison before the next piece is taken for the branch's condition.
+/// The paths of a warp's lanes at each branch of a kernel. The compiler reports the begin of each basic block
+/// (-fsanitize-coverage=trace-pc) and each comparison (trace-cmp); the last comparison before the next basic
+/// block is assumed to be the branch's condition.
 class Branches {
  public:
   /// A branch, at the address of its condition's code.
   struct Counts {
     std::uintptr_t code = 0;
-    std::int64_t executions = 0;  // once for each warp that comes by
-    std::int64_t divergent = 0;   // of these: lanes went different ways
+    std::int64_t executions = 0;  // once for each warp
+    std::int64_t divergent = 0;   // lanes took different paths
   };
 
   explicit Branches(int threads) : threads_(static_cast<std::size_t>(threads)) {}
@@ -24,9 +24,9 @@ class Branches {
 
   void begin_block();
   void compares(int thread, std::uintptr_t code) { threads_[thread].condition = code; }
-  /// The thread goes on at `code`; 0 when it returns.
+  /// The thread enters the basic block at `code`; 0 when it returns.
   void enters(int thread, std::uintptr_t code);
-  /// Compares the ways of a warp's `lanes` since they met last.
+  /// Compares the paths of a warp's `lanes` since their last barrier.
   void line_up(int warp, unsigned lanes);
 
  private:
@@ -38,13 +38,13 @@ class Branches {
     std::uintptr_t condition = 0;
     std::vector<Step> steps;
   };
-  // How the lanes lined up so far went on from a branch, one time of many.
+  // One execution of a branch: the paths of the lanes compared so far.
   struct Visit {
     std::uintptr_t to;
     bool divergent;
   };
   struct LinedUp {
-    std::size_t visits = 0;  // of the lane at hand
+    std::size_t visits = 0;  // of the current lane
     std::vector<Visit> all;
   };
 

@@ -23,8 +23,8 @@ std::string thread_text(int rank) {
                      simt::blockIdx.z);
 }
 
-/// threadIdx and its like, which kernels read as memory here and from registers on a GPU. They are
-/// thread-local variables that lie side by side, but for alignment.
+/// threadIdx, blockIdx and so on, which are memory here and registers on a GPU. They are adjacent
+/// thread-local variables, except for alignment.
 bool is_index(std::uintptr_t address) {
   const auto [low, high] = std::minmax({number_of(&simt::threadIdx), number_of(&simt::blockIdx),
                                         number_of(&simt::blockDim), number_of(&simt::gridDim)});
@@ -57,7 +57,7 @@ void Recorder::add_buffer(const std::string& name, const void* data, std::size_t
   buffers_.push_back({name, number_of(data), std::vector<std::uint8_t>(bytes, flags)});
 }
 
-// ---- what the executor tells ----
+// ---- calls of the executor ----
 
 void Recorder::launch_begins(const simt::Launch& launch) {
   launches_.push_back(
@@ -91,7 +91,7 @@ void Recorder::launch_begins(const simt::Launch& launch) {
 }
 
 void Recorder::launch_ends() {
-  for (auto& accesses : accesses_) accesses.clear();  // left over where the launch has failed
+  for (auto& accesses : accesses_) accesses.clear();  // not empty if the launch failed
   launch_->branches = branches_.counts();
   launch_->static_shared_bytes = shadow_.used(dynamic_bytes_);
   launch_ = nullptr;
@@ -135,7 +135,7 @@ void Recorder::copy_begins(int rank, void* shared, std::size_t bytes, const void
   add_shared_problem(shadow_.begin_copy(offset, bytes, rank, site, times_), offset, site);
 }
 
-/// Makes requests of the accesses of a warp's `lanes`, and counts them.
+/// Combines the accesses of a warp's `lanes` into requests, and counts them.
 void Recorder::line_up(int warp, unsigned lanes) {
   branches_.line_up(warp, lanes);
   std::vector<Site>& sites = launch_->sites;
@@ -194,8 +194,8 @@ bool Recorder::shared_offset(std::uintptr_t address, std::size_t& offset) const 
   return address - static_begin_ < static_bytes_;
 }
 
-/// Memory that is no memory on a GPU: a thread's own variables, its arguments and indices, constants. Of the
-/// program's own memory nothing tells constants from other variables, so all of it is taken for constants.
+/// Memory that a GPU keeps in registers or constant memory: a thread's local variables, arguments, indices,
+/// and constants. The program's static data are all treated as constants.
 bool Recorder::belongs_to_thread(std::uintptr_t address) const {
   const simt::Stack& stack = simt::Worker::current().stack();
   return (address >= number_of(stack.bottom()) && address < number_of(stack.top())) || is_index(address) ||

@@ -16,7 +16,7 @@
 
 namespace ringtape::analysis {
 
-/// Global memory that kernels may use, and what has happened to each byte of it.
+/// Global memory that kernels may access, with the state of each byte.
 struct Buffer {
   enum Flag : std::uint8_t { written = 1, read_by_launch = 2, written_by_launch = 4 };
   std::string name;
@@ -24,12 +24,12 @@ struct Buffer {
   std::vector<std::uint8_t> flags;  // one for each byte
 };
 
-/// An instruction that accesses memory, and what it has cost so far.
+/// An instruction that accesses memory, and its cost so far.
 struct Site {
   std::uintptr_t code;  // of the instruction
-  LineCounts counts;    // `where` is found out for the report
-  // While the lanes of a warp are lined up: how often the lane at hand was here, and what it did with the
-  // others each time.
+  LineCounts counts;    // `where` is looked up for the report
+  // While the lanes of a warp are combined: the number of visits of the current lane, and the request of each
+  // visit.
   std::size_t visits = 0;
   std::vector<Request> requests;
 };
@@ -39,10 +39,10 @@ struct RawFinding {
   FindingKind kind;
   int site, earlier_site;
   std::int64_t count;
-  std::string text;  // what follows the lines
+  std::string text;  // text after the lines
 };
 
-/// One launch as it is recorded.
+/// The record of one launch.
 struct LaunchRecord {
   const void* kernel;
   simt::dim3 grid, block;
@@ -55,14 +55,14 @@ struct LaunchRecord {
   std::int64_t needed_read = 0, needed_written = 0;
 };
 
-/// Is called at every access (tsan_callbacks.cpp) and at every barrier of threads, and adds up.
+/// Receives every access (tsan_callbacks.cpp) and every barrier of threads, and adds up the costs.
 ///
 /// The threads of a warp run one after another, so a lane's accesses are kept until the warp's lanes are at a
-/// barrier or have returned. Then they are lined up: what the lanes did at an instruction the first time
-/// since they met last is one request, what they did the second time the next.
+/// barrier or have returned. Then they are combined: the lanes' first accesses by an instruction since the
+/// last barrier are one request, their second accesses the next.
 class Recorder final : public simt::Observer {
  public:
-  /// The one that is at work, or null.
+  /// The active recorder, or null.
   static Recorder* active();
 
   Recorder();
@@ -73,10 +73,10 @@ class Recorder final : public simt::Observer {
   void add_buffer(const std::string& name, const void* data, std::size_t bytes, bool written);
   const std::vector<LaunchRecord>& launches() const { return launches_; }
 
-  /// A thread of the kernel accesses memory; `code` is where the call returns to.
+  /// A thread of the kernel accesses memory; `code` is the call's return address.
   void access(Access access, const void* memory, std::size_t bytes, const void* code);
 
-  /// A thread compares two values; goes on in another straight piece of code.
+  /// A thread compares two values; enters another basic block.
   void compares(const void* code);
   void enters(const void* code);
 
@@ -109,7 +109,7 @@ class Recorder final : public simt::Observer {
   std::vector<Buffer> buffers_;
   std::vector<LaunchRecord> launches_;
 
-  // The launch at hand.
+  // The current launch.
   LaunchRecord* launch_ = nullptr;
   int threads_ = 0;
   std::uintptr_t dynamic_begin_ = 0, static_begin_ = 0;
@@ -121,9 +121,9 @@ class Recorder final : public simt::Observer {
   Branches branches_;
   BarrierTimes times_;
   SharedShadow shadow_;
-  std::vector<std::vector<Entry>> accesses_;  // of each thread, since it met others last
+  std::vector<std::vector<Entry>> accesses_;  // of each thread, since its last barrier
   std::vector<unsigned> gone_;                // of each warp: lanes that have returned
-  std::vector<int> copies_;                   // of each thread: asynchronous copies under way
+  std::vector<int> copies_;                   // of each thread: asynchronous copies in flight
 };
 
 }  // namespace ringtape::analysis

@@ -22,12 +22,12 @@ const char* verb_of(Access access) {
   return access == Access::read ? "reads" : access == Access::write ? "writes" : "updates";
 }
 
-/// The counts of all instructions, those of one line and kind in one.
+/// The counts of all instructions, added up for each line and kind.
 std::vector<LineCounts> by_line(const LaunchRecord& launch, const std::vector<CodeLocation>& locations) {
   std::map<std::tuple<std::string, int, Space, Access>, LineCounts> lines;
   for (std::size_t i = 0; i < launch.sites.size(); ++i) {
     const LineCounts& counts = launch.sites[i].counts;
-    if (counts.requests == 0) continue;  // a copy's begin: what it writes counts where it arrives
+    if (counts.requests == 0) continue;  // a copy's begin: its write counts on arrival
     const SourceLine& where = locations[i].line;
     LineCounts& line = lines[{where.file, where.line, counts.space, counts.access}];
     line.where = where;
@@ -67,7 +67,7 @@ std::string text_of(const RawFinding& finding, const LaunchRecord& launch, const
   return fmt::format("{}: what it {} {}", text_of(resolved.where), verb, finding.text);
 }
 
-/// Findings of one kind at the same lines in one: a loop that was unrolled has several instructions.
+/// Merges findings of one kind at the same lines: an unrolled loop has several instructions.
 void add_finding(std::vector<Finding>& findings, const RawFinding& raw, const LaunchRecord& launch,
                  const std::vector<CodeLocation>& locations) {
   Finding finding{raw.kind, locations[raw.site].line, locations[raw.earlier_site].line, raw.count, {}};

@@ -10,7 +10,7 @@ constexpr int kWarp = 32;
 constexpr int kBanks = 32;
 constexpr int kBankBytes = 4;
 
-/// Numbers collected for counting the different ones.
+/// A set of numbers, for counting distinct ones.
 class Numbers {
  public:
   void add(std::uint64_t number) { numbers_[count_++] = number; }
@@ -58,7 +58,7 @@ int sectors(const Request& request) {
 }
 
 int distinct_bytes(const Request& request) {
-  // Whole words where everything is aligned, which is nearly always, else byte by byte.
+  // Word by word if all accesses are aligned, as nearly always, else byte by byte.
   std::uint64_t all = static_cast<std::uint64_t>(request.bytes);
   for (int lane = 0; lane < kWarp; ++lane) {
     if (takes_part(request, lane)) all |= request.address[lane];

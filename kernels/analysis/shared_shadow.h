@@ -8,9 +8,8 @@
 
 namespace ringtape::analysis {
 
-/// Which threads of a block have been at a barrier together since when. Two accesses are ordered where a
-/// barrier stands between them that both threads passed: __syncthreads, or a __syncwarp that names both. A
-/// shuffle orders nothing.
+/// The barriers that the threads of a block have passed. Two accesses are ordered if both threads passed a
+/// barrier between them: __syncthreads, or a __syncwarp that names both. A shuffle orders nothing.
 class BarrierTimes {
  public:
   struct Time {
@@ -24,7 +23,8 @@ class BarrierTimes {
 
   Time now(int thread) const { return {barriers_, warps_[thread / 32].syncs}; }
   bool in_this_block(Time time) const { return time.barriers >= first_of_block_; }
-  /// Whether what `earlier` did at `time`, in this block, comes before what `later` does now.
+  /// Whether an access by thread `earlier` at `time`, in this block, happened before thread `later`'s access
+  /// now.
   bool ordered(int earlier, Time time, int later) const;
 
  private:
@@ -40,21 +40,21 @@ class BarrierTimes {
 /// The last accesses to each byte of a block's shared memory.
 class SharedShadow {
  public:
-  /// What is wrong with an access.
+  /// A problem of an access.
   struct Problem {
-    enum { none, race, unwritten, under_way } kind = none;  // under_way: a copy that has not been waited for
+    enum { none, race, unwritten, under_way } kind = none;  // under_way: a copy not waited for
     int site = 0;  // of the other access of a race, or of the copy's begin
     int thread = 0;
   };
 
   void resize(std::size_t bytes) { bytes_.assign(bytes, {}); }
-  /// Bytes from `first` on that any thread has used since resize().
+  /// Bytes from `first` on that a thread has accessed since resize().
   std::size_t used(std::size_t first) const;
-  /// Notes an access by `thread` at instruction `site`; returns the first problem.
+  /// Records an access by `thread` at instruction `site`; returns the first problem.
   Problem access(std::size_t offset, std::size_t bytes, Access access, int thread, int site,
                  const BarrierTimes& times);
   /// The same for the begin of an asynchronous copy: until `thread` writes the bytes, which is their arrival,
-  /// nobody may use them.
+  /// no thread may access them.
   Problem begin_copy(std::size_t offset, std::size_t bytes, int thread, int site, const BarrierTimes& times);
 
  private:
@@ -63,11 +63,11 @@ class SharedShadow {
     std::uint16_t thread = 0;
     std::uint16_t site = 0;
     bool atomic = false;
-    bool writes = false;      // and does not read
+    bool writes = false;      // a write, not an atomic
     bool copy_begin = false;  // of an asynchronous copy
   };
-  // Of the readers since the last write, the first and the last: where any is not ordered with a later write,
-  // one of these two is, but for readers that single __syncwarps order.
+  // The first and the last reader since the last write: if any reader is not ordered with a later write, one
+  // of these two is not, except where only a __syncwarp orders readers.
   struct Byte {
     Mark writer, first_reader, last_reader;
   };

@@ -16,8 +16,8 @@
 namespace ringtape::analysis {
 namespace {
 
-/// What a program writes to standard output, by lines; nothing where it cannot be started. No shell stands
-/// between, so arguments may hold anything.
+/// The lines that a program writes to standard output; none where it cannot be started. It runs without a
+/// shell, so arguments need no quoting.
 std::vector<std::string> output_of(const std::vector<std::string>& command) {
   int ends[2];
   if (pipe(ends) != 0) return {};
@@ -67,8 +67,8 @@ std::string short_name(std::string name) {
       name.erase(at, std::string_view(space).size());
     }
   }
-  if (name.starts_with("void ")) name.erase(0, 5);  // the result's type stands before a template's name
-  // Parameters begin at the first parenthesis that is not within template arguments.
+  if (name.starts_with("void ")) name.erase(0, 5);  // a template's name has its result type before it
+  // Parameters begin at the first parenthesis outside of template arguments.
   int depth = 0;
   for (std::size_t i = 0; i < name.size(); ++i) {
     depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
@@ -87,8 +87,8 @@ SourceLine parse_line(const std::string& text) {
 }
 
 /// One address in the output of addr2line -a -f -C -i: the address, then a function and a line for each level
-/// of inlining, innermost first. The line is the innermost one of the kernel's own file: of a .cu file, or of
-/// the file that the outermost level stands in.
+/// of inlining, innermost first. The line is the innermost one of the kernel's own file: a .cu file, or the
+/// file of the outermost level.
 CodeLocation parse_location(const std::vector<std::string>& text, std::size_t& at) {
   CodeLocation location{"?", {"?", 0}, false};
   std::vector<SourceLine> levels;
@@ -121,7 +121,7 @@ ProgramImage program_image() {
             result.end = std::max(result.end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
           }
         }
-        return 1;  // the program comes first, and nothing else is wanted
+        return 1;  // stop: the program itself is the first object
       },
       &image);
   return image;
@@ -130,7 +130,7 @@ ProgramImage program_image() {
 std::vector<CodeLocation> locations_of(const std::vector<std::uintptr_t>& addresses) {
   const std::uintptr_t base = program_image().begin;
   std::vector<CodeLocation> locations;
-  constexpr std::size_t kAtOnce = 1000;  // what a command line holds easily
+  constexpr std::size_t kAtOnce = 1000;  // far below a command line's limit
   for (std::size_t first = 0; first < addresses.size(); first += kAtOnce) {
     const std::size_t last = std::min(first + kAtOnce, addresses.size());
     std::vector<std::string> command = {"addr2line", "-a", "-f", "-C", "-i", "-e", program_path()};

@@ -8,18 +8,18 @@
 
 namespace ringtape::analysis {
 
-/// What the program's debug information says of an instruction.
+/// The source location of an instruction, from the debug information.
 struct CodeLocation {
   std::string function;  ///< the kernel's or function's name, without its namespace and parameters
-  /// Of the functions inlined here, innermost first, the first that stands in a `.cu` file: the kernel's own
-  /// line and not that of load_vec(). The innermost where there is none.
+  /// The innermost inlined function of a `.cu` file: the kernel's own line and not that of load_vec(). The
+  /// innermost function where there is none.
   SourceLine line;
-  /// The code stands in kernels/simt: it is the CPU's model of an instruction, as a shuffle is.
+  /// The code is in kernels/simt: the CPU's model of an instruction, such as a shuffle.
   bool of_executor = false;
 };
 
-/// Looks `addresses` of this program's code up with binutils' `addr2line`. Places are "?" where it is
-/// missing, which is said once on standard error, or knows nothing.
+/// Looks up `addresses` of this program's code with binutils' `addr2line`. Locations are "?" where addr2line
+/// is missing (with one warning on standard error) or has no information.
 std::vector<CodeLocation> locations_of(const std::vector<std::uintptr_t>& addresses);
 
 /// The range of addresses at which this program (without its shared libraries) lies in memory.

@@ -11,7 +11,7 @@ double ratio(std::int64_t a, std::int64_t b) {
   return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
 }
 
-/// What the analysis found, "races: 2", one for each kind.
+/// The findings, one text for each kind: "races: 2".
 std::vector<std::string> findings_of(const Totals& totals) {
   std::vector<std::string> found;
   const auto add = [&](std::int64_t count, const char* what) {

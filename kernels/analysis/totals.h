@@ -8,7 +8,7 @@
 
 namespace ringtape::analysis {
 
-/// What some launches cost together.
+/// The total cost of several launches.
 struct Totals {
   LineCounts global, shared;
   std::int64_t needed = 0;  ///< bytes of global memory, of each launch
@@ -23,11 +23,11 @@ struct Totals {
 };
 Totals totals_of(const std::vector<KernelReport>& reports);
 
-/// Throws Error with the numbers of races, unwritten reads and accesses outside, where there are any.
+/// Throws Error with the numbers of races, unwritten reads and outside accesses, if there are any.
 void check_findings(const std::string& kernel, const Totals& totals);
 
-/// In a few words what is wrong, or that nothing is: findings, sectors that are not used whole, bytes read
-/// again, waiting for banks. What a launch of a few kilobytes moves is not judged; the verdict says so.
+/// A short verdict: findings, partly used sectors, bytes read again, bank conflicts, or no problem. The
+/// traffic of a launch of a few kilobytes is not judged; the verdict then says so.
 std::string verdict(const Totals& totals);
 
 }  // namespace ringtape::analysis

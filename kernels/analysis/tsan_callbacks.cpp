@@ -1,5 +1,5 @@
-// What g++ -fsanitize=thread calls at each access to memory. Linked in place of ThreadSanitizer's own
-// runtime, these calls feed the analysis; without an Analysis they do nothing.
+// The functions that g++ -fsanitize=thread calls at each access to memory. Linked in place of
+// ThreadSanitizer's own runtime, they feed the analysis; without an Analysis they do nothing.
 #include <cstddef>
 #include <cstdint>
 
@@ -49,7 +49,8 @@ void __tsan_write_range(void* memory, std::size_t bytes) {
   record(Access::write, memory, bytes, __builtin_return_address(0));
 }
 
-// The atomics of kernels/simt/cpu_builtins.h. They take the place of the operation, so they carry it out.
+// The atomics of kernels/simt/cpu_builtins.h. The compiler calls these in place of the operation, so they
+// perform it.
 std::uint32_t __tsan_atomic32_fetch_add(volatile void* memory, std::uint32_t value, int) {
   record(Access::atomic, const_cast<void*>(memory), 4, __builtin_return_address(0));
   return __atomic_fetch_add(static_cast<volatile std::uint32_t*>(memory), value, __ATOMIC_ACQ_REL);
@@ -64,7 +65,7 @@ std::uint32_t __tsan_atomic32_exchange(volatile void* memory, std::uint32_t valu
 }
 void __tsan_atomic_signal_fence(int) {}
 
-// What -fsanitize-coverage=trace-pc,trace-cmp calls at the start of each straight piece of code and before
+// The functions that -fsanitize-coverage=trace-pc,trace-cmp calls at the start of each basic block and before
 // each comparison.
 void __sanitizer_cov_trace_pc() {
   if (Recorder* recorder = Recorder::active()) recorder->enters(__builtin_return_address(0));

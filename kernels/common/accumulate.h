@@ -3,7 +3,7 @@
 #include "core/half.h"
 #include "core/target.h"
 
-/// The arithmetic type behind each element type, and conversions between the two.
+/// The accumulation type of each element type, and conversions between the two.
 namespace ringtape::RINGTAPE_TARGET {
 
 template <class T>
@@ -15,7 +15,7 @@ struct Accumulate<double> {
   using type = double;
 };
 
-/// What elements of type T are added up in: float, and double for double.
+/// The accumulation type of elements of type T: float, and double for double.
 template <class T>
 using accumulate_t = typename Accumulate<T>::type;
 

@@ -2,13 +2,12 @@
 
 #include "kernels/common/kernel.h"
 
-/// cp.async: copies from global to shared memory that go on while the thread computes (compute capability 8.0
-/// and later), and a model of them for the CPU.
+/// cp.async: copies from global to shared memory while the thread computes (compute capability 8.0 and
+/// later), and a model of them for the CPU.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// The copies that one thread has under way. They end in groups: copy() some, commit(), and after wait<N>()
-/// all groups but the last N have arrived, for this thread. Other threads see them after a barrier that
-/// follows.
+/// One thread's copies in flight, in groups: call copy() for each, then commit(); after wait<N>() all groups
+/// but the last N have arrived, for this thread. Other threads see them after a following barrier.
 class AsyncCopies {
  public:
 #if defined(__CUDACC__)
@@ -25,8 +24,9 @@ class AsyncCopies {
     asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
   }
 #else
-  // What is read at once arrives as late as is allowed, and until then the place holds NaN: a kernel that
-  // does not wait, or that begins a copy while others still read what was there, computes NaN.
+  // The model reads the source at once, but the copy arrives as late as possible, and until then the
+  // destination holds NaN: a kernel that does not wait, or that begins a copy while others still read the old
+  // values, computes NaN.
   void copy(void* shared, const void* global) {
 #if defined(RINGTAPE_ANALYSIS)
     simt::note_copy_begins(shared, sizeof(Bytes));
@@ -59,7 +59,7 @@ class AsyncCopies {
 #endif
   }
 
-  using Bytes = unsigned __int128;  // volatile where it is moved: one access for the analysis to count
+  using Bytes = unsigned __int128;  // volatile when moved: one access for the analysis to count
   struct Copy {
     Bytes* to;
     Bytes value;

@@ -8,12 +8,12 @@
 
 /// Sums and maxima over a warp or a block. Every thread must take part and every thread gets the result.
 /// Values are combined as a butterfly: lane i with lane i + 16, then + 8, 4, 2, 1; then the warps' results in
-/// the same way. The order depends on the block's shape alone.
+/// the same way. The order depends only on the block's shape.
 namespace ringtape::RINGTAPE_TARGET {
 
 // The CPU could run the GPU's form below, and does so in check builds and in the analysis; but there each
 // shuffle is a fiber switch for every lane. So in normal builds there is one barrier, and the last thread to
-// arrive combines what all have brought.
+// arrive combines the values of all.
 #if defined(__CUDACC__) || defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 
 /// Combines the values of lanes 0 to count - 1 of a warp that has just these lanes; every lane gets the
@@ -66,7 +66,7 @@ __device__ inline T block_reduce(T value, SourceLocation location) {
   if (lane == 0) words[warp] = value;
   __syncthreads();
   if (warp == 0) {
-    // A place without a warp repeats the first one's value, and is not combined with.
+    // A lane without a warp has the first warp's value, which is not combined.
     value = words[lane < warps ? lane : 0];
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {
@@ -75,8 +75,7 @@ __device__ inline T block_reduce(T value, SourceLocation location) {
     }
     if (lane == 0) words[32] = value;
   }
-  // Whoever passes has read nothing but words[32] since, which the next call writes behind its own first
-  // barrier.
+  // After this barrier threads read only words[32], which the next call writes after its own first barrier.
   __syncthreads();
   return words[32];
 }
@@ -105,7 +104,7 @@ inline T from_word(std::uint64_t word) {
   return value;
 }
 
-/// The combination of the words that `count` threads (up to 1024) of a block or a warp have brought.
+/// The combination of the words of `count` threads (up to 1024) of a block or a warp.
 template <class Op, class T>
 inline std::uint64_t combine_words(const std::uint64_t* words, int count) {
   T warps[32];
@@ -157,12 +156,11 @@ static __device__ inline bool& last_block_flag() {
   return last;
 }
 
-/// True in every thread of the block that is the last of the grid to call this, false elsewhere: there, all
-/// that the other blocks wrote before their call can be read. `counter` starts at 0 and is 0 again
-/// afterwards.
+/// True in every thread of the last block of the grid to call this, false elsewhere. That block can read all
+/// writes that the other blocks made before their call. `counter` starts at 0 and is 0 again afterwards.
 __device__ inline bool last_block_done(unsigned* counter) {
   __threadfence();
-  __syncthreads();  // between blocks: the count must not run ahead of any thread's writes
+  __syncthreads();  // for other blocks: all threads write before the block is counted
   bool& last = last_block_flag();
   if (thread_rank() == 0) {
     last = atomicAdd(counter, 1u) == gridDim.x * gridDim.y * gridDim.z - 1;

@@ -25,11 +25,11 @@ RINGTAPE_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_
   return (a + b - 1) / b;
 }
 
-/// Running values (sums, maxima) that a body of for_each_vec keeps side by side: one for each slot.
+/// The number of running values (sums, maxima) in a body of for_each_vec: one for each slot.
 inline constexpr int kSlots = kGpuGeometry ? 8 : 64;
 
-/// The larger of two element types. A conversion visits its elements by this one: with 16 bytes of it for
-/// each thread neither the reads nor the writes of a warp leave gaps.
+/// The larger of two element types. A conversion visits its elements by the larger type: with 16 bytes of it
+/// for each thread neither the reads nor the writes of a warp leave gaps.
 template <class A, class B>
 using Wider = std::conditional_t<(sizeof(A) >= sizeof(B)), A, B>;
 
@@ -50,8 +50,8 @@ inline LaunchShape elementwise_shape(std::int64_t n) {
 /// At most this many blocks in a reduction_shape: the length of a buffer with one partial result per block.
 inline constexpr int kMaxReductionBlocks = 1024;
 
-/// The shape for a kernel that reduces n elements to one value per block. It depends on n alone, and so does
-/// the order of the additions.
+/// The shape for a kernel that reduces n elements to one value per block. The shape and the order of the
+/// additions depend only on n.
 template <class T = float>
 inline LaunchShape reduction_shape(std::int64_t n) {
   LaunchShape shape = elementwise_shape<T>(n);
@@ -79,7 +79,7 @@ __device__ inline void visit(const Body& body, std::int64_t i, LaneCount lanes, 
   }
 }
 
-/// The elements, out of n, of worker `rank` of `workers`.
+/// Visits the elements, out of n, of worker `rank` of `workers`.
 template <class T, class Body>
 __device__ inline void for_each_vec_of(std::int64_t n, std::int64_t rank, std::int64_t workers,
                                        const Body& body) {
@@ -108,7 +108,7 @@ __device__ inline void for_each_vec_of(std::int64_t n, std::int64_t rank, std::i
 
 /// Calls body(i, lanes) for the elements i to i + lanes - 1, until every one of 0 to n - 1 has been visited
 /// by exactly one thread of the grid (one-dimensional grid and block). `lanes` is known at compile time: 16
-/// bytes' worth of T, or 1 at the end, and always 1 where the CPU's compiler does the vectorising.
+/// bytes' worth of T, or 1 at the end, and always 1 where the CPU's compiler vectorises.
 ///
 /// No call may touch what another call writes. A body that adds up takes a third argument, `slot`, and keeps
 /// kSlots running values: lane k belongs to slot + k, so that additions need not wait for one another (see
@@ -119,13 +119,13 @@ __device__ inline void for_each_vec(std::int64_t n, const Body& body) {
   for_each_vec_of<T>(n, rank, std::int64_t{gridDim.x} * blockDim.x, body);
 }
 
-/// for_each_vec among the threads of one block: the n elements belong to this block alone.
+/// for_each_vec over the threads of one block, for n elements of this block only.
 template <class T, class Body>
 __device__ inline void for_each_vec_in_block(std::int64_t n, const Body& body) {
   for_each_vec_of<T>(n, thread_rank(), block_threads(), body);
 }
 
-/// A reduction kept as kSlots running values that start at 0, for the bodies of for_each_vec:
+/// A reduction with kSlots running values that start at 0, for the bodies of for_each_vec:
 ///
 ///   LaneSum<float> sum;
 ///   for_each_vec<float>(n, [&](std::int64_t i, auto lanes, int slot) {

@@ -4,19 +4,19 @@
 
 #include "kernels/common/reduce_scratch.h"
 
-/// One sum (or maximum) over a whole launch without float atomics: every block leaves a partial result, and
+/// One sum (or maximum) over a whole launch without float atomics: every block writes a partial result, and
 /// the block that finishes last combines them in the order of the blocks.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// reduction_shape with at least one block, so that the sum of nothing is written too.
+/// reduction_shape with at least one block, so that a sum of 0 elements is written too.
 template <class T>
 LaunchShape grid_sum_shape(std::int64_t n) {
   return reduction_shape<T>(maximum<std::int64_t>(n, 1));
 }
 
-/// Which of n items (rows, tiles) a block works on, where there may be more items than blocks:
+/// The items (rows, tiles) of a block, out of n, where there may be more items than blocks:
 ///   for (std::int64_t i = share.first; i < share.end; i += share.step)
-/// On the GPU blocks at work at one time have neighbouring items; on the CPU a block's own are neighbours.
+/// On the GPU concurrent blocks have neighbouring items; on the CPU a block has a contiguous range.
 struct BlockShare {
   std::int64_t first, end, step;
 };

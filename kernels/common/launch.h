@@ -7,8 +7,7 @@
 #include "core/target.h"
 #include "kernels/common/launch_errors.h"
 
-/// Starting a kernel: `kernel<<<grid, block, shared_bytes, stream>>>(args...)` in a form that both targets
-/// have.
+/// Starting a kernel: `kernel<<<grid, block, shared_bytes, stream>>>(args...)` in a form for both targets.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// Blocks in the grid, threads in a block, and bytes of dynamic shared memory per block.
@@ -20,8 +19,8 @@ struct LaunchShape {
 
 #if defined(__CUDACC__)
 
-/// Starts `kernel` on `stream`. A grid or block with no threads is no work and no error. Throws Error that
-/// names the kernel when CUDA refuses the launch.
+/// Starts `kernel` on `stream`. An empty grid or block is no error. Throws Error that names the kernel when
+/// CUDA refuses the launch.
 template <class... Params>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& stream,
             std::type_identity_t<Params>... args) {
@@ -41,8 +40,8 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& s
 
 #else
 
-/// Runs `kernel` to its end. A grid or block with no threads is no work and no error. Rethrows the first
-/// error of a thread; throws Error for more threads in a block than CUDA allows.
+/// Runs `kernel` to its end. An empty grid or block is no error. Rethrows the first error of a thread; throws
+/// Error for more threads in a block than CUDA allows.
 template <class... Params>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream&,
             std::type_identity_t<Params>... args) {

@@ -2,7 +2,7 @@
 
 #include "core/dtype.h"
 
-/// Error reports of launchers. They are compiled once, outside the kernel files, because those must not
+/// Errors of launchers. They are compiled once, outside of the kernel files, because kernel files must not
 /// include core/error.h (see core/target.h).
 namespace ringtape {
 

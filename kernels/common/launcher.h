@@ -5,14 +5,14 @@
 #include "core/dtype.h"
 #include "core/stream.h"
 
-/// Declares a launcher: the host function that starts a kernel. The `.cu` file defines it once, and being
-/// compiled for both targets it exists twice; this macro declares both and a third, `ringtape::name`, that
-/// picks the one of the stream's device:
+/// Declares a launcher: the host function that starts a kernel. The `.cu` file defines it once and is
+/// compiled for both targets, so it exists twice. This macro declares both and a third, `ringtape::name`,
+/// that calls the one for the stream's device:
 ///
 ///   RINGTAPE_LAUNCHER(relu_forward, DType dtype, const void* x, void* y, std::int64_t n);
 ///
-/// A `.cu` file sees the declaration of its own target alone. Everywhere else `in_analysis::name` is declared
-/// too; programs with analysed kernels (docs/analysis.md) have it.
+/// A `.cu` file sees only the declaration of its own target. Elsewhere `in_analysis::name` is declared too;
+/// programs with analysed kernels (docs/analysis.md) define it.
 #define RINGTAPE_LAUNCHER_OF(target, name, ...) \
   namespace ringtape::target {                  \
   void name(const Stream& stream, __VA_ARGS__); \
@@ -42,7 +42,7 @@
   }                                                      \
   static_assert(true)
 
-#else  // without CUDA no Device::cuda can exist: Device::parse refuses it
+#else  // without CUDA there is no Device::cuda: Device::parse refuses it
 
 #define RINGTAPE_LAUNCHER(name, ...)                     \
   RINGTAPE_LAUNCHER_OF(on_cpu, name, __VA_ARGS__)        \

@@ -4,7 +4,7 @@
 
 #include "core/half.h"
 
-/// Functions of one value that kernels on both targets need in a cheaper form than the C library's.
+/// Elementary functions for kernels on both targets, cheaper than the C library's.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// exp(x) for x <= 88, for the inner loops of a softmax. Relative error below 2 ulp for -1 <= x and, where
@@ -13,7 +13,7 @@ namespace ringtape::RINGTAPE_TARGET {
 ///
 /// CPU: x = n ln 2 + r with |r| <= ln(2)/2, ln 2 in two parts (Cody and Waite, "Software Manual for the
 /// Elementary Functions", 1980), the Taylor polynomial of degree 7 in r, then n added to the exponent bits.
-/// Written without a branch, so that compilers vectorise it; std::exp they do not.
+/// Without branches, so that compilers vectorise it, which they do not with std::exp.
 RINGTAPE_HOST_DEVICE inline float softmax_exp(float x) {
 #if defined(__CUDA_ARCH__)
   float result;
@@ -34,7 +34,7 @@ RINGTAPE_HOST_DEVICE inline float softmax_exp(float x) {
   series = series * r + 1.0f;
   const float result = float_from_bits(float_bits(series) + (float_bits(shifted) << 23));
   const float with_underflow = x < -87.3365447f ? 0.0f : result;
-  return x == x ? with_underflow : x;  // the addition to the exponent can make a number of a NaN
+  return x == x ? with_underflow : x;  // the addition to the exponent can turn a NaN into a number
 #endif
 }
 

@@ -8,8 +8,8 @@
 namespace ringtape {
 
 ReduceScratch* reduce_scratch(const Stream& stream) {
-  // A launch on the CPU runs in the calling thread. Aligned as a GPU's memory is, so that the analysis counts
-  // its sectors.
+  // A launch on the CPU runs in the calling thread. Aligned like a GPU's memory, so that the analysis counts
+  // the same sectors.
   alignas(256) static thread_local ReduceScratch on_host{};
   if (stream.device().is_cpu()) return &on_host;
 

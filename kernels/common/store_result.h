@@ -4,8 +4,8 @@
 
 namespace ringtape::RINGTAPE_TARGET {
 
-/// Rounds `values` to T and writes them at `to`; with `accumulate` adds them to what is there, rounding the
-/// sum.
+/// Rounds `values` to T and writes them at `to`; with `accumulate` adds them to the values there, rounding
+/// the sum.
 template <class T, int W>
 __device__ __forceinline__ void store_result(T* to, Vec<accumulate_t<T>, W> values, bool accumulate) {
   if (accumulate) {

@@ -42,8 +42,8 @@ __device__ __forceinline__ void load_matrices(
 
 /// sums += A B on the tensor cores: A is 16 x 16 and B 16 x 8, both bf16, sums 16 x 8 in f32. In terms of 8 x
 /// 8 quarters as load_matrices leaves them, `a` holds A's upper left, lower left, upper right and lower
-/// right; `b` holds B's upper and lower half, transposed. Lane l holds of the sums, in this order, [l / 4][2
-/// (l % 4)] and the next column, then the same columns of row l / 4 + 8.
+/// right; `b` holds B's upper and lower half, transposed. Of the sums, lane l holds [l / 4][2 (l % 4)] and
+/// the next column, then the same columns of row l / 4 + 8.
 __device__ __forceinline__ void multiply_matrices(
     float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
     [[maybe_unused]] SourceLocation location = SourceLocation::here()) {

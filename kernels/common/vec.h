@@ -31,7 +31,7 @@ struct Vec {
 using Piece16 = uint4;
 using Piece8 = uint2;
 using Piece4 = unsigned;
-#elif defined(RINGTAPE_ANALYSIS)  // which counts the GPU's accesses
+#elif defined(RINGTAPE_ANALYSIS)  // counts the GPU's accesses
 #define RINGTAPE_VEC_PIECES
 using Piece16 = unsigned __int128;
 using Piece8 = std::uint64_t;
@@ -39,7 +39,8 @@ using Piece4 = std::uint32_t;
 #endif
 
 #if defined(RINGTAPE_VEC_PIECES)
-/// What one instruction moves of a Vec: 16 bytes or, where its size is no multiple of that, 8 or 4.
+/// The part of a Vec that one instruction moves: 16 bytes or, where its size is not a multiple of that, 8 or
+/// 4.
 template <class V>
 using Piece = std::conditional_t<sizeof(V) % sizeof(Piece16) == 0, Piece16,
                                  std::conditional_t<sizeof(V) % sizeof(Piece8) == 0, Piece8, Piece4>>;
@@ -50,7 +51,7 @@ inline constexpr bool kInPieces = sizeof(V) % sizeof(P) == 0 && sizeof(P) > size
 template <class P>
 RINGTAPE_HOST_DEVICE inline P read_piece(const P* from) {
 #if defined(RINGTAPE_ANALYSIS)
-  return *static_cast<const volatile P*>(from);  // volatile: the compiler must not make four accesses of it
+  return *static_cast<const volatile P*>(from);  // volatile: one access
 #else
   return *from;
 #endif

@@ -7,7 +7,7 @@
 
 namespace ringtape::ladders {
 
-/// The kernels of one target: those that the device runs, or those compiled for the analysis.
+/// The kernels of one target: for the device, or for the analysis.
 struct Launchers {
   TransposeRung transpose;
   ReduceRung reduce;

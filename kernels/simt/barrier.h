@@ -6,23 +6,23 @@
 #include "kernels/simt/executor.h"
 #include "kernels/simt/fiber.h"
 
-/// Where the threads of a block wait for one another.
+/// The barriers of a block's threads.
 namespace ringtape::simt {
 
 constexpr int kWarp = 32;
 
-/// A stack on which threads of a block run one after another. When one of them has to wait, the runner is
-/// that thread's until it goes on; the threads that have not begun yet begin on other runners.
+/// A stack on which threads of a block run one after another. While one of them waits, the runner belongs to
+/// that thread; threads that have not started start on other runners.
 struct Runner {
   explicit Runner(std::size_t number) : stack(number) {}
   Stack stack;
   Fiber fiber;
-  int rank = 0;            // of the thread it runs
+  int rank = 0;            // of the running thread
   uint3 index{};           // that thread's threadIdx
-  Runner* next = nullptr;  // in the one list it is in
+  Runner* next = nullptr;  // in its list; a runner is in one list at most
 };
 
-/// Runners in a row, linked through themselves: first in, first out.
+/// An intrusive FIFO list of runners.
 class RunnerList {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -61,7 +61,7 @@ struct Barrier {
 };
 
 struct Warp;
-/// Computes Warp::results of the lanes in `lanes` from what they have brought.
+/// Computes Warp::results of the lanes in `lanes` from their words.
 using WarpResult = void (*)(Warp& warp, unsigned lanes, Combine combine);
 
 /// A barrier of the lanes in `mask`: a sync, a shuffle, a vote or a reduction.
@@ -74,7 +74,7 @@ struct WarpBarrier : Barrier {
 
 struct Warp {
   unsigned gone = 0;    // lanes that have returned, or that the block does not have
-  unsigned active = 0;  // which of the barriers are in progress
+  unsigned active = 0;  // bit i: barriers[i] is in progress
   WarpBarrier barriers[kWarp];
   std::uint64_t words[kWarp];
   std::uint64_t results[kWarp];
@@ -82,7 +82,7 @@ struct Warp {
 
   unsigned bit_of(const WarpBarrier& barrier) const { return 1u << (&barrier - barriers); }
 
-  /// The barrier in progress under this mask, or one that is free.
+  /// The barrier in progress for this mask, or a free one.
   WarpBarrier& barrier_of(unsigned mask) {
     for (unsigned rest = active; rest != 0; rest &= rest - 1) {
       WarpBarrier& barrier = barriers[std::countr_zero(rest)];
@@ -96,7 +96,7 @@ inline bool contains(unsigned lanes, int lane) {
   return (lanes >> lane & 1u) != 0;
 }
 
-// What the lanes get of a sync, a shuffle, a ballot, and a barrier with a Combine.
+// The results of a sync, a shuffle, a ballot, and a barrier with a Combine.
 void result_of_sync(Warp& warp, unsigned lanes, Combine combine);
 void result_of_shuffle(Warp& warp, unsigned lanes, Combine combine);
 void result_of_ballot(Warp& warp, unsigned lanes, Combine combine);

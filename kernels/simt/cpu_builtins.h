@@ -18,7 +18,7 @@
 // A block runs on one OS thread, so thread-local storage is shared by its threads and by no other block that
 // runs at the same time. Check builds and the analysis run one block at a time and keep shared memory in a
 // section of its own: check builds overwrite it before each block and AddressSanitizer watches it; the
-// analysis knows a shared address by it.
+// analysis recognises shared addresses by it.
 #if defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 #define __shared__ static __attribute__((section("simt_shared")))
 #else
@@ -37,7 +37,7 @@ inline constexpr bool kGpuGeometry = false;
 using simt::dim3;
 using simt::uint3;
 
-// The executor sets these before a thread of a block starts or goes on.
+// The executor sets these before a thread of a block starts or continues.
 using simt::blockDim;
 using simt::blockIdx;
 using simt::gridDim;
@@ -141,7 +141,7 @@ inline int atomicExch(int* address, int value) {
 }
 
 /// Orders this thread's writes before its later atomics, for threads of other blocks. The atomics above order
-/// memory already, so the compiler alone must be kept from moving accesses.
+/// memory already, so only the compiler must be kept from moving accesses.
 inline void __threadfence() {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }

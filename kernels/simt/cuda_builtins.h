@@ -7,7 +7,7 @@
 
 #include "core/target.h"
 
-/// What kernel.h adds to CUDA's own words under nvcc.
+/// The names that kernel.h adds to the CUDA built-ins under nvcc.
 namespace ringtape::on_cuda {
 
 inline constexpr bool kIsCpu = false;
@@ -15,7 +15,7 @@ inline constexpr bool kIsCpu = false;
 /// and in the analysis.
 inline constexpr bool kGpuGeometry = true;
 
-/// Where a barrier stands in the source. Only the CPU's executor makes use of it.
+/// The source location of a barrier. Only the CPU's executor uses it.
 struct SourceLocation {
   __device__ static SourceLocation here() { return {}; }
 };

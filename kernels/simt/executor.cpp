@@ -19,7 +19,7 @@ constinit thread_local dim3 gridDim{};
 
 namespace {
 
-/// Brings openmp_start.cpp into every program that launches kernels.
+/// Links openmp_start.cpp into every program that launches kernels.
 [[gnu::used]] const int* const kBringsOpenmpStart = &kMostThreadsOfCore;
 
 constexpr unsigned kMaxGridYZ = 65535;

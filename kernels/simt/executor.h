@@ -6,9 +6,8 @@
 #include "kernels/simt/thread_order.h"
 
 /// Runs CUDA-style kernels on the CPU. Blocks are spread over OpenMP threads; the threads of a block take
-/// turns on one of them. A thread begins as a plain function call and keeps the stack it is on when it has to
-/// wait at a barrier. docs/simt.md tells the whole story. Kernels see this through kernels/common/kernel.h
-/// only.
+/// turns on one of them. A thread starts as a plain function call and keeps its stack while it waits at a
+/// barrier. docs/simt.md has the details. Kernels include it only through kernels/common/kernel.h.
 namespace ringtape::simt {
 
 struct dim3 {
@@ -29,47 +28,48 @@ extern constinit thread_local dim3 gridDim;
 struct SourceLocation {
   const char* file;
   int line;
-  /// Where the call stands; as a default argument, where the function that has it is called.
+  /// The location of the call; as a default argument, the location of the function's caller.
   static constexpr SourceLocation here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};
   }
 };
 
-/// Runs `thread(context)` once for every thread of the grid. `kernel` is the kernel's address, by which an
-/// Observer (observer.h) names it. Rethrows the error of the first block that failed. Throws Error for a
-/// block of more than 1024 threads, and for a launch from inside a kernel.
+/// Runs `thread(context)` once for every thread of the grid. `kernel` is the kernel's address, from which an
+/// Observer (observer.h) finds its name. Rethrows the error of the first block that failed. Throws Error for
+/// a block of more than 1024 threads, and for a launch from inside a kernel.
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(const void* context),
               const void* context, const void* kernel);
 
-// ---- for the thread of a kernel ----
+// ---- for the threads of a kernel ----
 
 /// Number of this thread in its block, x running fastest.
 int thread_rank();
-/// Memory that the threads of the block share; the launch said how many bytes.
+/// The block's dynamic shared memory, of the size given at the launch.
 void* dynamic_shared_bytes();
 
-/// __syncthreads: returns when every thread of the block that has not returned is here. Throws Error when
-/// threads of the block wait at different lines.
+/// __syncthreads: returns when all threads of the block that have not returned have arrived. Throws Error
+/// when threads of the block wait at different lines.
 void sync_block(SourceLocation location);
 
-/// __syncwarp: returns when the lanes in `mask` are here. In check builds this and the functions below throw
-/// Error when `mask` names a lane that has returned; otherwise such a lane is not waited for.
+/// __syncwarp: returns when the lanes in `mask` have arrived. In check builds this and the functions below
+/// throw Error when `mask` names a lane that has returned; otherwise such a lane is not waited for.
 void sync_warp(unsigned mask, SourceLocation location);
-/// The `word` that lane `source` brought; the lane's own when `source` is not in the mask.
+/// The `word` of lane `source`; the lane's own word when `source` is not in the mask.
 std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, SourceLocation location);
 /// One bit for each lane of `mask` whose `predicate` holds.
 unsigned ballot(unsigned mask, bool predicate, SourceLocation location);
 
-/// Combines what `count` threads have brought to a barrier.
+/// Combines the words of `count` threads at a barrier.
 using Combine = std::uint64_t (*)(const std::uint64_t* words, int count);
 /// A barrier of all threads of the block (of the warp); each gets combine(their words in order of rank).
 /// Throws Error when a thread has returned already.
 std::uint64_t combine_block(std::uint64_t word, Combine combine, SourceLocation location);
 std::uint64_t combine_warp(std::uint64_t word, Combine combine, SourceLocation location);
 
-/// Tells an Observer how many asynchronous copies (kernels/common/async_copy.h) this thread has under way.
+/// Reports to an Observer how many asynchronous copies (kernels/common/async_copy.h) of this thread are in
+/// flight.
 void note_copies_under_way(int count);
-/// Tells it that the caller begins one, of `bytes` bytes to `shared`.
+/// Reports that the caller begins a copy of `bytes` bytes to `shared`.
 void note_copy_begins(void* shared, std::size_t bytes);
 
 }  // namespace ringtape::simt

@@ -11,7 +11,7 @@ namespace ringtape::simt {
 /// Memory for a stack, with a page below it that faults when a thread overflows it.
 class Stack {
  public:
-  /// `number` shifts the top a little, so that the hottest lines of many stacks do not share cache sets.
+  /// `number` shifts the top slightly, so that the tops of many stacks do not map to the same cache sets.
   explicit Stack(std::size_t number);
   ~Stack();
   Stack(const Stack&) = delete;
@@ -27,7 +27,7 @@ class Stack {
   char* top_;
 };
 
-/// Where to go on: either the OS thread's own stack (as constructed) or a stack of ours (after start()).
+/// An execution context: the OS thread's own stack (as constructed) or a stack of ours (after start()).
 class Fiber {
  public:
   Fiber() = default;
@@ -37,12 +37,11 @@ class Fiber {
 
   /// Makes the first switch to this fiber call entry(argument) on `stack`. `entry` must not return.
   void start(const Stack& stack, void (*entry)(void*), void* argument);
-  /// Leaves `from`, which is the fiber that calls this, and goes on in `to`. Returns when somebody switches
-  /// back.
+  /// Switches from `from`, the calling fiber, to `to`. Returns when another fiber switches back.
   static void switch_to(Fiber& from, Fiber& to);
 
  private:
-  // Of fiber_boost.cpp and fiber_ucontext.cpp, as switch_to() is. A new context begins with run().
+  // Defined in fiber_boost.cpp and fiber_ucontext.cpp, like switch_to(). A new context begins with run().
   void create_context(const Stack& stack);
   void destroy_context();
 
@@ -60,7 +59,7 @@ class Fiber {
   void (*entry_)(void*) = nullptr;
   void* argument_ = nullptr;
 
-  // What the sanitizers want to know.
+  // For the sanitizers.
   const void* stack_bottom_ = nullptr;
   std::size_t stack_size_ = 0;
   void* fake_stack_ = nullptr;

@@ -2,8 +2,8 @@
 
 #include "kernels/simt/fiber.h"
 
-// Boost.Context's switch is a dozen instructions: it saves the registers that a call preserves on the stack
-// it leaves, and hands the address of that place (an fcontext_t) to whoever goes on.
+// Boost.Context's switch is a dozen instructions: it saves the callee-saved registers on the old stack, and
+// passes the address of that place (an fcontext_t) to the next context.
 namespace ringtape::simt {
 namespace fcontext = boost::context::detail;
 

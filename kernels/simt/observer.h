@@ -7,7 +7,7 @@ namespace ringtape::simt {
 struct Launch;
 struct SourceLocation;
 
-/// Is told what the threads of a kernel do together: the analysis (kernels/analysis) counts with it.
+/// Receives events of a kernel's blocks and barriers, for the analysis (kernels/analysis).
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -16,18 +16,18 @@ class Observer {
   /// blockIdx is set already; no thread has begun.
   virtual void block_begins() = 0;
   virtual void thread_returns(int rank) = 0;
-  /// All threads of the block that have not returned have arrived at a barrier, and will go on.
+  /// All threads of the block that have not returned have arrived at a barrier, and continue.
   virtual void block_arrived(SourceLocation location) = 0;
   /// The lanes `lanes` of a warp have arrived, in __syncwarp (`orders_memory`), a shuffle or a vote.
   virtual void warp_arrived(int warp, unsigned lanes, bool orders_memory) = 0;
-  /// Of the thread's asynchronous copies (kernels/common/async_copy.h), `count` have not been waited for.
+  /// `count` of the thread's asynchronous copies (kernels/common/async_copy.h) have not been waited for.
   virtual void copies_under_way(int rank, int count) = 0;
-  /// The thread begins to copy `bytes` bytes to `shared`, by the instruction before `code`. They have arrived
-  /// when it writes them.
+  /// The thread begins to copy `bytes` bytes to `shared`, by the instruction before `code`. The bytes arrive
+  /// when the thread writes them.
   virtual void copy_begins(int rank, void* shared, std::size_t bytes, const void* code) = 0;
 };
 
-/// Watches every launch from now on, which then has one worker; null ends it.
+/// Sets the observer of all further launches, which then have one worker; null for none.
 void set_observer(Observer* observer);
 Observer* observer();
 

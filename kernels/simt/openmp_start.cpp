@@ -10,16 +10,16 @@ namespace ringtape::simt {
 const int kMostThreadsOfCore = 4;
 
 // libgomp reads its variables in a constructor, before any code of the program, and has no call that sets the
-// spin count later. Only what stands in .preinit_array runs before constructors. There the C library has no
-// environment to add to yet: it takes up the array of this process' variables afterwards, which ends where
-// other things begin. So one of the variables lends its place until the first constructor of the program,
-// when libgomp has read them.
+// spin count later. Only functions in .preinit_array run before constructors. At that time setenv() does not
+// work yet, and the array of environment variables cannot grow, because other data follow it. So one
+// variable's slot is replaced temporarily, and restored by the first constructor of the program, after
+// libgomp has read the environment.
 #if !defined(__PIC__) || defined(__PIE__)  // a shared object cannot have a .preinit_array
 
 namespace {
 
 char spin_count[] = "GOMP_SPINCOUNT=2000";
-char** place = nullptr;  // of the variable that is lent
+char** place = nullptr;  // slot of the replaced variable
 char* lent = nullptr;
 
 constexpr char kThreads[] = "OMP_NUM_THREADS=";
@@ -29,7 +29,7 @@ long threads_asked_for = 0, cores = 0;
 // The C library and sanitizers are not ready yet.
 #define RINGTAPE_EARLY __attribute__((no_sanitize("address", "undefined", "thread")))
 
-/// What follows `name` in the variable; null where it is another.
+/// The text after `name` in the variable; null for another variable.
 RINGTAPE_EARLY const char* value_of(const char* variable, const char* name) {
   while (*name != 0 && *variable == *name) ++variable, ++name;
   return *name == 0 ? variable : nullptr;
@@ -74,7 +74,7 @@ RINGTAPE_EARLY void before_constructors(int, char**, char** variables) {
     if (const char* const value = value_of(*variable, kThreads)) limit_threads(variable, value);
     if (value_of(*variable, "GOMP_SPINCOUNT=") || value_of(*variable, "OMP_WAIT_POLICY="))
       user_says_how_to_wait = true;
-    // Other constructors may look for these.
+    // Other constructors may read these variables.
     const bool is_early =
         value_of(*variable, "OMP_") || value_of(*variable, "GOMP_") || value_of(*variable, "LD_");
     if (!is_early) place = variable;

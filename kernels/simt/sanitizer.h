@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-/// AddressSanitizer and ThreadSanitizer follow stacks and must be told of every switch. Nothing in other
-/// builds.
+/// AddressSanitizer and ThreadSanitizer track stacks and must be told of every switch. Empty functions in
+/// other builds.
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -35,7 +35,7 @@ inline void destroy_tsan_fiber([[maybe_unused]] void* fiber) {
 #endif
 }
 
-/// Before leaving a fiber for the stack at `bottom`; `fake_stack` keeps what finish_switch wants back.
+/// Call before switching to the stack at `bottom`; `fake_stack` must be passed to finish_switch later.
 inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* bottom,
                          [[maybe_unused]] std::size_t size, [[maybe_unused]] void* tsan_fiber) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -46,7 +46,7 @@ inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] co
 #endif
 }
 
-/// After arriving in a fiber; reports the stack that was left.
+/// Call after switching to a fiber; returns the stack that was left.
 inline void finish_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** left_bottom,
                           [[maybe_unused]] std::size_t* left_size) {
 #if defined(__SANITIZE_ADDRESS__)

@@ -40,8 +40,8 @@ StaticShared static_shared() {
   return {__start_simt_shared, __stop_simt_shared};
 }
 
-// AddressSanitizer keeps gaps between the variables that ordinary code must not write; volatile keeps the
-// compiler from making a call to memset of this loop, which would be checked.
+// AddressSanitizer has redzones between the variables, which checked code must not write; volatile keeps the
+// compiler from replacing this loop by memset, which is checked.
 __attribute__((no_sanitize("address", "undefined"))) void poison_static_shared() {
   for (volatile unsigned char* byte = __start_simt_shared; byte != __stop_simt_shared; ++byte) *byte = 0xff;
 }

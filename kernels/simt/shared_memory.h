@@ -12,11 +12,11 @@ class DynamicShared {
   DynamicShared(const DynamicShared&) = delete;
   DynamicShared& operator=(const DynamicShared&) = delete;
 
-  /// Makes room for `bytes`. In check builds the memory is just as long, so that AddressSanitizer sees an
-  /// overflow.
+  /// Makes room for `bytes`. In check builds the memory has exactly this size, so that AddressSanitizer
+  /// detects an overflow.
   void resize(std::size_t bytes);
   void* data() const { return data_; }
-  /// Fills it with 0xff: NaN in every floating type.
+  /// Fills the memory with 0xff: NaN in every floating type.
   void poison();
 
  private:
@@ -24,7 +24,7 @@ class DynamicShared {
   std::size_t bytes_ = 0;
 };
 
-/// Where the __shared__ variables of all kernels lie, in check builds and for kernels compiled for the
+/// The memory of the __shared__ variables of all kernels, in check builds and for kernels compiled for the
 /// analysis.
 struct StaticShared {
   unsigned char* begin;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kLanes = 32;
 
-/// What a lane brings to a barrier, as a word, and back: its arguments stay on its stack while it waits.
+/// A lane's word at the barrier is the address of its arguments, which stay on its stack while it waits.
 template <class T>
 std::uint64_t to_word(T& arguments) {
   return reinterpret_cast<std::uintptr_t>(&arguments);
@@ -55,7 +55,7 @@ float bf16_value(const unsigned* registers, int element) {
   return std::bit_cast<float>(half_of(registers, element) << 16);
 }
 
-// The PTX ISA's figures for mma.m16n8k16, with its names: lane = 4 group + thread.
+// Layouts from the PTX ISA's figures for mma.m16n8k16, with its names: lane = 4 group + thread.
 std::uint64_t multiply_all(const std::uint64_t* words, int) {
   float a[16][16], b[16][8];
   for (int lane = 0; lane < kLanes; ++lane) {

@@ -3,8 +3,7 @@
 #include "kernels/simt/executor.h"
 
 /// A model of ldmatrix and mma.m16n8k16 for the CPU: the lanes of a warp wait at a barrier, and the last one
-/// to arrive moves the elements to where the instruction would. Kernels see it through
-/// kernels/common/tensor_core.h.
+/// to arrive moves the elements as the instruction does. Kernels use it through kernels/common/tensor_core.h.
 namespace ringtape::simt {
 
 /// Eight 16-bit elements, as a lane reads them for ldmatrix.
@@ -12,11 +11,13 @@ struct MatrixRow {
   unsigned words[4];
 };
 
-/// ldmatrix.x4 (.trans when `transposed`): `row` is what this lane has read; `registers` are what it gets.
+/// ldmatrix.x4 (.trans when `transposed`): `row` is the row read by this lane; `registers` receive its
+/// result.
 void exchange_matrices(const MatrixRow& row, bool transposed, unsigned (&registers)[4],
                        SourceLocation location);
 
-/// mma.m16n8k16 on bf16: sums += A B. Products are added in f32 in the order of k; a GPU's order is its own.
+/// mma.m16n8k16 on bf16: sums += A B. Products are added in f32 in the order of k; a GPU's order is
+/// unspecified.
 void multiply_matrices(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                        SourceLocation location);
 

@@ -4,15 +4,15 @@
 
 namespace ringtape::simt {
 
-/// The order in which the threads of a block take their turns. A kernel that lacks a barrier gives other
-/// results under some order.
+/// The order in which the threads of a block take their turns. A kernel with a missing barrier gives
+/// different results under some order.
 enum class ThreadOrder { forward, reversed, shuffled };
 
-/// Sets the order for launches from now on; `seed` is for `shuffled`. Until the first call it is what the
-/// environment variable RINGTAPE_THREAD_ORDER says (forward, reversed, or shuffled:SEED), or else forward.
+/// Sets the order for launches from now on; `seed` is for `shuffled`. Until the first call it comes from the
+/// environment variable RINGTAPE_THREAD_ORDER (forward, reversed, or shuffled:SEED), by default forward.
 void set_thread_order(ThreadOrder order, std::uint64_t seed = 0);
 
-/// set_thread_order until the end of the scope, then what was set before.
+/// set_thread_order() until the end of the scope, which restores the previous order.
 class ThreadOrderScope {
  public:
   explicit ThreadOrderScope(ThreadOrder order, std::uint64_t seed = 0);
@@ -30,7 +30,7 @@ struct OrderSetting {
   ThreadOrder order = ThreadOrder::forward;
   std::uint64_t seed = 0;
 };
-/// What launches from now on use.
+/// The order for the next launches.
 OrderSetting& order_setting();
 
 }  // namespace ringtape::simt

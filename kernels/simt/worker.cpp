@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-/// Whose turn it is: blocks, the threads of a block, and the stacks that they run on.
+/// Scheduling of blocks, of a block's threads, and of the stacks on which they run.
 namespace ringtape::simt {
 
 void Worker::run_blocks(Launch& launch, std::int64_t first, std::int64_t last) {
@@ -24,7 +24,7 @@ void Worker::run_blocks(Launch& launch, std::int64_t first, std::int64_t last) {
   launch_ = nullptr;
 }
 
-/// What every runner does, for good: whatever there is to do next.
+/// The endless loop of every runner: it does the next work.
 void Worker::run_threads() {
   for (;;) {
     if (Runner* runner = ready_.pop()) {

@@ -24,7 +24,7 @@ constexpr bool kCheck = true;
 constexpr bool kCheck = false;
 #endif
 
-/// What all workers of one launch share.
+/// Shared by all workers of one launch.
 struct Launch {
   dim3 grid;
   dim3 block;
@@ -33,10 +33,10 @@ struct Launch {
   const void* context;
   const void* kernel;
   OrderSetting order;
-  Observer* observer;  // null when nobody watches
+  Observer* observer;  // null for none
 
-  // The error kept is that of the first block, by number, that fails. Blocks before it all run, those after
-  // it need not: so it is the same one whatever the number of workers.
+  // The stored error is that of the failing block with the lowest number. All blocks before it run, so it
+  // does not depend on the number of workers.
   std::atomic<std::int64_t> first_failed_block = std::numeric_limits<std::int64_t>::max();
   std::mutex mutex{};
   std::exception_ptr error{};
@@ -71,7 +71,7 @@ class Worker {
   std::uint64_t combine_block(std::uint64_t word, Combine combine, SourceLocation location);
   std::uint64_t combine_warp(unsigned mask, std::uint64_t word, int source, WarpResult result,
                              Combine combine, SourceLocation location);
-  /// The lanes of the running thread's warp that the block has.
+  /// The existing lanes of the running thread's warp.
   unsigned warp_lanes() const { return ~lanes_beyond_block(running_->rank / kWarp); }
 
  private:
@@ -104,7 +104,7 @@ class Worker {
   std::int64_t next_block_ = 0;
   std::int64_t last_block_ = 0;
 
-  // The block at hand.
+  // The current block.
   int threads_ = 0;
   int begun_ = 0;  // threads that have begun
   int live_ = 0;   // threads that have not returned
@@ -119,7 +119,7 @@ class Worker {
   DynamicShared dynamic_shared_;
 
   std::vector<std::unique_ptr<Runner>> runners_;
-  RunnerList idle_;  // the one used last in front: its stack is still in the cache
+  RunnerList idle_;  // most recently used first: its stack is still in the cache
   Runner* running_ = nullptr;
   Fiber caller_;  // of run_blocks
 };

@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "kernels/simt/worker.h"
 
-/// How the threads of a block wait for one another, and what ends a block that cannot go on.
+/// How the threads of a block wait at barriers, and how a failed block ends.
 namespace ringtape::simt {
 namespace {
 
@@ -108,7 +108,7 @@ std::uint64_t Worker::combine_warp(unsigned mask, std::uint64_t word, int source
   return warp.results[lane];
 }
 
-/// Called by a thread that is in a barrier's list. Returns when it has been released and its turn has come.
+/// Called by a thread in a barrier's list. Returns after the thread has been released, when its turn comes.
 void Worker::wait() {
   const Runner* self = running_;
   Runner* next = next_runner();
@@ -121,8 +121,8 @@ void Worker::wait() {
   if (cancelled_) throw Cancelled{};
 }
 
-/// Who goes on when the running thread waits: a thread that may, or a runner on which another thread can
-/// begin.
+/// The next runner when the running thread waits: a ready thread, or an idle runner for a thread that has not
+/// started.
 Runner* Worker::next_runner() {
   if (Runner* runner = ready_.pop()) return runner;
   return begun_ < threads_ ? idle_runner() : nullptr;
@@ -137,7 +137,7 @@ void Worker::switch_to(Runner* runner) {
 
 // ---- errors ----
 
-/// Ends the block: threads that have not begun never do, those that wait are woken to unwind.
+/// Ends the block: threads that have not started never start, waiting threads are woken to unwind.
 void Worker::fail_block(std::exception_ptr error) {
   launch_->report(error, block_number_);
   cancelled_ = true;

@@ -1,4 +1,4 @@
-// The tape by hand: three operations, their gradients worked out on paper, and what the tape makes of them.
+// The tape by hand: three operations, their gradients derived on paper, and the same by the tape.
 #include "autograd/tape.h"
 #include "autograd/ops.h"
 #include "cli/command_line.h"

@@ -7,7 +7,7 @@ namespace {
 
 __global__ void double_each(int n, const float* x, float* y, int* block, int* thread) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i >= n) return;  // the last block may have more threads than elements are left
+  if (i >= n) return;  // the last block may have more threads than remaining elements
   y[i] = 2 * x[i];
   block[i] = static_cast<int>(blockIdx.x);
   thread[i] = static_cast<int>(threadIdx.x);

@@ -1,5 +1,5 @@
-// Eight accumulation steps and one step of Adam: the norm of the gradient as it grows, and what the update
-// makes of it when the losses are not scaled.
+// Eight accumulation steps and one step of Adam: the growing norm of the gradient, and the update when the
+// losses are not scaled.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -59,7 +59,7 @@ struct Example {
   }
 };
 
-/// Norm of the change that one step of the optimizer makes.
+/// Norm of the weights' change by one step of the optimizer.
 template <class AnyOptimizer>
 double change_by(std::int64_t steps, bool scaled) {
   Example example;

@@ -1,5 +1,5 @@
-// Sequences of different lengths: padding that does not count, and a loss for each token rather than for each
-// micro-batch.
+// Sequences of different lengths: ignored padding, and a mean loss over tokens rather than over
+// micro-batches.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ struct Example {
     return from_vector(values, {kSequences * kLength});
   }
 
-  /// The loss of some sequences, and its gradient, added to what there is.
+  /// The loss of some sequences; adds its gradient to the earlier ones.
   double backward(const MicroBatch& sequences, const CrossEntropyOptions& options) {
     const std::int64_t first = sequences.first * kLength, count = sequences.size * kLength;
     const Tensor logits = model(positions.alias({count, kFeatures}, first * kFeatures));

@@ -1,4 +1,5 @@
-// Recomputation and accumulation together: what each takes off the activations, and what neither changes.
+// Recomputation and accumulation together: the activation memory that each saves, and the gradient that
+// neither changes.
 #include <fmt/format.h>
 
 #include <memory>

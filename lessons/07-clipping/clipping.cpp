@@ -1,5 +1,5 @@
-// Clip once, after accumulating, or after each micro-batch: the length and the direction of what the step
-// uses.
+// Clip once, after accumulating, or after each micro-batch: the length and the direction of the gradient that
+// the step uses.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -31,8 +31,8 @@ class Example {
     y_.data<float>()[outlier] = 100;
   }
 
-  /// The gradient that SGD's step uses: with a learning rate of 1, what it takes off the weights.
-  /// `each` is the limit after each micro-batch, infinity for none; `after` that before the step.
+  /// The gradient that SGD's step uses: with a learning rate of 1, the decrease of the weights.
+  /// `each` is the limit after each micro-batch, infinity for none; `after` is the limit before the step.
   std::vector<double> used_gradient(std::int64_t steps, double each, double after) {
     SGD optimizer(arena_, {.learning_rate = 1});
     const std::vector<double> before = arena_.values().to_doubles();

@@ -1,4 +1,4 @@
-// What 16 bits cannot hold, and how a loss scale gets gradients through them.
+// The limits of 16-bit numbers, and how a loss scale preserves small gradients in f16.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -49,7 +49,7 @@ struct Example {
         x(to(randn({128, 32}), compute)),
         target(to(randn({128, 1}, DType::f32, {}, 1), compute)) {}
 
-  /// `share` makes the loss small, as losses are late in training.
+  /// `share` makes the loss small, as late in training.
   Tensor loss(double share) { return mse_loss((*model)(x), target, Reduction::mean, 1 / share); }
 };
 

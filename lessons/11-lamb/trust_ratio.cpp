@@ -1,4 +1,4 @@
-// LAMB's trust ratio: how large a step each parameter takes, for its own size.
+// LAMB's trust ratio: the size of each parameter's step, relative to the parameter.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -37,7 +37,7 @@ struct Example {
   }
 };
 
-/// For each weight: the norm of the change by one step over that of the weight.
+/// For each weight: the norm of its change by one step over the norm of the weight.
 template <class AnyOptimizer, class Options>
 std::vector<double> relative_changes(const Options& options) {
   Example example;

@@ -1,4 +1,4 @@
-// The collective operations seen rank by rank, and which ranks have to wait for one that is late.
+// The collective operations rank by rank, and which ranks must wait for a late one.
 //
 //   mpirun -n 4 by_rank
 #include <fmt/ranges.h>
@@ -32,15 +32,15 @@ Tensor own_values(const Communicator& comm) {
   return from_vector(values, {comm.size()});
 }
 
-/// The ranks on whose values a result depends, for which a rank has to wait.
+/// The ranks on whose values a result depends, and for which a rank must wait.
 enum class Needs { nothing_but_the_root, all_at_the_root, all_everywhere };
 
 struct Collective {
   const char* name;
   const char* meaning;
   Needs needs;
-  /// Takes the rank's own values, or the first of them, and returns its values afterwards; undefined for
-  /// none.
+  /// Calls the operation with the rank's own values, or the first of them, and returns its result; undefined
+  /// for none.
   std::function<Tensor(Communicator&, const Tensor&)> run;
 };
 
@@ -117,8 +117,8 @@ void show_values(Communicator& comm) {
   }
 }
 
-/// Whether this rank waited for one that came late. The delay begins after every rank has looked at its
-/// clock, so however busy the machine, a rank that waits for the late one sees all of the delay pass.
+/// Whether this rank waited for one that came late. The delay begins after every rank has read its clock, so
+/// a rank that waits for the late one measures the whole delay, even on a busy machine.
 bool waited(Communicator& comm, const Collective& collective, int late) {
   const Tensor own = own_values(comm);
   comm.barrier();

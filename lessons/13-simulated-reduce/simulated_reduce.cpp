@@ -18,7 +18,7 @@ using namespace ringtape::lessons;
 constexpr std::int64_t kElements = 1'000'000;
 using Values = std::vector<float>;
 
-/// What a rank has computed: anybody can work it out from the rank's number.
+/// A rank's gradient, a function of its number, so that every rank can compute it.
 Tensor gradient_of(int rank) {
   Generator generator(static_cast<std::uint64_t>(rank));
   return rand({kElements}, DType::f32, {}, 0, 1, generator);
@@ -49,7 +49,7 @@ Values simulate_ring(int world_size) {
   return sum;
 }
 
-/// A reduce to rank 0 and a broadcast, made of sends and receives: together an all_reduce.
+/// A reduce to rank 0 and a broadcast, by sends and receives: together an all_reduce.
 void reduce_and_broadcast(Communicator& comm, const Tensor& gradient) {
   if (comm.rank() != 0) {
     comm.exchange({{gradient, 0}}, {}).wait();

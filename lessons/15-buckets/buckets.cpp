@@ -1,4 +1,4 @@
-// Gradients reduced in two halves, by hand, while backward goes on; then the same by DataParallel.
+// Gradients reduced in two halves, by hand, during backward; then the same by DataParallel.
 //
 //   mpirun -n 2 buckets
 #include <chrono>
@@ -96,7 +96,7 @@ std::vector<double> reduced_by_data_parallel(const std::shared_ptr<Communicator>
   return example.arena.gradients().to_doubles();
 }
 
-/// Seconds to reduce the tensor in so many calls.
+/// Seconds to reduce the tensor in `calls` calls.
 double time_of(Communicator& comm, const Tensor& tensor, std::int64_t calls) {
   const std::int64_t elements = tensor.elements() / calls;
   comm.barrier();
@@ -109,7 +109,8 @@ double time_of(Communicator& comm, const Tensor& tensor, std::int64_t calls) {
   return Seconds(Clock::now() - start).count();
 }
 
-/// One call and 256 in turns, so that whatever else the machine does meets both; the fastest of each counts.
+/// Times one call and 256 calls in turn, so that other work on the machine affects both; the fastest of each
+/// counts.
 void compare_calls(Communicator& comm) {
   const Tensor tensor = ones({65536});
   double one = 1e9, many = 1e9;

@@ -1,4 +1,4 @@
-// no_sync: four micro-batches on each rank, with a reduction after each or after the last alone.
+// no_sync: four micro-batches on each rank, with a reduction after each or only after the last.
 //
 //   mpirun -n 2 no_sync
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// Communication during backward and after it, over links as slow as one likes; and beside both, accumulation.
+// Communication during backward and after it, over links of a chosen speed; and accumulation for comparison.
 //
 //   mpirun -n 2 overlap
 #include <algorithm>
@@ -42,7 +42,7 @@ class Example {
   std::size_t gradient_bytes() const { return arena_.gradients().bytes(); }
   std::size_t buckets() const { return parallel_.buckets().size(); }
 
-  /// Buckets of an update after whose launch backward begins another operation.
+  /// The number of buckets launched while backward still has operations to run.
   std::int64_t launched_early() {
     SpanRecording recording;
     run_update(1, true);
@@ -81,22 +81,22 @@ class Example {
   Tensor x_, y_;
 };
 
-/// The time of the slowest rank, known to all.
+/// The time of the slowest rank, on all ranks.
 double slowest(Communicator& comm, double seconds) {
   const Tensor time = from_vector(std::vector<float>{static_cast<float>(seconds)}, {1});
   comm.all_reduce(time, ReduceOp::max).wait();
   return time.item();
 }
 
-/// Times of the slowest rank, the same on all ranks. All but `compute` are in units of it.
+/// Times of the slowest rank, the same on all ranks. All others are in units of `compute`.
 struct Times {
   double compute;               ///< seconds of an update that reduces nothing
   double accumulated;           ///< of one micro-batch for each rank
   std::vector<double> off, on;  ///< without overlap and with it, for each of kShares
 };
 
-/// Seconds of two kinds of updates, the fastest of some each. They take turns, so that whatever else the
-/// machine does meets both.
+/// Seconds of two kinds of updates, the fastest of several of each. They take turns, so that other work on
+/// the machine affects both.
 template <typename First, typename Second>
 std::pair<double, double> time_in_turns(Communicator& comm, First first, Second second) {
   double best_first = 1e9, best_second = 1e9;
@@ -135,8 +135,8 @@ bool link_is_the_limit(const Times& times) {
   return std::abs(times.on[3] - times.on[2] - 2) < 0.5;
 }
 
-/// The first round in which the machine was quiet enough to show all of it, or the last. What does not
-/// overlap misses the margins in every round.
+/// The first round that meets all margins, or the last round. A program that does not overlap misses the
+/// margins in every round, however quiet the machine.
 Times measure_in_rounds(const std::shared_ptr<Communicator>& comm) {
   Times times = measure(comm);
   for (int round = 1; round < kRounds; ++round) {

@@ -1,5 +1,5 @@
-// ZeRO: the memory and the traffic of a rank without sharding, with the optimizer's state sharded, and with
-// the gradients too.
+// ZeRO: the memory and the traffic of a rank without sharding, with sharded optimizer state, and with sharded
+// gradients too.
 //
 //   mpirun -n 4 zero
 #include <algorithm>
@@ -26,12 +26,12 @@ constexpr std::int64_t kWidth = 128, kBatch = 16;
 constexpr BucketSizes kBuckets = {64 * 1024, 64 * 1024};  // a layer each
 
 struct Result {
-  BytesByCategory held;  ///< by this rank, at the most
+  BytesByCategory held;  ///< by this rank, at the peak of each category
   double sent;           ///< by each rank in an update, by formula, over the bytes of the parameters
   std::vector<double> values;
 };
 
-/// The most bytes of each category at a time.
+/// The peak bytes of each category.
 BytesByCategory most_of(const MemoryRecording& recording) {
   BytesByCategory now = recording.start(), most = now;
   for (const MemoryEvent& event : recording.events()) {
@@ -51,7 +51,7 @@ double bytes_between(const CollectiveCounts& before, const CollectiveCounts& aft
   return bytes;
 }
 
-/// The distance of values from the expected ones, over the norm of these.
+/// The norm of (values - expected) over the norm of `expected`.
 double relative_distance(const std::vector<double>& values, const std::vector<double>& expected) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {

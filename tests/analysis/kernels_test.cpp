@@ -19,10 +19,10 @@ using analysed::Case;
 using analysis::KernelReport;
 using analysis::Totals;
 
-/// What a case moves beyond the bytes it needs, as a multiple of them, where that is not next to nothing: its
-/// small operands that are read again and again.
+/// The allowed traffic beyond a case's needed bytes, as a multiple of them: larger for cases that read small
+/// operands again and again.
 double allowed_surplus(const std::string& name) {
-  // Every thread reads its row's target and stats, some also the stats' neighbours.
+  // Every thread reads its row's target and stats, some also neighbouring stats.
   if (name.starts_with("cross_entropy") || name == "count_correct") return 0.11;
   if (name == "gradient_norm_3") return 0.2;  // the largest element, once for each element
   if (name == "broadcast") return 1;          // x [256] for each row of y
@@ -36,8 +36,8 @@ std::string name_in_source(const std::string& kernel) {
   return kernel.substr(pointwise.size(), kernel.find(',') - pointwise.size());
 }
 
-/// The names of the kernels that a .cu file defines, those of pointwise.cu by their arithmetic: what stands
-/// between "__global__ void" and the parenthesis of its parameters, without __launch_bounds__(...).
+/// The names of the kernels that a .cu file defines, those of pointwise.cu by their arithmetic: the text
+/// between "__global__ void" and the parenthesis of the parameters, without __launch_bounds__(...).
 std::set<std::string> kernels_in(const std::filesystem::path& source) {
   std::ifstream file(source);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -68,12 +68,12 @@ TEST_CASE("analysis: the library's kernels have no race, read nothing unwritten 
     const Totals totals = totals_of(reports);
     CHECK(totals.findings() == 0);
     if (kernel.bytes_per_size == 0) continue;
-    // Beside the elements there are tiles, options, results: some hundred bytes.
+    // Besides the elements there are tiles, options and results: some hundred bytes.
     const double needed = kernel.bytes_per_size * static_cast<double>(kernel.size);
     CHECK(static_cast<double>(totals.needed) >= needed);
     CHECK(static_cast<double>(totals.needed) <= 1.02 * needed + 512);
     CHECK(static_cast<double>(totals.moved()) <= (1 + allowed_surplus(kernel.name)) * needed + 8192);
-    // All bytes of a sector are used, but for those of single values.
+    // All bytes of a sector are used, except for single values.
     CHECK(static_cast<double>(totals.global.transactions) <= 1.1 * static_cast<double>(totals.global.ideal));
   }
 
@@ -99,7 +99,7 @@ TEST_CASE("analysis: kernels with elements left over have no findings either") {
 }
 
 TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict") {
-  // The two walks along a row, for the maximum and for the sum.
+  // The two passes over a row, for the maximum and for the sum.
   const int line = line_of("../../kernels/cross_entropy.cu", "max = maximum(max, to_accumulate(logits[j]))");
   for (const std::int64_t classes : {2, 10, 15, 16, 24, 31, 32}) {
     constexpr std::int64_t kRows = 128;
@@ -132,11 +132,11 @@ TEST_CASE("analysis: what the library's kernels ask of shared memory") {
     REQUIRE(kernel != nullptr);
     return totals_of(analysed::analyse(*kernel, kernel->size));
   };
-  // A thread for each row of ten logits in shared memory: rows are ten banks apart, and do not meet.
+  // A thread for each row of ten logits in shared memory: rows are ten banks apart, without conflicts.
   const Totals few = totals("cross_entropy_forward_10");
   CHECK(few.shared.conflicts() * 20 < few.shared.transactions);
-  // Tiles of 128 x 128 in steps of 16: A's stores transpose, two lanes to a bank, one request of the 18 that
-  // a step makes of it. (The reads have no conflict: the transposed product has none at all.)
+  // Tiles of 128 x 128 in steps of 16: A's stores transpose, two lanes to a bank, in one of a step's 18
+  // requests. (The reads have no conflict: the transposed product has none at all.)
   CHECK(totals("gemm_tiled").shared.conflicts() * 30 < totals("gemm_tiled").shared.transactions);
   CHECK(totals("gemm_tiled_tn").shared.conflicts() == 0);
   // Each float of A and B is read once for 128 columns or rows: (2 n k n / 128 + n^2) floats.

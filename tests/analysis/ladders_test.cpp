@@ -1,4 +1,4 @@
-// Each rung of the ladders must show in the analysis what it claims to gain.
+// The analysis must confirm the gain that each rung of the ladders claims.
 #include <functional>
 #include <vector>
 
@@ -16,8 +16,8 @@ using analysis::LineCounts;
 using analysis::Space;
 using analysis::Totals;
 
-/// What the launches of each rung of a ladder cost, first rung to last; checks their results, and that
-/// nothing is wrong with them.
+/// The cost of each rung's launches, first rung to last; checks their results, and that there are no
+/// findings.
 std::vector<std::vector<KernelReport>> all_reports_of(const std::string& ladder, int size) {
   const ladders::Trial trial = ladders::make_analysed_trial(ladder, size);
   std::vector<std::vector<KernelReport>> reports;
@@ -87,7 +87,7 @@ double divergent_branches(const Totals& totals) {
 double moved(const Totals& totals) {
   return static_cast<double>(totals.moved());
 }
-/// Requests to shared memory during which nothing comes from global memory.
+/// Requests to shared memory without asynchronous copies in flight.
 double without_copies(const Totals& totals) {
   return static_cast<double>(totals.shared.requests - totals.shared.while_copying);
 }
@@ -167,7 +167,7 @@ TEST_CASE("analysis: each rung of the transpose ladder shows what it gains") {
   CHECK(naive.total(Space::global, Access::read).transactions == 4 * kWarps);
   CHECK(naive.total(Space::global, Access::write).transactions == 32 * kWarps);
   CHECK(naive.barrier_count() == 0);
-  // Both sides whole rows; a column of the tile lies in one bank.
+  // Reads and writes of whole rows; a column of the tile is in one bank.
   CHECK(tile.bytes_moved() == 2 * n * n * 4);
   CHECK(tile.total(Space::shared, Access::write).conflicts() == 0);
   CHECK(tile.total(Space::shared, Access::read).transactions == 32 * kWarps);
@@ -175,8 +175,7 @@ TEST_CASE("analysis: each rung of the transpose ladder shows what it gains") {
   CHECK(padded.bytes_moved() == tile.bytes_moved());
   CHECK(cost_of(padded, Space::shared).conflicts == 0);
   CHECK(cost_of(padded, Space::shared).requests == cost_of(tile, Space::shared).requests);
-  // A quarter of the instructions, with no byte more; four cycles where one would do, for the writes to the
-  // tile.
+  // A quarter of the instructions for the same bytes; four cycles instead of one for the writes to the tile.
   CHECK(vectorised.bytes_moved() == tile.bytes_moved());
   CHECK(4 * cost_of(vectorised, Space::global).requests == cost_of(padded, Space::global).requests);
   CHECK(4 * cost_of(vectorised, Space::shared).requests == cost_of(padded, Space::shared).requests);
@@ -198,9 +197,10 @@ TEST_CASE("analysis: each rung of the reduction ladders shows what it gains") {
     global.push_back(cost_of(report, Space::global));
     CHECK(report.total(Space::global, Access::read).transactions >= n * 4 / 32);
   }
-  // 1: 8 warps part at each of 8 rounds but the last three, where 4, 2 and 1 still add; and at the end.
+  // 1: 8 warps diverge in each of 8 rounds but the last three, where 4, 2 and 1 warps still add; and at the
+  // end.
   CHECK(reports[0].divergent_branches() == kBlocks * (8 * 5 + 4 + 2 + 1 + 1));
-  // 2: one warp parts where fewer than 32 threads add: in the last five rounds, and at the end.
+  // 2: one warp diverges where fewer than 32 threads add: in the last five rounds, and at the end.
   CHECK(reports[1].divergent_branches() == kBlocks * (5 + 1));
   CHECK(shared[1].requests < shared[0].requests);
   CHECK(shared[1].conflicts > shared[0].conflicts);
@@ -227,8 +227,8 @@ TEST_CASE("analysis: each rung of the softmax ladder shows what it gains") {
     CHECK(report.needed_read == kBytes + n * 4);
     CHECK(report.needed_written == kBytes + n * 4);
   }
-  // Beside the walks along the row there are the targets, the target's logits and the losses: a few sectors a
-  // row.
+  // Besides the passes over the row there are the targets, the target's logits and the losses: a few sectors
+  // a row.
   const auto walks = [](std::int64_t bytes) { return static_cast<double>(bytes) / kBytes; };
   CHECK(walks(read[0]) == Approx(3 * 8).epsilon(0.01));  // an eighth of each sector is used
   CHECK(walks(written[0]) == Approx(8).epsilon(0.01));
@@ -238,15 +238,14 @@ TEST_CASE("analysis: each rung of the softmax ladder shows what it gains") {
   CHECK(walks(read[4]) == Approx(1).epsilon(0.1));
   for (int version = 2; version <= 5; ++version)
     CHECK(walks(written[version - 1]) == Approx(1).epsilon(0.05));
-  // 2: a warp's lanes stand side by side. 3: one walk less of the three, of 32 floats a request. 4: 128
-  // floats.
+  // 2: a warp's lanes read neighbours. 3: one pass less of the three, of 32 floats a request. 4: 128 floats.
   constexpr std::int64_t kWalk = n * n / 32;
   CHECK(requests[0] >= 4 * kWalk);
   CHECK(requests[1] - requests[2] == kWalk + 4 * n);  // each of 4 warps began with the row's first logit
   CHECK(2 * requests[3] < requests[2]);
-  // 5: one walk less, of 128 floats; the maximum needs no first element to start from.
+  // 5: one pass less, of 128 floats; the maximum does not start from the first element.
   CHECK(requests[3] - requests[4] == kWalk / 4);
-  // 5 walks three times in shared memory: two reads and two writes, each of four cycles, and no conflict.
+  // 5 makes three passes in shared memory: two reads and two writes, each of four cycles, and no conflict.
   const Cost staged = cost_of(reports[4], Space::shared), vectorised = cost_of(reports[3], Space::shared);
   CHECK(staged.conflicts == 0);
   CHECK(staged.requests - vectorised.requests == 4 * kWalk / 4);
@@ -286,7 +285,7 @@ TEST_CASE("analysis: each rung of the GEMM ladder shows what it gains") {
   CHECK(shared[5].conflicts > 0);
   CHECK(shared[6].conflicts == 0);
   CHECK(4 * reports[6].barrier_count() == reports[5].barrier_count());
-  // While it multiplies, the tiles of the next step are under way: in all steps but the last.
+  // While it multiplies, the tiles of the next step are in flight: in all steps but the last.
   constexpr std::int64_t kSteps = n / 16;
   for (std::size_t rung = 0; rung < 6; ++rung)
     CHECK(reports[rung].total(Space::shared, Access::read).while_copying == 0);

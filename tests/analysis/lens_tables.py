@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what docs/ shows of `lens` with what it prints: lens_tables.py [--write] BIN DOCUMENT...
+"""Compares the output of `lens` in docs/ with its real output: lens_tables.py [--write] BIN DOCUMENT...
 
 A table is checked where a comment names its command, as in <!-- lens transpose --size 256 -->: each row's name must be
 one that the command prints, its columns are found by their names. A block of text after such a comment must be
@@ -49,7 +49,7 @@ def table_as_printed(table, rows):
 
 
 def as_printed(text, program):
-    """The document with the program's output in the place of what it shows."""
+    """The document with the program's current output."""
     lines, result = text.splitlines(), []
     while lines:
         result.append(lines.pop(0))

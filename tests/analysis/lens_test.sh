@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `lens` and `ladder` print, and what they refuse: lens_test.sh BIN
+# Tests the output and the errors of `lens` and `ladder`: lens_test.sh BIN
 set -u
 bin=$1
 failed=0

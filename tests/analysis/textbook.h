@@ -2,7 +2,7 @@
 
 #include "kernels/common/launcher.h"
 
-/// Launchers of textbook.cu: kernels whose cost is known from any book on CUDA, and kernels that are wrong.
+/// Launchers of textbook.cu: kernels whose cost is known from books on CUDA, and kernels with bugs.
 
 /// One warp reads in[offset + stride * lane].
 RINGTAPE_LAUNCHER(book_read_strided, const float* in, int stride, int offset, float* out);
@@ -15,14 +15,14 @@ RINGTAPE_LAUNCHER(book_shared_pairs, int stride, float* out);
 RINGTAPE_LAUNCHER(book_shared_vectors, int stride, float* out);
 /// All lanes of a warp read one word of shared memory.
 RINGTAPE_LAUNCHER(book_shared_broadcast, float* out);
-/// Each lane of a warp reads in[lane] as many times as its number says: 0 to 31.
+/// Lane i of a warp reads in[i] i times: 0 to 31.
 RINGTAPE_LAUNCHER(book_uneven_loop, const float* in, float* out);
-/// Each lane of a warp takes one of two ways: the first `split` lanes one, the others the other.
+/// Each lane of a warp takes one of two branches: the first `split` lanes one, the others the other.
 RINGTAPE_LAUNCHER(book_two_ways, int split, const float* in, float* out);
 /// One thread of each of `blocks` blocks adds 1 to *count, after two barriers.
 RINGTAPE_LAUNCHER(book_count, int blocks, unsigned* count);
 
-/// A block of 64 threads: each reads what its neighbour has written, with or without a barrier between.
+/// A block of 64 threads: each reads its neighbour's word, with or without a barrier after the writes.
 RINGTAPE_LAUNCHER(book_neighbours, bool with_barrier, float* out);
 /// The first and only warp does the same, with a __syncwarp, or with a shuffle that orders nothing.
 RINGTAPE_LAUNCHER(book_warp_neighbours, bool with_syncwarp, float* out);
@@ -32,21 +32,21 @@ RINGTAPE_LAUNCHER(book_overwrites, bool with_barrier, float* out);
 RINGTAPE_LAUNCHER(book_unwritten_shared, float* out);
 /// One warp copies in[lane] to out[lane + offset].
 RINGTAPE_LAUNCHER(book_copy, const float* in, float* out, int offset);
-/// One lane of a warp goes another way than the others.
+/// One lane of a warp takes another branch than the others.
 RINGTAPE_LAUNCHER(book_one_parts, int which, const float* in, float* out);
 /// Shuffles up and down, whose lanes at the ends keep their own value.
 RINGTAPE_LAUNCHER(book_shuffle_down, const float* in, float* out);
 /// A warp reads a variable of the program.
 RINGTAPE_LAUNCHER(book_read_table, float* out);
-/// All lanes read a word, lane 0 first in its turn; with only a shuffle between, lane 0 overwrites it.
+/// All lanes read a word, lane 0 first; after only a shuffle, lane 0 overwrites it.
 RINGTAPE_LAUNCHER(book_late_reader, float* out);
-/// Each half of a warp has a __syncwarp of its own; then each lane reads what lane ^ neighbour has written.
+/// Each half of a warp has a __syncwarp of its own; then each lane reads the word of lane ^ neighbour.
 RINGTAPE_LAUNCHER(book_half_warps, int neighbour, float* out);
 /// The second of two blocks reads shared memory that only the first has written.
 RINGTAPE_LAUNCHER(book_left_by_another_block, float* out);
-/// 64 threads add to a word of shared memory, which thread 0 has set to 0, or nobody has.
+/// 64 threads add to a word of shared memory, which thread 0 has set to 0, or no thread has.
 RINGTAPE_LAUNCHER(book_shared_count, bool from_zero, float* out);
-/// A warp reads a buffer while its asynchronous copies into the other, or the same one, are under way; with
+/// A warp reads a buffer while its asynchronous copies into the other, or the same one, are in flight; with
 /// barriers before and after the read, or without.
 RINGTAPE_LAUNCHER(book_copies_ahead, int buffers, bool with_barriers, const float* in, float* out);
 /// A block of 32 x 32 threads transposes a tile in shared memory, reading its columns, and writes it with

@@ -1,4 +1,4 @@
-// The analysis against what is known of textbook kernels, and against kernels that are wrong.
+// The analysis against known costs of textbook kernels, and against kernels with bugs.
 #include "tests/analysis/textbook.h"
 
 #include <cstdint>
@@ -108,7 +108,7 @@ TEST_CASE("analysis: 16 bytes a lane are one request of 16 sectors") {
   CHECK(counts(run(8, 0), "vector read").transactions == 32);
   CHECK(counts(run(4, 4), "vector read").transactions == 17);  // 16 bytes beyond a sector
   CHECK(counts(run(0, 0), "vector read").transactions == 1);
-  // Off its own 16 bytes load_vec goes element by element: four requests, as on the GPU.
+  // Unaligned, load_vec reads element by element: four requests, as on the GPU.
   const LineCounts by_element = counts(run(4, 1), "vector read");
   CHECK(by_element.requests == 4);
   CHECK(by_element.bytes == 512);
@@ -212,7 +212,7 @@ TEST_CASE("analysis: branches at which the lanes of a warp part") {
     CHECK(divergent(32) == 0);  // each warp goes one way
     CHECK(divergent(40) == 1);
     CHECK(divergent(64) == 0);
-    // A loop of 0 to 31 rounds: at 31 of its tests one lane more leaves, or never enters.
+    // A loop of 0 to 31 rounds: at each of 31 tests one more lane leaves the loop, or never enters it.
     const KernelReport loop =
         report_of([](float* in, float* out) { in_analysis::book_uneven_loop(stream(), in, out); });
     CHECK(loop.divergent_branches() == 31);
@@ -288,7 +288,7 @@ TEST_CASE("analysis: a planted race is found, under every order of the threads")
   };
   for_each_thread_order([&] { CHECK(run(true).findings.empty()); });
   // Of each pair one thread reads before the other has written and one after: two kinds of race, and the
-  // first reader finds nothing written.
+  // first reader reads unwritten memory.
   for (const ThreadOrder order : {ThreadOrder::forward, ThreadOrder::reversed}) {
     const simt::ThreadOrderScope scope(order);
     const KernelReport report = run(false);
@@ -374,7 +374,7 @@ TEST_CASE("analysis: a place may not be used while a copy to it is under way") {
     INFO(to_text(wrong));
     REQUIRE(!wrong.findings.empty());
     for (const Finding& finding : wrong.findings) CHECK(finding.kind == FindingKind::race);
-    // With barriers around the read the copy is still under way.
+    // With barriers around the read the copy is still in flight.
     check_finding(run(1, true), FindingKind::race, "read while copying", "copy ahead");
     CHECK_THAT(run(1, true).findings[0].text, ContainsSubstring("with a copy that is under way"));
   });
@@ -400,7 +400,7 @@ TEST_CASE("analysis: reads of memory that nothing wrote") {
   check_finding(shared, FindingKind::unwritten_read, "unwritten shared read", "unwritten shared read");
   CHECK(shared.findings[0].count == 16);
 
-  // What another block has left there does not count.
+  // Writes of another block do not count.
   const KernelReport left =
       report_of([](float*, float* out) { in_analysis::book_left_by_another_block(stream(), out); });
   check_finding(left, FindingKind::unwritten_read, "another block's", "another block's");

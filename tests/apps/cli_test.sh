@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the programs of apps/ as a user would, with good input and with bad.
+# Runs the programs of apps/ as a user would, with valid and invalid input.
 #   tests/apps/cli_test.sh BIN_DIR
 set -uo pipefail
 bin=$(cd "$1" && pwd)
@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/run" && cd "$work/run" || exit 1
 
-# Under AddressSanitizer an allocation of terabytes is to fail as it does elsewhere; its own remark is taken out below.
+# Under AddressSanitizer an allocation of terabytes must fail as in other builds; its own warning is removed below.
 export ASAN_OPTIONS=allocator_may_return_null=1
 
 passed=0
@@ -141,7 +141,7 @@ rmdir folder.html
 refuse "missing/t.svg" mnist --max-steps 1 --save-tape missing/t.svg
 refuse "expected a file that ends on .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
 refuse "--save and --report both name 'x.html'" mnist --report x.html --save x.html
-# What a run reads stays as it is, by whatever name it is called.
+# Input files are never overwritten, under any name.
 seq 1 50 | sed 's/.*/&,&/' >my.csv
 ln -s my.csv link.csv
 refuse "the data and --timeline both name 'my.csv'" regression --data my.csv --timeline my.csv
@@ -156,7 +156,7 @@ refuse "folder" mnist --max-steps 1 --metrics folder
 warn "No space left" mnist --device cpu --max-steps 1 --metrics /dev/full --save full.safetensors
 expect "the weights of a run whose metrics met a full disk" [ -s full.safetensors ]
 rm full.safetensors
-# What a refused run would have replaced stays as it was; a hard link names the same data.
+# A refused run does not replace existing files; a hard link names the same data.
 echo precious >kept.jsonl
 refuse "max_norm" mnist --device cpu --max-steps 2 --clip-norm 1e-320 --metrics kept.jsonl
 expect "the metrics file of before" [ "$(cat kept.jsonl)" = precious ]
@@ -165,7 +165,7 @@ seq 1 50 | sed 's/.*/&,&/' >my.csv
 ln my.csv hard.csv
 refuse "the data and --metrics both name 'hard.csv'" regression --data my.csv --metrics hard.csv
 rm my.csv hard.csv
-# Weights that cannot be written do not keep the other files from being written.
+# If weights cannot be written, the other files still are.
 (ulimit -f 60; "$bin/mnist" --device cpu --max-steps 30 --save large.safetensors --profile --save-tape t.svg >shown 2>"$work/err")
 expect "a failed --save ends with 1" [ $? -eq 1 ]
 expect "and says so" grep -q '^error: large.safetensors: ' "$work/err"
@@ -247,7 +247,7 @@ expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
 expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
 expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
 expect "limits" grep -q '^limit: the least time for ' shown
-# On a terminal the progress and the curve keep to its width; without UTF-8 the curve is of asterisks.
+# On a terminal the progress and the curve keep to its width; without UTF-8 the curve is made of asterisks.
 COLUMNS=60 LC_ALL=C script -qec "'$bin/mnist' --device cpu --hidden 32 --max-steps 60" /dev/null </dev/null 2>&1 |
   sed 's/\x1b\[K//g' | tr '\r' '\n' | grep -aE '^(epoch .* step| +[0-9.]+ \|)' >shown
 expect "a curve of 10 lines" [ "$(grep -c '|' shown)" -eq 10 ]
@@ -256,13 +256,13 @@ expect "the curve is as wide as 60 columns" [ "$(grep '|' shown | wc -L)" -eq 60
 expect "and the progress a column less" [ "$(grep '^epoch' shown | wc -L)" -le 59 ]
 expect "plain characters" [ "$(LC_ALL=C grep -c '[^ -~]' shown)" -eq 0 ]
 rm shown
-# One recording for both, across a test.
+# One recording for both, across an evaluation.
 accept regression --device cpu --batch-size 2500 --epochs 3 --profile --timeline t.json --memory-report
 cp "$work/out" shown
 expect "the profile of all updates but the first" grep -q '^profile of steps 2 to ' shown
 expect "the timeline of the same ones" grep -q '^timeline of [0-9]* updates written to t.json' shown
 rm shown t.json
-# A report of such a run, of one without a second update, and of one whose resumed part has nothing left to do.
+# A report of such a run, of one without a second update, and of one resumed at its end.
 accept regression --device cpu --batch-size 2500 --epochs 3 --report r.json --save-tape t.svg --checkpoint k
 expect "the curves of 3 epochs" grep -q '"caption": "Gradient norm"' r.json
 expect "no accuracy, as there is none" [ "$(grep -c '"caption": "Accuracy"' r.json)" -eq 0 ]
@@ -304,7 +304,7 @@ fi
 accept regression --epochs 1 --metrics r.jsonl --save r.safetensors
 expect "regression's last line" grep -qE '^\{"event":"done","test_loss":' r.jsonl
 
-# ---- what the flags do to an update ----------------------------------------------------------------------
+# ---- the effect of flags on an update ----------------------------------------------------------------------
 
 # field NAME FILE: that number of the first step's record
 field() { head -n 1 "$2" | grep -oE "\"$1\":[-+0-9.e]+" | cut -d: -f2; }
@@ -540,7 +540,7 @@ exec 9>run/lock && flock -n 9
 refuse "another process" "${run[@]}" --resume --max-steps 60
 exec 9>&-
 
-# The newest checkpoint damaged: the run goes on from the one before, and so do its metrics.
+# With a damaged newest checkpoint the run resumes from the one before, and so do its metrics.
 cp whole.jsonl resumed.jsonl
 printf 'x' | dd of=run/step-000000000060.safetensors bs=1 seek=900 conv=notrunc status=none
 "$bin/regression" "${run[@]:1}" --resume --max-steps 60 --lr 1e-3 --metrics resumed.jsonl --save resumed.safetensors \
@@ -553,8 +553,8 @@ for json in run/*.json; do : >"$json"; done
 refuse "all 3 checkpoints are damaged" "${run[@]}" --resume --max-steps 60
 rm -r run
 
-# In 16 bits the copy of the weights follows the restored ones, and the loss scale is one of them: with 8
-# samples a batch the first steps overflow.
+# In 16 bits the copy of the weights follows the restored ones, and the loss scale is restored: with 8 samples a batch the
+# first steps overflow.
 for dtype in bf16 f16; do
   half=("${base[@]}" --dtype "$dtype" --optimizer lamb --batch-size 8 --schedule constant --hidden 16)
   accept "${half[@]}" --checkpoint run --max-steps 40
@@ -565,11 +565,11 @@ for dtype in bf16 f16; do
   rm -r run
 done
 
-# A run that was longer than is asked for now; one that is to be longer, under a schedule that allows it.
+# A run resumed with fewer steps than it has; one resumed with more, under a schedule that allows it.
 run+=(--schedule constant)
 accept "${run[@]}" --max-steps 60
 refuse "has 60 steps behind it, but only 50" "${run[@]}" --resume --max-steps 50
-# A full disk, for which a limit of 2 KiB for a file stands in.
+# A full disk, simulated by a limit of 2 KiB for a file.
 before=$(cksum run/*)
 soft_limit=$(ulimit -S -f)
 ulimit -S -f 2
@@ -579,7 +579,7 @@ expect "the old checkpoints after a full disk" [ "$before" = "$(cksum run/*)" ]
 accept "${run[@]}" --resume --max-steps 80
 rm -r run
 
-# Every flag that changes what training ends with.
+# Every flag that changes the result of training.
 accept "${base[@]}" --checkpoint run --max-steps 20 --clip-norm 1
 while read -r flag value; do
   changed=("$flag")
@@ -609,7 +609,7 @@ FLAGS
 refuse "--clip-norm was 1, found 2" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 2
 accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 01 --warmup 00 --seed 000
 
-# A file that is not one of metrics is not cut off, whatever stands behind its first records.
+# A file with other contents than metrics is not truncated, whatever follows its first records.
 printf 'buy milk\n' >notes.txt
 printf 'buy milk' >line.txt
 printf '{"milk": 2}\n' >other.jsonl
@@ -635,7 +635,7 @@ accept "${table[@]}" --resume --data moved.csv
 sed -i 's/^7,21$/7,22/' table.csv
 refuse "data was 40 samples with the CRC-32 " "${table[@]}" --resume --data table.csv
 
-# Checksums that are right over an epoch that began too late, or that has no beginning.
+# Valid checksums over an epoch that began too late, or that has no beginning.
 for first in 1e6 -1 0.5 nan; do
   if ! python3 - run/step-000000000002 "$first" <<'PYTHON'
 import json, struct, sys, zlib
@@ -658,7 +658,7 @@ PYTHON
 done
 rm -r run
 
-# ---- weights that lie -------------------------------------------------------------------------------------
+# ---- malformed weights -------------------------------------------------------------------------------------
 
 # header LENGTH JSON: the start of a safetensors file; LENGTH as 8 bytes, lowest first.
 header() { printf '%b%s' "$1" "$2"; }
@@ -680,7 +680,7 @@ refuse "not valid JSON" mnist --load bad.safetensors
 header '\x3f\x00\x00\x00\x00\x00\x00\x00' '{"0.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,400]}}' >bad.safetensors
 refuse "[0, 400]" mnist --load bad.safetensors
 
-# ---- what once went wrong in silence ----------------------------------------------------------------------
+# ---- errors that once were silent ----------------------------------------------------------------------
 
 # refuse_early TEXT PROGRAM ARGUMENTS...: as refuse, before anything is printed.
 refuse_early() {
@@ -710,7 +710,7 @@ wait "$large" 2>/dev/null
 expect "a large model is announced or refused" grep -qE "making model 784-1048576-10, which takes about [0-9.]+ GiB of|would take about [0-9.]+ GiB" large large.err
 rm large large.err
 
-# A link to a file that is not there yet stays a link.
+# A link to a file that does not exist yet stays a link.
 ln -s target.safetensors dangling
 accept mnist --max-steps 1 --save dangling
 expect "the link stays" [ -L dangling ]
@@ -724,7 +724,7 @@ rm dangling
 refuse "training diverged" mnist --optimizer sgd --lr 1e6 --max-steps 60
 expect "no -nan" [ "$(grep -cF -- "-nan" "$work/err")" -eq 0 ]
 
-# What cannot be written during the run costs a warning, and neither the run nor its weights.
+# A file that cannot be written during the run causes only a warning; the run and its weights are complete.
 if [ -w /dev/full ]; then
   "$bin/mnist" --max-steps 5 --metrics /dev/full --save kept.safetensors >"$work/out" 2>"$work/err" </dev/null
   expect "a run whose metrics are lost ends well" [ $? -eq 0 ]
@@ -733,7 +733,7 @@ if [ -w /dev/full ]; then
   rm kept.safetensors
 fi
 
-# A schedule that depends on the length: a longer run names the flag, and goes on with it.
+# A schedule that depends on the length: the error for a longer run names the flag, which allows it.
 accept mnist --max-steps 3 --hidden 8 --checkpoint run
 refuse "with --change-length it goes on" mnist --max-steps 6 --hidden 8 --checkpoint run --resume
 accept mnist --max-steps 6 --hidden 8 --checkpoint run --resume --change-length

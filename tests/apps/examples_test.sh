@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the programs of examples/ and checks what they learn.
+# Runs the programs of examples/ and checks their accuracy.
 #   tests/apps/examples_test.sh BIN_DIR [MPIRUN...]
 set -euo pipefail
 examples=$(cd "$1" && pwd)/example
@@ -10,7 +10,7 @@ fail() {
   exit 1
 }
 
-# accuracies_above LEAST OUTPUT: every "test accuracy X%" in the output has to be at least that, and one has to be there.
+# accuracies_above LEAST OUTPUT: every "test accuracy X%" in the output must be at least that, and there must be one.
 accuracies_above() {
   echo "$2" | awk -v least="$1" '
     match($0, /test accuracy [0-9.]+%/) { found = 1; if (substr($0, RSTART + 14) + 0 < least) low = 1 }

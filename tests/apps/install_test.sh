@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs a finished build to a temporary folder, then builds and runs programs that find it there.
+# Installs a finished build to a temporary folder, then builds and runs programs that use it.
 #   tests/apps/install_test.sh BUILD_DIR [MPIRUN...]
 set -euo pipefail
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
@@ -28,7 +28,7 @@ if [ "$found" != "$expected" ]; then
   exit 1
 fi
 "$work/prefix/bin/mnist" --help >/dev/null
-# Nothing of the source tree may be needed by the installed files.
+# The installed files must not need the source tree.
 if grep -rlF "$source_dir" "$work/prefix/lib"*/cmake "$work/prefix/include"; then fail "the files above name the source tree"; fi
 # The only folder on the include path is the one above ringtape/, and headers include each other through it.
 [ "$(ls "$work/prefix/include")" = ringtape ] || fail "beside include/ringtape: $(ls "$work/prefix/include")"
@@ -56,7 +56,7 @@ shown '"event":"done"' metrics.jsonl
 shown "</html>" report.html  # the page's template is in the installed library
 shown '"caption": "Loss"' report.html
 [ -f checkpoints/step-000000000250.json ] || fail "no checkpoint of step 250: $(ls checkpoints)"
-# From an earlier checkpoint the run goes on to the same end.
+# Resumed from an earlier checkpoint the run has the same end.
 rm checkpoints/step-000000000250.*
 grep -v seconds metrics.jsonl | sed 's/,"samples_per_s".*//' >whole
 run out "$work/build/train"

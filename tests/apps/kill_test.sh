@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Kills training with SIGKILL at random moments, resumes it, and compares the weights and the metrics with those of
-# a run that nobody killed, bit for bit.
+# Kills training with SIGKILL at random moments, resumes it, and compares the weights and the metrics with those of an
+# undisturbed run, bit for bit.
 #   tests/apps/kill_test.sh BIN_DIR [KILLS [SEED]]
 set -uo pipefail
 bin=$(cd "$1" && pwd)
@@ -26,7 +26,7 @@ start() {
   child=$!
 }
 
-# kill_after SECONDS: ends $child so, unless it has ended by itself; says which.
+# kill_after SECONDS: kills $child then, unless it has ended by itself; prints which.
 kill_after() {
   sleep "$1"
   kill -KILL "$child" 2>/dev/null
@@ -39,10 +39,10 @@ resumed() {
   "$bin/$2" --checkpoint "$1" --resume "${@:3}" >log 2>&1 || fail "resuming ended with $?: $(cat log)"
 }
 
-# same WHAT: the run in the current files ended as the one that was not killed.
+# same WHAT: the current files equal those of the undisturbed run.
 same() {
   cmp reference.safetensors killed.safetensors || fail "$1: other weights"
-  # A run that was killed after its last update has no epoch left to tell of.
+  # A run that was killed after its last update prints no further epoch.
   [ -z "$(last_epoch)" ] || cmp <(last_epoch) reference.epoch || fail "$1: another last epoch: $(cat log)"
   [ "$(without_times reference.jsonl)" = "$(without_times killed.jsonl)" ] || fail "$1: other metrics"
 }
@@ -66,7 +66,7 @@ same "a run with checkpoints"
 checkpointed
 cmp reference.safetensors killed.safetensors || fail "resumed after its end: other weights"
 
-# random_moment [TWENTIETHS]: some time within the length of a run, or of that part of it, in seconds.
+# random_moment [TWENTIETHS]: a random time within a run, or within the first TWENTIETHS / 20 of it, in seconds.
 random_moment() {
   local moment=$((length * ${1:-20} / 20 * (RANDOM * 32768 + RANDOM) / (1 << 30)))
   printf '%d.%06d' $((moment / 1000000)) $((moment % 1000000))
@@ -74,7 +74,7 @@ random_moment() {
 
 hits=0
 for ((i = 1; i <= kills; ++i)); do
-  # Until a kill comes before the end of training, each earlier than the one before; then up to two more on the way there.
+  # Kills earlier and earlier until one comes before the end of training; then up to two more before that.
   for ((late = 0; late < 20; ++late)); do
     rm -rf run killed.*
     start "${training[@]}" --checkpoint run --resume "${files[@]}"
@@ -93,7 +93,7 @@ echo "$kills runs killed at $hits random moments ended with the same weights and
 
 # ---- while a checkpoint is written ------------------------------------------------------------------------
 
-# A model so large that most of the time goes into its checkpoints.
+# A model so large that most of the time is spent on checkpoints.
 training=(regression --device cpu --max-steps 6 --hidden "1500,1500" --optimizer adam)
 files=(--metrics killed.jsonl --save killed.safetensors --checkpoint-every 1 --keep 2)
 reference
@@ -101,7 +101,7 @@ half_written=0
 for ((i = 1; i <= 20 && half_written == 0; ++i)); do
   rm -rf run killed.*
   start "${training[@]}" --checkpoint run --resume "${files[@]}"
-  # Stopped for every look at its files, so that what is seen holds when the kill comes.
+  # Stopped for each check of its files, so that they do not change before the kill.
   while [ $half_written -eq 0 ] && kill -0 "$child" 2>/dev/null; do
     if ! compgen -G 'run/*.tmp-*' >/dev/null; then continue; fi
     kill -STOP "$child" 2>/dev/null

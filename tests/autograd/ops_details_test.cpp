@@ -1,4 +1,4 @@
-// What the table of operations in ops_test.cpp cannot say.
+// Details that the table of operations in ops_test.cpp does not cover.
 #include "autograd/ops.h"
 
 #include <cmath>

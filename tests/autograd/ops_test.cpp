@@ -18,8 +18,8 @@
 namespace ringtape::test {
 namespace {
 
-/// One element of a result as the reference computes it: a sum in double, and the sum of the sizes of what
-/// was added up, which says how far rounding may carry a result.
+/// One element of a reference result: a sum in double, and the sum of the terms' magnitudes, which bounds the
+/// rounding error.
 struct Sum {
   double value = 0;
   double size = 0;
@@ -39,7 +39,7 @@ Sum operator*(double factor, const Sum& sum) {
 }
 using Sums = std::vector<Sum>;
 
-/// An input as the reference sees it.
+/// An input of the reference.
 struct Array {
   Shape shape;
   std::vector<double> values;
@@ -60,7 +60,7 @@ struct Operation {
   Sums (*reference)(Arrays inputs);
 };
 
-// ---- what references share ----
+// ---- helpers of references ----
 
 Sums products(const Array& a, bool transpose_a, const Array& b, bool transpose_b) {
   const std::int64_t m = a.shape[transpose_a ? 1 : 0], k = a.shape[transpose_a ? 0 : 1];
@@ -345,9 +345,9 @@ void check_forward(DType dtype, Device device) {
     const std::vector<double> found = y.to_doubles();
     const Sums expected = operation.reference(arrays_of(shapes));
     REQUIRE(found.size() == expected.size());
-    // One rounding to the dtype of the result, and those of the sum: 16 units in f32, more only if very many
-    // roundings go one way. In f64 those of the reference, which adds up to 1800 terms one by one, count for
-    // more.
+    // One rounding to the dtype of the result, and the roundings of the sum: 16 units in f32, more only if
+    // very many errors have one sign. In f64 the roundings of the reference, which adds up to 1800 terms one
+    // by one, are larger.
     const double rounding_of_sum = dtype == DType::f64 ? 512 * 0x1p-53 : 16 * 0x1p-24;
     const auto allowed = [&](const Sum& sum) {
       return rounding_of(y.dtype()) * std::abs(sum.value) + rounding_of_sum * sum.size;
@@ -363,7 +363,7 @@ void check_forward(DType dtype, Device device) {
   });
 }
 
-/// Gradients of the dtype against those of f64, which gradcheck() holds against finite differences.
+/// Gradients of the dtype against those of f64, which gradcheck() compares with finite differences.
 void check_gradients(DType dtype, Device device) {
   INFO(name_of(dtype) << " on " << to_string(device));
   for_each_case([&](const Operation& operation, const Shapes& shapes) {

@@ -25,14 +25,14 @@ Tensor parameter(const char* name, const Shape& shape, std::uint64_t seed) {
   return x;
 }
 
-/// The gradient so far, which the next backward then writes anew.
+/// The gradient so far, which the next backward then overwrites.
 Floats take_gradient(const Tensor& x) {
   Floats values = x.grad().to_vector<float>();
   x.autograd->grad_written = false;
   return values;
 }
 
-/// Zeroes about half of the elements, other ones in every call.
+/// Zeroes about half of the elements, different ones in every call.
 Tensor dropout(const Tensor& x) {
   const Tensor zeros_and_ones = to(rand(x.shape(), DType::f32, x.device(), 0, 2), DType::i32);
   return multiply(x, to(zeros_and_ones, DType::f32));
@@ -96,7 +96,7 @@ TEST_CASE("the second run of a segment has the random numbers of the first", "[r
     rand({5});
     const Tensor h = recomputed ? recompute(layer, x) : layer(x);
     const Tensor loss = sum(dropout(recomputed ? recompute(layer, h) : layer(h)));
-    rand({1});  // what is drawn between forward and backward must not matter
+    rand({1});  // random numbers drawn between forward and backward must not matter
     loss.backward();
     return Outcome{loss.to_vector<float>(), take_gradient(w), rand({4}).to_vector<float>()};
   };
@@ -297,10 +297,11 @@ TEST_CASE("the peak of a recomputed deep network grows with the square root of i
     sum((*model)(x)).backward();
     return (memory_stats({}).peak - before) / activation;
   };
-  // The result of each layer (the network's own is held until the statement ends), and two gradients where a
-  // layer turns one into the next.
+  // The result of each layer (the network's own is held until the statement ends), and two gradients: a
+  // layer's input and output gradient.
   CHECK(peak(0) == segments * layers + 2);
-  // Seven inputs of segments (x was there before), what the last segment keeps, and the same two gradients.
+  // Seven inputs of segments (x was there before), the tensors kept by the last segment, and the same two
+  // gradients.
   CHECK(peak(2 * layers) == (segments - 1) + layers + 2);
 }
 
@@ -308,7 +309,7 @@ TEST_CASE("the second result of a segment is freed where its backward does not r
   const Tensor w = parameter("w", {64, 64}, 1);
   const Tensor x = leaf(random_doubles(64 * 64, 2), {64, 64});
   std::size_t before = 0;
-  for (int i = 0; i < 2; ++i) {  // the first makes room for the gradients of w and x
+  for (int i = 0; i < 2; ++i) {  // the first allocates the gradients of w and x
     const Tensor loss = sum(recompute([&](const Tensor& h) { return linear(h, w); }, scale(x, 2)));
     before = memory_stats({}).live;
     reset_peak_memory({});

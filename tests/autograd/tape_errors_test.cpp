@@ -6,8 +6,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/tensors.h"
 
-// What the tape refuses because gradients would be lost in silence, and errors that must name what went
-// wrong.
+// Errors for uses that would silently lose gradients, and the texts of errors.
 namespace ringtape::test {
 namespace {
 
@@ -25,7 +24,7 @@ TEST_CASE("an operation on an intermediate whose tape is gone is refused", "[tap
   CHECK(Tape::current().size() == 0);
   CHECK(w.grad().to_doubles() == Values{3, 3});
 
-  // What the message offers.
+  // The message's suggestion.
   const Tensor again = relu(scale(w, 3));
   add(sum(again), sum(multiply(again, again))).backward();
   CHECK(w.grad().to_doubles() == Values{3 + 3 + 18, 3 + 3 + 36});

@@ -14,7 +14,7 @@
 namespace ringtape::test {
 namespace {
 
-/// y = relu(x w^T + b), of which both z = y + y and the sum take their share.
+/// y = relu(x w^T + b), used by both z = y + y and the sum.
 TapeGraph example() {
   const std::shared_ptr<Sequential> model = make_mlp({4, 3, 2});
   const Tensor h = (*model)(tensor_of(std::vector<double>(20, 1.0), {5, 4}));

@@ -1,4 +1,4 @@
-// What the tape keeps in memory, and for how long.
+// Which tensors the tape keeps, and for how long.
 #include "autograd/tape.h"
 #include "core/memory.h"
 #include "nn/arena.h"
@@ -11,7 +11,7 @@
 namespace ringtape::test {
 namespace {
 
-/// Bytes that an allocation of so many f32 takes: 256 at a time.
+/// Bytes of an allocation of so many f32: multiples of 256.
 std::size_t block(std::size_t elements) {
   return (elements * 4 + 255) / 256 * 256;
 }

@@ -37,7 +37,7 @@ TEST_CASE("a graph memory pool gives a repetition the blocks of the work before,
   CHECK(outside.raw() != first[0]);
   const Tensor held = work(second);
   CHECK(second == first);
-  CHECK(memory_stats(Device{}).live == live + 512);  // `outside` alone
+  CHECK(memory_stats(Device{}).live == live + 512);  // only `outside`
   work(third);
   CHECK(third[0] != first[0]);  // a result that is still held is not overwritten
 }
@@ -153,7 +153,7 @@ Replay::Work run_again(const Replay::Work& work) {
 
 TEST_CASE("an update can be captured: it waits for nothing and asks for no new memory", "[graph]") {
   int captures = 0;
-  // On the CPU what is captured runs at once, so the launch that follows has nothing left to do.
+  // On the CPU captured work runs at once, so the following launch does nothing.
   const std::vector<double> checked = train(Device{}, [&](const Replay::Work& work) -> Replay::Work {
     const CaptureScope scope;
     work();

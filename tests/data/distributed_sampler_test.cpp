@@ -44,7 +44,7 @@ TEST_CASE("distributed sampler: shuffled anew in every epoch, from the seed", "[
   CHECK(sampler.order(0) == samplers(1000, 4)[1].order(0));
   CHECK(sampler.order(0) != sampler.order(1));
   CHECK(sampler.order(0) != samplers(1000, 4, 8)[1].order(0));
-  // Not the same samples in another order, either.
+  // Nor the same samples in another order.
   Order first = sampler.order(0), second = sampler.order(1);
   std::sort(first.begin(), first.end());
   std::sort(second.begin(), second.end());
@@ -61,7 +61,7 @@ TEST_CASE("distributed sampler: the global batches are those of one rank", "[loa
       Order batch;
       for (const DistributedSampler& part : parts) {
         const Order own = part.order(5);
-        // What a loader cuts out of this rank's order for its batch of the same number.
+        // This rank's batch with the same number.
         const std::int64_t own_batch = kGlobalBatch / world_size;
         const auto size = static_cast<std::int64_t>(own.size());
         const std::int64_t own_first = first / kGlobalBatch * own_batch;

@@ -26,7 +26,7 @@ namespace {
 
 using Reader = std::function<std::optional<std::string>(const std::string&)>;
 
-/// Makes allocations fail that would take the process 256 MB beyond its size now: more than any honest reader
+/// Makes allocations fail that exceed the process's current size by 256 MB: more than any correct reader
 /// needs for the small inputs here. Sanitizers reserve terabytes of addresses, so under them their own limit
 /// (ASAN_OPTIONS=max_allocation_size_mb=256) has to do.
 class AddressSpaceLimit {

@@ -123,7 +123,7 @@ TEST_CASE("mnist: the copy in the program", "[mnist]") {
   for (std::int64_t label : labels) ++counts[static_cast<std::size_t>(label)];
   CHECK(counts == std::vector<int>{5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949});
 
-  // The constants used for normalising are what the pixels give.
+  // The constants for normalising equal the pixels' statistics.
   const std::uint8_t* pixels = data.train.all_features().data<std::uint8_t>();
   const std::int64_t n = data.train.all_features().elements();
   double sum = 0;

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the tests of programs on several ranks share; to be sourced. Goes to a new folder, which is
-# removed at the end, and counts what passed and failed.
+# Functions for tests of programs on several ranks; to be sourced. Changes to a new folder, which is removed at the end, and
+# counts passes and failures.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

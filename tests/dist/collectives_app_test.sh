@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs apps/collectives as a user would, on one rank and on several, with good input and with bad.
+# Runs apps/collectives as a user would, on one rank and on several, with valid and invalid input.
 #   tests/dist/collectives_app_test.sh COLLECTIVES MPIRUN [ARGUMENTS OF MPIRUN...]
 set -uo pipefail
 collectives=$(realpath "$1")

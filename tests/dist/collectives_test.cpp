@@ -46,7 +46,7 @@ std::int64_t offset_of(const std::vector<std::int64_t>& counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{0});
 }
 
-/// Counts of the ranks: none at all, all as many, and two sorts of uneven ones.
+/// Counts of the ranks: all 0, all equal, and two kinds of uneven ones.
 std::vector<std::vector<std::int64_t>> some_counts(int comm) {
   std::vector<std::vector<std::int64_t>> all(4);
   for (std::int64_t rank = 0; rank < comm; ++rank) {
@@ -243,7 +243,7 @@ TEST_CASE("operations under way together, waited for in another order", "[dist]"
     for (int k = 0; k < 20; ++k) {
       sums.push_back(tensor_on(*comm, values_of(rank, 100, k), DType::f32));
       works.push_back(comm->all_reduce(sums.back(), ReduceOp::sum));
-      // The tensors that are sent belong to the operation alone.
+      // Only the operation holds the sent tensors.
       received.push_back(zeros_on(*comm, 50, DType::f32));
       works.push_back(
           comm->exchange({{tensor_on(*comm, values_of(rank, 50, k), DType::f32), (rank + 1) % size}},

@@ -17,7 +17,7 @@ using namespace ringtape::test;
 TEST_CASE("data parallel: gradients sent in 16 bits are close to the exact ones", "[dist][ddp]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (const DType dtype : {DType::f16, DType::bf16}) {
-      for (const double size : {1.0, 1e-8, 1e8}) {  // f16 alone ends at 6e-8 and 65504
+      for (const double size : {1.0, 1e-8, 1e8}) {  // unscaled f16 ends at 6e-8 and 65504
         for (const std::int64_t bucket_bytes : {1, 1 << 20}) {
           INFO(name << ", " << name_of(dtype) << ", " << size << ", buckets of " << bucket_bytes);
           Trainer one(comm->device()), many(comm->device());
@@ -68,7 +68,7 @@ TEST_CASE("data parallel: an infinity in 16 bits reaches all ranks", "[dist][ddp
     CHECK(!std::isfinite(bias.to_doubles()[3]));
     CHECK(std::isfinite(bias.to_doubles()[4]));
 
-    // What was not finite has left nothing behind.
+    // Values that were not finite leave no residual.
     trainer.arena.zero_grad();
     trainer.whole(data);
     parallel.finish();
@@ -98,7 +98,7 @@ TEST_CASE("data parallel: error feedback loses nothing over many reductions", "[
         parallel.finish();
         sum_of_all += model.parameter("first.bias").grad().to_doubles()[0];
       }
-      // What one rounding can take away is still on its way; without feedback it is lost a hundred times.
+      // With feedback at most one rounding error is missing; without it a hundred are lost.
       const double lost = std::abs(sum_of_all - kReductions * static_cast<float>(value));
       INFO("lost " << lost);
       if (comm->size() <= 2 || comm->size() == 4) {  // where a sum of equal values is not rounded

@@ -149,7 +149,7 @@ TEST_CASE("data parallel: all ranks begin with the parameters of rank 0, frozen 
   for (const auto& [name, tensor] : expected->named_parameters()) {
     INFO(name);
     check_close(model->parameter(name).to_doubles(), tensor->to_doubles(), 0);
-    // What bf16 inputs are multiplied with follows.
+    // The copy for bf16 inputs follows.
     check_close(in_dtype(model->parameter(name), DType::bf16).to_doubles(),
                 to(*tensor, DType::bf16).to_doubles(), 0);
   }
@@ -212,7 +212,7 @@ TEST_CASE("data parallel: one all-reduce for each bucket and window", "[dist][dd
   }
   parallel.finish();
   CHECK(hook->launches == 4 * buckets);
-  // Once more changes nothing.
+  // A second call changes nothing.
   const std::vector<double> before = trainer.arena.gradients().to_doubles();
   parallel.finish();
   CHECK(hook->launches == 5 * buckets);
@@ -292,7 +292,7 @@ TEST_CASE("data parallel: a parameter that some ranks did not use counts as 0 th
       for (int window = 0; window < 3; ++window) {
         arena.zero_grad();
         fill_gradients(arena, kNaN);  // absent gradients are stale memory
-        // "first" takes part on rank 0 alone, and only in the first of two micro-batches.
+        // "first" is used only on rank 0, and only in the first of two micro-batches.
         for (const bool last : {false, true}) {
           const auto scope = parallel.no_sync(no_sync && !last);
           model.with_first = comm->rank() == 0 && !last;
@@ -417,7 +417,7 @@ TEST_CASE("data parallel: a backward that fails half-way is reported to all rank
         {.bucket_sizes = {1, 1}, .overlap = overlap, .allow_unused = false, .hook = nullptr});
     if (fails) {
       CHECK_THROWS_AS(model.backward_half_way(comm->device(), true), Error);
-      // Of a branch whose bucket is not under way: nothing may write to one that is.
+      // Of a branch whose bucket is not in flight: buckets in flight must not be written.
       const std::string again = error_of([&] {
         const TapeScope scope;
         sum((*model.first)(TwoBranches::input(comm->device()))).backward();
@@ -482,7 +482,7 @@ TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp]
     auto parallel = std::make_unique<DataParallel>(model, arena, comm);
     CHECK(error_of([&] { parallel = std::make_unique<DataParallel>(model, arena, comm); }) ==
           "data parallel: the arena has a DataParallel already; destroy it before another is made");
-    // The first goes on, and so does one in its place.
+    // The first continues to work, and so does its replacement.
     for (int i = 0; i < 2; ++i) {
       const std::vector<double> before = model.parameter("first.weight").to_doubles();
       optimizer.zero_grad();

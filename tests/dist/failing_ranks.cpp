@@ -33,7 +33,8 @@ void write_process_id(int rank) {
   std::rename(unfinished.c_str(), name.c_str());
 }
 
-/// Rank 1 asks for another gather, scatter or all_gather than the others. True where `way` is one of these.
+/// Rank 1 calls gather, scatter or all_gather with other arguments than the others. True where `way` is one
+/// of these.
 bool fail_in_parts(const std::string& way, Communicator& comm) {
   const bool is_other = comm.rank() == 1;
   const DType dtype = is_other && way == "gather-dtype" ? DType::i32 : DType::f32;
@@ -45,7 +46,7 @@ bool fail_in_parts(const std::string& way, Communicator& comm) {
     comm.scatter(whole, part, root).wait();
   } else if (way == "gather-order") {
     is_other ? comm.scatter(whole, part, 0).wait() : comm.gather(part, whole, 0).wait();
-  } else if (way == "counts") {  // as many in all
+  } else if (way == "counts") {  // the same total
     std::vector<std::int64_t> counts(static_cast<std::size_t>(comm.size()), 6);
     if (is_other) {
       counts[0] -= 2;
@@ -58,11 +59,11 @@ bool fail_in_parts(const std::string& way, Communicator& comm) {
   return true;
 }
 
-/// Rank 1 does something else than the others, which go on with all_reduce #1.
+/// Rank 1 fails in the given way while the others call all_reduce #1.
 void fail_in(const std::string& way, Communicator& comm) {
   comm.all_reduce(floats(1000), ReduceOp::sum).wait();
   write_process_id(comm.rank());
-  while (way == "work") {  // until somebody from outside ends it
+  while (way == "work") {  // until it is killed
     comm.all_reduce(floats(1000), ReduceOp::sum).wait();
   }
   if (way == "late-barrier") {
@@ -100,7 +101,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   try {
     const RankEnvironment environment = detect_rank_environment(process_environment());
-    // Starting takes as long as it takes: the short timeout is for what comes after.
+    // Starting may take long: the short timeout is for the operations after it.
     const std::shared_ptr<Communicator> patient = connect(environment, Device{}, Seconds(120));
     patient->barrier();
     const std::shared_ptr<Communicator> comm = connect(environment, Device{}, Seconds(std::atof(argv[2])));

@@ -10,7 +10,7 @@ trap 'cat "$work"/*.pid 2>/dev/null | xargs -r kill -KILL 2>/dev/null; rm -rf "$
 cd "$work" || exit 1
 
 timeout=3 # of every operation, in seconds
-limit=60  # for a whole run: starting and ending ranks takes time on a busy machine; a rank that hangs does so for an hour
+limit=60  # for a whole run: starting and ending ranks takes time on a busy machine; a hanging rank sleeps for an hour
 
 passed=0
 failed=0
@@ -32,7 +32,7 @@ no_process_is_left() {
   return 1
 }
 
-# judge NAME STATUS SECONDS TEXTS...: whether a run that ended so is as it should be.
+# judge NAME STATUS SECONDS TEXTS...: checks how a run ended.
 judge() {
   local name=$1 status=$2 seconds=$3 text
   shift 3
@@ -54,12 +54,12 @@ fails() {
   judge "$way" $? $((SECONDS - start)) "$@"
 }
 
-# What a rank says that waits in vain: rank, operation, what of, bytes.
+# The error of a rank whose operation times out: rank, operation, elements, bytes.
 late() { echo "error: rank $1 of 4: all_reduce #1 \(sum of 1000 f32, 4000 bytes\) did not finish within $timeout s"; }
 
 # ---- rank 1 is silent -------------------------------------------------------------------------------------
 
-# mpirun ends the others once one of them has told; below, without it, all have to tell.
+# mpirun ends the others after one has printed its error; below, without mpirun, all must print it.
 fails hang "$(late "[023]")"
 fails late-barrier "error: rank [03] of 4: barrier #1 .*: nothing came from rank 1, 2$"
 
@@ -70,7 +70,7 @@ fails exit "rank 1|late"
 fails throw "^error: rank 1 has had enough"
 fails leave "$(late "[023]")|disconnect"
 
-# ---- rank 1 asks for something else -----------------------------------------------------------------------
+# ---- rank 1 calls another operation -----------------------------------------------------------------------
 
 fails order "error: rank 1 of 4 called broadcast #1 .*root 0\), but rank 0 called all_reduce #1 \(sum of 1000 f32"
 fails size "error: rank 1 of 4 called all_reduce #1 \(sum of 999 f32, 3996 bytes\), but rank 0 called all_reduce #1 \(sum of 1000 f32"
@@ -86,7 +86,7 @@ fails counts "error: rank 1 of 4 and rank 0 called all_gather #1 \(24 f32, 96 by
 
 # ---- the launcher does nothing: it is stopped, and cannot see that a rank is gone ---------------------------
 
-# all_ended PIDS...: none of the processes runs. (A stopped launcher does not bury them.)
+# all_ended PIDS...: none of the processes runs. (A stopped launcher does not reap them.)
 all_ended() {
   local pid
   for pid in "$@"; do

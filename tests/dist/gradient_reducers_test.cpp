@@ -53,8 +53,8 @@ TEST_CASE("gradient reducers: the collectives of one window of two micro-batches
     }
     parallel.finish();
 
-    // Each kind ends with the all-reduce that tells which parameters took part; one rank needs none. Stage 2
-    // reduces every backward, and announces each, and once that no other comes.
+    // Each kind ends with the all-reduce of used parameters; one rank needs none. Stage 2 reduces in every
+    // backward, announces each backward, and announces once that no other follows.
     const std::uint64_t last = n > 1 ? 1 : 0;
     const Calls expected = stage == 0   ? Calls{buckets + last, 0, 0}
                            : stage == 1 ? Calls{last, buckets, bytes}
@@ -64,7 +64,7 @@ TEST_CASE("gradient reducers: the collectives of one window of two micro-batches
     CHECK(count_of(*comm, Operation::reduce_scatter).bytes - scatters.bytes ==
           expected.reduce_scattered_bytes);
 
-    // In buckets of the same sizes the same numbers are added, whenever they leave.
+    // With equal bucket sizes the same numbers are added, whenever the buckets are launched.
     if (stage > 0) continue;
     const std::vector<double> gradients = arena.gradients().to_doubles();
     if (overlap) CHECK(gradients == all_reduced);

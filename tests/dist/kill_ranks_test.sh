@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Kills or stops a rank of a training at a random moment, with mpirun at work or stopped itself, so that it cannot clean
-# up. All ranks must end within the deadline, each survivor that nobody ended saying what it waited for, and leave no
-# process; the resumed training must end with the weights of one that nobody disturbed, bit for bit.
+# Kills or stops a rank of a training at a random moment, with mpirun running or stopped itself, so that it cannot clean up.
+# All ranks must end within the deadline and leave no process, each survivor that was not killed with an error about what it
+# waited for; the resumed training must end with the weights of an undisturbed one, bit for bit.
 #   tests/dist/kill_ranks_test.sh RUNS BIN_DIR MPIRUN [ARGUMENTS OF MPIRUN...]      SEED=N repeats a course
 set -uo pipefail
 runs=$1
@@ -15,7 +15,7 @@ trap 'pkill -KILL -f "^$work/regression"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
 ranks=3
-timeout=5 # of every operation of a run that is disturbed, in seconds; the other runs have the default, which is longer
+timeout=5 # of every operation of a disturbed run, in seconds; the other runs have the longer default
 export OMP_NUM_THREADS=1
 training=(--device cpu --epochs 4 --hidden "64,64" --optimizer adamw --batch-size 300)
 
@@ -26,10 +26,10 @@ fail() {
 }
 processes() { pgrep -f "^$work/regression"; }
 
-# rank_of PID: its number; nothing before it has one.
+# rank_of PID: the rank's number; empty until the process has one.
 rank_of() { tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p'; }
 
-# ended PID: it does not run. (A stopped launcher does not bury the ranks.)
+# ended PID: the process has ended. (A stopped launcher does not reap the ranks.)
 ended() { [ ! -e "/proc/$1/stat" ] || grep -qE '^[0-9]+ \(.*\) Z' "/proc/$1/stat" 2>/dev/null; }
 
 # Starts the ranks with these flags: $launcher. Waits until it has seen all of their processes, or their end: the array
@@ -50,7 +50,7 @@ start() {
   done
 }
 
-# end PIDS...: all of them do, within a minute. That is for a busy machine: a rank that waits in vain ends after $timeout s.
+# end PIDS...: all of them end within a minute. A minute is for a busy machine: a rank that times out ends after $timeout s.
 end() {
   local deadline=$((SECONDS + 60)) pid
   for pid in "$@"; do
@@ -61,13 +61,13 @@ end() {
   done
 }
 
-# disturb SIGNAL LAUNCHER LENGTH: does it to a running training, at a random moment of its first LENGTH microseconds; false
-# if that had ended by then.
+# disturb SIGNAL LAUNCHER LENGTH: sends the signal to a rank of a running training, at a random moment of its first LENGTH
+# microseconds; false if that had ended by then.
 disturb() {
   local moment=$(($3 * (RANDOM * 32768 + RANDOM) / (1 << 30))) victim=$((RANDOM % ranks)) survivors rank
   start --comm-timeout $timeout
   if ended $launcher; then fail "the ranks did not start"; fi
-  # An mpirun that is stopped while it still connects the ranks does not get over it.
+  # An mpirun that is stopped while it still connects the ranks does not recover.
   until [ "$2" = running ] || grep -q 'connected by MPI' out || ended $launcher; do sleep 0.02; done
   sleep "$(printf '%d.%06d' $((moment / 1000000)) $((moment % 1000000)))"
   if [ "$2" = stopped ]; then kill -STOP $launcher 2>/dev/null; fi
@@ -77,7 +77,7 @@ disturb() {
   kill "-$1" "${pids[victim]}" 2>/dev/null
   end "${survivors[@]}" || fail "ranks go on"
   if [ "$2" = stopped ]; then kill -CONT $launcher 2>/dev/null; fi
-  if [ -e killed.safetensors ]; then # training was over: a rank that was stopped on its way out goes on
+  if [ -e killed.safetensors ]; then # training was over: continue a rank that was stopped while it exited
     kill -CONT "${pids[victim]}" 2>/dev/null
     end $launcher || fail "mpirun goes on after the end of training"
     wait $launcher
@@ -86,7 +86,8 @@ disturb() {
   end $launcher || fail "mpirun goes on"
   if wait $launcher; then fail "mpirun ended with 0"; fi
   if [ -n "$(processes)" ]; then fail "processes are left: $(processes)"; fi
-  # Where mpirun sees a rank end, it ends the others: at once after a SIGKILL, before all have told after a SIGSTOP.
+  # When mpirun sees a rank end, it ends the others: at once after a SIGKILL, before all have printed their errors after a
+  # SIGSTOP.
   local untold=0
   for rank in "${!survivors[@]}"; do
     grep -qE "error: (rank $rank of $ranks|this process): .* did not finish within $timeout s" out || untold=$((untold + 1))
@@ -108,7 +109,7 @@ mv killed.safetensors reference.safetensors
 ways=("KILL stopped" "STOP running" "STOP stopped" "KILL running")
 for ((run = 1; run <= runs; ++run)); do
   read -ra now <<<"${ways[run % 4]}"
-  # Each time that training is over before it could be disturbed, the next moment comes earlier.
+  # Each time that training ends before it is disturbed, the next moment is earlier.
   for ((late = 0; late < 20; ++late)); do
     rm -rf run killed.safetensors
     if disturb "${now[@]}" $((length * (20 - late) / 20)); then break; fi

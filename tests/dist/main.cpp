@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   Catch::Session session;
   const int usage_error = session.applyCommandLine(argc, argv);
   if (usage_error != 0) return usage_error;
-    // mpirun gives its ranks a terminal of their own, whatever its output goes to.
+    // mpirun gives its ranks a terminal even if its own output is redirected.
 #if __has_include(<catch2/catch_all.hpp>)
   session.configData().defaultColourMode = Catch::ColourMode::None;
 #else

@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::int64_t kBatch = 24;
 
-/// Weights and state, by name, as rank 0 would write them to a file.
+/// Weights and state by name, as rank 0 writes them to a file.
 using Saved = std::map<std::string, std::vector<double>>;
 
-/// What a rank does of update `step`, however many ranks there are.
+/// A rank's part of update `step`, for any number of ranks.
 void update(ZeroTrainer& trainer, std::uint64_t step) {
   const std::int64_t comm = trainer.comm->size(), rank = trainer.comm->rank();
   const std::int64_t first = kBatch * rank / comm, end = kBatch * (rank + 1) / comm;

@@ -6,11 +6,11 @@
 #include "dist/communicator.h"
 #include "tests/support/tensors.h"
 
-// What the tests share that run on several ranks at once: every rank runs all of them, in the same order.
+// Functions for tests that run on several ranks: every rank runs all tests, in the same order.
 namespace ringtape::test {
 
-/// The communicators to test, of all ranks: that of this run, and MPI with pieces of 7 elements at most, as
-/// if an int could count no further.
+/// The communicators to test, of all ranks: that of this run, and MPI with pieces of at most 7 elements, as
+/// if that were the limit of an int.
 struct NamedCommunicator {
   std::string name;
   std::shared_ptr<Communicator> communicator;

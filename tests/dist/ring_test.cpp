@@ -100,7 +100,7 @@ TEST_CASE("ring_all_reduce: which chunk moves where", "[dist][ring]") {
       const int step = static_cast<int>(i) / 2;
       CHECK(trace[i].step == step);
       CHECK(trace[i].segment == static_cast<int>(i) % 2);
-      // Both halves are one walk: a chunk moves on by one rank at every step.
+      // In both halves a chunk moves on by one rank at every step.
       CHECK(trace[i].sent_chunk == ((rank - step) % size + size) % size);
       CHECK(trace[i].received_chunk == ((rank - step - 1) % size + size) % size);
       CHECK(trace[i].sent_elements == 4);

@@ -56,7 +56,7 @@ TEST_CASE("slow link: an operation takes as long as the link says, at least", "[
   CHECK(tensor.to_doubles() == reduced(ReduceOp::sum, n, 5000));
   CHECK(seconds_of([&] { comm->barrier(); }) >= 0.02);
 
-  // Two exchanges are under way together: their bytes go one after the other.
+  // Of two concurrent exchanges the bytes are sent one after the other.
   const int next = (comm->rank() + 1) % n, previous = (comm->rank() + n - 1) % n;
   const Tensor out = tensor_of(values_of(comm->rank(), 5000), {5000}), in = empty({2, 5000});
   const double exchanges = seconds_of([&] {

@@ -11,7 +11,7 @@
 #include "optim/sgd.h"
 #include "tests/dist/ranks.h"
 
-// What the tests of data parallelism and of compression train.
+// Models and data for the tests of data parallelism and of compression.
 namespace ringtape::test {
 
 inline constexpr std::int64_t kInputs = 12, kClasses = 5;
@@ -20,8 +20,8 @@ inline std::shared_ptr<Communicator> this_run() {
   return all_communicators().front().communicator;
 }
 
-/// Samples, the same on all ranks; some targets are to be ignored. Most are of class 0: with equal numbers of
-/// each class the last bias's gradient would be a sum that cancels, beside which its rounding is large.
+/// Samples, the same on all ranks; some targets are ignored. Most are of class 0: with equal numbers of each
+/// class the last bias's gradient would be a sum that cancels, beside which its rounding is large.
 struct Data {
   std::vector<double> x;
   std::vector<std::int64_t> targets;
@@ -64,7 +64,7 @@ inline std::vector<MicroBatch> cut(const MicroBatch& share, std::int64_t pieces)
   return result;
 }
 
-/// A model with its arena and optimizer: on each rank alone, the reference, or the part of one rank.
+/// A model with its arena and optimizer: a single-rank reference, or one rank of several.
 struct Trainer {
   std::shared_ptr<Sequential> model;
   ParameterArena arena;
@@ -117,7 +117,8 @@ struct TwoBranches : Module {
   }
   static Tensor input(Device device) { return tensor_of({1, 2, 3}, {1, 3}, DType::f32, device); }
   void backward(Device device) { sum((*this)(input(device))).backward(); }
-  /// A backward that has the gradients of "second", and then, where it `fails`, none of "first".
+  /// A backward that computes the gradients of "second" and then, if it `fails`, throws before those of
+  /// "first".
   void backward_half_way(Device device, bool fails) {
     const TapeScope scope;
     Tensor y = (*first)(input(device));

@@ -31,7 +31,7 @@ same() {
     END { exit bad || NR < 3 }'
 }
 
-# ---- as many ranks as you like, the same run ------------------------------------------------------------------
+# ---- the same run with any number of ranks ------------------------------------------------------------------
 
 flags=(--optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --max-steps 10)
 timeout 120 "$bin/mnist" --device cpu "${flags[@]}" --metrics one.jsonl >out 2>err
@@ -48,11 +48,11 @@ for way in "--micro-batch 7" "--micro-batch 24 --sync-each-micro-batch" "--slow-
   read -ra arguments <<<"$way"
   timeout 120 "$bin/mnist" --device cpu "${flags[@]:4}" "${arguments[@]}" --metrics one.jsonl >out 2>err
   ranks 0 2 mnist "${flags[@]:4}" "${arguments[@]}" --metrics two.jsonl
-  # bf16 rounds activations of micro-batches, whose sums do not depend on where they are cut.
+  # bf16 rounds activations, whose sums do not depend on the division into micro-batches.
   expect "$way: the numbers of one process" same two.jsonl one.jsonl
 done
 
-# ---- batches that some ranks have no part in ------------------------------------------------------------------
+# ---- batches without samples for some ranks ------------------------------------------------------------------
 
 awk 'BEGIN { print "a,b,y"; for (i = 0; i < 31; ++i) print sin(i) "," cos(3 * i) "," sin(i) * cos(3 * i) }' >table.csv
 flags=(--data table.csv --optimizer adamw --batch-size 12 --hidden 8 --schedule constant)
@@ -77,7 +77,7 @@ for samples in 27 28; do
   done
 done
 
-# ---- checkpoints go on with any number of ranks -----------------------------------------------------------------
+# ---- resuming with any number of ranks -----------------------------------------------------------------
 
 ranks 0 2 regression "${flags[@]}" --epochs 2 --checkpoint folder --checkpoint-every 2
 ranks 0 3 regression "${flags[@]}" --epochs 3 --checkpoint folder --resume --metrics resumed.jsonl
@@ -86,7 +86,7 @@ expect "resumed on three ranks: the last steps of one process" same resumed.json
 
 # ---- a timeline -------------------------------------------------------------------------------------------------
 
-# On a link this slow the buckets are still under way when backward ends. 3 of 5 updates are recorded.
+# On a link this slow the buckets are still in flight when backward ends. 3 of 5 updates are recorded.
 flags=(--optimizer sgd --hidden 64 --batch-size 96 --micro-batch 24 --bucket-mib 0.002 --slow-link "1000,10")
 ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --profile-steps 2:4
 expect "a row for each rank" [ "$(grep -cE '^ +[01]( +[0-9.]+){5} +[0-9.]+%$' out)" -eq 2 ]
@@ -133,7 +133,7 @@ for stage in 1 2; do
   expect "--zero $stage: half of Adam's state" grep -qE '^optimizer state +0\.19 +0\.19 +0\.19$' out
   expect "--zero $stage: traffic" grep -qE '^reduce_scatter +1 +0\.194 +0\.097$' out
 done
-# Two ranks add in one order only. The f32 values that 16-bit ranks do not step themselves are gathered to be saved.
+# Two ranks add in one order only. The master weights of other ranks' slices are gathered before saving.
 flags=(--hidden 64 --batch-size 96 --dtype f16 --schedule constant)
 ranks 0 2 mnist "${flags[@]}" --max-steps 10 --save plain.safetensors
 for stage in 1 2; do
@@ -158,7 +158,7 @@ expect "clipping each micro-batch" grep -q '^error: --clip-each-micro-batch cann
 
 # ---- threads ------------------------------------------------------------------------------------------------
 
-# Without a binding every rank may use all cores, and they share them.
+# Without a binding every rank may use all cores, and the ranks divide them.
 cores=$(env -u OMP_NUM_THREADS nproc)
 for number in 1 2 3; do
   threads=$((cores / number > 0 ? cores / number : 1))

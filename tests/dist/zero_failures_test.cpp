@@ -55,7 +55,7 @@ TEST_CASE("ZeRO: after a backward that failed, the next is refused and leaves no
       const TapeScope scope;
       Tensor first = (*model.first)(tensor_of({1, 2, 3}, {1, 3}, DType::f32, device));
       if (!ends) first = fail_in_backward(first);
-      // Of "second" the gradient is complete, and its bucket under way, when the other branch fails.
+      // The gradient of "second" is complete, and its bucket in flight, when the other branch fails.
       const Tensor second = (*model.second)(tensor_of({100, 200, 300}, {1, 3}, DType::f32, device));
       sum(add(first, second)).backward();
     };

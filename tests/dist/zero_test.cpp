@@ -169,7 +169,7 @@ TEST_CASE("ZeRO: 16-bit copies and f32 values are those of plain data parallelis
               each->step();
             }
           }
-          // What the model computes with is there before anybody gathers the values.
+          // The computing copy is complete before gather_values().
           for (std::size_t i = 0; i < trainer.arena.entries().size(); ++i) {
             const Tensor copy = in_dtype(*trainer.arena.entries()[i].tensor, dtype);
             const Tensor expected = in_dtype(*same.arena.entries()[i].tensor, dtype);
@@ -314,7 +314,7 @@ TEST_CASE("ZeRO: what a rank did not use counts as 0 there", "[dist][zero]") {
         const std::vector<double> second = model.second->named_parameters()[0].tensor->to_doubles();
         for (int window = 0; window < 2; ++window) {
           optimizer.zero_grad();
-          // "first" takes part on rank 0 alone, and only in the first of two micro-batches.
+          // "first" is used only on rank 0, and only in the first of two micro-batches.
           for (const bool last : {false, true}) {
             const TapeScope scope;
             const auto no_sync = parallel.no_sync(!last);
@@ -327,7 +327,7 @@ TEST_CASE("ZeRO: what a rank did not use counts as 0 there", "[dist][zero]") {
         }
         // Two steps of the mean gradient: of the bias 1 on rank 0, of the weight [1, 2, 3] twice a window.
         const double share = 2.0 / comm->size();
-        // A rank that has not computed with "first" yet has the values of the others, in 16 bits alone.
+        // A rank that has not used "first" yet has the values of the others only in 16 bits.
         const Tensor copy = in_dtype(model.parameter("first.bias"), dtype);
         check_close(copy.to_doubles(), {first[0] - share, first[1] - share}, 2 * rounding_of(dtype), 1e-6);
         arena.gather_values();
@@ -385,7 +385,7 @@ TEST_CASE("ZeRO 2: a bucket that is not complete makes the others wait, each in 
   parallel.finish();
   CHECK(!model.parameter("first.bias").grad().defined());
 
-  // Backward comes to "first" before it comes to "second": nothing can be sent until the end.
+  // Backward reaches "first" before "second": no bucket can be sent until the end.
   arena.zero_grad();
   model.with_second = true;
   const Tensor x = tensor_of({1, 2, 3}, {1, 3}, DType::f32, comm->device());

@@ -25,18 +25,18 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 300  # seconds, on a busy machine; alone, a command that has no row should take no more than 5
+LIMIT = 300  # seconds, on a busy machine; on an idle one, a command without a row should take at most 5
 
 
 class Short:
-    """Takes long, and is cut short by flags that are added to it."""
+    """Takes long, and is shortened by added flags."""
 
     def __init__(self, flags):
         self.flags = flags
 
 
 class Elsewhere:
-    """Is run by another test or script: `file` has to hold all of `words`."""
+    """Is run by another test or script: `file` must contain all of `words`."""
 
     def __init__(self, file, *words):
         self.file, self.words = file, words
@@ -46,7 +46,7 @@ class Gpu:
     """Needs a GPU and a profiler: tests/gpu_check.sh runs it (--gpu)."""
 
 
-# A command as its page has it, without the remark behind it. One that ends with "*" stands for all that begin so.
+# A command as on its page, without the comment after it. One that ends with "*" stands for all commands with that prefix.
 TABLE = {
     # whole trainings
     "build/release/bin/mnist": Short("--max-steps 2"),
@@ -182,7 +182,7 @@ def run(command, folder, arguments, flags=""):
 
 
 def unknown_parts(words, folder):
-    """What a command names that is not there: its programs, their flags, kernels given to ncu."""
+    """The names in a command that do not exist: programs, flags, kernels given to ncu."""
     sources = "".join(file.read_text() for file in ROOT.glob("kernels/**/*.cu"))
     for i, word in enumerate(words):
         kernel = re.fullmatch(r"regex:(\w+)", word)
@@ -204,7 +204,7 @@ def unknown_parts(words, folder):
 
 
 def check(command, row, folder, arguments):
-    """What is wrong with the command: None, or a text."""
+    """The error of the command: None, or a text."""
     how = TABLE.get(row)
     if isinstance(how, Elsewhere):
         text = (ROOT / how.file).read_text()

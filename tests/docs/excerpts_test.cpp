@@ -141,7 +141,7 @@ TEST_CASE("docs/distributed.md: a sharded arena", "[docs]") {
   Classifier model;
   const ArenaSharding sharding{.stage = 2, .rank = comm->rank(), .world_size = comm->size()};
   ParameterArena arena(model, comm->device(), DType::f32, sharding);
-  AdamW optimizer(arena);  // state of the shard alone
+  AdamW optimizer(arena);  // state of the shard only
   DataParallel parallel(model, arena, comm);
   optimizer.zero_grad();
   cross_entropy(model(samples()), targets()).backward();

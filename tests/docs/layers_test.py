@@ -1,4 +1,4 @@
-"""Holds the order of the folders: a file includes from its own folder and from those below it in README.md's table.
+"""Checks the order of the folders: a file includes only from its own folder and from the folders below it in README.md's table.
 
     tests/docs/layers_test.py            run the test
     tests/docs/layers_test.py --print    print which folders each folder includes from

@@ -1,4 +1,4 @@
-"""Holds ringtape.h to be all that is public, and `cmake --install` to install just that.
+"""Checks that ringtape.h includes all public headers, and that `cmake --install` installs just those.
 
     tests/docs/public_headers_test.py             every header of the layers that programs use is in ringtape.h or internal
     tests/docs/public_headers_test.py INCLUDE     the same, and INCLUDE (.../include/ringtape) holds what is public
@@ -11,9 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv.pop()) if len(sys.argv) == 2 and not sys.argv[1].startswith("-") else None
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
-# What programs are written with. Of the folders left out ringtape.h has what these headers need.
+# The folders of the public interface. Of the other folders ringtape.h has the headers that these need.
 LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "train"]
-# How things are done inside. A new header is either here or in ringtape.h.
+# Internal headers. A new header is either here or in ringtape.h.
 INTERNAL = {
     "autograd": "arguments low_precision operation_scope tape_graph",
     "core": "capture cuda_check half numbers philox quote target",

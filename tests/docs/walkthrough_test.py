@@ -1,4 +1,4 @@
-"""Does what CONTRIBUTING.md says of a new operation and a new optimizer, to a copy of the tree, and runs the result.
+"""Applies CONTRIBUTING.md's steps for a new operation and a new optimizer to a copy of the tree, and tests the result.
 
     tests/docs/walkthrough_test.py BUILD_DIR
 
@@ -32,7 +32,7 @@ def insert_after(text, anchor, code):
 
 
 def apply_blocks(page, tree):
-    """Does to the folder `tree` what the page's blocks say; returns the paths, in order."""
+    """Applies the page's blocks to the folder `tree`; returns the paths, in order."""
     paths = []
     for block in BLOCK.finditer(page):
         path = block["new"] or block["into"]
@@ -113,7 +113,7 @@ class WalkThroughs(unittest.TestCase):
         cls.copy = Copy(Path(cls.folder.name))
         page = (ROOT / "CONTRIBUTING.md").read_text()
         cls.paths = apply_blocks(page, cls.copy.source)
-        # Compiled again, this looks for kernels in the copy.
+        # Compiled again, this test finds the kernels of the copy.
         with (cls.copy.source / "tests/analysis/kernels_test.cpp").open("a") as file:
             file.write("\n")
         cls.copy.configure()

@@ -7,8 +7,8 @@
 
 namespace ringtape::fuzz {
 
-/// Damages valid files the way disks, networks and bad writers do: flipped bits, cuts, insertions, parts of
-/// another file, and edited length fields and numbers. Depends on the seed alone.
+/// Damages valid files as disks, networks and faulty writers do: flipped bits, cuts, insertions, parts of
+/// another file, and edited length fields and numbers. Depends only on the seed.
 class Mutator {
  public:
   explicit Mutator(std::uint64_t seed) : random_(seed) {}

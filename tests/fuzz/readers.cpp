@@ -4,12 +4,12 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "io/checksum.h"
 #include "core/error.h"
-#include "io/safetensors.h"
 #include "data/csv.h"
 #include "data/gzip.h"
 #include "data/idx.h"
+#include "io/checksum.h"
+#include "io/safetensors.h"
 #include "optim/checkpoint.h"
 
 namespace ringtape::fuzz {
@@ -19,7 +19,7 @@ void expect(bool condition, const char* what) {
   if (!condition) throw std::logic_error(what);
 }
 
-// Runs `read`; running out of memory is not an answer that a lying file may get.
+// Runs `read`; a malformed file must not make the reader run out of memory.
 template <class Read>
 std::optional<std::string> error_of(Read read) {
   try {

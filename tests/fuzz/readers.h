@@ -4,10 +4,9 @@
 #include <optional>
 #include <string>
 
-/// The readers that take bytes from outside, in the form that the fuzzers want: each reads everything that
-/// `input` offers and gives the text of the Error it got, or nothing when the input was accepted. Whatever
-/// else a reader throws passes through, and an accepted result that contradicts its input throws
-/// std::logic_error.
+/// The readers of external data, in the form for the fuzzers: each reads all of `input` and returns the text
+/// of the Error, or nothing when the input was accepted. Other exceptions of a reader pass through, and an
+/// accepted result that contradicts its input throws std::logic_error.
 namespace ringtape::fuzz {
 
 /// IDX, plain or gzipped, with any number of dimensions.

@@ -1,4 +1,4 @@
-"""Writes the golden files in tests/golden: what PyTorch computes where Ringtape claims to compute the same.
+"""Writes the golden files in tests/golden: PyTorch's results for functions that must agree with it.
 
     python3 tests/golden/make_golden.py          (needs torch, numpy and safetensors)
 

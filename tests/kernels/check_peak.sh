@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_peak.sh PEAK_CU CPU_OBJECT...
 # The measured peak is that of the CPU's units only where the loop has as many multiply-adds as peak.cu counts, so that none
-# was merged with another or left out: fails where a round of the loop in the object has fewer. x86 alone.
+# was merged or removed: fails if a round of the loop in the object has fewer. x86 only.
 set -euo pipefail
 chains=$(sed -nE 's/^constexpr int kChains = ([0-9]+);.*/\1/p' "$1")
 shift

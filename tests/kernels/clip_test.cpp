@@ -92,7 +92,7 @@ TEST_CASE("gradient_norm of no tiles, of zeros, infinity and NaN", "[clip]") {
     CHECK(std::isinf(infinite.norm));
     CHECK(infinite.clip_factor == 0);
     CHECK(infinite.nonfinite == 1);
-    // What only measures changes nothing, though the norm of two large gradients overflows.
+    // Without a limit nothing changes, even if the norm of two large gradients overflows.
     gradients[64] = gradients[128] = 3e38f;
     const GradientNorm measured = run_gradient_norm(device, stream, gradients, tiles, has_grad, INFINITY);
     CHECK(measured.clip_factor == 1);

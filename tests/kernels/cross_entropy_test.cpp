@@ -10,7 +10,7 @@ namespace {
 template <class T>
 using AccumulateOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// One problem and what the formula of cross_entropy.h says about it, in double.
+/// One problem and its result by the formula of cross_entropy.h, in double.
 template <class T>
 struct Case {
   std::int64_t rows;
@@ -37,7 +37,7 @@ struct Case {
     const double n = divisor();
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t target = targets[static_cast<std::size_t>(r)];
-      std::vector<long double> x;  // so that its own rounding does not show in the f64 case
+      std::vector<long double> x;  // so that the reference's rounding is negligible in the f64 case
       for (std::int64_t j = 0; j < classes; ++j) {
         x.push_back(to_double(logits[static_cast<std::size_t>(r * classes + j)]));
       }
@@ -73,7 +73,7 @@ Case<T> random_case(std::int64_t rows, std::int64_t classes, double low = -3, do
   return c;
 }
 
-/// Runs all kernels on the case and compares with what is expected.
+/// Runs all kernels on the case and compares with the expected results.
 template <class T>
 void check_case(const Case<T>& c, double relative, double absolute) {
   using A = AccumulateOf<T>;

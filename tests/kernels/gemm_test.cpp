@@ -58,7 +58,7 @@ void check_gemm(const Case& c, Device device = {}) {
                                  : random_matrix(c.k, c.n, c.padding, c.dtype, device, engine);
   const Matrix bias = random_matrix(1, c.n, 0, c.out_dtype, device, engine);
   Matrix out = random_matrix(c.m, c.n, c.padding, c.out_dtype, device, engine);
-  if (c.beta == 0) {  // what C holds must not matter then
+  if (c.beta == 0) {  // the old C must not matter then
     std::vector<double> with_nan = out.values;
     for (std::int64_t i = 0; i < c.m; ++i) {
       for (std::int64_t j = 0; j < c.n; ++j) {

@@ -68,7 +68,7 @@ TEST_CASE("ladders: each matrix product is right", "[ladders]") {
 }
 
 TEST_CASE("ladders: each reduction is right, and the same each time", "[ladders]") {
-  // One block, and a first pass that leaves several warps' worth of sums, with squares in it alone.
+  // One block, and a first pass that leaves several warps' worth of sums, which contains squares.
   for (const auto& [n, squares] : {std::pair(std::int64_t{1024}, false), {std::int64_t{9216}, true}}) {
     const auto x = random_values<float>(n, 1, 0.25, 1.25);
     double expected = 0;
@@ -136,14 +136,14 @@ TEST_CASE("ladders: a trial checks its own result", "[ladders]") {
     CHECK(trial.error() > 1);
     const int last = static_cast<int>(trial.rungs.size());
     CHECK(error_of(trial, trial.run, stream, last) <= 1);
-    // What the rung before has left does not count for one that computes nothing.
+    // Results of the rung before do not count for a rung that computes nothing.
     CHECK(error_of(
               trial, [](const Stream&, int) {}, stream, last) == INFINITY);
     if (trial.vendor) {
       for (const int version : {1, last}) CHECK(error_of(trial, trial.vendor, stream, version) <= 1);
     }
   }
-  // Every row of the softmax is looked at.
+  // Every row of the softmax is checked.
   const ladders::Trial softmax = ladders::make_trial("softmax", 256, Device{});
   softmax.run(Stream::current({}), 1);
   for (int row = 0; row < 256; ++row) {

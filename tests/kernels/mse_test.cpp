@@ -13,7 +13,7 @@ TEMPLATE_TEST_CASE("MSE and its gradient", "[mse]", float, double, bfloat16, flo
       const std::vector<T> p = random_values<T>(n, 1), t = random_values<T>(n, 2),
                            before = random_values<T>(n, 3);
       const double factor = 1.0 / static_cast<double>(n), upstream = 0.75;
-      long double loss = 0;  // its own rounding must not show in the f64 case
+      long double loss = 0;  // the reference's rounding must be negligible in the f64 case
       std::vector<double> gradient, sum;
       for (std::size_t i = 0; i < p.size(); ++i) {
         const double difference = to_double(p[i]) - to_double(t[i]);

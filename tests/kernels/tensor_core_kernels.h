@@ -10,6 +10,6 @@ RINGTAPE_LAUNCHER(test_load_matrices, bool transposed, const void* matrices, uns
 /// them.
 RINGTAPE_LAUNCHER(test_multiply_matrices, const unsigned* a, const unsigned* b, float* sums);
 /// Each of 64 threads copies 16 bytes of each half of `from` (2 x 256 floats) to shared memory by cp.async,
-/// in two groups, waits for the first alone and then for both, and writes what another thread has brought to
-/// `first` and `second`. With `waits` off it waits for nothing.
+/// in two groups, waits only for the first and then for both, and writes another thread's data to `first` and
+/// `second`. With `waits` off it does not wait.
 RINGTAPE_LAUNCHER(test_async_copies, bool waits, const float* from, float* first, float* second);

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the commands of a lesson's page and compares what they print with what the page quotes.
+# Runs the commands of a lesson's page and compares their output with the page's quotes.
 #   tests/lessons/lessons_test.sh PAGE BIN_DIR [MPIRUN [ARGUMENTS OF MPIRUN...]]
 #
 # A fence ```sh of the page is a command, and the fences ``` after it quote its output. Quoted lines follow each
 # other in the output; "..." stands for any number of lines. Words and whole numbers must be the same. Numbers with
 # a point or an exponent may differ by 0.1%, or by one in their last digit; a fence "```text within 2%" says what
-# else they may. Fences of other kinds are not looked at. Commands with mpirun are skipped where there is no MPIRUN;
+# else they may. Other fences are ignored. Commands with mpirun are skipped where there is no MPIRUN;
 # a program of lessons that they start must also end well as one rank.
 set -uo pipefail
 page=$(realpath "$1")
@@ -14,7 +14,7 @@ compare=$(realpath "$(dirname "$0")")/lesson_output.awk
 shift 2
 mpirun=("$@")
 if [ $# -gt 0 ]; then
-  # By its path: pages call a function of the name mpirun, which must not find itself.
+  # By its path: pages call a function named mpirun, which must not call itself.
   mpirun[0]=$(type -P "$1") || { echo "no program $1"; exit 1; }
 fi
 work=$(mktemp -d)

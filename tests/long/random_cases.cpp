@@ -62,7 +62,7 @@ class RandomCase {
     std::vector<double> values(static_cast<std::size_t>(shape.elements()));
     for (double& value : values) value = static_cast<double>(below(255) - 127) / 64;
     Tensor x = from_vector(values, shape);
-    // Gradients are kept for f32 and f64 alone, so leaves of 16 bits are conversions of f32 ones.
+    // Only f32 and f64 leaves keep gradients, so leaves of 16 bits are conversions of f32 ones.
     const bool is_narrow = size_of(dtype_) == 2;
     const std::size_t made =
         record("leaf", {}, to(x, is_narrow ? DType::f32 : dtype_).set_requires_grad(true));
@@ -74,7 +74,7 @@ class RandomCase {
       if (at(i).dtype() == dtype_) return i;
     }
   }
-  /// Another tensor of that one's shape where there is one, else a new leaf or itself.
+  /// Another tensor of the same shape if there is one, else a new leaf or the tensor itself.
   std::size_t like(std::size_t i) {
     for (int attempt = 0; attempt < 4; ++attempt) {
       const std::size_t other = any();

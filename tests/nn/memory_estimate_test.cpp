@@ -15,7 +15,7 @@ namespace {
 
 using enum MemoryCategory;
 
-/// What was live when activations and their gradients were most. (The peak of everything is elsewhere where a
+/// The live bytes at the peak of activations and their gradients. (The total peak is at another time if a
 /// kernel has a large workspace, as products of f16 have on a CPU.)
 BytesByCategory highest_activations(const MemoryRecording& recording) {
   const auto passing = [](const BytesByCategory& live) {
@@ -41,7 +41,7 @@ std::shared_ptr<Sequential> make_model(const MlpMemoryProblem& problem) {
   return model;
 }
 
-/// What the allocator counts at the height of one update, the second.
+/// The allocator's counts at the peak of the second update.
 BytesByCategory measure(const MlpMemoryProblem& problem) {
   const BytesByCategory before = memory_stats({}).live_by_category;
   const std::shared_ptr<Sequential> model = make_model(problem);

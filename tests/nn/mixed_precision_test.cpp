@@ -61,7 +61,7 @@ Values rounded(const Values& values, DType dtype) {
   return result;
 }
 
-/// Every copy must be what rounding the parameter gives, and be used for inputs of its dtype.
+/// Every copy must equal the rounded parameter, and be used for inputs of its dtype.
 void check_copies(Module& model, DType dtype) {
   for (const NamedParameter& parameter : model.named_parameters()) {
     INFO(parameter.name);
@@ -142,7 +142,7 @@ TEST_CASE("values that something else than an optimizer changed are rounded anew
     Tensor& weight = model->parameter("0.weight");
     model->parameter("0.bias").copy_from(tensor_of({0, 0}, {2}));
     const Tensor x = tensor_of({1, 0}, {1, 2}, dtype, device);
-    // 1 + 2^-12 is halfway to nothing: it shows that the copy was rounded, and not the product alone.
+    // 1 + 2^-12 is halfway to nothing: it shows that the copy was rounded, and not only the product.
     weight.copy_from(tensor_of({1 + 0x1p-12, 0, -3, 0}, {2, 2}));
     CHECK((*model)(x).to_doubles() == Values{1, -3});
     Tape::current().clear();
@@ -153,7 +153,7 @@ TEST_CASE("values that something else than an optimizer changed are rounded anew
     CHECK((*model)(x).to_doubles() == Values{5, 7});
     Tape::current().clear();
 
-    // Written past the tensor, as a broadcast over the whole arena does, and then announced.
+    // Written without the tensor, as by a broadcast over the whole arena, and then marked as changed.
     Tensor flat = arena.values().alias({arena.size()});
     flat.copy_from(full({arena.size()}, 0.5, DType::f32, device));
     arena.bump_versions();
@@ -358,7 +358,7 @@ TEST_CASE("the loss of 16-bit logits is computed in f32", "[mixed]") {
 
 // ---- training ----
 
-// Check builds, which are slow, leave the accuracy to the others.
+// Check builds are slow, so only other builds test the accuracy.
 #if !defined(RINGTAPE_CHECK)
 
 /// Share of MNIST's test images that a model recognises after one epoch in `dtype`, f16 with a loss scale.

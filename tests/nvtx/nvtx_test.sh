@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The NVTX ranges of a run, as a profiler sees them: steps, phases, layers and operations, by names that read well.
+# The NVTX ranges of a run, as a profiler sees them: steps, phases, layers and operations, with readable names.
 #   tests/nvtx/nvtx_test.sh BIN_DIR STAND_IN [MPIRUN ARGUMENTS...]
 set -uo pipefail
 bin=$(realpath "$1")

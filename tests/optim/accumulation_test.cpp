@@ -31,7 +31,7 @@ struct Case {
     for (std::int64_t i = 0; i < samples; ++i) targets.push_back(i * 5 % kClasses);
   }
 
-  /// Of the samples in these pieces.
+  /// Non-ignored targets of the samples in these pieces.
   std::int64_t targets_that_count(const std::vector<MicroBatch>& pieces) const {
     std::int64_t count = 0;
     for (const MicroBatch& piece : pieces) {
@@ -60,7 +60,7 @@ struct Case {
   std::vector<Tensor> at_once() { return at_once({0, x.size(0)}); }
   std::vector<Tensor> at_once(const MicroBatch& samples) {
     arena.zero_grad();
-    backward(samples, {});  // the mean over the targets that count
+    backward(samples, {});  // the mean over the non-ignored targets
     return gradients();
   }
 

@@ -4,8 +4,8 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "io/checksum.h"
 #include "core/error.h"
+#include "io/checksum.h"
 #include "optim/checkpoint_folder.h"
 #include "tests/fuzz/readers.h"
 #include "tests/support/catch.h"
@@ -15,7 +15,7 @@
 namespace ringtape::test {
 namespace {
 
-/// A state whose tensors and numbers all tell `step`.
+/// A state whose tensors and numbers all contain `step`.
 CheckpointContents state_at(std::int64_t step) {
   CheckpointContents state;
   state.position = {step, step / 10, step * 64};
@@ -202,7 +202,7 @@ TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[res
   }
   const std::string good_json = read_text(folder / json);
   const std::string good_tensors = read_text(folder / tensors);
-  std::string file, text;  // what is damaged, and how
+  std::string file, text;  // the damaged file, and its new contents
   SECTION("any byte of the tensors changed") {
     file = tensors;
     text = good_tensors;
@@ -243,7 +243,7 @@ TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[res
   CHECK(newest_step(checkpoints) == 10);
   REQUIRE(checkpoints.damaged().size() == 1);
   CHECK_THAT(checkpoints.damaged()[0], ContainsSubstring(file_of(20, "")));
-  // The run that goes on from step 10 keeps its own checkpoints, not the damaged later one.
+  // The run resumed from step 10 keeps its own checkpoints, not the damaged later one.
   checkpoints.save(state_at(15));
   CHECK(folder.names() == files_of({15}));
   CHECK(newest_step(checkpoints) == 15);

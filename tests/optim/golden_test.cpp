@@ -15,8 +15,8 @@
 #include "tests/support/gpu.h"
 #include "tests/support/tensors.h"
 
-// What PyTorch computes, from the files that tests/golden/make_golden.py wrote. Their results were computed
-// in f64 from f32 inputs.
+// PyTorch's results, from the files of tests/golden/make_golden.py. They were computed in f64 from f32
+// inputs.
 namespace ringtape::test {
 namespace {
 
@@ -120,7 +120,7 @@ TEST_CASE("losses agree with PyTorch", "[golden]") {
       options.reduction = reduction;
       const std::string full_name = name + suffix;
       check_case(file, {full_name.c_str(), [&](Inputs x) { return cross_entropy(x[0], x[1], options); }});
-      // The same with the gradient in the place of the logits: a copy that nobody else holds.
+      // The same with the gradient in the memory of the logits: a copy without other handles.
       check_case(file,
                  {full_name.c_str(), [&](Inputs x) { return cross_entropy(scale(x[0], 1), x[1], options); }});
     }
@@ -359,7 +359,7 @@ TEST_CASE("f32 is rounded to f16 and bf16 as PyTorch does", "[golden]") {
     const float value = on_cpu::float_from_bits(static_cast<std::uint32_t>(bits[i]));
     const float16 half = on_cpu::to_float16(value);
     const bfloat16 brain = on_cpu::to_bfloat16(value);
-    // PyTorch leaves open which NaN comes out.
+    // PyTorch does not specify which NaN results.
     const bool same = std::isnan(value)
                           ? std::isnan(on_cpu::to_float(half)) && std::isnan(on_cpu::to_float(brain))
                           : half.bits == f16[i] && brain.bits == bf16[i];

@@ -1,4 +1,4 @@
-// LAMB and LARS against the same written plainly in double precision.
+// LAMB and LARS against a plain implementation in double precision.
 #include <cmath>
 #include <functional>
 #include <memory>

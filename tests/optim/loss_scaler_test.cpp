@@ -100,7 +100,7 @@ TEST_CASE("an overflow leaves weights, copies, moments and step counts as they a
     CHECK(optimizer.skipped_updates().item() == 3);
     CHECK(scaler.scale().item() == 256);
 
-    // The four steps that counted, alone and at another scale (a power of 2), end at the same bits.
+    // Only the four steps that counted, at another scale (a power of 2), end with the same bits.
     OneWeight reference;
     ParameterArena reference_arena(reference, device, DType::f16);
     AdamW reference_optimizer(reference_arena);

@@ -9,7 +9,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/tensors.h"
 
-// Ways of training that look right: each gives the right result or an error.
+// Plausible misuses: each gives the right result or an error.
 namespace ringtape::test {
 namespace {
 
@@ -97,7 +97,7 @@ TEST_CASE("a parameter is in one arena", "[nn]") {
           "parameter arena: 2.bias is in another arena, whose optimizer would not move it any more: expected "
           "one "
           "arena for a parameter");
-    // The first one is as it was.
+    // The first one is unchanged.
     CHECK(first.entries()[0].tensor->raw() == first.values().raw());
   }
   CHECK(error_of([&] { ParameterArena(*model, Device{}); }) == "");  // the first one is gone

@@ -165,7 +165,7 @@ TEST_CASE("a parameter without a gradient is left alone: no step, no decay, no c
       optimizer->step();
       if (step % 2 == 1) CHECK(model.b.to_doubles() == before);
     }
-    // Five steps in two of which b was absent, and the three others alone, end at the same bits.
+    // Five steps, with b absent in two of them, and only the three others end with the same bits.
     CHECK(model.b.to_doubles() == reference.b.to_doubles());
     CHECK(reference.a.to_doubles() == Values{1, 2});
   };

@@ -98,7 +98,7 @@ struct Training {
   TrainingPosition position;
 };
 
-/// The bits of all that training changes.
+/// The bits of everything that training changes.
 std::string result_of(Training& training) {
   std::string bits;
   for (const NamedTensor& tensor : training.state().tensors) {

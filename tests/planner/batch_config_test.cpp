@@ -7,7 +7,7 @@
 namespace ringtape::planner::test {
 namespace {
 
-/// What the file becomes with these ranks.
+/// The completed file for these ranks.
 nlohmann::json completed(const std::string& text, std::optional<std::int64_t> ranks) {
   const BatchConfig config(text, "ds.json");
   return nlohmann::json::parse(config.complete(plan_batch(config.add_to({.ranks = ranks}))));

@@ -63,7 +63,7 @@ TEST_CASE("plans meet their target with whole numbers, and alternatives are exac
         INFO(target << " by " << micro_batch << " on " << ranks);
         REQUIRE(plan.shape.global_batch() >= target);
         REQUIRE(plan.shape.ranks + plan.idle_ranks == ranks);
-        // One step or one rank less would not do.
+        // One step or one rank less would be too few.
         const bool needs_all = plan.idle_ranks == 0
                                    ? micro_batch * (plan.shape.accumulation - 1) * ranks < target
                                    : micro_batch * (plan.shape.ranks - 1) < target;

@@ -60,7 +60,7 @@ TEST_CASE("what helps where nothing fits", "[planner]") {
 
 TEST_CASE("the largest micro-batch by trying is that by estimate", "[planner]") {
   // 784-256-256-10 with Adam takes 4.1 MiB, and about 7 KiB a sample: some hundreds of samples in 8 MiB.
-  try_micro_batch({.sizes = {2, 2}}, {}, 1, 0);  // the first update leaves a block for good
+  try_micro_batch({.sizes = {2, 2}}, {}, 1, 0);  // the first update allocates a block that stays
   const std::size_t before = memory_stats({}).live;
   const std::int64_t memory = static_cast<std::int64_t>(before) + (8 << 20);
   for (const char* optimizer : {"adam", "sgd"}) {
@@ -71,7 +71,7 @@ TEST_CASE("the largest micro-batch by trying is that by estimate", "[planner]") 
       tried = largest_that_fits(
           1 << 14, [&](std::int64_t micro_batch) { return try_micro_batch(model, {}, micro_batch, 0); });
     }
-    // Nothing is left of the trials, of those that ran out of memory neither.
+    // All memory of the trials is freed, also of those that ran out of memory.
     CHECK(memory_stats({}).live == before);
     CHECK(Tape::current().size() == 0);
     const FitResult worked_out = largest_that_fits(1 << 14, [&](std::int64_t micro_batch) {

@@ -110,7 +110,7 @@ TEST_CASE("activations of a transformer", "[planner]") {
   CHECK(layers(Recompute::none) == 114 * sbh);
   CHECK(layers(Recompute::selective) == 34 * sbh);
   CHECK(layers(Recompute::full) == 2 * sbh);
-  // What is recomputed is there for one layer at a time.
+  // Recomputed activations exist for one layer at a time.
   CHECK(bytes_of(training_activations(kGpt3, 1, 2, Recompute::selective), "recomputed, one layer") ==
         80 * sbh);
   CHECK(bytes_of(training_activations(kGpt3, 1, 2, Recompute::full), "recomputed, one layer") == 112 * sbh);
@@ -135,7 +135,7 @@ TEST_CASE("inference of a transformer", "[planner]") {
   CHECK(bytes_of(plan.rows, "logits in f32") == std::int64_t{4} * 1024 * 2 * 50257);
 }
 
-TEST_CASE("an MLP of 4096-2048-2048-4096 without biases, forward alone", "[planner]") {
+TEST_CASE("an MLP of 4096-2048-2048-4096 without biases, forward only", "[planner]") {
   const MemoryPlan plan = plan_memory({.sizes = {4096, 2048, 2048, 4096}, .with_bias = false},
                                       {.micro_batch = 4, .inference = true});
   CHECK(bytes_of(plan.rows, "parameters") == 80 << 20);

@@ -87,7 +87,7 @@ TEST_CASE("a sharded step by hand", "[planner]") {
   request.zero = 1;
   request.update = 4e-3;
   CHECK(point_at(plan_scale(request), 2).times.step == Approx(32.05e-3 + 2e-3 + 10.25e-3));
-  request.compression = 4;  // of gradients alone
+  request.compression = 4;  // of gradients only
   CHECK(point_at(plan_scale(request), 2).times.step == Approx(30.55e-3 + 2e-3 + 10.25e-3));
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("larger buckets and trees move the point at which communication shows"
   CHECK(*plan.others[0].exposed_from > *plan.asked.exposed_from);
   CHECK(plan.others[1].algorithm == Algorithm::tree);
   CHECK_FALSE(plan.others[1].exposed_from);
-  // What is named is the first: with one node less communication takes at most 5% of the step.
+  // It is the first such number: with one node less communication takes at most 5% of the step.
   request.ranks = {*plan.asked.exposed_from - 8, *plan.asked.exposed_from};
   const ScalePlan around = plan_scale(request);
   CHECK(around.asked.points[0].times.exposed <= 0.05 * around.asked.points[0].times.step);
@@ -195,8 +195,7 @@ TEST_CASE("ZeRO has no tree, and its limits are those of reduce-scatters", "[pla
   const ScalePlan tree = plan_scale(request);
   CHECK(tree.asked.algorithm == Algorithm::ring);
   CHECK(tree.asked.points[0].times.step == ring.asked.points[0].times.step);
-  // With nothing else to wait for but (n - 1) (l + S / (n B)): from n = S / (l B) = 5 MB / (14 us x 400
-  // GB/s).
+  // With only (n - 1) (l + S / (n B)): from n = S / (l B) = 5 MB / (14 us x 400 GB/s).
   request.cluster.call = 0;
   CHECK(plan_scale(request).asked.latency_from.value_or(0) == 2);
   request.cluster.inter_node.bandwidth = 10e9;  // 35.7
@@ -252,7 +251,7 @@ TEST_CASE("buckets that there are, and larger ones only where they differ", "[pl
   CHECK(one.others.size() == 2);
   const ScalePlan five = plan_scale(small_request());
   REQUIRE(five.others.size() == 3);
-  CHECK(five.others[0].bucket == 19'000'000);  // what the first leaves: less than 8 x 5 MB
+  CHECK(five.others[0].bucket == 19'000'000);  // the rest after the first bucket: less than 8 x 5 MB
 }
 
 TEST_CASE("failures leave part of the time", "[planner]") {

@@ -45,8 +45,8 @@ std::map<int, std::string> rows_of(const Json& trace, int process) {
   return rows;
 }
 
-/// What a viewer needs of complete events: all numbers, a name for each row, and that in a row two of them
-/// lie side by side or one inside the other.
+/// Checks complete events for viewers: all numbers, a name for each row, and that events of a row are
+/// disjoint or nested.
 void check_complete_events(const Json& trace) {
   std::map<std::pair<int, int>, std::vector<std::pair<std::int64_t, std::int64_t>>> rows;
   for (const Json& event : of_phase(trace, "X")) {

@@ -27,7 +27,7 @@ TEST_CASE("waiting for a core is a share of the time, and sleeping is not waitin
     CHECK(*share >= 0);
     CHECK(*share <= 1);
   }
-  // What passes in a pause is not in it.
+  // Time in a pause does not count.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(wait.share() == share);
 }

@@ -41,7 +41,7 @@ TEST_CASE("the machine is described by distinct names and one-line values", "[co
   CHECK_THAT(value_of(facts, "kernel flags"), ContainsSubstring("-fno-math-errno"));
   CHECK_THAT(describe(Device{}), ContainsSubstring("threads") && ContainsSubstring("GiB"));
 
-  // The library is the one that multiplies.
+  // The listed library is the one used for products.
   const std::string vendor = vendor_gemm_name();
   for (const char* library : {"oneDNN", "OpenBLAS"}) {
     CHECK(vendor.starts_with(library) == !value_of(facts, library).empty());

@@ -118,7 +118,7 @@ TEST_CASE("profile: the peak is of the steps, not of what lies between them", "[
         .memory_peak;
   };
   CHECK(peak(100) == 612);
-  // What a test has left is there in the next step.
+  // Memory that an evaluation leaves is live in the next step.
   spans[7].begin = spans[7].end;
   spans.erase(spans.begin(), spans.begin() + 7);
   CHECK(peak(100) == 612);
@@ -143,7 +143,7 @@ TEST_CASE("profile: a model's backward knows its layers, recomputed ones and tho
   model->push_back(std::make_shared<Linear>(4, 2));
   const bool recomputes = GENERATE(false, true);
   if (recomputes) model->set_recompute(2);
-  const Tensor loss = sum((*model)(full({2, 3}, 0.25)));  // before anybody records
+  const Tensor loss = sum((*model)(full({2, 3}, 0.25)));  // before the recording
   SpanRecording recording;
   loss.backward();
   recording.stop();

@@ -114,7 +114,7 @@ TEST_CASE("profile: rows by how near they come to the limit", "[profile]") {
   CHECK(copy.share_of_limit(limits) == Approx(0.8));
   CHECK(nothing.share_of_limit(limits) == 0);
   CHECK(copy.share_of_limit({}) == 0);
-  copy.device = milliseconds(160);  // what counts where it is known
+  copy.device = milliseconds(160);  // used where it is known
   CHECK(copy.share_of_limit(limits) == Approx(0.5));
   CHECK(copy.gbytes_per_second() == Approx(0.5));
   Profile profile;

@@ -32,7 +32,7 @@ std::int64_t bytes_of(const SpanRecording& recording, const std::string& name) {
   return sum;
 }
 
-/// What `run` does with an arena of so many gradients, for each element.
+/// The FLOPs and bytes of `run` for each element of an arena.
 template <class Run>
 std::pair<std::int64_t, std::int64_t> flops_and_bytes(Run run, DType dtype = DType::f32) {
   const auto model = std::make_shared<Linear>(64, 3, false);
@@ -62,7 +62,7 @@ TEST_CASE("profile: FLOPs and bytes of a linear layer", "[profile]") {
   // m = 4, n = 5, k = 3: each product is 2 * 60 FLOPs. x 12, weight 15, bias 5, y 20 elements.
   CHECK(flops_of(recording, "linear") == 2 * 120);
   CHECK(bytes_of(recording, "linear") == 2 * 4 * (12 + 15 + 5 + 20));
-  // dx, dweight and dbias, which is 20 additions; then dweight and dbias alone, added to what is there.
+  // dx, dweight and dbias, which is 20 additions; then only dweight and dbias, accumulated.
   CHECK(flops_of(recording, "linear backward") == (120 + 120 + 20) + (120 + 20));
   const std::int64_t dx = 20 + 15 + 12, dweight = 20 + 12 + 15, dbias = 20 + 5;
   CHECK(bytes_of(recording, "linear backward") == 4 * (dx + dweight + dbias + dweight + 15 + dbias + 5));
@@ -110,7 +110,7 @@ TEST_CASE("profile: FLOPs and bytes of an optimizer's step, by element", "[profi
   CHECK(sgd({.learning_rate = 0.1}) == std::pair(4l, bytes(2, 1)));
   CHECK(sgd({.learning_rate = 0.1, .momentum = 0.9}) == std::pair(7l, bytes(3, 2)));
   CHECK(sgd({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}) == std::pair(9l, bytes(3, 2)));
-  // Their norms make a second pass over what they need.
+  // Their norms need a second pass over their inputs.
   CHECK(step([](ParameterArena& arena) { return Lamb(arena); }) == std::pair(25l, bytes(4 + 3, 2 + 1)));
   CHECK(step([](ParameterArena& arena) { return Lars(arena); }) == std::pair(11l, bytes(2 + 3, 2)));
   // A copy in 16 bits, and a factor for every gradient.

@@ -10,7 +10,7 @@ namespace {
 
 using namespace report;
 
-/// A step of 100 ms, with a phase in it that has an operation, and something outside of it.
+/// A step of 100 ms with a phase that has an operation, and a span outside of the step.
 std::vector<Span> one_step() {
   using enum SpanKind;
   return {span(step, "step 7", 0, 0, 100),       span(phase, "forward", 1, 0, 60),

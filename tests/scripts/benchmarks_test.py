@@ -1,4 +1,4 @@
-"""Tests of the benchmark programs' command lines and of what --json writes:  benchmarks_test.py BIN_FOLDER"""
+"""Tests of the benchmark programs' command lines and of the files of --json:  benchmarks_test.py BIN_FOLDER"""
 import json
 import pathlib
 import subprocess
@@ -75,7 +75,7 @@ class Benchmarks(unittest.TestCase):
                 self.assertEqual((row["size"], row["flops"]), ("128 x 128", 2 * 128**3))
                 self.assertNotIn("bytes", row)  # other ones for bf16 than for f32
                 self.assertGreater(row["limit_seconds"], 0)
-            # The limit is measured in turn with each rung, and so is another number for each.
+            # The limit is measured in turn with each rung, so it differs from rung to rung.
             self.assertGreater(len({row["limit_seconds"] for row in result["rows"]}), 1)
             self.assertEqual([row["inputs"] for row in result["rows"]], ["f32"] * 8 + ["bf16"])
             self.assertIn("medians of 7 rounds, 3 where one takes 250 ms or more", ladder.stdout)

@@ -1,4 +1,4 @@
-"""Tests of benchmarks/measure_all.sh with programs that do nothing but write a file, or fail."""
+"""Tests of benchmarks/measure_all.sh with programs that only write a file, or fail."""
 import os
 import pathlib
 import subprocess

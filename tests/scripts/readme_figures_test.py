@@ -1,5 +1,5 @@
-"""Tests of scripts/readme_figures.py on a copy of the pages and result files that the repository has. Where there is no
-matplotlib, pictures that are stale are refused in place of drawn."""
+"""Tests of scripts/readme_figures.py on a copy of the repository's pages and result files. Without matplotlib, stale
+pictures are refused instead of drawn."""
 import importlib.util
 import json
 import pathlib

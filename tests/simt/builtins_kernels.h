@@ -4,8 +4,8 @@
 
 #include "kernels/common/launcher.h"
 
-/// Launchers of the test kernels in words_kernels.cu: one for each word of CUDA, or helper of
-/// kernels/common/kernel.h, that must mean the same on both targets.
+/// Launchers of the test kernels in builtins_kernels.cu: one for each CUDA built-in, or helper of
+/// kernels/common/kernel.h, that must have the same meaning on both targets.
 
 /// Grid (gx, gy, gz) of blocks (bx, by, bz). The thread of number i in the grid (blocks and threads numbered
 /// with x running fastest) writes its six indices to out[6 i ...].
@@ -13,7 +13,7 @@ RINGTAPE_LAUNCHER(test_indices, int gx, int gy, int gz, int bx, int by, int bz, 
 /// One block of n threads reverses n values through dynamic shared memory.
 RINGTAPE_LAUNCHER(test_reverse, int n, const int* in, int* out);
 /// One block of n threads of which all but `staying` return at once. The others pass `barriers` barriers, and
-/// at each hand the number in their place of shared memory to their neighbour (the last to the first).
+/// at each move their number in shared memory to their neighbour's place (the last to the first).
 RINGTAPE_LAUNCHER(test_rotate, int n, int staying, int barriers, int* out);
 /// One warp: for each lane the values of eight shuffles of 100 + lane (see the test).
 RINGTAPE_LAUNCHER(test_shuffles, int* out);

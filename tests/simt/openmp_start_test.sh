@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What libgomp takes for its spin count and for its number of threads in a program that launches kernels, as it tells
-# itself (OMP_DISPLAY_ENV), and that the variable whose place was lent is there again.
+# Checks libgomp's spin count and number of threads in a program that launches kernels, as OMP_DISPLAY_ENV prints them, and
+# that the variable whose slot was replaced is restored.
 #   tests/simt/openmp_start_test.sh PROGRAM PROGRAM_WITH_SHOW_LAUNCH SPIN_COUNT
 set -uo pipefail
 program=$(realpath "$1")
@@ -18,7 +18,7 @@ expect() {
     printf 'FAILED: %s: found "%s", expected "%s"\n' "$1" "$2" "$3"
   fi
 }
-# shown NAME ASSIGNMENTS...: that setting of libgomp in a program started with these variables alone.
+# shown NAME ASSIGNMENTS...: that setting of libgomp in a program started with only these variables.
 shown() {
   env -i OMP_DISPLAY_ENV=verbose LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" "${@:2}" "$program" --help 2>err |
     cat - err | sed -nE "s/^ *(\[host\] )?$1 = '(.*)'$/\2/p"

@@ -1,5 +1,5 @@
-// What the CPU's executor does with kernels that are wrong. The kernels stand here, because only the CPU can
-// be asked to run them.
+// The CPU executor's behaviour for kernels with bugs. The kernels are in this file, because only the CPU can
+// run them.
 #include "kernels/common/kernel.h"
 
 #include <csignal>
@@ -117,10 +117,10 @@ TEST_CASE("simt: block_sum needs every thread of the block", "[simt]") {
   CHECK_FALSE(error_of([&] { launch(sum_without_some, {1, 64}, stream(), &out); }).empty());
 }
 
-// ---- a barrier that is not there ----
+// ---- a missing barrier ----
 
-// Thread i reads what its left and right neighbours wrote; some order must show that it does not wait for
-// them.
+// Thread i reads what its left and right neighbours wrote; without a barrier some order must give a wrong
+// result.
 __global__ void neighbours(bool with_barrier, const int* in, int* out) {
   int* values = dynamic_shared<int>();
   values[threadIdx.x] = 0;
@@ -255,7 +255,7 @@ __global__ void static_array(int index, float* out) {
   *out = values[0];
 }
 
-// The compiler does not know here how much there is behind the pointer, so only AddressSanitizer can tell.
+// The compiler does not know the size of the array, so only AddressSanitizer detects the overflow.
 __attribute__((noipa)) void write_at(float* values, int index) {
   values[index] = 1;
 }

@@ -2,8 +2,8 @@
 
 namespace ringtape::test {
 
-/// A check build (RINGTAPE_CHECK) runs kernels about a hundred times slower. Where size or accuracy is the
-/// point of a test, and not memory or order, it does less there.
+/// A check build (RINGTAPE_CHECK) runs kernels about a hundred times slower. A test of size or accuracy,
+/// rather than of memory or order, does less there.
 #if defined(RINGTAPE_CHECK)
 constexpr bool kCheckBuild = true;
 #else

@@ -7,8 +7,8 @@
 
 namespace ringtape::test {
 
-/// Names of the test cases that need a GPU. Without one they are left out of the run, so that they do not
-/// count as passed, and main() lists them after Catch2's totals.
+/// Names of the test cases that need a GPU. Without a GPU they are not run, so that they do not count as
+/// passed, and main() lists them after Catch2's totals.
 inline std::vector<std::string>& gpu_test_cases() {
   static std::vector<std::string> names;
   return names;

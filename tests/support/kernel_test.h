@@ -15,7 +15,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/thread_orders.h"
 
-// What kernel tests share: devices and thread orders to run on, arrays on a device, conversions to and from
+// Helpers for kernel tests: devices and thread orders to run on, arrays on a device, conversions to and from
 // double, random values, comparison.
 namespace ringtape::test {
 
@@ -84,7 +84,7 @@ std::vector<T> random_values(std::int64_t n, std::uint64_t seed, double low = -2
   return result;
 }
 
-/// Largest error as a multiple of what is allowed: relative * |expected| + absolute. 0 where all are equal
+/// Largest error as a multiple of the allowed error: relative * |expected| + absolute. 0 where all are equal
 /// (NaN to NaN, and infinities); infinite where the lengths or the places of NaN and infinity differ.
 inline double worst_error(const std::vector<double>& actual, const std::vector<double>& expected,
                           double relative, double absolute = 0) {

@@ -8,7 +8,8 @@
 
 namespace {
 
-/// `specs` (patterns of test names and tags, alternatives parted by commas) less what needs a GPU.
+/// `specs` (patterns of test names and tags, alternatives separated by commas) without the tests that need a
+/// GPU.
 std::vector<std::string> without_gpu_tests(const std::vector<std::string>& specs) {
   std::vector<std::string> result;
   for (const std::string& spec : specs) {

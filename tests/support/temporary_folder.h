@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-/// An empty folder that is removed with all it holds at the end of the scope.
+/// An empty folder that is removed with its contents at the end of the scope.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
@@ -29,7 +29,7 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
-  /// Names of what the folder holds, sorted.
+  /// Names of the folder's contents, sorted.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_))

@@ -8,7 +8,7 @@
 #include "kernels/gemm.h"
 #include "tests/support/catch.h"
 
-// What the tests of tensors and operations share.
+// Helpers for tests of tensors and operations.
 namespace ringtape::test {
 
 /// n values uniform in [low, high).
@@ -35,7 +35,7 @@ inline Tensor tensor_of(const std::vector<double>& values, const Shape& shape, D
   return to(to(from_vector(values, shape), dtype), device);
 }
 
-/// The same, with a gradient asked for.
+/// The same, with requires_grad.
 inline Tensor leaf(const std::vector<double>& values, const Shape& shape) {
   return tensor_of(values, shape).set_requires_grad(true);
 }
@@ -48,8 +48,7 @@ inline double rounding_of(DType dtype) {
                                : 0x1p-53;
 }
 
-/// |found - expected| <= absolute + relative * |expected|. NaN agrees with NaN alone, an infinity with
-/// itself.
+/// |found - expected| <= absolute + relative * |expected|. NaN equals only NaN, an infinity only itself.
 inline bool is_close(double found, double expected, double relative, double absolute = 0) {
   if (std::isnan(expected)) return std::isnan(found);
   if (std::isinf(expected)) return found == expected;

@@ -7,9 +7,9 @@
 
 namespace ringtape::test {
 
-/// What is wrong with a text that should be well-formed XML, or empty: every element is closed in its turn,
-/// attributes are quoted and stand once, `<` and `&` appear as markup and entities alone. Comments and CDATA
-/// are not known to it. The text of a `style` element is taken as it is.
+/// The error of a text that should be well-formed XML, or empty: every element is closed in order, attributes
+/// are quoted and unique, `<` and `&` appear only as markup and entities. Comments and CDATA are not
+/// supported. The text of a `style` element is not checked.
 class XmlCheck {
  public:
   explicit XmlCheck(std::string_view text) : text_(text) {}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether a trace of --timeline has what a GPU did: check_gpu_trace.py TRACE. Prints one line."""
+"""Checks that a trace of --timeline has a GPU's activities: check_gpu_trace.py TRACE. Prints one line."""
 import json
 import sys
 
@@ -35,7 +35,7 @@ def main():
         sys.exit(f"no kernel of Adam among {', '.join(sorted(names))}")
     if min(event["ts"] for event in kernels) < begin - 1000:
         sys.exit("kernels begin before the first step")
-    # Copies and memsets have arrows too. What runs in a step was queued in a span.
+    # Copies and memsets have arrows too. All work of a step was queued in a span.
     if len(arrows) < 0.9 * len(kernels):
         sys.exit("kernels without a span")
 

@@ -9,7 +9,8 @@
 namespace ringtape::analysed {
 namespace {
 
-/// What the kernels that end in one sum share. Its counter is 0 between launches, and so written.
+/// Adds the scratch of kernels that end in one sum. Its counter is 0 between launches, so it counts as
+/// written.
 void add_scratch(analysis::Analysis& analysis) {
   const ReduceScratch* scratch = reduce_scratch(Stream::current({}));
   analysis.add_buffer("partial sums", scratch->partial, sizeof scratch->partial, false);

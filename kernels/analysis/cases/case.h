@@ -11,11 +11,11 @@
 #include "core/stream.h"
 #include "kernels/analysis/analysis.h"
 
-/// The library's own kernels, each with data to be watched on. For programs that link
+/// The library's own kernels, each with data for the analysis. For programs that link
 /// ringtape_analysed_kernels, which holds them compiled for the analysis (docs/analysis.md).
 namespace ringtape::analysed {
 
-/// What one launch of the work needs: memory, and the call.
+/// The memory and the call of one launch.
 class Setup {
  public:
   struct Memory {
@@ -34,7 +34,7 @@ class Setup {
   }
   /// n floats, uniform in [0.25, 1.25).
   float* floats(const std::string& name, std::int64_t n);
-  /// n elements that nothing has written.
+  /// n uninitialised elements.
   template <class T = float>
   T* output(const std::string& name, std::int64_t n) {
     return static_cast<T*>(add(name, static_cast<std::size_t>(n) * sizeof(T), false));
@@ -49,14 +49,13 @@ class Setup {
   std::vector<Memory> memory_;
 };
 
-/// A kernel, or the few that make up one operation.
+/// A kernel, or the kernels of one operation.
 struct Case {
   std::string name;
   std::string does;       ///< in a few words
   std::int64_t size;      ///< the usual one, in `unit`s
   std::int64_t multiple;  ///< sizes are multiples of this
-  double
-      bytes_per_size;  ///< that must be read and written for each element, by the header's formula; 0: none
+  double bytes_per_size;  ///< least bytes for each element, by the header's formula; 0: none
   std::function<void(Setup& setup, std::int64_t size)> prepare;
   std::int64_t most = std::int64_t{1} << 24;  ///< the largest size
   std::string unit = "elements";              ///< of the size
@@ -66,7 +65,8 @@ const std::vector<Case>& cases();
 /// The case of that name, or null.
 const Case* find_case(const std::string& name);
 
-/// Runs a case under the analysis: a report for each launch. Throws Error for a size that it does not take.
+/// Runs a case under the analysis: a report for each launch. Throws Error for a size that the case does not
+/// support.
 std::vector<analysis::KernelReport> analyse(const Case& kernel, std::int64_t size);
 
 /// The parts of cases().

@@ -7,7 +7,7 @@ namespace {
 
 constexpr DType kF32 = DType::f32;
 
-/// A batch whose targets all count.
+/// A batch without ignored targets.
 CrossEntropyProblem problem_of(Setup& s, std::int64_t rows, std::int64_t classes) {
   std::vector<std::int64_t> targets;
   for (std::int64_t row = 0; row < rows; ++row) targets.push_back(row * 7 % classes);
@@ -15,7 +15,7 @@ CrossEntropyProblem problem_of(Setup& s, std::int64_t rows, std::int64_t classes
           0,    nullptr,    s.input<int>("invalid target", {0})};
 }
 
-/// What a row needs beside its logits: 8 bytes of target, and `more`.
+/// Bytes per logit, with the row's other bytes: 8 of the target, and `more`.
 double per_logit(double bytes, std::int64_t classes, double more) {
   return bytes + (8 + more) / static_cast<double>(classes);
 }

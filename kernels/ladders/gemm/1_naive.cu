@@ -5,7 +5,7 @@
 /// Rung 1: a thread for each element of C, which reads a row of A and a column of B.
 ///
 /// threadIdx.x, along which the lanes of a warp are numbered, counts rows. So the lanes read 32 rows of A at
-/// once: 32 sectors for 32 floats; and they write C in the same way.
+/// once: 32 sectors for 32 floats. They write C in the same way.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

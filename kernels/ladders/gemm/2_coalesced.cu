@@ -5,8 +5,8 @@
 /// Rung 2: threadIdx.x counts columns.
 ///
 /// The lanes of a warp then have neighbouring columns of one row: they read one float of A together (1
-/// sector), 32 neighbouring floats of B (4 sectors), and write 32 neighbouring floats of C. Nothing else has
-/// changed.
+/// sector), 32 neighbouring floats of B (4 sectors), and write 32 neighbouring floats of C. The rest is as
+/// before.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

@@ -4,10 +4,10 @@
 
 /// Rung 3: tiles in shared memory.
 ///
-/// The block walks along k in steps of 32. In each, every thread copies one float of A and one of B into
+/// The block loops over k in steps of 32. In each, every thread copies one float of A and one of B into
 /// shared memory, and all 1024 threads multiply from there. A float that was read from global memory 32 times
-/// is read once. The first barrier: nobody multiplies before the tiles are full. The second: nobody fills
-/// them again before all have multiplied.
+/// is read once. The first barrier: no thread multiplies before the tiles are full. The second: no thread
+/// overwrites them before all have multiplied.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

@@ -4,8 +4,8 @@
 
 /// Rung 4: eight rows of C for each thread.
 ///
-/// A multiply-add of rung 3 needs two floats from shared memory, and that is what it waits for. A thread that
-/// has eight elements of a column reads one float of B and uses it eight times: nine reads for eight
+/// A multiply-add of rung 3 needs two floats from shared memory, and these reads limit it. A thread with
+/// eight elements of a column reads one float of B and uses it eight times: nine reads for eight
 /// multiply-adds in place of sixteen. The block's tile of C is larger, too, so that each float of global
 /// memory serves 64 rows or columns and not 32.
 namespace ringtape::RINGTAPE_TARGET {
@@ -21,7 +21,7 @@ __global__ void tile_1d(GemmProblem p) {
   const int rank = threadIdx.x;
   const int column = rank % kTile, first_row = rank / kTile * kRows;
   const int block_row = blockIdx.y * kTile, block_column = blockIdx.x * kTile;
-  // What the thread copies: one element of each tile.
+  // The thread copies one element of each tile.
   const int a_row = rank / kDepth, a_column = rank % kDepth;
   const int b_row = rank / kTile, b_column = rank % kTile;
   const float* a = static_cast<const float*>(p.a) + (block_row + a_row) * p.k + a_column;

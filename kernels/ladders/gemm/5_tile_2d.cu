@@ -9,7 +9,7 @@
 /// often as on rung 4.
 ///
 /// A thread's columns are neighbours, so the lanes read floats of B that are 8 apart: 16 of them in 4 banks.
-/// Of A they read two floats, 8 rows of 8 apart, which is one bank: 2 cycles more often than 1.
+/// Of A they read two floats, 8 rows of 8 floats apart, in one bank: mostly 2 cycles instead of 1.
 /// They write C in the same way, 32 sectors at a time.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

@@ -4,11 +4,11 @@
 
 /// Rung 6: 16 bytes an instruction, everywhere.
 ///
-/// A quarter of the instructions copy the tiles, and a quarter read them. For A that takes a transpose: its
-/// tile is kept with k first, so that the eight rows of a thread lie side by side. The thread's rows and
+/// A quarter of the instructions copy the tiles, and a quarter read them. For A that requires a transpose:
+/// its tile is stored with k first, so that the eight rows of a thread are contiguous. The thread's rows and
 /// columns come in two chunks of four, half a tile apart: eight lanes then read 128 neighbouring bytes of B,
-/// and the bank conflicts of rung 5 are gone. Those of the transposing store are new, but they are few: it
-/// happens once for eight reads.
+/// and the bank conflicts of rung 5 are gone. The transposing store has new conflicts, but few: one store for
+/// eight reads.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

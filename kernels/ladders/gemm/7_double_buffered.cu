@@ -5,14 +5,14 @@
 
 /// Rung 7: two buffers, filled by cp.async.
 ///
-/// Until now a block copied, waited, multiplied, waited. Here the copies of the next step are under way while
-/// this step is multiplied, into a second pair of tiles. cp.async takes them past the registers, and one
-/// barrier a step is enough: whoever passes it has finished with the tiles that are filled next.
+/// Until now a block copied, waited, multiplied, waited. Here the copies of the next step go to a second pair
+/// of tiles while this step is multiplied. cp.async bypasses the registers, and one barrier a step is enough:
+/// a thread that passes it has finished with the tiles that are filled next.
 ///
 /// A step is 16 deep, where it was 8: half as many barriers for the same work.
 ///
-/// A copy cannot transpose, so A's tile has k last again. A thread reads four k of a row at once, which needs
-/// as few instructions, and no lane waits for another: those of a phase have one row, or different banks.
+/// A copy cannot transpose, so A's tile has k last again. A thread reads four k of a row at once, with as few
+/// instructions and without bank conflicts: the lanes of a phase read one row, or different banks.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

@@ -5,10 +5,10 @@
 
 /// Rung 8: a tile for each warp, and 8 x 16 elements for each thread.
 ///
-/// The warps of a block have a square of 64 x 64 each, where on rung 7 a warp had a strip of 8 rows (in two
-/// parts) across all columns: it reads less of B for what it multiplies. And a thread's part is twice as
-/// large: 24 floats read for 128 multiply-adds, in place of 16 for 64. Half as many threads, each with twice
-/// the registers: what a GPU loses in threads to switch between, it gains in independent work of each.
+/// Each warp of a block has a square of 64 x 64, where on rung 7 a warp had a strip of 8 rows (in two parts)
+/// across all columns: it reads less of B for each product. And a thread's part is twice as large: 24 floats
+/// read for 128 multiply-adds, in place of 16 for 64. There are half as many threads, each with twice the
+/// registers: the GPU has fewer warps to hide latency, but more independent work in each thread.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
@@ -24,8 +24,8 @@ struct Tiles {
   alignas(16) float b[kDepth][kTile];
 };
 
-/// The first row and column of the thread's part in the block's tile. The lanes of a warp stand in 8 rows of
-/// 4; a lane's rows are 8 apart, its columns come in four chunks of 4, which are 16 apart.
+/// The first row and column of the thread's part in the block's tile. The lanes of a warp are arranged in 8
+/// rows of 4; a lane's rows are 8 apart, its columns come in four chunks of 4, which are 16 apart.
 struct Part {
   int row, column;
 };

@@ -7,12 +7,13 @@
 /// Rung 9: tensor cores.
 ///
 /// A and B are bf16: half the bytes everywhere. A warp multiplies 16 x 16 by 16 x 8 with one instruction,
-/// 2048 multiply-adds, and feeds it with ldmatrix, which hands 512 bytes of shared memory to the right lanes.
-/// The sums stay f32. A warp's part of C is 64 x 64, as on rung 8: 4 x 8 products for each 16 of k.
+/// 2048 multiply-adds, and loads its operands by ldmatrix, which distributes 512 bytes of shared memory over
+/// the lanes. The sums stay f32. A warp's part of C is 64 x 64, as on rung 8: 4 x 8 products for each 16 of
+/// k.
 ///
-/// ldmatrix reads eight rows of 16 bytes at a time. So that they lie in different banks, the 16-byte pieces
+/// ldmatrix reads eight rows of 16 bytes at a time. So that they are in different banks, the 16-byte pieces
 /// of a tile's row change places from row to row (a swizzle, as on the transpose's last rung). B has k first,
-/// and mma wants it last: ldmatrix transposes on the way.
+/// but mma needs it last: ldmatrix transposes.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
@@ -27,8 +28,8 @@ struct Tiles {
   alignas(128) bfloat16 a[kTile][kDepth];
   alignas(128) bfloat16 b[kDepth][kTile];
 
-  /// Where the eight elements from `k` (from `column`) on are kept. Two rows of A, or half a row of B, fill
-  /// the 32 banks.
+  /// The place of the eight elements from `k` (from `column`) on. Two rows of A, or half a row of B, fill the
+  /// 32 banks.
   __device__ bfloat16* piece_of_a(int row, int k) { return &a[row][(k / 8 ^ row / 2 % 4) * 8]; }
   __device__ bfloat16* piece_of_b(int k, int column) { return &b[k][(column / 8 ^ k % 8) * 8]; }
 };

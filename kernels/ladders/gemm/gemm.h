@@ -4,8 +4,8 @@
 
 namespace ringtape {
 
-/// C[m, n] = A[m, k] B[k, n], row-major; all sizes are multiples of 128, so that no rung needs to look for
-/// the matrices' edges (kernels/gemm_tiled.cu does). A and B are f32, for the last rung bf16; C is f32.
+/// C[m, n] = A[m, k] B[k, n], row-major; all sizes are multiples of 128, so that no rung has to handle the
+/// matrices' edges (kernels/gemm_tiled.cu does). A and B are f32, for the last rung bf16; C is f32.
 struct GemmProblem {
   const void* a;
   const void* b;

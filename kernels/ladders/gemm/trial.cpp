@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kTensorCoreVersion = 9;
 
-/// The matrices, in the two dtypes that rungs take. The f32 ones hold values that bf16 has too, so that all
-/// rungs compute the same product.
+/// The matrices, in the two dtypes of the rungs. The f32 values are exact in bf16, so that all rungs compute
+/// the same product.
 struct Matrices {
   Matrices(int n, Device device)
       : size(n),
@@ -48,12 +48,12 @@ struct Matrices {
   }
 };
 
-/// The largest error of some thousand elements of C, as a multiple of what rounding allows: (k + 4) 2^-24 of
-/// the sum of the magnitudes, whatever the order of the sum.
+/// The largest error of some thousand elements of C, as a multiple of the rounding bound: (k + 4) 2^-24 of
+/// the sum of the magnitudes, for any order of the sum.
 double largest_error(const Matrices& m) {
   const std::vector<double> c = m.c.to_doubles();
   const auto n = static_cast<std::size_t>(m.size);
-  const std::size_t step = n <= 256 ? 1 : c.size() / 4096 + 1;  // no factor of n: it meets every column
+  const std::size_t step = n <= 256 ? 1 : c.size() / 4096 + 1;  // no factor of n: visits every column
   double worst = 0;
   for (std::size_t i = 0; i < c.size(); i += step) {
     double sum = 0;

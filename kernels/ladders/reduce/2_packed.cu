@@ -1,10 +1,10 @@
 #include "kernels/ladders/reduce/passes.h"
 
-/// Rung 2: the threads that add are neighbours.
+/// Rung 2: the adding threads are neighbours.
 ///
-/// The same additions, but in each round the first threads of the block make them, one after another. Whole
-/// warps have nothing to do and pass by; only a warp that is half at work still diverges. The price: the
-/// floats they add are 2, 4, 8 ... apart, in ever fewer banks.
+/// The same additions, but in each round by the first threads of the block. Whole warps are idle and skip the
+/// branch; only a partly active warp still diverges. The price: the added floats are 2, 4, 8 ... apart, in
+/// ever fewer banks.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

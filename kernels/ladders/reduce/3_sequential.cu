@@ -1,9 +1,9 @@
 #include "kernels/ladders/reduce/passes.h"
 
-/// Rung 3: the floats that are added are neighbours too.
+/// Rung 3: the added floats are neighbours too.
 ///
-/// Each round folds the upper half onto the lower one. Lanes next to each other read floats next to each
-/// other: no bank is asked twice.
+/// Each round folds the upper half onto the lower one. Neighbouring lanes read neighbouring floats: no bank
+/// conflicts.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

@@ -3,8 +3,8 @@
 /// Rung 4: four elements for each thread.
 ///
 /// A thread adds four floats as it reads them, 256 apart so that each read of a warp is still 128
-/// neighbouring bytes, and only then comes the tree. Its barriers and its idle threads are paid once for 1024
-/// elements.
+/// neighbouring bytes, and then comes the tree. The cost of its barriers and idle threads is paid once for
+/// 1024 elements.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

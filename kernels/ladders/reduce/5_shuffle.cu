@@ -2,9 +2,8 @@
 
 /// Rung 5: shuffles within a warp.
 ///
-/// The lanes of a warp hand each other their registers (warp_sum, kernels/common/block_reduce.h), which needs
-/// neither shared memory nor a barrier. Then each warp leaves one float, and after the only barrier the first
-/// warp adds these up.
+/// The lanes of a warp exchange registers (warp_sum, kernels/common/block_reduce.h), without shared memory or
+/// barriers. Then each warp writes one float, and after the only barrier the first warp adds these up.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

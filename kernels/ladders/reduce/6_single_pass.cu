@@ -4,10 +4,9 @@
 
 /// Rung 6: 16 bytes an instruction, many elements for each thread, and one launch.
 ///
-/// At most 1024 blocks share all elements, so that the end of a block costs next to nothing, and each thread
-/// keeps several sums that do not wait for one another. The block that finishes last adds up the partial
-/// sums, in the order of the blocks: no second launch, and the same bits each time. What is left is reading
-/// memory.
+/// All elements are divided among at most 1024 blocks, so the end of a block costs little, and each thread
+/// has several independent sums. The block that finishes last adds up the partial sums, in the order of the
+/// blocks: no second launch, and the same bits each time. The time left is that of reading memory.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "kernels/ladders/reduce/reduce.h"
 
-/// What rungs 1 to 5 share: a kernel that leaves one sum for each block, launched until one is left.
+/// For rungs 1 to 5: a kernel that writes one sum for each block, launched until one sum is left.
 namespace ringtape::RINGTAPE_TARGET {
 
 constexpr int kReduceThreads = 256;

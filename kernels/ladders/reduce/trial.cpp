@@ -36,8 +36,8 @@ struct Data {
   }
 };
 
-/// As a multiple of what rounding allows: 2^-24 for each addition on the longest way to the result. Those are
-/// at most n / 2^17 in a thread of the last rung, and less than 64 in trees.
+/// The error as a multiple of the rounding bound: 2^-24 for each addition on the longest path to the result.
+/// These are at most n / 2^17 in a thread of the last rung, and less than 64 in trees.
 double largest_error(const Data& data) {
   double sum = 0;
   for (const float value : data.values) sum += data.squares ? static_cast<double>(value) * value : value;

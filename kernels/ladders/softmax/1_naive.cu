@@ -4,9 +4,9 @@
 
 /// Rung 1: a thread for each row.
 ///
-/// Three walks along the row: the maximum (so that no exp overflows), the sum of exp(x - max), the gradient.
-/// The lanes of a warp stand in 32 rows, `classes` floats apart: each of their reads and writes is 32
-/// sectors, of which it uses 4 bytes each.
+/// Three passes over the row: the maximum (so that no exp overflows), the sum of exp(x - max), the gradient.
+/// The lanes of a warp are in 32 rows, `classes` floats apart: each of their reads and writes is 32 sectors,
+/// with 4 bytes used of each.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

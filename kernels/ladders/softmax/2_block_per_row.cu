@@ -4,8 +4,8 @@
 
 /// Rung 2: a block for each row.
 ///
-/// The threads of a block stand side by side in one row: 4 sectors a request. The maximum and the sum are now
-/// spread over the block and are brought together by block_max and block_sum (kernels/common/block_reduce.h;
+/// The threads of a block read neighbouring elements of one row: 4 sectors a request. The maximum and the sum
+/// are now spread over the block and are combined by block_max and block_sum (kernels/common/block_reduce.h;
 /// rung 5 of the reduction ladder).
 namespace ringtape::RINGTAPE_TARGET {
 namespace {

@@ -2,11 +2,11 @@
 //
 #include "kernels/ladders/softmax/softmax.h"
 
-/// Rung 3: maximum and sum in one walk.
+/// Rung 3: maximum and sum in one pass.
 ///
-/// A thread keeps a running maximum and the sum of exp(x - maximum so far). When a larger x comes, what has
-/// been added up is multiplied by exp(old maximum - new one). (Milakov and Gimelshein, "Online normalizer
-/// calculation for softmax", 2018.) The row is read twice in place of three times.
+/// A thread keeps a running maximum and the sum of exp(x - maximum so far). For a larger x the sum so far is
+/// multiplied by exp(old maximum - new maximum). (Milakov and Gimelshein, "Online normalizer calculation for
+/// softmax", 2018.) The row is read twice instead of three times.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

@@ -5,9 +5,9 @@
 
 /// Rung 4: 16 bytes an instruction, and cheaper arithmetic.
 ///
-/// Four logits come with one load; the running maximum changes at most once for the four, and the sum waits
-/// for one addition in place of four. exp is the short form that suits arguments up to 0
-/// (kernels/common/math.h), and the division has become one multiplication for all.
+/// One load reads four logits; the running maximum changes at most once for the four, and the sum has one
+/// dependent addition instead of four. exp is a cheaper form for arguments up to 0 (kernels/common/math.h),
+/// and divisions by the sum are multiplications by its inverse.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

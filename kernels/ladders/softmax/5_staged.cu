@@ -5,11 +5,11 @@
 
 /// Rung 5: the row is kept in shared memory.
 ///
-/// The first walk leaves the logits in shared memory, and the others read them there. Each byte of global
-/// memory is read once and written once, which is the least there is. And since a walk costs little now,
-/// there are three of them again: with the maximum known, the second works out each exp and keeps it, and the
-/// third has only to multiply. That is half the exps of rung 4, and no sum to correct when a larger logit
-/// comes. No barrier is needed for it: a thread reads what it wrote itself.
+/// The first pass copies the logits to shared memory, and the others read them there. Each byte of global
+/// memory is read once and written once, which is the minimum. As a pass is cheap now, there are three again:
+/// with the maximum known, the second computes and stores each exp, and the third only multiplies. That is
+/// half the exps of rung 4, and no correction of the sum for a larger logit. It needs no barrier: each thread
+/// reads only its own writes.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

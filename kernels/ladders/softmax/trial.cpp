@@ -44,8 +44,8 @@ struct Data {
   }
 };
 
-/// Of loss and gradient. Rounding allows 2^-24 for each term of the sum and 32 more for exp, log
-/// and the rest, of the softmax and of the 1 that is taken away at the target.
+/// The error of loss and gradient over the rounding bound: 2^-24 for each term of the sum and 32 more for
+/// exp, log and the rest, of the softmax and of the 1 subtracted at the target.
 double largest_error(const Data& data) {
   const std::vector<double> loss = data.loss.to_doubles(), gradient = data.gradient.to_doubles();
   const auto n = static_cast<std::size_t>(data.size);

@@ -4,8 +4,8 @@
 
 /// Rung 1: a thread for each element.
 ///
-/// Neighbouring lanes read neighbouring floats: a warp's read is 4 sectors. But they write to `rows` floats
-/// apart, so a warp's write is 32 sectors of which it uses 4 bytes each: an eighth.
+/// Neighbouring lanes read neighbouring floats: a warp's read is 4 sectors. But they write floats that are
+/// `rows` floats apart, so a warp's write is 32 sectors with 4 bytes used of each: an eighth.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

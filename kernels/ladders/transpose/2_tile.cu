@@ -4,12 +4,12 @@
 
 /// Rung 2: a tile in shared memory.
 ///
-/// The block copies 64 x 64 floats into shared memory, row by row, and out of it column by column. Both sides
-/// of global memory are then whole rows of 128 bytes, 4 sectors a request. What had to be scattered is
-/// scattered in shared memory, which does not mind distance. It minds banks: a column of the tile lies in one
-/// bank, so a warp's read of it takes 32 cycles in place of one.
+/// The block copies 64 x 64 floats into shared memory, row by row, and out of it column by column. In global
+/// memory reads and writes are then whole rows of 128 bytes, 4 sectors a request. Only accesses to shared
+/// memory are scattered, where distance costs nothing. But bank conflicts do: a column of the tile is in one
+/// bank, so a warp's read of it takes 32 cycles instead of one.
 ///
-/// Each thread has 16 elements: a barrier and the arithmetic of addresses are paid once for all of them.
+/// Each thread has 16 elements: the barrier and the address arithmetic are paid once for all of them.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

@@ -4,8 +4,8 @@
 
 /// Rung 3: a padded tile.
 ///
-/// One unused float at the end of each row moves every row on by one bank. 32 elements of a column then
-/// lie in 32 different banks, and reading them takes one cycle.
+/// One unused float at the end of each row shifts every row by one bank. 32 elements of a column are then in
+/// 32 different banks, and reading them takes one cycle.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

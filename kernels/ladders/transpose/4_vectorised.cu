@@ -4,13 +4,13 @@
 
 /// Rung 4: 16 bytes an instruction.
 ///
-/// A thread takes 4 x 4 elements: it reads four rows of 16 bytes, turns them over in its registers, and
+/// A thread takes 4 x 4 elements: it reads four rows of 16 bytes, transposes them in its registers, and
 /// writes four rows of 16 bytes to the tile. A quarter of the instructions move the same bytes, so a thread
-/// has four times as many of them under way.
+/// has four times as many bytes in flight.
 ///
-/// The tile's rows must begin at a multiple of 16 bytes, so they are padded by 4 floats; that is not enough:
-/// lanes next to each other write to rows 4 apart, and those are 16 banks apart, so that eight lanes share
-/// two groups of four banks and wait for one another four times.
+/// The tile's rows must begin at a multiple of 16 bytes, so they are padded by 4 floats. That is not enough:
+/// neighbouring lanes write to rows 4 apart, which are 16 banks apart, so eight lanes share two groups of
+/// four banks: a 4-way bank conflict.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 

@@ -6,15 +6,15 @@
 ///
 /// The tile's rows are cut into pieces of 16 bytes, and in row r piece c is kept at place c ^ (r / 4 % 8).
 /// Eight lanes that write to rows 4 apart, all to piece c, then write to eight different places; eight lanes
-/// that read eight neighbouring pieces of one row read eight different places too. Either way they meet all
-/// 32 banks once. Nothing is wasted on padding.
+/// that read eight neighbouring pieces of one row read eight different places too. Both access all 32 banks
+/// once. No memory is lost to padding.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
 constexpr int kTile = 64;
 constexpr int kThreads = kTile / 4;  // in each direction
 
-/// Where the four floats from `column` on of the tile's row `row` are kept.
+/// The place of the four floats from `column` on in row `row` of the tile.
 __device__ inline int place(int row, int column) {
   return row * kTile + (column / 4 ^ row / 4 % 8) * 4;
 }

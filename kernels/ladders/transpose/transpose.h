@@ -5,7 +5,7 @@
 namespace ringtape {
 
 /// out[columns, rows] = the transpose of in[rows, columns], f32. Both sizes are multiples of 64, so that no
-/// rung needs to look for the matrix's edge.
+/// rung has to handle the matrix's edges.
 struct TransposeProblem {
   const float* in;
   float* out;

@@ -20,7 +20,7 @@ struct Matrices {
   std::size_t elements() const { return static_cast<std::size_t>(size) * static_cast<std::size_t>(size); }
 
  private:
-  /// Every element has a value of its own, up to 2^24 of them.
+  /// All elements have different values, up to 2^24 of them.
   Tensor filled(Device device) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % (1u << 24));
     return from_vector(values, {size, size}, device);

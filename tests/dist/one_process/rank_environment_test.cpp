@@ -22,7 +22,7 @@ Environment joined(Environment first, const Environment& second) {
   return first;
 }
 
-/// `environment` with one variable set to another value, or taken out where the value is null.
+/// `environment` with one variable set to another value, or removed if the value is null.
 Environment with(Environment environment, const std::string& name, const char* value) {
   environment.erase(name);
   if (value != nullptr) environment.emplace(name, value);

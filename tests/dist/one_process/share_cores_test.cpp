@@ -35,7 +35,7 @@ TEST_CASE("ranks that the launcher has bound keep all of their cores", "[launch]
   CHECK(threads_of_rank(bound[0], bound) == 4);
   CHECK(threads_of_rank(bound[1], bound) == 4);
   CHECK(threads_of_rank(bound[2], bound) == 8);
-  // Two to a socket of 8 cores, and one that may use both sockets: 8 of 3 ranks, 8 of 1.
+  // Two ranks on a socket of 8 cores, and one that may use both sockets: 8 cores shared by 3 ranks, 8 by 1.
   const std::vector<CoreMask> mixed = {cores(0, 7), cores(0, 7), cores(0, 15)};
   CHECK(threads_of_rank(mixed[0], mixed) == 2);
   CHECK(threads_of_rank(mixed[2], mixed) == 10);

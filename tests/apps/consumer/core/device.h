@@ -1,6 +1,6 @@
 #pragma once
 
-// A header of the program's own, whose name Ringtape has a header of too.
+// A header of the program with the same name as one of Ringtape's.
 namespace coffee_machine {
 constexpr int kCups = 2;
 }
