@@ -50,7 +50,7 @@ void print_row(const std::string& name, const std::vector<KernelReport>& reports
 }
 
 void show_ladder(const std::string& ladder, int version, int size) {
-  const ladders::Trial trial = ladders::make_analysed_trial(ladder, size);
+  const ladders::Trial trial = ladders::make_trial(ladder, size, {});
   const int rungs = static_cast<int>(trial.rungs.size());
   check(version >= 0 && version <= rungs, "ladder {} has no version {}: expected 1 to {}", ladder, version,
         rungs);

@@ -9,7 +9,7 @@
 #include "kernels/simt/executor.h"
 
 /// What a GPU's profiler would say of a kernel, found without a GPU: docs/analysis.md. It sees kernels whose
-/// `.cu` file was compiled by ringtape_add_analysed_kernels, in the namespace ringtape::in_analysis.
+/// `.cu` file was compiled by ringtape_add_analysed_kernels.
 namespace ringtape::analysis {
 
 enum class Space { global, shared };
@@ -93,7 +93,7 @@ struct KernelReport {
 
 class Recorder;
 
-/// Watches the launches of kernels in ringtape::in_analysis from its construction to its end. One at a time.
+/// Watches the launches of analysed kernels on the CPU from its construction to its end. One at a time.
 class Analysis {
  public:
   Analysis();

@@ -111,7 +111,7 @@ TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict")
     const float* logits = memory.floats("logits", kRows * classes);
     float* loss = memory.output("loss", 1);
     analysis::Analysis analysis;
-    in_analysis::cross_entropy_forward(Stream::current({}), problem, logits, nullptr, nullptr, loss);
+    cross_entropy_forward(Stream::current({}), problem, logits, nullptr, nullptr, loss);
     INFO(classes << " classes");
     int walks = 0;
     const KernelReport report = analysis.reports().at(0);

@@ -17,33 +17,29 @@ std::vector<Case> writing_cases() {
   return {
       {"fill", "x = value", kElements, 1, 4,
        [](Setup& s, std::int64_t n) {
-         s.launch = [n, x = s.output("x", n)](const Stream& stream) {
-           in_analysis::fill(stream, kF32, x, n, 1);
-         };
+         s.launch = [n, x = s.output("x", n)](const Stream& stream) { fill(stream, kF32, x, n, 1); };
        }},
       {"arange", "x = 0, 1, 2 ...", kElements, 1, 4,
        [](Setup& s, std::int64_t n) {
-         s.launch = [n, x = s.output("x", n)](const Stream& stream) {
-           in_analysis::arange(stream, kF32, x, n, 0, 1);
-         };
+         s.launch = [n, x = s.output("x", n)](const Stream& stream) { arange(stream, kF32, x, n, 0, 1); };
        }},
       {"uniform", "uniform random numbers", kElements, 1, 4,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.output("x", n)](const Stream& stream) {
-           in_analysis::uniform(stream, kF32, x, n, 0, 1, 1, 0);
+           uniform(stream, kF32, x, n, 0.0f, 1.0f, 1, 0);
          };
        }},
       {"normal", "normal random numbers", kElements, 1, 4,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.output("x", n)](const Stream& stream) {
-           in_analysis::normal(stream, kF32, x, n, 0, 1, 1, 0);
+           normal(stream, kF32, x, n, 0.0f, 1.0f, 1, 0);
          };
        }},
       {"multiply_add", "products and sums in registers", kElements, 256, 4,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.output("x", n)](const Stream& stream) {
            double flops = 0;
-           in_analysis::peak_multiply_add(stream, static_cast<int>(n / 256), 256, 10, x, &flops);
+           peak_multiply_add(stream, static_cast<int>(n / 256), 256, 10, x, &flops);
          };
        }},
   };
@@ -54,28 +50,28 @@ std::vector<Case> converting_cases() {
       {"cast_to_bf16", "y in bf16 = x in f32", kElements, 1, 6,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), y = s.output<bfloat16>("y", n)](const Stream& stream) {
-           in_analysis::cast(stream, kF32, x, DType::bf16, y, n, false);
+           cast(stream, kF32, x, DType::bf16, y, n, false);
          };
        }},
       {"cast_from_bf16", "y in f32 = x in bf16", kElements, 1, 6,
        [](Setup& s, std::int64_t n) {
          const auto* x = s.input("x", std::vector<bfloat16>(static_cast<std::size_t>(n)));
          s.launch = [n, x, y = s.output("y", n)](const Stream& stream) {
-           in_analysis::cast(stream, DType::bf16, x, kF32, y, n, false);
+           cast(stream, DType::bf16, x, kF32, y, n, false);
          };
        }},
       {"cast_accumulate", "y in f32 += x in bf16", kElements, 1, 10,
        [](Setup& s, std::int64_t n) {
          const auto* x = s.input("x", std::vector<bfloat16>(static_cast<std::size_t>(n)));
          s.launch = [n, x, y = s.floats("y", n)](const Stream& stream) {
-           in_analysis::cast(stream, DType::bf16, x, kF32, y, n, true);
+           cast(stream, DType::bf16, x, kF32, y, n, true);
          };
        }},
       {"normalize_u8", "y in f32 = pixels, normalised", kElements, 1, 5,
        [](Setup& s, std::int64_t n) {
          const auto* x = s.input("x", std::vector<std::uint8_t>(static_cast<std::size_t>(n), 1));
          s.launch = [n, x, y = s.output("y", n)](const Stream& stream) {
-           in_analysis::normalize_u8(stream, x, kF32, y, n, 0.5, 0.5);
+           normalize_u8(stream, x, kF32, y, n, 0.5, 0.5);
          };
        }},
       {"copy_rows", "half of the columns of a matrix with rows of 512", kElements, 256, 8,
@@ -83,7 +79,7 @@ std::vector<Case> converting_cases() {
          const std::int64_t rows = n / 256;
          s.launch = [rows, from = s.floats("from", 512 * rows),
                      to = s.output("to", 256 * rows)](const Stream& stream) {
-           in_analysis::copy_rows(stream, kF32, from, 512, to, 256, rows, 256, false);
+           copy_rows(stream, kF32, from, 512, to, 256, rows, 256, false);
          };
        }},
   };
@@ -94,27 +90,25 @@ std::vector<Case> computing_cases() {
       {"scale_by_device", "x *= a factor on the device", kElements, 1, 8,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), factor = s.input<float>("factor", {2})](const Stream& stream) {
-           in_analysis::scale_by_device(stream, kF32, x, n, factor);
+           scale_by_device(stream, kF32, x, n, factor);
          };
        }},
       {"axpy", "y += alpha x", kElements, 1, 12,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), y = s.floats("y", n)](const Stream& stream) {
-           in_analysis::axpy(stream, kF32, 2, x, y, n);
+           axpy(stream, kF32, 2, x, y, n);
          };
        }},
       {"relu_forward", "y = max(x, 0)", kElements, 1, 8,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), y = s.output("y", n)](const Stream& stream) {
-           in_analysis::relu_forward(stream, kF32, x, y, n);
+           relu_forward(stream, kF32, x, y, n);
          };
        }},
       {"relu_backward", "dx = dy where y > 0", kElements, 1, 12,
        [](Setup& s, std::int64_t n) {
-         s.launch = [n, y = s.floats("y", n), dy = s.floats("dy", n),
-                     dx = s.output("dx", n)](const Stream& stream) {
-           in_analysis::relu_backward(stream, kF32, y, dy, dx, n, false);
-         };
+         s.launch = [n, y = s.floats("y", n), dy = s.floats("dy", n), dx = s.output("dx", n)](
+                        const Stream& stream) { relu_backward(stream, kF32, y, dy, dx, n, false); };
        }},
   };
 }
@@ -137,7 +131,7 @@ Case pointwise_case(const NamedPointwiseKernel& row) {
 
 std::vector<Case> pointwise_cases() {
   std::vector<Case> cases;
-  for (const NamedPointwiseKernel& row : kernels_of(in_analysis::pointwise_table())) {
+  for (const NamedPointwiseKernel& row : kernels_of(pointwise_table(Device{}))) {
     cases.push_back(pointwise_case(row));
   }
   return cases;

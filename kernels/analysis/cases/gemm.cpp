@@ -25,7 +25,7 @@ Case product_case(const std::string& name, const std::string& does, std::int64_t
             args.c = s.output("c", n * n);
             args.transpose_a = transpose_a;
             args.transpose_b = transpose_b;
-            s.launch = [args](const Stream& stream) { in_analysis::gemm_tiled(stream, args); };
+            s.launch = [args](const Stream& stream) { gemm_tiled(stream, args); };
           },
           2048,
           "rows and columns of C"};

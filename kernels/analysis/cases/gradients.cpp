@@ -19,7 +19,7 @@ Case norm_case(const std::string& name, const std::string& does, double norm_typ
   return {name, does, kElements, Arena::kMultiple, bytes, [=](Setup& s, std::int64_t n) {
             s.launch = [problem = norm_problem(s, n, norm_type),
                         result = s.output<GradientNorm>("result", 1)](const Stream& stream) {
-              in_analysis::gradient_norm(stream, problem, result);
+              gradient_norm(stream, problem, result);
             };
           }};
 }
@@ -35,8 +35,8 @@ std::vector<Case> norm_cases() {
        [](Setup& s, std::int64_t n) {
          s.launch = [problem = norm_problem(s, n, 2), total = s.output<double>("total", 1),
                      result = s.output<GradientNorm>("result", 1)](const Stream& stream) {
-           in_analysis::gradient_norm_total(stream, problem, result, total);
-           in_analysis::gradient_norm_of_total(stream, problem, total, result);
+           gradient_norm_total(stream, problem, result, total);
+           gradient_norm_of_total(stream, problem, total, result);
          };
        }},
   };
@@ -50,19 +50,19 @@ std::vector<Case> changing_cases() {
          auto* gradients = const_cast<float*>(problem.gradients);
          const std::vector<GradientNorm> known = {{2, 0.5f, 0}};
          s.launch = [=, result = s.input("result", known)](const Stream& stream) {
-           in_analysis::clip_gradients(stream, problem, result, gradients);
+           clip_gradients(stream, problem, result, gradients);
          };
        }},
       {"clip_value", "gradients kept within [-limit, limit]", kElements, 1, 8,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n)](const Stream& stream) {
-           in_analysis::clip_value(stream, x, n, 1, nullptr);
+           clip_value(stream, x, n, 1.0f, nullptr);
          };
        }},
       {"largest_abs", "the largest |x|", kElements, 1, 4,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", n), result = s.output("result", 1)](const Stream& stream) {
-           in_analysis::largest_abs(stream, x, n, result);
+           largest_abs(stream, x, n, result);
          };
        }},
       {"compress", "f32 to f16, what is lost kept in a residual", kElements, 1, 14,
@@ -70,7 +70,7 @@ std::vector<Case> changing_cases() {
          const CompressionScale scale{s.input<float>("largest", {2}), 2};
          s.launch = [n, scale, x = s.floats("x", n), residual = s.floats("residual", n),
                      y = s.output<float16>("y", n)](const Stream& stream) {
-           in_analysis::compress(stream, x, n, scale, residual, DType::f16, y);
+           compress(stream, x, n, scale, residual, DType::f16, y);
          };
        }},
       {"decompress", "f16 to f32", kElements, 1, 6,
@@ -78,7 +78,7 @@ std::vector<Case> changing_cases() {
          const CompressionScale scale{s.input<float>("largest", {2}), 2};
          const auto* y = s.input("y", std::vector<float16>(static_cast<std::size_t>(n)));
          s.launch = [n, scale, y, x = s.output("x", n)](const Stream& stream) {
-           in_analysis::decompress(stream, DType::f16, y, n, scale, x);
+           decompress(stream, DType::f16, y, n, scale, x);
          };
        }},
       {"loss_scale", "one thread moves the loss scale", 1, 1, 0,
@@ -87,7 +87,7 @@ std::vector<Case> changing_cases() {
                                     s.input<std::int32_t>("growth tracker", {0}),
                                     s.input<std::int32_t>("overflows at floor", {0})};
          s.launch = [state, overflow = s.input<int>("overflow", {0})](const Stream& stream) {
-           in_analysis::update_loss_scale(stream, overflow, {2, 0.5f, 2000, 1}, state);
+           update_loss_scale(stream, overflow, LossScaleRule{2, 0.5f, 2000, 1}, state);
          };
        },
        1, "loss scale"},

@@ -32,7 +32,7 @@ Case forward_case(const std::string& name, std::int64_t classes, std::int64_t ro
             s.launch = [problem, logits = s.floats("logits", n), stats = s.output("stats", 2 * problem.rows),
                         row_loss = s.output("row loss", problem.rows),
                         loss = s.output("loss", 1)](const Stream& stream) {
-              in_analysis::cross_entropy_forward(stream, problem, logits, stats, row_loss, loss);
+              cross_entropy_forward(stream, problem, logits, stats, row_loss, loss);
             };
           }};
 }
@@ -44,7 +44,7 @@ Case backward_case(const std::string& name, std::int64_t classes, std::int64_t r
         s.launch = [problem, logits = s.floats("logits", n), stats = s.floats("stats", 2 * problem.rows),
                     upstream = s.input<float>("gradient of the loss", {1}),
                     dlogits = s.output("dlogits", n)](const Stream& stream) {
-          in_analysis::cross_entropy_backward(stream, problem, logits, stats, upstream, dlogits, false);
+          cross_entropy_backward(stream, problem, logits, stats, upstream, dlogits, false);
         };
       }};
 }
@@ -53,10 +53,8 @@ Case fused_case(const std::string& name, std::int64_t classes, std::int64_t rows
   return {
       name, "both at once", rows * classes, classes, per_logit(8, classes, 0), [=](Setup& s, std::int64_t n) {
         const CrossEntropyProblem problem = problem_of(s, n / classes, classes);
-        s.launch = [problem, logits = s.floats("logits", n),
-                    loss = s.output("loss", 1)](const Stream& stream) {
-          in_analysis::cross_entropy_fused(stream, problem, logits, loss);
-        };
+        s.launch = [problem, logits = s.floats("logits", n), loss = s.output("loss", 1)](
+                       const Stream& stream) { cross_entropy_fused(stream, problem, logits, loss); };
       }};
 }
 
@@ -69,7 +67,7 @@ std::vector<Case> loss_cases() {
        [](Setup& s, std::int64_t n) {
          s.launch = [n, prediction = s.floats("prediction", n), target = s.floats("target", n),
                      loss = s.output("loss", 1)](const Stream& stream) {
-           in_analysis::mse_forward(stream, kF32, prediction, target, n, 1, loss);
+           mse_forward(stream, kF32, prediction, target, n, 1, loss);
          };
        }},
       {"mse_backward", "its gradient", 65536, 1, 12,
@@ -77,7 +75,7 @@ std::vector<Case> loss_cases() {
          s.launch = [n, prediction = s.floats("prediction", n), target = s.floats("target", n),
                      upstream = s.input<float>("gradient of the loss", {1}),
                      gradient = s.output("dprediction", n)](const Stream& stream) {
-           in_analysis::mse_backward(stream, kF32, prediction, target, upstream, n, 1, gradient, false);
+           mse_backward(stream, kF32, prediction, target, upstream, n, 1, gradient, false);
          };
        }},
       forward_case("cross_entropy_forward", kMany, 64),
@@ -90,16 +88,14 @@ std::vector<Case> loss_cases() {
        [](Setup& s, std::int64_t n) {
          const auto* targets = s.input("targets", std::vector<std::int64_t>(static_cast<std::size_t>(n), 1));
          s.launch = [n, targets, count = s.output("count", 1)](const Stream& stream) {
-           in_analysis::count_targets(stream, DType::i64, targets, n, -100, count);
+           count_targets(stream, DType::i64, targets, n, -100, count);
          };
        }},
       {"count_correct", "how many rows of 1000 logits are right", 64 * kMany, kMany, per_logit(4, kMany, 0),
        [](Setup& s, std::int64_t n) {
          const CrossEntropyProblem problem = problem_of(s, n / kMany, kMany);
-         s.launch = [problem, logits = s.floats("logits", n),
-                     correct = s.output<std::int64_t>("correct", 1)](const Stream& stream) {
-           in_analysis::count_correct(stream, problem, logits, correct, false);
-         };
+         s.launch = [problem, logits = s.floats("logits", n), correct = s.output<std::int64_t>("correct", 1)](
+                        const Stream& stream) { count_correct(stream, problem, logits, correct, false); };
        }},
   };
 }

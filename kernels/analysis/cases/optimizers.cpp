@@ -29,7 +29,7 @@ Case adam_case(const std::string& name, const std::string& does, bool bf16_copy)
               step.arena.low_precision = s.output<bfloat16>("bf16 copy", n);
               step.arena.low_precision_dtype = DType::bf16;
             }
-            s.launch = [step](const Stream& stream) { in_analysis::adam_step(stream, step); };
+            s.launch = [step](const Stream& stream) { adam_step(stream, step); };
           }};
 }
 
@@ -43,7 +43,7 @@ Case sgd_case(const std::string& name, const std::string& does, double momentum)
                                momentum,
                                0,
                                false};
-            s.launch = [step](const Stream& stream) { in_analysis::sgd_step(stream, step); };
+            s.launch = [step](const Stream& stream) { sgd_step(stream, step); };
           }};
 }
 
@@ -63,8 +63,8 @@ void prepare_lamb(Setup& s, std::int64_t n) {
                       0,
                       10};
   s.launch = [step](const Stream& stream) {
-    in_analysis::lamb_norms(stream, step);
-    in_analysis::lamb_values(stream, step);
+    lamb_norms(stream, step);
+    lamb_values(stream, step);
   };
 }
 
@@ -78,8 +78,8 @@ void prepare_lars(Setup& s, std::int64_t n) {
                       0.001,
                       0};
   s.launch = [step](const Stream& stream) {
-    in_analysis::lars_norms(stream, step);
-    in_analysis::lars_values(stream, step);
+    lars_norms(stream, step);
+    lars_values(stream, step);
   };
 }
 

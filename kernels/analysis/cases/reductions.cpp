@@ -15,7 +15,7 @@ Case sum_case(const std::string& name, const std::string& does, std::int64_t out
             const std::int64_t rows = outer == 0 ? n / kColumns : outer;
             const std::int64_t mid = n / rows / inner;
             s.launch = [=, x = s.floats("x", n), y = s.output("y", rows * inner)](const Stream& stream) {
-              in_analysis::sum_dim(stream, kF32, x, rows, mid, inner, 1, kF32, y, false);
+              sum_dim(stream, kF32, x, rows, mid, inner, 1, kF32, y, false);
             };
           }};
 }
@@ -30,19 +30,19 @@ std::vector<Case> reduction_cases() {
       {"broadcast", "every row of y = x [256]", kElements, kColumns, 4,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, x = s.floats("x", kColumns), y = s.output("y", n)](const Stream& stream) {
-           in_analysis::broadcast_dim(stream, kF32, x, 1, n / kColumns, kColumns, 1, y, false);
+           broadcast_dim(stream, kF32, x, 1, n / kColumns, kColumns, 1, y, false);
          };
        }},
       {"bias_add", "y [., 256] += bias", kElements, kColumns, 8,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, bias = s.floats("bias", kColumns), y = s.floats("y", n)](const Stream& stream) {
-           in_analysis::bias_add(stream, kF32, bias, y, n / kColumns, kColumns, kColumns);
+           bias_add(stream, kF32, bias, y, n / kColumns, kColumns, kColumns);
          };
        }},
       {"bias_gradient", "sums of the columns of dy [., 256]", kElements, kColumns, 4,
        [](Setup& s, std::int64_t n) {
          s.launch = [n, dy = s.floats("dy", n), sums = s.output("sums", kColumns)](const Stream& stream) {
-           in_analysis::column_sums(stream, kF32, dy, sums, n / kColumns, kColumns, n / kColumns, false);
+           column_sums(stream, kF32, dy, sums, n / kColumns, kColumns, n / kColumns, false);
          };
        }},
   };
