@@ -1,18 +1,87 @@
 // Every kernel but GEMM: the bytes it must move, the time that a copy of as many takes, the time of the
 // kernel and the ratio of the two. On the CPU some rows name a second time: a plain vectorised OpenMP loop
-// for the same work. The rows are made in kernels/, a file for each family.
+// for the same work. What is measured stands in the table of kernels/.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
-#include "benchmarks/kernels/rows.h"
+#include "autograd/creation.h"
+#include "benchmarks/kernels/case.h"
 #include "cli/command_line.h"
+#include "kernels/pointwise.h"
+#include "profile/machine.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
 
 namespace {
 
 using namespace ringtape;
 using namespace ringtape::benchmarks;
+using kernel_cases::Case;
+using kernel_cases::Measured;
+using kernel_cases::Setup;
+using kernel_cases::Size;
+
+constexpr TimingOptions kTiming{.rounds = 15, .round_seconds = 2e-3};
+constexpr double kMostCopied = 512.0 * (1 << 20);
+
+/// Measures kernels, and prints a line for each beside the time that its bytes take at the device's copy
+/// rate, which is measured in turn with it.
+class Table {
+ public:
+  Table(Device device, const std::string& json)
+      : device_(device),
+        results_("bench_kernels", device, json),
+        from_(randn({static_cast<std::int64_t>(kMostCopied / 8)}, DType::f32, device)),
+        to_(zeros(from_.shape(), DType::f32, device)) {
+    fmt::print(
+        "{}\nlimit: a copy that moves as many bytes, measured in turn with the kernel; medians of {}\n\n",
+        describe(device), kTiming.rounds);
+    fmt::print("{:<30} {:<18} {:>10} {:>11} {:>11} {:>8} {:>6} {:>11} {:>6}\n", "kernel", "size", "MB",
+               "limit us", "us", "GB/s", "ratio", "loop us", "ratio");
+  }
+
+  void measure(const Case& kernel, const std::string& size_text, const Size& size) {
+    Setup setup(device_);
+    kernel.prepare(setup, size);
+    const double bytes = kernel.bytes_at(size);
+    std::vector<TimedWork> ways = {[&] { setup.launch(Stream::current(device_)); }, [&] { copy(bytes); }};
+    if (setup.loop && device_.is_cpu()) ways.push_back(setup.loop);
+    const std::vector<double> seconds = median_seconds_in_turn(ways, device_, kTiming);
+    Row row{.name = kernel.row.empty() ? kernel.name : kernel.row,
+            .size = size_text,
+            .seconds = seconds[0],
+            .flops = kernel.flops_at(size),
+            .bytes = bytes,
+            .limit_seconds = seconds[1] * std::max(1.0, bytes / kMostCopied)};
+    fmt::print("{:<30} {:<18} {:>10.2f} {:>11.2f} {:>11.2f} {:>8.1f} {:>6.2f}", row.name, row.size,
+               bytes / 1e6, *row.limit_seconds * 1e6, seconds[0] * 1e6, bytes / seconds[0] / 1e9,
+               seconds[0] / *row.limit_seconds);
+    if (ways.size() > 2) {
+      fmt::print(" {:>11.2f} {:>6.2f}", seconds[2] * 1e6, seconds[0] / seconds[2]);
+      row.more["loop_seconds"] = seconds[2];
+    }
+    fmt::print("\n");
+    std::fflush(stdout);
+    results_.add(row);
+  }
+
+  void save() const { results_.save(); }
+
+ private:
+  /// A copy that moves so many bytes in all, or 512 MiB where that is less.
+  void copy(double bytes) const {
+    const auto n = static_cast<std::int64_t>(std::min(bytes, kMostCopied) / 8);
+    scale(Stream::current(device_), DType::f32, from_.raw(), to_.raw(), std::max<std::int64_t>(n, 1), 1.0);
+  }
+
+  Device device_;
+  Results results_;
+  Tensor from_, to_;  // of the copy
+};
 
 /// Lengths of GPT-2's 148 parameters (124M), as torch.nn.Module.parameters() would list them.
 std::vector<std::int64_t> gpt2_lengths() {
@@ -29,26 +98,55 @@ std::vector<std::int64_t> gpt2_lengths() {
   return lengths;
 }
 
+/// As the results name it, and the size.
+using NamedSize = std::pair<std::string, Size>;
+
+NamedSize matrix(std::int64_t rows, std::int64_t columns, DType dtype = DType::f32) {
+  return {fmt::format("{} x {} {}", rows, columns, name_of(dtype)),
+          {.rows = rows, .columns = columns, .dtype = dtype}};
+}
+
+std::vector<NamedSize> sizes_of(Measured measured, Device device) {
+  const std::int64_t large = std::int64_t{1} << (device.is_cpu() ? 24 : 28), rows = large / 1024;
+  switch (measured) {
+    case Measured::no:
+      return {};
+    case Measured::elements:
+      return {{fmt::format("{} f32", large), {.rows = large}}};
+    case Measured::converted:
+      return {{fmt::format("{}", large), {.rows = large}}};
+    case Measured::parts_of_rows:
+      return {{fmt::format("{} rows f32", rows), {.rows = rows, .columns = 512}}};
+    case Measured::matrix:
+      return {matrix(rows, 1024)};
+    case Measured::biases:
+      return {matrix(128, 1024), matrix(rows, 1024)};
+    case Measured::logits: {
+      const std::int64_t many = device.is_cpu() ? 8192 : 65536, few = device.is_cpu() ? 256 : 8192;
+      return {matrix(64, 10), matrix(std::int64_t{1} << 20, 10), matrix(many, 1000), matrix(few, 50304),
+              matrix(few, 50304, DType::bf16)};
+    }
+    case Measured::parameters:
+      return {{fmt::format("1 x {}", large), {.lengths = {large}}},
+              {"1000 x 1000", {.lengths = std::vector<std::int64_t>(1000, 1000)}},
+              {"148 of GPT-2", {.lengths = gpt2_lengths()}}};
+  }
+  return {};
+}
+
 void measure(const std::string& device_name, const std::string& json) {
   const Device device = Device::parse(device_name);
   Table table(device, json);
-  const std::int64_t large = device.is_cpu() ? std::int64_t{1} << 24 : std::int64_t{1} << 28;
-  measure_elementwise(table, large);
-  measure_random(table, large);
-  measure_compression(table, large);
-  measure_reductions(table, large);
-  measure_biases(table, 128, 1024);
-  measure_biases(table, large / 1024, 1024);
-  measure_mse(table, large);
-  measure_cross_entropy(table, 64, 10, DType::f32);
-  measure_cross_entropy(table, std::int64_t{1} << 20, 10, DType::f32);
-  measure_cross_entropy(table, device.is_cpu() ? 8192 : 65536, 1000, DType::f32);
-  measure_cross_entropy(table, device.is_cpu() ? 256 : 8192, 50304, DType::f32);
-  measure_cross_entropy(table, device.is_cpu() ? 256 : 8192, 50304, DType::bf16);
-  measure_arena(table, fmt::format("1 x {}", large), {large});
-  measure_arena(table, "1000 x 1000", std::vector<std::int64_t>(1000, 1000));
-  measure_arena(table, "148 of GPT-2", gpt2_lengths());
-  table.results().save();
+  for (const Measured measured :
+       {Measured::elements, Measured::converted, Measured::parts_of_rows, Measured::matrix, Measured::biases,
+        Measured::logits, Measured::parameters}) {
+    for (const auto& [text, size] : sizes_of(measured, device)) {
+      for (const Case& kernel : kernel_cases::cases()) {
+        if (kernel.measured == measured) table.measure(kernel, text, size);
+      }
+    }
+  }
+  table.save();
 }
 
 }  // namespace

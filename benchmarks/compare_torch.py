@@ -218,8 +218,8 @@ def torch_arena(torch, size, device):
         "gradient_norm, largest": lambda: torch.nn.utils.get_total_norm(gradients, norm_type=float("inf")),
         "clip_gradients": lambda: torch.nn.utils.clip_grads_with_norm_(parameters, largest, norm),
         "clip_value": lambda: torch.nn.utils.clip_grad_value_(parameters, 3.0),
-        "adam_step (AdamW, clip)": torch.optim.AdamW(parameters, lr=1e-3, fused=True).step,
-        "sgd_step (momentum, clip)":
+        "adamw_step": torch.optim.AdamW(parameters, lr=1e-3, fused=True).step,
+        "sgd_momentum_step":
             torch.optim.SGD(parameters, lr=1e-3, momentum=0.9, weight_decay=0.01, fused=True).step,
     }
 
@@ -292,7 +292,7 @@ def torch_kernel(torch, kernel, size, device):
         return torch_copy_rows(torch, int(size.split()[0]), device)
     if kernel.startswith("cross_entropy") or kernel == "count_correct":
         return torch_cross_entropy(torch, size, device).get(kernel)
-    if kernel.startswith(("adam_", "sgd_", "lamb_", "lars_", "gradient_norm", "clip_")):
+    if kernel.endswith("_step") or kernel.startswith(("gradient_norm", "clip_")):
         return torch_arena(torch, size, device).get(kernel)
     if " x " in size:
         return torch_matrix(torch, size, device).get(kernel)

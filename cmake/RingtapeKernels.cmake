@@ -29,13 +29,21 @@ function(ringtape_add_kernels target)
   endif()
 endfunction()
 
-# ringtape_add_analysed_kernels(TARGET FILE...) compiles the files for the analysis (docs/analysis.md), in the namespace
-# ringtape::in_analysis: with ThreadSanitizer's instrumentation, whose calls kernels/analysis answers in place of
-# its runtime. -O1 keeps registers in registers and each access an access.
+# ringtape_add_analysed_kernels(TARGET FILE...) compiles the files for the analysis (docs/analysis.md): with
+# ThreadSanitizer's instrumentation, whose calls kernels/analysis answers in place of its runtime. -O1 keeps registers in
+# registers and each access an access. The objects go to the target, a program, or to the programs that link the target,
+# an INTERFACE library; there they take the place of the same files' objects in a static library, which stands behind
+# them on the linker's command line.
 function(ringtape_add_analysed_kernels target)
   set(sources ${ARGN})
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels_analysed)
   add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/analysed_kernels ${folder})
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels_analysed>)
-  target_link_libraries(${target} PRIVATE ringtape_analysis)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    set(scope INTERFACE)
+  else()
+    set(scope PRIVATE)
+  endif()
+  target_sources(${target} ${scope} $<TARGET_OBJECTS:${target}_kernels_analysed>)
+  target_link_libraries(${target} ${scope} ringtape_analysis)
 endfunction()

@@ -54,9 +54,6 @@ PointwiseTable pointwise_table();
 namespace on_cuda {
 PointwiseTable pointwise_table();
 }
-namespace in_analysis {
-PointwiseTable pointwise_table();
-}
 
 }  // namespace ringtape
 

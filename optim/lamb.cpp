@@ -23,6 +23,7 @@ Lamb::Lamb(ParameterArena& arena, const LambOptions& options, const std::vector<
   coefficients_ = make_scratch<LambCoefficients>(parameter_count());
   tile_norms_ = make_scratch<SquaredNorms>(arena.tile_count());
   static_assert(sizeof(SquaredNorms) == 2 * sizeof(double));
+  const MemoryScope scope(MemoryCategory::workspace);
   norms_ = empty({parameter_count(), 2}, DType::f64, arena.device());
 }
 

@@ -20,6 +20,7 @@ Lars::Lars(ParameterArena& arena, const LarsOptions& options, const std::vector<
   momentum_buffer_ = make_state();
   tile_norms_ = make_scratch<SquaredNorms>(arena.tile_count());
   static_assert(sizeof(SquaredNorms) == 2 * sizeof(double));
+  const MemoryScope scope(MemoryCategory::workspace);
   norms_ = empty({parameter_count(), 2}, DType::f64, arena.device());
 }
 

@@ -28,7 +28,8 @@ Optimizer::Optimizer(ParameterArena& arena, double learning_rate, double weight_
   set_learning_rate(learning_rate);
   skipped_updates_ = zeros({}, DType::i64, arena.device());
   const std::vector<ParameterOptions> options = options_of_entries(arena, weight_decay, groups);
-  options_ = make_scratch<ParameterOptions>(parameter_count());
+  options_ = empty({static_cast<std::int64_t>(options.size() * sizeof(ParameterOptions))}, DType::u8,
+                   arena.device());
   copy_bytes(options_.raw(), arena.device(), options.data(), Device{}, options_.bytes());
 }
 

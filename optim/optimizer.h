@@ -4,6 +4,7 @@
 
 #include "autograd/creation.h"
 #include "io/safetensors.h"
+#include "core/memory.h"
 #include "core/tensor.h"
 #include "kernels/arena.h"
 #include "nn/arena.h"
@@ -57,9 +58,11 @@ class Optimizer {
   Tensor make_state() const;
   /// Where ranks have shards: x = its sum over the ranks, queued on the device. Otherwise nothing.
   void sum_over_ranks(const Tensor& x) const;
-  /// Uninitialised memory for `count` of T, for results that one launch of a step leaves to the next.
+  /// Uninitialised memory for `count` of T, for results that one launch of a step leaves to the next. It
+  /// counts as workspace: for the analysis nothing has written it before the step.
   template <class T>
   Tensor make_scratch(std::int64_t count) const {
+    const MemoryScope scope(MemoryCategory::workspace);
     return empty({count * static_cast<std::int64_t>(sizeof(T))}, DType::u8, arena_.device());
   }
   /// Tells a profiler the work of a step for each element of the arena or of the rank's shard: FLOPs, and

@@ -10,7 +10,7 @@
 #include "optim/parameter_group.h"
 
 /// The optimizers by name. A new optimizer is its kernels, its class and a row in registry.cpp: programs, the
-/// planner and the tests find it there and know no optimizer by name.
+/// planner, `lens`, bench_kernels and the tests find it there and know no optimizer by name.
 namespace ringtape {
 
 /// The settings of any optimizer. An optimizer ignores settings that it has no use for.

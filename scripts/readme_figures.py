@@ -312,7 +312,7 @@ TABLES.update({f"ladder {name}": (lambda results, name=name: ladder(results, nam
 # ---- pictures: each takes the results and returns a function of pictures.py with its arguments ----------------
 
 
-GROUPS = [("optimizers", ("adam", "lamb", "sgd", "lars", "gradient_norm", "clip")), ("losses", ("cross_entropy", "mse", "count")),
+GROUPS = [("optimizers", ("gradient_norm", "clip")), ("losses", ("cross_entropy", "mse", "count")),
           ("sums and biases", ("sum_dim", "broadcast_dim", "bias")), ("element by element", ("",))]
 
 
@@ -325,7 +325,8 @@ def roofline(results):
             largest[row["name"]] = row
     points = []
     for name, row in largest.items():
-        group = next(group for group, starts in GROUPS if name.startswith(starts))
+        group = next(group for group, starts in GROUPS
+                     if name.startswith(starts) or (group == "optimizers" and name.endswith("_step")))
         label = name.split(" (")[0]
         points.append((group, name, label, row["flops"] / row["bytes"], row["flops"] / row["seconds"]))
     for way, text in (("own", "matrix products, own"), ("vendor", "matrix products, library")):

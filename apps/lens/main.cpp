@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "apps/lens/table.h"
+#include "benchmarks/kernels/analyse.h"
 #include "cli/command_line.h"
 #include "core/error.h"
-#include "kernels/analysis/cases/case.h"
 #include "kernels/ladders/trial.h"
 
 namespace {
@@ -50,7 +50,7 @@ void print_row(const std::string& name, const std::vector<KernelReport>& reports
 }
 
 void show_ladder(const std::string& ladder, int version, int size) {
-  const ladders::Trial trial = ladders::make_analysed_trial(ladder, size);
+  const ladders::Trial trial = ladders::make_trial(ladder, size, {});
   const int rungs = static_cast<int>(trial.rungs.size());
   check(version >= 0 && version <= rungs, "ladder {} has no version {}: expected 1 to {}", ladder, version,
         rungs);
@@ -70,8 +70,8 @@ void show_ladder(const std::string& ladder, int version, int size) {
   }
 }
 
-void show_kernel(const analysed::Case& kernel, std::int64_t size) {
-  const std::vector<KernelReport> reports = analysed::analyse(kernel, size);
+void show_kernel(const kernel_cases::Case& kernel, std::int64_t size) {
+  const std::vector<KernelReport> reports = kernel_cases::analyse(kernel, size);
   print_reports(reports);
   fmt::print("{}: {}; moves {:.2f} times the bytes it needs\n", kernel.name, verdict(totals_of(reports)),
              totals_of(reports).moved_per_needed());
@@ -80,8 +80,8 @@ void show_kernel(const analysed::Case& kernel, std::int64_t size) {
 
 void show_all_kernels() {
   print_lens_header("kernel");
-  for (const analysed::Case& kernel : analysed::cases()) {
-    const std::vector<KernelReport> reports = analysed::analyse(kernel, kernel.size);
+  for (const kernel_cases::Case& kernel : kernel_cases::analysed_cases()) {
+    const std::vector<KernelReport> reports = kernel_cases::analyse(kernel, kernel.usual);
     print_row(kernel.name, reports);
     check_right(kernel.name, {reports});
   }
@@ -89,8 +89,8 @@ void show_all_kernels() {
 
 void list() {
   fmt::print("ladders: {}\n\nkernels of the library:\n", fmt::join(ladders::names(), ", "));
-  for (const analysed::Case& kernel : analysed::cases()) {
-    fmt::print("  {:<25} {}; {} {}\n", kernel.name, kernel.does, kernel.size, kernel.unit);
+  for (const kernel_cases::Case& kernel : kernel_cases::analysed_cases()) {
+    fmt::print("  {:<25} {}; {} {}\n", kernel.name, kernel.does, kernel.usual, kernel.unit);
   }
 }
 
@@ -107,9 +107,9 @@ void run(const std::string& name, std::optional<int> version, std::int64_t size)
     check(size == 0, "kernels have their own sizes: --size asks for one kernel or ladder");
     show_all_kernels();
   } else {
-    const analysed::Case* kernel = analysed::find_case(name);
+    const kernel_cases::Case* kernel = kernel_cases::find_case(name);
     check(kernel != nullptr, "no kernel or ladder is named '{}': see lens list", name);
-    show_kernel(*kernel, size == 0 ? kernel->size : size);
+    show_kernel(*kernel, size == 0 ? kernel->usual : size);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "kernels/common/math.h"
 
-namespace ringtape::benchmarks {
+namespace ringtape::kernel_cases {
 
 void loop_relu(const float* x, float* y, std::int64_t n) {
 #pragma omp parallel for simd schedule(static)
@@ -72,4 +72,4 @@ void loop_cross_entropy_backward(const float* x, const std::int64_t* targets, st
   }
 }
 
-}  // namespace ringtape::benchmarks
+}  // namespace ringtape::kernel_cases

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 /// Plain vectorised OpenMP loops: what the kernels are compared with on the CPU.
-namespace ringtape::benchmarks {
+namespace ringtape::kernel_cases {
 
 void loop_relu(const float* x, float* y, std::int64_t n);
 void loop_sum(const float* x, std::int64_t n, float* sum);
@@ -17,4 +17,4 @@ void loop_cross_entropy(const float* x, const std::int64_t* targets, std::int64_
 void loop_cross_entropy_backward(const float* x, const std::int64_t* targets, std::int64_t rows,
                                  std::int64_t classes, const float* stats, float* dx);
 
-}  // namespace ringtape::benchmarks
+}  // namespace ringtape::kernel_cases

@@ -9,7 +9,7 @@
 #include "kernels/simt/executor.h"
 
 /// The counters of a GPU's profiler, computed without a GPU: docs/analysis.md. For kernels whose `.cu` file
-/// was compiled by ringtape_add_analysed_kernels, in the namespace ringtape::in_analysis.
+/// was compiled by ringtape_add_analysed_kernels.
 namespace ringtape::analysis {
 
 enum class Space { global, shared };
@@ -93,8 +93,7 @@ struct KernelReport {
 
 class Recorder;
 
-/// Records the launches of kernels in ringtape::in_analysis during its lifetime. Only one can exist at a
-/// time.
+/// Records the launches of analysed kernels on the CPU during its lifetime. Only one can exist at a time.
 class Analysis {
  public:
   Analysis();

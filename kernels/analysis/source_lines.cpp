@@ -60,9 +60,9 @@ std::string program_path() {
   return length < 0 ? "" : std::string(path.data(), static_cast<std::size_t>(length));
 }
 
-/// "ringtape::in_analysis::(anonymous namespace)::naive(float const*)" as "naive".
+/// "ringtape::on_cpu::(anonymous namespace)::naive(float const*)" as "naive".
 std::string short_name(std::string name) {
-  for (const char* space : {"ringtape::in_analysis::", "(anonymous namespace)::", "ringtape::"}) {
+  for (const char* space : {"ringtape::on_cpu::", "(anonymous namespace)::", "ringtape::"}) {
     for (auto at = name.find(space); at != std::string::npos; at = name.find(space)) {
       name.erase(at, std::string_view(space).size());
     }

@@ -11,8 +11,7 @@
 ///
 ///   RINGTAPE_LAUNCHER(relu_forward, DType dtype, const void* x, void* y, std::int64_t n);
 ///
-/// A `.cu` file sees only the declaration of its own target. Elsewhere `in_analysis::name` is declared too;
-/// programs with analysed kernels (docs/analysis.md) define it.
+/// A `.cu` file sees only the declaration of its own target.
 #define RINGTAPE_LAUNCHER_OF(target, name, ...) \
   namespace ringtape::target {                  \
   void name(const Stream& stream, __VA_ARGS__); \
@@ -29,7 +28,6 @@
 #define RINGTAPE_LAUNCHER(name, ...)                     \
   RINGTAPE_LAUNCHER_OF(on_cpu, name, __VA_ARGS__)        \
   RINGTAPE_LAUNCHER_OF(on_cuda, name, __VA_ARGS__)       \
-  RINGTAPE_LAUNCHER_OF(in_analysis, name, __VA_ARGS__)   \
   namespace ringtape {                                   \
   template <class... Args>                               \
   void name(const Stream& stream, const Args&... args) { \
@@ -46,7 +44,6 @@
 
 #define RINGTAPE_LAUNCHER(name, ...)                     \
   RINGTAPE_LAUNCHER_OF(on_cpu, name, __VA_ARGS__)        \
-  RINGTAPE_LAUNCHER_OF(in_analysis, name, __VA_ARGS__)   \
   namespace ringtape {                                   \
   template <class... Args>                               \
   void name(const Stream& stream, const Args&... args) { \

@@ -7,7 +7,10 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "kernels/ladders/launchers.h"
+#include "kernels/ladders/gemm/trial.h"
+#include "kernels/ladders/reduce/trial.h"
+#include "kernels/ladders/softmax/trial.h"
+#include "kernels/ladders/transpose/trial.h"
 
 namespace ringtape::ladders {
 
@@ -41,27 +44,11 @@ double error_of(const Trial& trial, const Work& work, const Stream& stream, int 
 }
 
 Trial make_trial(const std::string& name, int size, Device device) {
-  return make_trial(name, size, device,
-                    {[](const Stream& stream, int version, const TransposeProblem& problem) {
-                       transpose_rung(stream, version, problem);
-                     },
-                     [](const Stream& stream, int version, const ReduceProblem& problem) {
-                       reduce_rung(stream, version, problem);
-                     },
-                     [](const Stream& stream, int version, const SoftmaxProblem& problem) {
-                       softmax_rung(stream, version, problem);
-                     },
-                     [](const Stream& stream, int version, const GemmProblem& problem) {
-                       gemm_rung(stream, version, problem);
-                     }});
-}
-
-Trial make_trial(const std::string& name, int size, Device device, const Launchers& launchers) {
   check_size(name, size);
-  if (name == "transpose") return transpose_trial(size, device, launchers.transpose);
-  if (name == "gemm") return gemm_trial(size, device, launchers.gemm);
-  if (name == "softmax") return softmax_trial(size, device, launchers.softmax);
-  return reduce_trial(size, name == "norm", device, launchers.reduce);
+  if (name == "transpose") return transpose_trial(size, device);
+  if (name == "gemm") return gemm_trial(size, device);
+  if (name == "softmax") return softmax_trial(size, device);
+  return reduce_trial(size, name == "norm", device);
 }
 
 }  // namespace ringtape::ladders

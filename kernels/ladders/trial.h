@@ -70,8 +70,5 @@ void check_size(const std::string& ladder, int size);
 /// The ladder `name` for square matrices of `size`, or size x size floats. Throws Error for an unknown name
 /// or an unsupported size.
 Trial make_trial(const std::string& name, int size, Device device);
-/// The same, with the kernels compiled for the analysis; only in programs that link
-/// ringtape_analysed_ladders.
-Trial make_analysed_trial(const std::string& name, int size);
 
 }  // namespace ringtape::ladders

@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "kernels/analysis/cases/case.h"
+#include "benchmarks/kernels/analyse.h"
 #include "kernels/analysis/totals.h"
 #include "kernels/cross_entropy.h"
 #include "tests/analysis/source_text.h"
@@ -15,9 +15,9 @@
 namespace ringtape::test {
 namespace {
 
-using analysed::Case;
 using analysis::KernelReport;
 using analysis::Totals;
+using kernel_cases::Case;
 
 /// The allowed traffic beyond a case's needed bytes, as a multiple of them: larger for cases that read small
 /// operands again and again.
@@ -61,15 +61,15 @@ std::set<std::string> kernels_in(const std::filesystem::path& source) {
 
 TEST_CASE("analysis: the library's kernels have no race, read nothing unwritten and waste no sectors") {
   std::set<std::string> watched;
-  for (const Case& kernel : analysed::cases()) {
-    const std::vector<KernelReport> reports = analysed::analyse(kernel, kernel.size);
+  for (const Case& kernel : kernel_cases::analysed_cases()) {
+    const std::vector<KernelReport> reports = kernel_cases::analyse(kernel, kernel.usual);
     INFO(kernel.name);
     for (const KernelReport& report : reports) watched.insert(name_in_source(report.kernel));
     const Totals totals = totals_of(reports);
     CHECK(totals.findings() == 0);
-    if (kernel.bytes_per_size == 0) continue;
+    if (kernel.bytes == 0) continue;
     // Besides the elements there are tiles, options and results: some hundred bytes.
-    const double needed = kernel.bytes_per_size * static_cast<double>(kernel.size);
+    const double needed = kernel.bytes_at(size_of_case(kernel, kernel.usual));
     CHECK(static_cast<double>(totals.needed) >= needed);
     CHECK(static_cast<double>(totals.needed) <= 1.02 * needed + 512);
     CHECK(static_cast<double>(totals.moved()) <= (1 + allowed_surplus(kernel.name)) * needed + 8192);
@@ -83,16 +83,16 @@ TEST_CASE("analysis: the library's kernels have no race, read nothing unwritten 
   }
   CHECK(defined.size() > 30);
   for (const std::string& name : defined) {
-    INFO("no case of kernels/analysis/cases runs the kernel " << name);
+    INFO("no case of benchmarks/kernels runs the kernel " << name);
     CHECK(watched.count(name) == 1);
   }
 }
 
 TEST_CASE("analysis: kernels with elements left over have no findings either") {
-  for (const Case& kernel : analysed::cases()) {
-    if (kernel.multiple != 1) continue;
-    const std::int64_t size = kernel.bytes_per_size == 0 ? std::min<std::int64_t>(kernel.size, 45) : 4099;
-    const Totals totals = totals_of(analysed::analyse(kernel, size));
+  for (const Case& kernel : kernel_cases::cases()) {  // those that bench_kernels alone measures, too
+    if (kernel.columns != 1 && !kernel.does.empty()) continue;
+    const std::int64_t size = kernel.bytes == 0 ? std::min<std::int64_t>(kernel.usual, 45) : 4099;
+    const Totals totals = totals_of(kernel_cases::analyse(kernel, size * kernel.columns));
     INFO(kernel.name);
     CHECK(totals.findings() == 0);
   }
@@ -103,7 +103,7 @@ TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict")
   const int line = line_of("../../kernels/cross_entropy.cu", "max = maximum(max, to_accumulate(logits[j]))");
   for (const std::int64_t classes : {2, 10, 15, 16, 24, 31, 32}) {
     constexpr std::int64_t kRows = 128;
-    analysed::Setup memory;
+    kernel_cases::Setup memory(Device{});
     const CrossEntropyProblem problem{
         DType::f32, DType::i32, memory.input("targets", std::vector<std::int32_t>(kRows, 1)),
         kRows,      classes,    -100,
@@ -111,7 +111,7 @@ TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict")
     const float* logits = memory.floats("logits", kRows * classes);
     float* loss = memory.output("loss", 1);
     analysis::Analysis analysis;
-    in_analysis::cross_entropy_forward(Stream::current({}), problem, logits, nullptr, nullptr, loss);
+    cross_entropy_forward(Stream::current({}), problem, logits, nullptr, nullptr, loss);
     INFO(classes << " classes");
     int walks = 0;
     const KernelReport report = analysis.reports().at(0);
@@ -128,9 +128,9 @@ TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict")
 
 TEST_CASE("analysis: what the library's kernels ask of shared memory") {
   const auto totals = [](const std::string& name) {
-    const Case* kernel = analysed::find_case(name);
+    const Case* kernel = kernel_cases::find_case(name);
     REQUIRE(kernel != nullptr);
-    return totals_of(analysed::analyse(*kernel, kernel->size));
+    return totals_of(kernel_cases::analyse(*kernel, kernel->usual));
   };
   // A thread for each row of ten logits in shared memory: rows are ten banks apart, without conflicts.
   const Totals few = totals("cross_entropy_forward_10");
@@ -169,13 +169,15 @@ TEST_CASE("analysis: the verdict names what is wrong") {
 }
 
 TEST_CASE("analysis: a case refuses sizes that its kernel does not take") {
-  CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("adam"), 100),
+  CHECK_THROWS_WITH(kernel_cases::analyse(*kernel_cases::find_case("adam"), 100),
                     ContainsSubstring("adam: a size of 100, expected a multiple of 256 up to 16777216"));
-  CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("add"), 0), ContainsSubstring("a size of 0"));
-  CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("loss_scale"), 2), ContainsSubstring("up to 1"));
-  CHECK_THROWS_WITH(analysed::analyse(*analysed::find_case("gemm_tiled"), 4096),
+  CHECK_THROWS_WITH(kernel_cases::analyse(*kernel_cases::find_case("add"), 0),
+                    ContainsSubstring("a size of 0"));
+  CHECK_THROWS_WITH(kernel_cases::analyse(*kernel_cases::find_case("loss_scale"), 2),
+                    ContainsSubstring("up to 1"));
+  CHECK_THROWS_WITH(kernel_cases::analyse(*kernel_cases::find_case("gemm_tiled"), 4096),
                     ContainsSubstring("up to 2048"));
-  CHECK(analysed::find_case("sort") == nullptr);
+  CHECK(kernel_cases::find_case("sort") == nullptr);
 }
 
 }  // namespace ringtape::test

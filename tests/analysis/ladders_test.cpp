@@ -19,7 +19,7 @@ using analysis::Totals;
 /// The cost of each rung's launches, first rung to last; checks their results, and that there are no
 /// findings.
 std::vector<std::vector<KernelReport>> all_reports_of(const std::string& ladder, int size) {
-  const ladders::Trial trial = ladders::make_analysed_trial(ladder, size);
+  const ladders::Trial trial = ladders::make_trial(ladder, size, {});
   std::vector<std::vector<KernelReport>> reports;
   for (int version = 1; version <= static_cast<int>(trial.rungs.size()); ++version) {
     Analysis analysis;

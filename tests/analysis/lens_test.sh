@@ -23,7 +23,7 @@ refuse() {
 expect '^1 naive +\| +256 +18.00 ' lens transpose --size 64
 expect '^5 swizzled .* 0 +0% \| +1 +0 +0 \| every byte once, no waiting$' lens transpose --size 64
 expect '^7 double-buffered .* 82% ' lens gemm --size 128
-expect '^  adam +a step of AdamW; 65536 elements$' lens list
+expect '^  adamw +a step of adamw; 65536 elements$' lens list
 expect '^  gemm_tiled +A B with k = 64; 256 rows and columns of C$' lens list
 expect '^loss_scale .* moves too little to be judged$' lens kernels
 expect 'of shared memory: 0 dynamic, 16384 static$' lens transpose --size 64 --version 2

@@ -69,10 +69,9 @@ LineCounts counts(const KernelReport& report, const std::string& mark) {
 }
 
 LineCounts strided_read(int stride, int offset = 0) {
-  return counts(report_of([=](float* in, float* out) {
-                  in_analysis::book_read_strided(stream(), in, stride, offset, out);
-                }),
-                "strided read");
+  return counts(
+      report_of([=](float* in, float* out) { book_read_strided(stream(), in, stride, offset, out); }),
+      "strided read");
 }
 
 }  // namespace
@@ -94,8 +93,7 @@ TEST_CASE("analysis: sectors of a warp's floats at stride 0, 1, 2, 8 and 32") {
 
 TEST_CASE("analysis: 16 bytes a lane are one request of 16 sectors") {
   const auto run = [](int stride, int offset) {
-    return report_of(
-        [=](float* in, float* out) { in_analysis::book_read_vectors(stream(), in, stride, offset, out); });
+    return report_of([=](float* in, float* out) { book_read_vectors(stream(), in, stride, offset, out); });
   };
   const KernelReport report = run(4, 0);
   for (const char* mark : {"vector read", "vector write"}) {
@@ -117,7 +115,7 @@ TEST_CASE("analysis: 16 bytes a lane are one request of 16 sectors") {
 TEST_CASE("analysis: bank conflicts of 4-byte accesses") {
   const auto run = [](int stride) {
     const KernelReport report =
-        report_of([=](float*, float* out) { in_analysis::book_shared_strided(stream(), stride, out); });
+        report_of([=](float*, float* out) { book_shared_strided(stream(), stride, out); });
     const LineCounts write = counts(report, "shared write");
     LineCounts read;
     for (const LineCounts& line : report.lines) {
@@ -135,17 +133,15 @@ TEST_CASE("analysis: bank conflicts of 4-byte accesses") {
   CHECK(run(32) == 32);
   CHECK(run(33) == 1);  // a row of 32, padded by one
   CHECK(run(0) == 1);   // one word for all
-  const KernelReport broadcast =
-      report_of([](float*, float* out) { in_analysis::book_shared_broadcast(stream(), out); });
+  const KernelReport broadcast = report_of([](float*, float* out) { book_shared_broadcast(stream(), out); });
   CHECK(broadcast.total(Space::shared, Access::read).transactions == 1);
   CHECK(broadcast.findings.empty());
 }
 
 TEST_CASE("analysis: bank conflicts of 8- and 16-byte accesses, phase by phase") {
   const auto pairs = [](int stride) {
-    return counts(
-        report_of([=](float*, float* out) { in_analysis::book_shared_pairs(stream(), stride, out); }),
-        "shared vector read");
+    return counts(report_of([=](float*, float* out) { book_shared_pairs(stream(), stride, out); }),
+                  "shared vector read");
   };
   CHECK(pairs(2).requests == 1);
   CHECK(pairs(2).transactions == 2);  // half a warp has 128 bytes: all banks
@@ -153,9 +149,8 @@ TEST_CASE("analysis: bank conflicts of 8- and 16-byte accesses, phase by phase")
   CHECK(pairs(4).transactions == 4);    // every other pair of banks
   CHECK(pairs(32).transactions == 32);  // two phases of sixteen rows
   const auto vectors = [](int stride) {
-    return counts(
-        report_of([=](float*, float* out) { in_analysis::book_shared_vectors(stream(), stride, out); }),
-        "shared vector read");
+    return counts(report_of([=](float*, float* out) { book_shared_vectors(stream(), stride, out); }),
+                  "shared vector read");
   };
   CHECK(vectors(4).requests == 1);
   CHECK(vectors(4).transactions == 4);  // eight lanes have 128 bytes
@@ -187,8 +182,7 @@ TEST_CASE("analysis: requests by hand") {
 
 TEST_CASE("analysis: idle lanes of a loop of uneven length") {
   for_each_thread_order([] {
-    const KernelReport report =
-        report_of([](float* in, float* out) { in_analysis::book_uneven_loop(stream(), in, out); });
+    const KernelReport report = report_of([](float* in, float* out) { book_uneven_loop(stream(), in, out); });
     const LineCounts line = counts(report, "uneven read");
     CHECK(line.requests == 31);  // as often as the longest lane
     CHECK(line.lanes == 31 * 32 / 2);
@@ -198,7 +192,7 @@ TEST_CASE("analysis: idle lanes of a loop of uneven length") {
 TEST_CASE("analysis: branches at which the lanes of a warp part") {
   const auto divergent = [](int split) {
     const KernelReport report =
-        report_of([=](float* in, float* out) { in_analysis::book_two_ways(stream(), split, in, out); });
+        report_of([=](float* in, float* out) { book_two_ways(stream(), split, in, out); });
     std::int64_t executions = 0;
     for (const analysis::BranchCounts& branch : report.branches) {
       if (branch.where.line == marked("two ways")) executions = branch.executions;
@@ -213,15 +207,14 @@ TEST_CASE("analysis: branches at which the lanes of a warp part") {
     CHECK(divergent(40) == 1);
     CHECK(divergent(64) == 0);
     // A loop of 0 to 31 rounds: at each of 31 tests one more lane leaves the loop, or never enters it.
-    const KernelReport loop =
-        report_of([](float* in, float* out) { in_analysis::book_uneven_loop(stream(), in, out); });
+    const KernelReport loop = report_of([](float* in, float* out) { book_uneven_loop(stream(), in, out); });
     CHECK(loop.divergent_branches() == 31);
     // A lane in the middle, and none in the branches of the CPU's own shuffles.
     CHECK(report_of([](float* in, float* out) {
-            in_analysis::book_one_parts(stream(), 5, in, out);
+            book_one_parts(stream(), 5, in, out);
           }).divergent_branches() == 1);
     CHECK(report_of([](float* in, float* out) {
-            in_analysis::book_shuffle_down(stream(), in, out);
+            book_shuffle_down(stream(), in, out);
           }).divergent_branches() == 0);
   });
 }
@@ -232,7 +225,7 @@ TEST_CASE("analysis: barriers, atomics, bytes read and written") {
   {
     Analysis analysis;
     analysis.add_buffer("count", &count, sizeof count, true);
-    in_analysis::book_count(stream(), 5, &count);
+    book_count(stream(), 5, &count);
     reports = analysis.reports();
   }
   CHECK(count == 5);
@@ -250,8 +243,7 @@ TEST_CASE("analysis: barriers, atomics, bytes read and written") {
   CHECK(reports[0].needed_read == 4);
   CHECK(reports[0].needed_written == 4);
 
-  const KernelReport copy =
-      report_of([](float* in, float* out) { in_analysis::book_copy(stream(), in, out, 1); });
+  const KernelReport copy = report_of([](float* in, float* out) { book_copy(stream(), in, out, 1); });
   CHECK(copy.needed_read == 128);
   CHECK(copy.needed_written == 128);
   CHECK(copy.bytes_moved() == 9 * 32);
@@ -260,7 +252,7 @@ TEST_CASE("analysis: barriers, atomics, bytes read and written") {
 
 TEST_CASE("analysis: a kernel that nobody watches runs as ever") {
   Memory memory;
-  in_analysis::book_copy(stream(), memory.input(), memory.output(), 0);
+  book_copy(stream(), memory.input(), memory.output(), 0);
   CHECK(memory.output()[31] == 1);
 }
 
@@ -284,7 +276,7 @@ void check_finding(const KernelReport& report, FindingKind kind, const std::stri
 TEST_CASE("analysis: a planted race is found, under every order of the threads") {
   using simt::ThreadOrder;
   const auto run = [](bool with_barrier) {
-    return report_of([=](float*, float* out) { in_analysis::book_neighbours(stream(), with_barrier, out); });
+    return report_of([=](float*, float* out) { book_neighbours(stream(), with_barrier, out); });
   };
   for_each_thread_order([&] { CHECK(run(true).findings.empty()); });
   // Of each pair one thread reads before the other has written and one after: two kinds of race, and the
@@ -309,8 +301,7 @@ TEST_CASE("analysis: a planted race is found, under every order of the threads")
 
 TEST_CASE("analysis: __syncwarp orders the lanes of a warp, a shuffle does not") {
   const auto run = [](bool with_syncwarp) {
-    return report_of(
-        [=](float*, float* out) { in_analysis::book_warp_neighbours(stream(), with_syncwarp, out); });
+    return report_of([=](float*, float* out) { book_warp_neighbours(stream(), with_syncwarp, out); });
   };
   for_each_thread_order([&] {
     CHECK(run(true).findings.empty());
@@ -321,7 +312,7 @@ TEST_CASE("analysis: __syncwarp orders the lanes of a warp, a shuffle does not")
 TEST_CASE("analysis: __syncwarp orders only the lanes that it names") {
   const auto races = [](int neighbour) {
     const KernelReport report =
-        report_of([=](float*, float* out) { in_analysis::book_half_warps(stream(), neighbour, out); });
+        report_of([=](float*, float* out) { book_half_warps(stream(), neighbour, out); });
     std::int64_t count = 0;
     for (const Finding& finding : report.findings) {
       if (finding.kind == FindingKind::race) count += finding.count;
@@ -336,14 +327,14 @@ TEST_CASE("analysis: __syncwarp orders only the lanes that it names") {
 
 TEST_CASE("analysis: of several readers each counts") {
   for_each_thread_order([] {
-    check_finding(report_of([](float*, float* out) { in_analysis::book_late_reader(stream(), out); }),
-                  FindingKind::race, "first lane's write", "every lane's read");
+    check_finding(report_of([](float*, float* out) { book_late_reader(stream(), out); }), FindingKind::race,
+                  "first lane's write", "every lane's read");
   });
 }
 
 TEST_CASE("analysis: atomics race with no atomic, and need something to add to") {
   const auto run = [](bool from_zero) {
-    return report_of([=](float*, float* out) { in_analysis::book_shared_count(stream(), from_zero, out); });
+    return report_of([=](float*, float* out) { book_shared_count(stream(), from_zero, out); });
   };
   for_each_thread_order([&] {
     const KernelReport right = run(true);
@@ -356,9 +347,8 @@ TEST_CASE("analysis: atomics race with no atomic, and need something to add to")
 
 TEST_CASE("analysis: a place may not be used while a copy to it is under way") {
   const auto run = [](int buffers, bool with_barriers) {
-    return report_of([=](float* in, float* out) {
-      in_analysis::book_copies_ahead(stream(), buffers, with_barriers, in, out);
-    });
+    return report_of(
+        [=](float* in, float* out) { book_copies_ahead(stream(), buffers, with_barriers, in, out); });
   };
   for_each_thread_order([&] {
     for (const bool with_barriers : {false, true}) {
@@ -382,7 +372,7 @@ TEST_CASE("analysis: a place may not be used while a copy to it is under way") {
 
 TEST_CASE("analysis: a write that comes too early for readers is a race") {
   const auto run = [](bool with_barrier) {
-    return report_of([=](float*, float* out) { in_analysis::book_overwrites(stream(), with_barrier, out); });
+    return report_of([=](float*, float* out) { book_overwrites(stream(), with_barrier, out); });
   };
   CHECK(run(true).findings.empty());
   check_finding(
@@ -395,24 +385,21 @@ TEST_CASE("analysis: a write that comes too early for readers is a race") {
 }
 
 TEST_CASE("analysis: reads of memory that nothing wrote") {
-  const KernelReport shared =
-      report_of([](float*, float* out) { in_analysis::book_unwritten_shared(stream(), out); });
+  const KernelReport shared = report_of([](float*, float* out) { book_unwritten_shared(stream(), out); });
   check_finding(shared, FindingKind::unwritten_read, "unwritten shared read", "unwritten shared read");
   CHECK(shared.findings[0].count == 16);
 
   // Writes of another block do not count.
-  const KernelReport left =
-      report_of([](float*, float* out) { in_analysis::book_left_by_another_block(stream(), out); });
+  const KernelReport left = report_of([](float*, float* out) { book_left_by_another_block(stream(), out); });
   check_finding(left, FindingKind::unwritten_read, "another block's", "another block's");
   CHECK(left.findings[0].count == 32);
 
-  const KernelReport global =
-      report_of([](float* in, float* out) { in_analysis::book_copy(stream(), out, in, 0); });
+  const KernelReport global = report_of([](float* in, float* out) { book_copy(stream(), out, in, 0); });
   check_finding(global, FindingKind::unwritten_read, "copy read", "copy read");
   CHECK_THAT(global.findings[0].text, ContainsSubstring("'output'"));
 
   const KernelReport outside =
-      report_of([](float* in, float* out) { in_analysis::book_copy(stream(), in, out, 4096 - 30); });
+      report_of([](float* in, float* out) { book_copy(stream(), in, out, 4096 - 30); });
   check_finding(outside, FindingKind::outside, "copy write", "copy write");
   CHECK(outside.findings[0].count == 2);
 }
@@ -422,8 +409,8 @@ TEST_CASE("analysis: what one launch writes the next may read") {
   Analysis analysis;
   analysis.add_buffer("input", memory.input(), 128, true);
   analysis.add_buffer("output", memory.output(), 256, false);
-  in_analysis::book_copy(stream(), memory.input(), memory.output(), 0);
-  in_analysis::book_copy(stream(), memory.output(), memory.output(), 32);
+  book_copy(stream(), memory.input(), memory.output(), 0);
+  book_copy(stream(), memory.output(), memory.output(), 32);
   const std::vector<KernelReport> reports = analysis.reports();
   REQUIRE(reports.size() == 2);
   CHECK(reports[0].findings.empty());
@@ -433,7 +420,7 @@ TEST_CASE("analysis: what one launch writes the next may read") {
 
 TEST_CASE("analysis: a planted bank conflict and a planted uncoalesced access are found") {
   const KernelReport report =
-      report_of([](float* in, float* out) { in_analysis::book_bad_transpose(stream(), in, out, 64); });
+      report_of([](float* in, float* out) { book_bad_transpose(stream(), in, out, 64); });
   const LineCounts conflict = counts(report, "planted conflict");
   CHECK(conflict.space == Space::shared);
   CHECK(conflict.requests == 32);
@@ -454,8 +441,7 @@ TEST_CASE("analysis: a planted bank conflict and a planted uncoalesced access ar
 }
 
 TEST_CASE("analysis: a variable of the program is taken for a constant, which is no memory") {
-  const KernelReport report =
-      report_of([](float*, float* out) { in_analysis::book_read_table(stream(), out); });
+  const KernelReport report = report_of([](float*, float* out) { book_read_table(stream(), out); });
   CHECK(report.findings.empty());
   CHECK(report.total(Space::global, Access::read).requests == 0);
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # The parts of kernels/, highest first. Files that stand in kernels/ itself are the library's kernels.
-PARTS_OF_KERNELS = ["kernels/ladders", "kernels/analysis/cases", "kernels/analysis", "kernels", "kernels/common", "kernels/simt"]
+PARTS_OF_KERNELS = ["kernels/ladders", "kernels/analysis", "kernels", "kernels/common", "kernels/simt"]
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
 

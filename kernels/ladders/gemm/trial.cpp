@@ -68,7 +68,7 @@ double largest_error(const Matrices& m) {
 
 }  // namespace
 
-Trial gemm_trial(int size, Device device, GemmRung rung) {
+Trial gemm_trial(int size, Device device) {
   const auto m = std::make_shared<Matrices>(size, device);
   Trial trial;
   trial.rungs = {{"naive", "a thread for each element"},
@@ -88,7 +88,7 @@ Trial gemm_trial(int size, Device device, GemmRung rung) {
                   {"a in bf16", m->a16.raw(), bytes / 2, true},
                   {"b in bf16", m->b16.raw(), bytes / 2, true},
                   {"c", m->c.raw(), bytes, false}};
-  trial.run = [m, rung](const Stream& stream, int version) {
+  trial.run = [m](const Stream& stream, int version) {
     const bool low = version == kTensorCoreVersion;
     const GemmProblem problem{low ? m->a16.raw() : m->a32.raw(),
                               low ? m->b16.raw() : m->b32.raw(),
@@ -96,7 +96,7 @@ Trial gemm_trial(int size, Device device, GemmRung rung) {
                               m->size,
                               m->size,
                               m->size};
-    rung(stream, version, problem);
+    gemm_rung(stream, version, problem);
   };
   trial.error = [m] { return largest_error(*m); };
   if (vendor_gemm_name(device) != "none") {

@@ -5,9 +5,7 @@
 
 namespace ringtape::ladders {
 
-using GemmRung = void (*)(const Stream& stream, int version, const GemmProblem& problem);
-
-/// C = A B for square matrices; `rung` is the launcher to call.
-Trial gemm_trial(int size, Device device, GemmRung rung);
+/// C = A B for square matrices.
+Trial gemm_trial(int size, Device device);
 
 }  // namespace ringtape::ladders

@@ -47,7 +47,7 @@ double largest_error(const Data& data) {
 
 }  // namespace
 
-Trial reduce_trial(int size, bool squares, Device device, ReduceRung rung) {
+Trial reduce_trial(int size, bool squares, Device device) {
   const auto data = std::make_shared<Data>(std::int64_t{size} * size, squares, device);
   Trial trial;
   trial.rungs = {{"interleaved", "a tree in shared memory"},
@@ -62,11 +62,12 @@ Trial reduce_trial(int size, bool squares, Device device, ReduceRung rung) {
                   {"scratch", data->scratch.raw(), n / 128 * sizeof(float), false},
                   {"counter", data->counter.raw(), sizeof(unsigned), true},
                   {"result", data->result.raw(), sizeof(float), false}};
-  trial.run = [data, rung](const Stream& stream, int version) {
-    rung(stream, version,
-         {static_cast<const float*>(data->x.raw()), data->n, data->squares,
-          static_cast<float*>(data->scratch.raw()), static_cast<unsigned*>(data->counter.raw()),
-          static_cast<float*>(data->result.raw())});
+  trial.run = [data](const Stream& stream, int version) {
+    reduce_rung(
+        stream, version,
+        ReduceProblem{static_cast<const float*>(data->x.raw()), data->n, data->squares,
+                      static_cast<float*>(data->scratch.raw()), static_cast<unsigned*>(data->counter.raw()),
+                      static_cast<float*>(data->result.raw())});
   };
   trial.error = [data] { return largest_error(*data); };
   trial.limit_name = "the bytes at the rate of a copy that no cache holds";

@@ -5,10 +5,7 @@
 
 namespace ringtape::ladders {
 
-using ReduceRung = void (*)(const Stream& stream, int version, const ReduceProblem& problem);
-
-/// The sum of size x size floats, or the sum of their squares (a norm before its root); `rung` is the
-/// launcher to call.
-Trial reduce_trial(int size, bool squares, Device device, ReduceRung rung);
+/// The sum of size x size floats, or the sum of their squares (a norm before its root).
+Trial reduce_trial(int size, bool squares, Device device);
 
 }  // namespace ringtape::ladders

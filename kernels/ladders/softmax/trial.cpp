@@ -71,7 +71,7 @@ double largest_error(const Data& data) {
 
 }  // namespace
 
-Trial softmax_trial(int size, Device device, SoftmaxRung rung) {
+Trial softmax_trial(int size, Device device) {
   const auto data = std::make_shared<Data>(size, device);
   Trial trial;
   trial.rungs = {{"naive", "a thread for each row"},
@@ -86,11 +86,12 @@ Trial softmax_trial(int size, Device device, SoftmaxRung rung) {
                   {"targets", data->targets.raw(), row_bytes, true},
                   {"loss", data->loss.raw(), row_bytes, false},
                   {"gradient", data->gradient.raw(), bytes, false}};
-  trial.run = [data, rung](const Stream& stream, int version) {
-    rung(stream, version,
-         {static_cast<const float*>(data->logits.raw()), static_cast<const int*>(data->targets.raw()),
-          static_cast<float*>(data->loss.raw()), static_cast<float*>(data->gradient.raw()), data->size,
-          data->size});
+  trial.run = [data](const Stream& stream, int version) {
+    softmax_rung(
+        stream, version,
+        SoftmaxProblem{static_cast<const float*>(data->logits.raw()),
+                       static_cast<const int*>(data->targets.raw()), static_cast<float*>(data->loss.raw()),
+                       static_cast<float*>(data->gradient.raw()), data->size, data->size});
   };
   trial.error = [data] { return largest_error(*data); };
   trial.limit_name = "the bytes at the rate of a copy that no cache holds";

@@ -39,7 +39,7 @@ double largest_error(const Matrices& m) {
 
 }  // namespace
 
-Trial transpose_trial(int size, Device device, TransposeRung rung) {
+Trial transpose_trial(int size, Device device) {
   const auto m = std::make_shared<Matrices>(size, device);
   Trial trial;
   trial.rungs = {{"naive", "a thread for each element"},
@@ -50,9 +50,10 @@ Trial transpose_trial(int size, Device device, TransposeRung rung) {
   const std::size_t bytes = m->elements() * sizeof(float);
   trial.bytes = 2.0 * static_cast<double>(bytes);
   trial.memory = {{"in", m->in.raw(), bytes, true}, {"out", m->out.raw(), bytes, false}};
-  trial.run = [m, rung](const Stream& stream, int version) {
-    rung(stream, version,
-         {static_cast<const float*>(m->in.raw()), static_cast<float*>(m->out.raw()), m->size, m->size});
+  trial.run = [m](const Stream& stream, int version) {
+    transpose_rung(stream, version,
+                   TransposeProblem{static_cast<const float*>(m->in.raw()), static_cast<float*>(m->out.raw()),
+                                    m->size, m->size});
   };
   trial.error = [m] { return largest_error(*m); };
   trial.limit_name = "the bytes at the rate of a copy that no cache holds";

@@ -5,9 +5,7 @@
 
 namespace ringtape::ladders {
 
-using TransposeRung = void (*)(const Stream& stream, int version, const TransposeProblem& problem);
-
-/// The transpose of a square matrix; `rung` is the launcher to call.
-Trial transpose_trial(int size, Device device, TransposeRung rung);
+/// The transpose of a square matrix.
+Trial transpose_trial(int size, Device device);
 
 }  // namespace ringtape::ladders

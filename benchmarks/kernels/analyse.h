@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "benchmarks/kernels/case.h"
+#include "kernels/analysis/analysis.h"
+
+/// The kernels of the table under the analysis (docs/analysis.md): for programs that link
+/// ringtape_analysed_kernels.
+namespace ringtape::kernel_cases {
+
+/// The cases for the analysis.
+const std::vector<Case>& analysed_cases();
+/// The one of that name, or null.
+const Case* find_case(const std::string& name);
+
+/// The size of n elements, or of n in the case's unit.
+Size size_of_case(const Case& kernel, std::int64_t n);
+
+/// Runs a case under the analysis: a report for each launch. Throws Error for a size that it does not take.
+std::vector<analysis::KernelReport> analyse(const Case& kernel, std::int64_t n);
+
+}  // namespace ringtape::kernel_cases

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/memory.h"
+#include "core/stream.h"
+
+/// The table of the library's kernels, each with memory to run on and what it has to do at least: what
+/// bench_kernels measures, and what `lens` and the analysis' tests watch.
+namespace ringtape::kernel_cases {
+
+/// How much work it is.
+struct Size {
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> lengths = {};  ///< of the parameters of an arena, instead of rows and columns
+
+  std::int64_t elements() const;
+};
+
+/// What one launch of the work needs: memory on the device, and the call.
+class Setup {
+ public:
+  struct Memory {
+    std::string name;
+    std::shared_ptr<void> data;
+    std::size_t bytes;
+    bool written;  ///< before the launch
+  };
+
+  explicit Setup(Device on) : device(on) {}
+
+  /// Memory with these values.
+  template <class T>
+  T* input(const std::string& name, const std::vector<T>& values) {
+    void* to = add(name, values.size() * sizeof(T), true);
+    copy_bytes(to, device, values.data(), Device{}, values.size() * sizeof(T));
+    return static_cast<T*>(to);
+  }
+  /// n values of a floating dtype, uniform in [0.25, 1.25).
+  void* uniform(const std::string& name, std::int64_t n, DType dtype);
+  float* floats(const std::string& name, std::int64_t n) {
+    return static_cast<float*>(uniform(name, n, DType::f32));
+  }
+  /// n elements that nothing has written.
+  template <class T = float>
+  T* output(const std::string& name, std::int64_t n) {
+    return static_cast<T*>(add(name, static_cast<std::size_t>(n) * sizeof(T), false));
+  }
+  const std::vector<Memory>& memory() const { return memory_; }
+
+  const Device device;
+  /// Does the work. What it needs besides the memory above, it holds.
+  std::function<void(const Stream& stream)> launch;
+  /// The same as a plain loop on the CPU; empty: there is none.
+  std::function<void()> loop;
+
+ private:
+  void* add(const std::string& name, std::size_t bytes, bool written);
+  std::vector<Memory> memory_;
+};
+
+/// The sizes at which bench_kernels measures a kernel.
+enum class Measured {
+  no,
+  elements,       ///< a long array
+  converted,      ///< the same, of two dtypes
+  parts_of_rows,  ///< 512 columns of many rows
+  matrix,         ///< many rows of 1024
+  biases,         ///< few and many rows of 1024
+  logits,         ///< few to many classes
+  parameters,     ///< an arena with one parameter, with many, and with those of GPT-2
+};
+
+/// A kernel, or the few that make up one operation: a row of the table.
+struct Case {
+  std::string name;  ///< as `lens` takes it
+  std::string does;  ///< in a few words; empty: it is for bench_kernels alone
+  double bytes = 0;  ///< that must be read and written for each element, by the header's formula
+  double flops = 0;  ///< for each element: additions, products, comparisons, conversions, functions
+  std::function<void(Setup& setup, const Size& size)> prepare;
+  Measured measured = Measured::no;
+  std::string row = {};        ///< its name in the results of bench_kernels, where that is another one
+  double bytes_of_row = 0;     ///< of memory that has one value, or a few, for each row
+  std::int64_t usual = 65536;  ///< `lens` takes so many `unit`s
+  std::int64_t columns = 1;    ///< for `lens`, whose sizes are multiples of it
+  std::int64_t most = std::int64_t{1} << 24;  ///< the largest size for `lens`
+  std::string unit = "elements";
+
+  /// Bytes that must be read and written; 0: there is no formula.
+  double bytes_at(const Size& size) const;
+  double flops_at(const Size& size) const { return flops * static_cast<double>(size.elements()); }
+};
+
+const std::vector<Case>& cases();
+
+/// The parts of cases().
+std::vector<Case> elementwise_cases();
+std::vector<Case> reduction_cases();
+std::vector<Case> loss_cases();
+std::vector<Case> optimizer_cases();
+std::vector<Case> gradient_cases();
+std::vector<Case> gemm_cases();
+
+}  // namespace ringtape::kernel_cases
