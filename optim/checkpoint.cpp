@@ -138,7 +138,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& json) : name_(json.string())
 void Checkpoint::expect_settings(const TrainingSettings& expected) const {
   const auto text_in = [](const TrainingSettings& settings, const std::string& name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? "not set" : found->second;
+    return found == settings.end() || found->second.empty() ? "not set" : found->second;
   };
   TrainingSettings all = settings_;
   all.insert(expected.begin(), expected.end());

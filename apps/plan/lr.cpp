@@ -22,7 +22,9 @@ void add_flags(CommandLine& app, Options& options) {
   schedule.lr_scaling = BatchScaling::square_root;
   schedule.warmup = std::nullopt;
   app.group("Change of batch");
-  app.option("--lr", request.base_rate, "learning rate that suits the base batch").required().no_default();
+  app.option("--lr", between(request.base_rate, 1e-30, 1e30), "learning rate that suits the base batch")
+      .required()
+      .no_default();
   app.option("--batch-size", between(request.batch_size, 1, kLargestSize),
              "samples in an update of the run that is planned")
       .required()
@@ -41,10 +43,10 @@ void add_flags(CommandLine& app, Options& options) {
              "constant, linear, cosine, polynomial, step or one-cycle");
   app.option("--final-lr", between(schedule.final_lr, 0, 1),
              "where linear, cosine and polynomial end, as a share of the rate");
-  app.option("--power", schedule.power, "exponent of polynomial");
+  app.option("--power", between(schedule.power, 0, 1e30), "exponent of polynomial");
   app.option("--step-epochs", between(schedule.step_epochs, 1, kLargestSize),
              "epochs between two drops of step");
-  app.option("--gamma", schedule.gamma, "factor of each drop of step");
+  app.option("--gamma", between(schedule.gamma, 0, 1e30), "factor of each drop of step");
   app.option("--warmup", warmup_value(schedule.warmup),
              "steps of warm-up; auto: a length that suits the batch");
   app.option("--warmup-shape", option_value(schedule.warmup_shape),
