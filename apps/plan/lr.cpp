@@ -55,7 +55,17 @@ void add_flags(CommandLine& app, Options& options) {
   app.option("--json", options.json, "print the plan as JSON");
 }
 
+/// Throws Error for a flag of the schedule that has no effect.
+void check_schedule(const ScheduleOptions& schedule) {
+  TrainerOptions run;
+  const std::int64_t base_batch = run.schedule.base_batch;
+  run.schedule = schedule;
+  run.schedule.base_batch = base_batch;  // the default here is another one
+  check_options(run);
+}
+
 void plan(const Options& options) {
+  check_schedule(options.request.schedule);
   const RatePlan plan = plan_rate(options.request);
   fmt::print("{}", options.json ? rate_json(plan).dump(2) + "\n" : rate_text(plan));
 }

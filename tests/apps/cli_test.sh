@@ -484,6 +484,8 @@ refuse "--warmup 14130 is not shorter" "${rate[@]}" --batch-size 8192 --lr 0.1 -
 refuse "--warmup" "${rate[@]}" --batch-size 8192 --lr 0.1 --warmup=-1
 refuse "expected at most 10000000" "${rate[@]}" --batch-size 1 --lr 0.1
 refuse "--schedule" "${rate[@]}" --batch-size 8192 --lr 0.1 --schedule square
+refuse "--power 3 has no effect: expected --schedule polynomial with it" "${rate[@]}" --batch-size 8192 --lr 0.1 --power 3
+accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling none
 accept plan lr --help
 accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling linear
 cp "$work/out" shown
