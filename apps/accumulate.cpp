@@ -9,7 +9,9 @@
 #include "autograd/ops.h"
 #include "cli/command_line.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "data/mnist.h"
+#include "dist/rank_environment.h"
 #include "kernels/pointwise.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
@@ -247,12 +249,13 @@ void print_mistakes(Example& example, const Pieces& pieces) {
   line("right: sums of losses over N", example.accumulate(pieces), at_once);
   line(fmt::format("scaling forgotten: {} means added up, so G = {} g", pieces.size(), pieces.size()),
        example.accumulate(pieces, mean), at_once);
-  line(fmt::format("means over {} steps, {}", pieces.size(), sizes_of(pieces)),
+  line(fmt::format("means over {}, {}", counted(std::ssize(pieces), "step"), sizes_of(pieces)),
        example.accumulate(pieces, mean_over_steps(pieces)), at_once);
 
   const std::int64_t batch = example.batch();
   const Pieces unequal = cut_into_micro_batches(batch, batch * 2 / 5 + 1);
-  line(fmt::format("unequal micro-batches, means over {} steps, {}", unequal.size(), sizes_of(unequal)),
+  line(fmt::format("unequal micro-batches, means over {}, {}", counted(std::ssize(unequal), "step"),
+                   sizes_of(unequal)),
        example.accumulate(unequal, mean_over_steps(unequal)), at_once);
   line("the same micro-batches, right: sums over N", example.accumulate(unequal), at_once);
 
@@ -260,9 +263,9 @@ void print_mistakes(Example& example, const Pieces& pieces) {
     if (i % 10 != 0) example.ignore(i);
   }
   const Gradients of_counted = example.at_once();
-  const std::string counted =
+  const std::string with_ignored =
       fmt::format("{} of {} targets count, most in the second half", example.targets({{0, batch}}), batch);
-  line(counted + fmt::format(": means over {} steps", pieces.size()),
+  line(with_ignored + fmt::format(": means over {}", counted(std::ssize(pieces), "step")),
        example.accumulate(pieces, mean_over_steps(pieces)), of_counted);
   line(fmt::format("the same targets, right: sums over N = {}", example.targets({{0, batch}})),
        example.accumulate(pieces), of_counted);
@@ -275,8 +278,8 @@ void print_mistakes(Example& example, const Pieces& pieces) {
 
 void print_epoch(std::int64_t samples, std::int64_t global_batch, std::int64_t micro_batch) {
   const Pieces updates = cut_into_micro_batches(samples, global_batch);
-  fmt::print("   Batches of {} in micro-batches of {}: {} updates an epoch\n\n", global_batch, micro_batch,
-             updates.size());
+  fmt::print("   Batches of {} in micro-batches of {}: {} an epoch\n\n", global_batch, micro_batch,
+             counted(std::ssize(updates), "update"));
   fmt::print("   {:>6}  {:<10} {:<14} {:>8}  {}\n", "update", "samples", "micro-batches", "divisor",
              "weight of each");
   for (std::size_t i = 0; i < updates.size(); ++i) {
@@ -324,5 +327,13 @@ int main(int argc, char** argv) {
   app.option("--micro-batch", between(options.micro_batch, 1, 60000),
              "images that go through the network at a time");
   app.option("--device", options.device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
-  return app.run(argc, argv, [&options] { show(options); });
+  app.after_parsing([&options] {
+    check(options.micro_batch <= options.batch,
+          "--micro-batch: expected at most the {} of --batch-size, found {}", options.batch,
+          options.micro_batch);
+  });
+  return app.run(argc, argv, [&options] {
+    // Under mpirun every rank would print the same.
+    if (detect_rank_environment(process_environment()).rank == 0) show(options);
+  });
 }

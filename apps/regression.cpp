@@ -4,6 +4,7 @@
 #include "apps/mlp.h"
 #include "cli/train_program.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "data/csv.h"
 #include "data/regression.h"
 #include "data/sampler.h"
@@ -22,7 +23,8 @@ struct Split {
 /// A fifth of the rows, drawn at random, becomes the test set.
 Split split(const TensorDataset& table, std::uint64_t seed) {
   const std::int64_t rows = table.size();
-  check(rows >= 5, "the table has {} rows: expected at least 5, to set a fifth apart for the test", rows);
+  check(rows >= 5, "the table has {}: expected at least 5, to set a fifth apart for the test",
+        counted(rows, "row"));
   const std::vector<std::int64_t> order = RandomSampler(rows, seed).order(0);
   const std::int64_t columns = table.all_features().size(1);
   Tensor features = empty({rows, columns});

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,7 +42,7 @@ struct AutogradMeta {
   /// gradient yet.
   std::function<void()> pre_accumulate_hook;
   /// Called once in each backward() that contributed to this leaf, after its last contribution.
-  std::vector<std::function<void()>> post_accumulate_hooks;
+  std::list<std::function<void()>> post_accumulate_hooks;
 
   const Tape* tape = nullptr;  ///< of an intermediate: the tape it was recorded on, which may no longer exist
   std::size_t producer = 0;    ///< of an intermediate: index on that tape of the node whose output it is

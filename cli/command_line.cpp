@@ -37,6 +37,37 @@ void report_error(const char* error, const char* help = "") {
   std::fprintf(stderr, "error: %s%s\n", error, help);
 }
 
+/// "--lr" of "--lr: ..." and of "--lr requires ...".
+std::string first_word(const std::string& text) {
+  return text.substr(0, text.find_first_of(": "));
+}
+
+/// What is wrong with the command line, in the words of all other errors: what was expected and found.
+std::string message_of(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string text = error.what(), flag = first_word(text);
+  const auto after = [&](const std::string& words) { return text.substr(text.find(words) + words.size()); };
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    return fmt::format("found {}, expected flags of this program alone", quote(app.remaining(true).front()));
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return flag + ": found none, expected one";
+  if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
+    return fmt::format("{}: expected {} with it, found none", flag, after(" requires "));
+  }
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    return fmt::format("{} cannot be used with {}", flag, after(" excludes "));
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool is_repeated = text.find("received") != std::string::npos;
+    return flag + (is_repeated ? fmt::format(": expected once, found {} times", after("received "))
+                               : ": expected a value, found none");
+  }
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    const std::string pair = after(": "), value = pair.substr(pair.find('=') + 2);
+    return fmt::format("{}: expected no value, found {}", first_word(pair), quote(value));
+  }
+  return text;
+}
+
 }  // namespace
 
 Flag& Flag::required() {
@@ -166,7 +197,7 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return rank_or_0() > 0 ? 0 : app_->exit(error);  // --help
-    report_error(error.what(), " (--help lists the flags)");
+    report_error(message_of(*app_, error).c_str(), " (--help lists the flags)");
     return 2;
   } catch (const std::exception& error) {
     report_error(error.what());

@@ -23,18 +23,22 @@ TrainProgram::TrainProgram(const std::string& description, TrainerOptions defaul
   }
   flags_.group("Training");
   Flag eval_only = flags_.option("--eval-only", eval_only_, "only evaluate the weights given with --load");
-  eval_only.needs(flags_["--load"]);
-  for (const char* of_training : {"--save", "--checkpoint", "--profile", "--timeline", "--memory-report",
-                                  "--print-tape", "--save-tape", "--report", "--graph"}) {
-    eval_only.excludes(flags_[of_training]);
-  }
+  eval_only.needs(flags_["--load"]).excludes(flags_["--graph"]);
   add_recipes();
   flags_.group("Schedule of the learning rate");
-  flags_.option("--print-schedule", print_schedule_,
-                "print and draw the learning rate of this run, and do not train");
+  Flag print_schedule = flags_.option("--print-schedule", print_schedule_,
+                                      "print and draw the learning rate of this run, and do not train");
   flags_.group("Several ranks (mpirun, torchrun, srun)");
-  flags_.option("--show-launch", show_launch_,
-                "print which launcher was found, the rank, and why, and do not train");
+  Flag show_launch = flags_.option("--show-launch", show_launch_,
+                                   "print which launcher was found, the rank, and why, and do not train");
+  // What these leave out has no output.
+  for (const TrainerOption& option : options_of(options_)) {
+    if (option.effect != Effect::output || option.name == "load" || option.name == "quiet") continue;
+    const Flag flag = flags_["--" + option.name];
+    print_schedule.excludes(flag);
+    show_launch.excludes(flag);
+    if (option.name != "metrics") eval_only.excludes(flag);
+  }
   flags_.after_parsing([this] {
     if (!recipe_.empty()) apply_recipe();
     check_options(options_);

@@ -68,4 +68,8 @@ std::string grouped(std::int64_t number) {
   return result;
 }
 
+std::string counted(std::int64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 }  // namespace ringtape

@@ -21,4 +21,7 @@ std::string time_text(double seconds);
 /// "1,234,567"
 std::string grouped(std::int64_t number);
 
+/// "1 step", "2 steps"
+std::string counted(std::int64_t count, const char* noun);
+
 }  // namespace ringtape

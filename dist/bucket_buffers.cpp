@@ -82,7 +82,7 @@ void BucketBuffers::add_oldest_to_shard() {
   }
 }
 
-void BucketBuffers::finish_round() {
+void BucketBuffers::end_round() {
   while (!sent_.empty()) add_oldest_to_shard();
 }
 

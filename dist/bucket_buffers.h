@@ -33,7 +33,7 @@ class BucketBuffers {
   /// round in the same order.
   void launch(std::size_t bucket);
   /// Ends the round: waits for the buckets on their way, and frees all buffers.
-  void finish_round();
+  void end_round();
 
   /// The largest number of buffers that existed at a time.
   std::size_t most() const { return most_; }

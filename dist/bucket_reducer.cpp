@@ -17,8 +17,8 @@ void BucketReducer::launch(const GradientBucket& bucket) {
   hook_->launch(*comm_, arena_.gradients().alias({bucket.elements}, bucket.offset));
 }
 
-void BucketReducer::after_backward() {
-  buckets_.launch_rest();
+void BucketReducer::end_round() {
+  buckets_.end_round();
   hook_->wait(*comm_);
 }
 

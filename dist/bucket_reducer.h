@@ -22,9 +22,9 @@ class BucketReducer : public GradientReducer {
                 std::shared_ptr<CommHook> hook, UsedParameters& used);
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
-  void prepare() override { buckets_.begin(); }
+  void begin_round() override { buckets_.begin_round(); }
   void after_gradient(std::size_t entry) override { buckets_.complete(entry); }
-  void after_backward() override;
+  void end_round() override;
 
  private:
   void launch(const GradientBucket& bucket);

@@ -75,8 +75,8 @@ void DataParallel::check_sharding() const {
 void DataParallel::add_hooks() {
   for (std::size_t i = 0; i < arena_.entries().size(); ++i) {
     AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
-    hook_numbers_.push_back(meta.post_accumulate_hooks.size());
-    meta.post_accumulate_hooks.emplace_back([this, i] { after_gradient(i); });
+    auto& hooks = meta.post_accumulate_hooks;
+    hooks_.push_back(hooks.insert(hooks.end(), [this, i] { after_gradient(i); }));
     // In every stage: check_arena_is_free() finds it there.
     meta.pre_accumulate_hook = [this, i] { before_gradient(i); };
   }
@@ -85,8 +85,7 @@ void DataParallel::add_hooks() {
 DataParallel::~DataParallel() {
   for (std::size_t i = 0; i < arena_.entries().size(); ++i) {
     AutogradMeta& meta = *arena_.entries()[i].tensor->autograd;
-    // Others may have added hooks since, whose numbers have to stay.
-    meta.post_accumulate_hooks[hook_numbers_[i]] = [] {};
+    meta.post_accumulate_hooks.erase(hooks_[i]);
     meta.pre_accumulate_hook = nullptr;
   }
   arena_.set_shard_exchange({});
@@ -113,7 +112,7 @@ void DataParallel::check_no_backward_failed() const {
 }
 
 void DataParallel::begin_round() {
-  reducer_->prepare();
+  reducer_->begin_round();
   round_is_open_ = true;
   const auto running = std::make_shared<int>();
   running_backward_ = running;
@@ -121,7 +120,7 @@ void DataParallel::begin_round() {
 }
 
 void DataParallel::end_round() {
-  reducer_->after_backward();
+  reducer_->end_round();
   round_is_open_ = false;
   is_reduced_ = true;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct DataParallelOptions {
 ///     loss.backward();       // the last one reduces the accumulated gradients
 ///   }
 ///   data_parallel.finish();  // once a window; then clip, step, zero_grad
+///
+/// A window is all micro-batches of one update (optim/accumulation.h), from one finish() to the next: its end
+/// is what other frameworks call the gradient accumulation boundary.
 ///
 /// Every backward outside of no_sync() reduces all buckets once. The mean of equal values is that value, so
 /// leaving no_sync() out costs time and changes nothing but rounding.
@@ -117,7 +121,7 @@ class DataParallel {
   DataParallelOptions options_;
   UsedParameters used_;
   std::unique_ptr<GradientReducer> reducer_;
-  std::vector<std::size_t> hook_numbers_;  // where each entry's hook stands in its list
+  std::vector<std::list<std::function<void()>>::iterator> hooks_;  // of each entry
   bool synchronizes_ = true;
 
   bool round_is_open_ = false;

@@ -25,7 +25,7 @@ GradientBuckets::GradientBuckets(const ParameterArena& arena, const BucketSizes&
   }
 }
 
-void GradientBuckets::begin() {
+void GradientBuckets::begin_round() {
   incomplete_.assign(buckets_.size(), 0);
   for (std::size_t i = 0; i < bucket_of_entry_.size(); ++i) {
     if (arena_.entries()[i].tensor->requires_grad()) ++incomplete_[bucket_of_entry_[i]];
@@ -44,7 +44,7 @@ void GradientBuckets::launch_next() {
   launch_(next_++);
 }
 
-void GradientBuckets::launch_rest() {
+void GradientBuckets::end_round() {
   while (next_ < buckets_.size()) launch_next();
   is_open_ = false;
 }

@@ -29,12 +29,12 @@ class GradientBuckets {
   std::size_t bucket_of(std::size_t entry) const { return bucket_of_entry_[entry]; }
 
   /// Begins a round. Parameters that have been frozen are not waited for.
-  void begin();
+  void begin_round();
   /// The gradient of this entry of the arena is complete; launches the buckets that can be launched.
   void complete(std::size_t entry);
   /// Launches the remaining buckets, and ends the round.
-  void launch_rest();
-  /// Between begin() and launch_rest().
+  void end_round();
+  /// Between begin_round() and end_round().
   bool is_open() const { return is_open_; }
 
  private:

@@ -31,16 +31,16 @@ class GradientReducer {
   /// A backward is about to write the gradient of this entry of the arena, its first time to do so.
   virtual void before_gradient(std::size_t /*entry*/) {}
   /// A round begins.
-  virtual void prepare() {}
+  virtual void begin_round() {}
   /// In a round: the gradient of this entry is complete.
   virtual void after_gradient(std::size_t /*entry*/) {}
   /// Ends the round: returns when all buckets are averaged; on CUDA makes the current stream wait for that.
-  virtual void after_backward() = 0;
+  virtual void end_round() = 0;
   /// Ends a window. `is_reduced`: no gradient has changed since the last round of this rank.
   virtual void finish(bool is_reduced) {
     if (is_reduced) return;
-    prepare();
-    after_backward();
+    begin_round();
+    end_round();
   }
 
   /// Stage 2 of ZeRO: how many buckets had a buffer at a time, at most; else 0.

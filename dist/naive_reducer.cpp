@@ -15,7 +15,7 @@ NaiveReducer::NaiveReducer(const ParameterArena& arena, std::shared_ptr<Communic
       hook_(std::move(hook)),
       used_(used) {}
 
-void NaiveReducer::after_backward() {
+void NaiveReducer::end_round() {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const SpanScope span(Track::compute, "launch bucket", {{"bucket", static_cast<std::int64_t>(b)}});
     used_.add_bucket_and_fill(buckets_[b]);

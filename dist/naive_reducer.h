@@ -20,7 +20,7 @@ class NaiveReducer : public GradientReducer {
                std::shared_ptr<CommHook> hook, UsedParameters& used);
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_; }
-  void after_backward() override;
+  void end_round() override;
 
  private:
   const ParameterArena& arena_;

@@ -41,8 +41,8 @@ SlowLink parse_slow_link(const std::string& text) {
   const double latency = number(std::string_view(text).substr(0, comma));
   const double bandwidth = comma == std::string::npos ? 0 : number(std::string_view(text).substr(comma + 1));
   check(latency >= 0 && bandwidth > 0 && std::isfinite(latency) && std::isfinite(bandwidth),
-        "slow link: {}, expected LATENCY_US,MBYTES_PER_S such as 100,250: a latency of at least 0 "
-        "microseconds and a bandwidth above 0 MB/s",
+        "expected LATENCY_US,MBYTES_PER_S such as 100,250, a latency of at least 0 microseconds and a "
+        "bandwidth above 0 MB/s, found {}",
         quote(text));
   return {.latency = Seconds(latency * 1e-6), .bytes_per_second = bandwidth * 1e6};
 }

@@ -48,8 +48,8 @@ void Zero1Reducer::reopen_if_reduced(std::size_t number) {
         static_cast<double>(comm_->size()));
 }
 
-void Zero1Reducer::after_backward() {
-  buckets_.launch_rest();
+void Zero1Reducer::end_round() {
+  buckets_.end_round();
   for (const Work& work : std::exchange(works_, {})) work.wait();
 }
 

@@ -25,9 +25,9 @@ class Zero1Reducer : public GradientReducer {
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
   void before_gradient(std::size_t entry) override { reopen_if_reduced(buckets_.bucket_of(entry)); }
-  void prepare() override { buckets_.begin(); }
+  void begin_round() override { buckets_.begin_round(); }
   void after_gradient(std::size_t entry) override;
-  void after_backward() override;
+  void end_round() override;
 
  private:
   void launch(std::size_t bucket);

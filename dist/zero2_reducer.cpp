@@ -11,9 +11,9 @@ Zero2Reducer::Zero2Reducer(const ParameterArena& arena, std::shared_ptr<Communic
       buffers_(arena, comm),
       used_(used) {}
 
-void Zero2Reducer::prepare() {
+void Zero2Reducer::begin_round() {
   announce_round(true);
-  buckets_.begin();
+  buckets_.begin_round();
 }
 
 void Zero2Reducer::after_gradient(std::size_t entry) {
@@ -26,15 +26,15 @@ void Zero2Reducer::launch(std::size_t bucket) {
   buffers_.launch(bucket);
 }
 
-void Zero2Reducer::after_backward() {
-  buckets_.launch_rest();
-  buffers_.finish_round();
+void Zero2Reducer::end_round() {
+  buckets_.end_round();
+  buffers_.end_round();
 }
 
 void Zero2Reducer::finish(bool /*is_reduced*/) {
   while (announce_round(false)) {
-    buckets_.begin();
-    after_backward();
+    buckets_.begin_round();
+    end_round();
   }
   for (const GradientBucket& bucket : buckets()) used_.add_bucket(bucket);
 }

@@ -25,9 +25,9 @@ class Zero2Reducer : public GradientReducer {
   const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
   bool reduces_every_backward() const override { return true; }
   void before_gradient(std::size_t entry) override { buffers_.open(entry); }
-  void prepare() override;
+  void begin_round() override;
   void after_gradient(std::size_t entry) override;
-  void after_backward() override;
+  void end_round() override;
   void finish(bool is_reduced) override;
   std::size_t most_bucket_buffers() const override { return buffers_.most(); }
 

@@ -3,11 +3,6 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-using enum Operand;
-
-/// The gradient of the input is dy itself: no kernel.
-constexpr PointwiseKernel kPassedOn{};
-
 // The arithmetic of an element.
 
 struct Add {
@@ -23,8 +18,31 @@ struct Exp {
 };
 
 struct Axpy {
-  __device__ static auto of(auto y, auto alpha, auto x) { return y + alpha * x; }
+  __device__ static auto of(auto alpha, auto x, auto y) { return alpha * x + y; }
 };
+
+}  // namespace
+
+void scale(const Stream& stream, DType dtype, const void* x, void* y, std::int64_t n, double alpha) {
+  launch_pointwise<Multiply, Operand::a, Operand::alpha>(stream, dtype, {.a = x, .alpha = alpha, .result = y},
+                                                         n);
+}
+
+void add(const Stream& stream, DType dtype, const void* a, const void* b, void* y, std::int64_t n) {
+  launch_pointwise<Add, Operand::a, Operand::b>(stream, dtype, {.a = a, .b = b, .result = y}, n);
+}
+
+void axpy(const Stream& stream, DType dtype, double alpha, const void* x, void* y, std::int64_t n) {
+  launch_pointwise<Axpy, Operand::alpha, Operand::a, Operand::b>(
+      stream, dtype, {.a = x, .b = y, .alpha = alpha, .result = y}, n);
+}
+
+namespace {
+
+using enum Operand;
+
+/// The gradient of the input is dy itself: no kernel.
+constexpr PointwiseKernel kPassedOn{};
 
 /// A row: name, formula, forward, and the gradient of each input. A kernel is its arithmetic, its operands
 /// (in the order of the parameters) and its FLOPs for an element: kernel<Multiply, dy, b>(1).
@@ -42,18 +60,6 @@ constexpr PointwiseOperation kTable[] = {
 
 PointwiseTable pointwise_table() {
   return {kTable, sizeof(kTable) / sizeof(kTable[0])};
-}
-
-void scale(const Stream& stream, DType dtype, const void* x, void* y, std::int64_t n, double factor) {
-  launch_pointwise<Multiply, a, alpha>(stream, dtype, {.a = x, .alpha = factor, .result = y}, n);
-}
-
-void add(const Stream& stream, DType dtype, const void* left, const void* right, void* y, std::int64_t n) {
-  launch_pointwise<Add, a, b>(stream, dtype, {.a = left, .b = right, .result = y}, n);
-}
-
-void axpy(const Stream& stream, DType dtype, double factor, const void* x, void* y, std::int64_t n) {
-  launch_pointwise<Axpy, a, alpha, b>(stream, dtype, {.a = y, .b = x, .alpha = factor, .result = y}, n);
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -27,6 +27,7 @@ struct PointwiseArguments {
 
 /// A kernel of the table.
 struct PointwiseKernel {
+  /// Null where there is nothing to compute: the gradient of the input is dy, which is passed on.
   /// dtype: f32, bf16, f16 and, on the CPU, f64; 16-bit types are computed in f32 and rounded once.
   void (*launch)(const Stream& stream, DType dtype, const PointwiseArguments& arguments, std::int64_t n);
   int flops;  ///< for an element

@@ -20,9 +20,9 @@ std::string checksum_text(std::uint32_t checksum) {
   return fmt::format("{:08x}", checksum);
 }
 
-/// The JSON's first line; `body` is the rest.
+/// The JSON's first line, without its end; `body` is the rest.
 std::string first_line(std::string_view body) {
-  return fmt::format("{{\"crc32\": \"{}\",\n", checksum_text(crc32(0, body.data(), body.size())));
+  return fmt::format("{{\"crc32\": \"{}\",", checksum_text(crc32(0, body.data(), body.size())));
 }
 
 std::filesystem::path tensors_beside(std::filesystem::path json) {
@@ -34,9 +34,13 @@ Json read_json(const std::filesystem::path& path) {
   check(size <= kLongestJson, "{}: is {} bytes long, expected at most {}", path.string(), size, kLongestJson);
   const std::vector<std::uint8_t> bytes = read_file(path);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const std::size_t line = std::min(text.find('\n'), text.size() - 1) + 1;
-  check(!text.empty() && text.substr(0, line) == first_line(text.substr(line)),
-        "{}: its first line is {}, expected its own checksum", path.string(), quote(text.substr(0, line)));
+  check(!text.empty(), "{}: is empty, expected a checkpoint", path.string());
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const std::string_view body = text.substr(std::min(line.size() + 1, text.size()));
+  const std::string expected = first_line(body);
+  check(line == expected,
+        "{}: is cut off or changed: its first line is {}, expected {} for the {} bytes after it",
+        path.string(), quote(line), quote(expected), body.size());
   return Json::parse(text, path.string());
 }
 
@@ -93,7 +97,7 @@ void save_checkpoint(const std::filesystem::path& json, const CheckpointContents
       {"settings", Json::Object(state.settings.begin(), state.settings.end())},
       {"tensors", Json{{"bytes", std::filesystem::file_size(path)}, {"crc32", checksum_text(checksum)}}}};
   const std::string body = fmt::format("\"checkpoint\": {}}}\n", content.dump(2));
-  const std::string line = first_line(body);
+  const std::string line = first_line(body) + "\n";
   try {
     AtomicFile file(json);
     file.write(line.data(), line.size());
@@ -134,7 +138,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& json) : name_(json.string())
 void Checkpoint::expect_settings(const TrainingSettings& expected) const {
   const auto text_in = [](const TrainingSettings& settings, const std::string& name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? "not set" : found->second;
+    return found == settings.end() || found->second.empty() ? "not set" : found->second;
   };
   TrainingSettings all = settings_;
   all.insert(expected.begin(), expected.end());

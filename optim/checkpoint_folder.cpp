@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/numbers.h"
 #include "io/file.h"
 
 namespace ringtape {
@@ -53,6 +54,10 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+bool contains(const std::vector<std::int64_t>& steps, std::int64_t step) {
+  return std::find(steps.begin(), steps.end(), step) != steps.end();
+}
+
 int lock_folder(const fs::path& folder) {
   const fs::path path = folder / "lock";
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -69,6 +74,8 @@ int lock_folder(const fs::path& folder) {
 CheckpointFolder::CheckpointFolder(const fs::path& folder, int keep) : folder_(folder), keep_(keep) {
   check(keep >= 1, "checkpoints: {} to keep, expected at least 1", keep);
   std::error_code error;
+  check(!fs::exists(folder, error) || fs::is_directory(folder, error),
+        "{}: is no folder, expected one for checkpoints", folder.string());
   const bool is_new = fs::create_directory(folder, error);
   check(!error, "{}: cannot make the folder of checkpoints: {}", folder.string(), error.message());
   if (is_new) flush_folder(folder / "..");
@@ -89,6 +96,17 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
   return steps;
 }
 
+std::vector<std::string> CheckpointFolder::tensors_without_json() const {
+  const std::vector<std::int64_t> complete = steps();
+  std::vector<std::string> names;
+  for (const std::string& name : names_in(folder_)) {
+    const std::optional<std::int64_t> step = step_in(name);
+    if (step && name == tensors_name(*step) && !contains(complete, *step)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 void CheckpointFolder::save(const CheckpointContents& state) const {
   try {
     save_checkpoint(folder_ / json_name(state.position.step), state);
@@ -100,20 +118,21 @@ void CheckpointFolder::save(const CheckpointContents& state) const {
 }
 
 void CheckpointFolder::remove_old(std::int64_t newest_step) const {
+  const std::vector<std::int64_t> all = steps();
   std::vector<std::int64_t> kept;
-  for (std::int64_t step : steps()) {
+  for (std::int64_t step : all) {
     if (step <= newest_step && kept.size() < static_cast<std::size_t>(keep_)) kept.push_back(step);
   }
   std::vector<std::string> old;
   for (const std::string& name : names_in(folder_)) {
     const std::optional<std::int64_t> step = step_in(name);
     if (!step) continue;
-    const bool is_kept = std::find(kept.begin(), kept.end(), *step) != kept.end() &&
-                         (name == json_name(*step) || name == tensors_name(*step));
-    if (!is_kept) old.push_back(name);
+    const bool is_temporary = name != json_name(*step) && name != tensors_name(*step);
+    if (is_temporary || (contains(all, *step) && !contains(kept, *step))) old.push_back(name);
   }
-  // A JSON goes before the file it refers to: ".json" sorts first.
-  std::sort(old.begin(), old.end());
+  // The tensors go before their JSON, so that a process killed between the two leaves a JSON, which the next
+  // save removes, and no tensors of which nothing is known.
+  std::sort(old.begin(), old.end(), std::greater<>());
   for (const std::string& name : old) {
     std::error_code error;
     fs::remove(folder_ / name, error);
@@ -123,16 +142,22 @@ void CheckpointFolder::remove_old(std::int64_t newest_step) const {
 
 std::optional<Checkpoint> CheckpointFolder::newest() {
   damaged_.clear();
+  std::optional<Checkpoint> whole;
   for (std::int64_t step : steps()) {
     try {
-      return Checkpoint(folder_ / json_name(step));
+      whole.emplace(folder_ / json_name(step));
+      break;
     } catch (const Error& error) {
       damaged_.push_back(error.what());
     }
   }
-  check(damaged_.empty(), "{}: all {} checkpoints are damaged; the newest: {}", folder_.string(),
-        damaged_.size(), damaged_.empty() ? "" : damaged_.front());
-  return std::nullopt;
+  check(whole || damaged_.empty(), "{}: found {} damaged and no whole one; the newest: {}", folder_.string(),
+        counted(std::ssize(damaged_), "checkpoint"), damaged_.empty() ? "" : damaged_.front());
+  for (const std::string& name : tensors_without_json()) {
+    damaged_.push_back(
+        fmt::format("{}: found no .json beside it, expected both files", (folder_ / name).string()));
+  }
+  return whole;
 }
 
 }  // namespace ringtape

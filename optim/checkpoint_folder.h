@@ -22,21 +22,25 @@ class CheckpointFolder {
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   /// Writes a checkpoint; then removes all but the newest checkpoints, checkpoints of later steps (damaged
-  /// ones, which a resumed run has passed over), and half-written files of a killed process. Files of other
-  /// names are left alone. On failure, as on a full disk, Error is thrown and the older checkpoints stay:
-  /// none goes before the newer one is safe, so the disk must hold one more than `keep`.
+  /// ones, which a resumed run has passed over), and half-written files of a killed process, which have
+  /// temporary names. Files of other names and .safetensors without a .json are left alone. On failure, as on
+  /// a full disk, Error is thrown and the older checkpoints stay: none goes before the newer one is safe, so
+  /// the disk must hold one more than `keep`.
   void save(const CheckpointContents& state) const;
 
   /// The newest complete checkpoint; nothing for a folder without checkpoints. A damaged one is passed over.
   /// Throws Error where all are damaged.
   std::optional<Checkpoint> newest();
-  /// The fault of each checkpoint that newest() has passed over.
+  /// The fault of each checkpoint that newest() has passed over, and of each .safetensors without a .json, as
+  /// a process leaves it that is killed between the two.
   const std::vector<std::string>& damaged() const { return damaged_; }
 
-  bool is_empty() const { return steps().empty(); }
+  /// Whether it has neither checkpoints nor a .safetensors without its .json.
+  bool is_empty() const { return steps().empty() && tensors_without_json().empty(); }
 
  private:
   std::vector<std::int64_t> steps() const;
+  std::vector<std::string> tensors_without_json() const;
   void remove_old(std::int64_t newest_step) const;
 
   std::filesystem::path folder_;

@@ -62,7 +62,8 @@ class Writer {
   }
 
  private:
-  struct Place {
+  /// Where an event begins: its row and its time, "tid" and "ts" of the format.
+  struct EventStart {
     int row;
     double microseconds;
   };
@@ -71,21 +72,22 @@ class Writer {
     return std::chrono::duration<double, std::micro>(time - process_.zero).count();
   }
 
-  void add(const char* phase, const std::string& name, const char* category, const Place& place, Json more) {
+  void add(const char* phase, const std::string& name, const char* category, const EventStart& start,
+           Json more) {
     Json event = {{"name", name},           {"cat", category},  {"ph", phase},
-                  {"pid", process_.number}, {"tid", place.row}, {"ts", place.microseconds}};
+                  {"pid", process_.number}, {"tid", start.row}, {"ts", start.microseconds}};
     for (const auto& [member, value] : more.as_object()) event[member] = value;
     events_.push_back(event.dump(-1, Json::InvalidUtf8::replace));
   }
 
   /// A complete event: begin and duration.
   template <typename Item>
-  Place add_complete(const Item& item, const char* category, const std::string& row_name) {
-    const Place place = {rows_.row_for(row_name, item.begin, item.end), microseconds(item.begin)};
-    Json more = {{"dur", microseconds(item.end) - place.microseconds}};
+  EventStart add_complete(const Item& item, const char* category, const std::string& row_name) {
+    const EventStart start = {rows_.row_for(row_name, item.begin, item.end), microseconds(item.begin)};
+    Json more = {{"dur", microseconds(item.end) - start.microseconds}};
     if (Json arguments = arguments_of(item); !arguments.is_null()) more["args"] = std::move(arguments);
-    add("X", item.name, category, place, std::move(more));
-    return place;
+    add("X", item.name, category, start, std::move(more));
+    return start;
   }
 
   /// "compute", and for the second thread "compute, thread 2".
@@ -110,21 +112,21 @@ class Writer {
       });
     }
     for (const Span* span : order) {
-      const Place place = add_complete(*span, name_of(span->track), row_name(*span));
-      if (span->id != 0) places_[span->id] = place;
+      const EventStart start = add_complete(*span, name_of(span->track), row_name(*span));
+      if (span->id != 0) starts_[span->id] = start;
     }
   }
 
   void add_activities() {
     int arrows = 0;
     for (const DeviceActivity* activity : from_the_outside(process_.activities)) {
-      const Place place = add_complete(*activity, name_of(activity->work), row_name(*activity));
-      const auto from = places_.find(activity->span);
-      if (from == places_.end()) continue;
+      const EventStart start = add_complete(*activity, name_of(activity->work), row_name(*activity));
+      const auto from = starts_.find(activity->span);
+      if (from == starts_.end()) continue;
       // An arrow's number must be unique over all processes.
       const Json id = fmt::format("{}.{}", process_.number, ++arrows);
       add("s", "queued", "queue", from->second, {{"id", id}});
-      add("f", "queued", "queue", place, {{"id", id}, {"bp", "e"}});
+      add("f", "queued", "queue", start, {{"id", id}, {"bp", "e"}});
     }
   }
 
@@ -164,7 +166,7 @@ class Writer {
   const ProcessTrace& process_;
   TraceRows rows_;
   std::map<std::thread::id, std::size_t> threads_;
-  std::unordered_map<std::uint64_t, Place> places_;  // of the spans that have an id
+  std::unordered_map<std::uint64_t, EventStart> starts_;  // of the spans that have an id
   std::vector<std::string> events_;
 };
 

@@ -13,6 +13,7 @@
 #include "core/cuda_check.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "profile/libraries.h"
 
 namespace ringtape {
@@ -130,7 +131,7 @@ std::string describe(Device device) {
   if (device.is_cuda()) return describe_gpu(device);
 #endif
   check(device.is_cpu(), "{} cannot be described: this build has no CUDA kernels", to_string(device));
-  return fmt::format("{}, {} threads, {:.0f} GiB", cpu_model(), omp_get_max_threads(),
+  return fmt::format("{}, {}, {:.0f} GiB", cpu_model(), counted(omp_get_max_threads(), "thread"),
                      gibibytes(physical_memory(device)));
 }
 

@@ -17,13 +17,13 @@ constexpr double kLane = 12;  // between edges that pass rows by
 constexpr std::size_t kLongestName = 24;
 
 /// Where a vertex is drawn. Rows count from 0.
-struct Place {
+struct VertexPosition {
   std::size_t row = 0;
   double x = 0, y = 0;
 };
 
 struct Layout {
-  std::vector<Place> places;  // by vertex
+  std::vector<VertexPosition> positions;  // by vertex
   double width = 0, height = 0;
 };
 
@@ -59,19 +59,20 @@ Layout lay_out(const TapeGraph& graph) {
   for (std::size_t i = 0; i < graph.vertices.size(); ++i) {
     const bool is_box = is_operation(graph.vertices[i]);
     const int before = is_box ? boxes[rows[i]]++ : leaves[rows[i]]++;
-    layout.places.push_back({rows[i], is_box ? kFirstBox + before * (kBoxWidth + kBoxGap) : kLeft,
-                             is_box ? 0 : before * (kLeafHeight + kLeafGap)});
+    layout.positions.push_back({rows[i], is_box ? kFirstBox + before * (kBoxWidth + kBoxGap) : kLeft,
+                                is_box ? 0 : before * (kLeafHeight + kLeafGap)});
   }
   std::vector<double> tops = {kTop};
   for (std::size_t row = 0; row < row_count; ++row) {
     const double of_leaves = leaves[row] * (kLeafHeight + kLeafGap) - kLeafGap;
     tops.push_back(tops.back() + std::max(kBoxHeight, of_leaves) + kRowGap);
   }
-  for (std::size_t i = 0; i < layout.places.size(); ++i) {
-    Place& place = layout.places[i];
-    const double height = tops[place.row + 1] - tops[place.row] - kRowGap;
-    const double of_leaves = leaves[place.row] * (kLeafHeight + kLeafGap) - kLeafGap;
-    place.y += tops[place.row] + (height - (is_operation(graph.vertices[i]) ? kBoxHeight : of_leaves)) / 2;
+  for (std::size_t i = 0; i < layout.positions.size(); ++i) {
+    VertexPosition& position = layout.positions[i];
+    const double height = tops[position.row + 1] - tops[position.row] - kRowGap;
+    const double of_leaves = leaves[position.row] * (kLeafHeight + kLeafGap) - kLeafGap;
+    position.y +=
+        tops[position.row] + (height - (is_operation(graph.vertices[i]) ? kBoxHeight : of_leaves)) / 2;
   }
   const int widest = boxes.empty() ? 1 : *std::max_element(boxes.begin(), boxes.end());
   layout.width = kFirstBox + widest * (kBoxWidth + kBoxGap);
@@ -80,7 +81,8 @@ Layout lay_out(const TapeGraph& graph) {
 }
 
 /// Draws an edge between two operations: straight into the next row, else round the rows that it passes.
-void draw_between(Canvas& canvas, const Place& from, const Place& to, double right, const char* classes) {
+void draw_between(Canvas& canvas, const VertexPosition& from, const VertexPosition& to, double right,
+                  const char* classes) {
   const double x1 = from.x + kBoxWidth / 2, y1 = from.y + kBoxHeight, x2 = to.x + kBoxWidth / 2, y2 = to.y;
   const auto c = coordinate;
   if (to.row == from.row + 1) {
@@ -97,7 +99,8 @@ void draw_between(Canvas& canvas, const Place& from, const Place& to, double rig
               classes);
 }
 
-void draw_from_leaf(Canvas& canvas, const Place& from, const Place& to, const char* classes) {
+void draw_from_leaf(Canvas& canvas, const VertexPosition& from, const VertexPosition& to,
+                    const char* classes) {
   const double x1 = from.x + kLeafWidth, y1 = from.y + kLeafHeight / 2, y2 = to.y + kBoxHeight / 2;
   const double middle = (x1 + to.x) / 2;
   const auto c = coordinate;
@@ -109,7 +112,7 @@ void draw_from_leaf(Canvas& canvas, const Place& from, const Place& to, const ch
 void draw_edges(Canvas& canvas, const TapeGraph& graph, const Layout& layout) {
   double right = layout.width;
   for (const auto& [from, to, has_gradient] : graph.edges) {
-    const Place &begin = layout.places[from], &end = layout.places[to];
+    const VertexPosition &begin = layout.positions[from], &end = layout.positions[to];
     const char* const classes = has_gradient ? "edge" : "edge dashed";
     if (!is_operation(graph.vertices[from])) {
       draw_from_leaf(canvas, begin, end, classes);
@@ -127,34 +130,37 @@ void draw_sum(Canvas& canvas, double x, double y, int uses) {
   canvas.text(x - 18, y + 4.5, text, "badge middle");
 }
 
-void draw_leaf(Canvas& canvas, const TapeVertex& vertex, const Place& place) {
+void draw_leaf(Canvas& canvas, const TapeVertex& vertex, const VertexPosition& position) {
   const std::string text = vertex.name + " " + to_string(vertex.shape);
   const bool is_leaf = vertex.kind == VertexKind::leaf;
   const std::string tip =
       is_leaf ? text + ": its gradient is added to what is there" : text + ": needs no gradient";
-  canvas.rectangle(place.x, place.y, kLeafWidth, kLeafHeight, is_leaf ? "leaf" : "input", tip,
+  canvas.rectangle(position.x, position.y, kLeafWidth, kLeafHeight, is_leaf ? "leaf" : "input", tip,
                    kLeafHeight / 2);
-  canvas.text(place.x + kLeafWidth / 2, place.y + kLeafHeight / 2 + 4.5, short_name(text), "small middle");
-  if (vertex.uses > 1) draw_sum(canvas, place.x + kLeafWidth, place.y, vertex.uses);
+  canvas.text(position.x + kLeafWidth / 2, position.y + kLeafHeight / 2 + 4.5, short_name(text),
+              "small middle");
+  if (vertex.uses > 1) draw_sum(canvas, position.x + kLeafWidth, position.y, vertex.uses);
 }
 
-void draw_operation(Canvas& canvas, const TapeVertex& vertex, const Place& place, std::size_t most_bytes) {
+void draw_operation(Canvas& canvas, const TapeVertex& vertex, const VertexPosition& position,
+                    std::size_t most_bytes) {
   const auto bytes = static_cast<double>(vertex.bytes_kept);
   const std::string kept = vertex.bytes_kept == 0 ? "keeps nothing" : "keeps " + bytes_text(bytes);
   const std::string tip =
       fmt::format("#{} {} {}: {} for backward{}{}", vertex.number, vertex.name, to_string(vertex.shape), kept,
                   vertex.detail.empty() ? "" : "; ", vertex.detail);
-  canvas.rectangle(place.x, place.y, kBoxWidth, kBoxHeight, "box", tip, 8);
-  canvas.text(place.x + 12, place.y + 21, short_name(vertex.name), "strong");
-  canvas.text(place.x + kBoxWidth - 12, place.y + 21, fmt::format("#{}", vertex.number), "muted small end");
-  canvas.text(place.x + 12, place.y + 40, to_string(vertex.shape), "muted small");
-  canvas.text(place.x + kBoxWidth - 12, place.y + 40, kept, "muted small end");
+  canvas.rectangle(position.x, position.y, kBoxWidth, kBoxHeight, "box", tip, 8);
+  canvas.text(position.x + 12, position.y + 21, short_name(vertex.name), "strong");
+  canvas.text(position.x + kBoxWidth - 12, position.y + 21, fmt::format("#{}", vertex.number),
+              "muted small end");
+  canvas.text(position.x + 12, position.y + 40, to_string(vertex.shape), "muted small");
+  canvas.text(position.x + kBoxWidth - 12, position.y + 40, kept, "muted small end");
   const double share = most_bytes == 0 ? 0 : bytes / static_cast<double>(most_bytes);
   if (share > 0) {
-    canvas.rectangle(place.x + 10, place.y + kBoxHeight - 6, std::max(2.0, (kBoxWidth - 20) * share), 3, "s0",
-                     "", 1.5);
+    canvas.rectangle(position.x + 10, position.y + kBoxHeight - 6, std::max(2.0, (kBoxWidth - 20) * share), 3,
+                     "s0", "", 1.5);
   }
-  if (vertex.uses > 1) draw_sum(canvas, place.x + kBoxWidth - 8, place.y, vertex.uses);
+  if (vertex.uses > 1) draw_sum(canvas, position.x + kBoxWidth - 8, position.y, vertex.uses);
 }
 
 void draw_legend(Canvas& canvas) {
@@ -192,7 +198,8 @@ Canvas tape_svg(const TapeGraph& whole, std::size_t most) {
   const Layout layout = lay_out(graph);
   std::size_t passing = 0, most_bytes = 0;
   for (const auto& [from, to, has_gradient] : graph.edges) {
-    if (is_operation(graph.vertices[from]) && layout.places[to].row > layout.places[from].row + 1) ++passing;
+    if (is_operation(graph.vertices[from]) && layout.positions[to].row > layout.positions[from].row + 1)
+      ++passing;
   }
   for (const TapeVertex& vertex : graph.vertices) most_bytes = std::max(most_bytes, vertex.bytes_kept);
   Canvas canvas(layout.width + kLane * static_cast<double>(passing) + 8, layout.height, "the tape");
@@ -201,9 +208,9 @@ Canvas tape_svg(const TapeGraph& whole, std::size_t most) {
   for (std::size_t i = 0; i < graph.vertices.size(); ++i) {
     const TapeVertex& vertex = graph.vertices[i];
     if (is_operation(vertex)) {
-      draw_operation(canvas, vertex, layout.places[i], most_bytes);
+      draw_operation(canvas, vertex, layout.positions[i], most_bytes);
     } else {
-      draw_leaf(canvas, vertex, layout.places[i]);
+      draw_leaf(canvas, vertex, layout.positions[i]);
     }
   }
   if (graph.vertices.size() < whole.vertices.size()) {

@@ -3,16 +3,21 @@
 #include <utility>
 
 #include "core/error.h"
+#include "train/console.h"
 
 namespace ringtape {
 
-Checkpointing::Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank,
-                             Console console)
-    : options_(options), console_(console), settings_(std::move(settings)) {
+Checkpointing::Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank)
+    : options_(options), settings_(std::move(settings)) {
   if (options.folder.empty() || !is_first_rank) return;
-  folder_.emplace(options.folder, options.keep);
+  try {
+    folder_.emplace(options.folder, options.keep);
+  } catch (const Error& error) {
+    fail("--checkpoint: {}", error.what());
+  }
   check(options.resume || folder_->is_empty(),
-        "{}: holds checkpoints already: continue them with --resume, or name another folder", options.folder);
+        "--checkpoint: {} holds checkpoints already: continue them with --resume, or name another folder",
+        options.folder);
 }
 
 std::optional<Checkpoint> Checkpointing::resume(const std::vector<NamedTensor>& tensors) {
@@ -25,9 +30,6 @@ std::optional<Checkpoint> Checkpointing::resume(const std::vector<NamedTensor>& 
   expect_settings(*checkpoint);  // first, as a flag says more than the shapes that follow from it
   checkpoint->load_into(tensors);
   default_generator() = checkpoint->random();
-  const TrainingPosition& position = checkpoint->position();
-  console_.print("resumed after step {}, epoch {}, {} samples into it\n", position.step, position.epoch + 1,
-                 position.samples);
   return checkpoint;
 }
 

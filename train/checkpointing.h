@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "optim/checkpoint_folder.h"
-#include "train/console.h"
 #include "train/options.h"
 
 namespace ringtape {
@@ -16,10 +15,9 @@ class Checkpointing {
 
   /// `settings`: what a checkpoint has to have been made with. Throws Error for a folder that holds
   /// checkpoints when they are not to be resumed.
-  Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank,
-                Console console);
+  Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank);
 
-  /// To resume with a checkpoint to go on from: restores `tensors` and random numbers, and reports it. The
+  /// To resume with a checkpoint to go on from: restores `tensors` and random numbers. The
   /// checkpoint has the position and the history; nothing where the run starts afresh.
   std::optional<Checkpoint> resume(const std::vector<NamedTensor>& tensors);
 
@@ -37,7 +35,6 @@ class Checkpointing {
   void expect_settings(const Checkpoint& checkpoint) const;
 
   CheckpointOptions options_;
-  Console console_;
   TrainingSettings settings_;
   std::optional<CheckpointFolder> folder_;
 };

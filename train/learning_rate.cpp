@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/numbers.h"
 #include "plot/terminal_chart.h"
 #include "train/option_list.h"
 
@@ -36,10 +37,6 @@ Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t
 /// So that a step may be multiplied by the points of a chart.
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 50;
 
-std::string counted(std::int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 RunLength run_length(const DataOptions& options, std::int64_t samples) {
@@ -64,8 +61,8 @@ std::int64_t warmup_steps(const ScheduleOptions& options, std::int64_t batch_siz
         options.warmup ? fmt::format("{}", *options.warmup) : "auto");
   if (!options.warmup) return suggested_warmup_steps(length.samples, batch_size, length.steps);
   check(*options.warmup == 0 || *options.warmup < length.steps,
-        "--warmup {} is not shorter than the training: expected less than its {} steps ({} an epoch)",
-        *options.warmup, length.steps, length.steps_per_epoch);
+        "--warmup {} is not shorter than the training: expected less than its {} ({} an epoch)",
+        *options.warmup, counted(length.steps, "step"), length.steps_per_epoch);
   return *options.warmup;
 }
 

@@ -59,7 +59,7 @@ std::uintmax_t bytes_up_to(const std::string& path, std::int64_t step) {
     const bool is_step = step_of_line.has_value();
     const bool is_event = line.starts_with("{\"event\":");
     check(is_complete ? is_step || is_event : begins_record(line),
-          "metrics file '{}' is not to be continued: its line {} is {}, expected the record of a step", path,
+          "--metrics: {} is not to be continued: its line {} is {}, expected the record of a step", path,
           number, quote(line));
     is_before_cut = is_before_cut && is_complete && is_step && *step_of_line <= step;
     if (is_before_cut) bytes += line.size() + 1;
@@ -109,7 +109,7 @@ MetricsFile::MetricsFile(const std::string& path, std::optional<std::int64_t> re
   if (continues) std::filesystem::resize_file(path, bytes_up_to(path, *resumed_step));
   has_own_records_ = continues;
   file_ = std::fopen(path.c_str(), "a");
-  check(file_ != nullptr, "metrics file '{}' cannot be written: {}", path, std::strerror(errno));
+  check(file_ != nullptr, "--metrics: {} cannot be written: {}", path, std::strerror(errno));
 }
 
 MetricsFile::~MetricsFile() {
@@ -133,7 +133,7 @@ void MetricsFile::write(const Json& object) {
     return;
   }
   is_full_ = true;
-  warn("metrics file '{}' cannot be written: {}; training goes on without it", path_, std::strerror(errno));
+  warn("--metrics: {} cannot be written: {}; training goes on without it", path_, std::strerror(errno));
 }
 
 }  // namespace ringtape

@@ -21,11 +21,32 @@ OptionValue size(T& value) {
   return in_range(option_value(value), 0, std::numeric_limits<double>::max());
 }
 
+/// 0, or a number whose value in f32 is above 0 and finite.
+OptionValue limit(double& value) {
+  OptionValue number = option_value(value);
+  const auto read = [&value, read = std::move(number.read)](const std::string& text) {
+    read(text);
+    const bool fits = value <= std::numeric_limits<float>::max() && static_cast<float>(value) > 0;
+    check(value == 0 || fits, "expected 0 or a number from 1.4e-45 to 3.4e38, found {}", quote(text));
+  };
+  return {std::move(number.type), read, std::move(number.write)};
+}
+
+/// A number in [0, 1).
+OptionValue below_one(std::optional<double>& value) {
+  OptionValue number = option_value(value);
+  const auto read = [&value, read = std::move(number.read)](const std::string& text) {
+    read(text);
+    check(*value >= 0 && *value < 1, "expected a number from 0 to below 1, found {}", quote(text));
+  };
+  return {std::move(number.type), read, std::move(number.write)};
+}
+
 OptionValue file(std::string& value, const char* type = "FILE") {
   return file_value(value, type);
 }
 
-/// A file whose name says in which of two formats it is written.
+/// A file whose name's ending chooses one of two formats.
 OptionValue file_of(std::string& value, const char* one, const char* other) {
   return checked(file_value(value, fmt::format("FILE{}|FILE{}", one, other)), [=](const std::string& text) {
     check(text.ends_with(one) || text.ends_with(other), "expected a file that ends on {} or {}, found {}",
@@ -117,6 +138,17 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
                     clipping = "Clipping", schedule = "Schedule of the learning rate",
                     checkpoints = "Checkpoints", ranks = "Several ranks (mpirun, torchrun, srun)",
                     output = "Output";
+  const auto optimizer_with = [&all](double OptimizerSettings::*setting) {
+    return Need{"--optimizer " + list_of(optimizers_with(setting)),
+                [&all, setting] { return has_setting(*all.optimizer.kind, setting); }};
+  };
+  const auto schedule_of = [&all](const std::vector<ScheduleKind>& kinds) {
+    std::vector<std::string> names;
+    for (ScheduleKind kind : kinds) names.push_back(option_value(kind).write());
+    return Need{"--schedule " + list_of(names), [&all, kinds] {
+                  return std::find(kinds.begin(), kinds.end(), all.schedule.kind) != kinds.end();
+                }};
+  };
   DataOptions& data = all.data;
   OptimizerOptions& o = all.optimizer;
   ScheduleOptions& s = all.schedule;
@@ -124,199 +156,415 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
   DistributionOptions& d = all.distribution;
   ObservationOptions& see = all.observation;
   return {
-      {"device", machine, option_value(all.device),
-       "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu", Effect::machine},
-      {"gemm", machine, gemm(all.gemm),
-       "matrix products by the vendor's library (cuBLAS, oneDNN) or by our own kernel; default: vendor where "
-       "there is one, as it is faster",
-       Effect::rounding},
-      {"tf32", machine, option_value(all.precision.tf32),
-       "let cuBLAS round the operands of f32 products to TF32 (faster)"},
-      {"graph", machine, option_value(all.graph),
-       "capture an update as a CUDA graph and replay it: the same result, less time between kernels",
-       Effect::rounding},
-      {"seed", machine, option_value(data.seed), "seed of the initial weights and of the order of the data"},
+      {
+          .name = "device",
+          .group = machine,
+          .value = option_value(all.device),
+          .help = "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu",
+          .effect = Effect::machine,
+      },
+      {
+          .name = "gemm",
+          .group = machine,
+          .value = gemm(all.gemm),
+          .help = "matrix products by the vendor's library (cuBLAS, oneDNN) or by our own kernel; default: "
+                  "vendor where there is one, as it is faster",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "tf32",
+          .group = machine,
+          .value = option_value(all.precision.tf32),
+          .help = "let cuBLAS round the operands of f32 products to TF32 (faster)",
+      },
+      {
+          .name = "graph",
+          .group = machine,
+          .value = option_value(all.graph),
+          .help =
+              "capture an update as a CUDA graph and replay it: the same result, less time between kernels",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "seed",
+          .group = machine,
+          .value = option_value(data.seed),
+          .help = "seed of the initial weights and of the order of the data",
+      },
 
-      {"dtype", model, dtype(all.precision.dtype),
-       "what the model computes in; its weights and their gradients are f32 in any case. auto: bf16 where "
-       "the "
-       "device has instructions for it, else f16; f16 scales the loss, and skips an update whose gradients "
-       "overflow"},
-      {"load", model, file(all.model.load), "start from the weights in this safetensors file",
-       Effect::output},
-      {"save", model, file(all.model.save), "write the trained weights to this safetensors file",
-       Effect::output},
+      {
+          .name = "dtype",
+          .group = model,
+          .value = dtype(all.precision.dtype),
+          .help = "what the model computes in; its weights and their gradients are f32 in any case. auto: "
+                  "bf16 where the device has instructions for it, else f16; f16 scales the loss, and skips "
+                  "an update whose gradients overflow",
+      },
+      {
+          .name = "load",
+          .group = model,
+          .value = file(all.model.load),
+          .help = "start from the weights in this safetensors file",
+          .effect = Effect::output,
+      },
+      {
+          .name = "save",
+          .group = model,
+          .value = file(all.model.save),
+          .help = "write the trained weights to this safetensors file",
+          .effect = Effect::output,
+      },
 
-      {"epochs", training, positive(data.epochs), "times to go through the training data", Effect::rounding},
-      {"max-steps", training, not_negative(data.max_steps), "stop after this many updates; 0: no limit",
-       Effect::rounding},
-      {"batch-size", training, positive(data.batch_size),
-       "samples in an update of the weights (the global batch)"},
-      {"micro-batch", training, not_negative(all.accumulation.micro_batch),
-       "samples that go through the model at a time; the gradients of a batch are accumulated, with the "
-       "result "
-       "of the whole batch at once; 0: the whole batch",
-       Effect::rounding},
-      {"eval-batch-size", training, positive(data.eval_batch_size), "samples at a time in an evaluation",
-       Effect::rounding},
+      {
+          .name = "epochs",
+          .group = training,
+          .value = positive(data.epochs),
+          .help = "times to go through the training data",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "max-steps",
+          .group = training,
+          .value = not_negative(data.max_steps),
+          .help = "stop after this many updates; 0: no limit",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "batch-size",
+          .group = training,
+          .value = positive(data.batch_size),
+          .help = "samples in an update of the weights (the global batch)",
+      },
+      {
+          .name = "micro-batch",
+          .group = training,
+          .value = not_negative(all.accumulation.micro_batch),
+          .help = "samples that go through the model at a time; the gradients of a batch are accumulated, "
+                  "with the result of the whole batch at once; 0: the whole batch",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "eval-batch-size",
+          .group = training,
+          .value = positive(data.eval_batch_size),
+          .help = "samples at a time in an evaluation",
+          .effect = Effect::execution,
+      },
 
-      {"optimizer", optimizing, optimizer(o.kind), "the optimizer: " + list_of(optimizer_names())},
-      {"lr",
-       optimizing,
-       size(o.learning_rate),
-       "learning rate",
-       Effect::result,
-       "",
-       {},
-       optimizer_defaults(&OptimizerSettings::learning_rate)},
-      {"momentum",
-       optimizing,
-       size(o.momentum),
-       "momentum, of an optimizer that has this setting",
-       Effect::result,
-       "",
-       {},
-       optimizer_defaults(&OptimizerSettings::momentum)},
-      {"beta1",
-       optimizing,
-       in_range(option_value(o.beta1), 0, 1),
-       "decay rate of the first moment, below 1",
-       Effect::result,
-       "",
-       {},
-       "0.9"},
-      {"beta2",
-       optimizing,
-       in_range(option_value(o.beta2), 0, 1),
-       "decay rate of the second moment, below 1",
-       Effect::result,
-       "",
-       {},
-       "0.999"},
-      {"weight-decay",
-       optimizing,
-       size(o.weight_decay),
-       "weight decay",
-       Effect::result,
-       "",
-       {},
-       optimizer_defaults(&OptimizerSettings::weight_decay)},
-      {"decay-biases", optimizing, option_value(o.decay_biases),
-       "decay the biases too, as PyTorch's optimizers do"},
+      {
+          .name = "optimizer",
+          .group = optimizing,
+          .value = optimizer(o.kind),
+          .help = "the optimizer: " + list_of(optimizer_names()),
+      },
+      {
+          .name = "lr",
+          .group = optimizing,
+          .value = size(o.learning_rate),
+          .help = "learning rate",
+          .default_text = optimizer_defaults(&OptimizerSettings::learning_rate),
+      },
+      {
+          .name = "momentum",
+          .group = optimizing,
+          .value = size(o.momentum),
+          .help = "momentum",
+          .needs = optimizer_with(&OptimizerSettings::momentum),
+          .default_text = optimizer_defaults(&OptimizerSettings::momentum),
+      },
+      {
+          .name = "beta1",
+          .group = optimizing,
+          .value = below_one(o.beta1),
+          .help = "decay rate of the first moment",
+          .needs = optimizer_with(&OptimizerSettings::beta1),
+          .default_text = optimizer_defaults(&OptimizerSettings::beta1),
+      },
+      {
+          .name = "beta2",
+          .group = optimizing,
+          .value = below_one(o.beta2),
+          .help = "decay rate of the second moment",
+          .needs = optimizer_with(&OptimizerSettings::beta2),
+          .default_text = optimizer_defaults(&OptimizerSettings::beta2),
+      },
+      {
+          .name = "weight-decay",
+          .group = optimizing,
+          .value = size(o.weight_decay),
+          .help = "weight decay",
+          .default_text = optimizer_defaults(&OptimizerSettings::weight_decay),
+      },
+      {
+          .name = "decay-biases",
+          .group = optimizing,
+          .value = option_value(o.decay_biases),
+          .help = "decay the biases too, as PyTorch's optimizers do",
+          .needs = {"--weight-decay",
+                    [&o] { return o.weight_decay.value_or(o.kind->defaults.weight_decay) > 0; }},
+      },
 
-      {"clip-norm", clipping, size(o.clip_norm), "limit of the global gradient norm; 0: no clipping"},
-      {"clip-norm-type", clipping, in_range(option_value(o.clip_norm_type), 1e-6, kInfinity),
-       "p of that norm, above 0; inf: the largest element", Effect::result, "clip-norm"},
-      {"clip-each-micro-batch",
-       clipping,
-       option_value(o.clip_each_micro_batch),
-       "clip what has been accumulated so far after every micro-batch, to the limit divided by the square "
-       "root "
-       "of their number; the result depends on how a batch is cut, and on the number of ranks",
-       Effect::result,
-       "clip-norm",
-       {"sync-each-micro-batch", "zero"}},
-      {"clip-value", clipping, size(o.clip_value), "limit of each gradient element; 0: no clipping"},
+      {
+          .name = "clip-norm",
+          .group = clipping,
+          .value = limit(o.clip_norm),
+          .help = "limit of the global gradient norm; 0: no clipping",
+      },
+      {
+          .name = "clip-norm-type",
+          .group = clipping,
+          .value = in_range(option_value(o.clip_norm_type), 1e-6, kInfinity),
+          .help = "p of that norm, above 0; inf: the largest element",
+          .needs = {"--clip-norm", [&o] { return o.clip_norm > 0; }},
+      },
+      {
+          .name = "clip-each-micro-batch",
+          .group = clipping,
+          .value = option_value(o.clip_each_micro_batch),
+          .help = "clip what has been accumulated so far after every micro-batch, to the limit divided by "
+                  "the square root of their number; the result depends on how a batch is cut, and on the "
+                  "number of ranks",
+          .needs = {"--clip-norm", [&o] { return o.clip_norm > 0; }},
+          .excludes = {"sync-each-micro-batch", "zero"},
+      },
+      {
+          .name = "clip-value",
+          .group = clipping,
+          .value = limit(o.clip_value),
+          .help = "limit of each gradient element; 0: no clipping",
+      },
 
-      {"schedule", schedule, option_value(s.kind),
-       "after the warm-up: constant; linear, cosine or polynomial (down to --final-lr); step (times --gamma "
-       "every --step-epochs); or one-cycle, which has a warm-up of its own"},
-      {"final-lr", schedule, in_range(option_value(s.final_lr), 0, 1),
-       "where linear, cosine and polynomial end, as a share of --lr"},
-      {"power", schedule, size(s.power), "exponent of polynomial"},
-      {"step-epochs", schedule, positive(s.step_epochs), "epochs between two drops of step"},
-      {"gamma", schedule, size(s.gamma), "factor of each drop of step"},
-      {"warmup", schedule, warmup_value(s.warmup),
-       "updates of warm-up, or auto: 0.3125 epochs at a batch of 512 and in proportion to the batch (You et "
-       "al., 2020), at most a quarter of the run"},
-      {"warmup-shape", schedule, option_value(s.warmup_shape),
-       "linear or quadratic rise, or constant at a third of the rate", Effect::result, "warmup"},
-      {"lr-scaling", schedule, option_value(s.lr_scaling),
-       "how the rate grows with the batch: --lr is then that of --base-batch"},
-      {"base-batch", schedule, positive(s.base_batch), "batch that --lr suits, for --lr-scaling",
-       Effect::result, "lr-scaling"},
+      {
+          .name = "schedule",
+          .group = schedule,
+          .value = option_value(s.kind),
+          .help = "after the warm-up: constant; linear, cosine or polynomial (down to --final-lr); step "
+                  "(times --gamma every --step-epochs); or one-cycle, which has a warm-up of its own",
+      },
+      {
+          .name = "final-lr",
+          .group = schedule,
+          .value = in_range(option_value(s.final_lr), 0, 1),
+          .help = "where linear, cosine and polynomial end, as a share of --lr",
+          .needs = schedule_of({ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::polynomial}),
+      },
+      {
+          .name = "power",
+          .group = schedule,
+          .value = size(s.power),
+          .help = "exponent of polynomial",
+          .needs = schedule_of({ScheduleKind::polynomial}),
+      },
+      {
+          .name = "step-epochs",
+          .group = schedule,
+          .value = positive(s.step_epochs),
+          .help = "epochs between two drops of step",
+          .needs = schedule_of({ScheduleKind::step}),
+      },
+      {
+          .name = "gamma",
+          .group = schedule,
+          .value = size(s.gamma),
+          .help = "factor of each drop of step",
+          .needs = schedule_of({ScheduleKind::step}),
+      },
+      {
+          .name = "warmup",
+          .group = schedule,
+          .value = warmup_value(s.warmup),
+          .help = "updates of warm-up, or auto: 0.3125 epochs at a batch of 512 and in proportion to the "
+                  "batch (You et al., 2020), at most a quarter of the run",
+      },
+      {
+          .name = "warmup-shape",
+          .group = schedule,
+          .value = option_value(s.warmup_shape),
+          .help = "linear or quadratic rise, or constant at a third of the rate",
+          .needs = {"--warmup", [&s] { return s.warmup != 0; }},
+      },
+      {
+          .name = "lr-scaling",
+          .group = schedule,
+          .value = option_value(s.lr_scaling),
+          .help = "how the rate grows with the batch: --lr is then that of --base-batch",
+      },
+      {
+          .name = "base-batch",
+          .group = schedule,
+          .value = positive(s.base_batch),
+          .help = "batch that --lr suits, for --lr-scaling",
+          .needs = {"--lr-scaling", [&s] { return s.lr_scaling != BatchScaling::none; }},
+      },
 
-      {"checkpoint", checkpoints, file(c.folder, "DIR"),
-       "save to this folder, from time to time and at the end, all that is needed to go on", Effect::output},
-      {"checkpoint-every", checkpoints, positive(c.every), "updates from one checkpoint to the next",
-       Effect::output, "checkpoint"},
-      {"keep", checkpoints, in_range(option_value(c.keep), 1, 1 << 20),
-       "how many checkpoints to keep: the newest", Effect::output, "checkpoint"},
-      {"resume", checkpoints, option_value(c.resume),
-       "go on from the newest checkpoint that is whole, to the result of a run that was never stopped; start "
-       "afresh where there is none. --device, --gemm, --micro-batch, --zero and the number of ranks may "
-       "change, with a result that is the same but for rounding",
-       Effect::output, "checkpoint"},
-      {"change-length", checkpoints, option_value(c.change_length),
-       "with --resume: the run may have another number of updates than before; a schedule that depends on "
-       "the "
-       "length goes on as if the run had had the new one from its start",
-       Effect::output, "resume"},
+      {
+          .name = "checkpoint",
+          .group = checkpoints,
+          .value = file(c.folder, "DIR"),
+          .help = "save to this folder, from time to time and at the end, all that is needed to go on",
+          .effect = Effect::output,
+      },
+      {
+          .name = "checkpoint-every",
+          .group = checkpoints,
+          .value = positive(c.every),
+          .help = "updates from one checkpoint to the next",
+          .effect = Effect::output,
+          .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
+      },
+      {
+          .name = "keep",
+          .group = checkpoints,
+          .value = in_range(option_value(c.keep), 1, 1 << 20),
+          .help = "how many checkpoints to keep: the newest",
+          .effect = Effect::output,
+          .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
+      },
+      {
+          .name = "resume",
+          .group = checkpoints,
+          .value = option_value(c.resume),
+          .help = "go on from the newest checkpoint that is whole, to the result of a run that was never "
+                  "stopped; start afresh where there is none. --device, --gemm, --micro-batch, --zero and "
+                  "the number of ranks may change, with a result that is the same but for rounding",
+          .effect = Effect::output,
+          .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
+      },
+      {
+          .name = "change-length",
+          .group = checkpoints,
+          .value = option_value(c.change_length),
+          .help = "with --resume: the run may have another number of updates than before; a schedule that "
+                  "depends on the length goes on as if the run had had the new one from its start",
+          .effect = Effect::output,
+          .needs = {"--resume", [&c] { return c.resume; }},
+      },
 
-      {"comm-timeout", ranks, in_range(option_value(d.comm_timeout), 0.1, 1e6),
-       "seconds after which an operation that hangs ends the run", Effect::rounding},
-      {"bucket-mib", ranks, in_range(option_value(d.bucket_mib), 1e-6, 1e6),
-       "MiB of gradients that are reduced together; the first time 1 at most, to begin early",
-       Effect::rounding},
-      {"no-overlap", ranks, option_value(d.no_overlap),
-       "reduce gradients after backward instead of during it", Effect::rounding},
-      {"sync-each-micro-batch", ranks, option_value(all.accumulation.sync_each_micro_batch),
-       "reduce gradients after every micro-batch instead of after the last: more communication, the same "
-       "result but for rounding",
-       Effect::rounding},
-      {"zero", ranks, in_range(option_value(d.zero), 0, 2),
-       "what is sharded over the ranks (ZeRO): 1: the optimizer's state; 2: the gradients too, which are "
-       "then "
-       "reduced after every micro-batch; 0: nothing. No effect with one rank",
-       Effect::rounding},
-      {"slow-link", ranks, option_value(d.slow_link),
-       "hold back what ranks on CPUs send each other as a link with this latency and bandwidth would, such "
-       "as "
-       "100,250: 100 microseconds and 250 MB/s",
-       Effect::rounding},
+      {
+          .name = "comm-timeout",
+          .group = ranks,
+          .value = in_range(option_value(d.comm_timeout), 0.1, 1e6),
+          .help = "seconds after which an operation that hangs ends the run",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "bucket-mib",
+          .group = ranks,
+          .value = in_range(option_value(d.bucket_mib), 1e-6, 1e6),
+          .help = "MiB of gradients that are reduced together; the first time 1 at most, to begin early",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "no-overlap",
+          .group = ranks,
+          .value = option_value(d.no_overlap),
+          .help = "reduce gradients after backward instead of during it",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "sync-each-micro-batch",
+          .group = ranks,
+          .value = option_value(all.accumulation.sync_each_micro_batch),
+          .help = "reduce gradients after every micro-batch instead of after the last: more communication, "
+                  "the same result but for rounding",
+          .effect = Effect::execution,
+          .needs = {"--micro-batch", [&all] { return all.accumulation.micro_batch > 0; }},
+      },
+      {
+          .name = "zero",
+          .group = ranks,
+          .value = in_range(option_value(d.zero), 0, 2),
+          .help = "what is sharded over the ranks (ZeRO): 1: the optimizer's state; 2: the gradients too, "
+                  "which are then reduced after every micro-batch; 0: nothing. No effect with one rank",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "slow-link",
+          .group = ranks,
+          .value = option_value(d.slow_link),
+          .help = "hold back what ranks on CPUs send each other as a link with this latency and bandwidth "
+                  "would, such as 100,250: 100 microseconds and 250 MB/s",
+          .effect = Effect::execution,
+      },
 
-      {"quiet", output, option_value(see.quiet), "print warnings and errors alone", Effect::output},
-      {"metrics", output, file(see.metrics),
-       "write one JSON object for each step, and a last one, to this file", Effect::output},
-      {"memory-report",
-       output,
-       option_value(see.memory_report),
-       "print where the memory of one update went, by category, in time and by formula",
-       Effect::output,
-       "",
-       {"graph"}},
-      {"timeline", output, file(see.timeline),
-       "write when each rank computed, waited and sent data, and what its memory held, to this file, as a "
-       "trace "
-       "that Perfetto shows, and print how much of the communication was hidden",
-       Effect::output},
-      {"profile",
-       output,
-       option_value(see.profile),
-       "print where the time of a step went, by operation and by phase",
-       Effect::output,
-       "",
-       {"graph"}},
-      {"profile-steps", output, step_range(see.profile_steps),
-       "steps A to B, such as 10:12: those that --profile, --timeline and --report are of, and on a GPU "
-       "those "
-       "that Nsight looks at when it waits for cudaProfilerStart [20 steps from the run's second on]",
-       Effect::output},
-      {"sort", output, column(see.sort), "column that the table of --profile is sorted by", Effect::output,
-       "profile"},
-      {"print-tape", output, option_value(see.print_tape), "print what the tape recorded in the first step",
-       Effect::output},
-      {"report",
-       output,
-       file_of(see.report, ".html", ".json"),
-       "write a page that a browser shows, without a network, to this file: curves, profile, timeline of a "
-       "step, memory, tape and machine; or the same as JSON",
-       Effect::output,
-       "",
-       {"graph"}},
-      {"save-tape", output, file_of(see.save_tape, ".svg", ".dot"),
-       "draw the tape of the first step to this file: an SVG picture, or a graph for Graphviz",
-       Effect::output},
+      {
+          .name = "quiet",
+          .group = output,
+          .value = option_value(see.quiet),
+          .help = "print warnings and errors alone",
+          .effect = Effect::output,
+      },
+      {
+          .name = "metrics",
+          .group = output,
+          .value = file(see.metrics),
+          .help = "write one JSON object for each step, and a last one, to this file",
+          .effect = Effect::output,
+      },
+      {
+          .name = "memory-report",
+          .group = output,
+          .value = option_value(see.memory_report),
+          .help = "print where the memory of one update went, by category, in time and by formula",
+          .effect = Effect::output,
+          .excludes = {"graph"},
+      },
+      {
+          .name = "timeline",
+          .group = output,
+          .value = file(see.timeline),
+          .help = "write when each rank computed, waited and sent data, and what its memory held, to this "
+                  "file, as a trace that Perfetto shows, and print how much of the communication was hidden",
+          .effect = Effect::output,
+      },
+      {
+          .name = "profile",
+          .group = output,
+          .value = option_value(see.profile),
+          .help = "print where the time of a step went, by operation and by phase",
+          .effect = Effect::output,
+          .excludes = {"graph"},
+      },
+      {
+          .name = "profile-steps",
+          .group = output,
+          .value = step_range(see.profile_steps),
+          .help = "steps A to B, such as 10:12: those that --profile, --timeline and --report are of, and on "
+                  "a GPU those that Nsight looks at when it waits for cudaProfilerStart [20 steps from the "
+                  "run's second on]",
+          .effect = Effect::output,
+      },
+      {
+          .name = "sort",
+          .group = output,
+          .value = column(see.sort),
+          .help = "column that the table of --profile is sorted by",
+          .effect = Effect::output,
+          .needs = {"--profile", [&see] { return see.profile; }},
+      },
+      {
+          .name = "print-tape",
+          .group = output,
+          .value = option_value(see.print_tape),
+          .help = "print what the tape recorded in the first step",
+          .effect = Effect::output,
+      },
+      {
+          .name = "report",
+          .group = output,
+          .value = file_of(see.report, ".html", ".json"),
+          .help = "write a page that a browser shows, without a network, to this file: curves, profile, "
+                  "timeline of a step, memory, tape and machine; or the same as JSON",
+          .effect = Effect::output,
+          .excludes = {"graph"},
+      },
+      {
+          .name = "save-tape",
+          .group = output,
+          .value = file_of(see.save_tape, ".svg", ".dot"),
+          .help = "draw the tape of the first step to this file: an SVG picture, or a graph for Graphviz",
+          .effect = Effect::output,
+      },
   };
 }
 
@@ -349,9 +597,9 @@ void check_options(const TrainerOptions& given) {
   }
   for (const TrainerOption& option : options) {
     if (!is_set(options, defaults, option.name)) continue;
-    if (!option.needs.empty() && !is_set(options, defaults, option.needs)) {
-      fail("--{} needs --{}", option.name, option.needs);
-    }
+    const std::string value = option.value.type.empty() ? "" : " " + option.value.write();
+    check(option.needs.text.empty() || option.needs.is_met(), "--{}{} has no effect: expected {} with it",
+          option.name, value, option.needs.text);
     for (const std::string& other : option.excludes) {
       if (is_set(options, defaults, other)) fail("--{} cannot be used with --{}", option.name, other);
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,10 +12,16 @@ namespace ringtape {
 
 /// What another value of an option changes.
 enum class Effect {
-  result,    ///< what training ends with: a checkpoint can only be resumed with the same value
-  rounding,  ///< in what pieces and where the same is computed, and how long training goes on
-  machine,   ///< where a rank computes: it may differ between the ranks of a run
-  output,    ///< what is printed and written
+  result,     ///< what training ends with: a checkpoint can only be resumed with the same value
+  execution,  ///< in what pieces and where the same is computed, and how long training goes on
+  machine,    ///< where a rank computes: it may differ between the ranks of a run
+  output,     ///< what is printed and written
+};
+
+/// What an option has no effect without. The options have to outlive it.
+struct Need {
+  std::string text;  ///< "--schedule polynomial"; empty where nothing is needed
+  std::function<bool()> is_met;
 };
 
 /// One option of a trainer. Flags, --help, the settings of checkpoints, the comparison of ranks and the
@@ -26,7 +33,7 @@ struct TrainerOption {
   OptionValue value;
   std::string help;
   Effect effect = Effect::result;
-  std::string needs{};                  ///< an option without which it has no effect; empty for none
+  Need needs{};                         ///< an option that is set without it is refused
   std::vector<std::string> excludes{};  ///< options that it cannot be used with
   std::string default_text{};           ///< for --help, where the value's own text says too little
 };
@@ -43,7 +50,8 @@ OptionValue warmup_value(std::optional<std::int64_t>& steps);
 /// All options, which read and write `options`.
 std::vector<TrainerOption> options_of(TrainerOptions& options);
 
-/// Throws Error that names the option for a value out of its range, and for values that do not go together.
+/// Throws Error that names the option for a value out of its range, for values that do not go together, and
+/// for an option that has another value than at first but no effect.
 void check_options(const TrainerOptions& options);
 
 /// Names and values of the options with one of these effects, in the order of the list.

@@ -12,11 +12,15 @@
 namespace ringtape {
 namespace {
 
+/// What becomes of a file or folder. One that grows is opened by its writer, before training; one that is
+/// replaced is written when the run has ended.
+enum class Use { read, grows, replaced };
+
 /// An option that names a file or folder of this run.
 struct NamedPath {
   const char* flag;
   std::string path;
-  bool is_written;
+  Use use;
 };
 
 /// Whether two names lead to one file: "a.html", "./a.html" and a symbolic or hard link to it do.
@@ -43,24 +47,30 @@ void check_output_files(const TrainerOptions& options, const std::vector<std::st
                         bool writes) {
   const ObservationOptions& see = options.observation;
   std::vector<NamedPath> paths;
-  for (const std::string& file : input_files) paths.push_back({"the data", file, false});
-  paths.insert(paths.end(), {{"--load", options.model.load, false},
-                             {"--checkpoint", options.checkpoint.folder, true},
-                             {"--save", options.model.save, true},
-                             {"--metrics", see.metrics, true},
-                             {"--timeline", see.timeline, true},
-                             {"--save-tape", see.save_tape, true},
-                             {"--report", see.report, true}});
+  for (const std::string& file : input_files) paths.push_back({"the data", file, Use::read});
+  paths.insert(paths.end(), {{"--load", options.model.load, Use::read},
+                             {"--checkpoint", options.checkpoint.folder, Use::grows},
+                             {"--save", options.model.save, Use::replaced},
+                             {"--metrics", see.metrics, Use::grows},
+                             {"--timeline", see.timeline, Use::replaced},
+                             {"--save-tape", see.save_tape, Use::replaced},
+                             {"--report", see.report, Use::replaced}});
   for (std::size_t i = 0; i < paths.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       const NamedPath &a = paths[j], &b = paths[i];
-      if (a.path.empty() || b.path.empty() || !(a.is_written || b.is_written)) continue;
+      if (a.path.empty() || b.path.empty() || (a.use == Use::read && b.use == Use::read)) continue;
       check(is_trained_in_place(a, b) || !are_same(a.path, b.path),
             "{} and {} both name '{}': expected two files", a.flag, b.flag, b.path);
     }
   }
-  for (const std::string& file : {options.model.save, see.timeline, see.save_tape, see.report}) {
-    if (writes && !file.empty()) AtomicFile{file};
+  if (!writes) return;
+  for (const auto& [flag, file, use] : paths) {
+    if (use != Use::replaced || file.empty()) continue;
+    try {
+      AtomicFile{file};
+    } catch (const Error& error) {
+      fail("{}: {}", flag, error.what());
+    }
   }
 }
 

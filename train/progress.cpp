@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "dist/rank_environment.h"
 #include "plot/terminal.h"
 
 namespace ringtape {
@@ -28,7 +29,9 @@ std::string progress_line(const std::string& epoch, const std::string& figures, 
 using Clock = std::chrono::steady_clock;
 
 Progress::Progress(Console console)
-    : console_(console), is_terminal_(console.is_open() && isatty(STDOUT_FILENO) == 1) {}
+    : console_(console),
+      is_terminal_(console.is_open() && isatty(STDOUT_FILENO) == 1 &&
+                   detect_rank_environment(process_environment()).launcher == Launcher::none) {}
 
 void Progress::begin(std::int64_t first_step, std::int64_t total_steps) {
   first_step_ = first_step;

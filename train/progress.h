@@ -9,7 +9,8 @@
 namespace ringtape {
 
 /// Shows the progress of a training: on a terminal one line that is redrawn a few times a second, otherwise
-/// (a pipe, a file) nothing until line() is called.
+/// (a pipe, a file) nothing until line() is called. Under a launcher too: mpirun gives ranks a terminal of
+/// their own, wherever its own output goes.
 class Progress {
  public:
   explicit Progress(Console console);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/stream.h"
 #include "trace/nsight.h"
 
@@ -53,8 +54,8 @@ void RecordedSteps::check_options(const ObservationOptions& options, Device devi
   check(are_wanted || !chosen || device.is_cuda(),
         "--profile-steps: on {} these are the steps of --profile, --timeline and --report: add one of them",
         to_string(device));
-  check(!chosen || chosen->first <= last_step, "--profile-steps {}:{}: the run has {} steps", chosen->first,
-        chosen->last, last_step);
+  check(!chosen || chosen->first <= last_step, "--profile-steps {}:{}: the run has {}", chosen->first,
+        chosen->last, counted(last_step, "step"));
   const bool are_needed = options.profile || !options.timeline.empty();
   check(!are_needed || chosen || last_step >= 2,
         "{}: records from the second update on, but the run has 1: --profile-steps 1:1 records its last",

@@ -136,9 +136,9 @@ void RunLog::report(const EvaluationResult& result, std::int64_t steps, std::int
   if (counts_correct_) console_.print("test accuracy {:.2f}%, ", result.accuracy * 100);
   const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
   const std::string earlier = first_ > 0 ? fmt::format(" ({} of them before it was resumed)", first_) : "";
-  console_.print("test loss {:.4f} after {} steps{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss,
-                 steps, earlier, seconds, to_string(device_), peak);
-  if (skipped > 0) console_.print("{} updates were skipped: their gradients were not finite\n", skipped);
+  console_.print("test loss {:.4f} after {}{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss,
+                 counted(steps, "step"), earlier, seconds, to_string(device_), peak);
+  if (skipped > 0) console_.print("{} skipped: the gradients were not finite\n", counted(skipped, "update"));
   Json done{{"event", "done"}};
   if (counts_correct_) done["test_accuracy"] = result.accuracy;
   done["test_loss"] = result.loss;

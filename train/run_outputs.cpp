@@ -76,10 +76,11 @@ report::RunReport Trainer::Run::report_of(const RunLog& log) const {
   report.title = task_.name;
   report.subtitle = fmt::format("{}; {} on {}", describe_training(),
                                 describe_compute_dtype(arena_->compute_dtype(), device_), to_string(device_));
-  if (comm_->size() > 1) report.subtitle += fmt::format(", {} ranks", comm_->size());
+  if (comm_->size() > 1) report.subtitle += fmt::format(", {}", counted(comm_->size(), "rank"));
   report.world_size = comm_->size();
   for (const auto& [name, value] : task_.settings) report.settings.emplace_back("--" + name, value);
-  for (const auto& [name, value] : values_of(options_, {Effect::result, Effect::rounding, Effect::machine})) {
+  for (const auto& [name, value] :
+       values_of(options_, {Effect::result, Effect::execution, Effect::machine})) {
     if (!value.empty()) report.settings.emplace_back("--" + name, value);
   }
   report.curves = log.curves();

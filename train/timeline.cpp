@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/numbers.h"
 #include "io/file.h"
 #include "dist/gather_text.h"
 #include "profile/chrome_trace.h"
@@ -55,9 +56,8 @@ void write_timeline(const RecordedSteps& steps, const std::string& file, Communi
   AtomicFile out(file);
   out.write(trace.data(), trace.size());
   out.commit();
-  console.print(
-      "\ntimeline of {} updates written to {} (https://ui.perfetto.dev shows it); ms of an update:\n",
-      steps.count(), file);
+  console.print("\ntimeline of {} written to {} (https://ui.perfetto.dev shows it); ms of an update:\n",
+                counted(steps.count(), "update"), file);
   console.print("{}", steps.what_is_missing());
   console.print("{:>4} {:>10} {:>10} {:>10} {:>14} {:>10} {:>9}\n", "rank", "update", "compute", "waiting",
                 "communication", "hidden", "share");

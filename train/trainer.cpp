@@ -17,7 +17,7 @@ namespace {
 /// A line for this program's file and one for each setting that has to be the same on all ranks.
 std::string describe_program(const Task& task, const TrainerOptions& options) {
   std::string text = fmt::format("a program with the CRC-32 {:08x}\n", crc32_of_file("/proc/self/exe"));
-  for (const auto& [name, value] : values_of(options, {Effect::result, Effect::rounding, Effect::output})) {
+  for (const auto& [name, value] : values_of(options, {Effect::result, Effect::execution, Effect::output})) {
     text += fmt::format("--{} {}\n", name, value.empty() ? "(default)" : value);
   }
   for (const auto& [name, value] : task.settings) text += fmt::format("--{} {}\n", name, value);

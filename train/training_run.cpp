@@ -64,11 +64,14 @@ void Trainer::Run::check_before_model() const {
         "trainer: the task lacks one of make_model, loss, train and test");
   const std::int64_t batch = options_.data.batch_size, world_size = comm_->size();
   const std::int64_t below = batch - batch % world_size;
-  check(below == batch, "--batch-size {}: expected a multiple of the {} ranks, such as {}", batch, world_size,
-        below > 0 ? below : world_size);
+  check(below == batch, "--batch-size {}: expected a multiple of the {}, such as {}", batch,
+        counted(world_size, "rank"), below > 0 ? below : world_size);
   check(options_.accumulation.micro_batch <= batch_of_rank(),
         "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that",
         options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
+  check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
+        to_string(device_));
+  check(!options_.graph || world_size == 1, "--graph: found {} ranks, expected one", world_size);
   warmup_steps(options_.schedule, batch, length_);
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
@@ -123,8 +126,8 @@ void Trainer::Run::describe_device() const {
   console_.print("device {} ({}), {}, GEMM by {}\n", to_string(device_), describe(device_),
                  describe_compute_dtype(arena_->compute_dtype(), device_), gemm);
   if (comm_->size() > 1) {
-    console_.print("{} ranks connected by {}, {} samples of a batch each\n", comm_->size(), comm_->backend(),
-                   batch_of_rank());
+    console_.print("{} connected by {}, {} of a batch each\n", counted(comm_->size(), "rank"),
+                   comm_->backend(), counted(batch_of_rank(), "sample"));
   }
 }
 
@@ -133,11 +136,11 @@ EvaluationResult Trainer::Run::evaluate_weights() {
 }
 
 EvaluationResult Trainer::Run::evaluate() {
-  describe_model();
-  describe_device();
   const bool writes = is_first() && !has_trained_;  // the metrics of a training stay as they are
   RunLog log(console_, writes ? options_.observation.metrics : "", options_.data.epochs, device_,
              counts_correct());
+  describe_model();
+  describe_device();
   const EvaluationResult result = evaluate_weights();
   log.report(result, 0, 0);
   return result;
@@ -146,42 +149,46 @@ EvaluationResult Trainer::Run::evaluate() {
 TrainingResult Trainer::Run::train() {
   check(!has_trained_, "trainer: train() was called before, expected one call: make another Trainer");
   has_trained_ = true;
-  describe_model();
-  describe_device();
   LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
   TrainingState state(*model_, *arena_, *optimizer_, scaler, *comm_);
-  Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(), is_first(), console_);
+  Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(), is_first());
   std::optional<Checkpoint> resumed;
   const TrainingPosition begin =
       options_.checkpoint.resume ? state.resume(checkpoints, resumed) : state.broadcast_from_first({});
-  check(begin.step <= length_.steps, "{}: has {} steps behind it, but only {} were asked for",
-        options_.checkpoint.folder, begin.step, length_.steps);
+  check(begin.step <= length_.steps, "--resume: {} is at step {}, expected at most the {} of this run",
+        options_.checkpoint.folder, begin.step, counted(length_.steps, "step"));
   const ObservationOptions& observation = options_.observation;
   Training training{
       .at = begin,
-      .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
-                    counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
       .update = Update(task_, options_, *model_, *arena_, *optimizer_, scaler,
                        !observation.metrics.empty() || !observation.report.empty(), comm_),
       .recorded = RecordedSteps(observation, *comm_, begin.step, length_.steps),
+      .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
+                    counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
       // The first update makes what later ones find: scratch memory, for example.
       .reported_step = observation.memory_report ? std::min(begin.step + 1, length_.steps - 1) : -1,
   };
   if (resumed) training.log.restore(*resumed);
+  // Nothing is printed before all that may be refused has been looked at.
+  describe_model();
+  describe_device();
+  if (resumed) {
+    console_.print("resumed after step {}, epoch {}, {} into it\n", begin.step, begin.epoch + 1,
+                   counted(begin.samples, "sample"));
+  }
   training.log.begin(begin.step, length_.steps, scaler);
   TrainingResult ended;
   try {
     const EvaluationResult result = run_steps(training, state, checkpoints);
     const std::int64_t steps = training.at.step;
-    check(
-        std::isfinite(result.loss),
-        "training diverged: the test loss is not finite after {} steps; a smaller --lr or --clip-norm, or a "
-        "longer --warmup, may help",
-        steps);
+    check(std::isfinite(result.loss),
+          "training diverged: the test loss is not finite after {}; a smaller --lr or --clip-norm, or a "
+          "longer --warmup, may help",
+          counted(steps, "step"));
     const auto skipped = static_cast<std::int64_t>(optimizer_->skipped_updates().item());
     check(steps == 0 || skipped < steps,
-          "nothing was learned: the gradients of all {} updates were not finite, and the updates skipped",
-          steps);
+          "nothing was learned: the gradients of {} in {} were not finite, and the updates skipped", skipped,
+          counted(steps, "step"));
     training.log.report(result, steps, skipped);
     ended = {result, steps, skipped, training.log.seconds()};
   } catch (const std::exception& error) {
@@ -195,7 +202,7 @@ TrainingResult Trainer::Run::train() {
 /// All steps that are left, and the result of the last evaluation.
 EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& state,
                                          Checkpointing& checkpoints) {
-  auto& [at, log, update, recorded, reported_step] = training;
+  auto& [at, update, recorded, log, reported_step] = training;
   std::optional<EvaluationResult> last;
   for (; at.step < length_.steps; ++at.epoch, at.samples = 0) {
     loader_->start_epoch(at.epoch, sampler_->own_of(at.samples));
@@ -260,7 +267,15 @@ std::optional<Batch> Trainer::Run::next_batch() {
 TrainingSettings Trainer::Run::checkpoint_settings() const {
   if (options_.checkpoint.folder.empty()) return {};
   TrainingSettings settings;
-  for (const auto& [name, value] : values_of(options_, {Effect::result})) settings["--" + name] = value;
+  TrainerOptions options = options_;
+  OptimizerOptions& o = options.optimizer;
+  for (const auto& [value, otherwise] : {std::pair(&o.weight_decay, o.kind->defaults.weight_decay),
+                                         {&o.momentum, o.kind->defaults.momentum},
+                                         {&o.beta1, o.kind->defaults.beta1},
+                                         {&o.beta2, o.kind->defaults.beta2}}) {
+    if (*value == otherwise) value->reset();  // as if it had not been given
+  }
+  for (const auto& [name, value] : values_of(options, {Effect::result})) settings["--" + name] = value;
   for (const auto& [name, value] : task_.settings) settings["--" + name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may be another one elsewhere

@@ -41,9 +41,9 @@ class Trainer::Run {
   /// The parts that a training has and an evaluation has not.
   struct Training {
     TrainingPosition at;
-    RunLog log;
     Update update;
     RecordedSteps recorded;
+    RunLog log;  ///< after what may be refused: it cuts off the metrics behind the step that is resumed
     std::int64_t reported_step;  ///< the memory report is of this one, counted from 0
   };
 

@@ -16,6 +16,9 @@
 namespace ringtape {
 namespace {
 
+/// A batch and the short last one of an epoch need two.
+constexpr std::size_t kMostGraphs = 4;
+
 void add_to(Tensor& sum, const Tensor& value) {
   sum = sum.defined() ? add(sum, value) : value;
 }
@@ -47,11 +50,7 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
                  .overlap = !options.distribution.no_overlap,
                  .allow_unused = false,
                  .hook = nullptr}),
-      window_(comm->size(), comm->size() == 1 ? nullptr : sum_over(comm)) {
-  check(!options.graph || arena.device().is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
-        to_string(arena.device()));
-  check(!options.graph || comm->size() == 1, "--graph: {} ranks, expected one", comm->size());
-}
+      window_(comm->size(), comm->size() == 1 ? nullptr : sum_over(comm)) {}
 
 UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t samples) {
   samples_ = samples;
@@ -60,7 +59,9 @@ UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t 
   const std::int64_t given = options_.accumulation.micro_batch;
   const std::int64_t micro_batch = given > 0 ? given : batch->size();
   const std::vector<MicroBatch> pieces = cut_into_micro_batches(batch->size(), micro_batch);
-  if (options_.graph) return replay(*batch, pieces);
+  const std::pair sizes(batch->size(), window_.targets());
+  const bool has_graph = graphs_.size() < kMostGraphs || graphs_.contains(sizes);
+  if (options_.graph && has_graph) return replay(*batch, pieces);
   return compute(pieces.size(), [&](std::size_t i) {
     return batch->slice(pieces[i].first, pieces[i].size).to(arena_.device());
   });

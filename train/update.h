@@ -34,7 +34,8 @@ struct UpdateResult {
 /// With TrainerOptions::graph an update is captured as a CUDA graph and replayed. What differs from one to
 /// the next lies in device memory (samples, learning rate); a graph belongs to one number of samples and of
 /// non-ignored targets, which are the sizes and the divisor of its kernels. An update of new sizes, such as
-/// the short last one of an epoch, runs without a graph once and is captured the second time.
+/// the short last one of an epoch, runs without a graph once and is captured the second time. Graphs of the
+/// first four sizes are kept; updates of other sizes run without one.
 class Update {
  public:
   /// `scaler`: for f16, else null. `measure_norm`: the gradient norm is wanted even where nothing is clipped.

@@ -14,6 +14,7 @@
 #include "autograd/ops.h"
 #include "cli/command_line.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "io/file.h"
 #include "core/stream.h"
 #include "dist/connect.h"
@@ -188,8 +189,8 @@ void measure(Communicator& comm, const Options& options) {
   const bool prints = comm.rank() == 0;
   const DType dtype = dtype_from_name(options.dtype.c_str());
   if (prints) {
-    fmt::print("{} ranks, {}, {}, mean of {} calls; S: size, t: time, n: ranks\n", comm.size(),
-               comm.backend(), options.dtype, options.iterations);
+    fmt::print("{}, {}, {}, mean of {}; S: size, t: time, n: ranks\n", counted(comm.size(), "rank"),
+               comm.backend(), options.dtype, counted(options.iterations, "call"));
     fmt::print("{:<16} {:>10} {:>10} {:>10} {:>12} {:>12} {:>7}\n", "operation", "bytes S", "elements",
                "t us", "S/t GB/s", "busbw GB/s", "wrong");
   }

@@ -6,6 +6,7 @@
 
 #include "autograd/ops.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "plot/canvas.h"
 
 namespace ringtape {
@@ -103,7 +104,8 @@ void draw_panel(svg::Canvas& canvas, const RingTrace& trace, int step) {
 
 RingTrace trace_ring(Communicator& comm) {
   const int size = comm.size();
-  check(size >= 2 && size <= kMostRanks, "--trace-ring: {} ranks, expected 2 to {}", size, kMostRanks);
+  check(size >= 2 && size <= kMostRanks, "--trace-ring: found {}, expected 2 to {}", counted(size, "rank"),
+        kMostRanks);
   const Tensor tensor = full({size * kElements}, 1 << comm.rank(), DType::f32, comm.device());
   // For each step: the chunk that is sent, its elements, and what all chunks hold; at the end the last again.
   std::vector<std::int64_t> own;

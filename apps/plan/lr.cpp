@@ -22,7 +22,9 @@ void add_flags(CommandLine& app, Options& options) {
   schedule.lr_scaling = BatchScaling::square_root;
   schedule.warmup = std::nullopt;
   app.group("Change of batch");
-  app.option("--lr", request.base_rate, "learning rate that suits the base batch").required().no_default();
+  app.option("--lr", between(request.base_rate, 1e-30, 1e30), "learning rate that suits the base batch")
+      .required()
+      .no_default();
   app.option("--batch-size", between(request.batch_size, 1, kLargestSize),
              "samples in an update of the run that is planned")
       .required()
@@ -41,10 +43,10 @@ void add_flags(CommandLine& app, Options& options) {
              "constant, linear, cosine, polynomial, step or one-cycle");
   app.option("--final-lr", between(schedule.final_lr, 0, 1),
              "where linear, cosine and polynomial end, as a share of the rate");
-  app.option("--power", schedule.power, "exponent of polynomial");
+  app.option("--power", between(schedule.power, 0, 1e30), "exponent of polynomial");
   app.option("--step-epochs", between(schedule.step_epochs, 1, kLargestSize),
              "epochs between two drops of step");
-  app.option("--gamma", schedule.gamma, "factor of each drop of step");
+  app.option("--gamma", between(schedule.gamma, 0, 1e30), "factor of each drop of step");
   app.option("--warmup", warmup_value(schedule.warmup),
              "steps of warm-up; auto: a length that suits the batch");
   app.option("--warmup-shape", option_value(schedule.warmup_shape),
@@ -53,7 +55,17 @@ void add_flags(CommandLine& app, Options& options) {
   app.option("--json", options.json, "print the plan as JSON");
 }
 
+/// Throws Error for a flag of the schedule that has no effect.
+void check_schedule(const ScheduleOptions& schedule) {
+  TrainerOptions run;
+  const std::int64_t base_batch = run.schedule.base_batch;
+  run.schedule = schedule;
+  run.schedule.base_batch = base_batch;  // the default here is another one
+  check_options(run);
+}
+
 void plan(const Options& options) {
+  check_schedule(options.request.schedule);
   const RatePlan plan = plan_rate(options.request);
   fmt::print("{}", options.json ? rate_json(plan).dump(2) + "\n" : rate_text(plan));
 }

@@ -64,7 +64,7 @@ void add_model_flags(CommandLine& app, Options& options) {
              "number of parameters of any model: its state alone")
       .excludes(mlp)
       .excludes(layers);
-  app.option("--trained-share", options.transformer.trained_share,
+  app.option("--trained-share", between(options.transformer.trained_share, 0, 1),
              "share of a transformer's, or of these, that is trained, up to 1 [1]")
       .excludes(mlp)
       .no_default();
@@ -81,7 +81,7 @@ void add_training_flags(CommandLine& app, Options& options) {
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
              "what the model computes in: f32, bf16 or f16");
   app.option("--optimizer", word(options.optimizer, optimizer_names()), "whose state it is");
-  app.option("--momentum", options.momentum,
+  app.option("--momentum", between(options.momentum, 0, 1e30),
              "its momentum, where it has one [" + optimizer_defaults(&OptimizerSettings::momentum) + "]")
       .no_default();
   app.option("--zero", between(options.request.sharding.stage, 0, 3), "ZeRO stage");
@@ -105,7 +105,9 @@ MemoryPlan plan_of(Options options) {
   const OptimizerKind& optimizer = optimizer_named(options.optimizer);
   OptimizerSettings settings = optimizer.defaults;
   settings.momentum = options.momentum.value_or(settings.momentum);
-  check(settings.momentum >= 0, "--momentum must be at least 0, found {}", settings.momentum);
+  check(!options.momentum || has_setting(optimizer, &OptimizerSettings::momentum),
+        "--momentum has no effect: expected --optimizer {} with it, found {}",
+        list_of(optimizers_with(&OptimizerSettings::momentum)), optimizer.name);
   request.state_per_parameter = optimizer.state_per_parameter(settings);
   request.sharding.bucket_bytes = options.bucket << 20;
   request.workspace = options.workspace << 20;

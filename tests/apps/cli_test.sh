@@ -74,16 +74,35 @@ expect() {
 
 # ---- flags ------------------------------------------------------------------------------------------------
 
-refuse "--nope" mnist --nope
-refuse "extra" mnist extra
+refuse "found '--nope', expected flags of this program alone" mnist --nope
+refuse "found 'extra', expected flags of this program alone" mnist extra
+refuse "--lr: expected a value, found none" mnist --lr
+refuse "--lr: expected once, found 2 times" mnist --lr 1 --lr 2
+refuse "--graph: expected no value, found 'maybe'" mnist --graph=maybe
 refuse "found 'nan'" mnist --lr nan
 refuse "found '-1'" mnist --lr=-1
 refuse "fast" mnist --lr fast
 refuse "found 'inf'" mnist --weight-decay inf
 refuse "found 'nan'" mnist --clip-norm nan
+refuse "--clip-norm: expected 0 or a number from 1.4e-45 to 3.4e38, found '1e-320'" mnist --clip-norm 1e-320
+refuse "--clip-value: expected 0 or a number from 1.4e-45 to 3.4e38, found '1e39'" mnist --clip-value 1e39
+refuse "--beta1: expected a number from 0 to below 1, found '1'" mnist --beta1 1
+refuse "--beta2: expected a number from 0 to below 1, found '-0.1'" mnist --beta2=-0.1
 refuse "found 'nan'" mnist --clip-value nan
 refuse "found '0'" mnist --clip-norm 1 --clip-norm-type 0
-refuse "--clip-norm" mnist --clip-each-micro-batch
+# A flag without effect is not passed over: the result would not be what its value seems to say.
+refuse "--clip-each-micro-batch has no effect: expected --clip-norm with it" mnist --clip-each-micro-batch
+refuse "--beta1 0.5 has no effect: expected --optimizer adam, adamw or lamb with it" mnist --optimizer sgd --beta1 0.5
+refuse "--beta2 0.5 has no effect" mnist --optimizer lars --beta2 0.5
+refuse "--momentum 0.5 has no effect: expected --optimizer sgd or lars with it" mnist --momentum 0.5
+refuse "--power 3 has no effect: expected --schedule polynomial with it" mnist --power 3
+refuse "--final-lr 0.5 has no effect: expected --schedule linear, cosine or polynomial with it" mnist --schedule constant --final-lr 0.5
+refuse "--gamma 0.1 has no effect: expected --schedule step with it" mnist --gamma 0.1
+refuse "--step-epochs 2 has no effect: expected --schedule step with it" mnist --step-epochs 2
+refuse "--warmup-shape quadratic has no effect: expected --warmup with it" mnist --warmup-shape quadratic
+refuse "--base-batch 16 has no effect: expected --lr-scaling with it" mnist --base-batch 16
+refuse "--decay-biases has no effect: expected --weight-decay with it" mnist --decay-biases
+refuse "--sync-each-micro-batch has no effect: expected --micro-batch with it" mnist --sync-each-micro-batch
 refuse "--hidden" mnist --hidden 0
 refuse "--hidden" mnist --hidden 64,none
 refuse "--epochs" mnist --epochs 0
@@ -121,17 +140,22 @@ refuse "--sort device: on cpu" mnist --device cpu --profile --sort device
 refuse "'tpu'" mnist --device tpu
 refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
 refuse "'cuda:99'" mnist --device cuda:99
-refuse "--load" mnist --eval-only
+refuse "--eval-only: expected --load with it, found none" mnist --eval-only
 refuse "expected at most 1125899906842624 steps in all" mnist --epochs 1099511627776 --batch-size 1 --print-schedule
-refuse "--report excludes --eval-only" mnist --eval-only --load x --report r.html
+refuse "--report cannot be used with --eval-only" mnist --eval-only --load x --report r.html
 refuse "--save" mnist --eval-only --load x --save y
+for flag in "--save x" "--metrics x" "--report x.html" "--checkpoint x" --profile; do
+  read -ra arguments <<<"$flag"
+  refuse "cannot be used with" mnist --print-schedule "${arguments[@]}"
+  refuse "cannot be used with" mnist --show-launch "${arguments[@]}"
+done
 refuse "out of memory" mnist --device cpu --hidden 1,1048576,1048576
 
 # ---- files to write ---------------------------------------------------------------------------------------
 
 mkdir folder
 refuse "missing/w.safetensors" mnist --max-steps 1 --save missing/w.safetensors
-refuse "folder" mnist --max-steps 1 --save folder
+refuse "--save: folder: is not a regular file" mnist --max-steps 1 --save folder
 refuse "--save" mnist --max-steps 1 --save ""
 refuse "missing/r.html" mnist --max-steps 1 --report missing/r.html
 refuse "expected a file that ends on .html or .json, found 'r.txt'" mnist --max-steps 1 --report r.txt
@@ -151,14 +175,30 @@ refuse "--load and --report both name 'folder/../w.html'" mnist --load w.html --
 refuse "--checkpoint and --report both name 'k.json'" mnist --max-steps 1 --checkpoint k.json --report k.json
 expect "the data as they were" [ "$(wc -l <my.csv)" -eq 50 ]
 rm my.csv link.csv
+# Nothing is printed before all flags are known to be good.
+while read -ra flags; do
+  refuse "${flags[0]}" mnist --device cpu --max-steps 2 "${flags[@]}"
+  cp "$work/out" "$work/refused"
+  expect "${flags[*]}: refused before the header" [ ! -s "$work/refused" ]
+done <<'FLAGS'
+--graph
+--checkpoint /dev/null
+--metrics folder
+--save folder
+--report folder
+--timeline folder
+--profile-steps 3:4 --profile
+--warmup 2
+--micro-batch 65
+FLAGS
 refuse "missing/m.jsonl" mnist --max-steps 1 --metrics missing/m.jsonl
-refuse "folder" mnist --max-steps 1 --metrics folder
+refuse "--metrics: folder cannot be written: Is a directory" mnist --max-steps 1 --metrics folder
 warn "No space left" mnist --device cpu --max-steps 1 --metrics /dev/full --save full.safetensors
 expect "the weights of a run whose metrics met a full disk" [ -s full.safetensors ]
 rm full.safetensors
 # A refused run does not replace existing files; a hard link names the same data.
 echo precious >kept.jsonl
-refuse "max_norm" mnist --device cpu --max-steps 2 --clip-norm 1e-320 --metrics kept.jsonl
+refuse "--graph" mnist --device cpu --max-steps 2 --graph --metrics kept.jsonl
 expect "the metrics file of before" [ "$(cat kept.jsonl)" = precious ]
 rm kept.jsonl
 seq 1 50 | sed 's/.*/&,&/' >my.csv
@@ -365,6 +405,7 @@ rm shown
 # ---- accumulation, step by step ---------------------------------------------------------------------------
 
 refuse "--batch-size" accumulate --batch-size 0
+refuse "--micro-batch: expected at most the 5 of --batch-size, found 10" accumulate --batch-size 5
 refuse "--micro-batch" accumulate --micro-batch none
 refuse "'tpu'" accumulate --device tpu
 accept accumulate --device cpu
@@ -377,6 +418,11 @@ expect "8 micro-batches of 10: 2 updates" grep -q '80 in micro-batches of 10: 2 
 expect "8 micro-batches" grep -qE '^ +1  0 to 79 +8 x 10 +80  10/80 = 0\.125$' shown
 expect "then 2, weighted as 2" grep -qE '^ +2  80 to 99 +2 x 10 +20  10/20 = 0\.5$' shown
 accept accumulate --device cpu --batch-size 70 --micro-batch 32
+accept accumulate --device cpu --batch-size 1 --micro-batch 1
+cp "$work/out" shown
+expect "one step" grep -q 'means over 1 step, 1 x 1 ' shown
+OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 "$bin/accumulate" --device cpu >shown 2>&1
+expect "rank 0 alone prints" [ ! -s shown ]
 rm shown
 "$bin/mnist" "${small[@]}" --optimizer sgd --lr 1e6 --metrics d.jsonl --report d.json >"$work/out" 2>"$work/err" && failure "a run that diverges"
 expect "the metrics of a run that diverges are kept, up to where it did" grep -q '"loss":null' <(tail -n 1 d.jsonl)
@@ -421,15 +467,15 @@ expect "other keys" grep -q '"enabled": true$' completed.json
 refuse "which model?" plan memory
 refuse "--mlp" plan memory --mlp 784,0
 refuse "--mlp" plan memory --mlp 784,10 --layers 2
-refuse "--layers requires" plan memory --layers 2
+refuse "--layers: expected --hidden with it, found none" plan memory --layers 2
 refuse "7 heads do not divide" plan memory --layers 2 --hidden 64 --heads 7 --sequence 8 --vocabulary 9
 refuse "2 layers are trained: expected 1 to 1" plan memory --mlp 7,1 --trained-layers 2
 refuse "--zero" plan memory --parameters 1000 --zero 4
 refuse "too large" plan memory --mlp 1000000000000,1000000000000
-refuse "found nan" plan memory --parameters 1000 --trained-share nan
-refuse "excludes --inference" plan memory --mlp 7,1 --inference --recompute-layers 2
+refuse "--trained-share: expected a number from 0 to 1, found 'nan'" plan memory --parameters 1000 --trained-share nan
+refuse "cannot be used with --inference" plan memory --mlp 7,1 --inference --recompute-layers 2
 refuse "segments of 7 layers" plan memory --mlp 7,7,1 --recompute-layers 7
-refuse "--parameters excludes --micro-batch" plan memory --parameters 1000 --micro-batch 4
+refuse "--parameters cannot be used with --micro-batch" plan memory --parameters 1000 --micro-batch 4
 accept plan memory --help
 accept plan memory --mlp 4096,2048,2048,4096 --no-bias --micro-batch 4 --inference
 cp "$work/out" shown
@@ -442,15 +488,17 @@ accept plan memory --layers 12 --hidden 768 --heads 12 --sequence 1024 --vocabul
 cp "$work/out" shown
 expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
 rate=(plan lr --dataset 1281167 --epochs 90)
-refuse "--lr is required" "${rate[@]}" --batch-size 8192
-refuse "found nan" "${rate[@]}" --batch-size 8192 --lr nan
-refuse "found -1" "${rate[@]}" --batch-size 8192 --lr=-1
+refuse "--lr: found none, expected one" "${rate[@]}" --batch-size 8192
+refuse "--lr: expected a number from 1e-30 to 1e+30, found 'nan'" "${rate[@]}" --batch-size 8192 --lr nan
+refuse "found '-1'" "${rate[@]}" --batch-size 8192 --lr=-1
 refuse "--batch-size" "${rate[@]}" --batch-size 0 --lr 0.1
 refuse "larger than the data" "${rate[@]}" --batch-size 2000000 --lr 0.1
 refuse "--warmup 14130 is not shorter" "${rate[@]}" --batch-size 8192 --lr 0.1 --warmup 14130
 refuse "--warmup" "${rate[@]}" --batch-size 8192 --lr 0.1 --warmup=-1
 refuse "expected at most 10000000" "${rate[@]}" --batch-size 1 --lr 0.1
 refuse "--schedule" "${rate[@]}" --batch-size 8192 --lr 0.1 --schedule square
+refuse "--power 3 has no effect: expected --schedule polynomial with it" "${rate[@]}" --batch-size 8192 --lr 0.1 --power 3
+accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling none
 accept plan lr --help
 accept "${rate[@]}" --batch-size 8192 --lr 0.1 --lr-scaling linear
 cp "$work/out" shown
@@ -464,7 +512,7 @@ accept "${rate[@]}" --batch-size 8192 --lr 0.1 --json
 cp "$work/out" shown
 expect "the number of steps" grep -q '"steps": 14130,$' shown
 scale=(plan scale --parameters 10000000 --micro-batch 4)
-refuse "--parameters is required" plan scale
+refuse "--parameters: found none, expected one" plan scale
 refuse "--parameters" plan scale --parameters 0
 refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
 refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --batch-size 2
@@ -472,14 +520,14 @@ refuse "'abacus' is not a known cluster: expected one of h100-ndr" "${scale[@]}"
 refuse "'star' is not a known algorithm: expected ring, tree or hierarchical" "${scale[@]}" --algorithm star
 refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter-shape uniform
 refuse "12 ranks do not fill nodes of 8" "${scale[@]}" --ranks 8,12
-refuse "--forward requires --backward" "${scale[@]}" --forward 3
-refuse "--mtbf-hours requires --checkpoint-seconds" "${scale[@]}" --mtbf-hours 1000
+refuse "--forward: expected --backward with it" "${scale[@]}" --forward 3
+refuse "--mtbf-hours: expected --checkpoint-seconds with it" "${scale[@]}" --mtbf-hours 1000
 refuse "--inter-node-bandwidth" "${scale[@]}" --inter-node-bandwidth 0
 refuse "--bucket-mib" "${scale[@]}" --bucket-mib 0
 refuse "--zero" "${scale[@]}" --zero 4
 refuse "--forward: expected a number from 0 to" "${scale[@]}" --forward nan --backward 1
 refuse "--flops: expected a number from 1 to" "${scale[@]}" --flops inf
-refuse "--forward excludes --flops" "${scale[@]}" --flops 1e12 --forward 1 --backward 1
+refuse "--forward cannot be used with --flops" "${scale[@]}" --flops 1e12 --forward 1 --backward 1
 refuse "--mtbf-hours: expected a number from 1 to" "${scale[@]}" --mtbf-hours 1e-9 --checkpoint-seconds 1
 refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
 accept plan scale --help
@@ -497,13 +545,13 @@ cp "$work/out" shown
 expect "whole nodes" grep -qE '^ +96 ' shown
 rm shown scale.svg
 
-refuse "--batch-size is required" plan fit
+refuse "--batch-size: found none, expected one" plan fit
 refuse "which model?" plan fit --batch-size 8
 refuse "expected a whole number with a unit, such as 1500MB, found '-5'" plan fit --batch-size 8 --memory=-5 --state 1GB --sample 1MB
 refuse "with a unit, such as 1500MB, found '16'" plan fit --batch-size 8 --memory 16 --state 1GB --sample 1MB
 refuse "expected a whole number with a unit, such as 1500MB, found '1.5GB'" plan fit --batch-size 8 --memory 1.5GB --state 1GB --sample 1MB
 refuse "--memory must be from 1 byte" plan fit --batch-size 8 --state 1GB --sample 1MB
-refuse "--state requires --sample" plan fit --batch-size 8 --memory 1GB --state 1GB
+refuse "--state: expected --sample with it" plan fit --batch-size 8 --memory 1GB --state 1GB
 refuse "a CPU whose memory is filled" plan fit --batch-size 8 --mlp 784,10 --device cpu
 refuse "not even a micro-batch of 1 fits" plan fit --batch-size 8 --mlp 784,2048,10 --device cpu --memory 1MiB
 refuse "it takes" plan fit --batch-size 8 --mlp 784,2048,10 --estimate --memory 1MiB
@@ -528,7 +576,7 @@ refuse "--checkpoint-every" regression --checkpoint run --checkpoint-every 0
 refuse "--keep" regression --checkpoint run --keep 0
 refuse "--eval-only" regression --checkpoint run --eval-only --load a.safetensors
 refuse "missing/run" "${base[@]}" --checkpoint missing/run
-refuse "a.jsonl" "${base[@]}" --checkpoint a.jsonl
+refuse "--checkpoint: a.jsonl: is no folder, expected one for checkpoints" "${base[@]}" --checkpoint a.jsonl
 accept "${run[@]}" --max-steps 60 --metrics whole.jsonl --save whole.safetensors
 refuse "continue them with --resume" "${run[@]}" --max-steps 60
 refuse "--seed was 0, found 1" "${run[@]}" --resume --max-steps 60 --seed 1
@@ -550,7 +598,7 @@ expect "resumed after step 40" grep -q '^resumed after step 40,' resumed.out
 expect "the same weights after resuming" cmp whole.safetensors resumed.safetensors
 expect "the same metrics after resuming" [ "$(without_times whole.jsonl)" = "$(without_times resumed.jsonl)" ]
 for json in run/*.json; do : >"$json"; done
-refuse "all 3 checkpoints are damaged" "${run[@]}" --resume --max-steps 60
+refuse "found 3 checkpoints damaged and no whole one; the newest: run/step-000000000060.json: is empty, expected a checkpoint" "${run[@]}" --resume --max-steps 60
 rm -r run
 
 # In 16 bits the copy of the weights follows the restored ones, and the loss scale is restored: with 8 samples a batch the
@@ -568,7 +616,15 @@ done
 # A run resumed with fewer steps than it has; one resumed with more, under a schedule that allows it.
 run+=(--schedule constant)
 accept "${run[@]}" --max-steps 60
-refuse "has 60 steps behind it, but only 50" "${run[@]}" --resume --max-steps 50
+refuse "--resume: run is at step 60, expected at most the 50 steps of this run" "${run[@]}" --resume --max-steps 50
+cp "$work/out" "$work/refused"
+expect "refused before the header" [ ! -s "$work/refused" ]
+# A refused run leaves the records of the steps after its checkpoint too.
+printf '{"step":60,"loss":1}\n{"step":61,"loss":1}\n' >kept.jsonl
+refuse "--profile-steps 1:1: the run has none of these steps" "${run[@]}" --resume --max-steps 70 --profile \
+  --profile-steps 1:1 --metrics kept.jsonl
+expect "the metrics of before" [ "$(wc -l <kept.jsonl)" -eq 2 ]
+rm kept.jsonl
 # A full disk, simulated by a limit of 2 KiB for a file.
 before=$(cksum run/*)
 soft_limit=$(ulimit -S -f)
@@ -581,9 +637,8 @@ rm -r run
 
 # Every flag that changes the result of training.
 accept "${base[@]}" --checkpoint run --max-steps 20 --clip-norm 1
-while read -r flag value; do
-  changed=("$flag")
-  [ -z "$value" ] || changed+=("$value")
+while read -ra changed; do
+  flag=$(printf '%s\n' "${changed[@]}" | grep -e '^--' | tail -n 1)
   refuse "$flag was " "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 "${changed[@]}"
 done <<'FLAGS'
 --seed 1
@@ -592,22 +647,28 @@ done <<'FLAGS'
 --batch-size 32
 --optimizer lamb
 --lr 0.5
---momentum 0.5
+--optimizer sgd --momentum 0.5
+--beta1 0.5
+--beta2 0.5
 --weight-decay 0.5
---decay-biases
+--weight-decay 0.5 --decay-biases
 --clip-norm-type 1
 --clip-each-micro-batch
 --clip-value 0.5
 --schedule constant
 --final-lr 0.5
---power 3
---step-epochs 2
---gamma 0.1
+--schedule polynomial --power 3
+--schedule step --step-epochs 2
+--schedule step --gamma 0.1
 --warmup 2
+--warmup 2 --warmup-shape quadratic
 --lr-scaling sqrt
+--lr-scaling sqrt --base-batch 8
 FLAGS
+refuse "--beta1 was not set, found 0.5" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 --beta1 0.5
 refuse "--clip-norm was 1, found 2" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 2
-accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 01 --warmup 00 --seed 000
+# Another spelling, or the value that an optimizer has by itself, is no other value.
+accept "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 01 --warmup 00 --seed 000 --beta1 0.90 --weight-decay 0
 
 # A file with other contents than metrics is not truncated, whatever follows its first records.
 printf 'buy milk\n' >notes.txt
@@ -616,7 +677,7 @@ printf '{"milk": 2}\n' >other.jsonl
 printf '{"step":1}\n{"step":21}\nbuy milk\n' >mixed.jsonl
 for notes in notes.txt line.txt other.jsonl mixed.jsonl; do
   before=$(cksum $notes)
-  refuse "'$notes' is not to be continued" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 \
+  refuse "--metrics: $notes is not to be continued" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 \
     --metrics $notes
   expect "$notes as it was" [ "$before" = "$(cksum $notes)" ]
 done
@@ -728,7 +789,7 @@ expect "no -nan" [ "$(grep -cF -- "-nan" "$work/err")" -eq 0 ]
 if [ -w /dev/full ]; then
   "$bin/mnist" --max-steps 5 --metrics /dev/full --save kept.safetensors >"$work/out" 2>"$work/err" </dev/null
   expect "a run whose metrics are lost ends well" [ $? -eq 0 ]
-  expect "one warning" [ "$(grep -c "^warning: metrics file '/dev/full' cannot be written: No space left on device" "$work/err")" -eq 1 ]
+  expect "one warning" [ "$(grep -c "^warning: --metrics: /dev/full cannot be written: No space left on device" "$work/err")" -eq 1 ]
   expect "and its weights" [ -s kept.safetensors ]
   rm kept.safetensors
 fi

@@ -36,7 +36,7 @@ ranks 4 --operations all_reduce --min-bytes 1048576 --max-bytes 1048576 --iterat
 expect "busbw of all_reduce" awk '/^all_reduce/ { found = 1; d = $6 - 1.5 * $5; wrong = d < -0.0013 || d > 0.0013 } END { exit !found || wrong }' out
 
 run 0 "$collectives" --device cpu --max-bytes 4096
-expect "a plain start is one rank" grep -q '^1 ranks, one rank' out
+expect "a plain start is one rank" grep -q '^1 rank, one rank' out
 
 # ---- the ring, step by step ---------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ expect "two launchers" grep -q 'error: two launchers contradict' err
 run 1 env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 "$collectives" --device cpu
 expect "Open MPI's variables without mpirun" grep -q 'error: MPI says rank 0 of 1, but Open MPI says rank 1 of 2' err
 run 1 "$collectives" --device cpu --trace-ring
-expect "a ring of one" grep -q 'error: --trace-ring: 1 ranks, expected 2 to 24' err
+expect "a ring of one" grep -q 'error: --trace-ring: found 1 rank, expected 2 to 24' err
 run 1 "$collectives" --device cpu --min-bytes 8 --max-bytes 4
 expect "sizes" grep -q 'error: --min-bytes is 8' err
 run 1 "$collectives" --device cpu --max-bytes 68719476736 --dtype bf16

@@ -465,9 +465,17 @@ TEST_CASE("data parallel: its hooks end with it", "[dist][ddp]") {
   {
     const DataParallel parallel(*trainer.model, trainer.arena, comm,
                                 {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
+    // A hook that is added later stays.
+    for (const ArenaEntry& entry : trainer.arena.entries()) {
+      entry.tensor->autograd->post_accumulate_hooks.push_back([&log, &entry] { log.push_back(entry.name); });
+    }
   }
   trainer.whole(Data(6, 1));
   CHECK(hook->launches == 0);
+  CHECK(log.size() == 6);
+  for (const ArenaEntry& entry : trainer.arena.entries()) {
+    CHECK(entry.tensor->autograd->post_accumulate_hooks.size() == 1);
+  }
 }
 
 TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp][zero]") {

@@ -188,7 +188,7 @@ TEST_CASE("a folder keeps the newest checkpoints", "[resume]") {
   CHECK_THROWS_WITH(CheckpointFolder(parent / "zero", 0), ContainsSubstring("0 to keep"));
   CHECK_THROWS_WITH(CheckpointFolder(parent / "no" / "run", 1), ContainsSubstring("No such file"));
   write_text(parent / "file", "");
-  CHECK_THROWS_WITH(CheckpointFolder(parent / "file", 1), ContainsSubstring("cannot make the folder"));
+  CHECK_THROWS_WITH(CheckpointFolder(parent / "file", 1), ContainsSubstring("is no folder, expected one"));
 }
 
 TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[resume]") {
@@ -250,7 +250,8 @@ TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[res
   CHECK(checkpoints.damaged().empty());
 
   std::filesystem::resize_file(folder / file_of(15, "json"), 40);
-  CHECK_THROWS_WITH(checkpoints.newest(), ContainsSubstring("all 1 checkpoints are damaged"));
+  CHECK_THROWS_WITH(checkpoints.newest(),
+                    ContainsSubstring("found 1 checkpoint damaged and no whole one; the newest: "));
 }
 
 TEST_CASE("what a killed process left half-written is no checkpoint and goes with the next save",
@@ -267,10 +268,33 @@ TEST_CASE("what a killed process left half-written is no checkpoint and goes wit
   write_text(folder / (file_of(30, "safetensors") + ".tmp-78-0"), "half");
   CheckpointFolder checkpoints(folder.path(), 3);
   CHECK(newest_step(checkpoints) == 10);
-  CHECK(checkpoints.damaged().empty());
+  const std::vector<std::string> fault = {(folder / file_of(20, "safetensors")).string() +
+                                          ": found no .json beside it, expected both files"};
+  CHECK(checkpoints.damaged() == fault);
   checkpoints.save(state_at(20));
   CHECK(folder.names() == files_of({10, 20}));
   CHECK(newest_step(checkpoints) == 20);
+  CHECK(checkpoints.damaged().empty());
+}
+
+TEST_CASE("tensors without their JSON are counted and named, and no save removes them", "[resume]") {
+  const TemporaryFolder folder;
+  const std::string tensors = file_of(10, "safetensors");
+  {
+    CheckpointFolder checkpoints(folder.path(), 1);
+    checkpoints.save(state_at(10));
+  }
+  std::filesystem::remove(folder / file_of(10, "json"));
+  CheckpointFolder checkpoints(folder.path(), 1);
+  CHECK_FALSE(checkpoints.is_empty());
+  CHECK(newest_step(checkpoints) == -1);
+  REQUIRE(checkpoints.damaged().size() == 1);
+  CHECK_THAT(checkpoints.damaged()[0], ContainsSubstring(tensors));
+  checkpoints.save(state_at(5));
+  checkpoints.save(state_at(15));
+  const std::vector<std::string> expected = {"lock", tensors, file_of(15, "json"),
+                                             file_of(15, "safetensors")};
+  CHECK(folder.names() == expected);
 }
 
 TEST_CASE("files of other names in a folder of checkpoints are neither removed nor counted", "[resume]") {
@@ -301,15 +325,15 @@ TEST_CASE("files of other names in a folder of checkpoints are neither removed n
   CHECK(folder.names() == expected);
 }
 
-TEST_CASE("an old checkpoint's JSON is removed before the file it refers to", "[resume]") {
+TEST_CASE("an old checkpoint's tensors are removed before the JSON that refers to them", "[resume]") {
   for (std::int64_t step = 1; step <= 8; ++step) {  // folders list their files in any order
     const TemporaryFolder folder;
     CheckpointFolder checkpoints(folder.path(), 1);
     checkpoints.save(state_at(step));
-    std::filesystem::remove(folder / file_of(step, "json"));
-    std::filesystem::create_directories(folder / file_of(step, "json") / "cannot be removed");
+    std::filesystem::remove(folder / file_of(step, "safetensors"));
+    std::filesystem::create_directories(folder / file_of(step, "safetensors") / "cannot be removed");
     CHECK_THROWS_WITH(checkpoints.save(state_at(step + 1)), ContainsSubstring("cannot remove the old step-"));
-    CHECK(std::filesystem::exists(folder / file_of(step, "safetensors")));
+    CHECK(std::filesystem::exists(folder / file_of(step, "json")));
   }
 }
 
