@@ -1,16 +1,25 @@
 #pragma once
 
 /// Every `.cu` file is compiled twice: by nvcc for the GPU and by the host compiler for the CPU. (For some
-/// programs a third time, with instrumentation: docs/analysis.md.) All results may live in one binary, so
-/// whatever a `.cu` file defines or includes stands in the namespace of its target; otherwise the linker
-/// would merge two different functions of one name (the one-definition rule).
+/// programs a third time, with instrumentation: docs/analysis.md. For the GPU model the host compiler takes
+/// nvcc's place: docs/gpu-model.md.) All results may live in one binary, so whatever a `.cu` file defines or
+/// includes stands in the namespace of its target; otherwise the linker would merge two different functions
+/// of one name (the one-definition rule).
 #if defined(__CUDACC__)
 #define RINGTAPE_TARGET on_cuda
 #define RINGTAPE_HOST_DEVICE __host__ __device__
+#elif defined(RINGTAPE_ON_MODEL)
+#define RINGTAPE_TARGET on_cuda
+#define RINGTAPE_HOST_DEVICE
 #elif defined(RINGTAPE_ANALYSIS)
 #define RINGTAPE_TARGET in_analysis
 #define RINGTAPE_HOST_DEVICE
 #else
 #define RINGTAPE_TARGET on_cpu
 #define RINGTAPE_HOST_DEVICE
+#endif
+
+/// Defined where a `.cu` file is compiled for a GPU, real or modelled: CUDA's runtime runs its kernels.
+#if defined(__CUDACC__) || defined(RINGTAPE_ON_MODEL)
+#define RINGTAPE_FOR_GPU
 #endif

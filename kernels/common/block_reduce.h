@@ -14,7 +14,7 @@ namespace ringtape::RINGTAPE_TARGET {
 // The CPU could run the GPU's form below, and does so in check builds and in the analysis; but there each
 // shuffle is a fiber switch for every lane. So in normal builds there is one barrier, and the last thread to
 // arrive combines what all have brought.
-#if defined(__CUDACC__) || defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
+#if defined(RINGTAPE_FOR_GPU) || defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 
 /// Combines the values of lanes 0 to count - 1 of a warp that has just these lanes; every lane gets the
 /// result.

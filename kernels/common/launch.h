@@ -7,6 +7,10 @@
 #include "core/target.h"
 #include "kernels/common/launch_errors.h"
 
+#if defined(RINGTAPE_ON_MODEL)
+#include <gpu_model/model.h>
+#endif
+
 /// Starting a kernel: `kernel<<<grid, block, shared_bytes, stream>>>(args...)` in a form that both targets
 /// have.
 namespace ringtape::RINGTAPE_TARGET {
@@ -18,7 +22,29 @@ struct LaunchShape {
   std::size_t shared_bytes = 0;
 };
 
-#if defined(__CUDACC__)
+#if defined(RINGTAPE_ON_MODEL)
+/// A kernel with a copy of its arguments, for the GPU model: the SIMT executor runs it when its turn comes.
+template <class Thread>
+class ModelCall final : public gpu_model::KernelCall {
+ public:
+  ModelCall(const LaunchShape& shape, const void* entry, const Thread& thread)
+      : shape_(shape), entry_(entry), thread_(thread) {}
+  void run() const override {
+    simt::run_grid(
+        shape_.grid, shape_.block, shape_.shared_bytes,
+        [](const void* call) { static_cast<const ModelCall*>(call)->thread_(); }, this, entry_);
+  }
+  const void* arguments() const override { return &thread_; }
+  std::size_t argument_bytes() const override { return sizeof thread_; }
+
+ private:
+  LaunchShape shape_;
+  const void* entry_;
+  Thread thread_;
+};
+#endif
+
+#if defined(RINGTAPE_FOR_GPU)
 
 /// Starts `kernel` on `stream`. A grid or block with no threads is no work and no error. Throws Error that
 /// names the kernel when CUDA refuses the launch.
@@ -34,8 +60,18 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& s
                                       static_cast<int>(shape.shared_bytes)),
                  entry);
   }
+#if defined(RINGTAPE_ON_MODEL)
+  const auto thread = [=] { kernel(args...); };
+  gpu_model::launch({entry,
+                     {shape.grid.x, shape.grid.y, shape.grid.z},
+                     {shape.block.x, shape.block.y, shape.block.z},
+                     shape.shared_bytes,
+                     static_cast<cudaStream_t>(stream.native())},
+                    new ModelCall(shape, entry, thread));
+#else
   kernel<<<shape.grid, shape.block, shape.shared_bytes, static_cast<cudaStream_t>(stream.native())>>>(
       args...);
+#endif
   check_launch(cudaGetLastError(), entry);
 }
 
