@@ -114,12 +114,15 @@ void run_at_call() {
 }
 
 void run_until(Lock& lock, const NodePtr& node) {
+  bool waits = false;
   while (!node->done) {
     const bool has_run = state().schedule == Schedule::late ? run_first(ready_before(*node)) || run_any() : run_any();
     if (has_run) continue;
+    if (!waits && state().wait_hook != nullptr) state().wait_hook(waits = true);
     close_device_memory();
     state().changed.wait_for(lock, kBlockedPause);
   }
+  if (waits) state().wait_hook(false);
 }
 
 NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp, Order order) {
@@ -172,6 +175,11 @@ bool query(const NodePtr& node) {
 void set_observer(Observer* observer) {
   const Lock lock(state().mutex);
   state().observer = observer;
+}
+
+void set_wait_hook(WaitHook hook) {
+  const Lock lock(state().mutex);
+  state().wait_hook = hook;
 }
 
 cudaError_t enqueue(cudaStream_t handle, Operation operation) {

@@ -107,6 +107,7 @@ struct State {
   Schedule schedule = Schedule::order;
   std::mt19937_64 random;
   Observer* observer = nullptr;
+  WaitHook wait_hook = nullptr;
   ReportHandler report_handler = nullptr;
   int reports = 0;
 };
