@@ -23,9 +23,11 @@ std::string waits_when_quiet(const Communicator& comm) {
   if (!all_host_threads_wait()) return "";
   const std::set<std::int32_t> processes = processes_of(comm);
   std::string text;
+  bool waits = false;
   for (const auto& other : all_communicators()) {
     const Waiting waiting = other->waiting();
     if (waiting.what == Waiting::For::nothing) continue;
+    waits = true;
     for (const std::int32_t process : processes_of(*other)) {
       if (processes.count(process) == 0) return "";
     }
@@ -34,7 +36,8 @@ std::string waits_when_quiet(const Communicator& comm) {
     text += describe(waiting, other->rank());
     if (other.get() != &comm) text += " of communicator " + other->place();
   }
-  return text.empty() ? "rank " + std::to_string(comm.rank()) + " waits beside it" : text;
+  if (!waits) return "";
+  return text.empty() ? "rank " + std::to_string(comm.rank()) + " waits as another of its process does" : text;
 }
 
 }  // namespace

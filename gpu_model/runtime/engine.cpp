@@ -117,8 +117,8 @@ void run_until(Lock& lock, const NodePtr& node) {
   bool waits = false;
   while (!node->done) {
     const bool has_run = state().schedule == Schedule::late ? run_first(ready_before(*node)) || run_any() : run_any();
+    if (state().wait_hook != nullptr && waits == has_run) state().wait_hook(waits = !has_run);
     if (has_run) continue;
-    if (!waits && state().wait_hook != nullptr) state().wait_hook(waits = true);
     close_device_memory();
     state().changed.wait_for(lock, kBlockedPause);
   }
