@@ -136,9 +136,12 @@ void Communicator::loop() {
     const std::uint32_t seen = area.bell;
     const bool waits = waiting().what != Waiting::For::nothing;
     if ((unfinished() > 0 || captured > 0) && (waits || peers_wait_for_this())) make_progress(true);
-    if (waits && error() == ncclSuccess) look_for_the_dead();
-    if (error() == ncclSuccess) look_for_deadlock(*this);
+    if (area.bell != seen) continue;
     segment_.listen(rank_, seen, kTick);
+    if (area.bell != seen || error() != ncclSuccess) continue;
+    // Nothing has come for so long.
+    if (waits) look_for_the_dead();
+    look_for_deadlock(*this);
   }
   pthread_mutex_unlock(&area.alive);
 }

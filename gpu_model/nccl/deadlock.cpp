@@ -40,11 +40,23 @@ std::string waits_when_quiet(const Communicator& comm) {
   return text.empty() ? "rank " + std::to_string(comm.rank()) + " waits as another of its process does" : text;
 }
 
+/// Whether all ranks have taken part in the last wave in which this one did. Only what a rank finds after that counts for
+/// the next: what another did before it took part cannot come as a surprise any more.
+bool is_next_wave(const Communicator& comm) {
+  const Segment& segment = comm.segment();
+  const Segment::Lock lock(segment);
+  for (int rank = 0; rank < comm.ranks(); ++rank) {
+    if (segment.rank(rank).waves < segment.rank(comm.rank()).waves) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void look_for_deadlock(const Communicator& comm) {
+  if (!is_next_wave(comm)) return;
   const std::uint64_t before = activity();
-  std::string waits = waits_when_quiet(comm);
+  const std::string waits = waits_when_quiet(comm);
   if (waits.empty() || make_progress(true) || activity() != before || !all_host_threads_wait()) return;
 
   const Segment& segment = comm.segment();
@@ -52,9 +64,6 @@ void look_for_deadlock(const Communicator& comm) {
   {
     const Segment::Lock lock(segment);
     RankArea& own = segment.rank(comm.rank());
-    for (int rank = 0; rank < comm.ranks(); ++rank) {
-      if (segment.rank(rank).waves < own.waves) return;  // not all have seen the last one
-    }
     own.activity[++own.waves % 2] = before;
     std::snprintf(own.waits, sizeof own.waits, "%s", waits.c_str());
     for (int rank = 0; rank < comm.ranks(); ++rank) {

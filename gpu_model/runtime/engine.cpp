@@ -14,7 +14,7 @@
 namespace gpu_model {
 namespace {
 
-constexpr std::chrono::microseconds kBlockedPause{200};
+constexpr std::chrono::milliseconds kBlockedPause{2};
 constexpr int kQueriesUntilLate = 3;
 
 std::int64_t now() {
