@@ -103,7 +103,9 @@ ncclResult_t launch(const Part& part) {
   }
   if (device_of(stream) != part.comm->device()) return cuda_failed(cudaErrorInvalidResourceHandle);
   const bool captured = is_capturing(stream);
-  const auto work = std::make_shared<Work>(part.comm, part.calls, captured);
+  std::vector<Call> calls = part.calls;
+  for (Call& call : calls) call = {call.shape, for_operations(call.send), for_operations(call.receive)};
+  const auto work = std::make_shared<Work>(part.comm, std::move(calls), captured);
   if (!captured) work->set_issue(part.comm->issue());
   Operation operation;
   operation.kind = Kind::collective;

@@ -246,6 +246,12 @@ int device_of_memory(const void* address) {
   return memory_device(address);
 }
 
+char* for_operations(const void* address) {
+  const Lock lock(state().mutex);
+  if (state().pinned.find(address, 1).second != nullptr) return state().pinned.alias(address);
+  return static_cast<char*>(const_cast<void*>(address));
+}
+
 void report(const std::string& text) {
   ++state().reports;
   if (state().report_handler != nullptr) {

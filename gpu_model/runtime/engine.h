@@ -95,6 +95,9 @@ bool is_device_memory(const void* address);
 /// The device whose memory it is; -1 for host memory.
 int device_of_memory(const void* address);
 
+/// Where operations find the bytes at an address: pinned memory is mapped once more for them.
+char* for_operations(const void* address);
+
 /// Reports what is wrong beside error codes: see set_report_handler() in gpu_model/model.h.
 void report(const std::string& text);
 /// "relu_forward queued by ringtape::on_cuda::relu_forward at kernels/relu.cu:40", as far as it is known.
