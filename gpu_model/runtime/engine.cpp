@@ -18,7 +18,8 @@ constexpr std::chrono::microseconds kBlockedPause{200};
 constexpr int kQueriesUntilLate = 3;
 
 std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -26,7 +27,8 @@ void finish(Node& node, std::int64_t start) {
   node.done = true;
   node.end = now();
   if (state().observer != nullptr && node.operation->run) {
-    state().observer->finished({*node.operation, node.device, node.stream, node.correlation, node.in_graph, start, node.end});
+    state().observer->finished(
+        {*node.operation, node.device, node.stream, node.correlation, node.in_graph, start, node.end});
   }
   for (Node* const later : node.after) {
     if (--later->waits_for == 0) state().ready.emplace(later->id, later);
@@ -115,14 +117,16 @@ void run_at_call() {
 
 void run_until(Lock& lock, const NodePtr& node) {
   while (!node->done) {
-    const bool has_run = state().schedule == Schedule::late ? run_first(ready_before(*node)) || run_any() : run_any();
+    const bool has_run =
+        state().schedule == Schedule::late ? run_first(ready_before(*node)) || run_any() : run_any();
     if (has_run) continue;
     close_device_memory();
     state().changed.wait_for(lock, kBlockedPause);
   }
 }
 
-NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp, Order order) {
+NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,
+                 Order order) {
   const auto node = std::make_shared<Node>();
   node->id = ++state().nodes;
   node->operation = std::move(operation);
