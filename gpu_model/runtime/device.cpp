@@ -1,3 +1,5 @@
+#include <cuda_profiler_api.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -42,6 +42,29 @@ class ModelCall final : public gpu_model::KernelCall {
   const void* entry_;
   Thread thread_;
 };
+
+template <class... Params>
+void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream, Params... args) {
+  const auto entry = reinterpret_cast<const void*>(kernel);
+  const auto thread = [=] { kernel(args...); };
+  gpu_model::launch({entry,
+                     {shape.grid.x, shape.grid.y, shape.grid.z},
+                     {shape.block.x, shape.block.y, shape.block.z},
+                     shape.shared_bytes,
+                     stream},
+                    new ModelCall(shape, entry, thread));
+}
+
+#elif defined(__CUDACC__)
+
+template <class... Params>
+void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream, Params... args) {
+  // It parts the >>>:
+  // clang-format off
+  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(args...);
+  // clang-format on
+}
+
 #endif
 
 #if defined(RINGTAPE_FOR_GPU)
@@ -65,18 +88,7 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& s
                    entry);
     }
   }
-#if defined(RINGTAPE_ON_MODEL)
-  const auto thread = [=] { kernel(args...); };
-  gpu_model::launch({entry,
-                     {shape.grid.x, shape.grid.y, shape.grid.z},
-                     {shape.block.x, shape.block.y, shape.block.z},
-                     shape.shared_bytes,
-                     static_cast<cudaStream_t>(stream.native())},
-                    new ModelCall(shape, entry, thread));
-#else
-  kernel<<<shape.grid, shape.block, shape.shared_bytes, static_cast<cudaStream_t>(stream.native())> > >(
-      args...);
-#endif
+  start_kernel(kernel, shape, static_cast<cudaStream_t>(stream.native()), args...);
   check_launch(cudaGetLastError(), entry);
 }
 
