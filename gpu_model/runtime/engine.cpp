@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "gpu_model/runtime/capture.h"
+#include "gpu_model/runtime/races.h"
 #include "gpu_model/runtime/state.h"
 #include "gpu_model/runtime/stream.h"
 #include "gpu_model/runtime/symbols.h"
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBlockedPause{200};
 constexpr int kQueriesUntilLate = 3;
+constexpr int kExitAfterReports = 66;
 
 std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -154,6 +157,7 @@ NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int str
   };
   note_pinned(node->operation->reads, false);
   note_pinned(node->operation->writes, true);
+  check_accesses(*node);
   state().pending.emplace(node->id, node);
   if (node->waits_for == 0) state().ready.emplace(node->id, node.get());
   return node;
@@ -244,11 +248,17 @@ int device_of_memory(const void* address) {
 
 void report(const std::string& text) {
   ++state().reports;
-  if (state().report_handler != nullptr) {
-    state().report_handler(text);
-  } else {
-    std::fprintf(stderr, "gpu model: %s\n", text.c_str());
-  }
+  if (state().report_handler != nullptr) return state().report_handler(text);
+  static const bool ends_in_failure = [] {
+    return std::atexit([] {
+             std::fprintf(stderr, "gpu model: ended with status %d because of what it has reported\n",
+                          kExitAfterReports);
+             std::fflush(nullptr);
+             std::_Exit(kExitAfterReports);
+           }) == 0;
+  }();
+  static_cast<void>(ends_in_failure);
+  std::fprintf(stderr, "gpu model: %s\n", text.c_str());
 }
 
 std::string describe(const Operation& operation) {

@@ -41,6 +41,7 @@ void describe_block(Block& block, std::size_t bytes, const char* function, const
   block.caller = caller;
   block.stream = stream;
   block.in_graph = block.is_launched = false;
+  block.history = {};
 }
 
 Operation memory_operation(Kind kind, const char* name, const void* caller, void* address,

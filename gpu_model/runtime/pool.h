@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu_model/runtime/clock.h"
+#include "gpu_model/runtime/races.h"
 
 namespace gpu_model {
 
@@ -27,6 +28,7 @@ struct Block {
   int stream = -1;        ///< number of the stream, -1 for cudaMalloc
   bool in_graph = false;  ///< belongs to a graph: there once a launch has allocated it, until it is freed
   bool is_launched = false;
+  BlockHistory history{};
 };
 
 }  // namespace gpu_model

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <vector>
@@ -127,8 +128,8 @@ std::string line_of(std::uint64_t address) {
   char line[1024];
   if (!pipe || std::fgets(line, sizeof line, pipe.get()) == nullptr) return "";
   std::string text = line;
-  text.erase(text.find_last_not_of('\n') + 1);
-  return text.starts_with("??") ? "" : text;
+  text.erase(text.find_first_of(" \n"));  // "(discriminator 2)" may follow
+  return text.starts_with("??") ? "" : std::filesystem::path(text).lexically_normal().string();
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ void fail_allocation(int number);
 void peek(void* to, const void* device_address, std::size_t bytes);
 
 /// What the model reports beside error codes: a kernel's failure, unordered accesses. Printed to standard
-/// error, unless a handler is set. Returns the one before.
+/// error, and the process then ends with exit status 66, unless a handler is set. Returns the one before.
 using ReportHandler = void (*)(const std::string& text);
 ReportHandler set_report_handler(ReportHandler handler);
 /// Number of reports so far.
