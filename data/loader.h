@@ -16,8 +16,8 @@ namespace ringtape {
 class BatchBuffer;
 class BatchBufferPool;
 
-/// Samples that stand together in host memory, pinned where there is a GPU. The memory goes back to the
-/// loader when the batch and all tensors made from it are gone.
+/// Samples that stand together in host memory, pinned where they go to a GPU (DataLoaderOptions::device). The
+/// memory goes back to the loader when the batch and all tensors made from it are gone.
 class Batch {
  public:
   Batch(std::shared_ptr<BatchBuffer> buffer, Tensor features, Tensor targets, std::int64_t first);
@@ -51,6 +51,7 @@ struct DataLoaderOptions {
   bool drop_last = false;              ///< leave out the last batch of an epoch when it is short
   int prefetch_threads = 1;            ///< 0: next() reads the batch itself
   std::int64_t prefetch_batches = 16;  ///< how many batches may wait, ready
+  Device device{};  ///< where they will be copied to: for a GPU they stand in pinned memory
 };
 
 /// Cuts the order that a sampler gives to each epoch into batches and reads them ahead on other threads.

@@ -78,7 +78,8 @@ struct Product {
 void multiply(const Product& p) {
   std::vector<float> a(p.m * p.k), sums(p.m);
   for (std::size_t l = 0; l < p.k; ++l) {
-    for (std::size_t i = 0; i < p.m; ++i) a[l * p.m + i] = read(p.a, p.a_type, p.transpose_a ? i * p.lda + l : l * p.lda + i);
+    for (std::size_t i = 0; i < p.m; ++i)
+      a[l * p.m + i] = read(p.a, p.a_type, p.transpose_a ? i * p.lda + l : l * p.lda + i);
   }
   for (std::size_t j = 0; j < p.n; ++j) {
     sums.assign(p.m, 0.0f);
@@ -127,29 +128,45 @@ cublasStatus_t cublasSetPointerMode(cublasHandle_t, cublasPointerMode_t mode) {
   return mode == CUBLAS_POINTER_MODE_HOST ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
-                            const void* alpha, const void* a, cudaDataType a_type, int lda, const void* b,
-                            cudaDataType b_type, int ldb, const void* beta, void* c, cudaDataType c_type, int ldc,
-                            cublasComputeType_t, cublasGemmAlgo_t) {
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m,
+                            int n, int k, const void* alpha, const void* a, cudaDataType a_type, int lda,
+                            const void* b, cudaDataType b_type, int ldb, const void* beta, void* c,
+                            cudaDataType c_type, int ldc, cublasComputeType_t, cublasGemmAlgo_t) {
   if (m < 0 || n < 0 || k < 0) return CUBLAS_STATUS_INVALID_VALUE;
   const auto size = [](int value) { return static_cast<std::size_t>(value); };
-  const Product product{transa != CUBLAS_OP_N, transb != CUBLAS_OP_N, size(m), size(n), size(k),
-                        *static_cast<const float*>(alpha), *static_cast<const float*>(beta),
-                        a, a_type, size(lda), b, b_type, size(ldb), c, c_type, size(ldc)};
+  const Product product{transa != CUBLAS_OP_N,
+                        transb != CUBLAS_OP_N,
+                        size(m),
+                        size(n),
+                        size(k),
+                        *static_cast<const float*>(alpha),
+                        *static_cast<const float*>(beta),
+                        a,
+                        a_type,
+                        size(lda),
+                        b,
+                        b_type,
+                        size(ldb),
+                        c,
+                        c_type,
+                        size(ldc)};
   const auto extent = [](std::size_t columns, std::size_t rows, std::size_t ld, cudaDataType type) {
     return ((columns - 1) * ld + rows) * size_of(type);
   };
   gpu_model::Operation operation;
   operation.name = "cublasGemmEx";
   operation.caller = __builtin_return_address(0);
-  operation.reads = {{a, product.transpose_a ? extent(product.m, product.k, product.lda, a_type) : extent(product.k, product.m, product.lda, a_type)},
-                     {b, product.transpose_b ? extent(product.k, product.n, product.ldb, b_type) : extent(product.n, product.k, product.ldb, b_type)}};
+  operation.reads = {{a, product.transpose_a ? extent(product.m, product.k, product.lda, a_type)
+                                             : extent(product.k, product.m, product.lda, a_type)},
+                     {b, product.transpose_b ? extent(product.k, product.n, product.ldb, b_type)
+                                             : extent(product.n, product.k, product.ldb, b_type)}};
   operation.writes = {{c, extent(product.n, product.m, product.ldc, c_type)}};
   operation.run = [product] {
     multiply(product);
     return gpu_model::Progress::done;
   };
-  return gpu_model::enqueue(handle->stream, std::move(operation)) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
-                                                                                 : CUBLAS_STATUS_EXECUTION_FAILED;
+  return gpu_model::enqueue(handle->stream, std::move(operation)) == cudaSuccess
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 }

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The part of the CUDA runtime that Ringtape calls, as the CUDA Runtime API reference (13.0) describes it, for
-/// the GPU model (docs/gpu-model.md). Names, types and values are those of CUDA, which programs and files rely
-/// on; what each function does is told in the reference. Values that Ringtape does not use are left out.
+/// The part of the CUDA runtime that Ringtape calls, as the CUDA Runtime API reference (13.0) describes it,
+/// for the GPU model (docs/gpu-model.md). Names, types and values are those of CUDA, which programs and files
+/// rely on; what each function does is told in the reference. Values that Ringtape does not use are left out.
 
 #define CUDART_VERSION 13000
 
@@ -209,11 +209,9 @@ cudaError_t cudaFuncGetName(const char** name, const void* function);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags = 0);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long flags = 0);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
-
-cudaError_t cudaProfilerStart();
-cudaError_t cudaProfilerStop();
 }

@@ -44,13 +44,15 @@ const char* name_of(Function function) {
 }
 
 const char* name_of(ncclDataType_t type) {
-  static const char* const names[] = {"ncclInt8",   "ncclUint8",   "ncclInt32",   "ncclUint32",  "ncclInt64",
-                                      "ncclUint64", "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16"};
+  static const char* const names[] = {"ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",
+                                      "ncclInt64",   "ncclUint64",  "ncclFloat16", "ncclFloat32",
+                                      "ncclFloat64", "ncclBfloat16"};
   return is_type(type) ? names[type] : "?";
 }
 
 std::string describe(const Shape& shape) {
-  std::string text = std::string(name_of(shape.function)) + " of " + std::to_string(shape.count) + " " + name_of(shape.type);
+  std::string text =
+      std::string(name_of(shape.function)) + " of " + std::to_string(shape.count) + " " + name_of(shape.type);
   switch (shape.function) {
     case Function::all_reduce:
     case Function::reduce_scatter:

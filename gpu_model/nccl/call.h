@@ -9,14 +9,22 @@
 /// A call of one of NCCL's operations.
 namespace gpu_model::nccl {
 
-enum class Function : std::int32_t { all_reduce, broadcast, reduce, all_gather, reduce_scatter, send, receive };
+enum class Function : std::int32_t {
+  all_reduce,
+  broadcast,
+  reduce,
+  all_gather,
+  reduce_scatter,
+  send,
+  receive
+};
 
 /// What the ranks of a communicator must agree on. Lies in shared memory.
 struct Shape {
   Function function;
   ncclDataType_t type;
-  ncclRedOp_t op;      ///< ncclSum where none is given
-  std::int32_t root;   ///< the peer of ncclSend and ncclRecv; -1 where there is none
+  ncclRedOp_t op;     ///< ncclSum where none is given
+  std::int32_t root;  ///< the peer of ncclSend and ncclRecv; -1 where there is none
   std::uint64_t count;
 
   bool operator==(const Shape&) const = default;
@@ -27,7 +35,9 @@ struct Call {
   const char* send;  ///< null where the rank sends nothing
   char* receive;     ///< null where the rank receives nothing
 
-  bool is_collective() const { return shape.function != Function::send && shape.function != Function::receive; }
+  bool is_collective() const {
+    return shape.function != Function::send && shape.function != Function::receive;
+  }
 };
 
 const char* name_of(Function function);

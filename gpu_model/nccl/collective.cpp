@@ -38,15 +38,16 @@ struct Plan {
   }
 
   /// Combines the peers' contributions and this rank's, which ends the ring's order, to `result`.
-  std::function<void()> combine_to(char* result, const char* own, std::shared_ptr<Contributions> contributions,
-                                   std::size_t bytes) const {
+  std::function<void()> combine_to(char* result, const char* own,
+                                   std::shared_ptr<Contributions> contributions, std::size_t bytes) const {
     return [shape = call.shape, ranks = ranks, rank = rank, element = element, result, own, bytes,
             contributions = std::move(contributions)] {
       const std::size_t count = bytes / element;
       std::vector<char> sum, next;
       for (int i = 1; i <= ranks; ++i) {
         const int from = (rank + i) % ranks;
-        const char* const elements = from == rank ? own : (*contributions)[static_cast<std::size_t>(from)].data();
+        const char* const elements =
+            from == rank ? own : (*contributions)[static_cast<std::size_t>(from)].data();
         std::vector<char>& part = i == 1 ? sum : next;
         part.assign(elements, elements + bytes);
         prepare(shape.type, shape.op, ranks, part.data(), count);
@@ -58,8 +59,11 @@ struct Plan {
   }
 
   std::vector<Step> all_reduce() const {
-    const std::size_t n = static_cast<std::size_t>(ranks), count = call.shape.count, part = (count + n - 1) / n;
-    const auto begin = [&](int index) { return std::min(count, static_cast<std::size_t>(index) * part) * element; };
+    const std::size_t n = static_cast<std::size_t>(ranks), count = call.shape.count,
+                      part = (count + n - 1) / n;
+    const auto begin = [&](int index) {
+      return std::min(count, static_cast<std::size_t>(index) * part) * element;
+    };
     const std::size_t own = begin(rank), own_bytes = begin(rank + 1) - own;
     Step scatter, gather_all;
     for_each_peer([&](int peer) {
@@ -69,7 +73,8 @@ struct Plan {
     scatter.then = combine_to(call.receive + own, call.send + own, std::move(contributions), own_bytes);
     for_each_peer([&](int peer) {
       gather_all.transfers.push_back({peer, true, call.receive + own, own_bytes});
-      gather_all.transfers.push_back({peer, false, call.receive + begin(peer), begin(peer + 1) - begin(peer)});
+      gather_all.transfers.push_back(
+          {peer, false, call.receive + begin(peer), begin(peer + 1) - begin(peer)});
     });
     return {std::move(scatter), std::move(gather_all)};
   }
@@ -102,9 +107,11 @@ struct Plan {
     Step step;
     for_each_peer([&](int peer) {
       step.transfers.push_back({peer, true, send_at(0), whole()});
-      step.transfers.push_back({peer, false, call.receive + static_cast<std::size_t>(peer) * whole(), whole()});
+      step.transfers.push_back(
+          {peer, false, call.receive + static_cast<std::size_t>(peer) * whole(), whole()});
     });
-    step.then = [to = call.receive + static_cast<std::size_t>(rank) * whole(), from = call.send, bytes = whole()] {
+    step.then = [to = call.receive + static_cast<std::size_t>(rank) * whole(), from = call.send,
+                 bytes = whole()] {
       if (bytes > 0) std::memmove(to, from, bytes);
     };
     return {std::move(step)};
@@ -116,8 +123,8 @@ struct Plan {
       step.transfers.push_back({peer, true, send_at(static_cast<std::size_t>(peer) * whole()), whole()});
     });
     auto contributions = gather(step, whole());
-    step.then = combine_to(call.receive, call.send + static_cast<std::size_t>(rank) * whole(), std::move(contributions),
-                           whole());
+    step.then = combine_to(call.receive, call.send + static_cast<std::size_t>(rank) * whole(),
+                           std::move(contributions), whole());
     return {std::move(step)};
   }
 };

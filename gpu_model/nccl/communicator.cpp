@@ -47,6 +47,11 @@ Communicator::Communicator(int file, int rank, int device, std::string place)
 
 Communicator::~Communicator() = default;
 
+ncclResult_t Communicator::error() const {
+  const ncclResult_t error = segment_.error();
+  return error == ncclSuccess ? error : fail(error, segment_.error_text());
+}
+
 ncclResult_t Communicator::start() {
   segment_.rank(rank_).process = static_cast<std::int32_t>(getpid());
   thread_ = std::thread([this] { loop(); });
@@ -75,7 +80,7 @@ void Communicator::leave(Presence how) {
 
 ncclResult_t Communicator::wait_for_operations() {
   const HostWait wait;
-  while (error() == ncclSuccess && unfinished() > 0) {
+  while (!has_failed() && unfinished() > 0) {
     const std::uint32_t seen = segment_.rank(rank_).bell;
     if (!make_progress(true)) segment_.listen(rank_, seen, kTick);
   }
@@ -121,8 +126,8 @@ void Communicator::look_for_the_dead() {
     if (presence == Presence::aborted) how = "has aborted its communicator";
     if (how.empty() && segment_.has_died(other)) how = "has ended";
     if (how.empty()) continue;
-    fail(ncclRemoteError, "rank " + std::to_string(other) + " " + how + "; " + describe(waits, rank_));
-    segment_.fail(ncclRemoteError);
+    segment_.fail(ncclRemoteError,
+                  "rank " + std::to_string(other) + " " + how + "; " + describe(waits, rank_));
     return;
   }
 }
@@ -138,7 +143,7 @@ void Communicator::loop() {
     if ((unfinished() > 0 || captured > 0) && (waits || peers_wait_for_this())) make_progress(true);
     if (area.bell != seen) continue;
     segment_.listen(rank_, seen, kTick);
-    if (area.bell != seen || error() != ncclSuccess) continue;
+    if (area.bell != seen || has_failed()) continue;
     // Nothing has come for so long.
     if (waits) look_for_the_dead();
     look_for_deadlock(*this);
@@ -168,7 +173,7 @@ ncclResult_t Communicator::split(int color, int key, std::string& place, int& ne
     }
     set_waiting(waits.ranks == 0 ? Waiting{} : waits);
     if (waits.ranks == 0) break;
-    if (error() != ncclSuccess) return error();
+    if (has_failed()) return error();
     segment_.listen(rank_, seen, kTick);
   }
   note_activity();
@@ -180,9 +185,11 @@ ncclResult_t Communicator::split(int color, int key, std::string& place, int& ne
   }
   std::sort(members.begin(), members.end());
   new_ranks = static_cast<int>(members.size());
-  new_rank = static_cast<int>(std::find(members.begin(), members.end(), std::tuple(key, rank_)) - members.begin());
+  new_rank =
+      static_cast<int>(std::find(members.begin(), members.end(), std::tuple(key, rank_)) - members.begin());
   char digits[40];
-  std::snprintf(digits, sizeof digits, "-%llx-%x", static_cast<unsigned long long>(number), static_cast<unsigned>(color));
+  std::snprintf(digits, sizeof digits, "-%llx-%x", static_cast<unsigned long long>(number),
+                static_cast<unsigned>(color));
   place = place_ + digits;
   if (place.size() > 70) {  // the name of a socket has 107 characters
     std::uint64_t hash = 14695981039346656037ULL;

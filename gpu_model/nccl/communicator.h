@@ -41,16 +41,18 @@ class Communicator {
   int device() const { return device_; }
   const std::string& place() const { return place_; }
 
-  /// Starts the thread that lets the rank's operations go on while its host does something else, and waits until all
-  /// ranks have.
+  /// Starts the thread that lets the rank's operations go on while its host does something else, and waits
+  /// until all ranks have.
   ncclResult_t start();
   /// Ends the thread; the other ranks see that this one has gone.
   void leave(Presence how);
   /// Waits until the operations queued so far are done; what has become of the communicator.
   ncclResult_t wait_for_operations();
 
-  /// ncclSuccess, or what the communicator has come to its end by.
-  ncclResult_t error() const { return segment_.error(); }
+  /// Whether an error has ended the communicator: its operations never end then, unless it is aborted.
+  bool has_failed() const { return segment_.error() != ncclSuccess; }
+  /// The error, whose text is then ncclGetLastError()'s.
+  ncclResult_t error() const;
   bool is_aborted() const { return aborted_; }
 
   /// The number of an operation that is queued, in the order of the calls.
@@ -69,8 +71,8 @@ class Communicator {
   /// For Work, which runs under the engine's mutex.
   struct Turn {
     const Work* running = nullptr;
-    std::uint64_t begun = 0;        ///< of the operations that issue() numbered
-    std::uint64_t collectives = 0;  ///< begun
+    std::uint64_t begun = 0;                    ///< of the operations that issue() numbered
+    std::uint64_t collectives = 0;              ///< begun
     std::vector<std::uint64_t> sent, received;  ///< messages of ncclSend and ncclRecv, for each peer
   } turn;
   void has_finished() { ++finished_; }

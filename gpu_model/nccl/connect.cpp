@@ -57,7 +57,8 @@ sockaddr_un address_of(const std::string& place, socklen_t& length) {
 
 Hello hello_of(int ranks, int rank, int device) {
   Hello hello{ranks, rank, device, {}};
-  if (const char* const host = std::getenv("NCCL_HOSTID")) std::snprintf(hello.host, sizeof hello.host, "%s", host);
+  if (const char* const host = std::getenv("NCCL_HOSTID"))
+    std::snprintf(hello.host, sizeof hello.host, "%s", host);
   return hello;
 }
 
@@ -103,13 +104,14 @@ ncclResult_t receive_answer(int socket, int& file) {
 std::string objection(const Hello& hello, const std::vector<Hello>& here) {
   const std::string who = "rank " + std::to_string(hello.rank);
   if (hello.ranks != here[0].ranks) {
-    return who + " expects " + std::to_string(hello.ranks) + " ranks, rank 0 expects " + std::to_string(here[0].ranks);
+    return who + " expects " + std::to_string(hello.ranks) + " ranks, rank 0 expects " +
+           std::to_string(here[0].ranks);
   }
   for (const Hello& other : here) {
     if (other.rank == hello.rank) return who + " has come twice";
     if (other.device == hello.device && std::strcmp(other.host, hello.host) == 0) {
-      return "duplicate GPU: " + who + " and rank " + std::to_string(other.rank) + " are both on CUDA device " +
-             std::to_string(hello.device);
+      return "duplicate GPU: " + who + " and rank " + std::to_string(other.rank) +
+             " are both on CUDA device " + std::to_string(hello.device);
     }
   }
   return "";
@@ -119,7 +121,8 @@ ncclResult_t serve(const std::string& place, const Hello& own, int& file) {
   const File listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   socklen_t length = 0;
   const sockaddr_un address = address_of(place, length);
-  if (listener.number < 0 || bind(listener.number, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+  if (listener.number < 0 ||
+      bind(listener.number, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       listen(listener.number, kMaxRanks) != 0) {
     return fail(ncclSystemError, "rank 0 cannot listen at " + place + ": " + std::strerror(errno));
   }
@@ -139,7 +142,8 @@ ncclResult_t serve(const std::string& place, const Hello& own, int& file) {
     if (answer.result == ncclSuccess && waits[0].revents != 0) {
       File socket(accept4(listener.number, nullptr, nullptr, SOCK_CLOEXEC));
       Hello hello;
-      if (socket.number < 0 || recv(socket.number, &hello, sizeof hello, MSG_WAITALL) != sizeof hello) continue;
+      if (socket.number < 0 || recv(socket.number, &hello, sizeof hello, MSG_WAITALL) != sizeof hello)
+        continue;
       wrong = objection(hello, here);
       if (!wrong.empty()) answer.result = ncclInvalidUsage;
       here.push_back(hello);

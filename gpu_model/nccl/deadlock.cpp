@@ -5,7 +5,6 @@
 #include <string>
 
 #include "gpu_model/nccl/communicator.h"
-#include "gpu_model/nccl/error.h"
 #include "gpu_model/nccl/host_threads.h"
 #include "gpu_model/runtime/engine.h"
 
@@ -31,17 +30,19 @@ std::string waits_when_quiet(const Communicator& comm) {
     for (const std::int32_t process : processes_of(*other)) {
       if (processes.count(process) == 0) return "";
     }
-    if (other.get() != &comm && other->place() == comm.place()) continue;  // another rank: it speaks for itself
+    if (other.get() != &comm && other->place() == comm.place())
+      continue;  // another rank: it speaks for itself
     if (!text.empty()) text += " and ";
     text += describe(waiting, other->rank());
     if (other.get() != &comm) text += " of communicator " + other->place();
   }
   if (!waits) return "";
-  return text.empty() ? "rank " + std::to_string(comm.rank()) + " waits as another of its process does" : text;
+  return text.empty() ? "rank " + std::to_string(comm.rank()) + " waits as another of its process does"
+                      : text;
 }
 
-/// Whether all ranks have taken part in the last wave in which this one did. Only what a rank finds after that counts for
-/// the next: what another did before it took part cannot come as a surprise any more.
+/// Whether all ranks have taken part in the last wave in which this one did. Only what a rank finds after
+/// that counts for the next: what another did before it took part cannot come as a surprise any more.
 bool is_next_wave(const Communicator& comm) {
   const Segment& segment = comm.segment();
   const Segment::Lock lock(segment);
@@ -72,9 +73,8 @@ void look_for_deadlock(const Communicator& comm) {
       text += std::string(rank == 0 ? "" : "; ") + area.waits;
     }
   }
-  if (!segment.fail(ncclInvalidUsage)) return;
-  fail(ncclInvalidUsage, "a wait that never ends: " + text);
-  report("NCCL: a wait that never ends: " + text);
+  text = "a wait that never ends: " + text;
+  if (segment.fail(ncclInvalidUsage, text)) report("NCCL: " + text);
 }
 
 }  // namespace gpu_model::nccl

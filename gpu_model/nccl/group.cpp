@@ -64,8 +64,9 @@ ncclResult_t check_own_messages(const Part& part) {
     (call.shape.function == Function::send ? sends : receives).push_back(shape);
   }
   if (sends == receives) return ncclSuccess;
-  return fail(ncclInvalidUsage, "rank " + std::to_string(part.comm->rank()) +
-                                    " sends to itself what it does not receive from itself in the same group");
+  return fail(ncclInvalidUsage,
+              "rank " + std::to_string(part.comm->rank()) +
+                  " sends to itself what it does not receive from itself in the same group");
 }
 
 /// `later` waits for what `earlier` holds.
@@ -130,7 +131,8 @@ ncclResult_t run_waits(const std::vector<std::function<ncclResult_t()>>& waits) 
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < waits.size(); ++i) threads.emplace_back([&, i] { results[i] = waits[i](); });
   for (std::thread& thread : threads) thread.join();
-  const auto failed = std::find_if(results.begin(), results.end(), [](ncclResult_t result) { return result != ncclSuccess; });
+  const auto failed =
+      std::find_if(results.begin(), results.end(), [](ncclResult_t result) { return result != ncclSuccess; });
   return failed == results.end() ? ncclSuccess : *failed;
 }
 
@@ -144,7 +146,8 @@ ncclResult_t queue_call(const std::shared_ptr<Communicator>& comm, const Call& c
   auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& other) { return other.comm == comm; });
   if (part == parts.end()) part = parts.insert(part, {comm, {}, {}, caller});
   part->calls.push_back(call);
-  if (std::find(part->streams.begin(), part->streams.end(), stream) == part->streams.end()) part->streams.push_back(stream);
+  if (std::find(part->streams.begin(), part->streams.end(), stream) == part->streams.end())
+    part->streams.push_back(stream);
   return ncclSuccess;
 }
 

@@ -7,7 +7,8 @@
 
 #include "gpu_model/nccl/call.h"
 
-/// Calls between ncclGroupStart() and ncclGroupEnd(), which are carried out at the end of the outermost group.
+/// Calls between ncclGroupStart() and ncclGroupEnd(), which are carried out at the end of the outermost
+/// group.
 namespace gpu_model::nccl {
 
 class Communicator;

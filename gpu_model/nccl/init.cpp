@@ -35,7 +35,8 @@ ncclResult_t unknown_handle(const char* function) {
 ncclResult_t split(const std::shared_ptr<Communicator>& parent, int color, int key, ncclComm_t* handle) {
   enter_host_thread();
   if (const std::uint64_t left = parent->unfinished()) {
-    report("NCCL: rank " + std::to_string(parent->rank()) + " calls ncclCommSplit while " + std::to_string(left) +
+    report("NCCL: rank " + std::to_string(parent->rank()) + " calls ncclCommSplit while " +
+           std::to_string(left) +
            " of the communicator's operations are under way: its ranks may wait for one another without end");
   }
   std::string place;
@@ -60,15 +61,17 @@ ncclResult_t ncclGetVersion(int* version) {
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  if (comm == nullptr) return fail_group(fail(ncclInvalidArgument, "ncclCommInitRank: no place for the communicator"));
+  if (comm == nullptr)
+    return fail_group(fail(ncclInvalidArgument, "ncclCommInitRank: no place for the communicator"));
   *comm = nullptr;
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     return fail_group(fail(ncclInvalidArgument, "ncclCommInitRank: rank " + std::to_string(rank) + " of " +
                                                     std::to_string(ranks) + " ranks"));
   }
   if (ranks > kMaxRanks) {
-    return fail_group(fail(ncclInvalidUsage, "ncclCommInitRank: the GPU model has at most " + std::to_string(kMaxRanks) +
-                                                 " ranks, found " + std::to_string(ranks)));
+    return fail_group(fail(ncclInvalidUsage, "ncclCommInitRank: the GPU model has at most " +
+                                                 std::to_string(kMaxRanks) + " ranks, found " +
+                                                 std::to_string(ranks)));
   }
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess || cudaSetDevice(device) != cudaSuccess) {
@@ -77,15 +80,18 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
   return wait_in_group([=] { return join(place_of(id), ranks, rank, device, comm); });
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* new_comm, ncclConfig_t* config) {
-  if (new_comm == nullptr) return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: no place for the communicator"));
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* new_comm,
+                           ncclConfig_t* config) {
+  if (new_comm == nullptr)
+    return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: no place for the communicator"));
   *new_comm = nullptr;
   const auto comm = find(handle);
   if (comm == nullptr) return unknown_handle("ncclCommSplit");
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: color " + std::to_string(color)));
   }
-  if (config != nullptr) return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: the GPU model takes no options"));
+  if (config != nullptr)
+    return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: the GPU model takes no options"));
   if (const ncclResult_t error = comm->error()) return fail_group(error);
   return wait_in_group([=] { return split(comm, color, key, new_comm); });
 }

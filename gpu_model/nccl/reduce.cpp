@@ -72,14 +72,18 @@ T multiply(T a, T b) {
 
 template <class T>
 T smaller(T a, T b) {
-  if constexpr (std::is_integral_v<T>) return std::min(a, b);
-  else return T(std::fmin(widen(a), widen(b)));
+  if constexpr (std::is_integral_v<T>)
+    return std::min(a, b);
+  else
+    return T(std::fmin(widen(a), widen(b)));
 }
 
 template <class T>
 T larger(T a, T b) {
-  if constexpr (std::is_integral_v<T>) return std::max(a, b);
-  else return T(std::fmax(widen(a), widen(b)));
+  if constexpr (std::is_integral_v<T>)
+    return std::max(a, b);
+  else
+    return T(std::fmax(widen(a), widen(b)));
 }
 
 template <class T, class Function>

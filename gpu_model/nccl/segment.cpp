@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <new>
@@ -16,7 +17,8 @@
 namespace gpu_model::nccl {
 namespace {
 
-constexpr std::size_t kChannelBytes = std::size_t{256} << 10, kAllChannelsBytes = std::size_t{16} << 20, kPage = 4096;
+constexpr std::size_t kChannelBytes = std::size_t{256} << 10, kAllChannelsBytes = std::size_t{16} << 20,
+                      kPage = 4096;
 
 std::size_t rounded(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
@@ -40,7 +42,8 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 
 int Segment::create(int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
-  const std::size_t capacity = std::max(kPage, std::min(kChannelBytes, kAllChannelsBytes / (n * n)) / kPage * kPage);
+  const std::size_t capacity =
+      std::max(kPage, std::min(kChannelBytes, kAllChannelsBytes / (n * n)) / kPage * kPage);
   const std::size_t areas = rounded(rounded(sizeof(Header), 64) + n * rounded(sizeof(RankArea), 64), 64);
   const std::size_t bytes = rounded(areas + n * n * sizeof(Channel), kPage) + n * n * capacity;
   const int file = memfd_create("nccl of the GPU model", MFD_CLOEXEC);
@@ -95,7 +98,8 @@ Channel& Segment::channel(int from, int to) const {
 char* Segment::buffer(int from, int to) const {
   const auto n = static_cast<std::size_t>(header_->ranks);
   char* const end = reinterpret_cast<char*>(header_) + header_->bytes;
-  return end - (n * n - static_cast<std::size_t>(from) * n - static_cast<std::size_t>(to)) * header_->capacity;
+  return end -
+         (n * n - static_cast<std::size_t>(from) * n - static_cast<std::size_t>(to)) * header_->capacity;
 }
 
 std::size_t Segment::write(int from, int to, const char* data, std::size_t bytes) const {
@@ -145,11 +149,19 @@ bool Segment::has_died(int rank) const {
   return result == EOWNERDEAD || result == ENOTRECOVERABLE;
 }
 
-bool Segment::fail(ncclResult_t error) const {
-  std::int32_t none = ncclSuccess;
-  const bool is_first = header_->error.compare_exchange_strong(none, error);
+bool Segment::fail(ncclResult_t error, const std::string& text) const {
+  {
+    const Lock lock(*this);
+    if (header_->error != ncclSuccess) return false;
+    std::snprintf(header_->error_text, sizeof header_->error_text, "%s", text.c_str());
+    header_->error = error;
+  }
   ring_all();
-  return is_first;
+  return true;
+}
+
+std::string Segment::error_text() const {
+  return header_->error_text;
 }
 
 ncclResult_t Segment::error() const {

@@ -5,11 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "gpu_model/nccl/call.h"
 
-/// The memory that the ranks of a communicator share. It has no name, so nothing is left of it when they are gone, however
-/// they end: rank 0 makes it and hands it to the others (connect.h).
+/// The memory that the ranks of a communicator share. It has no name, so nothing is left of it when they are
+/// gone, however they end: rank 0 makes it and hands it to the others (connect.h).
 namespace gpu_model::nccl {
 
 constexpr int kMaxRanks = 64;
@@ -73,9 +74,12 @@ class Segment {
   /// Whether the thread that holds the rank's `alive` has ended without giving it back.
   bool has_died(int rank) const;
 
-  /// The communicator's error, which ends it for all ranks; ncclSuccess when there is none. True for the first to set it.
-  bool fail(ncclResult_t error) const;
+  /// Sets the communicator's error, which ends it for all ranks. False where there was one before, which
+  /// stays.
+  bool fail(ncclResult_t error, const std::string& text) const;
+  /// ncclSuccess when there is none.
   ncclResult_t error() const;
+  std::string error_text() const;
 
   /// Holds the segment's lock. A rank that died with it left nothing half done that others would use.
   class Lock {
@@ -96,6 +100,7 @@ class Segment {
     std::atomic<std::int32_t> error;
     std::uint64_t capacity;  ///< bytes of a channel's buffer
     std::uint64_t bytes;     ///< of the segment
+    char error_text[600];
   };
   char* buffer(int from, int to) const;
 

@@ -13,7 +13,8 @@ struct Bfloat16 {
   Bfloat16() = default;
   explicit Bfloat16(float value) {
     const auto whole = std::bit_cast<std::uint32_t>(value);
-    bits = std::isnan(value) ? 0x7fff : static_cast<std::uint16_t>((whole + 0x7fff + (whole >> 16 & 1)) >> 16);
+    bits =
+        std::isnan(value) ? 0x7fff : static_cast<std::uint16_t>((whole + 0x7fff + (whole >> 16 & 1)) >> 16);
   }
   operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 };
@@ -36,7 +37,8 @@ struct Float16 {
       rounded = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
     } else {
       // A multiple of 2^-24: the float's own addition rounds to it.
-      rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
+      rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) -
+                std::bit_cast<std::uint32_t>(0.5F);
     }
     bits = static_cast<std::uint16_t>(sign | rounded);
   }

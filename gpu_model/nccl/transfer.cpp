@@ -4,7 +4,6 @@
 #include <string>
 
 #include "gpu_model/nccl/communicator.h"
-#include "gpu_model/nccl/error.h"
 #include "gpu_model/nccl/host_threads.h"
 #include "gpu_model/runtime/engine.h"
 
@@ -25,8 +24,8 @@ bool send_some(const Communicator& comm, Transfer& transfer, const MessageHead& 
     transfer.head_done += moved;
   }
   if (transfer.head_done == sizeof head && transfer.done < transfer.bytes) {
-    const std::size_t bytes =
-        segment.write(comm.rank(), transfer.peer, transfer.data + transfer.done, transfer.bytes - transfer.done);
+    const std::size_t bytes = segment.write(comm.rank(), transfer.peer, transfer.data + transfer.done,
+                                            transfer.bytes - transfer.done);
     transfer.done += bytes;
     moved += bytes;
   }
@@ -36,18 +35,19 @@ bool send_some(const Communicator& comm, Transfer& transfer, const MessageHead& 
 
 /// Whether the message that has come is the one that was expected.
 bool matches(const MessageHead& came, const MessageHead& expected) {
-  if (expected.shape.function != Function::receive) return came.number == expected.number && came.shape == expected.shape;
-  return came.shape.function == Function::send && came.number == expected.number && came.shape.type == expected.shape.type &&
-         came.shape.count == expected.shape.count;
+  if (expected.shape.function != Function::receive)
+    return came.number == expected.number && came.shape == expected.shape;
+  return came.shape.function == Function::send && came.number == expected.number &&
+         came.shape.type == expected.shape.type && came.shape.count == expected.shape.count;
 }
 
-void report_mismatch(const Communicator& comm, int peer, const MessageHead& came, const MessageHead& expected) {
-  if (!comm.segment().fail(ncclInvalidUsage)) return;
-  const std::string text = "ranks differ: rank " + std::to_string(comm.rank()) + " is in " + describe(expected.shape) +
-                           " (number " + std::to_string(expected.number) + "), rank " + std::to_string(peer) + " in " +
-                           describe(came.shape) + " (number " + std::to_string(came.number) + ")";
-  fail(ncclInvalidUsage, text);
-  report("NCCL: " + text);
+void report_mismatch(const Communicator& comm, int peer, const MessageHead& came,
+                     const MessageHead& expected) {
+  const std::string text = "ranks differ: rank " + std::to_string(comm.rank()) + " is in " +
+                           describe(expected.shape) + " (number " + std::to_string(expected.number) +
+                           "), rank " + std::to_string(peer) + " in " + describe(came.shape) + " (number " +
+                           std::to_string(came.number) + ")";
+  if (comm.segment().fail(ncclInvalidUsage, text)) report("NCCL: " + text);
 }
 
 bool receive_some(const Communicator& comm, Transfer& transfer, const MessageHead& head) {
@@ -73,11 +73,11 @@ bool receive_some(const Communicator& comm, Transfer& transfer, const MessageHea
 
 }  // namespace
 
-std::uint64_t move_transfers(Communicator& comm, std::vector<Transfer>& transfers, const std::vector<MessageHead>& heads,
-                             bool until_read) {
+std::uint64_t move_transfers(Communicator& comm, std::vector<Transfer>& transfers,
+                             const std::vector<MessageHead>& heads, bool until_read) {
   const Segment& segment = comm.segment();
   std::uint64_t waits_for = 0, rings = 0;
-  for (bool moved = true; moved && comm.error() == ncclSuccess;) {
+  for (bool moved = true; moved && !comm.has_failed();) {
     moved = false;
     waits_for = 0;
     std::uint64_t busy_sending = 0, busy_receiving = 0;
@@ -104,7 +104,8 @@ std::uint64_t move_transfers(Communicator& comm, std::vector<Transfer>& transfer
       if (!is_written(transfer)) {
         busy |= peer;
         waits_for |= peer;
-      } else if (transfer.is_send && until_read && segment.channel(comm.rank(), transfer.peer).read < transfer.end) {
+      } else if (transfer.is_send && until_read &&
+                 segment.channel(comm.rank(), transfer.peer).read < transfer.end) {
         waits_for |= peer;
       }
     }

@@ -21,16 +21,18 @@ struct Transfer {
   std::uint64_t end = 0;  ///< of one that sends: where in the channel it ends, when all of it is written
 };
 
-/// What transfers are for: a collective with its number, or ncclSend and ncclRecv (each message has its own shape).
+/// What transfers are for: a collective with its number, or ncclSend and ncclRecv (each message has its own
+/// shape).
 struct MessageHead {
   std::uint64_t number;
   Shape shape;
 };
 
-/// Moves as many bytes of the transfers as can go, those of a channel in their order. `heads` has the head that each
-/// transfer sends or expects. With `until_read`, a message is sent when the peer has read it. The ranks that what is left
-/// waits for, a bit each; 0 when all is done. A head that is not the expected one is reported and ends the communicator.
-std::uint64_t move_transfers(Communicator& comm, std::vector<Transfer>& transfers, const std::vector<MessageHead>& heads,
-                             bool until_read);
+/// Moves as many bytes of the transfers as can go, those of a channel in their order. `heads` has the head
+/// that each transfer sends or expects. With `until_read`, a message is sent when the peer has read it. The
+/// ranks that what is left waits for, a bit each; 0 when all is done. A head that is not the expected one is
+/// reported and ends the communicator.
+std::uint64_t move_transfers(Communicator& comm, std::vector<Transfer>& transfers,
+                             const std::vector<MessageHead>& heads, bool until_read);
 
 }  // namespace gpu_model::nccl

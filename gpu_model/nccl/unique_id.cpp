@@ -51,7 +51,8 @@ extern "C" ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return fail(ncclInvalidArgument, "ncclGetUniqueId: no place for the id");
   const char* const given = std::getenv("NCCL_COMM_ID");
   if (given != nullptr && !is_address(given)) {
-    return fail(ncclInvalidArgument, std::string("NCCL_COMM_ID must be HOST:PORT or [IPV6]:PORT, found ") + given);
+    return fail(ncclInvalidArgument,
+                std::string("NCCL_COMM_ID must be HOST:PORT or [IPV6]:PORT, found ") + given);
   }
   const std::string place = given != nullptr ? given : random_place();
   if (place.size() >= 64) return fail(ncclInvalidArgument, "NCCL_COMM_ID is too long: " + place);

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "gpu_model/nccl/error.h"
 #include "gpu_model/nccl/host_threads.h"
 
 namespace gpu_model::nccl {
@@ -21,7 +20,7 @@ Work::~Work() {
 
 Progress Work::run() {
   if (comm_->is_aborted()) return end();
-  if (comm_->error() != ncclSuccess || !begin()) return Progress::blocked;
+  if (comm_->has_failed() || !begin()) return Progress::blocked;
   const std::size_t stages = collectives_.size() + (messages_.empty() ? 0 : 1);
   while (stage_ < stages) {
     if (!advance()) return Progress::blocked;
@@ -63,10 +62,14 @@ Progress Work::end() {
 bool Work::advance() {
   if (stage_ < collectives_.size()) {
     const Call& call = collectives_[stage_];
-    if (!has_steps_ && (!all_agree(call) || !make_steps(call))) return false;
+    if (!has_steps_) {
+      if (!all_agree(call)) return false;
+      steps_ = steps_of(call, comm_->ranks(), comm_->rank());
+      has_steps_ = true;
+    }
     return run_steps(false, call.shape, number_);
   }
-  if (!has_steps_ && !make_exchange()) return false;
+  if (!has_steps_) make_exchange();
   return run_steps(true, messages_[0].shape, 0);
 }
 
@@ -99,27 +102,18 @@ bool Work::all_agree(const Call& call) {
     }
   }
   if (differs >= 0) {
-    if (segment.fail(ncclInvalidUsage)) {
-      const std::string text = "ranks differ in collective " + std::to_string(number_) + " of a communicator of " +
-                               std::to_string(comm_->ranks()) + " ranks: rank " + std::to_string(comm_->rank()) +
-                               " calls " + describe(call.shape) + ", rank " + std::to_string(differs) + " calls " +
-                               describe(theirs);
-      fail(ncclInvalidUsage, text);
-      report("NCCL: " + text);
-    }
+    const std::string text = "ranks differ in collective " + std::to_string(number_) +
+                             " of a communicator of " + std::to_string(comm_->ranks()) + " ranks: rank " +
+                             std::to_string(comm_->rank()) + " calls " + describe(call.shape) + ", rank " +
+                             std::to_string(differs) + " calls " + describe(theirs);
+    if (segment.fail(ncclInvalidUsage, text)) report("NCCL: " + text);
     return false;
   }
   if (missing != 0) wait_for({Waiting::For::peers, call.shape, number_, missing});
   return missing == 0;
 }
 
-bool Work::make_steps(const Call& call) {
-  steps_ = steps_of(call, comm_->ranks(), comm_->rank());
-  has_steps_ = true;
-  return true;
-}
-
-bool Work::make_exchange() {
+void Work::make_exchange() {
   Communicator::Turn& turn = comm_->turn;
   Step step;
   std::vector<const Call*> own_sends, own_receives;  // from this rank to itself
@@ -144,7 +138,6 @@ bool Work::make_exchange() {
   steps_.clear();
   steps_.push_back(std::move(step));
   has_steps_ = true;
-  return true;
 }
 
 bool Work::run_steps(bool until_read, const Shape& shape, std::uint64_t number) {
@@ -153,7 +146,7 @@ bool Work::run_steps(bool until_read, const Shape& shape, std::uint64_t number) 
     const bool is_collective = stage_ < collectives_.size();
     if (is_collective) heads_.assign(step.transfers.size(), {number, shape});
     const std::uint64_t peers = move_transfers(*comm_, step.transfers, heads_, until_read);
-    if (comm_->error() != ncclSuccess) return false;
+    if (comm_->has_failed()) return false;
     if (peers != 0) {
       Shape first = shape;
       if (!is_collective) {

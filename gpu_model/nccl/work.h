@@ -11,12 +11,12 @@
 
 namespace gpu_model::nccl {
 
-/// What a call, or a group's calls on one communicator, do on this rank: the collectives one after the other, then all
-/// sends and receives at the same time. Operations of a communicator run one after the other, in the order of the calls
-/// whatever their streams; those of graphs when their turn comes in the graph.
+/// What a call, or a group's calls on one communicator, do on this rank: the collectives one after the other,
+/// then all sends and receives at the same time. Operations of a communicator run one after the other, in the
+/// order of the calls whatever their streams; those of graphs when their turn comes in the graph.
 ///
-/// A collective begins when all ranks have come to it, and a send ends when its peer has received: NCCL promises neither,
-/// and programs that need no such promise run on both.
+/// A collective begins when all ranks have come to it, and a send ends when its peer has received: NCCL
+/// promises neither, and programs that need no such promise run on both.
 class Work {
  public:
   /// `captured`: for a graph, to be run any number of times.
@@ -35,8 +35,7 @@ class Work {
   bool advance();
   /// Shows the others what this rank has come to; true when they have come to the same.
   bool all_agree(const Call& call);
-  bool make_steps(const Call& call);
-  bool make_exchange();
+  void make_exchange();
   bool run_steps(bool until_read, const Shape& shape, std::uint64_t number);
   void wait_for(const Waiting& waiting);
 

@@ -2,8 +2,8 @@
 
 #include "gpu_model/runtime/state.h"
 
-/// What every function of the runtime does: takes the mutex, reports what is sticky, keeps the last error, runs what the
-/// schedule runs at a call, and leaves device memory closed.
+/// What every function of the runtime does: takes the mutex, reports what is sticky, keeps the last error,
+/// runs what the schedule runs at a call, and leaves device memory closed.
 namespace gpu_model {
 
 struct ThreadState {

@@ -5,8 +5,8 @@
 #include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/stream.h"
 
-/// Copies and fills. How far they are synchronous to the host is what "API synchronization behavior" of the CUDA Runtime
-/// API reference says.
+/// Copies and fills. How far they are synchronous to the host is what "API synchronization behavior" of the
+/// CUDA Runtime API reference says.
 namespace gpu_model {
 namespace {
 
@@ -92,7 +92,8 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
     return Progress::done;
   };
   NodePtr node;
-  if (const cudaError_t error = queue(*stream, std::make_shared<const Operation>(std::move(operation)), node)) return error;
+  if (const cudaError_t error = queue(*stream, std::make_shared<const Operation>(std::move(operation)), node))
+    return error;
   const bool to_pageable = !target.is_device && !target.is_pinned;
   const bool with_pinned = source.is_pinned || target.is_pinned;
   const bool between_hosts = !target.is_device && !source.is_device;
@@ -105,8 +106,8 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
   return cudaSuccess;
 }
 
-cudaError_t fill(void* address, int value, std::size_t bytes, cudaStream_t handle, const char* name, const void* caller,
-                 bool is_synchronous) {
+cudaError_t fill(void* address, int value, std::size_t bytes, cudaStream_t handle, const char* name,
+                 const void* caller, bool is_synchronous) {
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (bytes == 0) return cudaSuccess;
@@ -146,15 +147,18 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   });
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
   const void* const caller = GPU_MODEL_CALLER;
-  return api(
-      [&](Lock& lock) { return copy(lock, {to, from, bytes, kind, "cudaMemcpyAsync", caller, false}, stream); });
+  return api([&](Lock& lock) {
+    return copy(lock, {to, from, bytes, kind, "cudaMemcpyAsync", caller, false}, stream);
+  });
 }
 
 cudaError_t cudaMemset(void* address, int value, std::size_t bytes) {
   const void* const caller = GPU_MODEL_CALLER;
-  return api([&](Lock&) { return fill(address, value, bytes, cudaStreamLegacy, "cudaMemset", caller, true); });
+  return api(
+      [&](Lock&) { return fill(address, value, bytes, cudaStreamLegacy, "cudaMemset", caller, true); });
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, std::size_t bytes, cudaStream_t stream) {

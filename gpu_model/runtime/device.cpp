@@ -1,3 +1,5 @@
+#include <cuda_profiler_api.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +24,8 @@ void read_schedule(State& of) {
     of.random.seed(std::strtoull(text + sizeof kRandom - 1, &end, 10));
   }
   if (of.schedule == Schedule::order || (end != nullptr && (end == text + sizeof kRandom - 1 || *end != 0))) {
-    std::fprintf(stderr, "gpu model: RINGTAPE_MODEL_SCHEDULE=%s: expected order, late, early or random:SEED\n", text);
+    std::fprintf(stderr,
+                 "gpu model: RINGTAPE_MODEL_SCHEDULE=%s: expected order, late, early or random:SEED\n", text);
     std::_Exit(2);
   }
 }

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t kKiB = 1024, kMiB = kKiB * 1024, kGiB = kMiB * 1024;
 
-// NVIDIA, A100 and H100 data sheets and architecture white papers, H200 data sheet; shared memory: CUDA C++ Programming
-// Guide, "Compute Capabilities".
+// NVIDIA, A100 and H100 data sheets and architecture white papers, H200 data sheet; shared memory: CUDA C++
+// Programming Guide, "Compute Capabilities".
 constexpr DeviceKind kKinds[] = {
     {"A100", "NVIDIA A100-SXM4-80GB", 8, 0, 108, 80 * kGiB, 40 * kMiB, 5120, 164 * kKiB, 163 * kKiB},
     {"H100", "NVIDIA H100 80GB HBM3", 9, 0, 132, 80 * kGiB, 50 * kMiB, 5120, 228 * kKiB, 227 * kKiB},

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "gpu_model/runtime/capture.h"
+#include "gpu_model/runtime/races.h"
 #include "gpu_model/runtime/state.h"
 #include "gpu_model/runtime/stream.h"
 #include "gpu_model/runtime/symbols.h"
@@ -16,9 +18,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kBlockedPause{2};
 constexpr int kQueriesUntilLate = 3;
+constexpr int kExitAfterReports = 66;
 
 std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -26,7 +30,8 @@ void finish(Node& node, std::int64_t start) {
   node.done = true;
   node.end = now();
   if (state().observer != nullptr && node.operation->run) {
-    state().observer->finished({*node.operation, node.device, node.stream, node.correlation, node.in_graph, start, node.end});
+    state().observer->finished(
+        {*node.operation, node.device, node.stream, node.correlation, node.in_graph, start, node.end});
   }
   for (Node* const later : node.after) {
     if (--later->waits_for == 0) state().ready.emplace(later->id, later);
@@ -116,7 +121,8 @@ void run_at_call() {
 void run_until(Lock& lock, const NodePtr& node) {
   bool waits = false;
   while (!node->done) {
-    const bool has_run = state().schedule == Schedule::late ? run_first(ready_before(*node)) || run_any() : run_any();
+    const bool has_run =
+        state().schedule == Schedule::late ? run_first(ready_before(*node)) || run_any() : run_any();
     if (state().wait_hook != nullptr && waits == has_run) state().wait_hook(waits = !has_run);
     if (has_run) continue;
     close_device_memory();
@@ -125,7 +131,8 @@ void run_until(Lock& lock, const NodePtr& node) {
   if (waits) state().wait_hook(false);
 }
 
-NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp, Order order) {
+NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,
+                 Order order) {
   const auto node = std::make_shared<Node>();
   node->id = ++state().nodes;
   node->operation = std::move(operation);
@@ -153,6 +160,7 @@ NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int str
   };
   note_pinned(node->operation->reads, false);
   note_pinned(node->operation->writes, true);
+  check_accesses(*node);
   state().pending.emplace(node->id, node);
   if (node->waits_for == 0) state().ready.emplace(node->id, node.get());
   return node;
@@ -254,11 +262,17 @@ char* for_operations(const void* address) {
 
 void report(const std::string& text) {
   ++state().reports;
-  if (state().report_handler != nullptr) {
-    state().report_handler(text);
-  } else {
-    std::fprintf(stderr, "gpu model: %s\n", text.c_str());
-  }
+  if (state().report_handler != nullptr) return state().report_handler(text);
+  static const bool ends_in_failure = [] {
+    return std::atexit([] {
+             std::fprintf(stderr, "gpu model: ended with status %d because of what it has reported\n",
+                          kExitAfterReports);
+             std::fflush(nullptr);
+             std::_Exit(kExitAfterReports);
+           }) == 0;
+  }();
+  static_cast<void>(ends_in_failure);
+  std::fprintf(stderr, "gpu model: %s\n", text.c_str());
 }
 
 std::string describe(const Operation& operation) {

@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
-/// The engine of the GPU model: work that was queued, in what order it may run, and when it does. Everything that is
-/// queued (a kernel, a copy, a cuBLAS product, an NCCL collective) is an Operation. An operation may run when the one
-/// before it in its stream and the events that its stream waited for are done; the schedule says which of those that
-/// may run does, and when. They run one at a time, in the thread whose call makes progress.
+/// The engine of the GPU model: work that was queued, in what order it may run, and when it does. Everything
+/// that is queued (a kernel, a copy, a cuBLAS product, an NCCL collective) is an Operation. An operation may
+/// run when the one before it in its stream and the events that its stream waited for are done; the schedule
+/// says which of those that may run does, and when. They run one at a time, in the thread whose call makes
+/// progress.
 namespace gpu_model {
 
 /// Bytes of device memory, or of host memory that the device reads or writes.
@@ -23,31 +24,33 @@ struct Range {
 
 enum class Kind { kernel, copy, fill, event, wait, allocation, release, host_function, collective, marker };
 
-/// What an operation's `run` has done: all of it, or nothing yet, because something outside of this process' streams
-/// (another rank) has to come first. A blocked operation is run again later; meanwhile others go on.
+/// What an operation's `run` has done: all of it, or nothing yet, because something outside of this process'
+/// streams (another rank) has to come first. A blocked operation is run again later; meanwhile others go on.
 enum class Progress { done, blocked };
 
-/// What is queued. In a graph, `run` is called once for each launch of the graph, so it must not use itself up.
+/// What is queued. In a graph, `run` is called once for each launch of the graph, so it must not use itself
+/// up.
 struct Operation {
   Kind kind = Kind::kernel;
-  std::string name;                    ///< for reports: "relu_forward", "cudaMemcpyAsync"
-  std::function<Progress()> run;       ///< may touch device memory; called by one thread at a time. Null: nothing.
-  std::vector<Range> reads, writes;    ///< where they are known
-  std::vector<Range> allocations;      ///< where they are not: allocations that it may read and write
-  const void* caller = nullptr;        ///< return address of the call that queued it
-  std::size_t bytes = 0;               ///< that a copy or a fill moves
+  std::string name;               ///< for reports: "relu_forward", "cudaMemcpyAsync"
+  std::function<Progress()> run;  ///< may touch device memory; called by one thread at a time. Null: nothing.
+  std::vector<Range> reads, writes;  ///< where they are known
+  std::vector<Range> allocations;    ///< where they are not: allocations that it may read and write
+  const void* caller = nullptr;      ///< return address of the call that queued it
+  std::size_t bytes = 0;             ///< that a copy or a fill moves
   cudaMemcpyKind direction = cudaMemcpyDefault;  ///< of a copy
   unsigned grid[3] = {}, block[3] = {};          ///< of a kernel
   std::size_t shared_bytes = 0;
   const void* entry = nullptr;
 };
 
-/// An operation that was queued, for whoever watches (CUPTI). Times are of std::chrono::steady_clock, in nanoseconds.
+/// An operation that was queued, for whoever watches (CUPTI). Times are of std::chrono::steady_clock, in
+/// nanoseconds.
 struct Activity {
   const Operation& operation;
   int device;
-  int stream;                  ///< number of the stream, 0 for the legacy default stream
-  std::uint64_t correlation;   ///< of the call that queued it, the graph's launch for its nodes
+  int stream;                 ///< number of the stream, 0 for the legacy default stream
+  std::uint64_t correlation;  ///< of the call that queued it, the graph's launch for its nodes
   bool in_graph;
   std::int64_t start, end;
 };
@@ -62,17 +65,17 @@ class Observer {
 /// Null ends it.
 void set_observer(Observer* observer);
 
-/// Queues `operation` in `stream` (a handle, null or one of the special ones), or adds it to the graph that the stream is
-/// capturing. Errors: cudaErrorInvalidResourceHandle for a stream that does not exist, what is sticky on its device, and
-/// those of a capture. Does not set the thread's last error.
+/// Queues `operation` in `stream` (a handle, null or one of the special ones), or adds it to the graph that
+/// the stream is capturing. Errors: cudaErrorInvalidResourceHandle for a stream that does not exist, what is
+/// sticky on its device, and those of a capture. Does not set the thread's last error.
 cudaError_t enqueue(cudaStream_t stream, Operation operation);
 
-/// Runs until what has been queued in `stream` so far is done, and what it depends on. Blocked operations are waited for.
-/// Returns the sticky error of the stream's device.
+/// Runs until what has been queued in `stream` so far is done, and what it depends on. Blocked operations are
+/// waited for. Returns the sticky error of the stream's device.
 cudaError_t wait(cudaStream_t stream);
 
-/// Runs what the schedule would run at a call, and all of what can run where `everything` is true: for threads of
-/// libraries that must go on while the program does something else. True when something has run.
+/// Runs what the schedule would run at a call, and all of what can run where `everything` is true: for
+/// threads of libraries that must go on while the program does something else. True when something has run.
 bool make_progress(bool everything);
 /// Wakes threads that wait for blocked operations: something has come that may let them go on.
 void wake_waiting();
@@ -88,7 +91,8 @@ bool is_capturing(cudaStream_t stream);
 /// The device that is current in this thread.
 int current_device();
 
-/// Whether all of it lies in one allocation of device memory that has not been freed (in the order of the calls).
+/// Whether all of it lies in one allocation of device memory that has not been freed (in the order of the
+/// calls).
 bool is_live_device_memory(const void* address, std::size_t bytes);
 /// Whether the address is of any device's memory, allocated or not.
 bool is_device_memory(const void* address);

@@ -13,7 +13,8 @@ CUevent_st* find_event(cudaEvent_t handle) {
 }
 
 cudaError_t create(cudaEvent_t* event, unsigned flags) {
-  if (event == nullptr || (flags & ~(cudaEventBlockingSync | cudaEventDisableTiming)) != 0) return cudaErrorInvalidValue;
+  if (event == nullptr || (flags & ~(cudaEventBlockingSync | cudaEventDisableTiming)) != 0)
+    return cudaErrorInvalidValue;
   if (device_count() == 0) return cudaErrorNoDevice;
   auto made = std::make_unique<CUevent_st>();
   made->device = open_device(thread_state().device).index;
@@ -73,7 +74,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return api([&](Lock&) { return state().events.erase(event) == 1 ? cudaSuccess : cudaErrorInvalidResourceHandle; });
+  return api(
+      [&](Lock&) { return state().events.erase(event) == 1 ? cudaSuccess : cudaErrorInvalidResourceHandle; });
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
@@ -81,7 +83,8 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
   return api([&](Lock&) {
     CUevent_st* const event = find_event(handle);
     CUstream_st* const stream = find_stream(stream_handle);
-    if (event == nullptr || stream == nullptr || event->device != stream->device) return cudaErrorInvalidResourceHandle;
+    if (event == nullptr || stream == nullptr || event->device != stream->device)
+      return cudaErrorInvalidResourceHandle;
     if (stream->capture != nullptr) {
       if (stream->capture->invalidated) return cudaErrorStreamCaptureInvalidated;
       event->capture = stream->capture;
@@ -89,7 +92,8 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
       return cudaSuccess;
     }
     event->capture = nullptr;
-    return queue(*stream, std::make_shared<const Operation>(order_only(Kind::event, "cudaEventRecord", caller)),
+    return queue(*stream,
+                 std::make_shared<const Operation>(order_only(Kind::event, "cudaEventRecord", caller)),
                  event->node);
   });
 }
@@ -108,8 +112,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, 
     }
     if (event->node == nullptr) return cudaSuccess;
     NodePtr node;
-    return queue(*stream, std::make_shared<const Operation>(order_only(Kind::wait, "cudaStreamWaitEvent", caller)), node,
-                 {event->node});
+    return queue(*stream,
+                 std::make_shared<const Operation>(order_only(Kind::wait, "cudaStreamWaitEvent", caller)),
+                 node, {event->node});
   });
 }
 
@@ -144,7 +149,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start_handle, 
     const CUevent_st* const start = find_event(start_handle);
     const CUevent_st* const end = find_event(end_handle);
     if (milliseconds == nullptr) return cudaErrorInvalidValue;
-    if (start == nullptr || end == nullptr || start->device != end->device) return cudaErrorInvalidResourceHandle;
+    if (start == nullptr || end == nullptr || start->device != end->device)
+      return cudaErrorInvalidResourceHandle;
     if (start->node == nullptr || end->node == nullptr) return cudaErrorInvalidResourceHandle;
     if (((start->flags | end->flags) & cudaEventDisableTiming) != 0) return cudaErrorInvalidResourceHandle;
     if (!start->node->done || !end->node->done) return cudaErrorNotReady;

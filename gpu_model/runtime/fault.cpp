@@ -29,7 +29,8 @@ const char* access_of([[maybe_unused]] const void* context) {
 const void* code_of([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   const auto* const user = static_cast<const ucontext_t*>(context);
-  return reinterpret_cast<const char*>(user->uc_mcontext.gregs[REG_RIP]) + 1;  // as if a call had returned there
+  return reinterpret_cast<const char*>(user->uc_mcontext.gregs[REG_RIP]) +
+         1;  // as if a call had returned there
 #else
   return nullptr;
 #endif
@@ -42,8 +43,8 @@ std::string place_in_memory(std::uintptr_t address, int device) {
   if (block->number == 0) return "in memory that nobody has allocated";
   std::string text = std::to_string(address - begin) + " bytes into ";
   if (block->is_free) text += "what was ";
-  text += "allocation #" + std::to_string(block->number) + " (" + std::to_string(block->asked_for) + " bytes, " +
-          block->function;
+  text += "allocation #" + std::to_string(block->number) + " (" + std::to_string(block->asked_for) +
+          " bytes, " + block->function;
   if (block->stream >= 0) text += " on stream " + std::to_string(block->stream);
   return text + " in " + place_of(block->caller) + ")";
 }
@@ -54,8 +55,10 @@ std::string place_in_memory(std::uintptr_t address, int device) {
 }
 
 void explain_device_fault(std::uintptr_t address, int device, const char* access, const void* code) {
-  const std::string memory = "memory of device " + std::to_string(device) + ": " + place_in_memory(address, device);
-  if (device_memory_is_open()) end_process(function_at(code) + " " + access + " " + memory + ", an illegal address");
+  const std::string memory =
+      "memory of device " + std::to_string(device) + ": " + place_in_memory(address, device);
+  if (device_memory_is_open())
+    end_process(function_at(code) + " " + access + " " + memory + ", an illegal address");
   end_process("host code " + std::string(access) + " " + memory + "\n  in " + place_of(code));
 }
 
@@ -64,8 +67,9 @@ bool explain_pinned_fault(std::uintptr_t address, const char* access, const void
   if (state().pinned.find(reinterpret_cast<const void*>(address), 0).second == nullptr) return false;
   for (const PinnedMemory::Use& use : state().pinned.uses()) {
     if (address < use.begin || address >= use.begin + use.bytes) continue;
-    end_process("host code " + std::string(access) + " pinned memory that a copy on stream " + std::to_string(use.stream) +
-                " " + use.name + " (" + std::to_string(use.bytes) + " bytes, queued in " + place_of(use.caller) +
+    end_process("host code " + std::string(access) + " pinned memory that a copy on stream " +
+                std::to_string(use.stream) + " " + use.name + " (" + std::to_string(use.bytes) +
+                " bytes, queued in " + place_of(use.caller) +
                 "), and does not wait for the copy before\n  in " + place_of(code));
   }
   state().pinned.open_page(address);  // a neighbour of what the copy uses

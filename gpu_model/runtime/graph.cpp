@@ -10,13 +10,14 @@ struct CUgraph_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
 };
 
-/// A graph that can be launched. Its nodes are put into branches, each a row in which every node comes after the one before
-/// it; the place of a node among what is ordered is its branch and the number of its turn there.
+/// A graph that can be launched. Its nodes are put into branches, each a row in which every node comes after
+/// the one before it; the place of a node among what is ordered is its branch and the number of its turn
+/// there.
 struct CUgraphExec_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
   std::vector<std::size_t> lanes;    ///< of the branches
   std::vector<std::uint64_t> ticks;  ///< of the branches
-  gpu_model::NodePtr last;           ///< the end of the last launch: launches of one executable follow each other
+  gpu_model::NodePtr last;  ///< the end of the last launch: launches of one executable follow each other
 };
 
 namespace gpu_model {
@@ -60,7 +61,8 @@ std::size_t assign_branches(GraphBody& body) {
   std::vector<bool> has_heir(body.entries.size());
   std::size_t branches = 0;
   for (GraphBody::Entry& entry : body.entries) {
-    const auto heir_of = std::find_if(entry.before.begin(), entry.before.end(), [&](std::size_t i) { return !has_heir[i]; });
+    const auto heir_of =
+        std::find_if(entry.before.begin(), entry.before.end(), [&](std::size_t i) { return !has_heir[i]; });
     if (heir_of == entry.before.end()) {
       entry.branch = branches++;
     } else {
@@ -123,6 +125,19 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 
+/// What the graph allocates is there from now on, and what it frees is not. False where its memory of a
+/// launch before has not been freed.
+bool take_memory(const GraphBody& body) {
+  for (const GraphBody::Entry& entry : body.entries) {
+    const Kind kind = entry.operation->kind;
+    if (kind != Kind::allocation && kind != Kind::release) continue;
+    Block* const block = live_block(entry.operation->writes[0].begin, 0);
+    if (block == nullptr || (kind == Kind::allocation && block->is_launched)) return false;
+    block->is_launched = kind == Kind::allocation;
+  }
+  return true;
+}
+
 cudaError_t launch_graph(CUgraphExec_st& executable, CUstream_st& stream, const void* caller) {
   Operation operation;
   operation.kind = Kind::marker;
@@ -130,8 +145,9 @@ cudaError_t launch_graph(CUgraphExec_st& executable, CUstream_st& stream, const 
   operation.caller = caller;
   const auto marker = std::make_shared<const Operation>(std::move(operation));
   NodePtr start;
+  if (stream.capture != nullptr) return cudaErrorNotSupported;  // a graph in a graph is not modelled
+  if (!take_memory(*executable.body)) return cudaErrorInvalidValue;
   if (const cudaError_t error = queue(stream, marker, start, {executable.last})) return error;
-  if (start == nullptr) return cudaErrorStreamCaptureUnsupported;  // a graph in a graph is not modelled
   std::vector<NodePtr> nodes;
   std::vector<NodePtr> ends{start};
   for (const GraphBody::Entry& entry : executable.body->entries) {
@@ -202,9 +218,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
     if (status == nullptr) return cudaErrorInvalidValue;
     const CUstream_st* const stream = find_stream(handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    *status = stream->capture == nullptr       ? cudaStreamCaptureStatusNone
+    *status = stream->capture == nullptr     ? cudaStreamCaptureStatusNone
               : stream->capture->invalidated ? cudaStreamCaptureStatusInvalidated
-                                               : cudaStreamCaptureStatusActive;
+                                             : cudaStreamCaptureStatusActive;
     return cudaSuccess;
   });
 }
@@ -243,6 +259,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 
 /// A launch that has not finished goes on.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  return api([&](Lock&) { return executables().erase(executable) == 1 ? cudaSuccess : cudaErrorInvalidValue; });
+  return api(
+      [&](Lock&) { return executables().erase(executable) == 1 ? cudaSuccess : cudaErrorInvalidValue; });
 }
 }

@@ -31,7 +31,8 @@ std::size_t most_dynamic_shared(Function& function, int device) {
 }
 
 bool within(const Size3& size, const unsigned (&most)[3]) {
-  return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= most[0] && size.y <= most[1] && size.z <= most[2];
+  return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= most[0] && size.y <= most[1] &&
+         size.z <= most[2];
 }
 
 /// The allocations that pointers among the arguments lead to.
@@ -44,12 +45,14 @@ std::vector<Range> allocations_in(const KernelCall& call) {
     const int device = memory_device(value);
     if (device < 0) continue;
     const auto [begin, block] = state().devices[static_cast<std::size_t>(device)]->pool->find(value);
-    if (block != nullptr && !block->is_free) found.push_back({reinterpret_cast<const void*>(begin), block->asked_for});
+    if (block != nullptr && !block->is_free)
+      found.push_back({reinterpret_cast<const void*>(begin), block->asked_for});
   }
   return found;
 }
 
-cudaError_t check_and_queue(const KernelLaunch& launch, const std::shared_ptr<const KernelCall>& call, const void* caller) {
+cudaError_t check_and_queue(const KernelLaunch& launch, const std::shared_ptr<const KernelCall>& call,
+                            const void* caller) {
   CUstream_st* const stream = find_stream(launch.stream);
   // "A kernel launch will fail if it is issued to a stream that is not associated to the current device."
   if (stream == nullptr || stream->device != thread_state().device) return cudaErrorInvalidResourceHandle;
@@ -66,7 +69,8 @@ cudaError_t check_and_queue(const KernelLaunch& launch, const std::shared_ptr<co
   operation.caller = caller;
   operation.entry = launch.entry;
   operation.grid[0] = launch.grid.x, operation.grid[1] = launch.grid.y, operation.grid[2] = launch.grid.z;
-  operation.block[0] = launch.block.x, operation.block[1] = launch.block.y, operation.block[2] = launch.block.z;
+  operation.block[0] = launch.block.x, operation.block[1] = launch.block.y,
+  operation.block[2] = launch.block.z;
   operation.shared_bytes = launch.shared_bytes;
   operation.allocations = allocations_in(*call);
   operation.run = [call] {
@@ -115,7 +119,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* en
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     attributes->sharedSizeBytes = function->static_shared;
     attributes->maxThreadsPerBlock = kMostThreadsOfBlock;
-    attributes->maxDynamicSharedSizeBytes = static_cast<int>(most_dynamic_shared(*function, thread_state().device));
+    attributes->maxDynamicSharedSizeBytes =
+        static_cast<int>(most_dynamic_shared(*function, thread_state().device));
     return cudaSuccess;
   });
 }

@@ -40,10 +40,12 @@ void describe_block(Block& block, std::size_t bytes, const char* function, const
   block.function = function;
   block.caller = caller;
   block.stream = stream;
-  block.in_graph = false;
+  block.in_graph = block.is_launched = false;
+  block.history = {};
 }
 
-Operation memory_operation(Kind kind, const char* name, const void* caller, void* address, std::size_t bytes) {
+Operation memory_operation(Kind kind, const char* name, const void* caller, void* address,
+                           std::size_t bytes) {
   Operation operation;
   operation.kind = kind;
   operation.name = name;
@@ -88,7 +90,8 @@ cudaError_t free_now(Lock& lock, void* address) {
   wait_for_device(lock, device);
   CUmemPoolHandle_st& pool = pool_of(device);
   const auto [begin, block] = pool.find(address);
-  if (block == nullptr || block->is_free || begin != reinterpret_cast<std::uintptr_t>(address)) return cudaErrorInvalidValue;
+  if (block == nullptr || block->is_free || begin != reinterpret_cast<std::uintptr_t>(address))
+    return cudaErrorInvalidValue;
   open_device_memory();
   fill_freed(address, block->bytes);
   pool.give_back(begin, nullptr);
@@ -131,17 +134,23 @@ cudaError_t free_in_stream(void* address, cudaStream_t handle, const void* calle
   if (device < 0 || device != stream->device) return cudaErrorInvalidValue;
   CUmemPoolHandle_st& pool = pool_of(device);
   const auto [begin, block] = pool.find(address);
-  if (block == nullptr || block->is_free || begin != reinterpret_cast<std::uintptr_t>(address)) return cudaErrorInvalidValue;
+  if (block == nullptr || block->is_free || begin != reinterpret_cast<std::uintptr_t>(address))
+    return cudaErrorInvalidValue;
   const bool captures = stream->capture != nullptr;
-  // A graph may free what it has allocated, and nothing else here.
-  if (captures && !block->in_graph) return cudaErrorInvalidValue;
+  // A graph may free what it allocates, and others may once a launch has allocated it.
+  if (captures ? !block->in_graph : block->in_graph && !block->is_launched) return cudaErrorInvalidValue;
   NodePtr node;
-  const cudaError_t error = queue(
-      *stream,
-      std::make_shared<const Operation>(memory_operation(Kind::release, "cudaFreeAsync", caller, address, block->bytes)),
-      node);
-  if (error == cudaSuccess && !captures && !block->in_graph) pool.give_back(begin, node);
-  return error;
+  const cudaError_t error = queue(*stream,
+                                  std::make_shared<const Operation>(memory_operation(
+                                      Kind::release, "cudaFreeAsync", caller, address, block->bytes)),
+                                  node);
+  if (error != cudaSuccess || captures) return error;
+  if (block->in_graph) {
+    block->is_launched = false;  // the addresses stay the graph's
+  } else {
+    pool.give_back(begin, node);
+  }
+  return cudaSuccess;
 }
 
 cudaError_t allocate_pinned(void** address, std::size_t bytes, const void* caller) {

@@ -42,8 +42,9 @@ std::vector<std::string> live_allocations() {
   const Lock lock(state().mutex);
   std::vector<std::string> lines;
   for_each_allocation([&](int device, const Block& block) {
-    lines.push_back("#" + std::to_string(block.number) + ": " + std::to_string(block.asked_for) + " bytes on device " +
-                    std::to_string(device) + ", " + block.function + " in " + place_of(block.caller));
+    lines.push_back("#" + std::to_string(block.number) + ": " + std::to_string(block.asked_for) +
+                    " bytes on device " + std::to_string(device) + ", " + block.function + " in " +
+                    place_of(block.caller));
   });
   return lines;
 }

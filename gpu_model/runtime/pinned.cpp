@@ -30,7 +30,8 @@ void* PinnedMemory::allocate(std::size_t bytes, const void* caller) {
     if (alias != MAP_FAILED) munmap(alias, mapped);
     return nullptr;
   }
-  allocations_[reinterpret_cast<std::uintptr_t>(address)] = {bytes, mapped, static_cast<char*>(alias), caller};
+  allocations_[reinterpret_cast<std::uintptr_t>(address)] = {bytes, mapped, static_cast<char*>(alias),
+                                                             caller};
   return address;
 }
 
@@ -49,7 +50,8 @@ std::pair<std::uintptr_t, const PinnedMemory::Allocation*> PinnedMemory::find(co
   auto it = allocations_.upper_bound(place);
   if (it == allocations_.begin()) return {0, nullptr};
   --it;
-  if (place + bytes > it->first + it->second.bytes || place >= it->first + it->second.mapped_bytes) return {0, nullptr};
+  if (place + bytes > it->first + it->second.bytes || place >= it->first + it->second.mapped_bytes)
+    return {0, nullptr};
   return {it->first, &it->second};
 }
 
@@ -60,7 +62,8 @@ char* PinnedMemory::alias(const void* address) const {
 
 void PinnedMemory::use(const void* address, std::size_t bytes, bool writes, const Node& node) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  uses_.push_back({begin, bytes, writes, node.stamp, writes ? "writes" : "reads", node.operation->caller, node.stream});
+  uses_.push_back(
+      {begin, bytes, writes, node.stamp, writes ? "writes" : "reads", node.operation->caller, node.stream});
   protect(begin, bytes);
 }
 
@@ -72,13 +75,15 @@ void PinnedMemory::host_has_waited_for(const Clock& clock) {
     }
     const Use use = *it;
     it = uses_.erase(it);
-    if (find(reinterpret_cast<const void*>(use.begin), use.bytes).second != nullptr) protect(use.begin, use.bytes);
+    if (find(reinterpret_cast<const void*>(use.begin), use.bytes).second != nullptr)
+      protect(use.begin, use.bytes);
   }
 }
 
 bool PinnedMemory::is_in_use(const void* address) const {
   const auto [begin, allocation] = find(address, 0);
-  return allocation != nullptr && std::any_of(uses_.begin(), uses_.end(), [&, first = begin, a = allocation](const Use& use) {
+  return allocation != nullptr &&
+         std::any_of(uses_.begin(), uses_.end(), [&, first = begin, a = allocation](const Use& use) {
            return use.begin < first + a->bytes && first < use.begin + use.bytes;
          });
 }

@@ -12,8 +12,9 @@ namespace gpu_model {
 struct Node;
 struct Operation;
 
-/// Page-locked host memory. It is mapped twice: the program's pages cannot be written while a copy that the host has not
-/// waited for reads them, and not be touched while one writes them; copies use the other mapping.
+/// Page-locked host memory. It is mapped twice: the program's pages cannot be written while a copy that the
+/// host has not waited for reads them, and not be touched while one writes them; copies use the other
+/// mapping.
 class PinnedMemory {
  public:
   struct Allocation {

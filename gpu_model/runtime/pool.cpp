@@ -20,7 +20,8 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 }  // namespace
 
-std::uintptr_t CUmemPoolHandle_st::take(std::size_t bytes, const Clock& clock, std::vector<NodePtr>& wait_for) {
+std::uintptr_t CUmemPoolHandle_st::take(std::size_t bytes, const Clock& clock,
+                                        std::vector<NodePtr>& wait_for) {
   if (bytes > capacity_) return 0;
   const std::size_t rounded = round_up(bytes, kUnit);
   std::uintptr_t address = take_free(rounded, clock, Reuse::ordered, wait_for);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu_model/runtime/clock.h"
+#include "gpu_model/runtime/races.h"
 
 namespace gpu_model {
 
@@ -24,24 +25,27 @@ struct Block {
   std::size_t asked_for = 0;  ///< bytes
   const char* function = "";  ///< cudaMalloc or cudaMallocAsync
   const void* caller = nullptr;
-  int stream = -1;            ///< number of the stream, -1 for cudaMalloc
-  bool in_graph = false;      ///< belongs to a graph that allocates it
+  int stream = -1;        ///< number of the stream, -1 for cudaMalloc
+  bool in_graph = false;  ///< belongs to a graph: there once a launch has allocated it, until it is freed
+  bool is_launched = false;
+  BlockHistory history{};
 };
 
 }  // namespace gpu_model
 
-/// A device's memory, as blocks that fill chunks taken from the system without a gap. It stands for the default pool of
-/// stream-ordered allocation and for cudaMalloc's memory together.
+/// A device's memory, as blocks that fill chunks taken from the system without a gap. It stands for the
+/// default pool of stream-ordered allocation and for cudaMalloc's memory together.
 struct CUmemPoolHandle_st {
   using Block = gpu_model::Block;
 
   CUmemPoolHandle_st(int device, gpu_model::MemorySpace& space, std::size_t capacity)
       : device_(device), space_(space), capacity_(capacity) {}
 
-  /// A block of at least `bytes` for use by whatever comes after `clock`: memory that was freed before that (in the order
-  /// of streams and events), or whose free has run, or that is new. `wait_for` is what the user has to wait for besides: a
-  /// free that is not ordered before. 0 when the device has no memory left.
-  std::uintptr_t take(std::size_t bytes, const gpu_model::Clock& clock, std::vector<std::shared_ptr<gpu_model::Node>>& wait_for);
+  /// A block of at least `bytes` for use by whatever comes after `clock`: memory that was freed before that
+  /// (in the order of streams and events), or whose free has run, or that is new. `wait_for` is what the user
+  /// has to wait for besides: a free that is not ordered before. 0 when the device has no memory left.
+  std::uintptr_t take(std::size_t bytes, const gpu_model::Clock& clock,
+                      std::vector<std::shared_ptr<gpu_model::Node>>& wait_for);
   /// Frees an allocation; `freed` is the operation that does, null when the host has waited for everything.
   void give_back(std::uintptr_t address, std::shared_ptr<gpu_model::Node> freed);
   /// Gives chunks that are free as a whole back to the system until no more than `bytes_to_keep` are left.
@@ -58,7 +62,8 @@ struct CUmemPoolHandle_st {
   std::size_t capacity() const { return capacity_; }
   /// Bytes that stay reserved when the host waits for the device.
   std::uint64_t release_threshold = 0;
-  int reuse_follow_event_dependencies = 1, reuse_allow_opportunistic = 1, reuse_allow_internal_dependencies = 1;
+  int reuse_follow_event_dependencies = 1, reuse_allow_opportunistic = 1,
+      reuse_allow_internal_dependencies = 1;
 
  private:
   enum class Reuse { ordered, opportunistic, internal };

@@ -29,19 +29,19 @@ namespace gpu_model {
 
 /// An operation that was queued and that runs once.
 struct Node {
-  std::uint64_t id = 0;  ///< in the order of the calls
+  std::uint64_t id = 0;                        ///< in the order of the calls
   std::shared_ptr<const Operation> operation;  ///< null when it is done
   int device = 0;
   int stream = 0;  ///< its number
   std::uint64_t correlation = 0;
   bool in_graph = false;
   Stamp stamp;
-  Clock clock;  ///< what is ordered before it, and itself
+  Clock clock;                                ///< what is ordered before it, and itself
   std::vector<std::shared_ptr<Node>> before;  ///< that it waits for
   std::vector<Node*> after;                   ///< that wait for it
   std::size_t waits_for = 0;                  ///< of `before`, how many are not done
   bool done = false;
-  int queries = 0;  ///< in a row, that found it not done
+  int queries = 0;       ///< in a row, that found it not done
   std::int64_t end = 0;  ///< when it was done
 };
 using NodePtr = std::shared_ptr<Node>;
@@ -66,7 +66,8 @@ struct Capture {
   GraphBody body;
 };
 
-/// What makes an operation wait: the operations themselves, and what is ordered before the host knows of them.
+/// What makes an operation wait: the operations themselves, and what is ordered before the host knows of
+/// them.
 struct Order {
   std::vector<NodePtr> before;
   Clock clock;
@@ -121,12 +122,14 @@ using Lock = std::unique_lock<std::mutex>;
 Device& open_device(int index);
 
 /// Queues an operation behind what `order` says. The node's clock is order's with its own stamp.
-NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp, Order order);
+NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,
+                 Order order);
 /// What the schedule does at a call.
 void run_at_call();
 /// Runs until `node` is done. Waits for what is blocked, with the lock given up.
 void run_until(Lock& lock, const NodePtr& node);
-/// Runs one operation of those that are ready by the schedule's choice; false when all are blocked, or none is there.
+/// Runs one operation of those that are ready by the schedule's choice; false when all are blocked, or none
+/// is there.
 bool run_any();
 /// Notes that the host has waited for all of `clock`.
 void host_has_waited_for(const Clock& clock);
@@ -143,7 +146,7 @@ struct CUstream_st {
   bool is_blocking = false;  ///< waits for the legacy default stream, and that for it
   std::size_t lane = 0;
   std::uint64_t tick = 0;
-  gpu_model::NodePtr last;   ///< queued last; null when nothing was
+  gpu_model::NodePtr last;  ///< queued last; null when nothing was
   std::shared_ptr<gpu_model::Capture> capture;
   std::vector<std::size_t> captured_last;  ///< entries of the capture that the next one comes after
 };
@@ -152,7 +155,7 @@ struct CUstream_st {
 struct CUevent_st {
   int device = 0;
   unsigned flags = 0;
-  gpu_model::NodePtr node;  ///< null until it is recorded
+  gpu_model::NodePtr node;                      ///< null until it is recorded
   std::shared_ptr<gpu_model::Capture> capture;  ///< that it was recorded in last; null: in none
   std::vector<std::size_t> captured;
 };

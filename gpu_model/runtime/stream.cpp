@@ -60,7 +60,8 @@ cudaError_t queue(CUstream_st& stream, std::shared_ptr<const Operation> operatio
   } else if (stream.is_blocking && device.legacy != nullptr) {
     order.before.push_back(device.legacy->last);
   }
-  node = add_node(std::move(operation), stream.device, stream.number, {stream.lane, ++stream.tick}, std::move(order));
+  node = add_node(std::move(operation), stream.device, stream.number, {stream.lane, ++stream.tick},
+                  std::move(order));
   stream.last = node;
   return cudaSuccess;
 }

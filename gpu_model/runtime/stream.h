@@ -6,8 +6,8 @@ namespace gpu_model {
 
 /// The stream of a handle, with its device's context opened; null where there is none.
 CUstream_st* find_stream(cudaStream_t handle);
-/// Queues the operation in the stream, behind `wait_for` too, or adds it to the graph that the stream is capturing; `node`
-/// is then null.
+/// Queues the operation in the stream, behind `wait_for` too, or adds it to the graph that the stream is
+/// capturing; `node` is then null.
 cudaError_t queue(CUstream_st& stream, std::shared_ptr<const Operation> operation, NodePtr& node,
                   const std::vector<NodePtr>& wait_for = {});
 /// Waits for all that the stream has queued.

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <vector>
@@ -42,13 +43,16 @@ class SymbolTable {
   /// Null where it is no code of this program.
   const Function* find(const void* address) const {
     const std::uint64_t place = reinterpret_cast<std::uintptr_t>(address) - load_bias_;
-    auto it = std::upper_bound(functions_.begin(), functions_.end(), place,
-                               [](std::uint64_t at, const Function& function) { return at < function.begin; });
+    auto it =
+        std::upper_bound(functions_.begin(), functions_.end(), place,
+                         [](std::uint64_t at, const Function& function) { return at < function.begin; });
     if (it == functions_.begin()) return nullptr;
     --it;
     return place < std::max(it->end, it->begin + 1) ? &*it : nullptr;
   }
-  std::uint64_t in_file(const void* address) const { return reinterpret_cast<std::uintptr_t>(address) - load_bias_; }
+  std::uint64_t in_file(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) - load_bias_;
+  }
   const std::vector<Shared>& shared() const { return shared_; }
 
  private:
@@ -62,7 +66,8 @@ class SymbolTable {
     const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     struct stat status;
     if (file < 0 || fstat(file, &status) != 0) return;
-    void* const mapping = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+    void* const mapping =
+        mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (mapping != MAP_FAILED) read(static_cast<const char*>(mapping));
   }
@@ -76,10 +81,11 @@ class SymbolTable {
       const char* const names = bytes + sections[sections[i].sh_link].sh_offset;
       add(symbols, sections[i].sh_size / sizeof *symbols, names);
     }
-    std::sort(functions_.begin(), functions_.end(), [](const Function& a, const Function& b) { return a.begin < b.begin; });
+    std::sort(functions_.begin(), functions_.end(),
+              [](const Function& a, const Function& b) { return a.begin < b.begin; });
   }
 
-  void add(const ElfW(Sym)* symbols, std::size_t count, const char* names) {
+  void add(const ElfW(Sym) * symbols, std::size_t count, const char* names) {
     std::size_t source = 0, sources = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const ElfW(Sym)& symbol = symbols[i];
@@ -89,7 +95,8 @@ class SymbolTable {
       if (type == STT_FILE) source = ++sources;  // of the local symbols that follow
       if (symbol.st_shndx == SHN_UNDEF) continue;
       if (type == STT_FUNC) {
-        functions_.push_back({symbol.st_value, symbol.st_value + symbol.st_size, name, is_local ? source : 0});
+        functions_.push_back(
+            {symbol.st_value, symbol.st_value + symbol.st_size, name, is_local ? source : 0});
       }
       if (type == STT_TLS) add_shared(name, symbol.st_size, is_local ? source : 0);
     }
@@ -107,21 +114,22 @@ class SymbolTable {
 };
 
 std::string demangled(const char* symbol) {
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(symbol, nullptr, nullptr, nullptr), &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, nullptr), &std::free);
   return text ? text.get() : symbol;
 }
 
 /// The line of an address, by addr2line: "core/memory.cpp:351", "" where it is not known.
 std::string line_of(std::uint64_t address) {
   char command[128];
-  std::snprintf(command, sizeof command, "addr2line -e /proc/%d/exe 0x%llx 2>/dev/null", static_cast<int>(getpid()),
-                static_cast<unsigned long long>(address));
+  std::snprintf(command, sizeof command, "addr2line -e /proc/%d/exe 0x%llx 2>/dev/null",
+                static_cast<int>(getpid()), static_cast<unsigned long long>(address));
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command, "r"), &pclose);
   char line[1024];
   if (!pipe || std::fgets(line, sizeof line, pipe.get()) == nullptr) return "";
   std::string text = line;
-  text.erase(text.find_last_not_of('\n') + 1);
-  return text.starts_with("??") ? "" : text;
+  text.erase(text.find_first_of(" \n"));  // "(discriminator 2)" may follow
+  return text.starts_with("??") ? "" : std::filesystem::path(text).lexically_normal().string();
 }
 
 }  // namespace
@@ -171,11 +179,14 @@ std::size_t static_shared_bytes(const void* entry) {
   const SymbolTable& table = SymbolTable::get();
   const Function* const kernel = table.find(entry);
   if (kernel == nullptr) return 0;
-  const std::string name = std::string(kernel->name) + "E";
+  const std::string own = std::string(kernel->name) + "E";
   std::size_t bytes = 0;
-  std::map<std::string, std::size_t> helpers;
   for (const Shared& shared : table.shared()) {
-    if (shared.function.starts_with(name)) bytes += shared.bytes;
+    const bool is_own =
+        shared.function.starts_with(own) && (shared.source == 0 || shared.source == kernel->source);
+    const bool is_of_kernel = shared.function.find("_GLOBAL__N_") != std::string::npos;
+    const bool is_helpers = shared.source != 0 && shared.source == kernel->source && !is_of_kernel;
+    if (is_own || is_helpers) bytes += shared.bytes;
   }
   return bytes;
 }

@@ -42,36 +42,53 @@ class ModelCall final : public gpu_model::KernelCall {
   const void* entry_;
   Thread thread_;
 };
+
+template <class... Params>
+void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream, Params... args) {
+  const auto entry = reinterpret_cast<const void*>(kernel);
+  const auto thread = [=] { kernel(args...); };
+  gpu_model::launch({entry,
+                     {shape.grid.x, shape.grid.y, shape.grid.z},
+                     {shape.block.x, shape.block.y, shape.block.z},
+                     shape.shared_bytes,
+                     stream},
+                    new ModelCall(shape, entry, thread));
+}
+
+#elif defined(__CUDACC__)
+
+template <class... Params>
+void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream, Params... args) {
+  // It parts the >>>:
+  // clang-format off
+  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(args...);
+  // clang-format on
+}
+
 #endif
 
 #if defined(RINGTAPE_FOR_GPU)
 
-/// Starts `kernel` on `stream`. A grid or block with no threads is no work and no error. Throws Error that
-/// names the kernel when CUDA refuses the launch.
+/// Starts `kernel` on `stream`, whose device becomes the current one. A grid or block with no threads is no
+/// work and no error. Throws Error that names the kernel when CUDA refuses the launch.
 template <class... Params>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& stream,
             std::type_identity_t<Params>... args) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
   if (shape.block.x == 0 || shape.block.y == 0 || shape.block.z == 0) return;
   const void* entry = reinterpret_cast<const void*>(kernel);
-  constexpr std::size_t kDefaultSharedLimit = 48 * 1024;
-  if (shape.shared_bytes > kDefaultSharedLimit) {
-    check_launch(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shape.shared_bytes)),
-                 entry);
+  check_launch(cudaSetDevice(stream.device().index), entry);
+  if (shape.shared_bytes > 0) {
+    constexpr std::size_t kSharedWithoutAsking = 48 * 1024;
+    cudaFuncAttributes attributes;
+    check_launch(cudaFuncGetAttributes(&attributes, entry), entry);
+    if (attributes.sharedSizeBytes + shape.shared_bytes > kSharedWithoutAsking) {
+      check_launch(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(shape.shared_bytes)),
+                   entry);
+    }
   }
-#if defined(RINGTAPE_ON_MODEL)
-  const auto thread = [=] { kernel(args...); };
-  gpu_model::launch({entry,
-                     {shape.grid.x, shape.grid.y, shape.grid.z},
-                     {shape.block.x, shape.block.y, shape.block.z},
-                     shape.shared_bytes,
-                     static_cast<cudaStream_t>(stream.native())},
-                    new ModelCall(shape, entry, thread));
-#else
-  kernel<<<shape.grid, shape.block, shape.shared_bytes, static_cast<cudaStream_t>(stream.native())>>>(
-      args...);
-#endif
+  start_kernel(kernel, shape, static_cast<cudaStream_t>(stream.native()), args...);
   check_launch(cudaGetLastError(), entry);
 }
 

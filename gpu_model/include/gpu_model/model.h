@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-/// What the GPU model offers beside CUDA's own functions: the launch that stands for <<<>>>, and for tests what
-/// a real GPU would not tell. docs/gpu-model.md lists the environment variables RINGTAPE_MODEL_*.
+/// What the GPU model offers beside CUDA's own functions: the launch that stands for <<<>>>, and for tests
+/// what a real GPU would not tell. docs/gpu-model.md lists the environment variables RINGTAPE_MODEL_*.
 namespace gpu_model {
 
 /// Sizes in x, y and z.
@@ -25,20 +25,21 @@ struct KernelLaunch {
   cudaStream_t stream;
 };
 
-/// The kernel with a copy of its arguments. A launch owns its call and runs it once, one in a graph once for each
-/// launch of the graph.
+/// The kernel with a copy of its arguments. A launch owns its call and runs it once, one in a graph once for
+/// each launch of the graph.
 class KernelCall {
  public:
   virtual ~KernelCall() = default;
   /// Runs the grid to its end. May throw std::exception: the launch has failed on the device.
   virtual void run() const = 0;
-  /// The bytes in which the arguments lie: pointers into device memory are looked for there, at multiples of 8.
+  /// The bytes in which the arguments lie: pointers into device memory are looked for there, at multiples
+  /// of 8.
   virtual const void* arguments() const = 0;
   virtual std::size_t argument_bytes() const = 0;
 };
 
-/// Checks the launch as <<<>>> does and queues it; never runs it in the caller's place. Takes `call` over. The error is
-/// also what cudaGetLastError() returns.
+/// Checks the launch as <<<>>> does and queues it; never runs it in the caller's place. Takes `call` over.
+/// The error is also what cudaGetLastError() returns.
 cudaError_t launch(const KernelLaunch& launch, KernelCall* call);
 
 /// How work that streams and events leave unordered is run (RINGTAPE_MODEL_SCHEDULE).
@@ -67,8 +68,8 @@ void fail_allocation(int number);
 /// Reads or writes device memory by the host, behind the back of the protection: for tests.
 void peek(void* to, const void* device_address, std::size_t bytes);
 
-/// What the model reports beside error codes: a kernel's failure, unordered accesses. Printed to standard error, unless a
-/// handler is set. Returns the one before.
+/// What the model reports beside error codes: a kernel's failure, unordered accesses. Printed to standard
+/// error, and the process then ends with exit status 66, unless a handler is set. Returns the one before.
 using ReportHandler = void (*)(const std::string& text);
 ReportHandler set_report_handler(ReportHandler handler);
 /// Number of reports so far.

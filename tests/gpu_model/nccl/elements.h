@@ -7,13 +7,14 @@
 #include <cstring>
 #include <vector>
 
-/// Elements of every type of NCCL, as doubles, with a rounding to 16 bits that is written for these tests: in double
-/// arithmetic, for normal numbers.
+/// Elements of every type of NCCL, as doubles, with a rounding to 16 bits that is written for these tests: in
+/// double arithmetic, for normal numbers.
 namespace gpu_model::test {
 
 inline const std::vector<ncclDataType_t>& all_types() {
-  static const std::vector<ncclDataType_t> types{ncclInt8,   ncclUint8,   ncclInt32,   ncclUint32,  ncclInt64,
-                                                 ncclUint64, ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16};
+  static const std::vector<ncclDataType_t> types{ncclInt8,    ncclUint8,   ncclInt32,   ncclUint32,
+                                                 ncclInt64,   ncclUint64,  ncclFloat16, ncclFloat32,
+                                                 ncclFloat64, ncclBfloat16};
   return types;
 }
 
@@ -58,8 +59,9 @@ inline void put_half(std::vector<char>& bytes, double value, int exponent_bits) 
 inline double half_of(std::uint16_t bits, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (bits & 0x7fff) >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1);
-  const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
-                                         : std::ldexp(1 + std::ldexp(fraction, -fraction_bits), exponent - bias);
+  const double magnitude = exponent == 0
+                               ? std::ldexp(fraction, 1 - bias - fraction_bits)
+                               : std::ldexp(1 + std::ldexp(fraction, -fraction_bits), exponent - bias);
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 

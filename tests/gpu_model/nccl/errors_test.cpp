@@ -12,18 +12,23 @@ using Floats = Array<float>;
 TEST_CASE("wrong arguments have the documented codes, and nothing is queued", "[nccl]") {
   run_ranks(2, [](const Rank& r) {
     const Floats x(r, std::vector<float>(4, 1));
-    const auto sum = [&](const void* send, void* receive, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm) {
+    const auto sum = [&](const void* send, void* receive, ncclDataType_t type, ncclRedOp_t op,
+                         ncclComm_t comm) {
       return ncclAllReduce(send, receive, 4, type, op, comm, r.stream);
     };
     float host[4] = {};
     r.expect(sum(nullptr, x.get(), ncclFloat32, ncclSum, r.comm), ncclInvalidArgument, "null");
     r.expect(sum(x.get(), host, ncclFloat32, ncclSum, r.comm), ncclInvalidArgument, "host memory");
-    r.expect(sum(x.get(), x.get() + 2, ncclFloat32, ncclSum, r.comm), ncclInvalidArgument, "beyond the allocation");
-    r.expect(sum(x.get(), x.get(), static_cast<ncclDataType_t>(15), ncclSum, r.comm), ncclInvalidArgument, "type");
-    r.expect(sum(x.get(), x.get(), ncclFloat32, static_cast<ncclRedOp_t>(7), r.comm), ncclInvalidArgument, "operation");
+    r.expect(sum(x.get(), x.get() + 2, ncclFloat32, ncclSum, r.comm), ncclInvalidArgument,
+             "beyond the allocation");
+    r.expect(sum(x.get(), x.get(), static_cast<ncclDataType_t>(15), ncclSum, r.comm), ncclInvalidArgument,
+             "type");
+    r.expect(sum(x.get(), x.get(), ncclFloat32, static_cast<ncclRedOp_t>(7), r.comm), ncclInvalidArgument,
+             "operation");
     r.expect(sum(x.get(), x.get(), ncclFloat32, ncclSum, nullptr), ncclInvalidArgument, "no communicator");
     for (const int root : {-1, 2}) {
-      r.expect(ncclBroadcast(x.get(), x.get(), 4, ncclFloat32, root, r.comm, r.stream), ncclInvalidArgument, "root");
+      r.expect(ncclBroadcast(x.get(), x.get(), 4, ncclFloat32, root, r.comm, r.stream), ncclInvalidArgument,
+               "root");
       r.expect(ncclSend(x.get(), 4, ncclFloat32, root, r.comm, r.stream), ncclInvalidArgument, "peer");
     }
     void* freed = nullptr;
@@ -36,7 +41,8 @@ TEST_CASE("wrong arguments have the documented codes, and nothing is queued", "[
     cudaStream_t stream = nullptr;
     cudaStreamCreate(&stream);
     cudaSetDevice(r.rank);
-    r.expect(sum(x.get(), elsewhere, ncclFloat32, ncclSum, r.comm), ncclInvalidArgument, "memory of another device");
+    r.expect(sum(x.get(), elsewhere, ncclFloat32, ncclSum, r.comm), ncclInvalidArgument,
+             "memory of another device");
     r.expect(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, r.comm, stream), ncclUnhandledCudaError,
              "a stream of another device");
     r.expect(ncclGroupEnd(), ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
@@ -85,7 +91,8 @@ TEST_CASE("buffers that overlap, but not in place, are reported", "[nccl]") {
     r.ok(ncclAllReduce(x.get(), x.get() + 1, 2, ncclFloat32, ncclSum, r.comm, r.stream), "ncclAllReduce");
   });
   REQUIRE(reports.all().size() == 1);
-  CHECK_THAT(reports.all()[0], ContainsSubstring("ncclAllReduce of 2 ncclFloat32, ncclSum: send and receive buffer overlap"));
+  CHECK_THAT(reports.all()[0],
+             ContainsSubstring("ncclAllReduce of 2 ncclFloat32, ncclSum: send and receive buffer overlap"));
 }
 
 struct Difference {
@@ -96,34 +103,49 @@ struct Difference {
 
 TEST_CASE("calls that differ between ranks are named, and end the communicator", "[nccl]") {
   const auto sum = [](std::size_t count, ncclDataType_t type, ncclRedOp_t op) {
-    return [=](const Rank& r, float* x) { r.ok(ncclAllReduce(x, x, count, type, op, r.comm, r.stream), "ncclAllReduce"); };
+    return [=](const Rank& r, float* x) {
+      r.ok(ncclAllReduce(x, x, count, type, op, r.comm, r.stream), "ncclAllReduce");
+    };
   };
   const auto broadcast = [](int root) {
-    return [=](const Rank& r, float* x) { r.ok(ncclBroadcast(x, x, 2, ncclFloat32, root, r.comm, r.stream), "ncclBroadcast"); };
+    return [=](const Rank& r, float* x) {
+      r.ok(ncclBroadcast(x, x, 2, ncclFloat32, root, r.comm, r.stream), "ncclBroadcast");
+    };
   };
   const Difference differences[] = {
-      {"count", {sum(3, ncclFloat32, ncclSum), sum(4, ncclFloat32, ncclSum)},
+      {"count",
+       {sum(3, ncclFloat32, ncclSum), sum(4, ncclFloat32, ncclSum)},
        {"ncclAllReduce of 3 ncclFloat32, ncclSum", "ncclAllReduce of 4 ncclFloat32, ncclSum"}},
-      {"type", {sum(3, ncclFloat32, ncclSum), sum(3, ncclInt32, ncclSum)},
+      {"type",
+       {sum(3, ncclFloat32, ncclSum), sum(3, ncclInt32, ncclSum)},
        {"ncclAllReduce of 3 ncclFloat32, ncclSum", "ncclAllReduce of 3 ncclInt32, ncclSum"}},
-      {"operation", {sum(3, ncclFloat32, ncclSum), sum(3, ncclFloat32, ncclAvg)},
+      {"operation",
+       {sum(3, ncclFloat32, ncclSum), sum(3, ncclFloat32, ncclAvg)},
        {"ncclAllReduce of 3 ncclFloat32, ncclSum", "ncclAllReduce of 3 ncclFloat32, ncclAvg"}},
-      {"root", {broadcast(0), broadcast(1)}, {"ncclBroadcast of 2 ncclFloat32, root 0", "ncclBroadcast of 2 ncclFloat32, root 1"}},
-      {"function", {broadcast(0), sum(3, ncclFloat32, ncclSum)},
+      {"root",
+       {broadcast(0), broadcast(1)},
+       {"ncclBroadcast of 2 ncclFloat32, root 0", "ncclBroadcast of 2 ncclFloat32, root 1"}},
+      {"function",
+       {broadcast(0), sum(3, ncclFloat32, ncclSum)},
        {"ncclBroadcast of 2 ncclFloat32, root 0", "ncclAllReduce of 3 ncclFloat32, ncclSum"}},
   };
   for (const Difference& difference : differences) {
     INFO(difference.name);
     const Reports reports;
-    run_ranks(2, [&](const Rank& r) {
-      const Floats x(r, std::vector<float>(4));
-      r.ok(ncclAllReduce(x.get(), x.get(), 1, ncclFloat32, ncclSum, r.comm, r.stream), "one that is the same");
-      difference.calls[r.rank](r, x.get());
-      r.expect(r.async_error(), ncclInvalidUsage, "ncclCommGetAsyncError");
-      r.expect(ncclAllReduce(x.get(), x.get(), 1, ncclFloat32, ncclSum, r.comm, r.stream), ncclInvalidUsage, "afterwards");
-      r.abort();
-      r.synchronize();  // the operation has ended with its communicator
-    }, End::by_body);
+    run_ranks(
+        2,
+        [&](const Rank& r) {
+          const Floats x(r, std::vector<float>(4));
+          r.ok(ncclAllReduce(x.get(), x.get(), 1, ncclFloat32, ncclSum, r.comm, r.stream),
+               "one that is the same");
+          difference.calls[r.rank](r, x.get());
+          r.expect(r.async_error(), ncclInvalidUsage, "ncclCommGetAsyncError");
+          r.expect(ncclAllReduce(x.get(), x.get(), 1, ncclFloat32, ncclSum, r.comm, r.stream),
+                   ncclInvalidUsage, "afterwards");
+          r.abort();
+          r.synchronize();  // the operation has ended with its communicator
+        },
+        End::by_body);
     REQUIRE(reports.all().size() == 1);
     const std::string text = reports.all()[0];
     CHECK_THAT(text, ContainsSubstring("ranks differ in collective 1 of a communicator of 2 ranks"));
@@ -134,13 +156,16 @@ TEST_CASE("calls that differ between ranks are named, and end the communicator",
 
 TEST_CASE("a message of another size than the receiver expects", "[nccl]") {
   const Reports reports;
-  run_ranks(2, [&](const Rank& r) {
-    const Floats x(r, std::vector<float>(4));
-    if (r.rank == 0) r.ok(ncclSend(x.get(), 2, ncclFloat32, 1, r.comm, r.stream), "ncclSend");
-    if (r.rank == 1) r.ok(ncclRecv(x.get(), 3, ncclFloat32, 0, r.comm, r.stream), "ncclRecv");
-    r.expect(r.async_error(), ncclInvalidUsage, "ncclCommGetAsyncError");
-    r.abort();
-  }, End::by_body);
+  run_ranks(
+      2,
+      [&](const Rank& r) {
+        const Floats x(r, std::vector<float>(4));
+        if (r.rank == 0) r.ok(ncclSend(x.get(), 2, ncclFloat32, 1, r.comm, r.stream), "ncclSend");
+        if (r.rank == 1) r.ok(ncclRecv(x.get(), 3, ncclFloat32, 0, r.comm, r.stream), "ncclRecv");
+        r.expect(r.async_error(), ncclInvalidUsage, "ncclCommGetAsyncError");
+        r.abort();
+      },
+      End::by_body);
   REQUIRE(reports.all().size() == 1);
   CHECK_THAT(reports.all()[0], ContainsSubstring("rank 1 is in ncclRecv of 3 ncclFloat32 from rank 0"));
   CHECK_THAT(reports.all()[0], ContainsSubstring("rank 0 in ncclSend of 2 ncclFloat32 to rank 1"));
@@ -154,24 +179,26 @@ void wait_then_abort(const Rank& r) {
   });
   r.synchronize();
   ending.join();
-  ncclUniqueId id;
-  ncclGetUniqueId(&id);
-  r.ok(ncclCommInitRank(const_cast<ncclComm_t*>(&r.comm), 1, id, 0), "another, which run_ranks() destroys");
 }
 
 TEST_CASE("a wait that never ends: each rank waits for what the other has not queued", "[nccl]") {
   for_schedules([] {
     const Reports reports;
-    run_ranks(2, [](const Rank& r) {
-      const Floats x(r, std::vector<float>(4));
-      if (r.rank == 0) r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, r.comm, r.stream), "ncclAllReduce");
-      if (r.rank == 1) r.ok(ncclRecv(x.get(), 4, ncclFloat32, 0, r.comm, r.stream), "ncclRecv");
-      wait_then_abort(r);
-    }, End::by_body);
+    run_ranks(
+        2,
+        [](const Rank& r) {
+          const Floats x(r, std::vector<float>(4));
+          if (r.rank == 0)
+            r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, r.comm, r.stream), "ncclAllReduce");
+          if (r.rank == 1) r.ok(ncclRecv(x.get(), 4, ncclFloat32, 0, r.comm, r.stream), "ncclRecv");
+          wait_then_abort(r);
+        },
+        End::by_body);
     CAPTURE(reports.all());
     REQUIRE(reports.all().size() == 1);
     const std::string text = reports.all()[0];
-    CHECK_THAT(text, ContainsSubstring("rank 0 waits in ncclAllReduce of 4 ncclFloat32, ncclSum (collective 0"));
+    CHECK_THAT(text,
+               ContainsSubstring("rank 0 waits in ncclAllReduce of 4 ncclFloat32, ncclSum (collective 0"));
     CHECK_THAT(text, ContainsSubstring("for rank 1"));
     CHECK_THAT(text, ContainsSubstring("rank 1 waits in ncclRecv of 4 ncclFloat32 from rank 0 for rank 0"));
   });
@@ -179,30 +206,34 @@ TEST_CASE("a wait that never ends: each rank waits for what the other has not qu
 
 TEST_CASE("a wait that never ends: two communicators in another order on each rank", "[nccl]") {
   const Reports reports;
-  run_ranks(2, [](const Rank& r) {
-    ncclComm_t other = nullptr;
-    r.ok(ncclCommSplit(r.comm, 0, 0, &other, nullptr), "ncclCommSplit");
-    const Floats x(r, std::vector<float>(4));
-    const ncclComm_t first = r.rank == 0 ? r.comm : other, second = r.rank == 0 ? other : r.comm;
-    r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, first, r.stream), "ncclAllReduce");
-    r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, second, r.stream), "ncclAllReduce");
-    std::thread ending([&] {
-      ncclResult_t error = ncclSuccess, other_error = ncclSuccess;
-      while (error == ncclSuccess && other_error == ncclSuccess) {
-        ncclCommGetAsyncError(r.comm, &error);
-        ncclCommGetAsyncError(other, &other_error);
-      }
-      ncclCommAbort(r.comm);
-      ncclCommAbort(other);
-    });
-    r.synchronize();
-    ending.join();
-  }, End::by_body);
+  run_ranks(
+      2,
+      [](const Rank& r) {
+        ncclComm_t other = nullptr;
+        r.ok(ncclCommSplit(r.comm, 0, 0, &other, nullptr), "ncclCommSplit");
+        const Floats x(r, std::vector<float>(4));
+        const ncclComm_t first = r.rank == 0 ? r.comm : other, second = r.rank == 0 ? other : r.comm;
+        r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, first, r.stream), "ncclAllReduce");
+        r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, second, r.stream), "ncclAllReduce");
+        std::thread ending([&] {
+          ncclResult_t error = ncclSuccess, other_error = ncclSuccess;
+          while (error == ncclSuccess && other_error == ncclSuccess) {
+            ncclCommGetAsyncError(r.comm, &error);
+            ncclCommGetAsyncError(other, &other_error);
+          }
+          ncclCommAbort(r.comm);
+          ncclCommAbort(other);
+        });
+        r.synchronize();
+        ending.join();
+      },
+      End::by_body);
   REQUIRE(!reports.all().empty());
   CHECK_THAT(reports.all()[0], ContainsSubstring("a wait that never ends"));
 }
 
-TEST_CASE("a rank that waits in the group's operations is not taken for one that waits without end", "[nccl]") {
+TEST_CASE("a rank that waits in the group's operations is not taken for one that waits without end",
+          "[nccl]") {
   // Rank 1 comes late: longer than the search takes.
   const Reports reports;
   run_ranks(2, [](const Rank& r) {
@@ -215,14 +246,18 @@ TEST_CASE("a rank that waits in the group's operations is not taken for one that
 }
 
 TEST_CASE("a rank that aborts is an error of a peer, for the operations that wait for it", "[nccl]") {
-  run_ranks(2, [](const Rank& r) {
-    const Floats x(r, std::vector<float>(4));
-    if (r.rank == 1) return r.abort();
-    r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, r.comm, r.stream), "ncclAllReduce");
-    r.expect(r.async_error(), ncclRemoteError, "ncclCommGetAsyncError");
-    r.expect(std::string(ncclGetLastError(r.comm)).find("rank 1 has aborted") != std::string::npos, "ncclGetLastError");
-    r.abort();
-  }, End::by_body);
+  run_ranks(
+      2,
+      [](const Rank& r) {
+        const Floats x(r, std::vector<float>(4));
+        if (r.rank == 1) return r.abort();
+        r.ok(ncclAllReduce(x.get(), x.get(), 4, ncclFloat32, ncclSum, r.comm, r.stream), "ncclAllReduce");
+        r.expect(r.async_error(), ncclRemoteError, "ncclCommGetAsyncError");
+        r.expect(std::string(ncclGetLastError(r.comm)).find("rank 1 has aborted") != std::string::npos,
+                 "ncclGetLastError");
+        r.abort();
+      },
+      End::by_body);
 }
 
 TEST_CASE("ranks that do not fit together cannot connect", "[nccl]") {
@@ -241,7 +276,8 @@ TEST_CASE("ranks that do not fit together cannot connect", "[nccl]") {
   };
   ncclUniqueId id;
   ncclGetUniqueId(&id);
-  CHECK(both(connect(2, 0, 1, id), connect(2, 1, 1, id)) == "duplicate GPU: rank 1 and rank 0 are both on CUDA device 1");
+  CHECK(both(connect(2, 0, 1, id), connect(2, 1, 1, id)) ==
+        "duplicate GPU: rank 1 and rank 0 are both on CUDA device 1");
   CHECK(both(connect(2, 0, 0, id), connect(3, 2, 2, id)) == "rank 2 expects 3 ranks, rank 0 expects 2");
   ncclComm_t comm = nullptr;
   CHECK(ncclCommInitRank(&comm, 2, id, 2) == ncclInvalidArgument);

@@ -13,7 +13,9 @@ void all_reduce(const Rank& r, const Ints& x, std::size_t count, ncclComm_t comm
   r.ok(ncclAllReduce(x.get(), x.get(), count, ncclInt32, ncclSum, comm, stream), "ncclAllReduce");
 }
 
-TEST_CASE("sends and receives in a group: to every rank and itself, several of a size that does not fit at once", "[nccl]") {
+TEST_CASE(
+    "sends and receives in a group: to every rank and itself, several of a size that does not fit at once",
+    "[nccl]") {
   for_schedules([] {
     for (int ranks = 1; ranks <= 4; ++ranks) {
       run_ranks(ranks, [](const Rank& r) {
@@ -122,7 +124,8 @@ TEST_CASE("split: by color, ordered by key and then by rank; none for NCCL_SPLIT
       // Ranks 0, 2 and 3 with the keys 5, 1 and 1: they become 2, 0 and 1.
       const int keys[] = {5, 0, 1, 1}, new_ranks[] = {2, -1, 0, 1};
       ncclComm_t part = nullptr;
-      r.ok(ncclCommSplit(r.comm, r.rank == 1 ? NCCL_SPLIT_NOCOLOR : 7, keys[r.rank], &part, nullptr), "ncclCommSplit");
+      r.ok(ncclCommSplit(r.comm, r.rank == 1 ? NCCL_SPLIT_NOCOLOR : 7, keys[r.rank], &part, nullptr),
+           "ncclCommSplit");
       r.expect((part == nullptr) == (r.rank == 1), "a communicator");
       if (part != nullptr) {
         int rank = -1, count = -1, device = -1;
@@ -155,7 +158,8 @@ TEST_CASE("split with operations under way is reported", "[nccl]") {
   });
   set_schedule(Schedule::order);
   REQUIRE(!reports.all().empty());  // of one rank at least: it may have let the other's operation end
-  CHECK_THAT(reports.all()[0], ContainsSubstring("calls ncclCommSplit while 1 of the communicator's operations are under way"));
+  CHECK_THAT(reports.all()[0],
+             ContainsSubstring("calls ncclCommSplit while 1 of the communicator's operations are under way"));
 }
 
 TEST_CASE("a graph with collectives can be launched again and again", "[nccl]") {
@@ -205,7 +209,8 @@ TEST_CASE("one thread makes the communicators of several GPUs in a group", "[ncc
       values.push_back(std::make_unique<Ints>(rank, std::vector<std::int32_t>{rank.rank + 1}));
     }
     ncclGroupStart();
-    for (const Rank& rank : ranks) all_reduce(rank, *values[static_cast<std::size_t>(rank.rank)], 1, rank.comm, rank.stream);
+    for (const Rank& rank : ranks)
+      all_reduce(rank, *values[static_cast<std::size_t>(rank.rank)], 1, rank.comm, rank.stream);
     if (ncclGroupEnd() != ncclSuccess) failures.add("ncclGroupEnd");
     for (const Rank& rank : ranks) {
       rank.expect(values[static_cast<std::size_t>(rank.rank)]->values()[0] == 6, "sum");

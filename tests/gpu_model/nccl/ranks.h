@@ -82,7 +82,8 @@ struct Rank {
   /// Waits until the communicator has an asynchronous error.
   ncclResult_t async_error() const {
     ncclResult_t error = ncclSuccess;
-    while (ncclCommGetAsyncError(comm, &error) == ncclSuccess && error == ncclSuccess) std::this_thread::yield();
+    while (ncclCommGetAsyncError(comm, &error) == ncclSuccess && error == ncclSuccess)
+      std::this_thread::yield();
     return error;
   }
 };
@@ -94,7 +95,8 @@ class Array {
   Array(const Rank& rank, const std::vector<T>& values) : rank_(rank), count_(values.size()) {
     rank_.expect(cudaMalloc(&memory_, (count_ + 1) * sizeof(T)) == cudaSuccess, "cudaMalloc");
     cudaMemcpy(memory_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice);
-    cudaStreamSynchronize(nullptr);  // a copy of pageable memory may end later, and the rank's stream waits for no other
+    cudaStreamSynchronize(
+        nullptr);  // a copy of pageable memory may end later, and the rank's stream waits for no other
   }
   ~Array() { cudaFree(memory_); }
   Array(const Array&) = delete;
@@ -116,8 +118,8 @@ class Array {
 
 enum class End { destroy, by_body };
 
-/// Calls body(rank) in a thread for each of `ranks` ranks, and destroys the communicators, unless the body has ended them. Fails the test with what
-/// the ranks found.
+/// Calls body(rank) in a thread for each of `ranks` ranks, and destroys the communicators, unless the body
+/// has ended them. Fails the test with what the ranks found.
 inline void run_ranks(int ranks, const std::function<void(const Rank&)>& body, End end = End::destroy) {
   Failures failures;
   ncclUniqueId id;
@@ -128,7 +130,8 @@ inline void run_ranks(int ranks, const std::function<void(const Rank&)>& body, E
       Rank rank{r, ranks, nullptr, nullptr, failures};
       rank.expect(cudaSetDevice(r) == cudaSuccess, "cudaSetDevice");
       rank.ok(ncclCommInitRank(&rank.comm, ranks, id, r), "ncclCommInitRank");
-      rank.expect(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking) == cudaSuccess, "cudaStreamCreate");
+      rank.expect(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking) == cudaSuccess,
+                  "cudaStreamCreate");
       body(rank);
       if (end == End::destroy) rank.ok(ncclCommDestroy(rank.comm), "ncclCommDestroy");
       rank.synchronize();
@@ -141,8 +144,11 @@ inline void run_ranks(int ranks, const std::function<void(const Rank&)>& body, E
 
 /// Calls body() under each schedule.
 inline void for_schedules(const std::function<void()>& body) {
-  const std::pair<Schedule, std::uint64_t> all[] = {{Schedule::order, 0}, {Schedule::late, 0}, {Schedule::early, 0},
-                                                    {Schedule::random, 1}, {Schedule::random, 2}};
+  const std::pair<Schedule, std::uint64_t> all[] = {{Schedule::order, 0},
+                                                    {Schedule::late, 0},
+                                                    {Schedule::early, 0},
+                                                    {Schedule::random, 1},
+                                                    {Schedule::random, 2}};
   for (const auto& [schedule, seed] : all) {
     INFO("schedule " << static_cast<int>(schedule) << ", seed " << seed);
     set_schedule(schedule, seed);

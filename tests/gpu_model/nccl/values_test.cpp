@@ -9,8 +9,8 @@ namespace {
 
 constexpr ncclRedOp_t kOps[] = {ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg};
 
-/// A rank's elements: 1, 2 or 3 (sums and products of four ranks are exact in every type), times 4 for an average of a
-/// power of two ranks, which is then exact too.
+/// A rank's elements: 1, 2 or 3 (sums and products of four ranks are exact in every type), times 4 for an
+/// average of a power of two ranks, which is then exact too.
 double value_of(int rank, std::size_t i) {
   return static_cast<double>((static_cast<std::size_t>(rank) * 2 + i) % 3 + 1);
 }
@@ -19,7 +19,10 @@ double combined(ncclRedOp_t op, int ranks, std::size_t i) {
   double result = value_of(0, i);
   for (int rank = 1; rank < ranks; ++rank) {
     const double x = value_of(rank, i);
-    result = op == ncclProd ? result * x : op == ncclMax ? std::max(result, x) : op == ncclMin ? std::min(result, x) : result + x;
+    result = op == ncclProd  ? result * x
+             : op == ncclMax ? std::max(result, x)
+             : op == ncclMin ? std::min(result, x)
+                             : result + x;
   }
   return op == ncclAvg ? result / ranks : result;
 }
@@ -30,7 +33,8 @@ std::vector<double> values_of(int rank, std::size_t first, std::size_t count) {
   return values;
 }
 
-std::vector<double> combined_values(ncclDataType_t type, ncclRedOp_t op, int ranks, std::size_t first, std::size_t count) {
+std::vector<double> combined_values(ncclDataType_t type, ncclRedOp_t op, int ranks, std::size_t first,
+                                    std::size_t count) {
   std::vector<double> values;
   for (std::size_t i = first; i < first + count; ++i) {
     const double exact = combined(op, ranks, i);
@@ -68,22 +72,30 @@ TEST_CASE("every reduction of every type by 1 to 4 ranks", "[nccl]") {
             r.expect(out.values() == combined_values(type, op, r.ranks, 0, n), "ncclAllReduce, " + what);
             r.expect(in.values() == values_of(r.rank, 0, n), "ncclAllReduce's input, " + what);
             r.ok(ncclAllReduce(in.get(), in.get(), n, type, op, r.comm, r.stream), "ncclAllReduce in place");
-            r.expect(in.values() == combined_values(type, op, r.ranks, 0, n), "ncclAllReduce in place, " + what);
+            r.expect(in.values() == combined_values(type, op, r.ranks, 0, n),
+                     "ncclAllReduce in place, " + what);
 
             const Elements wide(r, type, values_of(r.rank, 0, all)), part(r, type, std::vector<double>(n));
             const std::size_t own = static_cast<std::size_t>(r.rank) * n;
-            r.ok(ncclReduceScatter(wide.get(), part.get(), n, type, op, r.comm, r.stream), "ncclReduceScatter");
-            r.expect(part.values() == combined_values(type, op, r.ranks, own, n), "ncclReduceScatter, " + what);
-            r.ok(ncclReduceScatter(wide.get(), wide.at(own), n, type, op, r.comm, r.stream), "ncclReduceScatter in place");
+            r.ok(ncclReduceScatter(wide.get(), part.get(), n, type, op, r.comm, r.stream),
+                 "ncclReduceScatter");
+            r.expect(part.values() == combined_values(type, op, r.ranks, own, n),
+                     "ncclReduceScatter, " + what);
+            r.ok(ncclReduceScatter(wide.get(), wide.at(own), n, type, op, r.comm, r.stream),
+                 "ncclReduceScatter in place");
             std::vector<double> found = wide.values();
-            found = {found.begin() + static_cast<std::ptrdiff_t>(own), found.begin() + static_cast<std::ptrdiff_t>(own + n)};
-            r.expect(found == combined_values(type, op, r.ranks, own, n), "ncclReduceScatter in place, " + what);
+            found = {found.begin() + static_cast<std::ptrdiff_t>(own),
+                     found.begin() + static_cast<std::ptrdiff_t>(own + n)};
+            r.expect(found == combined_values(type, op, r.ranks, own, n),
+                     "ncclReduceScatter in place, " + what);
 
             for (int root = 0; root < r.ranks; ++root) {
               const Elements from(r, type, values_of(r.rank, 0, n)), to(r, type, std::vector<double>(n, 9));
               const bool is_root = root == r.rank;
-              r.ok(ncclReduce(from.get(), is_root ? to.get() : nullptr, n, type, op, root, r.comm, r.stream), "ncclReduce");
-              r.expect(to.values() == (is_root ? combined_values(type, op, r.ranks, 0, n) : std::vector<double>(n, 9)),
+              r.ok(ncclReduce(from.get(), is_root ? to.get() : nullptr, n, type, op, root, r.comm, r.stream),
+                   "ncclReduce");
+              r.expect(to.values() ==
+                           (is_root ? combined_values(type, op, r.ranks, 0, n) : std::vector<double>(n, 9)),
                        "ncclReduce, " + what);
             }
           }
@@ -105,9 +117,11 @@ TEST_CASE("broadcast and all-gather, in place too", "[nccl]") {
             everything.insert(everything.end(), part.begin(), part.end());
             const Elements in(r, type, values_of(r.rank, 0, n)), out(r, type, std::vector<double>(n));
             const bool is_root = rank == r.rank;
-            r.ok(ncclBroadcast(is_root ? in.get() : nullptr, out.get(), n, type, rank, r.comm, r.stream), "ncclBroadcast");
+            r.ok(ncclBroadcast(is_root ? in.get() : nullptr, out.get(), n, type, rank, r.comm, r.stream),
+                 "ncclBroadcast");
             r.expect(out.values() == part, "ncclBroadcast");
-            r.ok(ncclBroadcast(in.get(), in.get(), n, type, rank, r.comm, r.stream), "ncclBroadcast in place");
+            r.ok(ncclBroadcast(in.get(), in.get(), n, type, rank, r.comm, r.stream),
+                 "ncclBroadcast in place");
             r.expect(in.values() == part, "ncclBroadcast in place");
           }
           const std::size_t all = everything.size();
@@ -115,9 +129,11 @@ TEST_CASE("broadcast and all-gather, in place too", "[nccl]") {
           r.ok(ncclAllGather(in.get(), out.get(), n, type, r.comm, r.stream), "ncclAllGather");
           r.expect(out.values() == everything, "ncclAllGather");
           std::vector<double> own(all);
-          for (std::size_t i = 0; i < n; ++i) own[static_cast<std::size_t>(r.rank) * n + i] = value_of(r.rank, i);
+          for (std::size_t i = 0; i < n; ++i)
+            own[static_cast<std::size_t>(r.rank) * n + i] = value_of(r.rank, i);
           const Elements same(r, type, own);
-          r.ok(ncclAllGather(same.at(static_cast<std::size_t>(r.rank) * n), same.get(), n, type, r.comm, r.stream),
+          r.ok(ncclAllGather(same.at(static_cast<std::size_t>(r.rank) * n), same.get(), n, type, r.comm,
+                             r.stream),
                "ncclAllGather in place");
           r.expect(same.values() == everything, "ncclAllGather in place");
         }
@@ -127,10 +143,11 @@ TEST_CASE("broadcast and all-gather, in place too", "[nccl]") {
 }
 
 TEST_CASE("ncclAvg multiplies by 1 / ranks in the element's type", "[nccl]") {
-  // 100 on each of three ranks. bfloat16: 1 / 3 is 0.333984375, 33.3984375 is rounded to 33.5, and 3 * 33.5 is 100.5. Half:
-  // 1 / 3 is 0.333251953125, 33.3251953125 is rounded to 33.3125, and 3 * 33.3125 is 99.9375.
+  // 100 on each of three ranks. bfloat16: 1 / 3 is 0.333984375, 33.3984375 is rounded to 33.5, and 3 * 33.5
+  // is 100.5. Half: 1 / 3 is 0.333251953125, 33.3251953125 is rounded to 33.3125, and 3 * 33.3125 is 99.9375.
   run_ranks(3, [](const Rank& r) {
-    const Elements bf16(r, ncclBfloat16, {100}), f16(r, ncclFloat16, {100}), f32(r, ncclFloat32, {100}), i32(r, ncclInt32, {r.rank == 0 ? 0.0 : -100.0});
+    const Elements bf16(r, ncclBfloat16, {100}), f16(r, ncclFloat16, {100}), f32(r, ncclFloat32, {100}),
+        i32(r, ncclInt32, {r.rank == 0 ? 0.0 : -100.0});
     r.ok(ncclAllReduce(bf16.get(), bf16.get(), 1, ncclBfloat16, ncclAvg, r.comm, r.stream), "bf16");
     r.ok(ncclAllReduce(f16.get(), f16.get(), 1, ncclFloat16, ncclAvg, r.comm, r.stream), "f16");
     r.ok(ncclAllReduce(f32.get(), f32.get(), 1, ncclFloat32, ncclAvg, r.comm, r.stream), "f32");
@@ -175,8 +192,8 @@ TEST_CASE("any 16-bit values are rounded as by division and multiplication in do
 }
 
 TEST_CASE("half precision beyond the normal numbers", "[nccl]") {
-  // 2^-14 * 2^-3 and 2^-24 * 0.5 are subnormal and 0 (a tie, to even); 3 * 2^-24 * 0.5 is a tie that goes up to 2 * 2^-24;
-  // 60000 * 2 is infinite.
+  // 2^-14 * 2^-3 and 2^-24 * 0.5 are subnormal and 0 (a tie, to even); 3 * 2^-24 * 0.5 is a tie that goes up
+  // to 2 * 2^-24; 60000 * 2 is infinite.
   run_ranks(2, [](const Rank& r) {
     const std::vector<std::uint16_t> a{0x0400, 0x0001, 0x0003, 0x7b53}, b{0x3000, 0x3800, 0x3800, 0x4000};
     const Array<std::uint16_t> x(r, r.rank == 0 ? a : b);
