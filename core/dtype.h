@@ -7,7 +7,8 @@
 /// function.
 namespace ringtape {
 
-/// Element type of a tensor. f64 exists on the CPU only, for gradient checks.
+/// Element type of a tensor. f64 is for gradient checks on the CPU; a GPU keeps f64
+/// elements, such as an optimizer's norms, but has no operations on them.
 enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, i64, u8 };
 
 /// Brain float: the upper 16 bits of an f32 (8 exponent bits, 7 mantissa bits). Conversions: core/half.h.

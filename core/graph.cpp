@@ -40,7 +40,7 @@ Graph::Graph(Device device, const std::function<void()>& work) : device_(device)
 }
 
 Graph::~Graph() {
-  cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(native_));
+  if (cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(native_)) != cudaSuccess) cudaGetLastError();
 }
 
 void Graph::launch() const {

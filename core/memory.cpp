@@ -184,6 +184,11 @@ class CpuPool final : public Pool {
 };
 
 #ifdef RINGTAPE_WITH_CUDA
+/// For destructors, which cannot report: what failed must not stay the "last error" of another call.
+void drop_error(cudaError_t code) {
+  if (code != cudaSuccess) cudaGetLastError();
+}
+
 /// CUDA's stream-ordered pool, told to keep what is freed.
 class CudaPool final : public Pool {
  public:
@@ -195,6 +200,7 @@ class CudaPool final : public Pool {
 
  private:
   void* take(std::size_t, std::size_t rounded, void* stream) override {
+    forbid_in_capture("memory is asked for outside of the graph's pool");
     void* block = nullptr;
     const cudaError_t code = cudaMallocAsync(&block, rounded, static_cast<cudaStream_t>(stream));
     if (code == cudaErrorMemoryAllocation) {
@@ -210,9 +216,9 @@ class CudaPool final : public Pool {
       return;
     }
     for (const auto& [late_block, late_stream] : std::exchange(freed_in_capture_, {})) {
-      cudaFreeAsync(late_block, static_cast<cudaStream_t>(late_stream));
+      drop_error(cudaFreeAsync(late_block, static_cast<cudaStream_t>(late_stream)));
     }
-    cudaFreeAsync(block, static_cast<cudaStream_t>(stream));  // may fail harmlessly while the process ends
+    drop_error(cudaFreeAsync(block, static_cast<cudaStream_t>(stream)));  // may fail while the process ends
   }
   void trim() override {
     RINGTAPE_CUDA(cudaSetDevice(device_.index));
@@ -309,12 +315,13 @@ std::shared_ptr<void> allocate(Device device, std::size_t bytes) {
                                [](Device on, std::size_t count) { return pool(on).allocate(count); });
 }
 
-std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
+std::shared_ptr<void> allocate_pinned(std::size_t bytes, [[maybe_unused]] Device device) {
 #ifdef RINGTAPE_WITH_CUDA
-  if (cuda_device_count() > 0) {
+  if (device.is_cuda()) {
+    RINGTAPE_CUDA(cudaSetDevice(device.index));  // a thread's own choice is GPU 0, and would open its context
     void* block = nullptr;
     RINGTAPE_CUDA(cudaMallocHost(&block, bytes));
-    return {block, [](void* address) { cudaFreeHost(address); }};
+    return {block, [](void* address) { drop_error(cudaFreeHost(address)); }};
   }
 #endif
   void* const block = std::aligned_alloc(kAlignment, round_up(bytes == 0 ? 1 : bytes, kAlignment));

@@ -101,9 +101,9 @@ class MemoryRecording {
 /// Throws OutOfMemoryError naming the bytes asked for, live and allowed.
 std::shared_ptr<void> allocate(Device device, std::size_t bytes);
 
-/// Pinned (page-locked) host memory where a GPU is usable, so that copies to it are asynchronous; ordinary
-/// aligned host memory otherwise. Not counted in memory_stats().
-std::shared_ptr<void> allocate_pinned(std::size_t bytes);
+/// Host memory for copies to and from `device`: pinned (page-locked) for a GPU, so that they are
+/// asynchronous; ordinary aligned memory for the CPU. Not counted in memory_stats().
+std::shared_ptr<void> allocate_pinned(std::size_t bytes, Device device);
 
 MemoryStats memory_stats(Device device);
 /// Sets `peak` to `live`.
@@ -121,8 +121,9 @@ std::size_t memory_capacity(Device device);
 /// host memory the copy has finished when this returns.
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
-/// The same without waiting. Host memory must come from allocate_pinned() and stay as it is until the GPU's
-/// current stream has passed this copy.
+/// The same without waiting where host memory comes from allocate_pinned(), which must stay as it is until
+/// the GPU's current stream has passed this copy. (From other memory CUDA takes what it copies before it
+/// returns.)
 void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
 }  // namespace ringtape

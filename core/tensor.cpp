@@ -102,8 +102,6 @@ void Tensor::copy_from(const Tensor& source) {
 }
 
 Tensor empty(Shape shape, DType dtype, Device device) {
-  check(dtype != DType::f64 || device.is_cpu(), "f64 tensors exist on the CPU only: {} was asked for",
-        to_string(device));
   const auto elements = static_cast<std::size_t>(shape.elements());
   if (elements > std::numeric_limits<std::size_t>::max() / size_of(dtype)) {
     throw OutOfMemoryError(fmt::format("out of memory on {}: {}{} has more bytes than fit in 64 bits",

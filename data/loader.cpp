@@ -17,9 +17,9 @@ namespace ringtape {
 /// Memory for one batch: features, then targets from a multiple of 256 bytes on.
 class BatchBuffer {
  public:
-  BatchBuffer(std::size_t feature_bytes, std::size_t target_bytes)
+  BatchBuffer(std::size_t feature_bytes, std::size_t target_bytes, Device device)
       : targets_at_((feature_bytes + 255) / 256 * 256),
-        memory_(allocate_pinned(targets_at_ + target_bytes)) {}
+        memory_(allocate_pinned(targets_at_ + target_bytes, device)) {}
 
   void* features() const { return memory_.get(); }
   void* targets() const { return static_cast<char*>(memory_.get()) + targets_at_; }
@@ -44,8 +44,8 @@ class BatchBuffer {
 /// makes the GPU wait; more are made only when more batches are held at the same time than planned.
 class BatchBufferPool : public std::enable_shared_from_this<BatchBufferPool> {
  public:
-  BatchBufferPool(std::size_t feature_bytes, std::size_t target_bytes, std::int64_t planned)
-      : feature_bytes_(feature_bytes), target_bytes_(target_bytes) {
+  BatchBufferPool(std::size_t feature_bytes, std::size_t target_bytes, Device device, std::int64_t planned)
+      : feature_bytes_(feature_bytes), target_bytes_(target_bytes), device_(device) {
     for (std::int64_t i = 0; i < planned; ++i) free_.push_back(make());
   }
 
@@ -59,7 +59,7 @@ class BatchBufferPool : public std::enable_shared_from_this<BatchBufferPool> {
 
  private:
   std::unique_ptr<BatchBuffer> make() const {
-    return std::make_unique<BatchBuffer>(feature_bytes_, target_bytes_);
+    return std::make_unique<BatchBuffer>(feature_bytes_, target_bytes_, device_);
   }
 
   std::unique_ptr<BatchBuffer> take_free() {
@@ -78,6 +78,7 @@ class BatchBufferPool : public std::enable_shared_from_this<BatchBufferPool> {
 
   std::size_t feature_bytes_;
   std::size_t target_bytes_;
+  Device device_;
   std::mutex mutex_;
   std::deque<std::unique_ptr<BatchBuffer>> free_;
 };
@@ -155,7 +156,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<c
   // The batches that wait or are being read, and two held by the user.
   const std::int64_t planned = (options_.prefetch_threads > 0 ? options_.prefetch_batches : 0) + 2;
   buffers_ = std::make_shared<BatchBufferPool>(dataset_->features().bytes() * rows,
-                                               dataset_->target().bytes() * rows, planned);
+                                               dataset_->target().bytes() * rows, options_.device, planned);
 }
 
 DataLoader::~DataLoader() = default;

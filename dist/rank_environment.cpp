@@ -196,6 +196,7 @@ Device device_of_rank(const RankEnvironment& env, const std::string& text, int g
         "{} started {} ranks, but ranks on CPUs are connected by MPI: start them with 'mpirun -n {} ...'{}",
         name_of(env.launcher), env.world_size, env.world_size,
         env.launcher == Launcher::slurm ? " or 'srun --mpi=pmix ...'" : "");
+  if (on_cpu) return {};
   if (!own_gpu) return Device::parse(text);
   check(env.local_rank < gpus,
         "rank {} of {} (local rank {}) has no GPU: found {} on this machine, expected one for each of its "

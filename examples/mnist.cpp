@@ -11,7 +11,7 @@ namespace {
 double accuracy(Module& model, const TensorDataset& samples, Device device) {
   const NoGrad no_grad;  // nothing is recorded
   const auto order = std::make_shared<SequentialSampler>(samples.size());
-  DataLoader loader(std::make_shared<TensorDataset>(samples), order, {.batch_size = 1000});
+  DataLoader loader(std::make_shared<TensorDataset>(samples), order, {.batch_size = 1000, .device = device});
   double correct = 0;
   loader.start_epoch(0);
   while (const std::optional<Batch> batch = loader.next()) {
@@ -37,7 +37,8 @@ int main() {
   const Schedule learning_rate = schedule::linear_decay(1e-3, kEpochs * steps_per_epoch);
 
   const auto order = std::make_shared<RandomSampler>(data.train.size(), kSeed);
-  DataLoader loader(std::make_shared<TensorDataset>(data.train), order, {.batch_size = kBatchSize});
+  DataLoader loader(std::make_shared<TensorDataset>(data.train), order,
+                    {.batch_size = kBatchSize, .device = device});
   std::int64_t step = 0;
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
     double loss_sum = 0;

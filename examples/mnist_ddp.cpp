@@ -24,7 +24,8 @@ void train(Module& model, const TensorDataset& samples, const std::shared_ptr<Co
 
   const auto whole = std::make_shared<RandomSampler>(samples.size(), kSeed);
   const auto own = std::make_shared<DistributedSampler>(whole, comm->rank(), comm->size());
-  DataLoader loader(std::make_shared<TensorDataset>(samples), own, {.batch_size = kBatchSize});
+  DataLoader loader(std::make_shared<TensorDataset>(samples), own,
+                    {.batch_size = kBatchSize, .device = comm->device()});
   const std::int64_t steps = samples.size() / comm->size() / kBatchSize;  // the same on all ranks
   loader.start_epoch(0);
   for (std::int64_t step = 0; step < steps; ++step) {

@@ -372,7 +372,7 @@ std::size_t staging_bytes(std::int64_t classes) {
 
 /// Largest row, in bytes of shared memory, that the fused kernel stages.
 std::size_t staging_limit(const Stream& stream) {
-#if defined(__CUDACC__)
+#if defined(RINGTAPE_FOR_GPU)
   int bytes = 0;
   const cudaError_t status =
       cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, stream.device().index);

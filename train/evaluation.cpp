@@ -32,7 +32,7 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
   model.eval();
   const auto all = std::make_shared<SequentialSampler>(task.test->size());
   DataLoader loader(task.test, std::make_shared<DistributedSampler>(all, comm.rank(), comm.size()),
-                    {.batch_size = batch_size});
+                    {.batch_size = batch_size, .device = comm.device()});
   double loss = 0;
   std::int64_t correct = 0, counted = 0;
   loader.start_epoch(0);

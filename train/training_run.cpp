@@ -53,8 +53,9 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
   const auto order = std::make_shared<RandomSampler>(length_.samples, options_.data.seed);
   sampler_ = std::make_shared<DistributedSampler>(order, comm_->rank(), comm_->size());
   const std::int64_t ahead = std::clamp<std::int64_t>(kSamplesAhead / options_.data.batch_size, 1, 16);
-  loader_.emplace(task_.train, sampler_,
-                  DataLoaderOptions{.batch_size = batch_of_rank(), .prefetch_batches = ahead});
+  loader_.emplace(
+      task_.train, sampler_,
+      DataLoaderOptions{.batch_size = batch_of_rank(), .prefetch_batches = ahead, .device = device_});
   schedule_ = make_schedule(options_.schedule, learning_rate_, options_.data.batch_size, length_);
 }
 

@@ -14,7 +14,7 @@ namespace ringtape::RINGTAPE_TARGET {
 // The CPU could run the GPU's form below, and does so in check builds and in the analysis; but there each
 // shuffle is a fiber switch for every lane. So in normal builds there is one barrier, and the last thread to
 // arrive combines the values of all.
-#if defined(__CUDACC__) || defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
+#if defined(RINGTAPE_FOR_GPU) || defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 
 /// Combines the values of lanes 0 to count - 1 of a warp that has just these lanes; every lane gets the
 /// result.
@@ -50,7 +50,7 @@ __device__ inline T warp_reduce(T value, SourceLocation) {
 /// One 8-byte word for each warp of a block, and one for the result. `static`, because GCC keeps a variable
 /// in the section of shared memory (check builds) only where the function is neither a template nor inline
 /// elsewhere.
-static __device__ inline void* reduce_words() {
+static __device__ inline std::uint64_t* reduce_words() {
   __shared__ std::uint64_t words[33];
   return words;
 }
@@ -60,24 +60,26 @@ __device__ inline T block_reduce(T value, SourceLocation location) {
   const int warps = (block_threads() + 31) / 32;
   value = warp_reduce<Op>(value, location);
   if (warps == 1) return value;
-  T* words = static_cast<T*>(reduce_words());
+  // A word for each warp whatever T is: where a reduction of another type came before, its result, words[32],
+  // may still be read while this one writes the others.
+  const auto word = [](int i) { return reinterpret_cast<T*>(reduce_words() + i); };
   const int lane = thread_rank() % 32;
   const int warp = thread_rank() / 32;
-  if (lane == 0) words[warp] = value;
+  if (lane == 0) *word(warp) = value;
   __syncthreads();
   if (warp == 0) {
     // A lane without a warp has the first warp's value, which is not combined.
-    value = words[lane < warps ? lane : 0];
+    value = *word(lane < warps ? lane : 0);
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {
       const T other = __shfl_down_sync(0xffffffffu, value, step);
       if (lane + step < warps) value = Op::combine(value, other);
     }
-    if (lane == 0) words[32] = value;
+    if (lane == 0) *word(32) = value;
   }
   // After this barrier threads read only words[32], which the next call writes after its own first barrier.
   __syncthreads();
-  return words[32];
+  return *word(32);
 }
 
 #else

@@ -9,7 +9,7 @@
 ///   RINGTAPE_DISPATCH_FLOATING(dtype, T, launch(relu<T>, elementwise_shape(n), stream, ...));
 ///
 /// T is float, bfloat16 or float16, and on the CPU also double. Throws Error for any other dtype.
-#if defined(__CUDACC__)
+#if defined(RINGTAPE_FOR_GPU)
 #define RINGTAPE_CASE_DOUBLE(T, ...)
 #else
 #define RINGTAPE_CASE_DOUBLE(T, ...) RINGTAPE_CASE(f64, double, T, __VA_ARGS__)

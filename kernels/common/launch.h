@@ -7,6 +7,10 @@
 #include "core/target.h"
 #include "kernels/common/launch_errors.h"
 
+#if defined(RINGTAPE_ON_MODEL)
+#include <gpu_model/model.h>
+#endif
+
 /// Starting a kernel: `kernel<<<grid, block, shared_bytes, stream>>>(args...)` in a form for both targets.
 namespace ringtape::RINGTAPE_TARGET {
 
@@ -17,24 +21,73 @@ struct LaunchShape {
   std::size_t shared_bytes = 0;
 };
 
-#if defined(__CUDACC__)
+#if defined(RINGTAPE_ON_MODEL)
+/// A kernel with a copy of its arguments, for the GPU model: the SIMT executor runs it when its turn comes.
+template <class Thread>
+class ModelCall final : public gpu_model::KernelCall {
+ public:
+  ModelCall(const LaunchShape& shape, const void* entry, const Thread& thread)
+      : shape_(shape), entry_(entry), thread_(thread) {}
+  void run() const override {
+    simt::run_grid(
+        shape_.grid, shape_.block, shape_.shared_bytes,
+        [](const void* call) { static_cast<const ModelCall*>(call)->thread_(); }, this, entry_);
+  }
+  const void* arguments() const override { return &thread_; }
+  std::size_t argument_bytes() const override { return sizeof thread_; }
 
-/// Starts `kernel` on `stream`. An empty grid or block is no error. Throws Error that names the kernel when
-/// CUDA refuses the launch.
+ private:
+  LaunchShape shape_;
+  const void* entry_;
+  Thread thread_;
+};
+
+template <class... Params>
+void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream, Params... args) {
+  const auto entry = reinterpret_cast<const void*>(kernel);
+  const auto thread = [=] { kernel(args...); };
+  gpu_model::launch({entry,
+                     {shape.grid.x, shape.grid.y, shape.grid.z},
+                     {shape.block.x, shape.block.y, shape.block.z},
+                     shape.shared_bytes,
+                     stream},
+                    new ModelCall(shape, entry, thread));
+}
+
+#elif defined(__CUDACC__)
+
+template <class... Params>
+void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream, Params... args) {
+  // It parts the >>>:
+  // clang-format off
+  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(args...);
+  // clang-format on
+}
+
+#endif
+
+#if defined(RINGTAPE_FOR_GPU)
+
+/// Starts `kernel` on `stream`, whose device becomes the current one. An empty grid or block is no error.
+/// Throws Error that names the kernel when CUDA refuses the launch.
 template <class... Params>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& stream,
             std::type_identity_t<Params>... args) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
   if (shape.block.x == 0 || shape.block.y == 0 || shape.block.z == 0) return;
   const void* entry = reinterpret_cast<const void*>(kernel);
-  constexpr std::size_t kDefaultSharedLimit = 48 * 1024;
-  if (shape.shared_bytes > kDefaultSharedLimit) {
-    check_launch(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shape.shared_bytes)),
-                 entry);
+  check_launch(cudaSetDevice(stream.device().index), entry);
+  if (shape.shared_bytes > 0) {
+    constexpr std::size_t kSharedWithoutAsking = 48 * 1024;
+    cudaFuncAttributes attributes;
+    check_launch(cudaFuncGetAttributes(&attributes, entry), entry);
+    if (attributes.sharedSizeBytes + shape.shared_bytes > kSharedWithoutAsking) {
+      check_launch(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(shape.shared_bytes)),
+                   entry);
+    }
   }
-  kernel<<<shape.grid, shape.block, shape.shared_bytes, static_cast<cudaStream_t>(stream.native())>>>(
-      args...);
+  start_kernel(kernel, shape, static_cast<cudaStream_t>(stream.native()), args...);
   check_launch(cudaGetLastError(), entry);
 }
 

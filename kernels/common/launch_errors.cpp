@@ -27,6 +27,7 @@ std::string kernel_name(const void* kernel) {
 
 void check_launch(int cuda_error, const void* kernel) {
   if (cuda_error == cudaSuccess) return;
+  cudaGetLastError();  // a failed call stays the "last error" until it is read
   const auto error = static_cast<cudaError_t>(cuda_error);
   fail("kernel {} could not be launched: {} ({})", kernel_name(kernel), cudaGetErrorString(error),
        cudaGetErrorName(error));

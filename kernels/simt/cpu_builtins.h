@@ -25,10 +25,18 @@
 #define __shared__ static thread_local
 #endif
 
+#if defined(RINGTAPE_ON_MODEL)
+#include <cuda_runtime.h>
+#endif
+
 namespace ringtape::RINGTAPE_TARGET {
 
+#if defined(RINGTAPE_ON_MODEL)
+inline constexpr bool kIsCpu = false;
+#else
 inline constexpr bool kIsCpu = true;
-#if defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
+#endif
+#if defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS) || defined(RINGTAPE_ON_MODEL)
 inline constexpr bool kGpuGeometry = true;
 #else
 inline constexpr bool kGpuGeometry = false;

@@ -113,6 +113,12 @@ __global__ void one_parts(int which, const float* in, float* out) {
   }
 }
 
+__global__ void two_reductions(float* out) {
+  const float largest = block_max(static_cast<float>(threadIdx.x));
+  const double sum = block_sum(1.0);
+  if (threadIdx.x < 32) out[threadIdx.x] = largest + static_cast<float>(sum);
+}
+
 __global__ void shuffle_down(const float* in, float* out) {
   out[lane()] = __shfl_down_sync(0xffffffffu, in[lane()], 16) + __shfl_up_sync(0xffffffffu, in[lane()], 3);
 }
@@ -229,6 +235,9 @@ void book_one_parts(const Stream& stream, int which, const float* in, float* out
 }
 void book_shuffle_down(const Stream& stream, const float* in, float* out) {
   launch(shuffle_down, {1, 32}, stream, in, out);
+}
+void book_two_reductions(const Stream& stream, float* out) {
+  launch(two_reductions, {1, 1024}, stream, out);
 }
 void book_read_table(const Stream& stream, float* out) {
   launch(read_table, {1, 32}, stream, out);

@@ -38,6 +38,8 @@ RINGTAPE_LAUNCHER(book_one_parts, int which, const float* in, float* out);
 RINGTAPE_LAUNCHER(book_shuffle_down, const float* in, float* out);
 /// A warp reads a variable of the program.
 RINGTAPE_LAUNCHER(book_read_table, float* out);
+/// A block of 1024 threads: block_max of a float, then block_sum of a double.
+RINGTAPE_LAUNCHER(book_two_reductions, float* out);
 /// All lanes read a word, lane 0 first; after only a shuffle, lane 0 overwrites it.
 RINGTAPE_LAUNCHER(book_late_reader, float* out);
 /// Each half of a warp has a __syncwarp of its own; then each lane reads the word of lane ^ neighbour.

@@ -325,6 +325,14 @@ TEST_CASE("analysis: __syncwarp orders only the lanes that it names") {
   });
 }
 
+TEST_CASE("analysis: a reduction of doubles may follow one of floats in a large block") {
+  for_each_thread_order([] {
+    CHECK(report_of([](float*, float* out) {
+            book_two_reductions(stream(), out);
+          }).findings.empty());
+  });
+}
+
 TEST_CASE("analysis: of several readers each counts") {
   for_each_thread_order([] {
     check_finding(report_of([](float*, float* out) { book_late_reader(stream(), out); }), FindingKind::race,

@@ -112,8 +112,6 @@ TEST_CASE("misuse of a tensor names what was found and expected", "[core]") {
   CHECK_THROWS_WITH(Tensor(x).copy_from(tensor_of({1, 2, 3}, {3}, DType::f64)), ContainsSubstring("f64[3]"));
   CHECK_THROWS_WITH(Tensor().raw(), ContainsSubstring("undefined"));
   CHECK_THROWS_WITH(Tensor().device(), ContainsSubstring("undefined"));
-  CHECK_THROWS_WITH(empty({1}, DType::f64, {DeviceType::cuda, 0}),
-                    ContainsSubstring("f64 tensors exist on the CPU only"));
   CHECK_THROWS_AS(empty({std::int64_t{1} << 61}, DType::f64), OutOfMemoryError);  // 2^64 bytes
   CHECK(describe(Tensor()) == "an undefined tensor");
 }
@@ -371,6 +369,14 @@ GPU_TEST_CASE("streams, events and copies work on the GPU", "[core]") {
   end.record(stream);
   CHECK(end.elapsed_ms_since(start) > 0);
   CHECK_THROWS_WITH(Event(gpu).record(Stream::current({})), ContainsSubstring("event of cuda:0"));
+}
+
+GPU_TEST_CASE("a GPU keeps f64 elements, and has no operations on them", "[core]") {
+  const Device gpu = Device::parse("cuda");
+  const Tensor x = tensor_of({1, 0x1p-40, -3}, {3}, DType::f64, gpu);
+  CHECK(x.to_doubles() == Values{1, 0x1p-40, -3});
+  CHECK(copy_to(x, Device{}).to_vector<double>() == Values{1, 0x1p-40, -3});
+  CHECK_THROWS_WITH(add(x, x), ContainsSubstring("f64"));
 }
 
 GPU_TEST_CASE("uniform random tensors have the same bits on the CPU and the GPU, normal ones within 2 ulp",

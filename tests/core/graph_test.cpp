@@ -180,6 +180,10 @@ GPU_TEST_CASE("a capture that fails says why and leaves the stream usable", "[gr
   CHECK_THROWS_WITH(Graph(device, [&] { x.item(); }),
                     ContainsSubstring("a tensor's elements are read on the host"));
   CHECK_THROWS_WITH(Graph(device, [&] { tensor_of({1}, {}, DType::f32, device); }),
+                    ContainsSubstring("memory is asked for outside of the graph's"));
+  CHECK_THROWS_WITH(Graph(device, [&] { copy_to(tensor_of({1}, {}), device); }),
+                    ContainsSubstring("CUDA graph"));
+  CHECK_THROWS_WITH(Graph(device, [&] { Tensor(x).copy_from(tensor_of({1}, {})); }),
                     ContainsSubstring("a copy between the host and a GPU"));
   CHECK(add(x, x).item() == 4);
 }

@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
 def layers(readme):
     """The folders of README.md's table, highest first."""
-    return re.findall(r"^\| `([a-z]+)/` \|", readme, re.MULTILINE)
+    return re.findall(r"^\| `([a-z_]+)/` \|", readme, re.MULTILINE)
 
 
 def part_of(path, parts):

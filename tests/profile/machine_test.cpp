@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "kernels/gemm.h"
@@ -67,7 +68,8 @@ GPU_TEST_CASE("a GPU is described with its driver", "[core]") {
   CHECK(value_of(facts, "gpu") == describe(gpu));
   CHECK_THAT(value_of(facts, "gpu"), ContainsSubstring("sm_"));
   CHECK_THAT(value_of(facts, "CUDA"), ContainsSubstring("driver for "));
-  CHECK_FALSE(value_of(facts, "driver").empty());
+  CHECK(value_of(facts, "driver").empty() !=
+        std::filesystem::exists("/sys/module/nvidia/version"));  // WSL has none
   CHECK_FALSE(value_of(facts, "cuBLAS").empty());
 }
 

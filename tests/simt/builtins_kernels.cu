@@ -24,6 +24,13 @@ __global__ void reverse(const int* in, int* out) {
   out[threadIdx.x] = values[last - threadIdx.x];
 }
 
+__global__ void use_last_byte(std::size_t bytes, int* out) {
+  unsigned char* last = dynamic_shared<unsigned char>() + bytes - 1;
+  if (threadIdx.x == 0) *last = 7;
+  __syncthreads();
+  if (threadIdx.x == 0) out[0] = *last;
+}
+
 __global__ void rotate(int staying, int barriers, int* out) {
   __shared__ int places[1024];
   const int rank = thread_rank();
@@ -138,6 +145,10 @@ void test_indices(const Stream& stream, int gx, int gy, int gz, int bx, int by, 
 
 void test_reverse(const Stream& stream, int n, const int* in, int* out) {
   launch(reverse, {1, u(n), sizeof(int) * u(n)}, stream, in, out);
+}
+
+void test_shared_memory(const Stream& stream, int n, std::size_t bytes, int* out) {
+  launch(use_last_byte, {1, u(n), bytes}, stream, bytes, out);
 }
 
 void test_rotate(const Stream& stream, int n, int staying, int barriers, int* out) {

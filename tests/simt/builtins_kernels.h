@@ -12,6 +12,9 @@
 RINGTAPE_LAUNCHER(test_indices, int gx, int gy, int gz, int bx, int by, int bz, int* out);
 /// One block of n threads reverses n values through dynamic shared memory.
 RINGTAPE_LAUNCHER(test_reverse, int n, const int* in, int* out);
+/// One block of n threads with `bytes` of dynamic shared memory. out[0] becomes its last byte, to which
+/// thread 0 wrote 7.
+RINGTAPE_LAUNCHER(test_shared_memory, int n, std::size_t bytes, int* out);
 /// One block of n threads of which all but `staying` return at once. The others pass `barriers` barriers, and
 /// at each move their number in shared memory to their neighbour's place (the last to the first).
 RINGTAPE_LAUNCHER(test_rotate, int n, int staying, int barriers, int* out);

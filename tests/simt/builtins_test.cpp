@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "tests/simt/builtins_kernels.h"
 #include "tests/support/catch.h"
+#include "tests/support/gpu.h"
 #include "tests/support/kernel_test.h"
 
 using namespace ringtape;
@@ -49,6 +50,25 @@ TEST_CASE("words: a barrier and dynamic shared memory, for blocks of any size", 
       CHECK(out.host() == values);
     }
   });
+}
+
+GPU_TEST_CASE("a launch that a GPU refuses is an error that names the kernel, and of that launch alone",
+              "[simt]") {
+  const Device gpu{DeviceType::cuda, 0};
+  const Stream stream = Stream::current(gpu);
+  DeviceArray<int> out(gpu, 1, -1);
+  const auto last_byte = [&](int threads, std::size_t bytes) {
+    test_shared_memory(stream, threads, bytes, out.data());
+    return out.host()[0];
+  };
+  CHECK_THROWS_WITH(last_byte(2000, 64),
+                    ContainsSubstring("use_last_byte") && ContainsSubstring("could not be launched"));
+  CHECK(last_byte(32, 64) == 7);
+  // 16 MiB are more than any GPU's multiprocessor has.
+  CHECK_THROWS_WITH(last_byte(32, 16 << 20),
+                    ContainsSubstring("use_last_byte") && ContainsSubstring("could not be launched"));
+  CHECK(last_byte(32, 64) == 7);
+  CHECK(last_byte(32, 64 << 10) == 7);  // more than the 48 KiB that a block has without asking
 }
 
 TEST_CASE("words: threads that have returned are not waited for", "[simt]") {

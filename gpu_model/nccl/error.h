@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nccl.h>
+
+#include <string>
+
+namespace gpu_model::nccl {
+
+/// Keeps `text` for ncclGetLastError(), prints it where NCCL_DEBUG=WARN or INFO asks for that, and returns
+/// the error.
+ncclResult_t fail(ncclResult_t error, const std::string& text);
+
+}  // namespace gpu_model::nccl

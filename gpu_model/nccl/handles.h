@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nccl.h>
+
+#include <memory>
+
+namespace gpu_model::nccl {
+
+class Communicator;
+
+/// Makes a handle.
+ncclComm_t make_handle(std::shared_ptr<Communicator> comm);
+/// The communicator of a handle, null where there is none such (any more).
+std::shared_ptr<Communicator> find(const ncclComm* handle);
+/// Ends the handle.
+std::shared_ptr<Communicator> take(ncclComm_t handle);
+
+}  // namespace gpu_model::nccl

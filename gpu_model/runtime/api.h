@@ -1,0 +1,45 @@
+#pragma once
+
+#include "gpu_model/runtime/state.h"
+
+/// What every function of the runtime does: takes the mutex, reports what is sticky, keeps the last error,
+/// runs what the schedule runs at a call, and leaves device memory closed.
+namespace gpu_model {
+
+struct ThreadState {
+  int device = 0;
+  cudaError_t last_error = cudaSuccess;
+};
+ThreadState& thread_state();
+
+/// Notes an error as the thread's last and returns it. cudaErrorNotReady is no error.
+cudaError_t note(cudaError_t error);
+
+/// Runs body(lock), which returns a cudaError_t. An error that is sticky on the current device comes first.
+template <class Body>
+cudaError_t api(const Body& body) {
+  Lock lock(state().mutex);
+  ++state().calls;
+  const auto sticky = [] {
+    const auto device = static_cast<std::size_t>(thread_state().device);
+    return device < state().devices.size() ? state().devices[device]->sticky : cudaSuccess;
+  };
+  cudaError_t error = sticky();
+  if (error == cudaSuccess) error = body(lock);
+  run_at_call();
+  close_device_memory();
+  if (error == cudaSuccess) error = sticky();
+  return note(error);
+}
+
+/// The same for functions that ask about devices and need no context.
+template <class Body>
+cudaError_t query_api(const Body& body) {
+  Lock lock(state().mutex);
+  return note(body());
+}
+
+}  // namespace gpu_model
+
+/// Where the calling function was called.
+#define GPU_MODEL_CALLER __builtin_extract_return_addr(__builtin_return_address(0))

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gpu_model {
+
+/// An operation's place: the tick-th (from 1 on) of its lane. A lane is a row of operations in which each
+/// comes after the one before it: a stream, or a branch of a graph.
+struct Stamp {
+  std::size_t lane = 0;
+  std::uint64_t tick = 0;  ///< 0: before everything
+};
+
+/// What is ordered before an operation, or before what the host does next: of each lane all up to a tick (a
+/// vector clock: Mattern, "Virtual time and global states of distributed systems", 1989).
+class Clock {
+ public:
+  bool knows(Stamp stamp) const {
+    return stamp.tick == 0 || (stamp.lane < ticks_.size() && ticks_[stamp.lane] >= stamp.tick);
+  }
+  void merge(const Clock& other) {
+    if (ticks_.size() < other.ticks_.size()) ticks_.resize(other.ticks_.size());
+    for (std::size_t i = 0; i < other.ticks_.size(); ++i) ticks_[i] = std::max(ticks_[i], other.ticks_[i]);
+  }
+  void set(Stamp stamp) {
+    if (ticks_.size() <= stamp.lane) ticks_.resize(stamp.lane + 1);
+    ticks_[stamp.lane] = std::max(ticks_[stamp.lane], stamp.tick);
+  }
+
+ private:
+  std::vector<std::uint64_t> ticks_;
+};
+
+}  // namespace gpu_model

@@ -1,0 +1,168 @@
+#include <cstring>
+#include <memory>
+
+#include "gpu_model/runtime/api.h"
+#include "gpu_model/runtime/capture.h"
+#include "gpu_model/runtime/stream.h"
+
+/// Copies and fills. How far they are synchronous to the host is what "API synchronization behavior" of the
+/// CUDA Runtime API reference says.
+namespace gpu_model {
+namespace {
+
+/// One side of a copy.
+struct Side {
+  bool is_device = false;
+  bool is_pinned = false;
+};
+
+/// False for device memory that is not all in one live allocation.
+bool classify(const void* address, std::size_t bytes, Side& side) {
+  side.is_device = memory_device(address) >= 0;
+  if (side.is_device) return live_block(address, bytes) != nullptr;
+  side.is_pinned = state().pinned.find(address, bytes).second != nullptr;
+  return true;
+}
+
+bool fits(cudaMemcpyKind kind, const Side& to, const Side& from) {
+  switch (kind) {
+    case cudaMemcpyDefault:
+      return true;
+    case cudaMemcpyHostToHost:
+      return !to.is_device && !from.is_device;
+    case cudaMemcpyHostToDevice:
+      return to.is_device && !from.is_device;
+    case cudaMemcpyDeviceToHost:
+      return !to.is_device && from.is_device;
+    case cudaMemcpyDeviceToDevice:
+      return to.is_device && from.is_device;
+  }
+  return false;
+}
+
+cudaMemcpyKind direction_of(const Side& to, const Side& from) {
+  if (to.is_device) return from.is_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice;
+  return from.is_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost;
+}
+
+struct Request {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  cudaMemcpyKind kind;
+  const char* name;
+  const void* caller;
+  bool is_synchronous;  ///< cudaMemcpy
+};
+
+cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
+  const auto [to, from, bytes, kind, name, caller, is_synchronous] = request;
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
+  if (bytes == 0) return cudaSuccess;
+  if (to == nullptr || from == nullptr) return cudaErrorInvalidValue;
+  if (is_synchronous) {
+    if (const cudaError_t error = forbid_in_captures()) return error;
+  }
+  Side target, source;
+  if (!classify(to, bytes, target) || !classify(from, bytes, source) || !fits(kind, target, source)) {
+    return cudaErrorInvalidValue;
+  }
+  const bool captures = stream->capture != nullptr;
+  Operation operation;
+  operation.kind = Kind::copy;
+  operation.name = name;
+  operation.caller = caller;
+  operation.bytes = bytes;
+  operation.direction = direction_of(target, source);
+  if (source.is_device || source.is_pinned) operation.reads = {{from, bytes}};
+  if (target.is_device || target.is_pinned) operation.writes = {{to, bytes}};
+
+  void* const write_to = target.is_pinned ? state().pinned.alias(to) : to;
+  const void* read_from = source.is_pinned ? state().pinned.alias(from) : from;
+  std::shared_ptr<char[]> staged;
+  if (!captures && target.is_device && !source.is_device && !source.is_pinned) {
+    staged = std::shared_ptr<char[]>(new char[bytes]);  // the caller may write over its memory at once
+    std::memcpy(staged.get(), from, bytes);
+    read_from = staged.get();
+  }
+  operation.run = [write_to, read_from, bytes = bytes, staged] {
+    std::memmove(write_to, read_from, bytes);
+    return Progress::done;
+  };
+  NodePtr node;
+  if (const cudaError_t error = queue(*stream, std::make_shared<const Operation>(std::move(operation)), node))
+    return error;
+  const bool to_pageable = !target.is_device && !target.is_pinned;
+  const bool with_pinned = source.is_pinned || target.is_pinned;
+  const bool between_hosts = !target.is_device && !source.is_device;
+  if (node != nullptr && (to_pageable || between_hosts || (is_synchronous && with_pinned))) {
+    const int device = stream->device;
+    run_until(lock, node);
+    host_has_waited_for(node->clock);
+    return state().devices[static_cast<std::size_t>(device)]->sticky;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t fill(void* address, int value, std::size_t bytes, cudaStream_t handle, const char* name,
+                 const void* caller, bool is_synchronous) {
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (bytes == 0) return cudaSuccess;
+  if (is_synchronous) {
+    if (const cudaError_t error = forbid_in_captures()) return error;
+  }
+  Side target;
+  if (address == nullptr || !classify(address, bytes, target) || !(target.is_device || target.is_pinned)) {
+    return cudaErrorInvalidValue;
+  }
+  Operation operation;
+  operation.kind = Kind::fill;
+  operation.name = name;
+  operation.caller = caller;
+  operation.bytes = bytes;
+  operation.writes = {{address, bytes}};
+  void* const write_to = target.is_pinned ? state().pinned.alias(address) : address;
+  operation.run = [write_to, value, bytes] {
+    std::memset(write_to, value, bytes);
+    return Progress::done;
+  };
+  NodePtr node;
+  return queue(*stream, std::make_shared<const Operation>(std::move(operation)), node);
+}
+
+}  // namespace
+}  // namespace gpu_model
+
+using namespace gpu_model;
+
+extern "C" {
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock& lock) {
+    return copy(lock, {to, from, bytes, kind, "cudaMemcpy", caller, true}, cudaStreamLegacy);
+  });
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock& lock) {
+    return copy(lock, {to, from, bytes, kind, "cudaMemcpyAsync", caller, false}, stream);
+  });
+}
+
+cudaError_t cudaMemset(void* address, int value, std::size_t bytes) {
+  const void* const caller = GPU_MODEL_CALLER;
+  return api(
+      [&](Lock&) { return fill(address, value, bytes, cudaStreamLegacy, "cudaMemset", caller, true); });
+}
+
+cudaError_t cudaMemsetAsync(void* address, int value, std::size_t bytes, cudaStream_t stream) {
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock&) { return fill(address, value, bytes, stream, "cudaMemsetAsync", caller, false); });
+}
+}

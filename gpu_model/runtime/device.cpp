@@ -1,0 +1,188 @@
+#include <cuda_profiler_api.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "gpu_model/runtime/api.h"
+#include "gpu_model/runtime/fault.h"
+
+namespace gpu_model {
+namespace {
+
+void read_schedule(State& of) {
+  const char* const text = std::getenv("RINGTAPE_MODEL_SCHEDULE");
+  if (text == nullptr || std::strcmp(text, "order") == 0) return;
+  constexpr char kRandom[] = "random:";
+  char* end = nullptr;
+  if (std::strcmp(text, "late") == 0) {
+    of.schedule = Schedule::late;
+  } else if (std::strcmp(text, "early") == 0) {
+    of.schedule = Schedule::early;
+  } else if (std::strncmp(text, kRandom, sizeof kRandom - 1) == 0) {
+    of.schedule = Schedule::random;
+    of.random.seed(std::strtoull(text + sizeof kRandom - 1, &end, 10));
+  }
+  if (of.schedule == Schedule::order || (end != nullptr && (end == text + sizeof kRandom - 1 || *end != 0))) {
+    std::fprintf(stderr,
+                 "gpu model: RINGTAPE_MODEL_SCHEDULE=%s: expected order, late, early or random:SEED\n", text);
+    std::_Exit(2);
+  }
+}
+
+State* make_state() {
+  auto* const made = new State;
+  for (int i = 0; i < device_count(); ++i) {
+    made->devices.push_back(std::make_unique<Device>());
+    made->devices.back()->index = i;
+    made->devices.back()->destroyed_lane = made->lanes++;
+  }
+  read_schedule(*made);
+  return made;
+}
+
+bool exists(int device) {
+  return device >= 0 && device < device_count();
+}
+
+}  // namespace
+
+State& state() {
+  static State* const all = make_state();
+  return *all;
+}
+
+Device& open_device(int index) {
+  Device& device = *state().devices[static_cast<std::size_t>(index)];
+  if (device.space == nullptr) {
+    device.space = std::make_unique<MemorySpace>(device_kind().memory);
+    device.pool = std::make_unique<CUmemPoolHandle_st>(index, *device.space, device_kind().memory);
+    ++state().contexts;
+    watch_for_faults();
+  }
+  return device;
+}
+
+int current_device() {
+  return thread_state().device;
+}
+
+}  // namespace gpu_model
+
+using namespace gpu_model;
+
+extern "C" {
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  if (version == nullptr) return note(cudaErrorInvalidValue);
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  return cudaRuntimeGetVersion(version);
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  if (count == nullptr) return note(cudaErrorInvalidValue);
+  *count = device_count();
+  return *count == 0 ? note(cudaErrorNoDevice) : cudaSuccess;
+}
+
+/// Opens the device's context too, as of CUDA 12.0.
+cudaError_t cudaSetDevice(int device) {
+  return query_api([&] {
+    if (device_count() == 0) return cudaErrorNoDevice;
+    if (!exists(device)) return cudaErrorInvalidDevice;
+    thread_state().device = device;
+    return open_device(device).sticky;
+  });
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  return query_api([&] {
+    if (device == nullptr) return cudaErrorInvalidValue;
+    if (device_count() == 0) return cudaErrorNoDevice;
+    *device = thread_state().device;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  return query_api([&] {
+    if (properties == nullptr) return cudaErrorInvalidValue;
+    if (!exists(device)) return cudaErrorInvalidDevice;
+    const DeviceKind& kind = device_kind();
+    *properties = {};
+    std::snprintf(properties->name, sizeof properties->name, "%s (model)", kind.full_name);
+    properties->totalGlobalMem = kind.memory;
+    properties->sharedMemPerBlock = kSharedOfBlock;
+    properties->regsPerBlock = properties->regsPerMultiprocessor = kRegistersOfMultiprocessor;
+    properties->warpSize = 32;
+    properties->maxThreadsPerBlock = kMostThreadsOfBlock;
+    for (int i = 0; i < 3; ++i) {
+      properties->maxThreadsDim[i] = static_cast<int>(kMostBlock[i]);
+      properties->maxGridSize[i] = static_cast<int>(kMostGrid[i]);
+    }
+    properties->totalConstMem = 64 * 1024;
+    properties->major = kind.major;
+    properties->minor = kind.minor;
+    properties->multiProcessorCount = kind.multiprocessors;
+    properties->pciBusID = device;
+    properties->memoryBusWidth = kind.memory_bus;
+    properties->l2CacheSize = static_cast<int>(kind.l2_cache);
+    properties->maxThreadsPerMultiProcessor = 2048;
+    properties->sharedMemPerMultiprocessor = kind.shared_of_multiprocessor;
+    properties->sharedMemPerBlockOptin = kind.shared_of_block_opt_in;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  return query_api([&] {
+    if (value == nullptr) return cudaErrorInvalidValue;
+    if (!exists(device)) return cudaErrorInvalidDevice;
+    const DeviceKind& kind = device_kind();
+    switch (attribute) {
+      case cudaDevAttrMaxThreadsPerBlock:
+        *value = kMostThreadsOfBlock;
+        break;
+      case cudaDevAttrMaxSharedMemoryPerBlock:
+        *value = static_cast<int>(kSharedOfBlock);
+        break;
+      case cudaDevAttrWarpSize:
+        *value = 32;
+        break;
+      case cudaDevAttrMultiProcessorCount:
+        *value = kind.multiprocessors;
+        break;
+      case cudaDevAttrL2CacheSize:
+        *value = static_cast<int>(kind.l2_cache);
+        break;
+      case cudaDevAttrComputeCapabilityMajor:
+        *value = kind.major;
+        break;
+      case cudaDevAttrComputeCapabilityMinor:
+        *value = kind.minor;
+        break;
+      case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+        *value = static_cast<int>(kind.shared_of_multiprocessor);
+        break;
+      case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = static_cast<int>(kind.shared_of_block_opt_in);
+        break;
+      default:
+        return cudaErrorInvalidValue;
+    }
+    return cudaSuccess;
+  });
+}
+
+/// No profiler is there to be started.
+cudaError_t cudaProfilerStart() {
+  return cudaSuccess;
+}
+cudaError_t cudaProfilerStop() {
+  return cudaSuccess;
+}
+}

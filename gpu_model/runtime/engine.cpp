@@ -1,0 +1,284 @@
+#include "gpu_model/runtime/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "gpu_model/runtime/capture.h"
+#include "gpu_model/runtime/races.h"
+#include "gpu_model/runtime/state.h"
+#include "gpu_model/runtime/stream.h"
+#include "gpu_model/runtime/symbols.h"
+
+/// Queued operations, and whose turn it is.
+namespace gpu_model {
+namespace {
+
+constexpr std::chrono::milliseconds kBlockedPause{2};
+constexpr int kQueriesUntilLate = 3;
+constexpr int kExitAfterReports = 66;
+
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void finish(Node& node, std::int64_t start) {
+  node.done = true;
+  node.end = now();
+  if (state().observer != nullptr && node.operation->run) {
+    state().observer->finished(
+        {*node.operation, node.device, node.stream, node.correlation, node.in_graph, start, node.end});
+  }
+  for (Node* const later : node.after) {
+    if (--later->waits_for == 0) state().ready.emplace(later->id, later);
+  }
+  node.after.clear();
+  node.before.clear();
+  node.operation.reset();
+  state().ready.erase(node.id);
+  state().pending.erase(node.id);  // may be the last to hold it
+}
+
+/// False where it is blocked.
+bool run(Node& node) {
+  Device& device = *state().devices[static_cast<std::size_t>(node.device)];
+  const std::int64_t start = now();
+  if (node.operation->run && device.sticky == cudaSuccess) {
+    open_device_memory();
+    try {
+      if (node.operation->run() == Progress::blocked) return false;
+    } catch (const std::exception& error) {
+      device.sticky = cudaErrorLaunchFailure;
+      report(describe(*node.operation) + " failed: " + error.what());
+    }
+  }
+  finish(node, start);
+  return true;
+}
+
+/// Runs the first that is not blocked, in the order given; false when there is none.
+bool run_first(const std::vector<Node*>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [](Node* node) { return run(*node); });
+}
+
+/// What is ready, in the order in which the schedule would have it.
+std::vector<Node*> ready_by_choice() {
+  std::vector<Node*> nodes;
+  for (const auto& [id, node] : state().ready) nodes.push_back(node);
+  if (state().schedule == Schedule::early) std::reverse(nodes.begin(), nodes.end());
+  if (state().schedule == Schedule::random) std::shuffle(nodes.begin(), nodes.end(), state().random);
+  return nodes;
+}
+
+/// What has to be done before `target` is, and it, as far as it is ready.
+std::vector<Node*> ready_before(Node& target) {
+  std::vector<Node*> found, left{&target};
+  std::set<Node*> seen{&target};
+  while (!left.empty()) {
+    Node* const node = left.back();
+    left.pop_back();
+    if (node->waits_for == 0) found.push_back(node);
+    for (const NodePtr& earlier : node->before) {
+      if (!earlier->done && seen.insert(earlier.get()).second) left.push_back(earlier.get());
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
+  return found;
+}
+
+}  // namespace
+
+bool run_any() {
+  if (state().ready.empty()) return false;
+  if (state().schedule == Schedule::order || state().schedule == Schedule::late) {
+    // The usual case: the first one.
+    Node* const first = state().ready.begin()->second;
+    if (run(*first)) return true;
+  }
+  return run_first(ready_by_choice());
+}
+
+void run_at_call() {
+  switch (state().schedule) {
+    case Schedule::order:
+    case Schedule::early:
+      while (run_any()) {
+      }
+      return;
+    case Schedule::late:
+      return;
+    case Schedule::random:
+      while (state().random() % 2 == 0 && run_any()) {
+      }
+      return;
+  }
+}
+
+void run_until(Lock& lock, const NodePtr& node) {
+  bool waits = false;
+  while (!node->done) {
+    const bool has_run =
+        state().schedule == Schedule::late ? run_first(ready_before(*node)) || run_any() : run_any();
+    if (state().wait_hook != nullptr && waits == has_run) state().wait_hook(waits = !has_run);
+    if (has_run) continue;
+    close_device_memory();
+    state().changed.wait_for(lock, kBlockedPause);
+  }
+  if (waits) state().wait_hook(false);
+}
+
+NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,
+                 Order order) {
+  const auto node = std::make_shared<Node>();
+  node->id = ++state().nodes;
+  node->operation = std::move(operation);
+  node->device = device;
+  node->stream = stream;
+  node->correlation = state().calls;
+  node->stamp = stamp;
+  node->clock = std::move(order.clock);
+  for (const NodePtr& earlier : order.before) {
+    if (earlier == nullptr) continue;
+    node->clock.merge(earlier->clock);
+    if (earlier->done) continue;
+    node->before.push_back(earlier);
+    earlier->after.push_back(node.get());
+    ++node->waits_for;
+  }
+  node->clock.merge(state().host);
+  node->clock.set(stamp);
+  const auto note_pinned = [&](const std::vector<Range>& ranges, bool writes) {
+    for (const Range& range : ranges) {
+      if (state().pinned.find(range.begin, range.bytes).second != nullptr) {
+        state().pinned.use(range.begin, range.bytes, writes, *node);
+      }
+    }
+  };
+  note_pinned(node->operation->reads, false);
+  note_pinned(node->operation->writes, true);
+  check_accesses(*node);
+  state().pending.emplace(node->id, node);
+  if (node->waits_for == 0) state().ready.emplace(node->id, node.get());
+  return node;
+}
+
+void host_has_waited_for(const Clock& clock) {
+  state().host.merge(clock);
+  state().pinned.host_has_waited_for(state().host);
+}
+
+bool query(const NodePtr& node) {
+  if (node == nullptr || node->done) return true;
+  if (state().schedule != Schedule::late || ++node->queries < kQueriesUntilLate) return false;
+  node->queries = 0;
+  while (!node->done && run_first(ready_before(*node))) {
+  }
+  return node->done;
+}
+
+void set_observer(Observer* observer) {
+  const Lock lock(state().mutex);
+  state().observer = observer;
+}
+
+void set_wait_hook(WaitHook hook) {
+  const Lock lock(state().mutex);
+  state().wait_hook = hook;
+}
+
+cudaError_t enqueue(cudaStream_t handle, Operation operation) {
+  const Lock lock(state().mutex);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  ++state().calls;
+  NodePtr node;
+  const cudaError_t error = queue(*stream, std::make_shared<const Operation>(std::move(operation)), node);
+  run_at_call();
+  close_device_memory();
+  return error;
+}
+
+cudaError_t wait(cudaStream_t handle) {
+  Lock lock(state().mutex);
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  wait_for_stream(lock, *stream);
+  close_device_memory();
+  return state().devices[static_cast<std::size_t>(stream->device)]->sticky;
+}
+
+bool make_progress(bool everything) {
+  const Lock lock(state().mutex);
+  bool has_run = false;
+  if (everything) {
+    while (run_any()) has_run = true;
+  } else {
+    run_at_call();
+  }
+  close_device_memory();
+  if (has_run) state().changed.notify_all();
+  return has_run;
+}
+
+void wake_waiting() {
+  state().changed.notify_all();
+}
+
+int device_of(cudaStream_t handle) {
+  const Lock lock(state().mutex);
+  const CUstream_st* const stream = find_stream(handle);
+  return stream == nullptr ? -1 : stream->device;
+}
+
+bool is_capturing(cudaStream_t handle) {
+  const Lock lock(state().mutex);
+  const CUstream_st* const stream = find_stream(handle);
+  return stream != nullptr && stream->capture != nullptr;
+}
+
+bool is_live_device_memory(const void* address, std::size_t bytes) {
+  const Lock lock(state().mutex);
+  return live_block(address, bytes) != nullptr;
+}
+
+bool is_device_memory(const void* address) {
+  return device_of_memory(address) >= 0;
+}
+
+int device_of_memory(const void* address) {
+  const Lock lock(state().mutex);
+  return memory_device(address);
+}
+
+char* for_operations(const void* address) {
+  const Lock lock(state().mutex);
+  if (state().pinned.find(address, 1).second != nullptr) return state().pinned.alias(address);
+  return static_cast<char*>(const_cast<void*>(address));
+}
+
+void report(const std::string& text) {
+  ++state().reports;
+  if (state().report_handler != nullptr) return state().report_handler(text);
+  static const bool ends_in_failure = [] {
+    return std::atexit([] {
+             std::fprintf(stderr, "gpu model: ended with status %d because of what it has reported\n",
+                          kExitAfterReports);
+             std::fflush(nullptr);
+             std::_Exit(kExitAfterReports);
+           }) == 0;
+  }();
+  static_cast<void>(ends_in_failure);
+  std::fprintf(stderr, "gpu model: %s\n", text.c_str());
+}
+
+std::string describe(const Operation& operation) {
+  std::string text = operation.name;
+  if (operation.caller != nullptr) text += " (queued in " + place_of(operation.caller) + ")";
+  return text;
+}
+
+}  // namespace gpu_model

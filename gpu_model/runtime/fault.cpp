@@ -1,0 +1,103 @@
+#include "gpu_model/runtime/fault.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "gpu_model/runtime/state.h"
+#include "gpu_model/runtime/stream.h"
+#include "gpu_model/runtime/symbols.h"
+
+namespace gpu_model {
+namespace {
+
+struct sigaction previous;
+
+/// "writes", "reads", or "touches" where the machine does not tell.
+const char* access_of([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  const auto* const user = static_cast<const ucontext_t*>(context);
+  return (user->uc_mcontext.gregs[REG_ERR] & 2) != 0 ? "writes" : "reads";
+#else
+  return "touches";
+#endif
+}
+
+const void* code_of([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  const auto* const user = static_cast<const ucontext_t*>(context);
+  return reinterpret_cast<const char*>(user->uc_mcontext.gregs[REG_RIP]) +
+         1;  // as if a call had returned there
+#else
+  return nullptr;
+#endif
+}
+
+std::string place_in_memory(std::uintptr_t address, int device) {
+  const auto [begin, block] =
+      state().devices[static_cast<std::size_t>(device)]->pool->find(reinterpret_cast<const void*>(address));
+  if (block == nullptr) return "at an address that holds no memory";
+  if (block->number == 0) return "in memory that nobody has allocated";
+  std::string text = std::to_string(address - begin) + " bytes into ";
+  if (block->is_free) text += "what was ";
+  text += "allocation #" + std::to_string(block->number) + " (" + std::to_string(block->asked_for) +
+          " bytes, " + block->function;
+  if (block->stream >= 0) text += " on stream " + std::to_string(block->stream);
+  return text + " in " + place_of(block->caller) + ")";
+}
+
+[[noreturn]] void end_process(const std::string& text) {
+  std::fprintf(stderr, "gpu model: %s\n", text.c_str());
+  std::abort();
+}
+
+void explain_device_fault(std::uintptr_t address, int device, const char* access, const void* code) {
+  const std::string memory =
+      "memory of device " + std::to_string(device) + ": " + place_in_memory(address, device);
+  if (device_memory_is_open())
+    end_process(function_at(code) + " " + access + " " + memory + ", an illegal address");
+  end_process("host code " + std::string(access) + " " + memory + "\n  in " + place_of(code));
+}
+
+/// True where the page has been opened, and the access may go on.
+bool explain_pinned_fault(std::uintptr_t address, const char* access, const void* code) {
+  if (state().pinned.find(reinterpret_cast<const void*>(address), 0).second == nullptr) return false;
+  for (const PinnedMemory::Use& use : state().pinned.uses()) {
+    if (address < use.begin || address >= use.begin + use.bytes) continue;
+    end_process("host code " + std::string(access) + " pinned memory that a copy on stream " +
+                std::to_string(use.stream) + " " + use.name + " (" + std::to_string(use.bytes) +
+                " bytes, queued in " + place_of(use.caller) +
+                "), and does not wait for the copy before\n  in " + place_of(code));
+  }
+  state().pinned.open_page(address);  // a neighbour of what the copy uses
+  return true;
+}
+
+void handle(int signal, siginfo_t* info, void* context) {
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  const int device = memory_device(info->si_addr);
+  if (device >= 0) explain_device_fault(address, device, access_of(context), code_of(context));
+  if (explain_pinned_fault(address, access_of(context), code_of(context))) return;
+  if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(signal, info, context);
+  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
+  sigaction(SIGSEGV, &previous, nullptr);  // the access comes again, and ends the process
+}
+
+}  // namespace
+
+void watch_for_faults() {
+  struct sigaction current;
+  sigaction(SIGSEGV, nullptr, &current);
+  if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == handle) return;
+  previous = current;
+  struct sigaction ours = {};
+  ours.sa_sigaction = handle;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&ours.sa_mask);
+  sigaction(SIGSEGV, &ours, nullptr);
+}
+
+}  // namespace gpu_model

@@ -1,0 +1,265 @@
+#include <algorithm>
+#include <set>
+
+#include "gpu_model/runtime/api.h"
+#include "gpu_model/runtime/capture.h"
+#include "gpu_model/runtime/stream.h"
+
+/// A graph as it was captured.
+struct CUgraph_st {
+  std::shared_ptr<const gpu_model::GraphBody> body;
+};
+
+/// A graph that can be launched. Its nodes are put into branches, each a row in which every node comes after
+/// the one before it; the place of a node among what is ordered is its branch and the number of its turn
+/// there.
+struct CUgraphExec_st {
+  std::shared_ptr<const gpu_model::GraphBody> body;
+  std::vector<std::size_t> lanes;    ///< of the branches
+  std::vector<std::uint64_t> ticks;  ///< of the branches
+  gpu_model::NodePtr last;  ///< the end of the last launch: launches of one executable follow each other
+};
+
+namespace gpu_model {
+namespace {
+
+std::map<CUgraph_st*, std::unique_ptr<CUgraph_st>>& graphs() {
+  static auto* const all = new std::map<CUgraph_st*, std::unique_ptr<CUgraph_st>>;
+  return *all;
+}
+std::map<CUgraphExec_st*, std::unique_ptr<CUgraphExec_st>>& executables() {
+  static auto* const all = new std::map<CUgraphExec_st*, std::unique_ptr<CUgraphExec_st>>;
+  return *all;
+}
+
+/// Calls body(stream) for each stream that takes part in a capture.
+template <class Body>
+void for_each_captured(const Capture& capture, const Body& body) {
+  for (const auto& device : state().devices) {
+    for_each_stream(device->index, [&](CUstream_st& stream) {
+      if (stream.capture.get() == &capture) body(stream);
+    });
+  }
+}
+
+/// Whether something that the capture has recorded in other streams is not before the end of its origin.
+bool has_unjoined_work(const Capture& capture, const CUstream_st& origin) {
+  std::set<std::size_t> joined;
+  std::vector<std::size_t> left = origin.captured_last;
+  while (!left.empty()) {
+    const std::size_t entry = left.back();
+    left.pop_back();
+    if (!joined.insert(entry).second) continue;
+    const auto& before = capture.body.entries[entry].before;
+    left.insert(left.end(), before.begin(), before.end());
+  }
+  return joined.size() != capture.body.entries.size();
+}
+
+/// Puts the nodes into branches. Returns how many there are.
+std::size_t assign_branches(GraphBody& body) {
+  std::vector<bool> has_heir(body.entries.size());
+  std::size_t branches = 0;
+  for (GraphBody::Entry& entry : body.entries) {
+    const auto heir_of =
+        std::find_if(entry.before.begin(), entry.before.end(), [&](std::size_t i) { return !has_heir[i]; });
+    if (heir_of == entry.before.end()) {
+      entry.branch = branches++;
+    } else {
+      has_heir[*heir_of] = true;
+      entry.branch = body.entries[*heir_of].branch;
+    }
+  }
+  return branches;
+}
+
+cudaError_t begin_capture(cudaStream_t handle, cudaStreamCaptureMode mode) {
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed) return cudaErrorInvalidValue;
+  if (stream->is_legacy) return cudaErrorStreamCaptureUnsupported;
+  if (stream->capture != nullptr) return cudaErrorIllegalState;
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->mode = mode;
+  stream->capture->thread = std::this_thread::get_id();
+  stream->capture->origin = stream;
+  stream->captured_last.clear();
+  state().captures.insert(stream->capture);
+  return cudaSuccess;
+}
+
+cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph) {
+  if (graph == nullptr) return cudaErrorInvalidValue;
+  *graph = nullptr;
+  CUstream_st* const stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  const std::shared_ptr<Capture> capture = stream->capture;
+  if (capture == nullptr) return cudaErrorIllegalState;
+  if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id()) {
+    return cudaErrorStreamCaptureWrongThread;
+  }
+  if (capture->origin != stream) {
+    capture->invalidated = true;
+    return cudaErrorStreamCaptureUnmatched;
+  }
+  const bool unjoined = has_unjoined_work(*capture, *stream);
+  for_each_captured(*capture, [](CUstream_st& other) {
+    if (other.capture->origin != &other) other.captured_last.clear();
+  });
+  std::vector<CUstream_st*> taking_part;
+  for_each_captured(*capture, [&](CUstream_st& other) { taking_part.push_back(&other); });
+  for (CUstream_st* const other : taking_part) {
+    other->capture = nullptr;
+    other->captured_last.clear();
+  }
+  for (auto& [event_handle, event] : state().events) {
+    if (event->capture == capture) event->capture = nullptr;
+  }
+  state().captures.erase(capture);
+  if (capture->invalidated) return cudaErrorStreamCaptureInvalidated;
+  if (unjoined) return cudaErrorStreamCaptureUnjoined;
+  auto made = std::make_unique<CUgraph_st>();
+  made->body = std::make_shared<const GraphBody>(std::move(capture->body));
+  *graph = made.get();
+  graphs().emplace(made.get(), std::move(made));
+  return cudaSuccess;
+}
+
+/// What the graph allocates is there from now on, and what it frees is not. False where its memory of a
+/// launch before has not been freed.
+bool take_memory(const GraphBody& body) {
+  for (const GraphBody::Entry& entry : body.entries) {
+    const Kind kind = entry.operation->kind;
+    if (kind != Kind::allocation && kind != Kind::release) continue;
+    Block* const block = live_block(entry.operation->writes[0].begin, 0);
+    if (block == nullptr || (kind == Kind::allocation && block->is_launched)) return false;
+    block->is_launched = kind == Kind::allocation;
+  }
+  return true;
+}
+
+cudaError_t launch_graph(CUgraphExec_st& executable, CUstream_st& stream, const void* caller) {
+  Operation operation;
+  operation.kind = Kind::marker;
+  operation.name = "cudaGraphLaunch";
+  operation.caller = caller;
+  const auto marker = std::make_shared<const Operation>(std::move(operation));
+  NodePtr start;
+  if (stream.capture != nullptr) return cudaErrorNotSupported;  // a graph in a graph is not modelled
+  if (!take_memory(*executable.body)) return cudaErrorInvalidValue;
+  if (const cudaError_t error = queue(stream, marker, start, {executable.last})) return error;
+  std::vector<NodePtr> nodes;
+  std::vector<NodePtr> ends{start};
+  for (const GraphBody::Entry& entry : executable.body->entries) {
+    Order order{{start}, {}};
+    for (const std::size_t i : entry.before) order.before.push_back(nodes[i]);
+    const Stamp stamp{executable.lanes[entry.branch], ++executable.ticks[entry.branch]};
+    nodes.push_back(add_node(entry.operation, entry.device, stream.number, stamp, std::move(order)));
+    nodes.back()->in_graph = true;
+    ends.push_back(nodes.back());
+  }
+  const cudaError_t error = queue(stream, marker, executable.last, ends);
+  return error;
+}
+
+}  // namespace
+
+cudaError_t forbid_in_captures() {
+  cudaError_t error = cudaSuccess;
+  for (const auto& capture : state().captures) {
+    const bool is_own = capture->thread == std::this_thread::get_id();
+    if (capture->mode == cudaStreamCaptureModeRelaxed) continue;
+    if (!is_own && capture->mode != cudaStreamCaptureModeGlobal) continue;
+    capture->invalidated = true;
+    error = cudaErrorStreamCaptureUnsupported;
+  }
+  return error;
+}
+
+cudaError_t forbid_while_capturing(const CUstream_st& stream) {
+  if (stream.capture != nullptr) {
+    stream.capture->invalidated = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  if (!stream.is_legacy) return cudaSuccess;
+  cudaError_t error = cudaSuccess;
+  for_each_stream(stream.device, [&](CUstream_st& other) {
+    if (!other.is_blocking || other.capture == nullptr) return;
+    other.capture->invalidated = true;
+    error = cudaErrorStreamCaptureImplicit;
+  });
+  return error;
+}
+
+cudaError_t add_to_capture(CUstream_st& stream, std::shared_ptr<const Operation> operation) {
+  Capture& capture = *stream.capture;
+  if (capture.invalidated) return cudaErrorStreamCaptureInvalidated;
+  capture.body.entries.push_back({std::move(operation), stream.captured_last, stream.device});
+  stream.captured_last = {capture.body.entries.size() - 1};
+  return cudaSuccess;
+}
+
+}  // namespace gpu_model
+
+using namespace gpu_model;
+
+extern "C" {
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  return api([&](Lock&) { return begin_capture(stream, mode); });
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return api([&](Lock&) { return end_capture(stream, graph); });
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  return api([&](Lock&) {
+    if (status == nullptr) return cudaErrorInvalidValue;
+    const CUstream_st* const stream = find_stream(handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    *status = stream->capture == nullptr     ? cudaStreamCaptureStatusNone
+              : stream->capture->invalidated ? cudaStreamCaptureStatusInvalidated
+                                             : cudaStreamCaptureStatusActive;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
+  return api([&](Lock&) {
+    if (executable == nullptr || flags != 0) return cudaErrorInvalidValue;
+    const auto it = graphs().find(graph);
+    if (it == graphs().end()) return cudaErrorInvalidValue;
+    auto body = std::make_shared<GraphBody>(*it->second->body);
+    auto made = std::make_unique<CUgraphExec_st>();
+    const std::size_t branches = assign_branches(*body);
+    for (std::size_t i = 0; i < branches; ++i) made->lanes.push_back(state().lanes++);
+    made->ticks.resize(branches);
+    made->body = std::move(body);
+    *executable = made.get();
+    executables().emplace(made.get(), std::move(made));
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) {
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock&) {
+    const auto it = executables().find(handle);
+    if (it == executables().end()) return cudaErrorInvalidValue;
+    CUstream_st* const stream = find_stream(stream_handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return launch_graph(*it->second, *stream, caller);
+  });
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  return api([&](Lock&) { return graphs().erase(graph) == 1 ? cudaSuccess : cudaErrorInvalidValue; });
+}
+
+/// A launch that has not finished goes on.
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  return api(
+      [&](Lock&) { return executables().erase(executable) == 1 ? cudaSuccess : cudaErrorInvalidValue; });
+}
+}

@@ -1,0 +1,86 @@
+#include "gpu_model/include/gpu_model/model.h"
+
+#include <cstring>
+#include <utility>
+
+#include "gpu_model/runtime/state.h"
+#include "gpu_model/runtime/symbols.h"
+
+namespace gpu_model {
+
+void set_schedule(Schedule schedule, std::uint64_t seed) {
+  const Lock lock(state().mutex);
+  state().schedule = schedule;
+  state().random.seed(seed);
+}
+
+Schedule schedule() {
+  const Lock lock(state().mutex);
+  return state().schedule;
+}
+
+int contexts_opened() {
+  const Lock lock(state().mutex);
+  return state().contexts;
+}
+
+namespace {
+
+template <class Body>
+void for_each_allocation(const Body& body) {
+  for (const auto& device : state().devices) {
+    if (device->pool == nullptr) continue;
+    for (const auto& [address, block] : device->pool->blocks()) {
+      if (!block.is_free) body(device->index, block);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> live_allocations() {
+  const Lock lock(state().mutex);
+  std::vector<std::string> lines;
+  for_each_allocation([&](int device, const Block& block) {
+    lines.push_back("#" + std::to_string(block.number) + ": " + std::to_string(block.asked_for) +
+                    " bytes on device " + std::to_string(device) + ", " + block.function + " in " +
+                    place_of(block.caller));
+  });
+  return lines;
+}
+
+std::size_t live_bytes() {
+  const Lock lock(state().mutex);
+  std::size_t bytes = 0;
+  for_each_allocation([&](int, const Block& block) { bytes += block.asked_for; });
+  return bytes;
+}
+
+void fail_allocation(int number) {
+  const Lock lock(state().mutex);
+  state().allocations_until_failure = number;
+}
+
+void peek(void* to, const void* device_address, std::size_t bytes) {
+  const Lock lock(state().mutex);
+  open_device_memory();
+  std::memcpy(to, device_address, bytes);
+  close_device_memory();
+}
+
+ReportHandler set_report_handler(ReportHandler handler) {
+  const Lock lock(state().mutex);
+  return std::exchange(state().report_handler, handler);
+}
+
+int reports() {
+  const Lock lock(state().mutex);
+  return state().reports;
+}
+
+void forgive_sticky_errors() {
+  const Lock lock(state().mutex);
+  for (const auto& device : state().devices) device->sticky = cudaSuccess;
+}
+
+}  // namespace gpu_model

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+
+#include "gpu_model/runtime/clock.h"
+
+namespace gpu_model {
+
+struct Node;
+struct Operation;
+
+/// Page-locked host memory. It is mapped twice: the program's pages cannot be written while a copy that the
+/// host has not waited for reads them, and not be touched while one writes them; copies use the other
+/// mapping.
+class PinnedMemory {
+ public:
+  struct Allocation {
+    std::size_t bytes, mapped_bytes;
+    char* alias;
+    const void* caller;
+  };
+  /// A copy under way.
+  struct Use {
+    std::uintptr_t begin;
+    std::size_t bytes;
+    bool writes;
+    Stamp stamp;
+    const char* name;
+    const void* caller;
+    int stream;
+  };
+
+  /// Null when there is no memory.
+  void* allocate(std::size_t bytes, const void* caller);
+  /// False where nothing was allocated there.
+  bool free(void* address);
+  /// The allocation in which the bytes lie, and where it begins; null where there is none.
+  std::pair<std::uintptr_t, const Allocation*> find(const void* address, std::size_t bytes) const;
+  /// Where copies find these bytes.
+  char* alias(const void* address) const;
+
+  /// Notes that an operation uses the bytes until the host has waited for it.
+  void use(const void* address, std::size_t bytes, bool writes, const Node& node);
+  /// Lets the host have again what it has waited for.
+  void host_has_waited_for(const Clock& clock);
+  bool is_in_use(const void* address) const;
+
+  const std::list<Use>& uses() const { return uses_; }
+  /// For the fault handler: makes the page of this address accessible.
+  void open_page(std::uintptr_t address) const;
+
+ private:
+  void protect(std::uintptr_t begin, std::size_t bytes) const;
+
+  std::map<std::uintptr_t, Allocation> allocations_;
+  std::list<Use> uses_;
+};
+
+}  // namespace gpu_model

@@ -1,0 +1,210 @@
+// Device memory: CUDA Runtime API reference, "Memory Management" and "Stream Ordered Memory Allocator".
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/gpu_model/support.h"
+
+namespace gpu_model::test {
+namespace {
+
+void* allocate_on(cudaStream_t stream, std::size_t bytes) {
+  void* memory = nullptr;
+  REQUIRE(cudaMallocAsync(&memory, bytes, stream) == cudaSuccess);
+  return memory;
+}
+
+TEST_CASE("fresh and freed memory is NaN in every floating type") {
+  const ScheduleScope scope(Schedule::order);
+  const OwnStream stream;
+  float values[4];
+  void* const memory = allocate_on(stream, sizeof values);
+  peek(values, memory, sizeof values);
+  for (const float value : values) CHECK(std::isnan(value));
+  REQUIRE(cudaMemsetAsync(memory, 0, sizeof values, stream) == cudaSuccess);
+  peek(values, memory, sizeof values);
+  for (const float value : values) CHECK(value == 0);
+  REQUIRE(cudaFreeAsync(memory, stream) == cudaSuccess);
+  peek(values, memory, sizeof values);
+  for (const float value : values) CHECK(std::isnan(value));
+}
+
+TEST_CASE("freeing twice, or what is no allocation, is cudaErrorInvalidValue, and not sticky") {
+  const OwnStream stream;
+  char* const memory = static_cast<char*>(allocate_on(stream, 4096));
+  CHECK(cudaFreeAsync(memory + 512, stream) == cudaErrorInvalidValue);
+  CHECK(cudaFreeAsync(memory, stream) == cudaSuccess);
+  CHECK(cudaFreeAsync(memory, stream) == cudaErrorInvalidValue);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  int on_host = 0;
+  CHECK(cudaFree(&on_host) == cudaErrorInvalidValue);
+  CHECK(cudaFree(nullptr) == cudaSuccess);
+  CHECK(cudaFreeHost(&on_host) == cudaErrorInvalidValue);
+  cudaGetLastError();
+}
+
+TEST_CASE("a free in a stream of another device is refused") {
+  const OwnStream here;
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  {
+    const OwnStream there;
+    void* const memory = allocate_on(there, 512);  // of the stream's device
+    cudaPointerAttributes attributes;
+    REQUIRE(cudaPointerGetAttributes(&attributes, memory) == cudaSuccess);
+    CHECK(attributes.type == cudaMemoryTypeDevice);
+    CHECK(attributes.device == 1);
+    CHECK(cudaFreeAsync(memory, here) == cudaErrorInvalidValue);
+    CHECK(cudaFreeAsync(memory, there) == cudaSuccess);
+  }
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  cudaGetLastError();
+}
+
+TEST_CASE("more memory than the device has is cudaErrorMemoryAllocation, and the next request is served") {
+  const OwnStream stream;
+  std::size_t free = 0, total = 0;
+  REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
+  CHECK(total == std::size_t{80} << 30);
+  void* memory = &free;
+  CHECK(cudaMallocAsync(&memory, total + 1, stream) == cudaErrorMemoryAllocation);
+  CHECK(memory == nullptr);
+  CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+  CHECK(cudaMalloc(&memory, std::numeric_limits<std::size_t>::max() - 1000) == cudaErrorMemoryAllocation);
+  cudaGetLastError();
+  memory = allocate_on(stream, 512);
+  CHECK(cudaFreeAsync(memory, stream) == cudaSuccess);
+}
+
+TEST_CASE("the allocation that is asked to fail does") {
+  const OwnStream stream;
+  fail_allocation(2);
+  void* first = nullptr;
+  void* second = nullptr;
+  CHECK(cudaMallocAsync(&first, 512, stream) == cudaSuccess);
+  CHECK(cudaMallocHost(&second, 512) == cudaErrorMemoryAllocation);
+  CHECK(cudaMallocHost(&second, 512) == cudaSuccess);
+  CHECK(cudaFreeHost(second) == cudaSuccess);
+  CHECK(cudaFreeAsync(first, stream) == cudaSuccess);
+  cudaGetLastError();
+}
+
+TEST_CASE("what is not freed is listed with where it was allocated") {
+  const OwnStream stream;
+  const std::size_t before = live_bytes();
+  void* const memory = allocate_on(stream, 1000);
+  CHECK(live_bytes() == before + 1000);
+  std::string lines;
+  for (const std::string& line : live_allocations()) lines += line + "\n";
+  CHECK_THAT(lines, ContainsSubstring("1000 bytes on device 0, cudaMallocAsync in") &&
+                        ContainsSubstring("allocate_on"));
+  CHECK(cudaFreeAsync(memory, stream) == cudaSuccess);
+  CHECK(live_bytes() == before);
+}
+
+TEST_CASE("memory is used again in the order of its stream, and by others when an event orders them") {
+  for_each_schedule([] {
+    const OwnStream a, b;
+    const OwnEvent freed;
+    void* const memory = allocate_on(a, 4096);
+    REQUIRE(cudaFreeAsync(memory, a) == cudaSuccess);
+    void* const again = allocate_on(a, 4096);
+    CHECK(again == memory);
+    REQUIRE(cudaFreeAsync(again, a) == cudaSuccess);
+    REQUIRE(cudaEventRecord(freed, a) == cudaSuccess);
+    REQUIRE(cudaStreamWaitEvent(b, freed) == cudaSuccess);
+    void* const in_b = allocate_on(b, 4096);
+    CHECK(in_b == memory);
+    CHECK(cudaFreeAsync(in_b, b) == cudaSuccess);
+  });
+}
+
+TEST_CASE("memory whose free has not run is no other stream's") {
+  const ScheduleScope scope(Schedule::late);
+  const OwnStream a, b;
+  void* const memory = allocate_on(a, 4096);
+  REQUIRE(cudaFreeAsync(memory, a) == cudaSuccess);
+  void* const in_b = allocate_on(b, 4096);
+  CHECK(in_b != memory);
+  REQUIRE(cudaFreeAsync(in_b, b) == cudaSuccess);
+}
+
+// A free in the wrong stream: the bug that stream-ordered allocation invites.
+TEST_CASE("a free that overtakes the work that uses the memory shows in its result") {
+  const auto result = [](bool orders_free) {
+    const ScheduleScope scope(Schedule::late);
+    const OwnStream a, b;
+    const OwnEvent used;
+    const PinnedInts out;
+    auto* const memory = static_cast<int*>(allocate_on(a, sizeof(int)));
+    REQUIRE(cudaMemsetAsync(memory, 0, sizeof(int), a) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(a) == cudaSuccess);
+    REQUIRE(cudaMemcpyAsync(out.get(), memory, sizeof(int), cudaMemcpyDefault, b) == cudaSuccess);
+    REQUIRE(cudaEventRecord(used, b) == cudaSuccess);
+    if (orders_free) REQUIRE(cudaStreamWaitEvent(a, used) == cudaSuccess);
+    REQUIRE(cudaFreeAsync(memory, a) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(a) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(b) == cudaSuccess);
+    return *out.get();
+  };
+  CHECK(result(true) == 0);
+  const ReportHandler previous =
+      set_report_handler([](const std::string&) {});  // tests/gpu_model/races_test.cpp
+  CHECK(result(false) != 0);
+  set_report_handler(previous);
+}
+
+TEST_CASE("a pool keeps what its release threshold says, and gives the rest back when the host waits") {
+  cudaMemPool_t pool;
+  REQUIRE(cudaDeviceGetDefaultMemPool(&pool, 0) == cudaSuccess);
+  const auto reserved = [&] {
+    std::uint64_t bytes = 0;
+    REQUIRE(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &bytes) == cudaSuccess);
+    return bytes;
+  };
+  constexpr std::size_t kLarge = std::size_t{100} << 20;
+  std::uint64_t keep = std::numeric_limits<std::uint64_t>::max(), none = 0;
+  REQUIRE(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep) == cudaSuccess);
+  const OwnStream stream;
+  REQUIRE(cudaFreeAsync(allocate_on(stream, kLarge), stream) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(reserved() >= kLarge);
+  REQUIRE(cudaMemPoolTrimTo(pool, 0) == cudaSuccess);
+  CHECK(reserved() < kLarge);
+  REQUIRE(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &none) == cudaSuccess);
+  REQUIRE(cudaFreeAsync(allocate_on(stream, kLarge), stream) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(reserved() < kLarge);
+}
+
+TEST_CASE("copies go between the devices and the host, and only within one allocation") {
+  for_each_schedule([] {
+    const DeviceInts here(4);
+    REQUIRE(cudaSetDevice(1) == cudaSuccess);
+    const DeviceInts there(4);
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+    const int in[4] = {1, 2, 3, 4};
+    int out[4] = {};
+    CHECK(cudaMemcpy(here.get(), in, sizeof in, cudaMemcpyHostToDevice) == cudaSuccess);
+    CHECK(cudaMemcpy(there.get(), here.get(), sizeof in, cudaMemcpyDefault) == cudaSuccess);
+    CHECK(cudaMemcpy(out, there.get(), sizeof in, cudaMemcpyDeviceToHost) == cudaSuccess);
+    CHECK(std::memcmp(in, out, sizeof in) == 0);
+    CHECK(cudaMemcpy(here.get() + 1, in, sizeof in, cudaMemcpyDefault) == cudaErrorInvalidValue);
+    CHECK(cudaMemcpy(here.get(), in, sizeof in, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
+    CHECK(cudaMemcpy(here.get(), in, sizeof in, static_cast<cudaMemcpyKind>(6)) ==
+          cudaErrorInvalidMemcpyDirection);
+    cudaGetLastError();
+  });
+}
+
+TEST_CASE("freed memory cannot be copied") {
+  const OwnStream stream;
+  void* const memory = allocate_on(stream, sizeof(int));
+  REQUIRE(cudaFreeAsync(memory, stream) == cudaSuccess);
+  int out = 0;
+  CHECK(cudaMemcpyAsync(&out, memory, sizeof out, cudaMemcpyDefault, stream) == cudaErrorInvalidValue);
+  cudaGetLastError();
+}
+
+}  // namespace
+}  // namespace gpu_model::test

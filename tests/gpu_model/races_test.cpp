@@ -1,0 +1,126 @@
+// Accesses that nothing orders, found whatever the schedule.
+#include "tests/gpu_model/support.h"
+
+namespace gpu_model::test {
+namespace {
+
+std::string all_reports;
+
+/// What is reported while body() runs.
+template <class Body>
+std::string reports_of(const Body& body) {
+  all_reports.clear();
+  const ReportHandler previous =
+      set_report_handler([](const std::string& text) { all_reports += text + "\n"; });
+  body();
+  cudaDeviceSynchronize();
+  set_report_handler(previous);
+  return all_reports;
+}
+
+cudaError_t use_in_kernel(cudaStream_t stream, const void* memory) {
+  return launch({entry(), {}, {}, 0, stream}, new Body([] {}, {memory}));
+}
+
+/// A fill in one stream and a copy in another.
+void fill_and_copy(bool waits, std::size_t copied_from = 0) {
+  const DeviceInts x(2);
+  const PinnedInts out;
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  const OwnStream a, b;
+  const OwnEvent filled;
+  REQUIRE(cudaMemsetAsync(x.get(), 0, sizeof(int), a) == cudaSuccess);
+  REQUIRE(cudaEventRecord(filled, a) == cudaSuccess);
+  if (waits) REQUIRE(cudaStreamWaitEvent(b, filled) == cudaSuccess);
+  REQUIRE(cudaMemcpyAsync(out.get(), x.get() + copied_from, sizeof(int), cudaMemcpyDefault, b) ==
+          cudaSuccess);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEST_CASE("a copy that no event orders after a fill is reported with both and the wait that is missing") {
+  for_each_schedule([] {
+    CHECK_THAT(reports_of([] { fill_and_copy(false); }),
+               ContainsSubstring("cudaMemcpyAsync on stream") &&
+                   ContainsSubstring("is not ordered after cudaMemsetAsync") &&
+                   ContainsSubstring("races_test.cpp") &&
+                   ContainsSubstring("both touch 4 bytes of allocation #") &&
+                   ContainsSubstring("has to wait for an event recorded on stream"));
+    CHECK(reports_of([] { fill_and_copy(true); }).empty());
+    CHECK(reports_of([] { fill_and_copy(false, 1); }).empty());  // other bytes
+  });
+}
+
+TEST_CASE("two streams may read the same bytes, and write them after a wait of the host") {
+  const DeviceInts x;
+  REQUIRE(cudaMemset(x.get(), 0, sizeof(int)) == cudaSuccess);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  const auto found = reports_of([&] {
+    const OwnStream a, b;
+    const PinnedInts first, second;
+    REQUIRE(cudaMemcpyAsync(first.get(), x.get(), sizeof(int), cudaMemcpyDefault, a) == cudaSuccess);
+    REQUIRE(cudaMemcpyAsync(second.get(), x.get(), sizeof(int), cudaMemcpyDefault, b) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(a) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(b) == cudaSuccess);
+    REQUIRE(cudaMemsetAsync(x.get(), 1, sizeof(int), a) == cudaSuccess);
+  });
+  CHECK(found.empty());
+}
+
+/// A kernel in stream b uses memory of stream a.
+void borrow(bool waits_before, bool waits_after) {
+  const OwnStream a, b;
+  const OwnEvent allocated, used;
+  void* memory = nullptr;
+  REQUIRE(cudaMallocAsync(&memory, 512, a) == cudaSuccess);
+  REQUIRE(cudaEventRecord(allocated, a) == cudaSuccess);
+  if (waits_before) REQUIRE(cudaStreamWaitEvent(b, allocated) == cudaSuccess);
+  REQUIRE(use_in_kernel(b, memory) == cudaSuccess);
+  REQUIRE(cudaEventRecord(used, b) == cudaSuccess);
+  if (waits_after) REQUIRE(cudaStreamWaitEvent(a, used) == cudaSuccess);
+  REQUIRE(cudaFreeAsync(memory, a) == cudaSuccess);
+}
+
+TEST_CASE("a kernel may use memory of another stream between its allocation and its free, in order") {
+  for_each_schedule([] {
+    CHECK(reports_of([] { borrow(true, true); }).empty());
+    CHECK_THAT(reports_of([] { borrow(false, true); }),
+               ContainsSubstring("any_kernel on stream") &&
+                   ContainsSubstring("is not ordered after cudaMallocAsync"));
+    CHECK_THAT(reports_of([] { borrow(true, false); }), ContainsSubstring("cudaFreeAsync on stream") &&
+                                                            ContainsSubstring("is not ordered after") &&
+                                                            ContainsSubstring("any_kernel"));
+  });
+}
+
+TEST_CASE("branches of a graph are ordered by its edges alone") {
+  const auto found = [](bool joins) {
+    return reports_of([&] {
+      const DeviceInts x;
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+      const OwnStream a, b;
+      const OwnEvent fork, filled;
+      REQUIRE(cudaStreamBeginCapture(a, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+      REQUIRE(cudaEventRecord(fork, a) == cudaSuccess);
+      REQUIRE(cudaStreamWaitEvent(b, fork) == cudaSuccess);
+      REQUIRE(cudaMemsetAsync(x.get(), 0, sizeof(int), b) == cudaSuccess);
+      REQUIRE(cudaEventRecord(filled, b) == cudaSuccess);
+      if (joins) REQUIRE(cudaStreamWaitEvent(a, filled) == cudaSuccess);
+      REQUIRE(cudaMemsetAsync(x.get(), 1, sizeof(int), a) == cudaSuccess);
+      if (!joins) REQUIRE(cudaStreamWaitEvent(a, filled) == cudaSuccess);
+      cudaGraph_t graph;
+      REQUIRE(cudaStreamEndCapture(a, &graph) == cudaSuccess);
+      cudaGraphExec_t executable;
+      REQUIRE(cudaGraphInstantiate(&executable, graph) == cudaSuccess);
+      REQUIRE(cudaGraphLaunch(executable, a) == cudaSuccess);
+      REQUIRE(cudaGraphLaunch(executable, a) == cudaSuccess);
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+      REQUIRE(cudaGraphExecDestroy(executable) == cudaSuccess);
+      REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+    });
+  };
+  CHECK(found(true).empty());
+  CHECK_THAT(found(false), ContainsSubstring("is not ordered after cudaMemsetAsync"));
+}
+
+}  // namespace
+}  // namespace gpu_model::test

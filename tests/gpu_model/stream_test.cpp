@@ -1,0 +1,261 @@
+// Streams and events: CUDA Runtime API reference, "Stream Management", "Event Management", "Stream
+// synchronization behavior" and "API synchronization behavior"; CUDA C++ Programming Guide, "Multi-Device
+// System".
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "tests/gpu_model/support.h"
+
+namespace gpu_model::test {
+namespace {
+
+/// Writes `value` to device memory, in a stream.
+void set(cudaStream_t stream, int* to, int value) {
+  REQUIRE(launch_on(stream, [=] { *to = value; }) == cudaSuccess);
+}
+
+TEST_CASE("work of one stream runs in its order, under every schedule") {
+  for_each_schedule([] {
+    const OwnStream stream;
+    std::vector<int> seen;
+    for (int i = 0; i < 20; ++i) REQUIRE(launch_on(stream, [&seen, i] { seen.push_back(i); }) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+    std::vector<int> expected(20);
+    for (int i = 0; i < 20; ++i) expected[i] = i;
+    CHECK(seen == expected);
+  });
+}
+
+/// The order in which two operations of each of two streams run, as the digits 1 and 2.
+std::string order_of_two_streams() {
+  const OwnStream a, b;
+  std::string seen;
+  for (int i = 0; i < 4; ++i) {
+    REQUIRE(launch_on(a, [&seen] { seen += '1'; }) == cudaSuccess);
+    REQUIRE(launch_on(b, [&seen] { seen += '2'; }) == cudaSuccess);
+  }
+  REQUIRE(cudaStreamSynchronize(b) == cudaSuccess);
+  seen += '|';
+  REQUIRE(cudaStreamSynchronize(a) == cudaSuccess);
+  return seen;
+}
+
+TEST_CASE("the schedules differ where streams do not wait for each other") {
+  const auto under = [](Schedule schedule, std::uint64_t seed = 0) {
+    const ScheduleScope scope(schedule, seed);
+    return order_of_two_streams();
+  };
+  CHECK(under(Schedule::order) == "12121212|");
+  CHECK(under(Schedule::late) == "2222|1111");  // what nobody waits for stays
+  std::set<std::string> random;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const std::string one = under(Schedule::random, seed);
+    CHECK(one == under(Schedule::random, seed));
+    random.insert(one);
+  }
+  CHECK(random.size() > 20);
+}
+
+TEST_CASE("a missing wait between streams shows under the late schedule, and never with an event") {
+  const auto result = [](bool waits) {
+    const OwnStream a, b;
+    const OwnEvent written;
+    const DeviceInts x;
+    const PinnedInts out;
+    REQUIRE(cudaMemset(x.get(), 0, sizeof(int)) == cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    set(a, x.get(), 42);
+    REQUIRE(cudaEventRecord(written, a) == cudaSuccess);
+    if (waits) REQUIRE(cudaStreamWaitEvent(b, written) == cudaSuccess);
+    REQUIRE(cudaMemcpyAsync(out.get(), x.get(), sizeof(int), cudaMemcpyDefault, b) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(b) == cudaSuccess);
+    return *out.get();
+  };
+  for_each_schedule([&] { CHECK(result(true) == 42); });
+  const ScheduleScope scope(Schedule::late);
+  CHECK(result(false) == 0);
+}
+
+TEST_CASE("an event stands for what was recorded last, and a wait for what was recorded before it") {
+  for_each_schedule([] {
+    const OwnStream a, b;
+    const OwnEvent event;
+    std::string seen;
+    CHECK(cudaStreamWaitEvent(b, event) == cudaSuccess);  // recorded never: no work to wait for
+    REQUIRE(launch_on(a, [&] { seen += 'x'; }) == cudaSuccess);
+    REQUIRE(cudaEventRecord(event, a) == cudaSuccess);
+    REQUIRE(launch_on(a, [&] { seen += 'y'; }) == cudaSuccess);
+    REQUIRE(cudaEventRecord(event, a) == cudaSuccess);
+    REQUIRE(cudaStreamWaitEvent(b, event) == cudaSuccess);
+    REQUIRE(cudaEventRecord(event, b) == cudaSuccess);  // what b waits for stays the same
+    REQUIRE(launch_on(b, [&] { seen += 'z'; }) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(b) == cudaSuccess);
+    CHECK(seen == "xyz");
+  });
+}
+
+TEST_CASE("the late schedule lets two queries find that work is not ready") {
+  const ScheduleScope scope(Schedule::late);
+  const OwnStream stream;
+  const OwnEvent event;
+  CHECK(cudaEventQuery(event) == cudaSuccess);
+  bool has_run = false;
+  REQUIRE(launch_on(stream, [&] { has_run = true; }) == cudaSuccess);
+  REQUIRE(cudaEventRecord(event, stream) == cudaSuccess);
+  CHECK(cudaEventQuery(event) == cudaErrorNotReady);
+  CHECK(cudaEventQuery(event) == cudaErrorNotReady);
+  CHECK(cudaGetLastError() == cudaSuccess);  // not ready is no error
+  CHECK_FALSE(has_run);
+  CHECK(cudaEventQuery(event) == cudaSuccess);
+  CHECK(has_run);
+}
+
+TEST_CASE("times between events: both recorded, done, of one device, and with times") {
+  const ScheduleScope scope(Schedule::late);
+  const OwnStream stream;
+  const OwnEvent start, end;
+  cudaEvent_t without;
+  REQUIRE(cudaEventCreateWithFlags(&without, cudaEventDisableTiming) == cudaSuccess);
+  float milliseconds = -1;
+  REQUIRE(cudaEventRecord(start, stream) == cudaSuccess);
+  CHECK(cudaEventElapsedTime(&milliseconds, start, end) == cudaErrorInvalidResourceHandle);
+  REQUIRE(cudaEventRecord(end, stream) == cudaSuccess);
+  REQUIRE(cudaEventRecord(without, stream) == cudaSuccess);
+  CHECK(cudaEventElapsedTime(&milliseconds, start, end) == cudaErrorNotReady);
+  REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(cudaEventElapsedTime(&milliseconds, start, end) == cudaSuccess);
+  CHECK(milliseconds >= 0);
+  CHECK(cudaEventElapsedTime(&milliseconds, start, without) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventDestroy(without) == cudaSuccess);
+  CHECK(cudaEventDestroy(without) == cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+}
+
+TEST_CASE("the legacy default stream waits for blocking streams and they for it; others do not") {
+  const ScheduleScope scope(Schedule::late);
+  const OwnStream blocking(cudaStreamDefault), other;
+  std::string seen;
+  REQUIRE(launch_on(blocking, [&] { seen += 'a'; }) == cudaSuccess);
+  REQUIRE(launch_on(other, [&] { seen += 'o'; }) == cudaSuccess);
+  REQUIRE(launch_on(nullptr, [&] { seen += 'd'; }) == cudaSuccess);
+  REQUIRE(launch_on(blocking, [&] { seen += 'b'; }) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(blocking) == cudaSuccess);
+  CHECK(seen == "adb");
+  REQUIRE(launch_on(cudaStreamPerThread, [&] { seen += 't'; }) == cudaSuccess);
+  REQUIRE(launch_on(nullptr, [&] { seen += 'e'; }) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(cudaStreamLegacy) == cudaSuccess);
+  CHECK(seen == "adbte");
+  REQUIRE(cudaStreamSynchronize(other) == cudaSuccess);
+}
+
+TEST_CASE(
+    "cudaDeviceSynchronize waits for all streams of the current device, also for one that was destroyed") {
+  const ScheduleScope scope(Schedule::late);
+  int done = 0;
+  {
+    const OwnStream a, b;
+    REQUIRE(launch_on(a, [&] { ++done; }) == cudaSuccess);
+    REQUIRE(launch_on(b, [&] { ++done; }) == cudaSuccess);
+  }
+  CHECK(done == 0);  // cudaStreamDestroy returns at once
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(done == 2);
+}
+
+TEST_CASE("a launch in a stream of a device that is not current fails; a copy, a wait and a query do not") {
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  const OwnStream here;
+  const OwnEvent event;
+  const DeviceInts x;
+  const int value = 3;
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  CHECK(launch_on(here, [] {}) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+  CHECK(cudaMemcpyAsync(x.get(), &value, sizeof value, cudaMemcpyDefault, here) == cudaSuccess);
+  CHECK(cudaEventRecord(event, here) == cudaSuccess);
+  {
+    const OwnStream there;
+    const OwnEvent of_there;
+    CHECK(cudaEventRecord(of_there, here) == cudaErrorInvalidResourceHandle);
+    CHECK(cudaStreamWaitEvent(there, event) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(there) == cudaSuccess);
+    CHECK(cudaEventQuery(event) == cudaSuccess);
+  }
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  CHECK(value_of(x.get()) == 3);
+  CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
+  cudaGetLastError();
+}
+
+TEST_CASE("the current device belongs to the thread") {
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  int of_other = -1;
+  std::thread([&] { cudaGetDevice(&of_other); }).join();
+  CHECK(of_other == 0);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+}
+
+TEST_CASE("pageable memory: a copy from it is staged before the call returns, one to it has finished") {
+  const ScheduleScope scope(Schedule::late);
+  const OwnStream stream;
+  const DeviceInts x;
+  int in = 5, out = 0;
+  REQUIRE(cudaMemcpyAsync(x.get(), &in, sizeof in, cudaMemcpyDefault, stream) == cudaSuccess);
+  in = 6;
+  REQUIRE(cudaMemcpyAsync(&out, x.get(), sizeof out, cudaMemcpyDefault, stream) == cudaSuccess);
+  CHECK(out == 5);
+}
+
+TEST_CASE("pinned memory: a copy reads it when its turn comes") {
+  const ScheduleScope scope(Schedule::late);
+  const OwnStream stream;
+  const DeviceInts x;
+  const PinnedInts in, out;
+  *in.get() = 5;
+  REQUIRE(cudaMemcpyAsync(x.get(), in.get(), sizeof(int), cudaMemcpyDefault, stream) == cudaSuccess);
+  REQUIRE(cudaMemcpyAsync(out.get(), x.get(), sizeof(int), cudaMemcpyDefault, stream) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(*out.get() == 5);
+  *in.get() = 6;  // allowed again
+  // cudaMemcpy has finished for the host.
+  REQUIRE(cudaMemcpy(x.get(), in.get(), sizeof(int), cudaMemcpyDefault) == cudaSuccess);
+  *in.get() = 7;
+  CHECK(value_of(x.get()) == 6);
+}
+
+TEST_CASE("a copy between places of the device does not make the host wait") {
+  const ScheduleScope scope(Schedule::late);
+  const DeviceInts x, y;
+  REQUIRE(cudaMemset(x.get(), 1, sizeof(int)) == cudaSuccess);
+  REQUIRE(cudaMemcpy(y.get(), x.get(), sizeof(int), cudaMemcpyDeviceToDevice) == cudaSuccess);
+  CHECK(value_of(y.get()) != 0x01010101);
+  REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
+  CHECK(value_of(y.get()) == 0x01010101);
+}
+
+TEST_CASE("a host function runs in its turn") {
+  for_each_schedule([] {
+    const OwnStream stream;
+    std::string seen;
+    REQUIRE(launch_on(stream, [&] { seen += 'a'; }) == cudaSuccess);
+    const auto append = [](void* text) { *static_cast<std::string*>(text) += 'h'; };
+    REQUIRE(cudaLaunchHostFunc(stream, append, &seen) == cudaSuccess);
+    REQUIRE(launch_on(stream, [&] { seen += 'b'; }) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+    CHECK(seen == "ahb");
+  });
+}
+
+TEST_CASE("a handle that is gone is cudaErrorInvalidResourceHandle") {
+  cudaStream_t gone;
+  REQUIRE(cudaStreamCreate(&gone) == cudaSuccess);
+  REQUIRE(cudaStreamDestroy(gone) == cudaSuccess);
+  CHECK(cudaStreamDestroy(gone) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaStreamSynchronize(gone) == cudaErrorInvalidResourceHandle);
+  CHECK(launch_on(gone, [] {}) == cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+}
+
+}  // namespace
+}  // namespace gpu_model::test
