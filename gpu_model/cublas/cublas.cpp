@@ -147,6 +147,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cub
                             cudaDataType c_type, int ldc, cublasComputeType_t compute_type,
                             cublasGemmAlgo_t) {
   if (m < 0 || n < 0 || k < 0) return CUBLAS_STATUS_INVALID_VALUE;
+  // "The cuBLAS library context is tied to the CUDA context that was current at the time of cublasCreate()."
+  if (handle->device != gpu_model::current_device()) return CUBLAS_STATUS_EXECUTION_FAILED;
   const auto size = [](int value) { return static_cast<std::size_t>(value); };
   const Product product{compute_type == CUBLAS_COMPUTE_32F_FAST_TF32 && a_type == CUDA_R_32F,
                         transa != CUBLAS_OP_N,
