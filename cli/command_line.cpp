@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "core/error.h"
-#include "io/parse.h"
 #include "core/quote.h"
 #include "dist/rank_environment.h"
+#include "io/parse.h"
 
 namespace ringtape {
 namespace {

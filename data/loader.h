@@ -16,8 +16,8 @@ namespace ringtape {
 class BatchBuffer;
 class BatchBufferPool;
 
-/// A batch of samples in host memory, pinned for a GPU (DataLoaderOptions::device). The memory goes back to the
-/// loader when the batch and all tensors made from it are gone.
+/// A batch of samples in host memory, pinned for a GPU (DataLoaderOptions::device). The memory goes back to
+/// the loader when the batch and all tensors made from it are gone.
 class Batch {
  public:
   Batch(std::shared_ptr<BatchBuffer> buffer, Tensor features, Tensor targets, std::int64_t first);
@@ -51,7 +51,7 @@ struct DataLoaderOptions {
   bool drop_last = false;              ///< leave out the last batch of an epoch when it is short
   int prefetch_threads = 1;            ///< 0: next() reads the batch itself
   std::int64_t prefetch_batches = 16;  ///< how many batches may be ready ahead of next()
-  Device device{};                     ///< the destination of the batches: for a GPU they are in pinned memory
+  Device device{};  ///< the destination of the batches: for a GPU they are in pinned memory
 };
 
 /// Splits a sampler's order for each epoch into batches and reads them ahead on other threads. The samples of

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "core/error.h"
-#include "io/file.h"
 #include "core/memory.h"
 #include "data/idx.h"
 #include "data/mnist_embedded.h"
+#include "io/file.h"
 #include "kernels/elementwise.h"
 #include "trace/spans.h"
 

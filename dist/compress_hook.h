@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "io/safetensors.h"
 #include "dist/comm_hook.h"
+#include "io/safetensors.h"
 #include "nn/arena.h"
 
 namespace ringtape {

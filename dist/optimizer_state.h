@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "io/safetensors.h"
 #include "dist/communicator.h"
+#include "io/safetensors.h"
 #include "optim/optimizer.h"
 
 /// The optimizer's state as checkpoints hold it: whole, and cut by parameters, such as "exp_avg.0.weight". So

@@ -73,10 +73,12 @@ bool gemm_cublas(const Stream& stream, const GemmArgs& args) {
   const float alpha = static_cast<float>(args.alpha);
   const float beta = bias_first ? 1.0f : static_cast<float>(args.beta);
   const bool rounds = args.dtype == DType::f32 && tf32(stream.device());
+  const cublasHandle_t handle = handle_of(stream);
+  RINGTAPE_CUDA(cudaSetDevice(stream.device().index));  // that the handle was created on
   RINGTAPE_CUBLAS(cublasGemmEx(
-      handle_of(stream), op(args.transpose_b), op(args.transpose_a), to_blas(args.n), to_blas(args.m),
-      to_blas(args.k), &alpha, args.b, cuda_dtype(args.dtype), to_blas(args.ldb), args.a,
-      cuda_dtype(args.dtype), to_blas(args.lda), &beta, args.c, cuda_dtype(args.out_dtype), to_blas(args.ldc),
+      handle, op(args.transpose_b), op(args.transpose_a), to_blas(args.n), to_blas(args.m), to_blas(args.k),
+      &alpha, args.b, cuda_dtype(args.dtype), to_blas(args.ldb), args.a, cuda_dtype(args.dtype),
+      to_blas(args.lda), &beta, args.c, cuda_dtype(args.out_dtype), to_blas(args.ldc),
       rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   if (args.bias != nullptr && !bias_first) {
     bias_add(stream, args.out_dtype, args.bias, args.c, args.m, args.n, args.ldc);

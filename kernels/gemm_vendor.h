@@ -13,9 +13,9 @@ namespace ringtape {
 bool gemm_cpu_vendor(const GemmArgs& args);
 std::string gemm_cpu_vendor_name();
 
-/// Queues the multiplication on a CUDA stream with cuBLAS, and returns false (having done nothing) where
-/// cuBLAS would round a 16-bit result twice: with a bias and beta, or with a bias and gaps between the rows
-/// of C.
+/// Queues the multiplication on a CUDA stream with cuBLAS, whose device becomes the current one, and returns
+/// false (having done nothing) where cuBLAS would round a 16-bit result twice: with a bias and beta, or with
+/// a bias and gaps between the rows of C.
 bool gemm_cublas(const Stream& stream, const GemmArgs& args);
 std::string gemm_cublas_name();
 

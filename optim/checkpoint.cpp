@@ -4,10 +4,10 @@
 #include <limits>
 #include <string_view>
 
-#include "io/checksum.h"
 #include "core/error.h"
-#include "io/json.h"
 #include "core/quote.h"
+#include "io/checksum.h"
+#include "io/json.h"
 
 namespace ringtape {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/random.h"
-#include "io/safetensors.h"
 #include "core/tensor.h"
+#include "io/safetensors.h"
 
 /// A checkpoint: the state that lets a training run, stopped at any moment, go on as if it had not stopped,
 /// with the same bits.

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "autograd/creation.h"
-#include "io/safetensors.h"
 #include "core/memory.h"
 #include "core/tensor.h"
+#include "io/safetensors.h"
 #include "kernels/arena.h"
 #include "nn/arena.h"
 #include "optim/parameter_group.h"

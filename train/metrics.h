@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "io/json.h"
 #include "core/tensor.h"
+#include "io/json.h"
 
 namespace ringtape {
 

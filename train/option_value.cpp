@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "core/error.h"
-#include "io/parse.h"
 #include "core/quote.h"
+#include "io/parse.h"
 
 namespace ringtape {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "core/numbers.h"
-#include "io/file.h"
 #include "dist/gather_text.h"
+#include "io/file.h"
 #include "profile/chrome_trace.h"
 #include "profile/overlap.h"
 

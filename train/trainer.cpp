@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "io/checksum.h"
 #include "dist/connect.h"
 #include "dist/rank_environment.h"
 #include "dist/verify_same.h"
+#include "io/checksum.h"
 #include "train/option_list.h"
 #include "train/training_run.h"
 

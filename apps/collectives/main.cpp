@@ -15,11 +15,11 @@
 #include "cli/command_line.h"
 #include "core/error.h"
 #include "core/numbers.h"
-#include "io/file.h"
 #include "core/stream.h"
 #include "dist/connect.h"
 #include "dist/ring_all_reduce.h"
 #include "dist/verify_same.h"
+#include "io/file.h"
 #include "profile/result_file.h"
 #include "train/option_list.h"
 

@@ -5,8 +5,8 @@
 
 #include "apps/plan/commands.h"
 #include "core/error.h"
-#include "io/parse.h"
 #include "core/quote.h"
+#include "io/parse.h"
 #include "optim/registry.h"
 #include "planner/fit_trial.h"
 #include "planner/memory.h"

@@ -1,5 +1,6 @@
 #include <cublas_v2.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -59,7 +60,17 @@ void write(void* to, cudaDataType type, std::size_t i, float value) {
   }
 }
 
+/// The 10 bits of mantissa that a tensor core takes of an f32 operand, to nearest.
+float to_tf32(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits = (bits + 0x1000u) & ~0x1fffu;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 struct Product {
+  bool rounds;  ///< operands to TF32
   bool transpose_a, transpose_b;
   std::size_t m, n, k;
   float alpha, beta;
@@ -81,10 +92,12 @@ void multiply(const Product& p) {
     for (std::size_t i = 0; i < p.m; ++i)
       a[l * p.m + i] = read(p.a, p.a_type, p.transpose_a ? i * p.lda + l : l * p.lda + i);
   }
+  if (p.rounds) std::transform(a.begin(), a.end(), a.begin(), to_tf32);
   for (std::size_t j = 0; j < p.n; ++j) {
     sums.assign(p.m, 0.0f);
     for (std::size_t l = 0; l < p.k; ++l) {
-      const float b = read(p.b, p.b_type, p.transpose_b ? l * p.ldb + j : j * p.ldb + l);
+      const float given = read(p.b, p.b_type, p.transpose_b ? l * p.ldb + j : j * p.ldb + l);
+      const float b = p.rounds ? to_tf32(given) : given;
       for (std::size_t i = 0; i < p.m; ++i) sums[i] += a[l * p.m + i] * b;
     }
     for (std::size_t i = 0; i < p.m; ++i) {
@@ -131,10 +144,14 @@ cublasStatus_t cublasSetPointerMode(cublasHandle_t, cublasPointerMode_t mode) {
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m,
                             int n, int k, const void* alpha, const void* a, cudaDataType a_type, int lda,
                             const void* b, cudaDataType b_type, int ldb, const void* beta, void* c,
-                            cudaDataType c_type, int ldc, cublasComputeType_t, cublasGemmAlgo_t) {
+                            cudaDataType c_type, int ldc, cublasComputeType_t compute_type,
+                            cublasGemmAlgo_t) {
   if (m < 0 || n < 0 || k < 0) return CUBLAS_STATUS_INVALID_VALUE;
+  // "The cuBLAS library context is tied to the CUDA context that was current at the time of cublasCreate()."
+  if (handle->device != gpu_model::current_device()) return CUBLAS_STATUS_EXECUTION_FAILED;
   const auto size = [](int value) { return static_cast<std::size_t>(value); };
-  const Product product{transa != CUBLAS_OP_N,
+  const Product product{compute_type == CUBLAS_COMPUTE_32F_FAST_TF32 && a_type == CUDA_R_32F,
+                        transa != CUBLAS_OP_N,
                         transb != CUBLAS_OP_N,
                         size(m),
                         size(n),

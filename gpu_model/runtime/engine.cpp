@@ -161,6 +161,7 @@ NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int str
   note_pinned(node->operation->reads, false);
   note_pinned(node->operation->writes, true);
   check_accesses(*node);
+  if (state().observer != nullptr) state().observer->queued(node->correlation, *node->operation);
   state().pending.emplace(node->id, node);
   if (node->waits_for == 0) state().ready.emplace(node->id, node.get());
   return node;

@@ -79,8 +79,8 @@ cudaError_t wait(cudaStream_t stream);
 bool make_progress(bool everything);
 /// Wakes threads that wait for blocked operations: something has come that may let them go on.
 void wake_waiting();
-/// Called in a thread that begins to wait because all that is left is blocked (true), and when it goes on (false), with the
-/// engine's mutex held: for libraries that look for waits that never end.
+/// Called in a thread that begins to wait because all that is left is blocked (true), and when it goes on
+/// (false), with the engine's mutex held: for libraries that look for waits that never end.
 using WaitHook = void (*)(bool begins);
 void set_wait_hook(WaitHook hook);
 

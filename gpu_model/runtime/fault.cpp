@@ -1,8 +1,10 @@
 #include "gpu_model/runtime/fault.h"
 
+#include <execinfo.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,11 +28,19 @@ const char* access_of([[maybe_unused]] const void* context) {
 #endif
 }
 
+/// Where the access stands: of a library's code, such as memcpy's, where this program called it. As an
+/// address that a call returns to.
 const void* code_of([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   const auto* const user = static_cast<const ucontext_t*>(context);
-  return reinterpret_cast<const char*>(user->uc_mcontext.gregs[REG_RIP]) +
-         1;  // as if a call had returned there
+  const auto* const access = reinterpret_cast<const char*>(user->uc_mcontext.gregs[REG_RIP]);
+  if (!symbol_at(access).empty()) return access + 1;
+  void* frames[32];
+  const int count = backtrace(frames, 32);
+  void** const end = frames + count;
+  const auto caller = std::find_if(std::find(frames, end, access), end,
+                                   [](const void* frame) { return !symbol_at(frame).empty(); });
+  return caller == end ? access + 1 : *caller;
 #else
   return nullptr;
 #endif

@@ -144,7 +144,8 @@ std::string function_at(const void* address) {
   const auto [it, is_new] = known->try_emplace(address);
   if (!is_new) return it->second;
   const std::string symbol = symbol_at(address);
-  std::string text = symbol.empty() ? "code of a library" : demangled(symbol.c_str());
+  if (symbol.empty()) return it->second = "code of a library";
+  std::string text = demangled(symbol.c_str());
   for (const std::string unnamed = "(anonymous namespace)::"; text.find(unnamed) != std::string::npos;) {
     text.erase(text.find(unnamed), unnamed.size());
   }

@@ -327,9 +327,7 @@ TEST_CASE("analysis: __syncwarp orders only the lanes that it names") {
 
 TEST_CASE("analysis: a reduction of doubles may follow one of floats in a large block") {
   for_each_thread_order([] {
-    CHECK(report_of([](float*, float* out) {
-            book_two_reductions(stream(), out);
-          }).findings.empty());
+    CHECK(report_of([](float*, float* out) { book_two_reductions(stream(), out); }).findings.empty());
   });
 }
 

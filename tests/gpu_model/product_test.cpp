@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/stream.h"
 #include "data/loader.h"
+#include "kernels/gemm.h"
 #include "kernels/relu.h"
 #include "tests/gpu_model/support.h"
 #include "tests/support/tensors.h"
@@ -58,6 +59,22 @@ TEST_CASE("a launch goes to its stream's device, whichever is current") {
   Stream::current(second);  // makes it current
   relu_forward(stream, DType::f32, x.raw(), y.raw(), std::int64_t{2});
   CHECK(y.to_doubles() == std::vector<double>{0, 2});
+}
+
+TEST_CASE("a product goes to its stream's device, whichever is current") {
+  const FirstDeviceAfterwards afterwards;
+  const Device first{DeviceType::cuda, 0}, second{DeviceType::cuda, 1};
+  const Tensor x = ringtape::test::tensor_of({1, 2, 3, 4}, {2, 2}, DType::f32, first);
+  CHECK(matmul(x, x).to_doubles() == std::vector<double>{7, 10, 15, 22});
+  const Tensor y = empty({2, 2}, DType::f32, first);
+  GemmArgs args;
+  args.m = args.n = args.k = 2;
+  args.a = args.b = x.raw();
+  args.c = y.raw();
+  const Stream stream = Stream::current(first);
+  Stream::current(second);  // makes it current
+  gemm(stream, args);
+  CHECK(y.to_doubles() == std::vector<double>{7, 10, 15, 22});
 }
 
 TEST_CASE("tensors are copied between GPUs in the order of both streams") {
