@@ -21,22 +21,29 @@ function(ringtape_add_kernels target)
   endif()
   add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/cpu_kernels ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels_cpu)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels_cpu>)
+  ringtape_add_gpu_kernels(${target} ${sources})
+endfunction()
+
+# The part of ringtape_add_kernels for the GPU, real or modelled; nothing in a build for the CPU alone.
+function(ringtape_add_gpu_kernels target)
+  set(sources ${ARGN})
   if(RINGTAPE_WITH_GPU_MODEL)
     add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/model_kernels ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels_cuda)
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels_cuda>)
   elseif(RINGTAPE_WITH_CUDA)
     add_library(${target}_kernels_cuda OBJECT ${sources})
     target_include_directories(${target}_kernels_cuda PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(${target}_kernels_cuda PRIVATE ringtape_flags CUDA::cudart)
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels_cuda>)
+  else()
+    return()
   endif()
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels_cuda>)
 endfunction()
 
 # ringtape_add_analysed_kernels(TARGET FILE...) compiles the files for the analysis (docs/analysis.md): with
 # ThreadSanitizer's instrumentation, whose calls kernels/analysis answers in place of its runtime. -O1 keeps registers in
-# registers and each access an access. The objects go to the target, a program, or to the programs that link the target,
-# an INTERFACE library; there they take the place of the same files' objects in a static library, which stands behind
-# them on the linker's command line.
+# registers and each access an access. The objects go to the target, a program, with those for the GPU as usual; or to the
+# programs that link the target, an INTERFACE library; there they take the place of the same files' objects in a static
+# library, which stands behind them on the linker's command line.
 function(ringtape_add_analysed_kernels target)
   set(sources ${ARGN})
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels_analysed)
@@ -46,6 +53,7 @@ function(ringtape_add_analysed_kernels target)
     set(scope INTERFACE)
   else()
     set(scope PRIVATE)
+    ringtape_add_gpu_kernels(${target} ${sources})
   endif()
   target_sources(${target} ${scope} $<TARGET_OBJECTS:${target}_kernels_analysed>)
   target_link_libraries(${target} ${scope} ringtape_analysis)
