@@ -16,13 +16,14 @@ FUNCTION = re.compile(r"^([\w\s*]+?)\b(\w+)\(([^;{}]*)\);", re.MULTILINE)
 ENUMERATION = re.compile(r"\benum\b[^{};]*\{([^}]*)\}")
 CONSTANT = re.compile(r"(\w+)\s*=\s*(-?\d+|0x[0-9a-f]+)")
 DEFINE = re.compile(r"^#define (\w+) +(-?\d+|0x[0-9a-f]+)$", re.MULTILINE)
+VERSION = re.compile("VERSION|NCCL_(MAJOR|MINOR|PATCH)")  # the toolkit has its own
 
 
 def checks(header):
     """Lines of C++, one for each function and constant of one of our headers."""
     text = re.sub(r"//.*", "", (OURS / header).read_text())
     constants = [pair for body in ENUMERATION.findall(text) for pair in CONSTANT.findall(body)]
-    constants += [(name, value) for name, value in DEFINE.findall(text) if "VERSION" not in name]  # the toolkit's own
+    constants += [(name, value) for name, value in DEFINE.findall(text) if not VERSION.search(name)]
     lines = [f"static_assert({name} == {value});" for name, value in constants]
     for block in re.findall(r'extern "C" \{(.*?)\n\}', text, re.DOTALL):
         for number, (result, name, parameters) in enumerate(FUNCTION.findall(block)):
