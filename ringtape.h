@@ -7,6 +7,7 @@
 #include "autograd/ops.h"
 #include "autograd/recompute.h"
 #include "autograd/tape.h"
+#include "autograd/tape_observer.h"
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"

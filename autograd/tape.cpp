@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "autograd/operation_scope.h"
+#include "autograd/tape_observer.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
@@ -15,6 +16,7 @@ namespace {
 
 thread_local bool recording = true;
 thread_local Tape* innermost = nullptr;  // null: the thread's own
+thread_local TapeObserver* observer = nullptr;
 
 bool is_input(const Node& node, const std::shared_ptr<AutogradMeta>& meta) {
   return std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -187,6 +189,9 @@ Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Ten
   output.autograd->producer = nodes_.size();
   node.output = output.autograd;
   nodes_.push_back(std::move(node));
+  if (observer != nullptr && outer_ == nullptr) {
+    observer->on_record(nodes_.back(), nodes_.size() - 1, output);
+  }
   return nodes_.back();
 }
 
@@ -225,6 +230,9 @@ void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradie
       node.output->grad_written = false;
       const LayerScope layer(node.layer);
       const OperationScope span(node);
+      if (observer != nullptr && outer_ == nullptr) {
+        observer->on_backward(node, nodes_.size() - 1, node.output->grad);
+      }
       BackwardContext context(node, std::exchange(node.output->grad, Tensor()));
       node.backward(context);
       node.saved.clear();  // frees it as early as possible
@@ -258,6 +266,11 @@ NestedTape::~NestedTape() {
   tape_.clear();
   innermost = previous_;
   recording = was_recording_;
+}
+
+TapeObserverScope::TapeObserverScope(TapeObserver* of_scope) : previous_(std::exchange(observer, of_scope)) {}
+TapeObserverScope::~TapeObserverScope() {
+  observer = previous_;
 }
 
 NoGrad::NoGrad() : previous_(recording) {

@@ -1,26 +1,46 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one call of under ten minutes: builds for the GPU at hand, runs all tests on it, the
-# CUDA Toolkit's memory and race checkers over the kernel tests, MNIST, the profiler and the timeline with the GPU's own
-# times, several ranks that share the GPU, the kernel ladders, the benchmarks beside PyTorch, Nsight Compute over the
-# kernels of a training step, and the docs' commands for Nsight.
+# Everything that needs a GPU, in stages: the tests, several ranks that share the GPU, MNIST, the CUDA Toolkit's memory and
+# race checkers, the profiler and the timeline with the GPU's own times, the kernel ladders, the benchmarks beside PyTorch,
+# Nsight Compute over the kernels of a training step, and the docs' commands for Nsight.
 #
-#   tests/gpu_check.sh OUTDIR
+#   tests/gpu_check.sh [--model] [--seconds N] OUTDIR [STAGE...]
+#
+# STAGE: one or more of those at the end of this file; all without. Each takes well under ten minutes, and `build` runs
+# before any other. --seconds: time for all, for a machine that is lent; a stage that may not end in time is not started.
+# --model: the stages that need no tool of NVIDIA's, on the GPU model (docs/gpu-model.md).
 #
 # Writes one text file for each stage and summary.txt, which begins with the machine's description and ends with a
-# table of the stages: passed, FAILED, or skipped with the reason. Ends with 0 only when no stage failed. Installs
-# nothing.
+# table of the stages: passed, FAILED, not run, or skipped with the reason. Ends with 0 only if no stage failed and none
+# was left out for want of time. Installs nothing.
 set -uo pipefail
-[ $# -eq 1 ] || { echo "usage: tests/gpu_check.sh OUTDIR" >&2; exit 2; }
+usage() { echo "usage: tests/gpu_check.sh [--model] [--seconds N] OUTDIR [STAGE...]${1:+: $1}" >&2; exit 2; }
+model=
+deadline=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --model) model=1 ;;
+    --seconds)
+      [[ ${2:-} =~ ^[0-9]+$ ]] || usage "--seconds: found '${2:-}', expected a whole number"
+      deadline=$((SECONDS + $2))
+      shift
+      ;;
+    -*) usage "found '$1'" ;;
+    *) break ;;
+  esac
+  shift
+done
+[ $# -ge 1 ] || usage "found no OUTDIR"
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
+shift
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
-build=$root/build/gpu
-deadline=$((SECONDS + 570))
+if [ "$model" ]; then build=$root/build/model; else build=$root/build/gpu; fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 table=""
 failures=0
+not_run=0
 PATH=$PATH:/usr/local/cuda/bin
 
 # ---- running stages ---------------------------------------------------------------------------------------
@@ -39,10 +59,9 @@ skip() { row "$1" skipped 0 "$2"; } # NAME REASON
 stage() {
   local name=$1 limit=$2 start=$SECONDS status
   shift 2
-  if [ $((deadline - SECONDS)) -lt "$limit" ]; then limit=$((deadline - SECONDS)); fi
-  if [ "$limit" -lt 5 ]; then
-    failures=$((failures + 1))
-    row "$name" FAILED 0 "no time was left for it"
+  if [ "$deadline" ] && [ $((deadline - SECONDS)) -lt "$limit" ]; then
+    not_run=$((not_run + 1))
+    row "$name" "not run" 0 "$((deadline - SECONDS)) s were left, and it may take $limit"
     return 1
   fi
   : >"$work/note"
@@ -65,10 +84,10 @@ finish() {
   {
     echo
     printf '%s' "$table"
-    echo "$failures failed, $SECONDS s in all"
+    echo "$failures failed, $not_run not run, $SECONDS s in all"
   } >>"$out/summary.txt"
-  echo "$failures failed, $SECONDS s in all; results in $out"
-  [ $failures -eq 0 ]
+  echo "$failures failed, $not_run not run, $SECONDS s in all; results in $out"
+  [ $((failures + not_run)) -eq 0 ]
   exit
 }
 
@@ -77,74 +96,68 @@ finish() {
 describe_machine() {
   date -u '+%Y-%m-%d %H:%M UTC'
   git -C "$root" log -1 --format='commit %h %s' 2>/dev/null
-  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem --format=csv 2>&1
-  nvidia-smi 2>&1
-  nvcc --version 2>&1 | tail -n 2
+  if [ "$model" ]; then
+    echo "the GPU model (docs/gpu-model.md), schedule ${RINGTAPE_MODEL_SCHEDULE:-order}"
+  else
+    nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem --format=csv 2>&1
+    nvidia-smi 2>&1
+    nvcc --version 2>&1 | tail -n 2
+  fi
   lscpu | grep -E '^(Model name|CPU\(s\)|Thread|L2|L3)'
   grep MemTotal /proc/meminfo
   . /etc/os-release && echo "$PRETTY_NAME, $(g++ --version | head -n 1), $(cmake --version | head -n 1)"
 }
 
 build_all() {
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRINGTAPE_CUDA=ON -DRINGTAPE_WERROR=OFF &&
-    cmake --build "$build" --parallel "$(nproc)" || return 1
+  local options=(--preset cuda -DRINGTAPE_WERROR=OFF) targets=()
+  if [ "$model" ]; then options=(--preset model) targets=(--target ringtape_tests dist_tests collectives mnist); fi
+  cmake "${options[@]}" -B "$build" && cmake --build "$build" --parallel "$(nproc)" "${targets[@]}" || return 1
   grep -h '^-- Ringtape: ' "$out/build.txt" | sed 's/^-- Ringtape: //' | paste -sd ';' >"$work/note"
 }
 
+# The tests of one process: the operations' table on the GPU, training, graphs, resuming, and those that need a GPU.
 run_tests() {
-  ctest --test-dir "$build" --no-tests=error --output-on-failure
+  "$build/bin/ringtape_tests" >"$work/tests.txt"
   local status=$?
-  local log=$build/Testing/Temporary/LastTest.log
-  grep -hE '^(All tests passed|test cases:|skipped)' "$log"
-  grep -hE '^(All tests passed|test cases:|skipped)' "$log" | head -n 1 >"$work/note"
-  if grep -q '^skipped .* need a GPU' "$log"; then
+  cat "$work/tests.txt"
+  grep -hE '^(All tests passed|test cases:)' "$work/tests.txt" >"$work/note"
+  if grep -q '^skipped .* need a GPU' "$work/tests.txt"; then
     echo "the tests did not see the GPU" >"$work/note"
     return 1
   fi
   return $status
 }
 
-# The four checkers side by side over the tests of kernels, each to a file of its own first.
-run_sanitizers() {
+# checker TOOL: one of compute-sanitizer's tools over the tests of kernels, of which every named group must exist.
+checker() {
+  local groups='[elementwise],[golden],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer]'
+  groups+=',[clip],[scaler],[mixed],[compress],[graph],[checkpoint],[ladders],[resume][gpu],built-ins:*'
+  local group missing=""
+  while read -r group; do
+    if ! "$build/bin/ringtape_tests" --list-tests "$group" | grep -q '^  '; then missing+=" $group"; fi
+  done < <(tr ',' '\n' <<<"$groups")
+  if [ "$missing" ]; then
+    echo "no test is in$missing" >"$work/note"
+    return 1
+  fi
   if ! command -v compute-sanitizer >/dev/null; then
     echo "compute-sanitizer was not found" >"$work/note"
     return 77
   fi
-  local tool status=0 notes=""
-  local kernel_tests='[elementwise],[golden],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer]'
-  kernel_tests+=',[words],[clip],[scaler],[mixed],[compress],[graph],[checkpoint],[resume][gpu]'
-  for tool in memcheck racecheck initcheck synccheck; do
-    (
-      timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 20 "$build/bin/ringtape_tests" \
-        "$kernel_tests" \
-        >"$work/$tool.txt" 2>&1
-      echo $? >"$work/$tool.status"
-    ) &
-  done
-  wait
-  for tool in memcheck racecheck initcheck synccheck; do
-    echo "==== $tool"
-    tail -n 60 "$work/$tool.txt"
-    case $(cat "$work/$tool.status") in
-      0) notes+="$tool clean; " ;;
-      124) notes+="$tool stopped after 120 s; " && status=1 ;;
-      *) notes+="$tool FAILED; " && status=1 ;;
-    esac
-  done
-  echo "${notes%; }" >"$work/note"
-  return $status
+  compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 "$build/bin/ringtape_tests" "$groups"
 }
 
-# Accuracy of five seeds, and two runs with one seed, which must agree but for times.
+# Two runs with one seed, which must agree but for times, a run with our own GEMM, a graph, and the accuracy of five seeds.
+# On the model, which is slow, 40 steps and no accuracy.
 run_mnist() {
-  local seed
-  for seed in 0 1 2 3 4; do
-    "$build/bin/mnist" --device cuda --seed $seed --metrics "$work/$seed.jsonl" | tail -n 1 || return 1
+  local seed train=("$build/bin/mnist" --device cuda)
+  if [ "$model" ]; then train+=(--max-steps 40); fi
+  for seed in 0 again; do
+    "${train[@]}" --seed 0 --metrics "$work/$seed.jsonl" || return 1
   done
-  "$build/bin/mnist" --device cuda --seed 0 --metrics "$work/again.jsonl" || return 1
   echo
   echo "own GEMM:"
-  "$build/bin/mnist" --device cuda --seed 0 --gemm own --metrics "$work/own.jsonl" | tail -n 1 || return 1
+  "${train[@]}" --seed 0 --gemm own --metrics "$work/own.jsonl" | tail -n 1 || return 1
   for seed in 0 again; do
     sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$work/$seed.jsonl" >"$work/$seed.without-times"
   done
@@ -152,15 +165,20 @@ run_mnist() {
     echo "two runs with seed 0 differ" >"$work/note"
     return 1
   fi
-  "$build/bin/mnist" --device cuda --seed 0 --graph --metrics "$work/graph.jsonl" | tail -n 1 || return 1
+  "${train[@]}" --seed 0 --graph --metrics "$work/graph.jsonl" | tail -n 1 || return 1
   sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$work/graph.jsonl" >"$work/graph.without-times"
   if ! cmp "$work/0.without-times" "$work/graph.without-times"; then
     echo "the run with --graph differs from the one without" >"$work/note"
     return 1
   fi
+  echo "two runs with one seed agree, and one with --graph" >"$work/note"
+  if [ "$model" ]; then return; fi
+  for seed in 1 2 3 4; do
+    "${train[@]}" --seed $seed --metrics "$work/$seed.jsonl" | tail -n 1 || return 1
+  done
   cat "$work"/[0-4].jsonl | grep -oE '"test_accuracy":[0-9.]+' | cut -d: -f2 | sort -n |
     awk '{ a[NR] = $1 } END {
-      printf "accuracy of 5 seeds: lowest %.4f, median %.4f; two runs with one seed agree\n", a[1], a[3]
+      printf "accuracy of 5 seeds: lowest %.4f, median %.4f; the rest agrees\n", a[1], a[3]
       exit !(NR == 5 && a[1] >= 0.972 && a[3] >= 0.975) }' | tee "$work/note"
 }
 
@@ -193,7 +211,7 @@ on_one_gpu() {
   for ((rank = 0; rank < ranks; ++rank)); do
     env RANK=$rank WORLD_SIZE="$ranks" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
       NCCL_HOSTID=ringtape-$rank NCCL_SOCKET_IFNAME=lo NCCL_MNNVL_ENABLE=0 RINGTAPE_DIST_DEVICE=cuda:0 \
-      timeout --kill-after=5 60 "$@" >"$work/rank$rank.txt" 2>&1 &
+      timeout --kill-after=5 120 "$@" >"$work/rank$rank.txt" 2>&1 &
     pids+=($!)
   done
   for ((rank = 0; rank < ranks; ++rank)); do
@@ -225,7 +243,7 @@ run_ranks() {
   "${train[@]}" --metrics "$work/alone.jsonl" | tail -n 1 || return 1
   for ranks in 2 4; do
     on_one_gpu $ranks "$build/bin/dist_tests" || return 1
-    on_one_gpu $ranks "$build/bin/collectives" --device cuda:0 --max-bytes 4194304 --iterations 3 || return 1
+    on_one_gpu $ranks "$build/bin/collectives" --device cuda:0 --max-bytes 1048576 --iterations 1 || return 1
     on_one_gpu $ranks "${train[@]}" --metrics "$work/ranks.jsonl" || return 1
     if ! same_losses "$work/ranks.jsonl" "$work/alone.jsonl"; then
       echo "MNIST on $ranks ranks differs from one rank" >"$work/note"
@@ -311,27 +329,50 @@ run_docs() {
 
 # ---- main --------------------------------------------------------------------------------------------
 
-export build root out work
-export -f build_all run_tests run_sanitizers run_mnist run_profile on_one_gpu same_losses run_ranks run_ladders
+# Name, seconds at most, where it runs, function: the most telling first.
+stages="
+build       300 everywhere build_all
+tests       120 everywhere run_tests
+ranks       180 everywhere run_ranks
+mnist        90 everywhere run_mnist
+memcheck    150 gpu        checker memcheck
+racecheck   150 gpu        checker racecheck
+synccheck   150 gpu        checker synccheck
+initcheck   150 gpu        checker initcheck
+profile      40 gpu        run_profile
+ladders     120 gpu        run_ladders
+benchmarks  150 gpu        run_benchmarks
+ncu          60 gpu        run_ncu
+docs         60 gpu        run_docs
+torch       180 gpu        run_torch
+"
+for name in "$@"; do
+  grep -q "^$name " <<<"$stages" || usage "found the stage '$name', expected one of $(awk '{ print $1 }' <<<"$stages" | paste -sd ' ')"
+done
+
+export build root out work model
+export -f build_all run_tests checker run_mnist run_profile on_one_gpu same_losses run_ranks run_ladders
 export -f run_benchmarks run_torch run_ncu run_docs
 
 describe_machine >"$out/summary.txt"
-if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then
+if [ "$model" ]; then
+  row machine passed 0 "the GPU model"
+elif nvidia-smi -L 2>/dev/null | grep -q '^GPU 0'; then
+  row machine passed 0 "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)"
+else
   failures=1
   row machine FAILED 0 "no GPU: nvidia-smi finds none, so nothing was run"
   finish
 fi
-row machine passed 0 "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)"
 
-stage build 260 build_all || finish
-stage tests 150 run_tests
-stage sanitizers 135 run_sanitizers
-stage mnist 60 run_mnist
-stage profile 40 run_profile
-stage ranks 120 run_ranks
-stage ladders 60 run_ladders
-stage benchmarks 130 run_benchmarks
-stage ncu 60 run_ncu
-stage docs 60 run_docs
-stage torch 180 run_torch
+while read -r name limit where function; do
+  [ "$name" ] || continue
+  if [ $# -gt 0 ] && [ "$name" != build ] && [[ " $* " != *" $name "* ]]; then continue; fi
+  if [ "$model" ] && [ "$where" = gpu ]; then
+    skip "$name" "needs a GPU or a tool of NVIDIA's"
+    continue
+  fi
+  # shellcheck disable=SC2086  # a function and its argument
+  stage "$name" "$limit" $function </dev/null || [ "$name" != build ] || finish
+done <<<"$stages"
 finish

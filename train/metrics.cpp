@@ -1,8 +1,6 @@
 #include "train/metrics.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -10,7 +8,6 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/quote.h"
-#include "train/console.h"
 
 namespace ringtape {
 namespace {
@@ -67,6 +64,14 @@ std::uintmax_t bytes_up_to(const std::string& path, std::int64_t step) {
   return bytes;
 }
 
+/// Cuts off what follows the record of the step that a run continues from. Whether there is anything to
+/// continue.
+bool cut_off_after(const std::string& path, std::int64_t step) {
+  if (step == 0 || !std::filesystem::is_regular_file(path)) return false;
+  std::filesystem::resize_file(path, bytes_up_to(path, step));
+  return true;
+}
+
 }  // namespace
 
 StepLog::StepLog(Device device)
@@ -102,38 +107,7 @@ std::vector<StepRecord> StepLog::take() {
   return std::exchange(pending_, {});
 }
 
-MetricsFile::MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step) : path_(path) {
-  if (path.empty()) return;
-  is_new_ = !std::filesystem::exists(path);
-  const bool continues = resumed_step.value_or(0) > 0 && std::filesystem::is_regular_file(path);
-  if (continues) std::filesystem::resize_file(path, bytes_up_to(path, *resumed_step));
-  has_own_records_ = continues;
-  file_ = std::fopen(path.c_str(), "a");
-  check(file_ != nullptr, "--metrics: {} cannot be written: {}", path, std::strerror(errno));
-}
-
-MetricsFile::~MetricsFile() {
-  if (file_ == nullptr) return;
-  std::fclose(file_);
-  std::error_code ignored;
-  if (!has_own_records_ && is_new_ && std::filesystem::is_regular_file(path_, ignored)) {
-    std::remove(path_.c_str());
-  }
-}
-
-void MetricsFile::write(const Json& object) {
-  if (file_ == nullptr || is_full_) return;
-  const std::string line = object.dump() + "\n";
-  if (!has_own_records_) {
-    std::error_code ignored;  // a device has no size
-    std::filesystem::resize_file(path_, 0, ignored);
-    has_own_records_ = true;
-  }
-  if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0) {
-    return;
-  }
-  is_full_ = true;
-  warn("--metrics: {} cannot be written: {}; training goes on without it", path_, std::strerror(errno));
-}
+MetricsFile::MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step)
+    : JsonLines("--metrics", path, cut_off_after(path, resumed_step.value_or(0))) {}
 
 }  // namespace ringtape

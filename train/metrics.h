@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/tensor.h"
-#include "io/json.h"
+#include "train/json_lines.h"
 
 namespace ringtape {
 
@@ -42,30 +41,12 @@ class StepLog {
   Tensor losses_, norms_, correct_;
 };
 
-/// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
-/// be opened. When it cannot be written later, as on a full disk, that is a warning, and nothing more is
-/// written to it. A file that is there is replaced by the first record; a run that fails before leaves
-/// it as it was, and no empty file where there was none.
-///
-/// A run with checkpoints gives the step that it goes on from, 0 at its start. A file that is there then
-/// continues behind that step's record, so that no step stands in it twice; when it holds anything else than
-/// records, Error is thrown and it stays as it is.
-class MetricsFile {
+/// The file of --metrics. A run with checkpoints gives the step that it continues from, 0 at its start. An
+/// existing file is then continued after that step's record, so that no step is in it twice; if it holds
+/// anything but records, Error is thrown and it stays as it is.
+class MetricsFile : public JsonLines {
  public:
   explicit MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step = std::nullopt);
-  ~MetricsFile();
-  MetricsFile(const MetricsFile&) = delete;
-  MetricsFile& operator=(const MetricsFile&) = delete;
-
-  bool is_open() const { return file_ != nullptr; }
-  void write(const Json& object);
-
- private:
-  std::string path_;
-  std::FILE* file_ = nullptr;
-  bool is_new_ = false;           // this run has made the file
-  bool has_own_records_ = false;  // what stood in it before is gone, or is continued
-  bool is_full_ = false;
 };
 
 }  // namespace ringtape

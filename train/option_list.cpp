@@ -550,6 +550,15 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .effect = Effect::output,
       },
       {
+          .name = "record-values",
+          .group = output,
+          .value = file(see.record_values),
+          .help = "write a hash, statistics and some values of each operation's output and gradient, and of "
+                  "each parameter and its gradient, to this file, for compare_runs; slow",
+          .effect = Effect::output,
+          .excludes = {"graph"},
+      },
+      {
           .name = "report",
           .group = output,
           .value = file_of(see.report, ".html", ".json"),

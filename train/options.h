@@ -103,6 +103,7 @@ struct ObservationOptions {
   std::string sort = "self";  ///< column that the table of profile is sorted by
   bool print_tape = false;    ///< print what the tape recorded in the first step
   std::string save_tape;      ///< .svg or .dot file for a drawing of the tape
+  std::string record_values;  ///< file for a JSON object for each tensor of each step (train/value_row.h)
   std::string report;         ///< .html file for a page about the run
 };
 

@@ -52,6 +52,7 @@ void check_output_files(const TrainerOptions& options, const std::vector<std::st
                              {"--checkpoint", options.checkpoint.folder, Use::grows},
                              {"--save", options.model.save, Use::replaced},
                              {"--metrics", see.metrics, Use::grows},
+                             {"--record-values", see.record_values, Use::grows},
                              {"--timeline", see.timeline, Use::replaced},
                              {"--save-tape", see.save_tape, Use::replaced},
                              {"--report", see.report, Use::replaced}});

@@ -166,9 +166,11 @@ TrainingResult Trainer::Run::train() {
       .recorded = RecordedSteps(observation, *comm_, begin.step, length_.steps),
       .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
                     counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
+      .values = ValueRecord(is_first() ? observation.record_values : ""),
       // The first update makes what later ones find: scratch memory, for example.
       .reported_step = observation.memory_report ? std::min(begin.step + 1, length_.steps - 1) : -1,
   };
+  if (training.values.is_open()) training.update.observe(&training.values);
   if (resumed) training.log.restore(*resumed);
   // Nothing is printed before all that may be refused has been looked at.
   describe_model();
@@ -203,7 +205,7 @@ TrainingResult Trainer::Run::train() {
 /// All steps that are left, and the result of the last evaluation.
 EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& state,
                                          Checkpointing& checkpoints) {
-  auto& [at, update, recorded, log, reported_step] = training;
+  auto& [at, update, recorded, log, values, reported_step] = training;
   std::optional<EvaluationResult> last;
   for (; at.step < length_.steps; ++at.epoch, at.samples = 0) {
     loader_->start_epoch(at.epoch, sampler_->own_of(at.samples));
@@ -239,6 +241,10 @@ void Trainer::Run::run_step(Training& training) {
   const std::optional<Batch> batch = next_batch();
   const std::int64_t samples = std::min(options_.data.batch_size, length_.samples - at.samples);
   optimizer_->set_learning_rate(rate);
+  if (!options_.observation.record_values.empty()) {
+    arena_->gather_values();
+    training.values.begin_step(step.number, *model_);
+  }
   const bool is_reported = at.step == training.reported_step;
   if (is_reported) memory_.emplace(device_);
   const CollectiveCounts sent_before = comm_->collectives();

@@ -17,6 +17,7 @@
 #include "train/trainer.h"
 #include "train/training_state.h"
 #include "train/update.h"
+#include "train/value_record.h"
 
 namespace ringtape {
 
@@ -44,6 +45,7 @@ class Trainer::Run {
     Update update;
     RecordedSteps recorded;
     RunLog log;  ///< after what may be refused: it cuts off the metrics behind the step that is resumed
+    ValueRecord values;
     std::int64_t reported_step;  ///< the memory report is of this one, counted from 0
   };
 

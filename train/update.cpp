@@ -103,10 +103,12 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
     const bool reduces = i + 1 < reducing || i + 1 == micro_batches;
     // What is clipped is this rank's own gradient, so finish() has to reduce it.
     const auto scope = parallel_.no_sync(!reduces || options_.optimizer.clip_each_micro_batch);
+    if (values_ != nullptr) values_->begin_micro_batch(static_cast<std::int64_t>(i));
     forward_backward(features, targets, result);
     if (options_.optimizer.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
   }
   reduce(result);
+  if (values_ != nullptr && !arena_.is_sharded()) values_->gradients(model_);
   if (window_.targets() > 0) step(result);
   return result;
 }
@@ -148,6 +150,7 @@ Tensor Update::forward(const Tensor& features, const Tensor& targets, UpdateResu
 
 void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
   const TapeScope scope;
+  const TapeObserverScope observed(values_);
   const Tensor loss = forward(features, targets, sum);
   if (std::exchange(print_tape_, false)) Tape::current().print();
   if (std::exchange(keeps_tape_, false)) tape_ = graph_of(Tape::current());

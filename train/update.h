@@ -18,6 +18,7 @@
 #include "optim/optimizer.h"
 #include "train/options.h"
 #include "train/task.h"
+#include "train/value_record.h"
 
 namespace ringtape {
 
@@ -47,6 +48,9 @@ class Update {
   /// `samples` is their number on all ranks. Without a non-ignored target on any rank, nothing changes. The
   /// result is that of all ranks.
   UpdateResult operator()(const std::optional<Batch>& batch, std::int64_t samples);
+
+  /// Shows the values of later updates to `values`; null: to none.
+  void observe(ValueRecord* values) { values_ = values; }
 
   /// The tape of the first forward, for drawings of it; none before, and where no drawing was asked for.
   const std::optional<TapeGraph>& tape() const { return tape_; }
@@ -85,6 +89,7 @@ class Update {
   bool print_tape_;
   bool keeps_tape_;
   std::optional<TapeGraph> tape_;
+  ValueRecord* values_ = nullptr;
   std::shared_ptr<Communicator> comm_;
   std::int64_t samples_ = 0;  // of the update that runs, on all ranks
   DataParallel parallel_;

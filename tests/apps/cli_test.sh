@@ -815,5 +815,42 @@ head -c 60 table.csv.gz >cut.csv.gz
 refuse "cut.csv.gz: the gzip data is truncated" regression --data cut.csv.gz
 rm table.csv table.csv.gz cut.csv.gz piped ./*.jsonl
 
+# The first values in which two runs differ.
+record() { accept mnist "${small[@]}" "${@:2}" --record-values "$1"; }
+record a.jsonl
+record b.jsonl
+accept compare_runs a.jsonl b.jsonl
+cp "$work/out" shown
+expect "two equal runs" grep -q "^no difference in 60 steps: [0-9]* tensors compared$" shown
+record cut.jsonl --micro-batch 16
+accept compare_runs a.jsonl cut.jsonl --tolerance 1e-5
+cp "$work/out" shown
+expect "only parameters are compared" grep -q "of other shapes or batches left out" shown
+differ() { # TEXT ARGUMENTS...: compare_runs finds a difference, with a line that begins with TEXT
+  "$bin/compare_runs" "${@:2}" >shown 2>"$work/err"
+  expect "compare_runs ${*:2} ends with 1" [ $? -eq 1 ]
+  expect "$1" grep -q "^$1" shown
+}
+# One value of the third step's gradient of an output, changed by 0.5.
+python3 - <<'EOF'
+import json
+rows = [json.loads(line) for line in open("a.jsonl")]
+row = next(r for r in rows if r["step"] == 3 and r["kind"] == "gradient" and r["operation"] == "relu")
+row["samples"][7] += 0.5
+row["crc32"] ^= 1
+with open("b.jsonl", "w") as out:
+    out.writelines(json.dumps(r) + "\n" for r in rows)
+EOF
+differ "first difference: step 3, micro-batch 0, operation 1 on the tape, relu in layer 1: gradient" a.jsonl b.jsonl
+differ "largest difference 0.5, among 64 of its" a.jsonl b.jsonl --tolerance 1e-3
+differ "first difference: step 1, value of the parameter 0.weight" a.jsonl <(sed 's/"crc32":[0-9]*/"crc32":1/' a.jsonl)
+refuse "missing.jsonl cannot be read" compare_runs a.jsonl missing.jsonl
+refuse "/dev/null is empty, expected the rows of --record-values" compare_runs a.jsonl /dev/null
+echo '{"step":1}' >bad.jsonl
+refuse "bad.jsonl: line 1 is no row of --record-values" compare_runs a.jsonl bad.jsonl
+refuse "--tolerance" compare_runs a.jsonl b.jsonl --tolerance -1
+refuse "--record-values cannot be used with --graph" mnist "${small[@]}" --graph --record-values c.jsonl
+rm shown ./*.jsonl
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -14,7 +14,7 @@
 using namespace ringtape;
 using namespace ringtape::test;
 
-TEST_CASE("words: every thread of a grid runs once and knows where it is", "[simt]") {
+TEST_CASE("built-ins: every thread of a grid runs once and knows where it is", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 6 * 2 * 3 * 4 * 5 * 3 * 2, -1);
     test_indices(stream, 2, 3, 4, 5, 3, 2, out.data());
@@ -29,7 +29,7 @@ TEST_CASE("words: every thread of a grid runs once and knows where it is", "[sim
   });
 }
 
-TEST_CASE("words: a grid without blocks is no work", "[simt]") {
+TEST_CASE("built-ins: a grid without blocks is no work", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 6, -1);
     test_indices(stream, 0, 1, 1, 32, 1, 1, out.data());
@@ -38,7 +38,7 @@ TEST_CASE("words: a grid without blocks is no work", "[simt]") {
   });
 }
 
-TEST_CASE("words: a barrier and dynamic shared memory, for blocks of any size", "[simt]") {
+TEST_CASE("built-ins: a barrier and dynamic shared memory, for blocks of any size", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     for (const int n : {1, 31, 33, 257, 1024}) {
       std::vector<int> values(n);
@@ -71,7 +71,7 @@ GPU_TEST_CASE("a launch that a GPU refuses is an error that names the kernel, an
   CHECK(last_byte(32, 64 << 10) == 7);  // more than the 48 KiB that a block has without asking
 }
 
-TEST_CASE("words: threads that have returned are not waited for", "[simt]") {
+TEST_CASE("built-ins: threads that have returned are not waited for", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     for (const int staying : {1, 2, 40, 255, 256}) {
       DeviceArray<int> out(device, 256, -1);
@@ -83,7 +83,7 @@ TEST_CASE("words: threads that have returned are not waited for", "[simt]") {
   });
 }
 
-TEST_CASE("words: shuffles", "[simt]") {
+TEST_CASE("built-ins: shuffles", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 8 * 32, -1);
     test_shuffles(stream, out.data());
@@ -103,7 +103,7 @@ TEST_CASE("words: shuffles", "[simt]") {
   });
 }
 
-TEST_CASE("words: the halves of a warp meet apart, under masks of their own", "[simt]") {
+TEST_CASE("built-ins: the halves of a warp meet apart, under masks of their own", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 32, -1);
     test_partial_masks(stream, 3, out.data());
@@ -116,7 +116,7 @@ TEST_CASE("words: the halves of a warp meet apart, under masks of their own", "[
   });
 }
 
-TEST_CASE("words: votes", "[simt]") {
+TEST_CASE("built-ins: votes", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     for (const unsigned pattern : {0u, 1u, 0x80000001u, 0xffffffffu, 0x5a5a1234u}) {
       std::vector<int> in(32);
@@ -185,7 +185,7 @@ void check_reductions(DType dtype, Device device, const Stream& stream) {
 
 }  // namespace
 
-TEST_CASE("words: sums and maxima over warps and blocks, in the stated order", "[simt]") {
+TEST_CASE("built-ins: sums and maxima over warps and blocks, in the stated order", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     check_reductions<float>(DType::f32, device, stream);
     check_reductions<double>(DType::f64, device, stream);
@@ -193,7 +193,7 @@ TEST_CASE("words: sums and maxima over warps and blocks, in the stated order", "
   });
 }
 
-TEST_CASE("words: a sum over blocks that the last of them finishes", "[simt]") {
+TEST_CASE("built-ins: a sum over blocks that the last of them finishes", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<float> partial(device, 1024), total(device, 1);
     DeviceArray<unsigned> counter(device, 1);
@@ -212,7 +212,7 @@ TEST_CASE("words: a sum over blocks that the last of them finishes", "[simt]") {
   });
 }
 
-TEST_CASE("words: for_each_vec visits every element once", "[simt]") {
+TEST_CASE("built-ins: for_each_vec visits every element once", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const std::int64_t n : {0, 1, 3, 31, 33, 257, 4099, 16384, 100003}) {
@@ -233,7 +233,7 @@ TEST_CASE("words: for_each_vec visits every element once", "[simt]") {
   });
 }
 
-TEST_CASE("words: vectors at any address", "[simt]") {
+TEST_CASE("built-ins: vectors at any address", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     const std::vector<float> values = random_values<float>(1000, 3);
     const DeviceArray<float> x(device, values);
@@ -247,7 +247,7 @@ TEST_CASE("words: vectors at any address", "[simt]") {
   });
 }
 
-TEST_CASE("words: atomics", "[simt]") {
+TEST_CASE("built-ins: atomics", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<int> a(device, 1, -5);
     DeviceArray<unsigned> b(device, 1, 5u);
@@ -259,7 +259,7 @@ TEST_CASE("words: atomics", "[simt]") {
   });
 }
 
-TEST_CASE("words: an element type without a kernel is named", "[simt]") {
+TEST_CASE("built-ins: an element type without a kernel is named", "[simt]") {
   const Stream stream = Stream::current({});
   CHECK_THROWS_WITH(test_visits(stream, DType::i32, 1, nullptr),
                     ContainsSubstring("test_visits") && ContainsSubstring("i32"));

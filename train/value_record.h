@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "autograd/tape_observer.h"
+#include "nn/arena.h"
+#include "nn/module.h"
+#include "train/json_lines.h"
+
+namespace ringtape {
+
+/// Writes a row (train/value_row.h) for the values of a training: of each operation's output and its
+/// gradient, and of each parameter and its gradient. `compare_runs` finds where two such files first differ.
+/// Each row waits for the device, so a recorded run is slow.
+class ValueRecord final : public TapeObserver {
+ public:
+  /// Throws Error if the file cannot be opened. An empty name, as on ranks other than the first: nothing is
+  /// written.
+  explicit ValueRecord(const std::string& file) : file_("--record-values", file) {}
+
+  bool is_open() const { return file_.is_open(); }
+  /// The next step begins, with these values of the parameters.
+  void begin_step(std::int64_t step, Module& model);
+  /// What is observed from here on is of this micro-batch.
+  void begin_micro_batch(std::int64_t index) { micro_batch_ = index; }
+  /// The gradients of the parameters, as the update will use them.
+  void gradients(Module& model);
+
+  void on_record(const Node& node, std::size_t index, const Tensor& output) override;
+  void on_backward(const Node& node, std::size_t index, const Tensor& gradient) override;
+
+ private:
+  void write_node(const Node& node, std::size_t index, const char* kind, const Tensor& tensor);
+  void write_parameter(std::int64_t number, const std::string& name, const char* kind, const Tensor& tensor);
+
+  JsonLines file_;
+  std::int64_t step_ = 0, micro_batch_ = 0;
+};
+
+}  // namespace ringtape
