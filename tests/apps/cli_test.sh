@@ -74,8 +74,8 @@ expect() {
 
 # ---- flags ------------------------------------------------------------------------------------------------
 
-refuse "found '--nope', expected flags of this program alone" mnist --nope
-refuse "found 'extra', expected flags of this program alone" mnist extra
+refuse "found '--nope', expected only flags of this program" mnist --nope
+refuse "found 'extra', expected only flags of this program" mnist extra
 refuse "--lr: expected a value, found none" mnist --lr
 refuse "--lr: expected once, found 2 times" mnist --lr 1 --lr 2
 refuse "--graph: expected no value, found 'maybe'" mnist --graph=maybe
