@@ -576,7 +576,7 @@ refuse "--checkpoint-every" regression --checkpoint run --checkpoint-every 0
 refuse "--keep" regression --checkpoint run --keep 0
 refuse "--eval-only" regression --checkpoint run --eval-only --load a.safetensors
 refuse "missing/run" "${base[@]}" --checkpoint missing/run
-refuse "--checkpoint: a.jsonl: is no folder, expected one for checkpoints" "${base[@]}" --checkpoint a.jsonl
+refuse "--checkpoint: a.jsonl: is not a folder, expected one for checkpoints" "${base[@]}" --checkpoint a.jsonl
 accept "${run[@]}" --max-steps 60 --metrics whole.jsonl --save whole.safetensors
 refuse "continue them with --resume" "${run[@]}" --max-steps 60
 refuse "--seed was 0, found 1" "${run[@]}" --resume --max-steps 60 --seed 1
@@ -598,7 +598,7 @@ expect "resumed after step 40" grep -q '^resumed after step 40,' resumed.out
 expect "the same weights after resuming" cmp whole.safetensors resumed.safetensors
 expect "the same metrics after resuming" [ "$(without_times whole.jsonl)" = "$(without_times resumed.jsonl)" ]
 for json in run/*.json; do : >"$json"; done
-refuse "found 3 checkpoints damaged and no whole one; the newest: run/step-000000000060.json: is empty, expected a checkpoint" "${run[@]}" --resume --max-steps 60
+refuse "found 3 checkpoints damaged and no complete one; the newest: run/step-000000000060.json: is empty, expected a checkpoint" "${run[@]}" --resume --max-steps 60
 rm -r run
 
 # In 16 bits the copy of the weights follows the restored ones, and the loss scale is restored: with 8 samples a batch the
