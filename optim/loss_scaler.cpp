@@ -51,9 +51,7 @@ void LossScaler::check_can_go_on() const {
   if (overflows_at_floor_.item() < kOverflowsToGiveUp) return;
   fail(
       "f16 training stops: gradients overflowed in each of the last {} steps although the loss scale is at "
-      "its "
-      "its "
-      "floor of {}; a smaller learning rate may help, and bf16 and f32 have more range",
+      "its floor of {}; a smaller learning rate may help, and bf16 and f32 have more range",
       kOverflowsToGiveUp, options_.floor);
 }
 

@@ -24,12 +24,12 @@ struct StepRecord {
   double samples_per_second = std::numeric_limits<double>::quiet_NaN();  ///< NaN when it was not measured
 };
 
-/// Keeps the results of steps on the device and brings them to the host many at a time, so that a step does
+/// Keeps the results of steps on the device and copies them to the host many at a time, so that a step does
 /// not wait for its own loss.
 class StepLog {
  public:
   explicit StepLog(Device device);
-  /// Notes a step; the results are f32 scalars, `grad_norm` and `correct` may be undefined.
+  /// Adds a step; the results are f32 scalars, `grad_norm` and `correct` may be undefined.
   void add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm, const Tensor& correct);
   bool is_full() const;
   bool is_empty() const { return pending_.empty(); }
@@ -42,14 +42,14 @@ class StepLog {
   Tensor losses_, norms_, correct_;
 };
 
-/// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
-/// be opened. When it cannot be written later, as on a full disk, that is a warning, and nothing more is
-/// written to it. A file that is there is replaced by the first record; a run that fails before leaves
-/// it as it was, and no empty file where there was none.
+/// Writes one JSON object per line to a file; for an empty path does nothing. Throws Error if the file cannot
+/// be opened. If a later write fails, as on a full disk, it prints a warning and stops writing. An existing
+/// file is replaced at the first record; a run that fails earlier leaves it unchanged, and creates no empty
+/// file.
 ///
-/// A run with checkpoints gives the step that it goes on from, 0 at its start. A file that is there then
-/// continues behind that step's record, so that no step stands in it twice; when it holds anything else than
-/// records, Error is thrown and it stays as it is.
+/// A run with checkpoints gives the step from which it resumes, 0 at its start. An existing file is then
+/// continued after that step's record, so that it holds no step twice; if it holds anything but records,
+/// Error is thrown and it is unchanged.
 class MetricsFile {
  public:
   explicit MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step = std::nullopt);
@@ -63,8 +63,8 @@ class MetricsFile {
  private:
   std::string path_;
   std::FILE* file_ = nullptr;
-  bool is_new_ = false;           // this run has made the file
-  bool has_own_records_ = false;  // what stood in it before is gone, or is continued
+  bool is_new_ = false;           // this run has created the file
+  bool has_own_records_ = false;  // its earlier content is removed, or continued
   bool is_full_ = false;
 };
 
