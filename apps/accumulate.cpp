@@ -87,7 +87,7 @@ class Example {
   void set_recompute(bool on) { model_->set_recompute(on ? 4 : 0); }  // segments of two layers
   void ignore(std::int64_t sample) { labels_[static_cast<std::size_t>(sample)] = kIgnored; }
 
-  /// Non-ignored targets in these pieces.
+  /// Non-ignored targets in these micro-batches.
   std::int64_t targets(const Pieces& pieces) const {
     std::int64_t count = 0;
     for (const MicroBatch& piece : pieces) {

@@ -54,7 +54,7 @@ class MemoryScope {
 struct MemoryStats {
   std::size_t live = 0;         ///< held by tensors now, each allocation rounded up to 256 bytes
   std::size_t peak = 0;         ///< highest `live` since the start or reset_peak_memory()
-  std::size_t reserved = 0;     ///< taken from the system: `live` plus what is cached for reuse
+  std::size_t reserved = 0;     ///< taken from the system: `live` plus memory cached for reuse
   std::size_t allocations = 0;  ///< number of allocate() calls
   BytesByCategory live_by_category{};
   BytesByCategory peak_by_category{};  ///< of `peak`: when the peak was first reached

@@ -10,7 +10,7 @@
 namespace ringtape {
 namespace {
 
-/// `value` with at most `digits` significant digits, without an exponent where it is not small.
+/// `value` with at most `digits` significant digits, without an exponent unless it is small.
 std::string plain(double value, int digits) {
   const std::string text = fmt::format("{:.{}g}", value, digits);
   const std::size_t exponent = text.find('e');

@@ -157,7 +157,7 @@ std::string to_text(const RingTrace& trace) {
     const bool adds = step < trace.world_size - 1;
     if (step == 0) text += "Reduce-scatter: the receiver adds the received chunk to its own.\n\n";
     if (step == trace.world_size - 1)
-      text += "All-gather: the receiver takes what it gets in place of its own.\n\n";
+      text += "All-gather: the receiver replaces its own chunk by the received one.\n\n";
     text += fmt::format("step {}  {}", step, adds ? "add " : "take");
     for (int rank = 0; rank < trace.world_size; ++rank) {
       const auto [chunk, count] = trace.moves[step][rank];

@@ -37,7 +37,7 @@ TEST_CASE("contexts: a loader for the CPU opens none", "[.]") {
   read_batches({}, {});
   CHECK(contexts_opened() == 0);
 }
-TEST_CASE("contexts: a loader for the second GPU opens its own alone", "[.]") {
+TEST_CASE("contexts: a loader for the second GPU opens only its own", "[.]") {
   const Device gpu{DeviceType::cuda, 1};
   read_batches(gpu, gpu);
   CHECK(contexts_opened() == 1);
@@ -46,7 +46,7 @@ TEST_CASE("contexts: a loader for the second GPU opens its own alone", "[.]") {
 TEST_CASE("only contexts of devices in use are opened") {
   CHECK_THAT(ending_of("contexts: a loader for the CPU opens none").text,
              ContainsSubstring("All tests passed"));
-  CHECK_THAT(ending_of("contexts: a loader for the second GPU opens its own alone").text,
+  CHECK_THAT(ending_of("contexts: a loader for the second GPU opens only its own").text,
              ContainsSubstring("All tests passed"));
 }
 
