@@ -26,13 +26,13 @@ struct LambOptions {
 ///
 /// Where implementations differ:
 /// - Bias correction. Inside the norm: the paper as published (Algorithm 2), NVIDIA's apex, timm, current
-/// DeepSpeed. Outside the norm: DeepSpeed's older releases, which multiplied the learning rate by
-///   sqrt(1 - beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv,
-///   pytorch-lamb, which follows it, and bias_correction=False elsewhere. Inside the norm and without decay
-///   the correction cancels except for eps, since the ratio cancels any common factor of the update; it does
-///   not cancel for a parameter without a trust ratio.
+///   DeepSpeed. Outside the norm: DeepSpeed's older releases, which multiplied the learning rate by sqrt(1 -
+///   beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv, pytorch-lamb, which
+///   follows it, and bias_correction=False elsewhere. Inside the norm and without decay the correction
+///   cancels except for eps, since the ratio cancels any common factor of the update; it does not cancel for
+///   a parameter without a trust ratio.
 /// - Which parameters have a trust ratio. In apex and timm only those with weight decay, unless an option is
-/// set (use_nvlamb, always_adapt); in pytorch-lamb all. Here it is a separate flag.
+///   set (use_nvlamb, always_adapt); in pytorch-lamb all. Here it is a separate flag.
 /// - The ratio's limits. The paper limits ||w|| (its function phi) and leaves the limits open; DeepSpeed
 ///   limits the ratio to [0.01, 10], timm's trust_clip to at most 1. Here it is not limited by default.
 /// - apex and timm also clip the gradients' global norm to 1; here clip_grad_norm() does it.

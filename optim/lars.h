@@ -26,7 +26,7 @@ struct LarsOptions {
 ///   w), w = w - v. The two are the same at a constant rate; when it changes, the form here (also in timm and
 ///   in apex's LARC around PyTorch's SGD) applies the new rate to all of v at once.
 /// - timm scales only parameters with weight decay, unless an option is set; apex's LARC scales all, and
-/// omits the decay of a parameter if a norm is 0.
+///   omits the decay of a parameter if a norm is 0.
 /// - LARC by default takes min(local / lr, 1) as the local rate, with a coefficient of 0.02 (clipping).
 class Lars : public Optimizer {
  public:
