@@ -552,7 +552,7 @@ refuse "with a unit, such as 1500MB, found '16'" plan fit --batch-size 8 --memor
 refuse "expected a whole number with a unit, such as 1500MB, found '1.5GB'" plan fit --batch-size 8 --memory 1.5GB --state 1GB --sample 1MB
 refuse "--memory must be from 1 byte" plan fit --batch-size 8 --state 1GB --sample 1MB
 refuse "--state: expected --sample with it" plan fit --batch-size 8 --memory 1GB --state 1GB
-refuse "filling a CPU.s memory ends other programs" plan fit --batch-size 8 --mlp 784,10 --device cpu
+refuse "filling a CPU's memory ends other programs" plan fit --batch-size 8 --mlp 784,10 --device cpu
 refuse "not even a micro-batch of 1 fits" plan fit --batch-size 8 --mlp 784,2048,10 --device cpu --memory 1MiB
 refuse "it takes" plan fit --batch-size 8 --mlp 784,2048,10 --estimate --memory 1MiB
 accept plan fit --help

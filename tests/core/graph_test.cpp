@@ -71,7 +71,7 @@ TEST_CASE("what a graph cannot repeat is refused during a capture, by name", "[g
     CHECK_THROWS_WITH(CaptureScope(), ContainsSubstring("already capturing one"));
     const GraphMemoryPool memory;
     const GraphMemoryPool::Scope scope(memory);
-    CHECK_THROWS_WITH(empty({3}), ContainsSubstring("memory that it did not ask for when it ran before"));
+    CHECK_THROWS_WITH(empty({3}), ContainsSubstring("memory that its first run did not allocate"));
   }
   CHECK_FALSE(is_capturing());
   CHECK(x.item() == 1);
