@@ -1,5 +1,5 @@
 // Shows, with every number of the comparison, that the gradients of micro-batches add up to the gradient of
-// the whole batch, and what goes wrong when they are scaled in another way.
+// the whole batch, and the errors of other scalings.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -32,7 +32,7 @@ struct Options {
 using Pieces = std::vector<MicroBatch>;
 /// The elements of every parameter's gradient, in the order of the arena.
 using Gradients = std::vector<std::vector<double>>;
-/// How a micro-batch's loss is made of its samples' losses.
+/// How a micro-batch's loss is computed from its samples' losses.
 using LossOf = std::function<CrossEntropyOptions(const MicroBatch&)>;
 
 double norm(const std::vector<double>& values) {
@@ -53,7 +53,7 @@ double relative_difference(const std::vector<double>& a, const std::vector<doubl
   return off == 0 ? 0 : off / norm(b);
 }
 
-/// The largest of all parameters; infinite where one is NaN.
+/// The largest relative difference over all parameters; infinite if one is NaN.
 double largest_difference(const Gradients& a, const Gradients& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -63,10 +63,10 @@ double largest_difference(const Gradients& a, const Gradients& b) {
   return largest;
 }
 
-/// What f32 is allowed, relative to the gradient's norm. The k-th of n additions rounds a sum of about k/n of
-/// the gradient to 24 bits. Such errors are independent, so that together they grow with the square root of
-/// n: about sqrt(n) / 3 * 2^-24, of which three times as much is allowed. The 1e-6 is for the sums over a
-/// batch's samples, which the order of additions changes as well.
+/// The allowed difference in f32, relative to the gradient's norm. The k-th of n additions rounds a sum of
+/// about k/n of the gradient to 24 bits. These errors are independent, so that their sum grows with the
+/// square root of n: about sqrt(n) / 3 * 2^-24; three times that is allowed. The 1e-6 is for the sums over a
+/// batch's samples, which also depend on the order of additions.
 double allowed_difference(std::size_t pieces) {
   return std::max(1e-6, std::sqrt(static_cast<double>(pieces)) * 0x1p-24);
 }
@@ -87,7 +87,7 @@ class Example {
   void set_recompute(bool on) { model_->set_recompute(on ? 4 : 0); }  // segments of two layers
   void ignore(std::int64_t sample) { labels_[static_cast<std::size_t>(sample)] = kIgnored; }
 
-  /// Non-ignored targets in these pieces.
+  /// Non-ignored targets in these micro-batches.
   std::int64_t targets(const Pieces& pieces) const {
     std::int64_t count = 0;
     for (const MicroBatch& piece : pieces) {
@@ -118,7 +118,7 @@ class Example {
     for (const MicroBatch& piece : pieces) backward(piece, loss_of(piece));
     return gradients();
   }
-  /// As it should be done: every sum of losses over the window's number of targets.
+  /// The correct way: every sum of losses over the window's number of targets.
   Gradients accumulate(const Pieces& pieces) {
     AccumulationWindow window;
     window.begin(targets(pieces));
@@ -155,7 +155,7 @@ struct Element {
   std::size_t parameter, index;
 };
 
-/// The largest of the last layer's weight.
+/// The largest element of the last layer's weight gradient.
 Element element_to_follow(const Example& example, const Gradients& gradients) {
   std::size_t parameter = 0;
   while (example.parameters()[parameter].tensor->dims() != 2) ++parameter;
@@ -198,7 +198,7 @@ void print_micro_batches(Example& example, const Pieces& pieces) {
              at_once[element.parameter][element.index]);
 }
 
-/// Throws Error where the gradients differ by more than rounding.
+/// Throws Error if the gradients differ by more than rounding.
 void print_parameters(Example& example, const Pieces& pieces) {
   const Gradients at_once = example.at_once();
   const Gradients accumulated = example.accumulate(pieces);
@@ -225,7 +225,8 @@ void print_parameters(Example& example, const Pieces& pieces) {
       allowed);
 }
 
-/// Each micro-batch's mean over the number of micro-batches: right only where all have as many targets.
+/// Each micro-batch's mean over the number of micro-batches: correct only if all have the same number of
+/// targets.
 LossOf mean_over_steps(const Pieces& pieces) {
   const auto steps = static_cast<double>(pieces.size());
   return [steps](const MicroBatch&) { return CrossEntropyOptions{.divisor = steps}; };
@@ -324,8 +325,7 @@ int main(int argc, char** argv) {
   Options options;
 
   app.option("--batch-size", between(options.batch, 1, 60000), "images in the batch");
-  app.option("--micro-batch", between(options.micro_batch, 1, 60000),
-             "images that go through the network at a time");
+  app.option("--micro-batch", between(options.micro_batch, 1, 60000), "images in a forward pass");
   app.option("--device", options.device, "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu");
   app.after_parsing([&options] {
     check(options.micro_batch <= options.batch,
@@ -333,7 +333,7 @@ int main(int argc, char** argv) {
           options.micro_batch);
   });
   return app.run(argc, argv, [&options] {
-    // Under mpirun every rank would print the same.
+    // Under mpirun only one rank prints.
     if (detect_rank_environment(process_environment()).rank == 0) show(options);
   });
 }

@@ -12,8 +12,8 @@ void MlpOptions::add_flags(CommandLine& flags) {
   flags.option("--hidden", between(hidden, 1, 1 << 20), "sizes of the hidden layers, such as 256,128");
   flags.option(
       "--recompute", not_negative(recompute),
-      "cut the hidden layers into segments of this many, keep each segment's input alone and compute "
-      "the rest again in backward: less memory from 2 on, more time, the same result to the bit; 0: "
+      "divide the hidden layers into segments of this many, keep only each segment's input and compute "
+      "the rest again in backward: less memory from 2 on, more time, bit-identical results; 0: "
       "keep everything");
 }
 

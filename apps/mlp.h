@@ -13,7 +13,7 @@ struct MlpOptions {
   std::int64_t recompute = 0;                ///< layers in a recomputed segment; 0: no recomputation
 
   void add_flags(CommandLine& flags);
-  /// Sets what the task says of its model, which has so many inputs and outputs.
+  /// Sets the task's model: an MLP with this number of inputs and outputs.
   void set_model(Task& task, std::int64_t inputs, std::int64_t outputs) const;
 };
 

@@ -20,11 +20,10 @@ struct Split {
   TensorDataset train, test;
 };
 
-/// A fifth of the rows, drawn at random, becomes the test set.
+/// A random fifth of the rows is the test set.
 Split split(const TensorDataset& table, std::uint64_t seed) {
   const std::int64_t rows = table.size();
-  check(rows >= 5, "the table has {}: expected at least 5, to set a fifth apart for the test",
-        counted(rows, "row"));
+  check(rows >= 5, "the table has {}: expected at least 5, as a fifth is the test set", counted(rows, "row"));
   const std::vector<std::int64_t> order = RandomSampler(rows, seed).order(0);
   const std::int64_t columns = table.all_features().size(1);
   Tensor features = empty({rows, columns});
@@ -61,7 +60,7 @@ void standardise(const Split& data) {
 Task regression_of_table(const std::string& file, std::uint64_t seed, const MlpOptions& mlp) {
   const bool is_standard_input = file == "-";
   check(!is_standard_input || detect_rank_environment(process_environment()).world_size == 1,
-        "--data -: standard input reaches one rank alone, expected a file that all ranks can read");
+        "--data -: standard input reaches only one rank, expected a file that all ranks can read");
   const TensorDataset table = file.empty() ? make_friedman1(kGeneratedSamples, seed) : read_csv(file);
   const Split data = split(table, seed);
   standardise(data);
@@ -89,7 +88,7 @@ int main(int argc, char** argv) {
   program.flags().group("Data");
   program.flags().file(
       "--data", file,
-      "table of numbers, also packed by gzip, with the target in the last column; -: standard "
+      "table of numbers, plain or gzip-compressed, with the target in the last column; -: standard "
       "input [generated: Friedman's first function]",
       "FILE.csv");
   return program.run(argc, argv, [&] { return regression_of_table(file, program.options().data.seed, mlp); });

@@ -1,6 +1,6 @@
-// Measures what gradient accumulation and activation recomputation cost and save: memory by category at the
-// peak of an update, beside the formula; throughput for 1 to 32 micro-batches at one global batch; memory and
-// time for segments of several lengths.
+// Measures the cost and savings of gradient accumulation and activation recomputation: memory by category at
+// the peak of an update, beside the formula; throughput for 1 to 32 micro-batches at one global batch; memory
+// and time for segments of several lengths.
 #include <fmt/ranges.h>
 
 #include "autograd/ops.h"
@@ -26,7 +26,7 @@ double mib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1024.0 * 1024.0);
 }
 
-/// So many hidden layers, all of one width, between MNIST's inputs and classes.
+/// An MLP with `layers` hidden layers of `width` between MNIST's inputs and classes.
 Sizes deep(std::int64_t layers, std::int64_t width) {
   Sizes sizes(static_cast<std::size_t>(layers), width);
   sizes.insert(sizes.begin(), 784);
@@ -34,7 +34,7 @@ Sizes deep(std::int64_t layers, std::int64_t width) {
   return sizes;
 }
 
-/// A model with Adam, and a micro-batch that is used again and again.
+/// A model with Adam, and one micro-batch that every update repeats.
 class Training {
  public:
   Training(const Sizes& sizes, std::int64_t micro_batch, std::int64_t recompute, Device device)
@@ -65,7 +65,7 @@ class Training {
 
   /// Memory at the peak of an update.
   BytesByCategory peak(std::int64_t steps) {
-    update(steps);  // makes what is made once
+    update(steps);  // one-time allocations
     reset_peak_memory(arena_.device());
     update(steps);
     return memory_stats(arena_.device()).peak_by_category;
@@ -89,7 +89,7 @@ std::string name_of(const Sizes& sizes) {
   return fmt::format("{}", fmt::join(sizes, "-"));
 }
 
-/// One model as it is, for several ways to make a batch.
+/// The memory of one model for several divisions of a batch.
 void memory_of_batches(Results& results, const Sizes& sizes, Device device) {
   using enum MemoryCategory;
   struct Way {
@@ -120,7 +120,7 @@ void memory_of_batches(Results& results, const Sizes& sizes, Device device) {
   fmt::print("\n");
 }
 
-/// Two updates, moment by moment, the second with recomputation; as a picture too where a file is named.
+/// Memory over time of two updates, the second with recomputation; also as a picture if a file is named.
 void timeline(std::int64_t layers, std::int64_t width, std::int64_t micro_batch, std::int64_t steps,
               std::int64_t recompute, Device device, const std::string& svg_path) {
   const Sizes sizes = deep(layers, width);

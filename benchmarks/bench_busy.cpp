@@ -1,8 +1,8 @@
-// A training step on an idle machine and on a busy one: the same step with no load, and beside busy processes
-// that want the cores too, as many as there are cores. Threads that meet many times in a step suffer when one
-// of them is not running and the others spin until it is; docs/simt.md tells what the library does about it.
-// The time is the mean over the steps of a round, since what a busy machine takes is taken from few steps;
-// rounds with and without load take turns.
+// Times a training step on an idle machine and on a busy one: the same step without load, and beside busy
+// processes that compete for the cores, one per core. Threads that synchronize often in a step are slow when
+// one of them is descheduled while the others spin; docs/simt.md describes the library's measures against it.
+// The time is the mean over the steps of a round, since load delays only few steps, but by much; rounds with
+// and without load alternate.
 #include <fmt/ranges.h>
 #include <sched.h>
 #include <signal.h>
@@ -32,13 +32,13 @@ using namespace ringtape::benchmarks;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  int processes = 0;  // 0: as many as cores
+  int processes = 0;  // 0: one per core
   int rounds = 5;
   double round_seconds = 1;
   std::string json;
 };
 
-/// Processes that do nothing but compute, from construction to destruction.
+/// Processes that only compute, from construction to destruction.
 class BusyProcesses {
  public:
   explicit BusyProcesses(int count) {
@@ -47,7 +47,7 @@ class BusyProcesses {
       check(child >= 0, "fork failed: no busy process could be started");
       if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        setsid();  // as what somebody else has started: the scheduler shares cores out among sessions first
+        setsid();  // the scheduler divides cores among sessions first
         for (;;) asm volatile("");
       }
       children_.push_back(child);
@@ -84,7 +84,7 @@ class Training {
     adam_.step();
   }
 
-  /// Mean seconds of a step, over so many seconds.
+  /// Mean seconds of a step, over `seconds` seconds.
   double mean_step(double seconds) {
     const Clock::time_point start = Clock::now();
     for (int steps = 1;; ++steps) {
@@ -102,8 +102,7 @@ class Training {
   Tensor y_ = to(rand({64}, DType::f32, {}, 0, 10), DType::i64);
 };
 
-/// Where this has been started with a real-time policy (`chrt`), load could not compete with it, nor it with
-/// load.
+/// With a real-time policy (`chrt`) this process and the load would not compete.
 void schedule_as_others() {
   const sched_param none{};
   check(sched_setscheduler(0, SCHED_OTHER, &none) == 0, "sched_setscheduler failed");
@@ -154,9 +153,9 @@ void benchmark(const Options& options) {
 int main(int argc, char** argv) {
   CommandLine app("Times a training step on an idle machine and beside busy processes.");
   Options options;
-  app.option("--processes", positive(options.processes), "busy processes (default: as many as cores)");
-  app.option("--rounds", positive(options.rounds), "of each kind");
-  app.option("--round-seconds", between(options.round_seconds, 1e-3, 1e3), "of a round");
+  app.option("--processes", positive(options.processes), "busy processes (default: one per core)");
+  app.option("--rounds", positive(options.rounds), "rounds with and without load, each");
+  app.option("--round-seconds", between(options.round_seconds, 1e-3, 1e3), "seconds of a round");
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&] { benchmark(options); });
 }

@@ -1,4 +1,4 @@
-// Ringtape's own GEMM against the vendor's, on the three products of a linear layer and on squares.
+// Times Ringtape's own GEMM against the vendor's, on the three products of a linear layer and on squares.
 #include <fmt/format.h>
 
 #include <random>
@@ -46,7 +46,7 @@ Tensor random_tensor(std::int64_t elements, DType dtype, Device device) {
   return fill([](float v) { return v; });
 }
 
-/// A product with random matrices of its own.
+/// A product of its own random matrices.
 class Product {
  public:
   Product(const Shape3& shape, DType dtype, Device device)
@@ -150,10 +150,10 @@ void measure(const std::string& device_name, const std::string& dtype_name, cons
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Times our own GEMM beside the vendor's.");
+  CommandLine app("Times Ringtape's own GEMM beside the vendor's.");
   std::string device = "auto", dtype = "f32", json;
   app.option("--device", device, "auto, cpu, cuda or cuda:N");
-  app.option("--dtype", word(dtype, {"f32", "bf16", "f16"}), "of the inputs; sums and result are f32");
+  app.option("--dtype", word(dtype, {"f32", "bf16", "f16"}), "dtype of the inputs; sums and result are f32");
   app.file("--json", json, kJsonHelp);
   return app.run(argc, argv, [&] { measure(device, dtype, json); });
 }

@@ -1,6 +1,6 @@
-// Every kernel but GEMM: the bytes it must move, the time that a copy of as many takes, the time of the
-// kernel and the ratio of the two. On the CPU some rows name a second time: a plain vectorised OpenMP loop
-// for the same work. What is measured stands in the table of kernels/.
+// Times every kernel except GEMM: the bytes it must move, the time of a copy of the same number of bytes, the
+// time of the kernel and the ratio of the two. On the CPU some rows have a second time: a plain vectorised
+// OpenMP loop for the same work. The kernels are those of the table in kernels/.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ using kernel_cases::Size;
 constexpr TimingOptions kTiming{.rounds = 15, .round_seconds = 2e-3};
 constexpr double kMostCopied = 512.0 * (1 << 20);
 
-/// Measures kernels, and prints a line for each beside the time that its bytes take at the device's copy
-/// rate, which is measured in turn with it.
+/// Measures kernels, and prints a line for each with the time of its bytes at the device's copy rate, which
+/// is measured alternately with it.
 class Table {
  public:
   Table(Device device, const std::string& json)
@@ -38,7 +38,8 @@ class Table {
         from_(randn({static_cast<std::int64_t>(kMostCopied / 8)}, DType::f32, device)),
         to_(zeros(from_.shape(), DType::f32, device)) {
     fmt::print(
-        "{}\nlimit: a copy that moves as many bytes, measured in turn with the kernel; medians of {}\n\n",
+        "{}\nlimit: a copy of the same number of bytes, measured alternately with the kernel; medians of "
+        "{}\n\n",
         describe(device), kTiming.rounds);
     fmt::print("{:<30} {:<18} {:>10} {:>11} {:>11} {:>8} {:>6} {:>11} {:>6}\n", "kernel", "size", "MB",
                "limit us", "us", "GB/s", "ratio", "loop us", "ratio");
@@ -72,7 +73,7 @@ class Table {
   void save() const { results_.save(); }
 
  private:
-  /// A copy that moves so many bytes in all, or 512 MiB where that is less.
+  /// A copy that moves `bytes` bytes in total, at most 512 MiB.
   void copy(double bytes) const {
     const auto n = static_cast<std::int64_t>(std::min(bytes, kMostCopied) / 8);
     scale(Stream::current(device_), DType::f32, from_.raw(), to_.raw(), std::max<std::int64_t>(n, 1), 1.0);
@@ -83,7 +84,7 @@ class Table {
   Tensor from_, to_;  // of the copy
 };
 
-/// Lengths of GPT-2's 148 parameters (124M), as torch.nn.Module.parameters() would list them.
+/// Lengths of GPT-2's 148 parameters (124M), in the order of torch.nn.Module.parameters().
 std::vector<std::int64_t> gpt2_lengths() {
   constexpr std::int64_t kWidth = 768, kVocabulary = 50257, kContext = 1024, kLayers = 12;
   std::vector<std::int64_t> lengths = {kVocabulary * kWidth, kContext * kWidth};
@@ -98,7 +99,7 @@ std::vector<std::int64_t> gpt2_lengths() {
   return lengths;
 }
 
-/// As the results name it, and the size.
+/// The name in the results, and the size.
 using NamedSize = std::pair<std::string, Size>;
 
 NamedSize matrix(std::int64_t rows, std::int64_t columns, DType dtype = DType::f32) {
@@ -152,7 +153,7 @@ void measure(const std::string& device_name, const std::string& json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Times of Ringtape's kernels beside what the memory allows.");
+  CommandLine app("Times Ringtape's kernels beside the limit of the memory.");
   std::string device = "auto", json;
   app.option("--device", device, "auto, cpu, cuda or cuda:N");
   app.file("--json", json, kJsonHelp);

@@ -1,6 +1,6 @@
-// Times the data loader on MNIST: microseconds that a batch costs beside the time that moving its bytes
-// takes, first alone (as fast as batches can be made), then under a training loop that keeps two threads busy
-// between them.
+// Times the data loader on MNIST: microseconds of a batch beside the time of copying its bytes, first without
+// other work (as fast as batches can be made), then with a training loop that keeps two threads busy between
+// batches.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,8 +35,8 @@ void compute(double seconds) {
 }
 
 struct Cost {
-  double waiting;  // seconds a batch inside the loader's functions
-  double total;    // seconds a batch that the epoch takes beyond the steps
+  double waiting;  // seconds per batch inside the loader's functions
+  double total;    // seconds per batch of the epoch, without the steps
 };
 
 // The median of five epochs with a step of `step_seconds` after each batch.
@@ -60,7 +60,7 @@ Cost measure(DataLoader& loader, double step_seconds) {
   return epochs[2];
 }
 
-// Seconds that copying as many rows in order takes.
+// Seconds to copy the same number of rows in order.
 double copy_seconds(const TensorDataset& data, std::int64_t batch_size) {
   const auto bytes = static_cast<std::size_t>(batch_size) * data.features().bytes();
   std::vector<std::uint8_t> to(bytes);

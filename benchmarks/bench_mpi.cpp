@@ -1,5 +1,5 @@
-// Times MPI's own all-reduce, called as any program calls it: the yardstick beside `collectives`, whose
-// operations go through a thread of ours.
+// Times MPI's own all-reduce, called directly: a reference for `collectives`, whose operations go through
+// Ringtape's MPI thread.
 //
 //   OMP_NUM_THREADS=1 mpirun -n 2 bench_mpi
 #include <fmt/format.h>
@@ -73,11 +73,11 @@ void measure(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Times MPI's own all-reduce at sizes that double.");
+  CommandLine app("Times MPI's own all-reduce at doubling sizes.");
   Options options;
   app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 32), "smallest size");
   app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 32), "largest size");
-  app.option("--iterations", between(options.iterations, 1, 1000000), "calls that are timed together");
+  app.option("--iterations", between(options.iterations, 1, 1000000), "calls that are timed as one interval");
   app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&] { measure(options); });
 }

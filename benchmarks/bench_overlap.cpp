@@ -1,13 +1,14 @@
-// Measures what data parallelism costs a step, and what hides it: buckets, reduced while backward goes on,
-// and no_sync() under accumulation. On ranks that share a machine, over a link made slow:
+// Measures the cost of data parallelism in a step, and how much of it is hidden: by buckets that are reduced
+// during backward, and by no_sync() under accumulation. On ranks that share a machine, over a simulated slow
+// link:
 //
 //   mpirun -n 2 bench_overlap
 //
-// Each time is a median, with the least and the most beside it. On a busy machine the figures would be
-// nonsense, so the program ends with an error and no table where the scheduler says that a rank which
-// computed alone waited for a core for more than 5% of that time (profile/core_wait.h). The share that is
-// hidden, (S - T) / (S - C), is left out where the times that it is made of overlap: where a step without
-// communication (C) has taken as long as one with all of it after backward (S).
+// Each time is a median, with the minimum and maximum. On a busy machine the figures would be invalid, so the
+// program ends with an error and no table if, by the scheduler, a rank that computed without communication
+// waited for a core for more than 5% of that time (profile/core_wait.h). The hidden fraction, (S - T) / (S -
+// C), is omitted if the ranges of its times overlap: if a step without communication (C) has taken as long as
+// one with all communication after backward (S).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -37,7 +38,7 @@ struct Options {
   std::int64_t inputs = 256;
   std::int64_t width = 512;
   std::int64_t layers = 20;
-  std::int64_t batch = 2048;  // of a rank
+  std::int64_t batch = 2048;  // samples of a rank
   std::int64_t micro_batches = 4;
   double bucket_mib = 1;
   int rounds = 7;
@@ -49,7 +50,7 @@ struct Way {
   std::string name;
   bool communicates = true;
   bool overlaps = true;
-  bool has_buckets = true;  ///< else one for all
+  bool has_buckets = true;  ///< else one bucket for all gradients
   std::int64_t micro_batches = 1;
   bool uses_no_sync = true;
 };
@@ -69,7 +70,7 @@ DataParallelOptions options_of(const Way& way, double bucket_mib) {
           .hook = nullptr};
 }
 
-/// A model that is trained in one of the ways on random samples of this rank.
+/// A model that is trained in one of the ways on this rank's random samples.
 class Training {
  public:
   Training(const Way& way, const Options& options, const std::shared_ptr<Communicator>& all)
@@ -126,7 +127,7 @@ struct Measured {
   double hidden_share = 0;  ///< of rank 0's communication, from its spans
 };
 
-/// Throws Error on all ranks where one that computed alone waited too long for a core.
+/// Throws Error on all ranks if one waited too long for a core while it computed without communication.
 void check_quiet(Communicator& comm, const CoreWait& alone) {
   const Tensor share = from_vector(std::vector<float>{static_cast<float>(alone.share().value_or(0))}, {1});
   comm.all_reduce(share, ReduceOp::max).wait();
@@ -140,8 +141,8 @@ double largest_over(Communicator& comm, Clock::duration own) {
   return static_cast<double>(nanoseconds.to_vector<std::int64_t>()[0]) * 1e-9;
 }
 
-/// An update of each way in turn, so that what changes with time on the machine meets all of them. Throws
-/// Error where the machine was too busy.
+/// Measures an update of each way alternately, so that changes of the machine over time affect all ways
+/// equally. Throws Error if the machine was too busy.
 std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings, Communicator& comm,
                               int rounds) {
   std::vector<Measured> all(trainings.size());
@@ -170,8 +171,8 @@ std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings,
   return all;
 }
 
-/// The share of the communication's time that overlap takes off the step: from the times of the step with
-/// overlap, without it, and without communication.
+/// The fraction of the communication's time that overlap hides: from the times of the step with overlap,
+/// without it, and without communication.
 double hidden(double overlapped, double one_after_the_other, double alone) {
   return (one_after_the_other - overlapped) / (one_after_the_other - alone);
 }
@@ -215,7 +216,7 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
 std::vector<Way> all_ways(const Options& options) {
   const std::string pieces = fmt::format("{} micro-batches", options.micro_batches);
   const std::int64_t many = options.micro_batches;
-  // The first of a group communicates nothing, the second without overlap.
+  // The first of a group has no communication, the second no overlap.
   return {{.name = "each rank alone", .communicates = false},
           {.name = "reduced after backward", .overlaps = false},
           {.name = "reduced during backward"},
@@ -229,7 +230,7 @@ std::vector<Way> all_ways(const Options& options) {
 void benchmark(const Options& options) {
   const auto comm = connect(detect_rank_environment(process_environment()), Device{}, Seconds(60),
                             parse_slow_link(options.slow_link));
-  check(comm->size() > 1, "one rank has no other to talk to: mpirun -n 2 bench_overlap");
+  check(comm->size() > 1, "found one rank, expected at least two: mpirun -n 2 bench_overlap");
   check(options.batch % options.micro_batches == 0,
         "--batch-size {}: expected a multiple of --micro-batches, {}", options.batch, options.micro_batches);
   if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
@@ -259,16 +260,16 @@ void benchmark(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Measures how much of the communication of data-parallel training is hidden.");
+  CommandLine app("Measures the hidden fraction of the communication of data-parallel training.");
   Options options;
 
   app.option("--slow-link", options.slow_link, "LATENCY_US,MBYTES_PER_S of the link");
-  app.option("--inputs", positive(options.inputs), "of the model");
-  app.option("--width", positive(options.width), "of the hidden layers");
-  app.option("--layers", positive(options.layers), "how many of them");
+  app.option("--inputs", positive(options.inputs), "inputs of the model");
+  app.option("--width", positive(options.width), "width of the hidden layers");
+  app.option("--layers", positive(options.layers), "number of hidden layers");
   app.option("--batch-size", positive(options.batch), "samples of a rank and step");
   app.option("--micro-batches", positive(options.micro_batches),
-             "that they are cut into, under accumulation");
+             "micro-batches of a step, under accumulation");
   app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of a bucket");
   app.option("--rounds", positive(options.rounds), "steps of each way");
   app.file("--json", options.json, kJsonHelp);

@@ -1,4 +1,5 @@
-// The SIMT executor against plain vectorised OpenMP loops that do the same work, and what its parts cost.
+// Times the SIMT executor against plain vectorised OpenMP loops for the same work, and the costs of its
+// parts.
 #include "benchmarks/bench_simt.h"
 
 #include <fmt/format.h>
@@ -67,8 +68,8 @@ std::vector<float> random_values(std::int64_t n, float low, float high, unsigned
   return values;
 }
 
-// The loops a kernel is compared with. The result of a reduction goes through memory so that it is not
-// dropped.
+// The loops that kernels are compared with. The result of a reduction is written to memory so that the
+// compiler keeps it.
 
 void loop_relu(const float* x, float* y, std::int64_t n) {
 #pragma omp parallel for simd schedule(static)
@@ -149,7 +150,7 @@ double fiber_switch_seconds() {
   return median_seconds(there_and_back, {}, kTiming) / (2 * kSwitches);
 }
 
-/// Seconds that one more step costs each thread of a block, on one OS thread.
+/// Seconds of one more step for each thread of a block, on one OS thread.
 double step_seconds(int threads, const std::function<void(int steps)>& run) {
   constexpr int kFew = 10, kMany = 210;
   const std::vector<double> seconds =

@@ -4,7 +4,7 @@
 
 #include "kernels/common/launcher.h"
 
-/// Launchers of the kernels in bench_simt.cu: simple work, so that what is measured is the executor.
+/// Launchers of the kernels in bench_simt.cu: simple work, so that the executor dominates the time.
 
 /// y = max(x, 0)
 RINGTAPE_LAUNCHER(bench_relu, const float* x, float* y, std::int64_t n);

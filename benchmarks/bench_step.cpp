@@ -1,7 +1,7 @@
 // Times whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm
-// clipping, Adam; in bf16 and f16 with f32 parameters, f16 with a loss scale. Beside each time stands the
-// floor: the FLOPs of the matrix products at the rate of a large product of that dtype on this device, plus
-// the bytes that Adam and the norm must move at the rate of a copy of that size.
+// clipping, Adam; in bf16 and f16 with f32 parameters, f16 with a loss scale. Beside each time is the floor:
+// the FLOPs of the matrix products at the rate of a large product of that dtype on this device, plus the
+// bytes that Adam and the norm must move at the rate of a copy of that size.
 #include <fmt/ranges.h>
 
 #include "autograd/ops.h"
@@ -31,7 +31,7 @@ struct Problem {
 const std::vector<Problem> kProblems = {
     {{784, 256, 10}, 64}, {{784, 1024, 1024, 10}, 128}, {{784, 2048, 2048, 10}, 512}};
 
-/// The median of so many runs, each timed on its own, as steps are long enough for that.
+/// The median of `rounds` runs, each timed separately, as steps are long enough.
 TimingOptions single_runs(int rounds) {
   return {.rounds = rounds, .round_seconds = 0};
 }
@@ -46,20 +46,21 @@ double measure_flops(Device device, DType dtype) {
   return 2 * cube / median_seconds([&] { matmul(a, b); }, device, single_runs(5));
 }
 
-/// Bytes per second, read and written, of a copy that moves `bytes` bytes: what fits in a cache moves faster.
+/// Bytes per second, read and written, of a copy that moves `bytes` bytes: sizes that fit in a cache are
+/// faster.
 double measure_copy(Device device, double bytes) {
   const auto n = static_cast<std::int64_t>(bytes / 2 / sizeof(float));
   const Tensor from = rand({n}, DType::f32, device);
   const Tensor to = empty({n}, DType::f32, device);
   const Stream stream = Stream::current(device);
-  // Our own kernel, as memcpy would use one thread.
+  // Ringtape's kernel, as memcpy would use one thread.
   const double seconds = median_seconds([&] { scale(stream, DType::f32, from.raw(), to.raw(), n, 1.5); },
                                         device, single_runs(50));
   return 2.0 * static_cast<double>(from.bytes()) / seconds;
 }
 
-/// FLOPs of the matrix products of a step: forward, weight gradients, and input gradients of all but the
-/// first layer.
+/// FLOPs of the matrix products of a step: forward, weight gradients, and input gradients of all layers
+/// except the first.
 double step_flops(const Problem& problem) {
   double flops = 0;
   for (std::size_t i = 0; i + 1 < problem.sizes.size(); ++i) {
@@ -88,7 +89,7 @@ Row run(const Problem& problem, Device device, DType dtype, double flops_per_sec
     if (scaler) scaler->update();
   };
   const double seconds = median_seconds(step, device, single_runs(problem.batch > 256 ? 30 : 200));
-  // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all but the
+  // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all except the
   // gradient, and the 16-bit copy.
   const double bytes = (dtype == DType::f32 ? 32.0 : 34.0) * static_cast<double>(arena.parameter_elements());
   const double copy_rate = measure_copy(device, bytes);

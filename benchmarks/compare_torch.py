@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the same work by Ringtape and by PyTorch, in turn, and prints both and their ratio.
+"""Runs the same work in Ringtape and in PyTorch, alternately, and prints both and their ratio.
 
     benchmarks/compare_torch.py [steps|busy|kernels|gemm|loader|all] [--bin build/release/bin] [--device cpu|cuda] [--threads N]
 
@@ -30,7 +30,7 @@ STEPS = [((784, 256, 10), 64), ((784, 1024, 1024, 10), 128), ((784, 2048, 2048, 
 
 
 def run_benchmark(options, program):
-    """What `program --json` writes; its description of machine and build is kept in the options."""
+    """The content of `program --json`; its description of machine and build is kept in the options."""
     path = os.path.join(options.bin, program)
     if not os.path.exists(path):
         sys.exit(f"error: {path} was not found: build it first, or name its folder with --bin")
@@ -63,7 +63,7 @@ class Timer:
         return statistics.median(times)
 
     def kernel(self, work):
-        """For work that may be shorter than the clock's own cost: many calls between two looks at it."""
+        """For work that may be shorter than the clock's overhead: many calls between two readings."""
         work()
         self.synchronize()
         start = time.perf_counter()
@@ -123,7 +123,7 @@ def compare_steps(torch, timer, options):
             try:
                 step()
                 candidates[sizes, batch, mode] = step
-            except Exception as error:  # torch.compile needs a compiler of its own, which may be missing
+            except Exception as error:  # torch.compile needs a compiler, which may be missing
                 print(f"PyTorch {mode} does not run here: {str(error).splitlines()[0]}", file=sys.stderr)
     runs, theirs = [], {}
     for _ in range(options.rounds):
@@ -148,7 +148,7 @@ def compare_steps(torch, timer, options):
 
 @contextlib.contextmanager
 def busy_processes(count):
-    """So many processes that do nothing but compute, each in a session of its own."""
+    """`count` processes that only compute, each in its own session."""
     processes = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True) for _ in range(count)]
     try:
         yield
@@ -166,7 +166,7 @@ def compare_busy(torch, timer, options):
             steps += 1
         return (time.perf_counter() - start) / steps
 
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # load cannot compete with a real-time policy, nor it with load
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # a real-time process and the load would not compete
     step = make_step(torch, *STEPS[0], "cpu", False)
     mean_step(0.5)  # to warm up
     runs, theirs = [], ([], [])
@@ -287,7 +287,7 @@ def torch_copy_rows(torch, rows, device):
 
 
 def torch_kernel(torch, kernel, size, device):
-    """PyTorch's form of one row of bench_kernels, or None where it has none."""
+    """PyTorch's form of one row of bench_kernels, or None if it has none."""
     if kernel.startswith("copy_rows"):
         return torch_copy_rows(torch, int(size.split()[0]), device)
     if kernel.startswith("cross_entropy") or kernel == "count_correct":
@@ -364,7 +364,7 @@ WORK = {"steps": compare_steps, "busy": compare_busy, "kernels": compare_kernels
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", nargs="?", default="all", choices=[*WORK, "all"])
-    parser.add_argument("--bin", default="build/release/bin", help="where the benchmark programs are")
+    parser.add_argument("--bin", default="build/release/bin", help="folder of the benchmark programs")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -375,7 +375,7 @@ def main():
     try:
         import torch
     except ImportError:
-        sys.exit("error: PyTorch is missing, so there is nothing to compare with: pip install torch, or Debian's "
+        sys.exit("error: found no PyTorch: pip install torch, or Debian's "
                  "python3-torch")
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("error: PyTorch sees no GPU here: expected one for --device cuda")
@@ -387,7 +387,7 @@ def main():
     rows = []
     for work in WORK if options.work == "all" else [options.work]:
         if work == "busy" and options.device != "cpu":
-            continue  # it is about a CPU's threads
+            continue  # measures a CPU's threads
         found = WORK[work](torch, timer, options)
         if work == "steps":
             found, of_steps = found

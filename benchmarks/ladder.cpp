@@ -1,5 +1,4 @@
-// Times the versions of a kernel, from naive to best, beside the vendor's library and what the machine can
-// do.
+// Times the versions of a kernel, from naive to best, beside the vendor's library and the machine's limit.
 #include <fmt/ranges.h>
 
 #include "cli/command_line.h"
@@ -19,18 +18,19 @@ struct Setting {
   std::string ladder;
   std::string device = "auto";
   int version = 0;  // 0: all
-  int size = 0;     // 0: the usual one
+  int size = 0;     // 0: the default
   std::string json;
 };
 
-/// Times a rung, the limit and the vendor's way in turn, and prints a line.
+/// Times a rung, the limit and the vendor's routine alternately, and prints a line.
 void measure_rung(Results& results, const ladders::Trial& trial, const LimitWork& limit,
                   const Setting& setting, int version, Device device) {
   const Stream stream = Stream::current(device);
   const ladders::Rung& rung = trial.rungs[static_cast<std::size_t>(version) - 1];
   const double error = error_of(trial, trial.run, stream, version);
-  check(error <= 1, "version {} ({}) is wrong: error {} times what rounding allows", version, rung.name,
-        error);
+  check(error <= 1,
+        "version {} ({}) computes a wrong result: the error is {} times the rounding error allowed", version,
+        rung.name, error);
   std::vector<TimedWork> ways = {[&] { trial.run(stream, version); }, limit.run};
   if (trial.vendor) ways.push_back([&] { trial.vendor(stream, version); });
   const std::vector<double> seconds = median_seconds_in_turn(ways, device);
@@ -68,7 +68,7 @@ void measure(Setting setting) {
   fmt::print("{}\n{} of {} x {}, medians of {} rounds, {} where one takes {} or more\n", describe(device),
              setting.ladder, setting.size, setting.size, TimingOptions{}.rounds, kRoundsOfLongRuns,
              time_text(kLongRun));
-  fmt::print("limit, measured in turn with each: {}", trial.limit_name);
+  fmt::print("limit, measured alternately with each: {}", trial.limit_name);
   if (trial.vendor) fmt::print("; vendor: {}", trial.vendor_name);
   fmt::print("\n\n{:<18} {:>10} {:>10} {:>9}{}\n", "version", "time", trial.flops > 0 ? "GFLOP/s" : "GB/s",
              "of limit", trial.vendor ? "  of vendor" : "");
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   Setting setting;
   app.option("ladder", setting.ladder, fmt::format("{}", fmt::join(ladders::names(), ", "))).required();
   app.option("--version", setting.version, "one version; 0 for all");
-  app.option("--size", setting.size, "rows and columns; 0 for the ladder's usual size");
+  app.option("--size", setting.size, "rows and columns; 0 for the ladder's default size");
   app.option("--device", setting.device, "auto, cpu, cuda or cuda:N");
   app.file("--json", setting.json, kJsonHelp);
   return app.run(argc, argv, [&] { measure(setting); });

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs all benchmarks once, seven minutes on two cores, and writes what they print and their result files:
+# Runs all benchmarks once, seven minutes on two cores, and writes their output and their result files:
 #   benchmarks/measure_all.sh OUTDIR [BIN_DIR] [WRAPPER...]
 # Then `scripts/readme_figures.py --folder NAME` makes the tables of the docs of benchmarks/results/NAME. WRAPPER is put
-# before each command, for example `chrt -f 1`. PYTHON names a Python that has PyTorch; without it that part is left out.
-# Result files that are in OUTDIR already are removed, so that those of two runs are never mixed. A program that fails or
-# takes more than two minutes is named at the end, which is then 1; the others are run all the same.
+# before each command, for example `chrt -f 1`. PYTHON names a Python with PyTorch; without it that part is omitted.
+# Existing result files in OUTDIR are removed, so that results of two runs are never mixed. A program that fails or
+# takes more than two minutes is named at the end, and the exit status is then 1; the others still run.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 [ $# -ge 1 ] || { sed -n '2,7s/^# *//p' "$0"; exit 2; }
@@ -18,7 +18,7 @@ if [ "$(id -u)" -eq 0 ]; then ranks+=(--allow-run-as-root); fi
 rm -f "$out"/{bench,ladder,torch}_*.{json,txt} "$out"/collectives.{json,txt}
 failed=()
 
-# measure NAME COMMAND...: the command writes NAME.json by itself; what it prints goes to NAME.txt.
+# measure NAME COMMAND...: the command writes NAME.json itself; its output goes to NAME.txt.
 measure() {
   local name=$1
   shift

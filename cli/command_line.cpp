@@ -18,7 +18,7 @@
 namespace ringtape {
 namespace {
 
-/// This process's rank as far as the launcher tells; 0 where it does not.
+/// This process's rank according to the launcher; 0 without a launcher.
 int rank_or_0() {
   try {
     return detect_rank_environment(process_environment()).rank;
@@ -27,9 +27,9 @@ int rank_or_0() {
   }
 }
 
-/// Prints an error on standard error. A wrong command line or file is found by all ranks. So rank 0 reports
-/// it at once, and the others after a while in which the launcher, which sees rank 0 end, ends them too:
-/// mpirun does it after a second.
+/// Prints an error on standard error. All ranks find a wrong command line or file. So rank 0 reports it at
+/// once, and the others after a delay in which the launcher ends them because rank 0 has ended: mpirun does
+/// it after a second.
 void report_error(const char* error, const char* help = "") {
   constexpr std::chrono::milliseconds kTimeForRank0{1500};
   std::fflush(stdout);
@@ -42,12 +42,12 @@ std::string first_word(const std::string& text) {
   return text.substr(0, text.find_first_of(": "));
 }
 
-/// What is wrong with the command line, in the words of all other errors: what was expected and found.
+/// The command line's error in the form of all other errors: expected and found.
 std::string message_of(const CLI::App& app, const CLI::ParseError& error) {
   const std::string text = error.what(), flag = first_word(text);
   const auto after = [&](const std::string& words) { return text.substr(text.find(words) + words.size()); };
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    return fmt::format("found {}, expected flags of this program alone", quote(app.remaining(true).front()));
+    return fmt::format("found {}, expected only flags of this program", quote(app.remaining(true).front()));
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return flag + ": found none, expected one";
   if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
@@ -164,7 +164,7 @@ void CommandLine::after_parsing(std::function<void()> callback) {
 }
 
 int CommandLine::run(int argc, char** argv, const std::function<void()>& program) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file too large is an error of the write, not the end of the process
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit fails the write and does not end the process
   std::function<void()> chosen = program;
   if (!commands_.empty()) {
     app_->require_subcommand(0, 1);

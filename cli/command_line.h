@@ -21,15 +21,15 @@ class Flag {
   explicit Flag(CLI::Option* option) : option_(option) {}
 
   Flag& required();
-  /// An error where this flag is given and the other is not, or is too.
+  /// An error if this flag is given without the other, or together with it.
   Flag& needs(const Flag& other);
   Flag& excludes(const Flag& other);
-  /// In place of INT or TEXT in --help.
+  /// Replaces INT or TEXT in --help.
   Flag& type_name(const std::string& text);
-  /// Leaves the default out of --help, or has this text in its place.
+  /// Omits the default from --help, or replaces it by this text.
   Flag& no_default();
   Flag& default_text(const std::string& text);
-  /// `--name` alone stands for `--name TEXT`.
+  /// `--name` without a value means `--name TEXT`.
   Flag& value_may_be_left_out(const std::string& text);
   bool is_given() const;
 
@@ -38,16 +38,16 @@ class Flag {
 };
 
 /// The command line of a program: its flags, which set typed variables, and --help. Built on CLI11, which
-/// only cli/command_line.cpp includes because that takes seconds to compile.
+/// only cli/command_line.cpp includes because CLI11 takes seconds to compile.
 class CommandLine {
  public:
-  /// `description` is what --help begins with.
+  /// `description` is the beginning of --help.
   explicit CommandLine(const std::string& description);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// Flags that are added from here on stand under this heading in --help.
+  /// Flags that are added after this call appear under this heading in --help.
   void group(const std::string& name);
 
   /// `--name VALUE`, and for a bool the switch `--name`. The variable's value is the default. `value` may
@@ -59,26 +59,27 @@ class CommandLine {
   Flag option(const std::string& name, OptionValue value, const std::string& help) {
     return add(name, std::move(value), help);
   }
-  /// The name of a file or folder, which must not be empty; `type` is what --help shows, such as "FILE".
+  /// The name of a file or folder, which must not be empty; `type` appears in --help, such as "FILE".
   Flag file(const std::string& name, std::string& value, const std::string& help,
             const std::string& type = "FILE");
   /// A flag that was added before.
   Flag operator[](const std::string& name) const;
 
-  /// A command: `program NAME FLAGS`. `program` is run where it is given; one of them has to be.
+  /// A command: `program NAME FLAGS`. Runs `program` if it is given; exactly one command is required.
   CommandLine& command(const std::string& name, const std::string& description,
                        std::function<void()> program);
 
-  /// Sets a flag that was not given, as if it had been.
+  /// Sets a flag that was not given, as if the command line had it.
   void set(const std::string& name, const std::string& text);
   /// All flags with their values' texts, in the order of --help; --help itself is left out.
   std::vector<std::pair<std::string, std::string>> values() const;
 
-  /// Called after the flags have been read, before the program runs. What it throws is a wrong flag.
+  /// Called after the flags have been read, before the program runs. An exception from it is reported as a
+  /// wrong flag.
   void after_parsing(std::function<void()> callback);
 
-  /// Parses the command line, runs `program` (or the command that was given), and turns what it throws into
-  /// one line on standard error. Returns the exit code: 0, 1 for an error, 2 for a wrong flag.
+  /// Parses the command line, runs `program` (or the command that was given), and prints an exception as one
+  /// line on standard error. Returns the exit code: 0, 1 for an error, 2 for a wrong flag.
   int run(int argc, char** argv, const std::function<void()>& program = nullptr);
 
  private:

@@ -31,7 +31,7 @@ TrainProgram::TrainProgram(const std::string& description, TrainerOptions defaul
   flags_.group("Several ranks (mpirun, torchrun, srun)");
   Flag show_launch = flags_.option("--show-launch", show_launch_,
                                    "print which launcher was found, the rank, and why, and do not train");
-  // What these leave out has no output.
+  // These modes have no such output.
   for (const TrainerOption& option : options_of(options_)) {
     if (option.effect != Effect::output || option.name == "load" || option.name == "quiet") continue;
     const Flag flag = flags_["--" + option.name];
@@ -50,11 +50,11 @@ void TrainProgram::add_recipes() {
   std::vector<std::string> names;
   for (const Recipe& recipe : recipes_) names.push_back(recipe.name);
   flags_.option("--recipe", word(recipe_, names),
-                "a set of flags that train well together; flags of the command line come before it");
+                "a set of flags that train well together; flags of the command line override it");
 }
 
-/// Gives each flag of the recipe its value, unless the command line has that flag. The optimizer cannot be
-/// another one, since the other flags suit it.
+/// Gives each flag of the recipe its value, unless the command line has that flag. Another optimizer is an
+/// error, since the recipe's other flags are tuned for its own.
 void TrainProgram::apply_recipe() {
   const auto recipe = std::find_if(recipes_.begin(), recipes_.end(),
                                    [&](const Recipe& candidate) { return candidate.name == recipe_; });

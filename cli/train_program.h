@@ -10,14 +10,14 @@
 
 namespace ringtape {
 
-/// Options that were found to train well together, under one name: "--lr" and such, with their values.
+/// Named options that were found to train well together: "--lr" and such, with their values.
 struct Recipe {
   std::string name;
   std::vector<std::pair<std::string, std::string>> flags;
 };
 
 /// The command line of a training program: a flag for each option of the trainer, and --eval-only,
-/// --print-schedule and --show-launch. The program adds flags of its own, and makes the task.
+/// --print-schedule and --show-launch. The program adds its own flags, and makes the task.
 class TrainProgram {
  public:
   /// `defaults` are the initial options of this program.
@@ -27,7 +27,7 @@ class TrainProgram {
   CommandLine& flags() { return flags_; }
   const TrainerOptions& options() const { return options_; }
 
-  /// Parses the command line and trains what `make_task` makes of it. Returns the exit code.
+  /// Parses the command line and trains the task that `make_task` returns. Returns the exit code.
   int run(int argc, char** argv, const std::function<Task()>& make_task);
 
  private:

@@ -9,11 +9,11 @@ set(RINGTAPE_WITH_GPU_MODEL OFF)
 if(RINGTAPE_CUDA STREQUAL "OFF")
   set(RINGTAPE_CUDA_MISSING "RINGTAPE_CUDA=OFF")
 elseif(RINGTAPE_CUDA STREQUAL "MODEL")
-  # gpu_model/ takes the place of the CUDA Toolkit, and the host compiler that of nvcc: docs/gpu-model.md.
+  # gpu_model/ replaces the CUDA Toolkit, and the host compiler replaces nvcc: docs/gpu-model.md.
   set(RINGTAPE_WITH_CUDA ON)
   set(RINGTAPE_WITH_GPU_MODEL ON)
 elseif(RINGTAPE_CUDA STREQUAL "AUTO" AND NOT gpu_is_listed AND NOT EXISTS /dev/nvidia0)
-  set(RINGTAPE_CUDA_MISSING "this machine has no GPU; RINGTAPE_CUDA=ON builds them all the same")
+  set(RINGTAPE_CUDA_MISSING "this machine has no GPU; RINGTAPE_CUDA=ON builds the kernels anyway")
 else()
   include(CheckLanguage)
   check_language(CUDA)
@@ -29,7 +29,7 @@ else()
   endif()
   if(NOT RINGTAPE_CUDA_MISSING)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # With a GPU at hand build for it alone; otherwise for Ampere (A100) and Hopper (H100, H200).
+      # Build only for the GPU of this machine if there is one; otherwise for Ampere (A100) and Hopper (H100, H200).
       if(gpu_is_listed)
         set(CMAKE_CUDA_ARCHITECTURES native)
       else()

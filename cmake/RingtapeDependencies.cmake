@@ -1,4 +1,4 @@
-# Finds the libraries of docs/design.md's table. A missing optional one is named here and the build goes on.
+# Finds the libraries of docs/design.md's table. A missing optional library is named, and the build continues.
 add_library(ringtape_dependencies INTERFACE)
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -10,9 +10,9 @@ target_link_libraries(ringtape_dependencies INTERFACE
   fmt::fmt ZLIB::ZLIB Threads::Threads $<BUILD_INTERFACE:OpenMP::OpenMP_CXX> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 target_link_options(ringtape_dependencies INTERFACE $<INSTALL_INTERFACE:-fopenmp>)
 
-# CPU GEMM: oneDNN, else OpenBLAS, else Ringtape's own kernel alone.
+# CPU GEMM: oneDNN, else OpenBLAS, else only Ringtape's own kernel.
 set(RINGTAPE_CPU_BLAS "none")
-# (oneDNN is looked for by its files: the package file that Debian ships stops CMake where there is no OpenCL.)
+# (oneDNN is found by its files: Debian's package file is an error in CMake without OpenCL.)
 find_path(RINGTAPE_DNNL_INCLUDE_DIR dnnl.hpp)
 find_library(RINGTAPE_DNNL_LIBRARY dnnl)
 mark_as_advanced(RINGTAPE_DNNL_INCLUDE_DIR RINGTAPE_DNNL_LIBRARY)
@@ -46,7 +46,7 @@ elseif(RINGTAPE_WITH_CUDA)
   target_link_libraries(ringtape_dependencies INTERFACE CUDA::cudart CUDA::cublas)
 endif()
 
-# What a GPU did and when: CUPTI. It is a part of the toolkit that may be left out.
+# Times of kernels on a GPU: CUPTI, an optional part of the toolkit.
 set(RINGTAPE_WITH_CUPTI OFF)
 if(RINGTAPE_WITH_CUDA)
   if(TARGET CUDA::cupti)
@@ -56,8 +56,8 @@ if(RINGTAPE_WITH_CUDA)
   message(STATUS "Ringtape: device times by CUPTI ${RINGTAPE_WITH_CUPTI}")
 endif()
 
-# Connecting ranks: MPI for those on CPUs, NCCL for those on GPUs. (By their files: an installed Ringtape needs them
-# for linking alone.)
+# Connecting ranks: MPI for ranks on CPUs, NCCL for ranks on GPUs. (Found by their files: an installed Ringtape needs
+# them only for linking.)
 set(RINGTAPE_WITH_MPI OFF)
 find_package(MPI QUIET COMPONENTS CXX)
 if(MPI_CXX_FOUND)

@@ -14,13 +14,14 @@ if(RINGTAPE_WERROR)
   target_compile_options(ringtape_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()
 
-# What the CPU kernels need to be vectorised without giving up IEEE results.
+# Flags with which the CPU kernels are vectorised and keep IEEE results.
 set(RINGTAPE_CPU_KERNEL_FLAGS -fno-math-errno -fno-trapping-math)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT RINGTAPE_CHECK)
   list(APPEND RINGTAPE_CPU_KERNEL_FLAGS -O3)
 endif()
 include(CheckCXXCompilerFlag)
-# Unroll-and-jam makes a sum over a long array (LaneSum) read two places in turn: GCC 12's took 1.5 times as long.
+# Unroll-and-jam makes a sum over a long array (LaneSum) read two places alternately: with GCC 12 it took 1.5 times as
+# long.
 check_cxx_compiler_flag(-fno-loop-unroll-and-jam RINGTAPE_HAS_NO_UNROLL_AND_JAM)
 if(RINGTAPE_HAS_NO_UNROLL_AND_JAM)
   list(APPEND RINGTAPE_CPU_KERNEL_FLAGS -fno-loop-unroll-and-jam)

@@ -1,4 +1,4 @@
-# `cmake --install` and the package files behind find_package(ringtape).
+# `cmake --install` and the package files for find_package(ringtape).
 include(CMakePackageConfigHelpers)
 
 set(ringtape_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ringtape)

@@ -1,4 +1,4 @@
-# How kernels are compiled: every .cu file for the CPU by the host compiler and, where there is nvcc, for the GPU.
+# Compiles kernels: every .cu file for the CPU by the host compiler and, in a CUDA build, for the GPU.
 add_library(ringtape_cpu_kernel_flags INTERFACE)
 target_include_directories(ringtape_cpu_kernel_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(ringtape_cpu_kernel_flags INTERFACE ${RINGTAPE_CPU_KERNEL_FLAGS} -Wno-unknown-pragmas)
@@ -24,7 +24,7 @@ function(ringtape_add_kernels target)
   ringtape_add_gpu_kernels(${target} ${sources})
 endfunction()
 
-# The part of ringtape_add_kernels for the GPU, real or modelled; nothing in a build for the CPU alone.
+# The part of ringtape_add_kernels for the GPU, real or modelled; does nothing in a CPU build.
 function(ringtape_add_gpu_kernels target)
   set(sources ${ARGN})
   if(RINGTAPE_WITH_GPU_MODEL)
@@ -40,10 +40,10 @@ function(ringtape_add_gpu_kernels target)
 endfunction()
 
 # ringtape_add_analysed_kernels(TARGET FILE...) compiles the files for the analysis (docs/analysis.md): with
-# ThreadSanitizer's instrumentation, whose calls kernels/analysis answers in place of its runtime. -O1 keeps registers in
-# registers and each access an access. The objects go to the target, a program, with those for the GPU as usual; or to the
-# programs that link the target, an INTERFACE library; there they take the place of the same files' objects in a static
-# library, which stands behind them on the linker's command line.
+# ThreadSanitizer's instrumentation, whose functions kernels/analysis defines in place of its runtime. -O1 keeps
+# registers in registers and each access an access. The objects go to the target, a program, with those for the GPU as
+# usual; or to the programs that link the target, an INTERFACE library; there they replace the same files' objects in a
+# static library, which comes after them on the linker's command line.
 function(ringtape_add_analysed_kernels target)
   set(sources ${ARGN})
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels_analysed)

@@ -20,7 +20,7 @@ void forbid_in_capture(const char* what) {
 }
 
 CaptureScope::CaptureScope() {
-  check(!std::exchange(capturing, true), "CUDA graph: this thread is capturing one already");
+  check(!std::exchange(capturing, true), "CUDA graph: this thread is already capturing one");
 }
 
 CaptureScope::~CaptureScope() {

@@ -2,15 +2,15 @@
 
 namespace ringtape {
 
-/// Whether this thread is capturing a CUDA graph (see Graph): what it queues is then captured and runs
-/// later, any number of times, without the host's part in between.
+/// Whether this thread is capturing a CUDA graph (see Graph): the work it queues is then captured, and runs
+/// later, any number of times, without the host.
 bool is_capturing();
 
-/// Throws Error in a thread that is capturing. To be called where the host would wait for the device, or hand
-/// it a value that a repetition would not see change; `what` names the place and what it does there.
+/// Throws Error in a thread that is capturing. Call it where the host would wait for the device, or pass it a
+/// value that a replay would not update; `what` names the function and its action.
 void forbid_in_capture(const char* what);
 
-/// Says until its end that this thread is capturing.
+/// Marks this thread as capturing during its lifetime.
 class CaptureScope {
  public:
   CaptureScope();

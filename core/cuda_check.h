@@ -6,12 +6,12 @@
 
 namespace ringtape {
 
-/// Throws Error that names the call and CUDA's own words for the code.
+/// Throws Error with the name of the call and CUDA's text for the code.
 void check_cuda(cudaError_t code, const char* call);
 
 }  // namespace ringtape
 
-/// Calls a CUDA runtime function and checks what it returns.
+/// Calls a CUDA runtime function and checks its return code.
 #define RINGTAPE_CUDA(call) ::ringtape::check_cuda((call), #call)
 
 #endif

@@ -41,10 +41,10 @@ Device Device::parse(std::string_view text) {
     fail("device '{}' is unknown: expected auto, cpu, cuda or cuda:N", text);
   }
 #ifndef RINGTAPE_WITH_CUDA
-  fail("device '{}' was asked for, but this build has no CUDA kernels: expected cpu", text);
+  fail("device '{}' was requested, but this build has no CUDA kernels: expected cpu", text);
 #else
   const int count = cuda_device_count();
-  check(index < count, "device '{}' was asked for, but {} can be used here: expected {}", text,
+  check(index < count, "device '{}' was requested, but this process can use {}: expected {}", text,
         count == 0 ? "no GPU" : fmt::format("only {} GPU(s)", count),
         count == 0 ? "cpu" : fmt::format("cuda:0 to cuda:{}, or cpu", count - 1));
   return {DeviceType::cuda, index};

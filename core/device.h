@@ -7,13 +7,13 @@ namespace ringtape {
 
 enum class DeviceType { cpu, cuda };
 
-/// Where a tensor lives and its kernels run: `cpu`, or `cuda:N`.
+/// The device that holds a tensor and runs its kernels: `cpu`, or `cuda:N`.
 struct Device {
   DeviceType type = DeviceType::cpu;
   int index = 0;
 
   /// Parses "cpu", "cuda" (the same as "cuda:0"), "cuda:N", or "auto" (cuda:0 where a GPU is usable, else
-  /// cpu). Throws Error for any other text, and for a GPU that is not there.
+  /// cpu). Throws Error for any other text, and for a GPU that is not available.
   static Device parse(std::string_view text);
 
   bool is_cpu() const { return type == DeviceType::cpu; }
@@ -28,7 +28,7 @@ std::string to_string(Device device);
 int cuda_device_count();
 
 /// True where the device multiplies bf16 in hardware: a GPU of compute capability 8.0 or more, a CPU with
-/// AVX-512 BF16 (which those with AMX have too).
+/// AVX-512 BF16 (CPUs with AMX have it too).
 bool has_bf16_instructions(Device device);
 
 }  // namespace ringtape

@@ -3,8 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Element types. This header is read by kernels on both targets, so it declares and defines no inline
-/// function.
+/// Element types. Kernels of both targets include this header, so it declares and defines no inline function.
 namespace ringtape {
 
 /// Element type of a tensor. f64 is for gradient checks on the CPU; a GPU keeps f64

@@ -8,8 +8,8 @@
 
 namespace ringtape {
 
-/// The one exception type of Ringtape. Its text is one line that names the operation, what was found and what
-/// was expected.
+/// Ringtape's exception type. Its text is one line that names the operation, what was found and what was
+/// expected.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

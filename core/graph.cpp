@@ -16,7 +16,7 @@ namespace ringtape {
 Graph::Graph(Device device, const std::function<void()>& work) : device_(device) {
   check(device.is_cuda(), "CUDA graph: {} has none, expected a GPU", to_string(device));
   const auto stream = static_cast<cudaStream_t>(Stream::current(device).native());
-  // Only this thread's calls count: another one may be reading batches ahead.
+  // Only this thread's calls count: another one may be prefetching batches.
   RINGTAPE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   std::exception_ptr error;
   try {

@@ -10,14 +10,14 @@
 
 namespace ringtape {
 
-/// The free blocks of a GraphMemoryPool, by device and size. A block in use holds on to them.
+/// The free blocks of a GraphMemoryPool, by device and size. A block in use keeps them alive.
 class PoolBlocks : public std::enable_shared_from_this<PoolBlocks> {
  public:
   std::shared_ptr<void> take(Device device, std::size_t bytes, GraphMemoryPool::Allocate allocate) {
     const Key key(device.type, device.index, bytes);
     std::shared_ptr<void> block = take_free(key);
     if (block == nullptr) {
-      forbid_in_capture("the work asks for memory that it did not ask for when it ran before");
+      forbid_in_capture("the work allocates memory that its first run did not allocate");
       block = allocate(device, bytes);
     }
     void* const address = block.get();

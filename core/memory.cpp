@@ -28,7 +28,7 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Keeps the counters of one device; the two kinds of device add where the memory comes from.
+/// The counters of one device; the subclasses for CPU and CUDA add the source of the memory.
 class Pool {
  public:
   explicit Pool(Device device) : device_(device) {}
@@ -38,13 +38,13 @@ class Pool {
     const std::size_t rounded = round_up(bytes == 0 ? 1 : bytes, kAlignment);
     const std::lock_guard lock(mutex_);
     if (rounded < bytes || (limit_ != 0 && stats_.live + rounded > limit_)) {
-      throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes asked for, {} live, limit {}",
+      throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes requested, {} live, limit {}",
                                          to_string(device_), bytes, stats_.live, limit_));
     }
     void* const stream = Stream::current(device_).native();
     void* const address = take(bytes == 0 ? 1 : bytes, rounded, stream);
     if (address == nullptr) {
-      throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes asked for, {} live, {} reserved",
+      throw OutOfMemoryError(fmt::format("out of memory on {}: {} bytes requested, {} live, {} reserved",
                                          to_string(device_), bytes, stats_.live, stats_.reserved));
     }
     const MemoryCategory category = current_category;
@@ -56,7 +56,7 @@ class Pool {
             }};
   }
 
-  /// Starts to append to `events`. Returns what is live.
+  /// Starts to append to `events`. Returns the live bytes.
   BytesByCategory start_recording(std::vector<MemoryEvent>& events) {
     const std::lock_guard lock(mutex_);
     recordings_.push_back(&events);
@@ -96,7 +96,8 @@ class Pool {
   }
 
  protected:
-  /// Memory for a block, or null when there is none. `stream` is the native stream that the block belongs to.
+  /// Memory for a block, or null if none is available. `stream` is the native stream that the block belongs
+  /// to.
   virtual void* take(std::size_t bytes, std::size_t rounded, void* stream) = 0;
   /// Called by destructors: must not throw.
   virtual void give_back(void* block, std::size_t rounded, void* stream) = 0;
@@ -133,8 +134,8 @@ class Pool {
   std::vector<std::vector<MemoryEvent>*> recordings_;
 };
 
-/// Freed blocks are kept by size: a training step asks for the same sizes again and again, and a block that
-/// comes fresh from the system costs a page fault for every 4 KiB.
+/// Freed blocks are kept by size: every training step allocates the same sizes, and a new block from the
+/// system costs a page fault for every 4 KiB.
 class CpuPool final : public Pool {
  public:
   CpuPool() : Pool(Device{}) {}
@@ -184,12 +185,13 @@ class CpuPool final : public Pool {
 };
 
 #ifdef RINGTAPE_WITH_CUDA
-/// For destructors, which cannot report: what failed must not stay the "last error" of another call.
+/// For destructors, which cannot report errors: a failure here must not become the "last error" of a later
+/// call.
 void drop_error(cudaError_t code) {
   if (code != cudaSuccess) cudaGetLastError();
 }
 
-/// CUDA's stream-ordered pool, told to keep what is freed.
+/// CUDA's stream-ordered pool, configured to keep freed memory.
 class CudaPool final : public Pool {
  public:
   explicit CudaPool(Device device) : Pool(device) {
@@ -200,7 +202,7 @@ class CudaPool final : public Pool {
 
  private:
   void* take(std::size_t, std::size_t rounded, void* stream) override {
-    forbid_in_capture("memory is asked for outside of the graph's pool");
+    forbid_in_capture("memory is allocated outside of the graph's pool");
     void* block = nullptr;
     const cudaError_t code = cudaMallocAsync(&block, rounded, static_cast<cudaStream_t>(stream));
     if (code == cudaErrorMemoryAllocation) {
@@ -212,13 +214,13 @@ class CudaPool final : public Pool {
   }
   void give_back(void* block, std::size_t, void* stream) override {
     if (is_capturing()) {
-      freed_in_capture_.emplace_back(block, stream);  // freeing it now would be a part of the graph
+      freed_in_capture_.emplace_back(block, stream);  // freeing it now would become part of the graph
       return;
     }
     for (const auto& [late_block, late_stream] : std::exchange(freed_in_capture_, {})) {
       drop_error(cudaFreeAsync(late_block, static_cast<cudaStream_t>(late_stream)));
     }
-    drop_error(cudaFreeAsync(block, static_cast<cudaStream_t>(stream)));  // may fail while the process ends
+    drop_error(cudaFreeAsync(block, static_cast<cudaStream_t>(stream)));  // may fail at process exit
   }
   void trim() override {
     RINGTAPE_CUDA(cudaSetDevice(device_.index));
@@ -235,7 +237,7 @@ class CudaPool final : public Pool {
 };
 #endif
 
-/// Pools live as long as the process: tensors in static storage may be freed after main() has ended.
+/// Pools are never destroyed: tensors in static storage may be freed after main() has ended.
 Pool& pool(Device device) {
   static Pool* const cpu = new CpuPool;
   if (device.is_cpu()) return *cpu;
@@ -252,7 +254,7 @@ Pool& pool(Device device) {
 }
 
 #ifdef RINGTAPE_WITH_CUDA
-/// Makes what is queued on `later` from now on wait for what is queued on `earlier`.
+/// Makes work queued on `later` from now on wait for the work already queued on `earlier`.
 void make_wait(const Stream& later, const Stream& earlier) {
   Event event(earlier.device());
   event.record(earlier);
@@ -318,14 +320,14 @@ std::shared_ptr<void> allocate(Device device, std::size_t bytes) {
 std::shared_ptr<void> allocate_pinned(std::size_t bytes, [[maybe_unused]] Device device) {
 #ifdef RINGTAPE_WITH_CUDA
   if (device.is_cuda()) {
-    RINGTAPE_CUDA(cudaSetDevice(device.index));  // a thread's own choice is GPU 0, and would open its context
+    RINGTAPE_CUDA(cudaSetDevice(device.index));  // a new thread's default is GPU 0
     void* block = nullptr;
     RINGTAPE_CUDA(cudaMallocHost(&block, bytes));
     return {block, [](void* address) { drop_error(cudaFreeHost(address)); }};
   }
 #endif
   void* const block = std::aligned_alloc(kAlignment, round_up(bytes == 0 ? 1 : bytes, kAlignment));
-  if (block == nullptr) throw OutOfMemoryError(fmt::format("out of host memory: {} bytes asked for", bytes));
+  if (block == nullptr) throw OutOfMemoryError(fmt::format("out of host memory: {} bytes requested", bytes));
   return {block, [](void* address) { std::free(address); }};
 }
 

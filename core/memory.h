@@ -13,15 +13,15 @@
 
 namespace ringtape {
 
-/// What memory is for. Whoever allocates says so with a MemoryScope.
+/// The purpose of memory, set by a MemoryScope around the allocation.
 enum class MemoryCategory : std::uint8_t {
-  other,                 ///< nobody has said: small things, such as a loss or a learning rate
-  parameters,            ///< their values, with a copy in 16 bits where there is one
+  other,                 ///< the default: small values, such as a loss or a learning rate
+  parameters,            ///< their values, and their 16-bit copy if any
   gradients,             ///< of the parameters
   optimizer_state,       ///< moments and momentum
-  activations,           ///< what forwards compute
-  activation_gradients,  ///< what backwards compute on the way to the parameters
-  workspace,             ///< of kernels, between their launches
+  activations,           ///< results of forward
+  activation_gradients,  ///< gradients of activations, during backward
+  workspace,             ///< scratch memory of kernels
   data,                  ///< datasets and batches
 };
 constexpr std::size_t kMemoryCategories = 8;
@@ -54,26 +54,26 @@ class MemoryScope {
 struct MemoryStats {
   std::size_t live = 0;         ///< held by tensors now, each allocation rounded up to 256 bytes
   std::size_t peak = 0;         ///< highest `live` since the start or reset_peak_memory()
-  std::size_t reserved = 0;     ///< taken from the system: `live` plus what is cached for reuse
+  std::size_t reserved = 0;     ///< taken from the system: `live` plus memory cached for reuse
   std::size_t allocations = 0;  ///< number of allocate() calls
   BytesByCategory live_by_category{};
-  BytesByCategory peak_by_category{};  ///< of `peak`: how it was made up when it was reached first
+  BytesByCategory peak_by_category{};  ///< of `peak`: when the peak was first reached
 };
 
-/// Memory that was taken or given back.
+/// One allocation or release of memory.
 struct MemoryEvent {
-  std::chrono::steady_clock::time_point time;  ///< by the host's clock, which is that of spans
+  std::chrono::steady_clock::time_point time;  ///< by the host's clock, as for spans
   MemoryCategory category;
-  std::int64_t bytes;           ///< negative: given back
+  std::int64_t bytes;           ///< negative for a release
   const void* block = nullptr;  ///< address of the memory
-  std::thread::id thread{};     ///< that took it or gave it back
+  std::thread::id thread{};     ///< of the allocation or release
 };
 
-/// Notes every allocation on a device and every release, by all threads, until stop() or the end of the
-/// scope. There can be several at a time.
+/// Records every allocation on a device and every release, by all threads, until stop() or the end of the
+/// scope. Several can be active at a time.
 class MemoryRecording {
  public:
-  using Clock = std::chrono::steady_clock;  // that of spans
+  using Clock = std::chrono::steady_clock;  // as for spans
 
   explicit MemoryRecording(Device device);
   ~MemoryRecording();
@@ -84,7 +84,7 @@ class MemoryRecording {
   /// Bytes of each category at the start.
   const BytesByCategory& start() const { return start_; }
   Clock::time_point begin() const { return begin_; }
-  /// In the order in which they happened. To be read after stop().
+  /// In chronological order. Read them after stop().
   const std::vector<MemoryEvent>& events() const { return events_; }
 
  private:
@@ -96,9 +96,9 @@ class MemoryRecording {
 };
 
 /// Memory for `bytes` bytes on `device`, aligned to 256 bytes, not initialised. It goes back to the device's
-/// cache when the last pointer to it is gone; on CUDA both happen in the order of the stream that is current
-/// at the allocation (cudaMallocAsync): work on other streams that uses the memory must be waited for before.
-/// Throws OutOfMemoryError naming the bytes asked for, live and allowed.
+/// cache when the last pointer to it is destroyed; on CUDA both happen in the order of the stream that is
+/// current at the allocation (cudaMallocAsync): work on other streams that uses the memory must have been
+/// waited for before the release. Throws OutOfMemoryError that names the requested, live and allowed bytes.
 std::shared_ptr<void> allocate(Device device, std::size_t bytes);
 
 /// Host memory for copies to and from `device`: pinned (page-locked) for a GPU, so that they are
@@ -108,22 +108,22 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes, Device device);
 MemoryStats memory_stats(Device device);
 /// Sets `peak` to `live`.
 void reset_peak_memory(Device device);
-/// Gives cached memory back to the system.
+/// Returns cached memory to the system.
 void empty_cache(Device device);
-/// Makes allocate() throw OutOfMemoryError once `live` would pass `bytes`; 0 removes the limit.
+/// Makes allocate() throw OutOfMemoryError if `live` would exceed `bytes`; 0 removes the limit.
 void set_memory_limit(Device device, std::size_t bytes);
-/// Bytes of memory that the device has: a GPU its own, a CPU the machine's.
+/// Bytes of the device's memory; for the CPU, of the machine's memory.
 std::size_t physical_memory(Device device);
-/// Bytes that can be live at most: the limit where there is one, else what the device has.
+/// The largest possible number of live bytes: the limit if one is set, else physical_memory().
 std::size_t memory_capacity(Device device);
 
 /// Copies `bytes` bytes between any two devices, in the order of their current streams. Where one side is
 /// host memory the copy has finished when this returns.
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
-/// The same without waiting where host memory comes from allocate_pinned(), which must stay as it is until
-/// the GPU's current stream has passed this copy. (From other memory CUDA takes what it copies before it
-/// returns.)
+/// The same without waiting where host memory comes from allocate_pinned(); that memory must not change until
+/// the GPU's current stream has finished this copy. (For other host memory CUDA has read the source when the
+/// call returns.)
 void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
 }  // namespace ringtape

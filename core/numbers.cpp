@@ -10,7 +10,7 @@
 namespace ringtape {
 namespace {
 
-/// `value` with at most `digits` significant digits, without an exponent where it is not small.
+/// `value` with at most `digits` significant digits, without an exponent unless it is small.
 std::string plain(double value, int digits) {
   const std::string text = fmt::format("{:.{}g}", value, digits);
   const std::size_t exponent = text.find('e');
@@ -20,8 +20,8 @@ std::string plain(double value, int digits) {
   return text.substr(0, exponent) + "e-" + text.substr(power);
 }
 
-/// The number of thousands (or 1024s) that can be taken out of `value`, which is then below the next one even
-/// when rounded.
+/// The number of thousands (or 1024s) to divide `value` by, so that it is below the next unit even when
+/// rounded.
 std::size_t unit_of(double& value, double factor, std::size_t units) {
   std::size_t unit = 0;
   for (; std::fabs(value) >= factor * 0.9995 && unit + 1 < units; ++unit) value /= factor;

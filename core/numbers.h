@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string>
 
-/// Numbers as people write them.
+/// Numbers formatted for people.
 namespace ringtape {
 
-/// The same value; a NaN without its sign, which means nothing and would be printed as "-nan".
+/// The same value; a NaN without its sign, which has no meaning and would be printed as "-nan".
 double without_nan_sign(double value);
 
 /// At most `digits` significant digits, with k, M, G and T for large ones: "0.0002", "1.5M", "3e-5", "0".

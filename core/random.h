@@ -4,8 +4,8 @@
 
 namespace ringtape {
 
-/// A seed and a position in its Philox stream. Every random operation takes as many counters as it needs, so
-/// a generator copied before an operation repeats it exactly.
+/// A seed and a position in its Philox stream. Every random operation takes the number of counters that it
+/// uses, so a generator copied before an operation repeats it exactly.
 struct Generator {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;

@@ -30,7 +30,7 @@ void* create_native(Device device) {
   return nullptr;
 }
 
-/// One stream per GPU that all threads share unless StreamScope says otherwise.
+/// One stream per GPU, which all threads share unless a StreamScope sets another.
 void* default_native(Device device) {
   static std::mutex mutex;
   static std::map<int, void*> streams;

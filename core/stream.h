@@ -4,15 +4,15 @@
 
 namespace ringtape {
 
-/// A queue of work on a device. On CUDA it wraps a cudaStream_t; on the CPU work runs at once and a stream
-/// only names the device. Cheap to copy. The members are defined out of line because kernels on both targets
-/// read this header (see core/target.h).
+/// A queue of work on a device. On CUDA it wraps a cudaStream_t; on the CPU work runs immediately and a
+/// stream only names the device. Cheap to copy. The members are defined out of line because kernels of both
+/// targets include this header (see core/target.h).
 class Stream {
  public:
   /// The stream that operations on `device` use in this thread: one non-blocking stream per GPU unless
   /// StreamScope has set another.
   static Stream current(Device device);
-  /// A new stream; on CUDA it is destroyed with the process.
+  /// A new stream; on CUDA it exists until the process ends.
   static Stream create(Device device);
 
   Device device() const;

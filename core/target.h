@@ -1,10 +1,10 @@
 #pragma once
 
 /// Every `.cu` file is compiled twice: by nvcc for the GPU and by the host compiler for the CPU. (For the GPU
-/// model the host compiler takes nvcc's place: docs/gpu-model.md. In some programs the CPU's kernels are
-/// compiled with instrumentation: docs/analysis.md.) Both results may live in one binary, so whatever a `.cu`
-/// file defines or includes stands in the namespace of its target; otherwise the linker would merge two
-/// different functions of one name (the one-definition rule).
+/// model the host compiler replaces nvcc: docs/gpu-model.md. In some programs the CPU's kernels are compiled
+/// with instrumentation: docs/analysis.md.) Both results may live in one binary, so everything that a `.cu`
+/// file defines or includes is in the namespace of its target; otherwise the linker would merge two different
+/// functions of the same name (the one-definition rule).
 #if defined(__CUDACC__)
 #define RINGTAPE_TARGET on_cuda
 #define RINGTAPE_HOST_DEVICE __host__ __device__

@@ -52,13 +52,13 @@ void* Tensor::raw() const {
 }
 
 void Tensor::expect_dtype(DType dtype) const {
-  check(defined(), "elements of an undefined tensor were asked for as {}", name_of(dtype));
-  check(dtype == dtype_, "tensor is {}, but its elements were asked for as {}", describe(*this),
+  check(defined(), "elements of an undefined tensor were requested as {}", name_of(dtype));
+  check(dtype == dtype_, "tensor is {}, but its elements were requested as {}", describe(*this),
         name_of(dtype));
 }
 
 Tensor Tensor::alias(Shape shape, std::int64_t offset_elements) const {
-  check(defined(), "alias: a view of an undefined tensor was asked for");
+  check(defined(), "alias: a view of an undefined tensor was requested");
   check(offset_elements >= 0 && offset_elements + shape.elements() <= elements(),
         "alias: {} at offset {} is outside of {}", to_string(shape), offset_elements, describe(*this));
   return {storage_, shape, dtype_, offset_ + offset_elements};

@@ -11,10 +11,10 @@
 
 namespace ringtape {
 
-struct AutogradMeta;  // what the tape knows of a tensor: autograd/tape.h
+struct AutogradMeta;  // the tape's data about a tensor: autograd/tape.h
 
-/// Memory of one or more tensors. `version` counts the in-place changes, so that backward can tell that a
-/// value it saved has been overwritten since.
+/// Memory of one or more tensors. `version` counts the in-place changes, so that backward detects that a
+/// saved value has been overwritten.
 struct Storage {
   std::shared_ptr<void> data;
   std::size_t bytes = 0;
@@ -22,9 +22,9 @@ struct Storage {
   std::uint64_t version = 0;
 };
 
-/// A handle to a dense, row-major array. Copying a Tensor copies the handle: both see the same elements.
-/// A default-constructed Tensor is undefined and holds nothing. Operations are free functions in
-/// autograd/ops.h.
+/// A handle to a dense, row-major array. Copying a Tensor copies the handle: both refer to the same elements.
+/// A default-constructed Tensor is undefined: it has no elements, dtype or device. Operations are free
+/// functions in autograd/ops.h.
 class Tensor {
  public:
   Tensor() = default;
@@ -47,10 +47,10 @@ class Tensor {
     return static_cast<T*>(raw());
   }
 
-  /// The same elements under another shape with as many elements. Shares storage and is not recorded on the
-  /// tape: operations on tensors with gradients use view() of autograd/ops.h.
+  /// The same elements under another shape with the same number of elements. Shares storage and is not
+  /// recorded on the tape: operations on tensors with gradients use view() of autograd/ops.h.
   Tensor alias(Shape shape, std::int64_t offset_elements = 0) const;
-  /// The same elements, cut off from the tape: no gradient flows through the result.
+  /// The same elements, detached from the tape: no gradient flows through the result.
   Tensor detach() const;
 
   /// Copies the elements to a host vector; T must be the dtype. Waits for the device.
@@ -61,7 +61,7 @@ class Tensor {
     copy_to_host(values.data());
     return values;
   }
-  /// The elements as double whatever the dtype, for tests and printing.
+  /// The elements as double, from any dtype, for tests and printing.
   std::vector<double> to_doubles() const;
   /// The only element of a one-element tensor, as double. Waits for the device.
   double item() const;
@@ -71,7 +71,7 @@ class Tensor {
 
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   std::int64_t offset() const { return offset_; }
-  /// To be called by whatever changes elements in place.
+  /// Call it after an in-place change of elements.
   void bump_version() const { ++storage_->version; }
 
   // ---- autograd (defined in autograd/tape.cpp) ----
@@ -98,8 +98,8 @@ class Tensor {
 
 /// A tensor whose elements are not initialised.
 Tensor empty(Shape shape, DType dtype = DType::f32, Device device = {});
-/// A tensor with these elements, row-major. Throws Error when their number is not the shape's; it begins
-/// with `operation`.
+/// A tensor with these elements, row-major. Throws Error, beginning with `operation`, if their number is not
+/// the shape's.
 template <class T>
 Tensor from_span(std::span<const T> values, Shape shape, Device device = {},
                  const char* operation = "from_span");
@@ -107,11 +107,11 @@ template <class T>
 Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {}) {
   return from_span(std::span<const T>(values), shape, device, "from_vector");
 }
-/// A copy on `device`; the tensor itself when it is there already. Not recorded on the tape.
+/// A copy on `device`; the tensor itself if it is already there. Not recorded on the tape.
 Tensor copy_to(const Tensor& tensor, Device device);
 
-/// Elements much as PyTorch prints them: rows in brackets, long dimensions shortened, four decimals
-/// (scientific where an element is below 1e-4 or from 1e8 on), then shape, dtype and device.
+/// Elements in about PyTorch's format: rows in brackets, long dimensions shortened, four decimals (scientific
+/// where an element is below 1e-4 or from 1e8 on), then shape, dtype and device.
 std::string to_string(const Tensor& tensor);
 /// "f32[64, 10] on cpu", for error texts.
 std::string describe(const Tensor& tensor);

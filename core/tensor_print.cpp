@@ -12,10 +12,10 @@ namespace {
 constexpr std::int64_t kEdge = 3;          // elements shown at either end of a shortened dimension
 constexpr std::int64_t kSummarise = 1000;  // tensors with more elements are shortened, as in PyTorch
 
-/// How the elements of one tensor are written: all alike and right-aligned.
+/// The format of all elements of one tensor, which are right-aligned.
 struct Format {
   bool is_float;
-  bool scientific = false;  ///< some element would lose its digits, or fill the line, with four decimals
+  bool scientific = false;  ///< with four decimals some element would lose its digits or be too long
   std::size_t width = 0;
 
   Format(const std::vector<double>& values, DType dtype) : is_float(is_floating(dtype)) {

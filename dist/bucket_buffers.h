@@ -11,15 +11,15 @@
 
 namespace ringtape {
 
-/// The gradients of ZeRO's stage 2 while backward computes them (Rajbhandari et al., 2020, section 5.2).
-/// There is no memory for all of them: a bucket has a buffer from the moment in which the first gradient in
-/// it is about to be written, until the mean over the ranks of this rank's slice has been added to its shard,
-/// ParameterArena::gradients(). A parameter's gradient is a range of its bucket's buffer.
+/// The gradients of ZeRO stage 2 while backward computes them (Rajbhandari et al., 2020, section 5.2). There
+/// is no memory for all of them: a bucket has a buffer from just before its first gradient is written until
+/// the mean over the ranks of this rank's slice has been added to its shard, ParameterArena::gradients(). A
+/// parameter's gradient is a range of its bucket's buffer.
 ///
-/// Two buffers suffice where buckets become complete one after the other: one is filled while the other is on
-/// its way. Where a third is needed, the oldest on its way is waited for; where none is on its way, because
-/// the next bucket to be sent is not complete, there will be three. No rank can wait for ever: all send the
-/// buckets of a round in the same order, and wait only for buckets that they have sent.
+/// Two buffers suffice if buckets become complete one after the other: one is filled while the other is being
+/// reduced. If a third is needed, the oldest reduction in flight is waited for; if none is in flight, because
+/// the next bucket to be launched is not complete, a third buffer is allocated. Ranks cannot deadlock: all
+/// launch the buckets of a round in the same order, and wait only for buckets that they have launched.
 class BucketBuffers {
  public:
   /// For an arena of stage 2.
@@ -29,10 +29,10 @@ class BucketBuffers {
   void open(std::size_t entry);
   /// The gradient of this entry is complete.
   void complete(std::size_t entry) { is_complete_[entry] = 1; }
-  /// Sends a bucket; gradients in it that are not complete count as 0. All ranks launch all buckets of a
-  /// round in the same order.
+  /// Starts the reduction of a bucket; incomplete gradients in it count as 0. All ranks launch all buckets of
+  /// a round in the same order.
   void launch(std::size_t bucket);
-  /// Ends the round: waits for the buckets on their way, and frees all buffers.
+  /// Ends the round: waits for the reductions in flight, and frees all buffers.
   void end_round();
 
   /// The largest number of buffers that existed at a time.
@@ -50,7 +50,7 @@ class BucketBuffers {
   const ParameterArena& arena_;
   std::shared_ptr<Communicator> comm_;
   std::vector<std::size_t> bucket_of_entry_;
-  std::vector<Tensor> filling_;  // of each bucket; undefined where there is none
+  std::vector<Tensor> filling_;  // of each bucket; undefined for a bucket without a buffer
   std::deque<Sent> sent_;
   std::vector<std::uint8_t> is_complete_;        // of each entry, in this round
   std::vector<std::uint64_t> shard_zero_grads_;  // of each bucket: when its slice was written

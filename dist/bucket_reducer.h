@@ -12,12 +12,12 @@
 namespace ringtape {
 
 /// All-reduce during backward (Li et al., "PyTorch Distributed: Experiences on accelerating data parallel
-/// training", 2020): a bucket of gradients is on its way while backward computes the next one. Which
-/// bucket may leave when is decided by GradientBuckets.
+/// training", 2020): a bucket of gradients is reduced while backward computes the next one. GradientBuckets
+/// decides when each bucket is launched.
 class BucketReducer : public GradientReducer {
  public:
-  /// `hook` averages a bucket. The arena and `used` have to outlive the reducer. Throws Error for bucket
-  /// sizes below 1.
+  /// `hook` averages a bucket. The arena and `used` must outlive the reducer. Throws Error for bucket sizes
+  /// below 1.
   BucketReducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm, const BucketSizes& sizes,
                 std::shared_ptr<CommHook> hook, UsedParameters& used);
 

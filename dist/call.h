@@ -9,8 +9,8 @@
 
 namespace ringtape {
 
-/// How the elements of several ranks are combined. `mean` is the sum divided by the number of ranks, and asks
-/// for a floating dtype.
+/// How the elements of several ranks are combined. `mean` is the sum divided by the number of ranks, and
+/// requires a floating dtype.
 enum class ReduceOp : std::uint8_t { sum, mean, min, max };
 
 enum class Operation : std::uint8_t {
@@ -32,17 +32,17 @@ constexpr std::size_t kOperations = 12;
 const char* name_of(ReduceOp op);
 const char* name_of(Operation operation);
 
-/// The request that a rank makes of a communicator. All ranks have to make the same requests in the same
-/// order, so they compare their Calls: a rank whose request differs is found before it does harm.
+/// One call of a communicator's operation. All ranks must make the same calls in the same order, so they
+/// compare their Calls: a rank whose call differs is found before data is overwritten.
 struct Call {
   Operation operation = Operation::barrier;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::uint8_t reduces = 0;    ///< 1 where `op` matters
-  std::int32_t root = -1;      ///< -1 where there is none
-  std::int64_t elements = 0;   ///< in all; of an exchange: sent by this rank
-  std::uint64_t sequence = 0;  ///< counts a communicator's collectives, and apart from them its exchanges
-  std::uint64_t counts = 0;    ///< hash_of_counts() of the ranks' parts; 0 where there are none
+  std::int32_t root = -1;      ///< -1 for an operation without a root
+  std::int64_t elements = 0;   ///< in total; of an exchange: sent by this rank
+  std::uint64_t sequence = 0;  ///< counts a communicator's collectives, and separately its exchanges
+  std::uint64_t counts = 0;    ///< hash_of_counts() of the ranks' parts; 0 without counts
 
   bool operator==(const Call&) const = default;
 };

@@ -15,9 +15,9 @@ class CommHook {
   CommHook& operator=(const CommHook&) = delete;
 
   /// Starts to average an f32 bucket in place. Called for the same buckets in the same order on all ranks,
-  /// while backward goes on.
+  /// while backward continues.
   virtual void launch(Communicator& comm, const Tensor& bucket) = 0;
-  /// Returns when all launched buckets are done; on CUDA makes the current stream wait for it.
+  /// Returns when all launched buckets are done; on CUDA makes the current stream wait for them.
   virtual void wait(Communicator& comm) = 0;
 };
 

@@ -106,7 +106,8 @@ std::vector<std::int64_t> Communicator::parts(Operation operation, std::span<con
 Work Communicator::all_reduce(const Tensor& input, const Tensor& output, ReduceOp op) {
   check_pair(Operation::all_reduce, input, output);
   check(input.elements() == output.elements() && is_apart_or_in_place(output, input, 0),
-        "all_reduce: input is {} and output {}, expected as many elements, in the same memory or apart",
+        "all_reduce: input is {} and output {}, expected the same number of elements, in the same memory or "
+        "separate",
         describe(input), describe(output));
   output.bump_version();
   return do_all_reduce(next_reduction(Operation::all_reduce, input.dtype(), input.elements(), op), input,
@@ -119,7 +120,8 @@ Work Communicator::reduce(const Tensor& input, const Tensor& output, ReduceOp op
   if (rank_ == root) {
     check_pair(Operation::reduce, input, output);
     check(input.elements() == output.elements() && is_apart_or_in_place(output, input, 0),
-          "reduce: input is {} and output {}, expected as many elements, in the same memory or apart",
+          "reduce: input is {} and output {}, expected the same number of elements, in the same memory or "
+          "separate",
           describe(input), describe(output));
     output.bump_version();
   }
@@ -140,7 +142,7 @@ Work Communicator::all_gather(const Tensor& input, const Tensor& output,
   std::vector<std::int64_t> of_ranks = parts(Operation::all_gather, counts, input.elements());
   const std::int64_t all = sum(of_ranks), first = sum(std::span(of_ranks).first(rank_));
   check(output.elements() == all && is_apart_or_in_place(output, input, first),
-        "all_gather: output is {}, expected {} elements, with the input apart or in the place of rank {}",
+        "all_gather: output is {}, expected {} elements, with the input separate or in the part of rank {}",
         describe(output), all, rank_);
   output.bump_version();
   const Call call = next_call_of_parts(Operation::all_gather, input.dtype(), of_ranks);
@@ -152,9 +154,10 @@ Work Communicator::reduce_scatter(const Tensor& input, const Tensor& output, Red
   check_pair(Operation::reduce_scatter, input, output);
   std::vector<std::int64_t> of_ranks = parts(Operation::reduce_scatter, counts, output.elements());
   const std::int64_t all = sum(of_ranks), first = sum(std::span(of_ranks).first(rank_));
-  check(input.elements() == all && is_apart_or_in_place(input, output, first),
-        "reduce_scatter: input is {}, expected {} elements, with the output apart or in the place of rank {}",
-        describe(input), all, rank_);
+  check(
+      input.elements() == all && is_apart_or_in_place(input, output, first),
+      "reduce_scatter: input is {}, expected {} elements, with the output separate or in the part of rank {}",
+      describe(input), all, rank_);
   output.bump_version();
   Call call = next_reduction(Operation::reduce_scatter, input.dtype(), all, op);
   call.counts = hash_of_counts(of_ranks);
@@ -174,7 +177,7 @@ Work Communicator::gather(const Tensor& input, const Tensor& output, int root,
     check_pair(Operation::gather, input, output);
     const std::int64_t own = sum(std::span(of_ranks).first(rank_));
     check(output.elements() == all && is_apart_or_in_place(output, input, own),
-          "gather: output is {}, expected {} elements, with the input apart or in the place of rank {}",
+          "gather: output is {}, expected {} elements, with the input separate or in the part of rank {}",
           describe(output), all, rank_);
     output.bump_version();
     std::int64_t first = 0;
@@ -204,7 +207,7 @@ Work Communicator::scatter(const Tensor& input, const Tensor& output, int root,
     check_pair(Operation::scatter, input, output);
     const std::int64_t own = sum(std::span(of_ranks).first(rank_));
     check(input.elements() == all && is_apart_or_in_place(input, output, own),
-          "scatter: input is {}, expected {} elements, with the output apart or in the place of rank {}",
+          "scatter: input is {}, expected {} elements, with the output separate or in the part of rank {}",
           describe(input), all, rank_);
     std::int64_t first = 0;
     for (int peer = 0; peer < size_; first += of_ranks[peer++]) {

@@ -15,7 +15,8 @@ namespace ringtape {
 
 using Seconds = std::chrono::duration<double>;
 
-/// An operation on its way. It goes on by itself; wait() is to be called before its result is used.
+/// An operation in flight, as in PyTorch. It needs no further calls to progress; call wait() before using its
+/// result.
 class Work {
  public:
   /// The state of the operation in its backend.
@@ -25,12 +26,12 @@ class Work {
     virtual void wait() = 0;
   };
 
-  /// Work that is done.
+  /// Completed work.
   Work() = default;
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  /// On the CPU: returns when the result is there, or throws the Error in which the operation ended. On CUDA:
-  /// makes the current stream wait for the result; the host goes on at once.
+  /// On the CPU: returns when the result is complete, or throws the Error with which the operation failed. On
+  /// CUDA: makes the current stream wait for the result; the host continues at once.
   void wait() const {
     if (state_) state_->wait();
   }
@@ -39,7 +40,7 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
-/// Elements to send to, or a place to receive elements from, another rank.
+/// A tensor to send to, or to receive from, another rank.
 struct Transfer {
   Tensor tensor;
   int peer;
@@ -61,20 +62,19 @@ using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // by the Op
 /// Connects the ranks of a run. The collective operations are those of MPI and NCCL: every rank calls the
 /// same ones in the same order, with the same sizes, dtype, ReduceOp and root.
 ///
-/// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, taken as a row of elements,
-/// of which there may be none. An operation returns at once and is carried out after the operations called
-/// before it; its tensors may neither be written nor, where they are outputs, read until Work::wait(), and
-/// they are kept alive until then. Input and output may be the same tensor, or, where one is a rank's part of
-/// the other, that part of the other's memory; they may not overlap otherwise. 16-bit types are added in f32
-/// and rounded after every addition; how many ranks' sums are rounded on the way depends on the backend.
+/// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, treated as a flat array of
+/// elements, which may be empty. An operation returns at once and is executed after the operations called
+/// before it; until Work::wait() its tensors must not be written and its outputs must not be read, and the
+/// communicator keeps them alive. Input and output may be the same tensor, or, where one is a rank's part of
+/// the other, that part of the other's memory; they must not overlap otherwise. 16-bit types are added in f32
+/// and rounded after every addition; the number of partial sums that are rounded depends on the backend.
 ///
 /// Throws Error for arguments that are wrong on this rank. Work::wait() throws Error where the backend finds
-/// that ranks asked for different things; after that the communicator is of no more use. Where a rank is dead
-/// or hangs, nothing comes back to throw: when an operation is as old as the timeout, the process prints one
-/// line that names its rank, the operation, the bytes and the sequence number, and exits with code 1
-/// (dist/watchdog.h).
+/// that ranks called different operations; after that the communicator cannot be used. If a rank is dead or
+/// hangs, no operation fails: when an operation exceeds the timeout, the process prints one line that names
+/// its rank, the operation, the bytes and the sequence number, and exits with code 1 (dist/watchdog.h).
 ///
-/// One thread at a time may call a communicator.
+/// Only one thread at a time may call a communicator.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -90,7 +90,7 @@ class Communicator {
   /// output[i] = op over the ranks of input[i]; the same on all ranks.
   Work all_reduce(const Tensor& input, const Tensor& output, ReduceOp op);
   Work all_reduce(const Tensor& tensor, ReduceOp op) { return all_reduce(tensor, tensor, op); }
-  /// all_reduce whose result only `root` gets; on other ranks `output` is not used and may be undefined.
+  /// all_reduce with the result only on `root`; on other ranks `output` is not used and may be undefined.
   Work reduce(const Tensor& input, const Tensor& output, ReduceOp op, int root);
   /// tensor = the tensor of `root`.
   Work broadcast(const Tensor& tensor, int root);
@@ -101,22 +101,22 @@ class Communicator {
   /// ranks, and have counts[rank] elements, or without `counts` all the same number.
   Work reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
                       std::span<const std::int64_t> counts = {});
-  /// all_gather whose result only `root` gets; on other ranks `output` is not used and may be undefined.
+  /// all_gather with the result only on `root`; on other ranks `output` is not used and may be undefined.
   Work gather(const Tensor& input, const Tensor& output, int root, std::span<const std::int64_t> counts = {});
   /// output = this rank's part of the input of `root`; on other ranks `input` is not used and may be
   /// undefined.
   Work scatter(const Tensor& input, const Tensor& output, int root,
                std::span<const std::int64_t> counts = {});
-  /// Sends and receives at the same time. Each send matches a receive of its peer, which has to have the same
+  /// Sends and receives at the same time. Each send matches a receive of its peer, which must have the same
   /// number of elements; several between two ranks match in order. A rank without transfers need not call.
-  /// Consecutive exchanges are under way together. This is where traffic() is counted.
+  /// Consecutive exchanges are in flight together. traffic() counts their bytes.
   Work exchange(std::vector<Transfer> sends, std::vector<Transfer> receives);
-  /// Returns when all ranks have called it; `deadline` as the timeout of this call.
+  /// Returns when all ranks have called it; `deadline` is the timeout of this call.
   void barrier(Seconds deadline);
   void barrier() { barrier(timeout_); }
 
   /// A communicator of the ranks that give the same `color`, ordered by `key`, then by rank here. Null for a
-  /// negative color. All ranks have to call it.
+  /// negative color. All ranks must call it.
   std::shared_ptr<Communicator> split(int color, int key);
 
   const Traffic& traffic() const { return traffic_; }
@@ -140,7 +140,7 @@ class Communicator {
   virtual Work do_broadcast(const Call& call, const Tensor& tensor) = 0;
   virtual Work do_all_gather(const Parts& parts) = 0;
   virtual Work do_reduce_scatter(const Parts& parts) = 0;
-  /// An exchange, or a gather or scatter, whose Call all ranks share.
+  /// An exchange, or a gather or scatter, whose Call is the same on all ranks.
   virtual Work do_exchange(const Call& call, std::vector<Transfer> sends, std::vector<Transfer> receives) = 0;
   virtual void do_barrier(const Call& call, Seconds deadline) = 0;
   virtual std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) = 0;

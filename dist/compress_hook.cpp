@@ -21,13 +21,13 @@ std::string residual_name(const ArenaEntry& entry) {
   return "residual." + entry.name;
 }
 
-/// The residuals of one parameter, [world_size, elements], made of those that a run of the same or another
-/// number of ranks has saved.
+/// The residuals of one parameter, [world_size, elements], from the saved residuals of a run with the same or
+/// another number of ranks.
 Tensor residuals_for(int world_size, const ArenaEntry& entry, const std::vector<NamedTensor>& saved) {
   const auto found = std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& candidate) {
     return candidate.name == residual_name(entry);
   });
-  check(found != saved.end(), "gradient compression: there is no {}", residual_name(entry));
+  check(found != saved.end(), "gradient compression: found no {}", residual_name(entry));
   const Tensor& before = found->tensor;
   check(before.dtype() == DType::f32 && before.dims() == 2 && before.size(0) > 0 &&
             before.size(1) == entry.elements,
@@ -103,7 +103,7 @@ std::vector<NamedTensor> CompressHook::gather_residuals(Communicator& comm) cons
 }
 
 void CompressHook::scatter_residuals(Communicator& comm, const std::vector<NamedTensor>& residuals) {
-  check(residual_.defined(), "gradient compression: residuals are given to a hook without error feedback");
+  check(residual_.defined(), "gradient compression: residuals were given to a hook without error feedback");
   for (const ArenaEntry& entry : arena_.entries()) {
     const Tensor all =
         comm.rank() == 0 ? copy_to(residuals_for(comm.size(), entry, residuals), device_) : Tensor();

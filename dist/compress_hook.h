@@ -14,33 +14,34 @@ namespace ringtape {
 /// 2^-12, but its range is small. So a bucket is first multiplied by a power of two that brings its largest
 /// element over all ranks close to the end of that range: a sum cannot overflow, and elements down to 2^-28
 /// ranks of the largest keep all bits. A bucket with an infinity or NaN on any rank has one on all ranks
-/// afterwards. The largest elements have to be known first; so a bucket is sent when the next one is
-/// launched, whose largest elements are then under way.
+/// afterwards. The largest elements must be known first; so a bucket is sent when the next one is launched,
+/// while the reduction of that one's largest elements is in flight.
 ///
-/// The communicator adds in f32 and rounds after each addition. On CUDA nothing waits for the host.
+/// The communicator adds in f32 and rounds after each addition. On CUDA no operation waits for the host.
 ///
 /// With error feedback, the part of this rank's gradients that rounding drops (the residual) is kept and
 /// added to the gradients of the next reduction (Seide et al., "1-bit stochastic gradient descent and its
-/// application to data-parallel distributed training of speech DNNs", 2014): over many updates nothing is
-/// lost. The residuals take another arena of f32, which a checkpoint has to hold: see gather_residuals().
-/// Errors of the additions are not fed back. A residual has the loss scale of its own backward: with a scale
-/// that changes (LossScaler) it would come back too large or too small, so error feedback is for training
-/// without a loss scale.
+/// application to data-parallel distributed training of speech DNNs", 2014): over many updates no part is
+/// lost. The residuals take the memory of another f32 arena, and belong in checkpoints: see
+/// gather_residuals(). Errors of the additions are not fed back. A residual has the loss scale of its own
+/// backward: with a scale that changes (LossScaler) it would be added with the wrong size, so error feedback
+/// is for training without a loss scale.
 class CompressHook : public CommHook {
  public:
-  /// `dtype`: bf16 or f16, Error otherwise. The arena has to outlive the hook.
+  /// `dtype`: bf16 or f16, Error otherwise. The arena must outlive the hook.
   CompressHook(const ParameterArena& arena, DType dtype, bool error_feedback);
   void launch(Communicator& comm, const Tensor& bucket) override;
   void wait(Communicator& comm) override;
 
-  /// With error feedback: the residuals of all ranks, on the host of rank 0 (nothing elsewhere), for a
-  /// checkpoint: for each parameter "residual.NAME", f32 [ranks, elements]. All ranks call it, between two
-  /// windows.
+  /// With error feedback: the residuals of all ranks, on the host of rank 0 (empty on other ranks), for a
+  /// checkpoint: for each parameter "residual.NAME", f32 [ranks, elements]. All ranks must call it, between
+  /// two windows.
   std::vector<NamedTensor> gather_residuals(Communicator& comm) const;
-  /// Gives the ranks the residuals that gather_residuals() has returned on rank 0, in this run or before it.
-  /// With the same number of ranks each goes on with its own, as if nothing had happened. With another number
+  /// Distributes the residuals that gather_residuals() returned on rank 0, in this run or an earlier one.
+  /// With the same number of ranks each continues with its own residuals, bit for bit. With another number
   /// each gets the mean of all: a mean gradient contains the mean of the residuals, which is preserved. All
-  /// ranks call it. Throws Error on rank 0 where a parameter is missing or has another number of elements.
+  /// ranks must call it. Throws Error on rank 0 where a parameter is missing or has another number of
+  /// elements.
   void scatter_residuals(Communicator& comm, const std::vector<NamedTensor>& residuals);
 
  private:
@@ -58,7 +59,7 @@ class CompressHook : public CommHook {
   DType dtype_;
   Tensor residual_;  // of the arena's length; undefined without error feedback
   std::vector<Sent> sent_;
-  bool last_waits_ = false;  // the last of sent_ has not left: its largest element is under way
+  bool last_waits_ = false;  // the last of sent_ is not sent yet: its largest element is being reduced
 };
 
 }  // namespace ringtape

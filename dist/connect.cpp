@@ -18,10 +18,10 @@ std::shared_ptr<Communicator> connect_by_mpi([[maybe_unused]] const RankEnvironm
 #ifdef RINGTAPE_WITH_MPI
   std::shared_ptr<Communicator> comm =
       MpiCommunicator::connect(timeout, MpiCommunicator::kLargestPiece, link);
-  check(
-      comm->rank() == env.rank && comm->size() == env.world_size,
-      "MPI says rank {} of {}, but {} says rank {} of {}: is mpirun that of the MPI Ringtape was built with?",
-      comm->rank(), comm->size(), name_of(env.launcher), env.rank, env.world_size);
+  check(comm->rank() == env.rank && comm->size() == env.world_size,
+        "MPI says rank {} of {}, but {} says rank {} of {}: does mpirun belong to the MPI library that "
+        "Ringtape was built with?",
+        comm->rank(), comm->size(), name_of(env.launcher), env.rank, env.world_size);
   return comm;
 #else
   fail(
@@ -46,7 +46,7 @@ std::shared_ptr<Communicator> connect_by_nccl([[maybe_unused]] const RankEnviron
 
 std::shared_ptr<Communicator> connect(const RankEnvironment& env, Device device, Seconds timeout,
                                       const std::optional<SlowLink>& slow_link) {
-  check(!slow_link || device.is_cpu(), "a slow link is for ranks on CPUs: this one is on {}",
+  check(!slow_link || device.is_cpu(), "a slow link is for ranks on CPUs: this rank is on {}",
         to_string(device));
   if (env.world_size == 1) return std::make_shared<SelfCommunicator>(device, timeout);
   if (device.is_cuda()) return connect_by_nccl(env, device, timeout);

@@ -10,12 +10,12 @@
 namespace ringtape {
 
 /// The communicator of all ranks of this run, for tensors on `device`: one for a single rank, MPI's for ranks
-/// on CPUs, NCCL's for ranks on GPUs. Every rank has to call it; `timeout` is the timeout of each operation,
-/// this one included. `slow_link` holds back the messages between several ranks on CPUs. Throws Error in a
-/// build without the library that is needed, where MPI and the launcher disagree about the number of ranks,
-/// and for a slow link between GPUs.
+/// on CPUs, NCCL's for ranks on GPUs. Every rank must call it; `timeout` is the timeout of each operation,
+/// including this one. `slow_link` delays the messages between several ranks on CPUs. Throws Error in a build
+/// without the required library, where MPI and the launcher disagree about the number of ranks, and for a
+/// slow link between GPUs.
 ///
-/// Keep it where it is destroyed before errors are caught (inside the `try`): a communicator that is
+/// Declare it inside the `try`, so that it is destroyed before errors are caught: a communicator that is
 /// destroyed while an exception unwinds the stack does not wait for the other ranks.
 std::shared_ptr<Communicator> connect(const RankEnvironment& env, Device device,
                                       Seconds timeout = Seconds(60),

@@ -43,7 +43,7 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
   if (arena.is_sharded()) arena.set_shard_exchange(make_shard_exchange(arena, comm_));
   verify_parameters(model, *comm_);
 
-  arena.gather_values();  // where another has trained it
+  arena.gather_values();  // out of date if another DataParallel has trained it
   comm_->broadcast(arena.values(), 0).wait();
   arena.bump_versions();
   for (const auto& [name, tensor] : model.named_parameters()) {
@@ -55,7 +55,7 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
 void DataParallel::check_arena_is_free() const {
   for (const ArenaEntry& entry : arena_.entries()) {
     check(entry.tensor->autograd->pre_accumulate_hook == nullptr,
-          "data parallel: the arena has a DataParallel already; destroy it before another is made");
+          "data parallel: the arena has a DataParallel already; destroy it before making another");
   }
 }
 
@@ -66,9 +66,9 @@ void DataParallel::check_sharding() const {
         "data parallel: the arena has the shard of rank {} of {}, but this is rank {} of {}", sharding.rank,
         sharding.world_size, comm_->rank(), comm_->size());
   check(sharding.stage == 1 || options_.hook == nullptr,
-        "data parallel: ZeRO stage 2 reduces gradients in its own way, found a communication hook");
+        "data parallel: ZeRO stage 2 has no communication hooks, found one");
   check(sharding.stage == 1 || options_.overlap,
-        "data parallel: ZeRO stage 2 has no memory for all gradients, but without overlap they would have to "
+        "data parallel: ZeRO stage 2 has no memory for all gradients, but without overlap they would need to "
         "be kept until backward ends");
 }
 
@@ -104,10 +104,10 @@ void DataParallel::after_gradient(std::size_t entry) {
   reducer_->after_gradient(entry);
 }
 
-/// The buckets of one that failed may be on their way, and are not open to a second gradient.
+/// The buckets of a failed backward may be in flight, and cannot take a second gradient.
 void DataParallel::check_no_backward_failed() const {
   check(!round_is_open_ || !running_backward_.expired(),
-        "data parallel: a backward has ended with an exception; finish() tells the other ranks, and has to "
+        "data parallel: a backward has ended with an exception; finish() tells the other ranks, and must "
         "come before the next backward");
 }
 
@@ -126,7 +126,7 @@ void DataParallel::end_round() {
 }
 
 void DataParallel::finish() {
-  check(synchronizes_, "data parallel: finish() inside of no_sync()");
+  check(synchronizes_, "data parallel: finish() inside no_sync()");
   const bool failed = round_is_open_;
   if (failed) end_round();
   reducer_->finish(is_reduced_);
@@ -134,7 +134,7 @@ void DataParallel::finish() {
   sync_unused_parameters(failed);
 }
 
-/// One all-reduce tells every rank which parameters took part on any, and which rank's backward failed.
+/// One all-reduce tells every rank which parameters were used on any rank, and which rank's backward failed.
 void DataParallel::sync_unused_parameters(bool failed) {
   std::vector<std::int32_t> flags = used_.take();
   flags.push_back(failed ? comm_->rank() + 1 : 0);
@@ -155,11 +155,10 @@ void DataParallel::sync_unused_parameters(bool failed) {
         "data parallel: a backward ended with an exception on rank {}: the gradients of this window are not "
         "complete",
         flags.back() - 1);
-  check(
-      unused.empty() || options_.allow_unused,
-      "data parallel: no rank used {} in this window, so that nothing was learnt there; freeze it, or allow "
-      "unused parameters",
-      fmt::join(unused, ", "));
+  check(unused.empty() || options_.allow_unused,
+        "data parallel: no rank used {} in this window, so it would not be trained; freeze it, or allow "
+        "unused parameters",
+        fmt::join(unused, ", "));
 }
 
 std::function<std::int64_t(std::int64_t)> sum_over(std::shared_ptr<Communicator> comm) {

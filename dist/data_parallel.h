@@ -16,21 +16,21 @@
 namespace ringtape {
 
 struct DataParallelOptions {
-  /// Of an arena without sharding; a sharded arena has its own.
+  /// For an arena without sharding; a sharded arena has its own sizes.
   BucketSizes bucket_sizes;
-  /// False: buckets are reduced after backward, to see the effect of overlap.
+  /// False: buckets are reduced after backward, to measure the effect of overlap.
   bool overlap = true;
-  /// A parameter that took no part in a window on any rank is left out of the step instead of an error.
+  /// True: the step skips a parameter that no rank used in a window. False: that is an error.
   bool allow_unused = false;
-  /// How a bucket is averaged; null: by an all-reduce, or in stage 1 of ZeRO by a reduce-scatter.
+  /// How a bucket is averaged; null: by an all-reduce, or in ZeRO stage 1 by a reduce-scatter.
   std::shared_ptr<CommHook> hook;
 };
 
 /// Data-parallel training (Li et al., "PyTorch Distributed: Experiences on accelerating data parallel
 /// training", 2020): each rank has the whole model and computes gradients on its own samples; their mean over
-/// the ranks takes the place of each rank's own. Buckets of gradients are reduced in place in the arena while
-/// backward still computes others. How that is done, in steps from naive to ZeRO, stands in the files that
-/// gradient_reducer.h lists; this class connects one of them to the tape and keeps account of windows.
+/// the ranks replaces each rank's own. Buckets of gradients are reduced in place in the arena while backward
+/// computes others. gradient_reducer.h lists the files that do this, in steps from naive to ZeRO; this class
+/// connects one of them to the tape and tracks windows.
 ///
 ///   for (std::size_t i = 0; i < micro_batches; ++i) {
 ///     const auto scope = data_parallel.no_sync(i + 1 < micro_batches);
@@ -40,38 +40,38 @@ struct DataParallelOptions {
 ///   data_parallel.finish();  // once a window; then clip, step, zero_grad
 ///
 /// A window is all micro-batches of one update (optim/accumulation.h), from one finish() to the next: its end
-/// is what other frameworks call the gradient accumulation boundary.
+/// is called the gradient accumulation boundary in other frameworks.
 ///
-/// Every backward outside of no_sync() reduces all buckets once. The mean of equal values is that value, so
-/// leaving no_sync() out costs time and changes nothing but rounding.
+/// Every backward outside no_sync() reduces all buckets once. The mean of equal values is that value, so
+/// without no_sync() an update takes more time and differs only by rounding.
 ///
-/// Between two finish() calls, all ranks run the same number of backwards outside of no_sync(), in the same
-/// order among other collectives; a rank without samples may also run none where the others run one, and its
-/// gradient counts as 0. A parameter that took no part on some ranks counts as 0 there, and has a gradient on
+/// Between two finish() calls, all ranks run the same number of backwards outside no_sync(), in the same
+/// order relative to other collectives; a rank without samples may skip a backward that the others run, and
+/// its gradient counts as 0. A parameter that some ranks did not use counts as 0 there, and has a gradient on
 /// all ranks afterwards.
 ///
-/// Losses have to be scaled so that the mean of the ranks' gradients is the right gradient: see
+/// Losses must be scaled so that the mean of the ranks' gradients is the gradient of the global batch: see
 /// AccumulationWindow.
 ///
-/// With a sharded arena (ZeRO, see docs/distributed.md) the loop is the same. Afterwards a rank has the mean
-/// gradients of its slices alone. In stage 2 every backward reduces, whatever no_sync() says; ranks may run
+/// With a sharded arena (ZeRO, see docs/distributed.md) the loop is the same. Afterwards a rank has only the
+/// mean gradients of its slices. In stage 2 every backward reduces, inside no_sync() too; ranks may run
 /// different numbers of them; and a parameter's grad() is undefined.
 ///
-/// It has to be destroyed before the model and the arena, and before another of the same arena is made. All
-/// ranks have to give the same options.
+/// It must be destroyed before the model and the arena, and before another DataParallel of the same arena is
+/// made. All ranks must use the same options.
 class DataParallel {
  public:
-  /// Verifies that the ranks have the same model, and gives all ranks the parameters of rank 0, frozen ones
-  /// too. Throws Error where models differ (verify_parameters.h), the arena has a DataParallel already, is on
-  /// another device than the communicator or sharded over others than its ranks, or a bucket size is below 1;
-  /// in stage 2 of ZeRO for a hook and without overlap, for which there is no memory.
+  /// Verifies that the ranks have the same model, and broadcasts the parameters of rank 0, including frozen
+  /// ones. Throws Error where models differ (verify_parameters.h), the arena has a DataParallel already, is
+  /// on another device than the communicator or sharded for other ranks, or a bucket size is below 1; in ZeRO
+  /// stage 2 also for a hook, and without overlap, which would need memory for all gradients.
   DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> comm,
                DataParallelOptions options = {});
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// While it exists, gradients are accumulated on each rank and not reduced.
+  /// During its lifetime gradients are accumulated on each rank and not reduced.
   class [[nodiscard]] NoSync {
    public:
     NoSync(bool& synchronizes, bool active) : synchronizes_(synchronizes), previous_(synchronizes) {
@@ -89,18 +89,17 @@ class DataParallel {
   NoSync no_sync(bool active = true) { return {synchronizes_, active}; }
 
   /// Ends a window: afterwards the arena holds the mean over the ranks of the accumulated gradients, and a
-  /// parameter has a gradient where it took part on any rank. Reduces only gradients that no backward has
-  /// reduced yet. The ranks then tell each other which parameters took part; with several ranks on CUDA the
-  /// host waits for that.
+  /// parameter has a gradient if any rank used it. Reduces only gradients that no backward has reduced yet.
+  /// The ranks then exchange which parameters they used; with several ranks on CUDA the host waits for that.
   ///
-  /// Throws Error, on every rank the same, where a parameter took no part on any rank (unless allow_unused),
-  /// and where a backward that reduces ended with an exception on any rank: its gradients are not complete.
-  /// (One that ended before its first gradient was complete is as if it had not run.)
-  /// After either, zero_grad() begins the next window as usual. Throws Error inside of no_sync().
+  /// Throws the same Error on every rank if no rank used a parameter (unless allow_unused), and if a backward
+  /// that reduces ended with an exception on any rank: its gradients are not complete. (A backward that ended
+  /// before its first gradient was complete counts as not run.) After either, zero_grad() begins the next
+  /// window as usual. Throws Error inside no_sync().
   void finish();
 
   const std::vector<GradientBucket>& buckets() const { return reducer_->buckets(); }
-  /// In stage 2 of ZeRO: how many buckets had a buffer at a time, at most; 2 where gradients become complete
+  /// In ZeRO stage 2: the largest number of buckets with a buffer at a time; 2 if gradients become complete
   /// in the order of the arena. 0 otherwise.
   std::size_t most_bucket_buffers() const { return reducer_->most_bucket_buffers(); }
 
@@ -121,11 +120,11 @@ class DataParallel {
   DataParallelOptions options_;
   UsedParameters used_;
   std::unique_ptr<GradientReducer> reducer_;
-  std::vector<std::list<std::function<void()>>::iterator> hooks_;  // of each entry
+  std::vector<std::list<std::function<void()>>::iterator> hooks_;  // one for each entry
   bool synchronizes_ = true;
 
   bool round_is_open_ = false;
-  std::weak_ptr<int> running_backward_;  // the one that began the round; null once it has ended
+  std::weak_ptr<int> running_backward_;  // the backward that began the round; null once it has ended
   bool is_reduced_ = false;              // no gradient has changed since the last round
 };
 

@@ -6,7 +6,7 @@
 namespace ringtape {
 namespace {
 
-/// Bytes travel as words, as no collective has a dtype of one byte.
+/// Bytes are sent as words, as collectives have no dtype of one byte.
 using Word = std::int32_t;
 
 std::int64_t words_for(std::int64_t bytes) {

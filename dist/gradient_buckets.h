@@ -9,15 +9,15 @@
 
 namespace ringtape {
 
-/// Cuts the arena's gradients into buckets, in the order of the arena, which is about the order in which
+/// Divides the arena's gradients into buckets, in the order of the arena, which is about the order in which
 /// backward completes them. A bucket ends with the parameter that fills it to its size. A sharded arena has
 /// its buckets already; `sizes` are not used then. Throws Error for sizes below 1.
 std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes);
 
-/// Which buckets of one round are to be reduced, and when (Li et al., "PyTorch Distributed: Experiences on
+/// Decides when each bucket of a round is reduced (Li et al., "PyTorch Distributed: Experiences on
 /// accelerating data parallel training", 2020). A bucket is complete with its last gradient, and is launched
 /// once it is complete and all buckets before it are launched. So all ranks launch the same buckets in the
-/// same order, whatever the order in which their gradients become complete.
+/// same order, even if their gradients become complete in different orders.
 class GradientBuckets {
  public:
   /// `launch` is called with the number of a bucket: 0, 1, 2, ... in each round.
@@ -25,10 +25,10 @@ class GradientBuckets {
                   std::function<void(std::size_t bucket)> launch);
 
   const std::vector<GradientBucket>& buckets() const { return buckets_; }
-  /// The bucket that this entry of the arena is in.
+  /// The bucket of this entry of the arena.
   std::size_t bucket_of(std::size_t entry) const { return bucket_of_entry_[entry]; }
 
-  /// Begins a round. Parameters that have been frozen are not waited for.
+  /// Begins a round. Does not wait for parameters that have been frozen.
   void begin_round();
   /// The gradient of this entry of the arena is complete; launches the buckets that can be launched.
   void complete(std::size_t entry);
@@ -44,7 +44,7 @@ class GradientBuckets {
   std::vector<GradientBucket> buckets_;
   std::vector<std::size_t> bucket_of_entry_;
   std::function<void(std::size_t)> launch_;
-  std::vector<std::size_t> incomplete_;  // entries of each bucket
+  std::vector<std::size_t> incomplete_;  // number of incomplete entries of each bucket
   std::size_t next_ = 0;
   bool is_open_ = false;
 };

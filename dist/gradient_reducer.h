@@ -7,12 +7,12 @@
 
 namespace ringtape {
 
-/// One way to average gradients over the ranks. DataParallel picks it, and calls it from hooks of the tape.
-/// There are four, each in files of its own:
+/// A way to average gradients over the ranks. DataParallel selects one of four, and calls it from hooks of
+/// the tape:
 ///
 ///   naive_reducer   all-reduces after backward
-///   bucket_reducer  all-reduces each bucket as soon as it is complete, while backward goes on
-///   zero1_reducer   reduce-scatters instead: each rank gets its slices alone (ZeRO stage 1)
+///   bucket_reducer  all-reduces each bucket as soon as it is complete, while backward continues
+///   zero1_reducer   reduce-scatters instead: each rank gets only its slices (ZeRO stage 1)
 ///   zero2_reducer   the same, without memory for all gradients (ZeRO stage 2)
 ///
 /// A round averages each bucket once. All ranks run the same rounds.
@@ -23,18 +23,18 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// In the order in which they are reduced.
+  /// In the order of their reduction.
   virtual const std::vector<GradientBucket>& buckets() const = 0;
-  /// True where every backward is a round, no_sync() or not.
+  /// True if every backward is a round, inside no_sync() too.
   virtual bool reduces_every_backward() const { return false; }
 
-  /// A backward is about to write the gradient of this entry of the arena, its first time to do so.
+  /// A backward is about to write the gradient of this entry of the arena for the first time.
   virtual void before_gradient(std::size_t /*entry*/) {}
   /// A round begins.
   virtual void begin_round() {}
   /// In a round: the gradient of this entry is complete.
   virtual void after_gradient(std::size_t /*entry*/) {}
-  /// Ends the round: returns when all buckets are averaged; on CUDA makes the current stream wait for that.
+  /// Ends the round: returns when all buckets are averaged; on CUDA makes the current stream wait for them.
   virtual void end_round() = 0;
   /// Ends a window. `is_reduced`: no gradient has changed since the last round of this rank.
   virtual void finish(bool is_reduced) {
@@ -43,7 +43,7 @@ class GradientReducer {
     end_round();
   }
 
-  /// Stage 2 of ZeRO: how many buckets had a buffer at a time, at most; else 0.
+  /// ZeRO stage 2: the largest number of buckets with a buffer at a time; otherwise 0.
   virtual std::size_t most_bucket_buffers() const { return 0; }
 };
 

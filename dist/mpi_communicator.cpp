@@ -22,7 +22,7 @@ MPI_Request& added(Requests& requests) {
   return requests.emplace_back(MPI_REQUEST_NULL);
 }
 
-/// `elements` from `first` on, but not more than one MPI call can count.
+/// `elements` elements from `first` on, at most the number that one MPI call can count.
 struct Piece {
   std::int64_t first;
   int elements;
@@ -41,7 +41,7 @@ void* at(const Tensor& tensor, std::int64_t index) {
   return static_cast<char*>(tensor.raw()) + index * static_cast<std::int64_t>(size_of(tensor.dtype()));
 }
 
-/// Where each rank's part begins.
+/// The offset of each rank's part.
 std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& counts) {
   std::vector<std::int64_t> offsets(counts.size());
   std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), std::int64_t{0});
@@ -141,7 +141,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiThread> thread,
       largest_piece_(largest_piece),
       link_(link) {}
 
-/// A job for the thread that does nothing yet.
+/// An empty job for the thread.
 MpiJob MpiCommunicator::new_job(const Call& call) const {
   return {.who = connection_->who,
           .call = call,
@@ -267,7 +267,7 @@ Work MpiCommunicator::do_reduce_scatter(const Parts& parts) {
                                        connection.comm, &added(requests)));
       return;
     }
-    // Each part is reduced to its rank. (MPI's reduce_scatter in place would put it at the front.)
+    // Each part is reduced to its rank. (MPI's in-place reduce_scatter would write the result to the front.)
     for (int root = 0; root < connection.size; ++root) {
       const bool is_root = root == connection.rank;
       for (const Piece& piece : pieces_of(parts.counts[root], largest)) {
@@ -310,7 +310,7 @@ Work MpiCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends,
       }
     }
   };
-  // A gather or scatter is the same Call on all ranks; once they have compared it, the sizes are right.
+  // A gather or scatter is the same Call on all ranks; once the ranks have compared it, the sizes match.
   if (call.operation != Operation::exchange) return submit({call, move_data, {}});
   const auto& connection = connection_;
   MpiJob job = new_job(call);
@@ -326,7 +326,7 @@ Work MpiCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends,
   return thread_->submit(std::move(job));
 }
 
-/// Every rank tells every other that it is here, so that a late one can be named.
+/// Every rank sends a message to every other rank, so that the error can name a late rank.
 void MpiCommunicator::do_barrier(const Call& call, Seconds deadline) {
   const auto calls = std::make_shared<std::vector<Call>>(static_cast<std::size_t>(size()));
   const auto arrived = std::make_shared<std::vector<std::atomic<bool>>>(static_cast<std::size_t>(size()));
@@ -335,7 +335,7 @@ void MpiCommunicator::do_barrier(const Call& call, Seconds deadline) {
   MpiJob job = new_job(call);
   job.timeout = deadline;
   const auto own = std::make_shared<const Call>(call);
-  // Request i receives from rank i, and the request of the own rank, which gets no message, is null.
+  // Request i receives from rank i, and this rank's own request is null.
   job.start = [=](Requests& requests) {
     for (int peer = 0; peer < connection->size; ++peer) {
       if (peer == connection->rank) {

@@ -14,20 +14,20 @@ class MpiThread;
 struct MpiJob;
 
 /// Ranks on CPUs, connected by MPI. All MPI calls are made by one thread (dist/mpi_thread.h), so that an
-/// operation goes on while the calling thread computes.
+/// operation progresses while the calling thread computes.
 ///
 /// Before its part of a collective, a rank sends its Call to the next rank and receives the Call of the
-/// previous rank. If they differ, wait() throws an Error that names both, and no data is touched. So the
-/// neighbours of a rank that makes another request find out; the other ranks wait in vain, until the launcher
-/// or the watchdog ends them. Exchanges, which only some ranks may call, are not compared; a receive whose
-/// size differs from its send throws an Error on the receiving rank.
+/// previous rank. If they differ, wait() throws an Error that names both, and no data is touched. So only the
+/// neighbours of a rank with a different call get the error; the other ranks wait until the launcher or the
+/// watchdog ends them. Exchanges, which only some ranks may call, are not compared; a receive whose size
+/// differs from its send throws an Error on the receiving rank.
 class MpiCommunicator : public Communicator {
  public:
   /// Elements that one MPI call can count.
   static constexpr std::int64_t kLargestPiece = 0x7fffffff;
-  /// All ranks that mpirun or srun started; those of one machine share its cores out (dist/share_cores.h).
-  /// MPI counts elements in an int: larger tensors go in pieces of at most `largest_piece` elements (a test
-  /// sets it low). `link` holds the operations back.
+  /// All ranks that mpirun or srun started; ranks on one machine divide its cores (dist/share_cores.h). MPI
+  /// counts elements in an int: larger tensors are sent in pieces of at most `largest_piece` elements (a test
+  /// sets it low). `link` delays the operations.
   static std::shared_ptr<MpiCommunicator> connect(Seconds timeout, std::int64_t largest_piece = kLargestPiece,
                                                   const SlowLink& link = {});
   const char* backend() const override { return "MPI"; }
@@ -37,12 +37,12 @@ class MpiCommunicator : public Communicator {
   struct Job;
   MpiCommunicator(std::shared_ptr<MpiThread> thread, std::shared_ptr<const Connection> connection,
                   Seconds timeout, std::int64_t largest_piece, const SlowLink& link);
-  /// The ranks of `parent` (null: all) that give the same color, where `color` is not negative.
+  /// The ranks of `parent` (null: all) with the same non-negative color.
   static std::shared_ptr<const Connection> connect_ranks(MpiThread& thread, const Connection* parent,
                                                          const Call& call, Seconds timeout, int color,
                                                          int key);
 
-  /// The cores that each rank of this machine may run on, `own` among them. All ranks have to call it.
+  /// The cores that each rank of this machine may run on, including `own`. All ranks must call it.
   static std::vector<CoreMask> cores_of_machine(MpiThread& thread, const Connection& connection,
                                                 const Call& call, Seconds timeout, const CoreMask& own);
 

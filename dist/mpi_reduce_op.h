@@ -12,8 +12,8 @@ namespace ringtape {
 /// MPI's type for elements of `dtype`. MPI has no 16-bit floats: they are sent as 16-bit integers.
 MPI_Datatype mpi_type(DType dtype);
 
-/// MPI's operation for `op` on elements of `dtype`; for `mean` the sum. 16-bit floats have operations of our
-/// own, which compute in f32 and round once. To be called on the MPI thread.
+/// MPI's operation for `op` on elements of `dtype`; for `mean` the sum. 16-bit floats have user-defined
+/// operations, which compute in f32 and round once. Call it on the MPI thread.
 MPI_Op mpi_op(ReduceOp op, DType dtype);
 
 /// x[i] = x[i] / divisor, rounded once. Floating.

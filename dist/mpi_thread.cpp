@@ -13,9 +13,10 @@
 namespace ringtape {
 namespace {
 
-/// How long the thread sleeps after a test that found nothing done. If another thread waits for the result,
-/// it only yields at first, as most operations are quick. If none waits, they compute: a thread that yields
-/// its core to them gets it back after milliseconds, a thread that wakes from sleep gets it at once.
+/// The thread's pause after a test that found no completed request. If another thread waits for the result,
+/// this thread at first only yields, as most operations are quick. If none waits, the other threads compute:
+/// a thread that yields its core to them gets it back after milliseconds, a thread that wakes from sleep gets
+/// it at once.
 class Patience {
  public:
   void reset() { tests_ = 0; }
@@ -51,7 +52,7 @@ void check_mpi(int code, const char* call) {
   fail("MPI: {} failed: {}", std::string(call).substr(0, std::string(call).find('(')), error_text(code));
 }
 
-/// The state of an operation, which its Work waits for.
+/// The state of an operation, for its Work.
 struct MpiThread::State : Work::State {
   explicit State(std::shared_ptr<std::atomic<int>> counter) : waiting(std::move(counter)) {}
   void wait() override {
@@ -176,8 +177,8 @@ void MpiThread::loop() {
   if (!abandoned_) end_mpi();
 }
 
-/// The ranks meet before MPI_Finalize: there they would meet through the launcher, and Open MPI's mpirun can
-/// crash or hang when a rank ends with an error while another waits there.
+/// The ranks synchronize before MPI_Finalize: MPI_Finalize synchronizes through the launcher, and Open MPI's
+/// mpirun can crash or hang when a rank ends with an error while another waits there.
 void MpiThread::end_mpi() {
   const std::uint64_t watched = watchdog_.begin("this process", call_of(Operation::disconnect), timeout_);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -196,7 +197,7 @@ bool MpiThread::take_next() {
   {
     const std::lock_guard lock(mutex_);
     if (queue_.empty() || abandoned_) return false;
-    // Only exchanges run, if anything, when an exchange is next.
+    // Exchanges run only beside other exchanges.
     const bool is_exchange = queue_.front().job.call.operation == Operation::exchange;
     const bool exchanges_run = running_.empty() || running_.front().job.call.operation == Operation::exchange;
     if (!running_.empty() && !(is_exchange && exchanges_run)) return false;
@@ -227,8 +228,8 @@ void MpiThread::begin_to_move(Running& running) {
   running.arrives_at = link_.send(running.began, running.job.latency, running.job.transfer);
 }
 
-/// When to test again: after `pause`. As long as a slow link holds back all that is under way, it sleeps in
-/// any case, and where MPI has done its part, to the end.
+/// The time of the next test: after `pause`. If a slow link delays all operations in flight, the thread
+/// always sleeps, and once MPI has completed them, until they arrive.
 MpiThread::Clock::time_point MpiThread::next_test(Clock::duration pause) const {
   constexpr std::chrono::microseconds kShortest{20};
   const Clock::time_point now = Clock::now();
@@ -243,7 +244,7 @@ MpiThread::Clock::time_point MpiThread::next_test(Clock::duration pause) const {
                   : std::min(first_arrival, now + std::max<Clock::duration>(pause, kShortest));
 }
 
-/// Lets MPI move data. True when a request has completed.
+/// Lets MPI transfer data. True if a request has completed.
 bool MpiThread::test_running() {
   bool any_completed = false;
   for (auto entry = running_.begin(); entry != running_.end();) {
@@ -261,7 +262,7 @@ bool MpiThread::test_running() {
       }
     }
     check_mpi(code, "MPI_Testsome");
-    running.is_here = completed == MPI_UNDEFINED;  // MPI says so when no request is left
+    running.is_here = completed == MPI_UNDEFINED;  // when no request is left
     for (int i = 0; !running.is_here && i < completed; ++i) {
       if (running.job.completed) {
         running.job.completed(static_cast<std::size_t>(indices[i]), statuses[i], running.requests);

@@ -31,35 +31,37 @@ struct MpiJob {
   std::string who;  ///< "rank 1 of 4", for messages
   Call call;
   Seconds timeout;
-  /// Request 0 brings the Call of another rank, and data moves from then on; else it moves from the start on.
+  /// Request 0 receives the Call of another rank, and the transfer of data begins then; otherwise it begins
+  /// at once.
   bool meets_first = false;
-  /// How long the data takes, at least, on a slow link.
+  /// The minimum time of the data on a slow link.
   Seconds latency{0};
   Seconds transfer{0};
   /// Starts non-blocking MPI operations and appends their requests.
   std::function<void(std::vector<MPI_Request>& requests)> start;
-  /// Called when the request of this index is done; may start more. May be empty.
+  /// Called when the request of this index is complete; may start more. May be empty.
   std::function<void(std::size_t index, const MPI_Status& status, std::vector<MPI_Request>& requests)>
       completed;
-  /// Called when all are done. May be empty.
+  /// Called when all requests are complete. May be empty.
   std::function<void()> finish;
   Watchdog::Hint hint;
 };
 
-/// The one thread of this process that calls MPI, from MPI_Init to MPI_Finalize (MPI_THREAD_FUNNELED is all
-/// it needs). It takes jobs from a queue, so communication goes on while other threads compute: MPI moves
-/// data only inside of MPI calls, and a non-blocking operation that is not tested stands still.
+/// The only thread of this process that calls MPI, from MPI_Init to MPI_Finalize (it needs only
+/// MPI_THREAD_FUNNELED). It takes jobs from a queue, so communication progresses while other threads compute:
+/// MPI transfers data only inside MPI calls, and a non-blocking operation that is not tested makes no
+/// progress.
 ///
-/// Jobs are started in the order of submit(). A collective has the network to itself; consecutive exchanges
-/// are under way together. While it waits for other ranks, the thread sleeps between its tests, so that it
-/// does not take a core from the computation. On a slow link it sleeps until the data has arrived.
+/// Jobs are started in the order of submit(). A collective runs alone; consecutive exchanges are in flight
+/// together. While it waits for other ranks, the thread sleeps between its tests, so that it does not take a
+/// core from the computation. On a slow link it sleeps until the data has arrived.
 class MpiThread {
  public:
   /// The thread, started at the first call. Throws Error where MPI cannot be started, or has already been
   /// finalized.
   static std::shared_ptr<MpiThread> get(Seconds timeout);
-  /// Ends MPI, when all ranks have come to do so. While an exception unwinds the stack, and after a failure,
-  /// it leaves MPI as it is: the launcher then ends the other ranks.
+  /// Finalizes MPI, when all ranks do so. While an exception unwinds the stack, and after a failure, it does
+  /// not: the launcher then ends the other ranks.
   ~MpiThread();
 
   Work submit(MpiJob job);
@@ -74,10 +76,10 @@ class MpiThread {
     std::shared_ptr<State> state;
     std::uint64_t watched;
     std::vector<MPI_Request> requests;
-    Clock::time_point began{};       // to move data
+    Clock::time_point began{};       // start of the data transfer
     Clock::time_point arrives_at{};  // on a slow link
     bool has_met = false;            // see MpiJob::meets_first
-    bool is_here = false;            // MPI has moved all of it
+    bool is_here = false;            // MPI has transferred all data
   };
 
   explicit MpiThread(Seconds timeout);
@@ -96,10 +98,10 @@ class MpiThread {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Running> queue_;   // submitted, not started
-  std::list<Running> running_;  // of the thread alone
+  std::list<Running> running_;  // used only by the thread
   LinkSchedule link_;
-  const std::shared_ptr<std::atomic<int>> waiting_ = std::make_shared<std::atomic<int>>(0);  // for a Work
-  std::exception_ptr error_;  // after it nothing is carried out any more
+  const std::shared_ptr<std::atomic<int>> waiting_ = std::make_shared<std::atomic<int>>(0);  // in wait()
+  std::exception_ptr error_;  // after an error no job is run
   bool ended_ = false;
   bool abandoned_ = false;
   std::thread thread_;

@@ -11,11 +11,11 @@
 namespace ringtape {
 
 /// All-reduce after backward: first a rank computes all gradients, then all are averaged. The network is idle
-/// during the one, the processor during the other.
+/// during the first phase, the processor during the second.
 class NaiveReducer : public GradientReducer {
  public:
-  /// `hook` averages a bucket. The arena and `used` have to outlive the reducer. Throws Error for bucket
-  /// sizes below 1.
+  /// `hook` averages a bucket. The arena and `used` must outlive the reducer. Throws Error for bucket sizes
+  /// below 1.
   NaiveReducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm, const BucketSizes& sizes,
                std::shared_ptr<CommHook> hook, UsedParameters& used);
 

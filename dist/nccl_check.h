@@ -4,7 +4,7 @@
 
 namespace ringtape {
 
-/// Throws Error that names the call and NCCL's own words for the code.
+/// Throws Error with the name of the call and NCCL's text for the code.
 void check_nccl(ncclResult_t code, const char* call);
 
 }  // namespace ringtape

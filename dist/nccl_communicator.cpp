@@ -66,7 +66,7 @@ bool all_equal(const std::vector<std::int64_t>& counts) {
   return true;
 }
 
-/// NCCL calls that are carried out together: none waits for another.
+/// NCCL calls in one group (ncclGroupStart): none waits for another.
 template <class Calls>
 void in_one_group(const Calls& calls) {
   RINGTAPE_NCCL(ncclGroupStart());
@@ -78,7 +78,7 @@ cudaStream_t native(const Stream& stream) {
   return static_cast<cudaStream_t>(stream.native());
 }
 
-/// Work in a CUDA stream: done when the event is.
+/// Work in a CUDA stream: complete when its event is.
 class EventState : public Work::State {
  public:
   EventState(std::shared_ptr<NcclEvent> done, Device device) : done_(std::move(done)), device_(device) {}
@@ -89,7 +89,7 @@ class EventState : public Work::State {
   Device device_;
 };
 
-/// NCCL's communicator for `id`, when all ranks have come.
+/// NCCL's communicator for `id`; returns when all ranks have called it.
 ncclComm_t init_comm(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int size, Device device,
                      Seconds timeout) {
   Call call;
@@ -127,13 +127,14 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(std::shared_ptr<Comm
 std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const RankEnvironment& env, Device device,
                                                             Seconds timeout) {
   check(!env.master_address.empty(),
-        "NCCL: {} does not say where rank 0 is: start the ranks with mpirun or "
+        "NCCL: {} does not give the address of rank 0: start the ranks with mpirun or "
         "torchrun, or with 'srun --mpi=pmix'",
         name_of(env.launcher));
   const int port = env.master_port < 65535 ? env.master_port + 1 : env.master_port - 1;
-  // The ranks would wait in vain at a port that belongs to another process.
+  // The ranks would wait for ever at a port of another process.
   if (env.rank == 0 && std::getenv("NCCL_COMM_ID") == nullptr) check_port_is_free(port);
-  // With this variable every rank's ncclGetUniqueId gives the id of a listener that rank 0 opens there.
+  // With this variable every rank's ncclGetUniqueId returns the id of a listener that rank 0 opens at that
+  // address.
   setenv("NCCL_COMM_ID", fmt::format("{}:{}", env.master_address, port).c_str(), /*overwrite=*/0);
   ncclUniqueId id;
   RINGTAPE_NCCL(ncclGetUniqueId(&id));
@@ -262,7 +263,7 @@ Work NcclCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends
   });
 }
 
-/// An all_reduce of one element, which ends on no rank before all ranks have called it.
+/// An all_reduce of one element: it completes on no rank before all ranks have called it.
 void NcclCommunicator::do_barrier(const Call& call, Seconds deadline) {
   const Tensor one = empty({1}, DType::i32, device());
   enqueue(call, {one}, deadline, [&] {

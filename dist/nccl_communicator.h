@@ -12,21 +12,21 @@ namespace ringtape {
 
 class NcclMonitor;
 
-/// Ranks on GPUs, connected by NCCL. Operations run in a stream of their own: each waits for the work that
-/// the current stream held when it was called, and Work::wait() makes the current stream wait for the
+/// Ranks on GPUs, connected by NCCL. Operations run in a separate stream: each waits for the work that was
+/// queued in the current stream when it was called, and Work::wait() makes the current stream wait for the
 /// operation.
 ///
-/// NCCL does not compare the calls of the ranks. Ranks that disagree wait for each other, until the watchdog
-/// ends them.
+/// NCCL does not compare the calls of the ranks. Ranks whose calls differ wait for each other, until the
+/// watchdog ends them.
 class NcclCommunicator : public Communicator {
  public:
-  /// The ranks of `host_comm`, over which NCCL's id is sent. Kept as long as this communicator.
+  /// The ranks of `host_comm`, which sends NCCL's id and lives as long as this communicator.
   static std::shared_ptr<NcclCommunicator> connect(std::shared_ptr<Communicator> host_comm, Device device);
-  /// The ranks that torchrun started. They find each other at rank 0's address and the port after that of
-  /// torchrun's own agent, or at the address:port in the variable NCCL_COMM_ID.
+  /// The ranks that torchrun started. They connect to rank 0's address and the port after that of torchrun's
+  /// agent, or to the address:port in the variable NCCL_COMM_ID.
   static std::shared_ptr<NcclCommunicator> connect(const RankEnvironment& env, Device device,
                                                    Seconds timeout);
-  /// Waits for the operations under way, but not while an exception unwinds the stack.
+  /// Waits for the operations in flight, but not while an exception unwinds the stack.
   ~NcclCommunicator() override;
   const char* backend() const override { return "NCCL"; }
 
@@ -44,8 +44,7 @@ class NcclCommunicator : public Communicator {
   void do_barrier(const Call& call, Seconds deadline) override;
   std::shared_ptr<Communicator> do_split(const Call& call, int color, int key) override;
 
-  /// Calls `start`, which queues NCCL's operations on stream_, between the waits for the work before and
-  /// after them.
+  /// Calls `start`, which queues NCCL's operations on stream_, between the waits for earlier and later work.
   template <class Start>
   Work enqueue(const Call& call, std::vector<Tensor> tensors, Seconds timeout, const Start& start);
 

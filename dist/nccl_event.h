@@ -7,7 +7,7 @@
 
 namespace ringtape {
 
-/// The end of an operation in a stream. Unlike Event it can be asked without waiting, and takes no time
+/// The end of an operation in a stream. Unlike Event it can be queried without waiting, and has no time
 /// stamp, which makes it cheaper to record.
 class NcclEvent {
  public:

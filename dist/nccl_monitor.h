@@ -16,8 +16,8 @@ struct ncclComm;
 
 namespace ringtape {
 
-/// Looks after the operations that a rank has queued on its GPU: keeps their tensors until they are done, has
-/// them watched, and asks NCCL for errors, which it reports on request only; after one it ends the process.
+/// Monitors the operations that a rank has queued on its GPU: keeps their tensors until they are complete,
+/// has the watchdog watch them, and polls NCCL for asynchronous errors; after an error it ends the process.
 class NcclMonitor {
  public:
   explicit NcclMonitor(std::string who);
@@ -30,7 +30,7 @@ class NcclMonitor {
 
   const std::string& who() const { return who_; }
   Watchdog& watchdog() { return watchdog_; }
-  /// `done` has been recorded behind the operation.
+  /// `done` has been recorded after the operation.
   void add(ncclComm* comm, const Call& call, std::uint64_t watched, std::shared_ptr<NcclEvent> done,
            std::vector<Tensor> tensors);
 

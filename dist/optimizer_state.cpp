@@ -8,12 +8,12 @@
 namespace ringtape {
 namespace {
 
-/// True for a moment or a momentum, false for step counts, of which each parameter has one.
+/// True for a moment or a momentum, false for step counts, which have one element per parameter.
 bool is_per_element(const Tensor& state) {
   return state.dtype() == DType::f32;
 }
 
-/// Calls body(bucket's tensor, own slice) for each bucket of the arena. The tensor is memory on the device.
+/// Calls body(bucket's tensor, own slice) for each bucket of the arena. The tensor is on the device.
 template <class Body>
 void for_each_bucket(const ParameterArena& arena, const Tensor& shard, const Body& body) {
   for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
@@ -22,7 +22,7 @@ void for_each_bucket(const ParameterArena& arena, const Tensor& shard, const Bod
   }
 }
 
-/// All of one sharded tensor, on the host of rank 0; undefined elsewhere.
+/// One sharded tensor as a whole, on the host of rank 0; undefined on other ranks.
 Tensor gather(const ParameterArena& arena, Communicator& comm, const Tensor& shard) {
   const bool is_root = comm.rank() == 0;
   Tensor whole = is_root ? zeros({arena.size()}, shard.dtype()) : Tensor();
@@ -48,13 +48,13 @@ Tensor joined(const ParameterArena& arena, const std::string& name, const std::v
     const auto part = std::find_if(parts.begin(), parts.end(), [&](const NamedTensor& candidate) {
       return candidate.name == name + "." + entry.name;
     });
-    check(part != parts.end(), "optimizer state: there is no {}.{}", name, entry.name);
+    check(part != parts.end(), "optimizer state: found no {}.{}", name, entry.name);
     whole.alias(entry.tensor->shape(), entry.offset).copy_from(part->tensor);
   }
   return whole;
 }
 
-/// The opposite of gather(): `whole` has the arena's layout on rank 0, and is undefined elsewhere.
+/// The opposite of gather(): `whole` has the arena's layout on rank 0, and is undefined on other ranks.
 void scatter(const ParameterArena& arena, Communicator& comm, const Tensor& whole, const Tensor& shard) {
   const bool is_root = comm.rank() == 0;
   for_each_bucket(arena, shard, [&](const GradientBucket& bucket, const Tensor& slice) {

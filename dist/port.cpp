@@ -14,7 +14,7 @@ namespace ringtape {
 void check_port_is_free(int port) {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
   check(descriptor >= 0, "port {}: no socket: {}", port, std::strerror(errno));
-  const int yes = 1;  // a port whose last listener has just ended is free too
+  const int yes = 1;  // a port whose last listener has just exited is also free
   setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
   address.sin_family = AF_INET;

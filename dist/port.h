@@ -2,7 +2,7 @@
 
 namespace ringtape {
 
-/// Throws Error where another process of this machine listens on this TCP port.
+/// Throws Error if another process of this machine listens on this TCP port.
 void check_port_is_free(int port);
 
 }  // namespace ringtape

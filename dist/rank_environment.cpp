@@ -15,10 +15,10 @@ extern char** environ;
 namespace ringtape {
 namespace {
 
-/// Reads the variables of one launcher, and notes them.
+/// Reads the variables of one launcher, and records their names and values.
 class Variables {
  public:
-  /// `names`: the variables that tell that this launcher is there.
+  /// `names`: the variables that identify this launcher.
   Variables(const Environment& environment, Launcher launcher, std::vector<std::string> names)
       : environment_(environment), launcher_(launcher), names_(std::move(names)) {}
 
@@ -47,7 +47,7 @@ class Variables {
     return value;
   }
 
-  /// The first of `names` that is set, else `otherwise`.
+  /// The number in the first of `names` that is set, else `otherwise`.
   int first_number(const std::vector<std::string>& names, int low, int high, int otherwise) {
     for (const std::string& name : names) {
       if (has(name)) return number(name, low, high);
@@ -58,7 +58,7 @@ class Variables {
   const std::string& read() const { return read_; }
 
  private:
-  /// Those of its names that are set, as in "RANK=0".
+  /// The names that are set, with their values, as in "RANK=0".
   std::string found_names() const {
     std::string found;
     for (const std::string& name : names_) {
@@ -123,7 +123,7 @@ std::optional<RankEnvironment> pmi(const Environment& environment) {
 
 std::optional<RankEnvironment> slurm(const Environment& environment) {
   Variables variables(environment, Launcher::slurm, {"SLURM_STEP_ID", "SLURM_PROCID"});
-  if (!variables.has("SLURM_STEP_ID")) return {};  // a batch script or an allocation: nothing was started yet
+  if (!variables.has("SLURM_STEP_ID")) return {};  // a batch script or an allocation
   RankEnvironment env = read_ranks(variables, Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   env.local_rank = variables.number("SLURM_LOCALID", 0, env.world_size - 1);
   env.has_mpi = variables.has("PMIX_RANK");  // srun --mpi=pmix

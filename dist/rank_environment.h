@@ -5,8 +5,8 @@
 
 #include "core/device.h"
 
-/// The rank of this process and the number of ranks. The launcher leaves them in the environment; no flag is
-/// needed:
+/// The rank of this process and the number of ranks. The launcher sets them in environment variables; no flag
+/// is needed:
 ///
 ///     mpirun -n 4 app ...                                  CPU and GPU ranks
 ///     srun -n 4 app ...                                    GPU ranks; CPU ranks with --mpi=pmix
@@ -19,13 +19,13 @@ enum class Launcher { none, torchrun, open_mpi, pmi, slurm };
 /// "torchrun", "Open MPI", ...; "none" for a plain start.
 const char* name_of(Launcher launcher);
 
-/// Place of this process among the processes that were started together.
+/// The rank of this process among the processes that were started together.
 struct RankEnvironment {
   Launcher launcher = Launcher::none;
   int rank = 0;        ///< 0 to world_size - 1
   int world_size = 1;  ///< number of ranks
   int local_rank = 0;  ///< number among the ranks of this machine; chooses the GPU
-  /// An MPI launcher is among those that started this process, so that MPI connects the ranks.
+  /// An MPI launcher started this process, so that MPI connects the ranks.
   bool has_mpi = false;
   std::string master_address;  ///< torchrun: the machine of rank 0
   int master_port = 0;         ///< torchrun: the port its own agent listens on
@@ -39,18 +39,19 @@ Environment process_environment();
 
 /// Looks for the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Open MPI
 /// (OMPI_COMM_WORLD_*), PMI (PMI_RANK, PMI_SIZE) and a Slurm step (SLURM_PROCID and others, where
-/// SLURM_STEP_ID is set), in this order; the first found counts. Slurm comes last because torchrun and mpirun
-/// are often started inside its steps, with a task of their own on each machine. Throws Error where a
-/// variable is missing, is no number or is out of range, and where torchrun's, Open MPI's and PMI's variables
-/// contradict each other.
+/// SLURM_STEP_ID is set), in this order; the first found is used. Slurm comes last because torchrun and
+/// mpirun are often started inside its steps, as one task on each machine. Throws Error where a variable is
+/// missing, is no number or is out of range, and where torchrun's, Open MPI's and PMI's variables contradict
+/// each other.
 RankEnvironment detect_rank_environment(const Environment& environment);
 
 /// Three lines: the launcher, the ranks, and the variables that were read. --show-launch prints them.
 std::string describe(const RankEnvironment& env);
 
-/// The device of this rank. `text` is "cpu", "cuda:N", "cuda" or "auto": the last two are the GPU whose
-/// number is the local rank ("auto" is the CPU where there are no GPUs). `gpus` is the number of GPUs of this
-/// machine. Throws Error where the rank has no GPU of its own, and for torchrun with several ranks on CPUs.
+/// The device of this rank. `text` is "cpu", "cuda:N", "cuda" or "auto": the last two select the GPU whose
+/// number is the local rank ("auto" the CPU if there are no GPUs). `gpus` is the number of GPUs of this
+/// machine. Throws Error if the rank would share its GPU with another, and for torchrun with several ranks on
+/// CPUs.
 Device device_of_rank(const RankEnvironment& env, const std::string& text, int gpus);
 
 }  // namespace ringtape

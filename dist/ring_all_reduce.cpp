@@ -20,7 +20,7 @@ class Ring {
     segment_ = std::max<std::int64_t>(options.segment_bytes / element_bytes, 1);
     const std::int64_t largest = (tensor_.elements() + comm.size() - 1) / comm.size();
     segments_ = static_cast<int>((largest + segment_ - 1) / segment_);
-    // A segment of the next step may only begin when that of this step is done.
+    // A segment of the next step may only begin when the same segment of this step is complete.
     in_flight_ = std::min(options.in_flight, segments_);
     received_ = empty({in_flight_ * std::min(segment_, largest)}, tensor_.dtype(), tensor_.device());
     works_.resize(in_flight_);
@@ -45,7 +45,7 @@ class Ring {
   }
   int received_chunk(int k) const { return (sent_chunk(k) + comm_.size() - 1) % comm_.size(); }
 
-  /// The elements of the chunk that transfer k moves; none where a shorter chunk has no such segment.
+  /// The elements of the chunk that transfer k moves; empty if a shorter chunk has no such segment.
   Tensor part(int k, int chunk) const {
     const ElementRange whole = ring_chunk(tensor_.elements(), comm_.size(), chunk);
     const std::int64_t first = std::min(k % segments_ * segment_, whole.count);
@@ -53,7 +53,7 @@ class Ring {
     return tensor_.alias({count}, whole.first + first);
   }
 
-  /// Where transfer k puts `count` elements that are to be added.
+  /// The buffer in which transfer k receives `count` elements to be added.
   Tensor buffer(int k, std::int64_t count) const {
     return received_.alias({count}, k % in_flight_ * (received_.elements() / in_flight_));
   }
@@ -93,7 +93,7 @@ class Ring {
   int segments_ = 0;          // of the largest chunk
   int in_flight_ = 0;
   Tensor received_;          // in_flight_ buffers
-  std::vector<Work> works_;  // of the transfers under way
+  std::vector<Work> works_;  // of the transfers in flight
 };
 
 }  // namespace

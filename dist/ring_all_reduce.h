@@ -22,7 +22,7 @@ struct RingTransfer {
 
 struct RingOptions {
   std::int64_t segment_bytes = 256 * 1024;         ///< largest piece that is sent at once
-  int in_flight = 4;                               ///< how many segments are under way together
+  int in_flight = 4;                               ///< number of segments in flight together
   std::function<void(const RingTransfer&)> trace;  ///< called for each transfer, when it begins
 };
 
@@ -35,18 +35,19 @@ struct ElementRange {
 /// Chunk `chunk` of `elements` elements that are divided into `chunks` as equally as possible.
 ElementRange ring_chunk(std::int64_t elements, int chunks, int chunk);
 
-/// All-reduce (sum or mean) in place, by hand: the ring of Patarasuk and Yuan, "Bandwidth optimal all-reduce
-/// algorithms for clusters of workstations", 2009. The tensor is divided into one chunk for each rank.
+/// All-reduce (sum or mean) in place, by hand: the ring algorithm of Patarasuk and Yuan, "Bandwidth optimal
+/// all-reduce algorithms for clusters of workstations", 2009. The tensor is divided into one chunk for each
+/// rank.
 ///
 /// Reduce-scatter: at step s, rank r sends chunk r - s to rank r + 1 and adds the chunk that it receives, r -
 /// s - 1, to its own. After n - 1 steps each of the n ranks holds one complete chunk. All-gather: the
-/// complete chunks go round once more and take the place of the others. Each rank sends 2 (n - 1) / n of the
-/// tensor, the least that any algorithm needs, and all links are busy all the time.
+/// complete chunks go round once more and replace the others. Each rank sends 2 (n - 1) / n of the tensor,
+/// the minimum of all algorithms, and all links are busy all the time.
 ///
-/// A chunk goes in segments: while one segment is added up, the next are under way. f32, f16, bf16; 16-bit
+/// A chunk is sent in segments: while one segment is added, the next are in flight. f32, f16, bf16; 16-bit
 /// types are added in f32 and rounded after each addition. The result is the same on all ranks. Exchanges and
 /// additions are in the order of the current stream: on CUDA the host does not wait, on the CPU this returns
-/// when it is done.
+/// when the all-reduce is complete.
 void ring_all_reduce(Communicator& comm, const Tensor& tensor, ReduceOp op, const RingOptions& options = {});
 
 }  // namespace ringtape

@@ -35,12 +35,14 @@ Work SelfCommunicator::do_reduce_scatter(const Parts& parts) {
 }
 
 Work SelfCommunicator::do_exchange(const Call&, std::vector<Transfer> sends, std::vector<Transfer> receives) {
-  check(sends.size() == receives.size(), "exchange: {} sends and {} receives with one rank, expected as many",
-        sends.size(), receives.size());
+  check(sends.size() == receives.size(),
+        "exchange: {} sends and {} receives with one rank, expected the same number", sends.size(),
+        receives.size());
   for (std::size_t i = 0; i < sends.size(); ++i) {
     const Tensor &from = sends[i].tensor, &to = receives[i].tensor;
-    check(from.elements() == to.elements(), "exchange: {} sent and {} received, expected as many elements",
-          describe(from), describe(to));
+    check(from.elements() == to.elements(),
+          "exchange: {} sent and {} received, expected the same number of elements", describe(from),
+          describe(to));
     copy(from, to);
   }
   return {};

@@ -1,4 +1,4 @@
-// A file of its own, as the kernel's header and the C library's <sched.h> both define sched_param.
+// A separate file, as the kernel's header and the C library's <sched.h> both define sched_param.
 #include "dist/short_slices.h"
 
 #include <linux/sched.h>
@@ -12,7 +12,7 @@ void ask_for_short_slices() {
   sched_attr attributes{};
   attributes.size = sizeof attributes;
   attributes.sched_policy = SCHED_NORMAL;
-  attributes.sched_runtime = 100'000;  // nanoseconds: the least there is
+  attributes.sched_runtime = 100'000;  // nanoseconds: the minimum
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

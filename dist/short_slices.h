@@ -2,9 +2,9 @@
 
 namespace ringtape {
 
-/// Tells Linux that this thread, whenever it runs, runs for a short time (sched_setattr(2)). From 6.12 on
-/// such a thread gets a core as soon as it wakes. Otherwise it waits for the end of the slice of the thread
-/// that computes there, which takes milliseconds. Earlier kernels ignore the request.
+/// Tells Linux that this thread always runs for a short time (sched_setattr(2)). From Linux 6.12 on such a
+/// thread gets a core as soon as it wakes. Otherwise it waits for the end of the slice of the thread that
+/// computes there, which takes milliseconds. Earlier kernels ignore the request.
 void ask_for_short_slices();
 
 }  // namespace ringtape

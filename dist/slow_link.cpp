@@ -11,7 +11,7 @@
 namespace ringtape {
 namespace {
 
-/// The number that `text` is; NaN where it is none.
+/// The number in `text`; NaN if it is not a number.
 double number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

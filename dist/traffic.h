@@ -6,21 +6,20 @@
 
 namespace ringtape {
 
-/// Bytes that a rank sends for a collective of `bytes` over `world_size` ranks, by formula: those of an
-/// algorithm that loads all links equally, such as a ring. With n ranks and bytes B, of the larger buffer:
+/// Bytes that a rank sends for a collective of `bytes` over `world_size` ranks, by formula: for an algorithm
+/// that loads all links equally, such as a ring. With n ranks and bytes B, of the larger buffer:
 ///
 ///   all_reduce                             2 (n - 1) / n B
 ///   all_gather, reduce_scatter             (n - 1) / n B
 ///   broadcast, reduce, gather, scatter     (n - 1) / n B   the mean over the ranks
 ///
-/// This is the sum over the ranks, divided by their number. bytes_on_link() (dist/slow_link.h) counts the
-/// bytes on the busiest link: for a broadcast or reduce all of B.
+/// This is the mean over the ranks. bytes_on_link() (dist/slow_link.h) counts the bytes on the busiest link:
+/// for a broadcast or reduce all of B.
 ///
-/// An exchange counts as B; a barrier, and calls that begin and end a connection, as 0. A library may really
-/// send more.
+/// An exchange counts as B; a barrier, and connect, split and disconnect, as 0. A library may send more.
 double bytes_sent(Operation operation, int world_size, double bytes);
 
-/// The bytes that each rank sent between two states of Communicator::collectives(), for each of `updates`
+/// The bytes that each rank sent between two states of Communicator::collectives(), per update of `updates`
 /// updates: one line for each operation with calls, bytes of its tensors, and bytes_sent().
 std::string traffic_table(const CollectiveCounts& before, const CollectiveCounts& after, int world_size,
                           std::int64_t updates);

@@ -8,17 +8,17 @@
 
 namespace ringtape {
 
-/// Which parameters took part in a window of DataParallel on this rank.
+/// The parameters that this rank used in a window of DataParallel.
 class UsedParameters {
  public:
   explicit UsedParameters(const ParameterArena& arena);
 
   /// Backward has computed the gradient of this entry of the arena.
   void add(std::size_t entry) { is_used_[entry] = 1; }
-  /// To be called before a bucket is sent: adds its entries that have a gradient. The others, which have one
-  /// afterwards only if another rank has, are not added later in the window.
+  /// Call it before a bucket is reduced: adds its entries that have a gradient. The other entries may have a
+  /// gradient of other ranks afterwards, and are not added later in the window.
   void add_bucket(const GradientBucket& bucket);
-  /// The same, and writes zeros in the arena for gradients that this rank does not have: the memory there is
+  /// The same, and writes zeros in the arena for gradients that this rank does not have: their memory is
   /// stale.
   void add_bucket_and_fill(const GradientBucket& bucket);
 
@@ -28,7 +28,7 @@ class UsedParameters {
  private:
   const ParameterArena& arena_;
   std::vector<std::int32_t> is_used_;
-  std::vector<std::uint8_t> was_absent_;  // when its bucket was sent: its gradient is that of other ranks
+  std::vector<std::uint8_t> was_absent_;  // when its bucket was reduced: its gradient is that of other ranks
 };
 
 }  // namespace ringtape

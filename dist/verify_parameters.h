@@ -5,9 +5,9 @@
 
 namespace ringtape {
 
-/// Throws Error, on every rank the same, where the ranks' models differ in the parameters' names, shapes,
-/// dtypes, order, or in which of them are frozen. It names the first difference between rank 0 and the first
-/// rank that differs from it. Hashes are compared; the texts themselves are sent only where they differ.
+/// Throws the same Error on every rank if the ranks' models differ in the parameters' names, shapes, dtypes,
+/// order, or in the set of frozen parameters. It names the first difference between rank 0 and the first rank
+/// that differs from it. Hashes are compared; the texts themselves are sent only if the hashes differ.
 void verify_parameters(Module& model, Communicator& comm);
 
 }  // namespace ringtape

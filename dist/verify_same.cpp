@@ -15,7 +15,7 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-/// The text of rank `root`, whose length all ranks know.
+/// The text of rank `root`; all ranks know its length.
 std::string broadcast_text(Communicator& comm, const std::string& text, std::int64_t length, int root) {
   std::vector<std::int32_t> letters(static_cast<std::size_t>(length));
   if (comm.rank() == root) letters.assign(text.begin(), text.end());

@@ -12,8 +12,8 @@
 namespace ringtape {
 namespace {
 
-// When one rank ends, the launcher ends the others. They wait for the same peer, so they are about to say so
-// too.
+// When one rank ends, the launcher ends the others. They wait for the same peer, so they are about to report
+// it too.
 constexpr std::chrono::milliseconds kTimeForOthersToTell{500};
 
 }  // namespace

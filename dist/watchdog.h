@@ -14,13 +14,13 @@
 
 namespace ringtape {
 
-/// Prints "error: TEXT" to standard error and ends the process with code 1, at once and whatever its threads
-/// are doing: no destructor runs, so none can wait for a peer that will not answer.
+/// Prints "error: TEXT" to standard error and ends the process with code 1, at once, without joining threads:
+/// no destructor runs, so none can wait for a peer that will not answer.
 [[noreturn]] void end_process(const std::string& text);
 
 /// Ends the process when an operation takes too long. A rank cannot tell a peer that is dead from one that
-/// hangs, is cut off, or waits in another operation; none of them answers. So every operation is watched from
-/// when it is called until it is done, by a thread that does nothing else.
+/// hangs, is cut off, or waits in another operation. So a separate thread watches every operation from its
+/// call to its completion.
 class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -32,9 +32,9 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Begins to watch `call` of `who` ("rank 1 of 4"). Returns a number for end().
+  /// Begins to watch `call` of `who` ("rank 1 of 4"). Returns an id for end().
   std::uint64_t begin(std::string who, const Call& call, Seconds timeout, Hint hint = nullptr);
-  /// The operation is done.
+  /// The operation is complete.
   void end(std::uint64_t id);
 
  private:

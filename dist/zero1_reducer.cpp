@@ -32,8 +32,8 @@ void Zero1Reducer::launch(std::size_t number) {
   reduced_[number] = arena_.zero_grads();
 }
 
-/// Called before gradients are added to a bucket that was reduced in this window already: with n times the
-/// mean in the own slice and zeros in the others, the mean over the n ranks is the mean so far.
+/// Called before gradients are added to a bucket that was already reduced in this window: writes n times the
+/// mean to the own slice and zeros to the others, so that the mean over the n ranks is the mean so far.
 void Zero1Reducer::reopen_if_reduced(std::size_t number) {
   if (std::exchange(reduced_[number], 0) != arena_.zero_grads()) return;
   const GradientBucket& bucket = buckets()[number];

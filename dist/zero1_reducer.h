@@ -12,13 +12,13 @@
 namespace ringtape {
 
 /// ZeRO stage 1 (Rajbhandari et al., "ZeRO: Memory optimizations toward training trillion parameter models",
-/// 2020): a rank steps its own slice of each bucket alone, so it needs the mean gradients of these slices
-/// alone. A bucket is reduce-scattered in place, half the traffic of an all-reduce; an all-gather of the new
-/// values after the step is the other half (shard_exchange.h). The gradients in the other ranks' slices are
-/// stale afterwards.
+/// 2020): the optimizer step of a rank updates only its own slice of each bucket, so the rank needs only the
+/// mean gradients of these slices. A bucket is reduce-scattered in place, half the traffic of an all-reduce;
+/// an all-gather of the new values after the step is the other half (shard_exchange.h). The gradients in the
+/// other ranks' slices are stale afterwards.
 class Zero1Reducer : public GradientReducer {
  public:
-  /// For an arena of stage 1, which has to outlive the reducer, as does `used`. Without `overlap` buckets are
+  /// For an arena of stage 1. The arena and `used` must outlive the reducer. Without `overlap` buckets are
   /// reduced after backward.
   Zero1Reducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm, bool overlap,
                UsedParameters& used);
@@ -39,7 +39,7 @@ class Zero1Reducer : public GradientReducer {
   bool overlap_;
   UsedParameters& used_;
   std::vector<Work> works_;
-  std::vector<std::uint64_t> reduced_;  // of each bucket: the arena's zero_grads() when it was reduced last
+  std::vector<std::uint64_t> reduced_;  // of each bucket: the arena's zero_grads() at its last reduction
 };
 
 }  // namespace ringtape

@@ -11,15 +11,15 @@
 
 namespace ringtape {
 
-/// ZeRO stage 2 (Rajbhandari et al., 2020): a rank keeps the gradients of its shard alone. While backward
-/// computes the others, they lie in buffers for a few buckets (BucketBuffers); a bucket that is complete is
+/// ZeRO stage 2 (Rajbhandari et al., 2020): a rank keeps only the gradients of its shard. While backward
+/// computes the others, they are in buffers for a few buckets (BucketBuffers); a complete bucket is
 /// reduce-scattered, the own slice of the mean is added to the shard, and the buffer is freed.
 ///
-/// As nothing else can be kept, every backward is a round. Ranks may run different numbers of them: a rank
-/// that is in finish() takes part in the others' rounds with zeros.
+/// As other gradients cannot be kept, every backward is a round. Ranks may run different numbers of
+/// backwards: a rank in finish() takes part in the others' rounds with zeros.
 class Zero2Reducer : public GradientReducer {
  public:
-  /// For an arena of stage 2, which has to outlive the reducer, as does `used`.
+  /// For an arena of stage 2. The arena and `used` must outlive the reducer.
   Zero2Reducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm, UsedParameters& used);
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }

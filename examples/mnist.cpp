@@ -1,4 +1,4 @@
-// Trains a multilayer perceptron on MNIST, with the whole loop in view. `mnist` in apps/ does the same by a
+// Trains a multilayer perceptron on MNIST, with the whole loop visible. `mnist` in apps/ does the same by a
 // Trainer, with accumulation, mixed precision, schedules, checkpoints and several ranks.
 #include <ringtape/data/mnist.h>
 #include <ringtape/ringtape.h>
@@ -7,7 +7,7 @@ using namespace ringtape;
 
 namespace {
 
-/// The share of the samples whose class the model predicts.
+/// The fraction of the samples whose class the model predicts.
 double accuracy(Module& model, const TensorDataset& samples, Device device) {
   const NoGrad no_grad;  // nothing is recorded
   const auto order = std::make_shared<SequentialSampler>(samples.size());
@@ -27,7 +27,7 @@ int main() {
   constexpr int kEpochs = 3, kSeed = 0;
   constexpr std::int64_t kBatchSize = 64;
   manual_seed(kSeed);
-  const Device device = Device::parse("auto");  // the first GPU, else the CPU
+  const Device device = Device::parse("auto");  // the first GPU if there is one, else the CPU
   const MnistData data = load_mnist();          // 60,000 and 10,000 images, part of this program
 
   const auto model = make_mlp({784, 256, 10});
@@ -48,10 +48,10 @@ int main() {
       const Tensor loss = cross_entropy((*model)(mnist_input(images)), labels);  // recorded on the tape
       optimizer.zero_grad();
       loss.backward();                  // the tape in reverse: gradients, in the arena's second buffer
-      clip_grad_norm(parameters, 1.0);  // leaves a factor on the device, which the step multiplies in
+      clip_grad_norm(parameters, 1.0);  // leaves a factor on the device for the step
       optimizer.set_learning_rate(learning_rate(step++));
       optimizer.step();         // one launch for all parameters
-      loss_sum += loss.item();  // waits for the device; a Trainer reads losses many at a time
+      loss_sum += loss.item();  // waits for the device; a Trainer reads many losses at a time
     }
     fmt::print("epoch {}: training loss {:.4f}, test accuracy {:.2f}%\n", epoch + 1,
                loss_sum / static_cast<double>(steps_per_epoch), 100 * accuracy(*model, data.test, device));

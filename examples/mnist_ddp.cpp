@@ -1,4 +1,4 @@
-// Trains on MNIST with several ranks, twice: gradients are averaged by one all-reduce after backward, then by
+// Trains on MNIST with several ranks, twice: first one all-reduce after backward averages the gradients, then
 // DataParallel, whose all-reduces begin during backward. mpirun -n 2 build/release/bin/example_mnist_ddp
 #include <ringtape/data/mnist.h>
 #include <ringtape/ringtape.h>
@@ -13,11 +13,11 @@ constexpr int kSeed = 0;
 /// Trains `model` for an epoch on this rank's part of the samples.
 void train(Module& model, const TensorDataset& samples, const std::shared_ptr<Communicator>& comm,
            bool by_hand) {
-  ParameterArena parameters(model, comm->device());  // all gradients lie in one flat buffer
+  ParameterArena parameters(model, comm->device());  // all gradients are in one flat buffer
   Adam optimizer(parameters);
   std::optional<DataParallel> parallel;
   if (by_hand) {
-    comm->broadcast(parameters.values(), 0).wait();  // all ranks begin with those of rank 0
+    comm->broadcast(parameters.values(), 0).wait();  // all ranks begin with rank 0's values
   } else {
     parallel.emplace(model, parameters, comm);  // does the same, and adds hooks to backward
   }
@@ -34,15 +34,15 @@ void train(Module& model, const TensorDataset& samples, const std::shared_ptr<Co
     optimizer.zero_grad();
     loss.backward();
     if (by_hand) {
-      comm->all_reduce(parameters.gradients(), ReduceOp::mean).wait();  // nothing else happens meanwhile
+      comm->all_reduce(parameters.gradients(), ReduceOp::mean).wait();  // no computation meanwhile
     } else {
       parallel->finish();  // the all-reduces began when the gradients of a bucket were complete
     }
-    optimizer.step();  // on all ranks the same
+    optimizer.step();  // the same on all ranks
   }
 }
 
-/// The share of the samples whose class the model predicts.
+/// The fraction of the samples whose class the model predicts.
 double accuracy(Module& model, const TensorDataset& samples, Device device) {
   const NoGrad no_grad;
   const Tensor images = mnist_input(copy_to(samples.all_features(), device));
@@ -54,8 +54,8 @@ double accuracy(Module& model, const TensorDataset& samples, Device device) {
 
 int main() try {
   const RankEnvironment env = detect_rank_environment(process_environment());  // set by mpirun or torchrun
-  const Device device = device_of_rank(env, "auto", cuda_device_count());      // a GPU for each rank, or CPUs
-  const auto comm = connect(env, device);                                      // by NCCL, or by MPI
+  const Device device = device_of_rank(env, "auto", cuda_device_count());  // a GPU for each rank, or the CPU
+  const auto comm = connect(env, device);                                  // by NCCL, or by MPI
   const MnistData data = load_mnist();
 
   std::vector<std::vector<float>> weights;

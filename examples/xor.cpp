@@ -1,4 +1,4 @@
-// Learns XOR, the smallest training there is: forward, backward, step.
+// Learns XOR, a minimal training program: forward, backward, step.
 #include <ringtape/ringtape.h>
 
 using namespace ringtape;

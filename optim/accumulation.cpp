@@ -8,8 +8,8 @@
 namespace ringtape {
 
 std::vector<MicroBatch> cut_into_micro_batches(std::int64_t samples, std::int64_t micro_batch) {
-  check(samples >= 0 && micro_batch > 0, "micro-batches: {} samples cannot be cut into pieces of {}", samples,
-        micro_batch);
+  check(samples >= 0 && micro_batch > 0,
+        "micro-batches: {} samples cannot be divided into micro-batches of {}", samples, micro_batch);
   std::vector<MicroBatch> pieces;
   for (std::int64_t first = 0; first < samples; first += micro_batch) {
     pieces.push_back({first, std::min(micro_batch, samples - first)});
@@ -20,7 +20,7 @@ std::vector<MicroBatch> cut_into_micro_batches(std::int64_t samples, std::int64_
 AccumulationWindow::AccumulationWindow(std::int64_t world_size, SumOverRanks sum_over_ranks)
     : world_size_(world_size), sum_over_ranks_(std::move(sum_over_ranks)) {
   check(world_size > 0 && (world_size == 1 || sum_over_ranks_ != nullptr),
-        "accumulation window: {} ranks need a way to add up their counts", world_size);
+        "accumulation window: {} ranks need a SumOverRanks", world_size);
 }
 
 void AccumulationWindow::begin(std::int64_t own_targets) {

@@ -6,20 +6,20 @@
 
 namespace ringtape {
 
-/// Some of the samples of an update: `size` of them, from number `first` on.
+/// A part of an update's samples: `size` of them, from index `first` on.
 struct MicroBatch {
   std::int64_t first;
   std::int64_t size;
 };
 
-/// Cuts one update's samples into micro-batches of at most `micro_batch`; the last may be smaller.
+/// Divides one update's samples into micro-batches of at most `micro_batch`; the last may be smaller.
 std::vector<MicroBatch> cut_into_micro_batches(std::int64_t samples, std::int64_t micro_batch);
 
 /// The arithmetic of gradient accumulation: the gradients of micro-batches add up to that of one large batch
-/// if each micro-batch's *sum* of losses is divided by the number of targets in the whole window, whatever
-/// their sizes, and however many targets are ignored. A window is all micro-batches of one update, on all
-/// ranks. (Dividing each micro-batch's mean by their number instead is right only when all hold the same
-/// number of targets.)
+/// if each micro-batch's *sum* of losses is divided by the number of non-ignored targets in the whole window,
+/// for micro-batches of any sizes. A window is all micro-batches of one update, on all ranks. (Dividing each
+/// micro-batch's mean by the number of micro-batches instead is correct only if all have the same number of
+/// targets.)
 ///
 /// With R data-parallel ranks, whose gradients are averaged, the divisor is N / R for a window of N targets.
 class AccumulationWindow {
@@ -29,17 +29,16 @@ class AccumulationWindow {
 
   explicit AccumulationWindow(std::int64_t world_size = 1, SumOverRanks sum_over_ranks = nullptr);
 
-  /// Begins a window in which this rank has `own_targets` non-ignored targets. To be called before its first
-  /// backward: the divisor has to be known there.
+  /// Begins a window in which this rank has `own_targets` non-ignored targets. Call it before the window's
+  /// first backward, which needs the divisor.
   void begin(std::int64_t own_targets);
 
-  /// Non-ignored targets of the window, on all ranks. With none there is nothing to learn from: the update is
-  /// to be skipped.
+  /// Non-ignored targets of the window, on all ranks. If it is 0, skip the update.
   std::int64_t targets() const { return targets_; }
   /// The number by which each micro-batch's sum of losses is divided; 1 for a window without targets, so that
   /// it adds 0 and not NaN.
   double divisor() const;
-  /// Windows without targets so far.
+  /// Number of windows without targets so far.
   std::int64_t empty_windows() const { return empty_windows_; }
 
  private:

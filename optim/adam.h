@@ -14,7 +14,7 @@ struct AdamOptions {
 };
 
 /// Adam (Kingma and Ba, "Adam: a method for stochastic optimization", 2015) as PyTorch computes it: weight
-/// decay is added to the gradient; eps stands outside of the square root, after the bias correction. The
+/// decay is added to the gradient; eps is added outside the square root, after the bias correction. The
 /// formulas are in kernels/adam.h. Throws Error for betas outside [0, 1) and an eps that is not positive.
 class Adam : public Optimizer {
  public:

@@ -12,7 +12,7 @@
 namespace ringtape {
 namespace {
 
-constexpr int kFormat = 2;  // 1 held moments as long as the arena, 2 those of each parameter
+constexpr int kFormat = 2;  // 1: moments of the whole arena; 2: moments of each parameter
 constexpr std::string_view kHistory = "history.";
 constexpr std::uint64_t kLongestJson = 16'000'000;
 
@@ -20,7 +20,7 @@ std::string checksum_text(std::uint32_t checksum) {
   return fmt::format("{:08x}", checksum);
 }
 
-/// The JSON's first line, without its end; `body` is the rest.
+/// The JSON's first line, without the newline; `body` is the rest.
 std::string first_line(std::string_view body) {
   return fmt::format("{{\"crc32\": \"{}\",", checksum_text(crc32(0, body.data(), body.size())));
 }
@@ -39,7 +39,7 @@ Json read_json(const std::filesystem::path& path) {
   const std::string_view body = text.substr(std::min(line.size() + 1, text.size()));
   const std::string expected = first_line(body);
   check(line == expected,
-        "{}: is cut off or changed: its first line is {}, expected {} for the {} bytes after it",
+        "{}: is truncated or changed: its first line is {}, expected {} for the {} bytes after it",
         path.string(), quote(line), quote(expected), body.size());
   return Json::parse(text, path.string());
 }
@@ -58,7 +58,7 @@ std::uint64_t whole_number(const std::string& file, const Json& object, const ch
 TrainingPosition read_position(const std::string& file, const Json& content) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   const auto step = static_cast<std::int64_t>(whole_number(file, content, "step", kMost));
-  // Every epoch before the one that runs took at least one update.
+  // Every completed epoch had at least one update.
   const auto epoch =
       static_cast<std::int64_t>(whole_number(file, content, "epoch", static_cast<std::uint64_t>(step)));
   const auto samples = static_cast<std::int64_t>(whole_number(file, content, "samples", kMost));
@@ -105,7 +105,7 @@ void save_checkpoint(const std::filesystem::path& json, const CheckpointContents
     file.commit();
   } catch (...) {
     std::error_code ignored;
-    std::filesystem::remove(path, ignored);  // the disk is full: leave no file that nothing refers to
+    std::filesystem::remove(path, ignored);  // the disk is full: leave no file without its JSON
     throw;
   }
 }
@@ -171,7 +171,7 @@ void Checkpoint::load_into(const std::vector<NamedTensor>& targets) const {
   for (const auto& [name, entry] : entries) {
     differences.push_back(fmt::format("{} is {}, expected none", quote(name), describe(*entry)));
   }
-  check(differences.empty(), "{}: is of another model or optimizer: {}", name_, list(differences));
+  check(differences.empty(), "{}: belongs to another model or optimizer: {}", name_, list(differences));
   for (const auto& [name, tensor] : targets) {
     Tensor target = tensor;
     target.copy_from(tensors_->load(name));

@@ -11,8 +11,8 @@
 #include "core/tensor.h"
 #include "io/safetensors.h"
 
-/// A checkpoint: the state that lets a training run, stopped at any moment, go on as if it had not stopped,
-/// with the same bits.
+/// A checkpoint: the state from which a training run, stopped at any moment, continues with the same bits as
+/// a run that was not stopped.
 ///
 /// It is a pair of files. `NAME.safetensors`, with the tensors, is written first; `NAME.json`, which holds
 /// the rest and the other file's length and CRC-32, last. Each is written under a temporary name, flushed to
@@ -20,38 +20,37 @@
 /// JSON refers to. The JSON's first line is the CRC-32 of the lines after it.
 namespace ringtape {
 
-/// The settings on which the result of a training run depends besides its data, by name, as text: batch size,
+/// The settings that, with the data, determine the result of a training run, by name, as text: batch size,
 /// seed, ...
 using TrainingSettings = std::map<std::string, std::string>;
 
-/// Where a training run stands.
+/// The position of a training run.
 struct TrainingPosition {
-  std::int64_t step = 0;   ///< updates done
-  std::int64_t epoch = 0;  ///< the epoch that runs, counted from 0
-  std::int64_t samples =
-      0;  ///< samples of that epoch that updates have used, without samples that were read ahead
+  std::int64_t step = 0;     ///< completed updates
+  std::int64_t epoch = 0;    ///< the current epoch, counted from 0
+  std::int64_t samples = 0;  ///< samples of that epoch used by updates, without prefetched samples
 };
 
-/// All that a checkpoint holds. A schedule is a function of the step and the order of the data one of (seed,
-/// epoch), so that both need no more than the position.
+/// The contents of a checkpoint. A schedule is a function of the step, and the order of the data a function
+/// of (seed, epoch), so that both need only the position.
 struct CheckpointContents {
   TrainingPosition position;
   Generator random{0};
   TrainingSettings settings;
-  /// Weights, optimizer state, loss scale: the tensors that a run has from its start.
+  /// Weights, optimizer state, loss scale: the tensors that exist from the start of a run.
   std::vector<NamedTensor> tensors;
   /// Tensors that grow with the run, such as the losses so far.
   std::vector<NamedTensor> history;
 };
 
-/// Writes `json` and the .safetensors file beside it. Throws Error when that fails, as on a full disk.
+/// Writes `json` and the .safetensors file beside it. Throws Error if a write fails, such as on a full disk.
 void save_checkpoint(const std::filesystem::path& json, const CheckpointContents& state);
 
 /// One complete checkpoint, open for reading.
 class Checkpoint {
  public:
   /// Reads `json` and verifies the file beside it. Throws Error when either is missing or damaged, and for
-  /// numbers that no training run can have.
+  /// numbers that are impossible for a training run.
   explicit Checkpoint(const std::filesystem::path& json);
 
   const TrainingPosition& position() const { return position_; }
@@ -60,12 +59,12 @@ class Checkpoint {
 
   /// Throws Error that names every difference unless the checkpoint was made with these settings.
   void expect_settings(const TrainingSettings& expected) const;
-  /// Overwrites the targets with the tensors of their names. The checkpoint must hold these and, apart from
-  /// the history, no others, with the same dtypes and shapes; else Error names the tensors that differ, and
-  /// nothing is changed.
+  /// Overwrites the targets with the tensors of their names. Apart from the history, the checkpoint must hold
+  /// exactly these names, with the same dtypes and shapes; otherwise Error names the differences, and nothing
+  /// is changed.
   void load_into(const std::vector<NamedTensor>& targets) const;
-  /// A tensor of the history, on the CPU. Throws Error when there is none of that name, or when its dtype or
-  /// shape is another one.
+  /// A tensor of the history, on the CPU. Throws Error if there is none of that name, or if its dtype or
+  /// shape differs.
   Tensor history(const std::string& name, DType dtype, const Shape& shape) const;
 
  private:

@@ -30,8 +30,8 @@ std::string tensors_name(std::int64_t step) {
   return fmt::format("{}{:012}.safetensors", kPrefix, step);
 }
 
-/// The step of a file that a checkpoint consists of, or that is to become one; nothing for names that are not
-/// exactly as they are written here, since such a file is the user's.
+/// The step of a checkpoint's file, temporary names included; nothing for any other name, since such a file
+/// is the user's.
 std::optional<std::int64_t> step_in(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const std::string_view number = name.substr(kPrefix.size());
@@ -72,10 +72,10 @@ int lock_folder(const fs::path& folder) {
 }  // namespace
 
 CheckpointFolder::CheckpointFolder(const fs::path& folder, int keep) : folder_(folder), keep_(keep) {
-  check(keep >= 1, "checkpoints: {} to keep, expected at least 1", keep);
+  check(keep >= 1, "checkpoints: found {} to keep, expected at least 1", keep);
   std::error_code error;
   check(!fs::exists(folder, error) || fs::is_directory(folder, error),
-        "{}: is no folder, expected one for checkpoints", folder.string());
+        "{}: is not a folder, expected one for checkpoints", folder.string());
   const bool is_new = fs::create_directory(folder, error);
   check(!error, "{}: cannot make the folder of checkpoints: {}", folder.string(), error.message());
   if (is_new) flush_folder(folder / "..");
@@ -111,7 +111,7 @@ void CheckpointFolder::save(const CheckpointContents& state) const {
   try {
     save_checkpoint(folder_ / json_name(state.position.step), state);
   } catch (const Error& error) {
-    fail("checkpoint of step {} was not saved, older ones are as they were: {}", state.position.step,
+    fail("checkpoint of step {} was not saved, older ones are unchanged: {}", state.position.step,
          error.what());
   }
   remove_old(state.position.step);
@@ -130,8 +130,8 @@ void CheckpointFolder::remove_old(std::int64_t newest_step) const {
     const bool is_temporary = name != json_name(*step) && name != tensors_name(*step);
     if (is_temporary || (contains(all, *step) && !contains(kept, *step))) old.push_back(name);
   }
-  // The tensors go before their JSON, so that a process killed between the two leaves a JSON, which the next
-  // save removes, and no tensors of which nothing is known.
+  // The tensors are removed before their JSON, so that a process killed between the two leaves a JSON, which
+  // the next save removes, and no tensors without a JSON.
   std::sort(old.begin(), old.end(), std::greater<>());
   for (const std::string& name : old) {
     std::error_code error;
@@ -151,8 +151,9 @@ std::optional<Checkpoint> CheckpointFolder::newest() {
       damaged_.push_back(error.what());
     }
   }
-  check(whole || damaged_.empty(), "{}: found {} damaged and no whole one; the newest: {}", folder_.string(),
-        counted(std::ssize(damaged_), "checkpoint"), damaged_.empty() ? "" : damaged_.front());
+  check(whole || damaged_.empty(), "{}: found {} damaged and no complete one; the newest: {}",
+        folder_.string(), counted(std::ssize(damaged_), "checkpoint"),
+        damaged_.empty() ? "" : damaged_.front());
   for (const std::string& name : tensors_without_json()) {
     damaged_.push_back(
         fmt::format("{}: found no .json beside it, expected both files", (folder_ / name).string()));

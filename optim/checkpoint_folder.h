@@ -11,31 +11,31 @@
 namespace ringtape {
 
 /// A folder of checkpoints of one training run: step-000000000120.json, its .safetensors, and so on. A lock
-/// (flock on the file `lock`, which ends with the process) keeps other processes out of it.
+/// (flock on the file `lock`, which ends with the process) excludes other processes.
 class CheckpointFolder {
  public:
-  /// Makes the folder if need be (its parent must exist). Throws Error where it cannot be written or another
-  /// process uses it, and unless `keep`, the number of checkpoints to keep, is at least 1.
+  /// Makes the folder if it does not exist (its parent must exist). Throws Error where it cannot be written
+  /// or another process uses it, and unless `keep`, the number of checkpoints to keep, is at least 1.
   CheckpointFolder(const std::filesystem::path& folder, int keep);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   /// Writes a checkpoint; then removes all but the newest checkpoints, checkpoints of later steps (damaged
-  /// ones, which a resumed run has passed over), and half-written files of a killed process, which have
-  /// temporary names. Files of other names and .safetensors without a .json are left alone. On failure, as on
-  /// a full disk, Error is thrown and the older checkpoints stay: none goes before the newer one is safe, so
-  /// the disk must hold one more than `keep`.
+  /// ones, which a resumed run has skipped), and half-written files of a killed process, which have temporary
+  /// names. Files of other names and .safetensors without a .json are kept. On failure, such as a full disk,
+  /// Error is thrown and the older checkpoints stay: an old one is only removed after the new one is
+  /// complete, so the disk must have room for one more than `keep`.
   void save(const CheckpointContents& state) const;
 
-  /// The newest complete checkpoint; nothing for a folder without checkpoints. A damaged one is passed over.
-  /// Throws Error where all are damaged.
+  /// The newest complete checkpoint; nothing for a folder without checkpoints. Skips damaged ones. Throws
+  /// Error if all are damaged.
   std::optional<Checkpoint> newest();
-  /// The fault of each checkpoint that newest() has passed over, and of each .safetensors without a .json, as
-  /// a process leaves it that is killed between the two.
+  /// The fault of each checkpoint that newest() has skipped, and of each .safetensors without a .json, which
+  /// a process leaves if it is killed between the two.
   const std::vector<std::string>& damaged() const { return damaged_; }
 
-  /// Whether it has neither checkpoints nor a .safetensors without its .json.
+  /// True if the folder has neither checkpoints nor a .safetensors without its .json.
   bool is_empty() const { return steps().empty() && tensors_without_json().empty(); }
 
  private:

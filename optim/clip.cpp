@@ -16,7 +16,7 @@ GradientNorm* result_of(ParameterArena& arena) {
   return static_cast<GradientNorm*>(arena.norm_result().raw());
 }
 
-/// Throws Error unless `limit`, rounded to float, is above 0, and infinite only where it was.
+/// Throws Error unless `limit`, rounded to float, is above 0, and infinite only if `limit` is.
 float checked_limit(const char* operation, const char* name, double limit) {
   check(limit > 0, "{}: {} must be above 0, found {}", operation, name, limit);
   const bool fits = limit <= std::numeric_limits<float>::max() && static_cast<float>(limit) > 0;
@@ -43,7 +43,7 @@ void measure_over_ranks(const ParameterArena& arena, const GradientNormProblem& 
   gradient_norm_of_total(stream, problem, total.data<double>(), result);
 }
 
-/// Leaves norm and factor on the device.
+/// Writes norm and factor on the device.
 GradientNormProblem measure(const char* operation, ParameterArena& arena, double max_norm, double norm_type) {
   const float limit = checked_limit(operation, "max_norm", max_norm);
   check(norm_type > 0, "{}: norm_type must be above 0, found {}", operation, norm_type);
@@ -56,7 +56,7 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
                                     .loss_scale = arena.loss_scale()};
   const std::int64_t n = arena.gradients().elements();
   const bool is_finite = std::isfinite(norm_type);
-  // Each element is read once, for a power that needs the largest first twice.
+  // Each element is read once, or twice for a norm that needs the largest element first.
   const bool reads_twice = is_finite && norm_type != 1 && norm_type != 2;
   add_work({.flops = is_finite ? (norm_type == 1 ? 1 : 2) * n : 0, .bytes = (reads_twice ? 8 : 4) * n});
   if (arena.is_sharded()) {
@@ -84,7 +84,7 @@ Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOpti
 
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type) {
   check(!arena.is_sharded(),
-        "clip_grad_norm_now: {} ranks have shards of the gradients, expected a whole one",
+        "clip_grad_norm_now: found gradients sharded over {} ranks, expected unsharded ones",
         arena.sharding().world_size);
   const GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type);
   clip_gradients(Stream::current(arena.device()), problem, result_of(arena), arena.gradients().data<float>());

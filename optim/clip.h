@@ -6,9 +6,9 @@ namespace ringtape {
 
 struct ClipNormOptions {
   double norm_type = 2;  ///< p of the p-norm, above 0; infinity: the largest absolute value
-  /// The next optimizer step changes nothing where the norm is infinite or NaN, and is counted in
-  /// Optimizer::skipped_updates(). The host learns of it when it reads the norm or the count. With a loss
-  /// scale that is so in any case.
+  /// If the norm is infinite or NaN, the next optimizer step changes nothing and is counted in
+  /// Optimizer::skipped_updates(). The host sees it when it reads the norm or the count. With a loss scale
+  /// this is always on.
   bool skip_nonfinite = false;
 };
 
@@ -16,11 +16,10 @@ struct ClipNormOptions {
 /// `max_norm`, the next optimizer step uses the gradients times max_norm / (norm + 1e-6), as PyTorch's
 /// clip_grad_norm_ does (Pascanu et al., "On the difficulty of training recurrent neural networks", 2013).
 /// The factor stays on the device and is applied inside the step's launch, so that clipping costs one read of
-/// the gradients and the host never waits; the gradients in memory are left as they are. With max_norm =
-/// infinity the norm is only measured. Norms are found up to 3.4e38, the end of float's range; above it, and
-/// where a gradient is infinite, they are infinite and the factor is 0. With an order below 1 that happens to
-/// ordinary gradients (n equal ones have n^(1/p) times the norm of one), so that every step is skipped, or
-/// without skip_nonfinite is made with zeros.
+/// the gradients and the host never waits; the gradients in memory do not change. With max_norm = infinity
+/// the norm is only measured. A norm above 3.4e38, the largest float, or of an infinite gradient, is infinite
+/// and its factor 0. With an order below 1 that happens to ordinary gradients (n equal elements have n^(1/p)
+/// times the norm of one), so that every step is skipped, or without skip_nonfinite uses zeros as gradients.
 ///
 /// With a loss scale (ParameterArena::loss_scale) norm and max_norm are those of the unscaled gradients.
 ///
@@ -29,15 +28,15 @@ struct ClipNormOptions {
 Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options = {});
 
 /// The same norm, but the gradients are scaled at once, in memory: for clipping after each micro-batch, which
-/// limits the gradients accumulated so far (with max_norm / sqrt(micro-batches), as it is usually done). Each
-/// rank clips its own gradients before they are reduced, so the result depends on the number of ranks and on
-/// the size of the micro-batches. A loss scale stays in the gradients. Where the norm is infinite or NaN all
-/// gradients are left as they are, so that the clip_grad_norm() before the step finds the same and skips it.
-/// Throws Error for a sharded arena.
+/// limits the gradients accumulated so far (usually with max_norm / sqrt(micro-batches)). Each rank clips its
+/// own gradients before they are reduced, so the result depends on the number of ranks and on the size of the
+/// micro-batches. A loss scale stays in the gradients. If the norm is infinite or NaN the gradients do not
+/// change, so that the clip_grad_norm() before the step finds the same norm and skips the step. Throws Error
+/// for a sharded arena.
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type = 2);
 
-/// Limits every gradient element to [-limit, limit], in memory; with a loss scale to that times the limit.
-/// Infinite values and NaN stay as they are (PyTorch's clip_grad_value_ limits infinity), so that a
+/// Limits every gradient element to [-limit, limit], in memory; with a loss scale, to that range times the
+/// scale. Infinite values and NaN do not change (PyTorch's clip_grad_value_ limits infinity), so that a
 /// clip_grad_norm() after this one finds an overflow. Throws Error unless `limit` is infinite or from 1.4e-45
 /// to 3.4e38, the range of float.
 void clip_grad_value(ParameterArena& arena, double limit);

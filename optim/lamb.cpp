@@ -46,7 +46,7 @@ void Lamb::launch_step(const ArenaView& view) {
   step.debias = options_.debias;
   step.min_ratio = options_.min_ratio;
   step.max_ratio = options_.max_ratio;
-  // Moments 7, the update 6 and that again after the norms, squares of value and update 4, the step 2.
+  // Moments 7, the update 6 and once more after the norms, squares of value and update 4, the step 2.
   add_step_work(view, 25, 40);
   const Stream stream = Stream::current(arena().device());
   lamb_norms(stream, step);

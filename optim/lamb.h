@@ -11,7 +11,7 @@ struct LambOptions {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
-  double eps = 1e-6;  ///< outside of the square root
+  double eps = 1e-6;  ///< outside the square root
   double weight_decay = 1e-2;
   LambDebias debias = LambDebias::in_norm;
   double min_ratio = 0;  ///< limits of the trust ratio
@@ -25,17 +25,17 @@ struct LambOptions {
 /// kernels/lamb.h.
 ///
 /// Where implementations differ:
-/// - Bias correction. In the norm: the paper as published (Algorithm 2), NVIDIA's apex, timm, today's
-///   DeepSpeed. Out of the norm: DeepSpeed's older releases, which multiplied the learning rate by
-///   sqrt(1 - beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv and
-///   pytorch-lamb after it, and bias_correction=False elsewhere. In the norm and without decay the correction
-///   cancels but for eps, since the ratio takes any common factor of the update out again; not so for a
-///   parameter without a trust ratio.
-/// - Which parameters have a trust ratio. In apex and timm only those with weight decay, unless told
-///   otherwise (use_nvlamb, always_adapt); in pytorch-lamb all. Here it is a flag of its own.
+/// - Bias correction. Inside the norm: the paper as published (Algorithm 2), NVIDIA's apex, timm, current
+///   DeepSpeed. Outside the norm: DeepSpeed's older releases, which multiplied the learning rate by sqrt(1 -
+///   beta2^t) / (1 - beta1^t), a slow warm-up. None: the paper's third version on arXiv, pytorch-lamb, which
+///   follows it, and bias_correction=False elsewhere. Inside the norm and without decay the correction
+///   cancels except for eps, since the ratio cancels any common factor of the update; it does not cancel for
+///   a parameter without a trust ratio.
+/// - Which parameters have a trust ratio. In apex and timm only those with weight decay, unless an option is
+///   set (use_nvlamb, always_adapt); in pytorch-lamb all. Here it is a separate flag.
 /// - The ratio's limits. The paper limits ||w|| (its function phi) and leaves the limits open; DeepSpeed
-///   limits the ratio to [0.01, 10], timm's trust_clip to at most 1. By default it is not limited here.
-/// - apex and timm clip the gradients' global norm to 1 by themselves; here clip_grad_norm() does it.
+///   limits the ratio to [0.01, 10], timm's trust_clip to at most 1. Here it is not limited by default.
+/// - apex and timm also clip the gradients' global norm to 1; here clip_grad_norm() does it.
 class Lamb : public Optimizer {
  public:
   /// Throws Error for betas outside [0, 1), an eps that is not positive and limits of the ratio that are

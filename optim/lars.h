@@ -23,11 +23,11 @@ struct LarsOptions {
 ///
 /// Where implementations differ:
 /// - The paper has no eps, and keeps the learning rate inside the momentum: v = m v + lr * local * (g + decay
-///   w), w = w - v. The two are the same at a constant rate; while it changes, the one here (also of timm and
-///   of apex's LARC around PyTorch's SGD) lets the new rate act on the whole of v at once.
-/// - timm scales parameters with weight decay only, unless told otherwise; apex's LARC scales all, and leaves
-///   out the decay of a parameter where a norm is 0.
-/// - LARC by default takes min(local / lr, 1) as the local rate, with a coefficient of 0.02: clipping.
+///   w), w = w - v. The two are the same at a constant rate; when it changes, the form here (also in timm and
+///   in apex's LARC around PyTorch's SGD) applies the new rate to all of v at once.
+/// - timm scales only parameters with weight decay, unless an option is set; apex's LARC scales all, and
+///   omits the decay of a parameter if a norm is 0.
+/// - LARC by default takes min(local / lr, 1) as the local rate, with a coefficient of 0.02 (clipping).
 class Lars : public Optimizer {
  public:
   /// Throws Error for a momentum, trust coefficient or eps that is not finite or is negative.

@@ -13,12 +13,11 @@ namespace ringtape {
 
 LossScaler::LossScaler(ParameterArena& arena, const LossScalerOptions& options)
     : arena_(arena), options_(options) {
-  check(arena.loss_scale() == nullptr, "loss scale: the arena has a scaler already, expected one");
-  check(
-      std::isfinite(options.initial_scale) && options.floor > 0 && options.floor <= options.initial_scale,
-      "loss scale: it must start at a finite value of at least its floor, and the floor be above 0: found {} "
-      "and {}",
-      options.initial_scale, options.floor);
+  check(arena.loss_scale() == nullptr, "loss scale: the arena already has a scaler, expected one");
+  check(std::isfinite(options.initial_scale) && options.floor > 0 && options.floor <= options.initial_scale,
+        "loss scale: expected a finite initial scale of at least the floor, and a floor above 0: found {} "
+        "and {}",
+        options.initial_scale, options.floor);
   check(std::isfinite(options.growth_factor) && options.growth_factor > 1,
         "loss scale: the growth factor must be above 1, found {}", options.growth_factor);
   check(options.backoff_factor > 0 && options.backoff_factor < 1,
@@ -52,8 +51,7 @@ void LossScaler::check_can_go_on() const {
   if (overflows_at_floor_.item() < kOverflowsToGiveUp) return;
   fail(
       "f16 training stops: gradients overflowed in each of the last {} steps although the loss scale is at "
-      "its "
-      "floor of {}; a smaller learning rate may help, and bf16 and f32 have more range",
+      "its floor of {}; a smaller learning rate may help, and bf16 and f32 have more range",
       kOverflowsToGiveUp, options_.floor);
 }
 

@@ -23,21 +23,20 @@ struct LossScalerOptions {
 /// update is skipped and the factor halved; after enough steps without an overflow it is doubled. bf16 has
 /// the range of f32 and needs none of this.
 ///
-/// All of it lives on the device, so that a step does not wait for the host:
+/// Its state is on the device, so that a step does not wait for the host:
 ///
 ///   LossScaler scaler(arena);
 ///   ...
 ///   scaler.backward(loss);            // once for each micro-batch, in place of loss.backward()
-///   clip_grad_norm(arena, max_norm);  // where gradients are to be clipped: of the unscaled ones
-///   optimizer.step();                 // counts an overflow in skipped_updates(), and changes nothing
+///   clip_grad_norm(arena, max_norm);  // to clip: by the norm of the unscaled gradients
+///   optimizer.step();                 // on overflow skips the update and counts it
 ///   scaler.update();
 class LossScaler {
  public:
-  /// From here on, as long as the scaler lives, the gradients in the arena count as scaled: clip_grad_norm()
-  /// finds the norm of the unscaled ones, and steps divide by the factor, so that every backward has to be
-  /// the scaler's. The arena has to live longer. Throws Error unless 0 < floor <= initial_scale,
-  /// growth_factor > 1, 0 < backoff_factor < 1, and growth_interval >= 1, all finite, and for an arena that
-  /// has a scaler.
+  /// During the scaler's lifetime the gradients in the arena are scaled: clip_grad_norm() computes the norm
+  /// of the unscaled gradients, and steps divide by the factor, so that every backward must be the scaler's.
+  /// The arena must outlive the scaler. Throws Error unless 0 < floor <= initial_scale, growth_factor > 1, 0
+  /// < backoff_factor < 1, and growth_interval >= 1, all finite, and for an arena that has a scaler.
   explicit LossScaler(ParameterArena& arena, const LossScalerOptions& options = {});
   ~LossScaler() { arena_.set_loss_scale(nullptr); }
   LossScaler(const LossScaler&) = delete;
@@ -47,17 +46,17 @@ class LossScaler {
   const Tensor& scale() const { return scale_; }
   /// The tape's backward from this scalar f32 loss, with all gradients multiplied by the factor.
   void backward(const Tensor& loss) const;
-  /// To be called after each optimizer step: moves the factor by whether the norm of its gradients was
-  /// finite.
+  /// Call it after each optimizer step: lowers or raises the factor, depending on whether the norm of the
+  /// step's gradients was finite.
   void update();
 
-  /// Throws Error when the last kOverflowsToGiveUp steps have all overflowed with the factor at its floor: no
-  /// smaller one will help. Waits for the device: call it where the log is read anyway.
+  /// Throws Error when the last kOverflowsToGiveUp steps have all overflowed with the factor at its floor.
+  /// Waits for the device: call it where the log is read anyway.
   void check_can_go_on() const;
   static constexpr std::int32_t kOverflowsToGiveUp = 5;
 
   /// "scale", "growth_tracker" and "overflows_at_floor", for a checkpoint. The tensors share the scaler's
-  /// memory, so that loading into them restores.
+  /// memory, so that loading into them restores the scaler.
   std::vector<NamedTensor> state() const;
 
  private:

@@ -12,16 +12,15 @@
 
 namespace ringtape {
 
-/// The base of all optimizers. A step reads the gradients of the arena, divided by the loss scale and scaled
-/// by the clip factor of the last clip_grad_norm() if there are such, and changes the values in a few
-/// launches, whatever the number of parameters. A parameter without a gradient is skipped: no decay, no
-/// change of its state. The whole step is skipped, and counted, where clip_grad_norm() was told to skip a
-/// norm that is not finite and found one; with a loss scale the step finds it without being told. The
-/// learning rate lives on the device, so that a step never waits for the host.
+/// The base of all optimizers. A step reads the gradients of the arena, divided by the loss scale and
+/// multiplied by the clip factor of the last clip_grad_norm(), if there are any, and updates the values in a
+/// few launches, for any number of parameters. A parameter without a gradient is skipped: no decay, no change
+/// of its state. The whole step is skipped, and counted, if clip_grad_norm() with skip_nonfinite found a norm
+/// that is not finite; with a loss scale the step checks it in any case. The learning rate is on the device,
+/// so that a step never waits for the host.
 ///
-/// In a sharded arena a rank has the state of its shard alone and changes the values there; the step ends
-/// with an all-gather of the values with which the model computes (or of their 16-bit copy), so that all
-/// ranks have to call it.
+/// In a sharded arena a rank has only the state of its shard and updates only its values; the step ends with
+/// an all-gather of the values (or of their 16-bit copy), so that all ranks must call it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -30,14 +29,14 @@ class Optimizer {
 
   /// Updates the parameters once.
   void step();
-  /// The same as the arena's.
+  /// Calls the arena's zero_grad().
   void zero_grad() { arena_.zero_grad(); }
 
   double learning_rate() const { return learning_rate_; }
   ParameterArena& arena() const { return arena_; }
   /// The state after the steps so far, by PyTorch's names, for a checkpoint: f32 moments of the length of the
   /// arena (or of the rank's shard), i64 step counts of each entry. The tensors share the optimizer's memory,
-  /// so that loading into them restores.
+  /// so that loading into them restores the optimizer.
   virtual std::vector<NamedTensor> state() const = 0;
 
   /// The number of steps that the arena's skip flag has skipped, an i64 scalar on the device.
@@ -48,7 +47,7 @@ class Optimizer {
 
  protected:
   /// Throws Error for a learning rate or a weight decay that is not finite or is negative, and for a group
-  /// that contains nothing or sets a value that makes no sense.
+  /// that contains no parameter or sets an invalid value.
   Optimizer(ParameterArena& arena, double learning_rate, double weight_decay,
             const std::vector<ParameterGroup>& groups);
 
@@ -56,18 +55,18 @@ class Optimizer {
   virtual void launch_step(const ArenaView& view) = 0;
   /// Zeros of the length of the arena or of the rank's shard, for a moment or a momentum.
   Tensor make_state() const;
-  /// Where ranks have shards: x = its sum over the ranks, queued on the device. Otherwise nothing.
+  /// In a sharded arena: x = its sum over the ranks, queued on the device. Otherwise does nothing.
   void sum_over_ranks(const Tensor& x) const;
-  /// Uninitialised memory for `count` of T, for results that one launch of a step leaves to the next. It
-  /// counts as workspace: for the analysis nothing has written it before the step.
+  /// Uninitialised memory for `count` of T, for results that one launch of a step passes to the next. It
+  /// counts as workspace: the analysis treats it as unwritten before the step.
   template <class T>
   Tensor make_scratch(std::int64_t count) const {
     const MemoryScope scope(MemoryCategory::workspace);
     return empty({count * static_cast<std::int64_t>(sizeof(T))}, DType::u8, arena_.device());
   }
   /// Tells a profiler the work of a step for each element of the arena or of the rank's shard: FLOPs, and
-  /// bytes read and written. A loss scale, a factor for clipping and a copy in 16 bits, where there are any,
-  /// count by themselves.
+  /// bytes read and written. The work of a loss scale, a clip factor and a 16-bit copy, if there are any, is
+  /// added separately.
   void add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const;
   /// Entries of the arena.
   std::int64_t parameter_count() const { return static_cast<std::int64_t>(arena_.entries().size()); }

@@ -12,8 +12,7 @@ void check_group(const ParameterGroup& group) {
     check(std::isfinite(value) && value >= 0,
           "parameter group '{}': {} must be finite and at least 0, found {}", group.name, what, value);
   };
-  check(group.contains != nullptr, "parameter group '{}' has no predicate that says what it contains",
-        group.name);
+  check(group.contains != nullptr, "parameter group '{}' has no predicate `contains`", group.name);
   check_setting("lr_scale", group.lr_scale);
   if (group.weight_decay) check_setting("weight decay", *group.weight_decay);
 }

@@ -57,7 +57,7 @@ const std::vector<OptimizerKind>& optimizers() {
          return std::make_unique<Adam>(arena, adam_options<AdamOptions>(s), groups);
        }},
       {.name = "adamw",
-       .description = "Adam, with the weight decay apart from the gradient",
+       .description = "Adam, with the weight decay decoupled from the gradient",
        .defaults = {.learning_rate = 1e-3, .weight_decay = 1e-2},
        .settings = betas(),
        .state_per_parameter = two,

@@ -10,7 +10,7 @@
 #include "optim/parameter_group.h"
 
 /// The optimizers by name. A new optimizer is its kernels, its class and a row in registry.cpp: programs, the
-/// planner, `lens`, bench_kernels and the tests find it there and know no optimizer by name.
+/// planner, `lens`, bench_kernels and the tests find it there, and name no optimizer themselves.
 namespace ringtape {
 
 /// The settings of any optimizer. An optimizer ignores those that are not among OptimizerKind::settings.
@@ -24,14 +24,14 @@ struct OptimizerSettings {
 
 /// One row of the registry.
 struct OptimizerKind {
-  std::string name;            ///< as --optimizer takes it
-  std::string description;     ///< in a few words, for help texts
-  OptimizerSettings defaults;  ///< of a training run without settings; not the defaults of the class
-  /// The settings that it has besides the learning rate and the weight decay, which all have.
+  std::string name;            ///< the value of --optimizer
+  std::string description;     ///< short, for help texts
+  OptimizerSettings defaults;  ///< defaults of the programs; they differ from those of the class
+  /// Its settings besides the learning rate and the weight decay, which all optimizers have.
   std::vector<double OptimizerSettings::*> settings;
-  /// Values in f32 that it keeps for each element of the parameters.
+  /// f32 values of state for each element of the parameters.
   std::int64_t (*state_per_parameter)(const OptimizerSettings& settings);
-  /// Throws Error for settings that make no sense, as the class does.
+  /// Throws Error for invalid settings, as the class does.
   std::unique_ptr<Optimizer> (*make)(ParameterArena& arena, const OptimizerSettings& settings,
                                      const std::vector<ParameterGroup>& groups);
 };
@@ -39,7 +39,7 @@ struct OptimizerKind {
 /// All optimizers, in the order in which help texts list them.
 const std::vector<OptimizerKind>& optimizers();
 
-/// The optimizer of that name. Throws Error that lists the names where there is none.
+/// The optimizer of that name. Throws Error that lists the names if there is none.
 const OptimizerKind& optimizer_named(const std::string& name);
 
 /// The names, for the help and the check of a flag: {"sgd", "adam", ...}.
@@ -50,7 +50,7 @@ bool has_setting(const OptimizerKind& kind, double OptimizerSettings::*setting);
 std::vector<std::string> optimizers_with(double OptimizerSettings::*setting);
 
 /// The defaults of one setting for a help text: "sgd: 0.05; adam, adamw: 0.001; lamb: 0.01; lars: 10".
-/// Optimizers that do not have the setting are left out.
+/// Optimizers without the setting are omitted.
 std::string optimizer_defaults(double OptimizerSettings::*setting);
 
 }  // namespace ringtape

@@ -22,7 +22,7 @@ void check_defined(const char* what, const Schedule& schedule) {
   check(schedule != nullptr, "schedule: {} is empty: expected a function of the step", what);
 }
 
-/// From `from` to `to` along a half cosine, `share` going from 0 to 1.
+/// From `from` to `to` along a half cosine, as `share` goes from 0 to 1.
 double half_cosine(double from, double to, double share) {
   return to + (from - to) * (1 + std::cos(std::numbers::pi * share)) / 2;
 }

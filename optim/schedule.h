@@ -6,14 +6,14 @@
 namespace ringtape {
 
 /// A learning-rate schedule: the rate of optimizer step `step`, counted from 0. Pure functions of the step,
-/// so that a resumed run needs no state, and any of them can be drawn without training.
+/// so that a resumed run needs no state, and a schedule can be drawn without training.
 using Schedule = std::function<double(std::int64_t step)>;
 
 /// Schedules have the names and values of torch.optim.lr_scheduler where PyTorch has them; its recursive
-/// forms and these closed ones agree to rounding. All throw Error for a rate or length that makes no sense.
+/// forms and these closed ones agree to rounding. All throw Error for an invalid rate or length.
 namespace schedule {
 
-/// `rate` for ever.
+/// Always `rate`.
 Schedule constant(double rate);
 /// rate * gamma^floor(step / step_size) (StepLR).
 Schedule step_decay(double rate, std::int64_t step_size, double gamma);
@@ -31,7 +31,7 @@ Schedule linear_decay(double rate, std::int64_t steps, double end_rate = 0);
 Schedule one_cycle(double max_rate, std::int64_t steps, double warmup_share = 0.1, double div_factor = 25,
                    double final_div_factor = 1e4);
 
-/// How a warm-up rises.
+/// The shape of a warm-up.
 enum class Warmup {
   linear,     ///< rate * (step + 1) / (steps + 1) (Goyal et al., "Accurate, large minibatch SGD", 2017)
   quadratic,  ///< the square of that factor
@@ -54,7 +54,7 @@ enum class BatchScaling {
   square_root,  ///< with the square root (Krizhevsky, "One weird trick", 2014; You et al., LAMB, 2020)
 };
 
-/// The rate for `batch`, given one that suits `base_batch`.
+/// The rate for `batch`, given the rate for `base_batch`.
 double scale_rate(BatchScaling rule, double rate, std::int64_t batch, std::int64_t base_batch);
 
 /// Warm-up length for a batch, in steps. You et al. ("Large batch optimization for deep learning: training

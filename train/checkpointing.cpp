@@ -16,7 +16,7 @@ Checkpointing::Checkpointing(const CheckpointOptions& options, TrainingSettings 
     fail("--checkpoint: {}", error.what());
   }
   check(options.resume || folder_->is_empty(),
-        "--checkpoint: {} holds checkpoints already: continue them with --resume, or name another folder",
+        "--checkpoint: {} already holds checkpoints: continue them with --resume, or choose another folder",
         options.folder);
 }
 
@@ -24,16 +24,16 @@ std::optional<Checkpoint> Checkpointing::resume(const std::vector<NamedTensor>& 
   if (!folder_ || !options_.resume) return std::nullopt;
   std::optional<Checkpoint> checkpoint = folder_->newest();
   for (const std::string& reason : folder_->damaged()) {
-    warn("a damaged checkpoint is passed over: {}", reason);
+    warn("a damaged checkpoint is skipped: {}", reason);
   }
   if (!checkpoint) return std::nullopt;
-  expect_settings(*checkpoint);  // first, as a flag says more than the shapes that follow from it
+  expect_settings(*checkpoint);  // first, as a flag tells the user more than its shapes
   checkpoint->load_into(tensors);
   default_generator() = checkpoint->random();
   return checkpoint;
 }
 
-/// Throws Error where the checkpoint was made with other settings.
+/// Throws Error if the checkpoint was made with other settings.
 void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
   TrainingSettings expected = settings_;
   const TrainingSettings& found = checkpoint.settings();
@@ -43,8 +43,8 @@ void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
     check(
         options_.change_length,
         "{}: the run had {} steps, now it has {}, and its schedule depends on that: with --change-length it "
-        "goes on with the schedule of the new length; with --schedule constant or step the length may change "
-        "freely",
+        "continues with the schedule of the new length; with --schedule constant or step the length may "
+        "change freely",
         options_.folder, before->second, now->second);
     expected[kStepsInAll] = before->second;
   }

@@ -7,25 +7,25 @@
 
 namespace ringtape {
 
-/// A run's checkpoints, as CheckpointOptions say. On other ranks than the first there are none.
+/// A run's checkpoints, by CheckpointOptions. Only the first rank writes and reads them.
 class Checkpointing {
  public:
-  /// The setting that holds the number of steps of the run, where the schedule depends on it.
+  /// The setting that holds the run's number of steps, if the schedule depends on it.
   static constexpr const char* kStepsInAll = "steps in all";
 
-  /// `settings`: what a checkpoint has to have been made with. Throws Error for a folder that holds
-  /// checkpoints when they are not to be resumed.
+  /// `settings`: a checkpoint must have been made with the same ones. Throws Error for a folder that holds
+  /// checkpoints, unless `options` resume them.
   Checkpointing(const CheckpointOptions& options, TrainingSettings settings, bool is_first_rank);
 
-  /// To resume with a checkpoint to go on from: restores `tensors` and random numbers. The
-  /// checkpoint has the position and the history; nothing where the run starts afresh.
+  /// Restores `tensors` and the random generator from the newest checkpoint, and returns it, with the
+  /// position and the history; nothing if the run starts from scratch.
   std::optional<Checkpoint> resume(const std::vector<NamedTensor>& tensors);
 
-  /// Whether a checkpoint is to follow step `step` of `steps`: every so many steps, and the last. The same on
-  /// all ranks, since they have to bring together what is to be saved.
+  /// True if a checkpoint is due after step `step` of `steps`: at every interval, and after the last. The
+  /// same on all ranks, since all of them gather the state.
   bool is_due(std::int64_t step, std::int64_t steps) const;
-  /// On the first rank. A checkpoint that cannot be written, as on a full disk, is a warning: training goes
-  /// on, with the older ones.
+  /// On the first rank. If a checkpoint cannot be written, as on a full disk, it prints a warning; training
+  /// continues, and older checkpoints stay.
   void save(const TrainingPosition& position, std::vector<NamedTensor> tensors,
             std::vector<NamedTensor> history);
 

@@ -7,7 +7,7 @@
 
 namespace ringtape {
 
-/// Where a run reports on itself: standard output on one rank, and nowhere on the others.
+/// The output of a run: standard output on one rank, none on the others.
 class Console {
  public:
   explicit Console(bool is_open) : is_open_(is_open) {}
@@ -22,7 +22,7 @@ class Console {
   bool is_open_;
 };
 
-/// A line on standard error that does not end the run.
+/// A warning on standard error.
 template <class... Args>
 void warn(fmt::format_string<Args...> text, Args&&... args) {
   std::fflush(stdout);

@@ -6,8 +6,8 @@
 
 namespace ringtape {
 
-/// The number of samples and the CRC-32 of their features and targets: what tells other data from this,
-/// wherever it was read from. Reads all of it.
+/// The number of samples and the CRC-32 of their features and targets, to detect other data. Reads all
+/// samples.
 std::string describe_data(const Dataset& data);
 
 }  // namespace ringtape

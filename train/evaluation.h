@@ -9,14 +9,14 @@
 
 namespace ringtape {
 
-/// What an evaluation found.
+/// The result of an evaluation.
 struct EvaluationResult {
   double loss;      ///< mean over the non-ignored targets
-  double accuracy;  ///< share of correct predictions, in [0, 1]; NaN for a task that counts none
+  double accuracy;  ///< fraction of correct predictions, in [0, 1]; NaN for a task without `correct`
 };
 
 /// Evaluates the model on the task's test samples, `batch_size` at a time; the model computes in `dtype`.
-/// Each rank takes its part of the samples, and all of them get the result.
+/// Each rank evaluates its part of the samples, and all ranks get the result of all samples.
 EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int64_t batch_size,
                           Communicator& comm);
 

@@ -39,7 +39,7 @@ void JsonLines::write(const Json& object) {
     return;
   }
   is_full_ = true;
-  warn("{}: {} cannot be written: {}; training goes on without it", flag_, path_, std::strerror(errno));
+  warn("{}: {} cannot be written: {}; training continues without it", flag_, path_, std::strerror(errno));
 }
 
 }  // namespace ringtape

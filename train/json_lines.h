@@ -7,10 +7,10 @@
 
 namespace ringtape {
 
-/// Writes one JSON object a line to a file, or nowhere for an empty path. Throws Error when the file cannot
-/// be opened. When it cannot be written later, as on a full disk, that is a warning, and nothing more is
-/// written to it. An existing file is replaced by the first line; a run that fails before leaves it as it
-/// was, and no empty file if there was none.
+/// Writes one JSON object per line to a file; for an empty path does nothing. Throws Error if the file cannot
+/// be opened. If a later write fails, as on a full disk, it prints a warning and stops writing. An existing
+/// file is replaced at the first line; a run that fails earlier leaves it unchanged, and creates no empty
+/// file.
 class JsonLines {
  public:
   /// `flag` names the file in messages. `continues`: the lines are appended to those of the file.
@@ -25,8 +25,8 @@ class JsonLines {
  private:
   std::string flag_, path_;
   std::FILE* file_ = nullptr;
-  bool is_new_ = false;         // this run has made the file
-  bool has_own_lines_ = false;  // its former content is gone, or is continued
+  bool is_new_ = false;         // this run has created the file
+  bool has_own_lines_ = false;  // its earlier content is removed, or continued
   bool is_full_ = false;
 };
 

@@ -13,7 +13,7 @@
 namespace ringtape {
 namespace {
 
-/// The schedule after the warm-up, over `steps` of them.
+/// The schedule after the warm-up, over `steps` steps.
 Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t steps,
                        std::int64_t steps_per_epoch) {
   const double last = rate * options.final_lr;
@@ -34,7 +34,7 @@ Schedule main_schedule(const ScheduleOptions& options, double rate, std::int64_t
   fail("schedule {} is unknown", static_cast<int>(options.kind));
 }
 
-/// So that a step may be multiplied by the points of a chart.
+/// Small enough to multiply a step by the points of a chart.
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 50;
 
 }  // namespace
@@ -42,7 +42,7 @@ constexpr std::int64_t kMostSteps = std::int64_t{1} << 50;
 RunLength run_length(const DataOptions& options, std::int64_t samples) {
   const std::int64_t per_epoch = (samples + options.batch_size - 1) / options.batch_size;
   check(options.epochs <= kMostSteps / std::max<std::int64_t>(per_epoch, 1),
-        "--epochs {} of {} steps each: expected at most {} steps in all", options.epochs, per_epoch,
+        "--epochs {} of {} steps each: expected at most {} steps in total", options.epochs, per_epoch,
         kMostSteps);
   const std::int64_t all = options.epochs * per_epoch;
   return {.samples = samples,
@@ -57,7 +57,7 @@ bool depends_on_length(const ScheduleOptions& options) {
 
 std::int64_t warmup_steps(const ScheduleOptions& options, std::int64_t batch_size, const RunLength& length) {
   check(options.kind != ScheduleKind::one_cycle || options.warmup == 0,
-        "--schedule one-cycle has a warm-up of its own: --warmup {} cannot be added",
+        "--schedule one-cycle includes a warm-up: expected no --warmup, found {}",
         options.warmup ? fmt::format("{}", *options.warmup) : "auto");
   if (!options.warmup) return suggested_warmup_steps(length.samples, batch_size, length.steps);
   check(*options.warmup == 0 || *options.warmup < length.steps,
@@ -94,7 +94,7 @@ std::string schedule_text(const ScheduleOptions& options, const Schedule& schedu
         fmt::format("{:>9}  {:>6.2f}   {:.6g}\n", step + 1,
                     static_cast<double>(step) / static_cast<double>(length.steps_per_epoch), schedule(step));
   }
-  // A few rates for each column of the chart will do, however long the run.
+  // A few rates for each column of the chart are enough for a run of any length.
   const std::int64_t points = std::min<std::int64_t>(length.steps, kMostColumns * 16);
   std::vector<double> rates;
   for (std::int64_t i = 0; i < points; ++i) rates.push_back(schedule(i * length.steps / points));

@@ -9,7 +9,7 @@
 namespace ringtape {
 namespace {
 
-/// The kind's own settings, but for settings that the options have.
+/// The defaults of the optimizer's kind, overridden by the settings in the options.
 OptimizerSettings settings_of(const OptimizerOptions& options) {
   const OptimizerSettings& own = options.kind->defaults;
   return {.learning_rate = options.learning_rate.value_or(own.learning_rate),
@@ -42,7 +42,7 @@ BucketSizes bucket_sizes(const DistributionOptions& options) {
 
 ArenaSharding make_sharding(const DistributionOptions& options, int rank, int world_size) {
   check(options.zero < 2 || !options.no_overlap,
-        "--zero 2 has no memory to keep gradients in until backward ends, as --no-overlap asks for");
+        "--zero 2 has no memory for all gradients until backward ends, as --no-overlap requires");
   return {.stage = world_size > 1 ? options.zero : 0,
           .rank = rank,
           .world_size = world_size,

@@ -10,7 +10,7 @@
 /// The parts of a training, made from the options.
 namespace ringtape {
 
-/// The optimizer, at its learning rate, which is the kind's own where the options have none.
+/// The optimizer, at the options' learning rate or, without one, at the kind's default.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterArena& arena);
 
 /// f32 values that the optimizer keeps for each parameter.
@@ -21,7 +21,7 @@ DType compute_dtype(const PrecisionOptions& options, Device device);
 
 BucketSizes bucket_sizes(const DistributionOptions& options);
 
-/// How the arena is sharded on one of so many ranks. Throws Error for stage 2 of ZeRO without overlap.
+/// The sharding of the arena for rank `rank` of `world_size`. Throws Error for ZeRO stage 2 without overlap.
 ArenaSharding make_sharding(const DistributionOptions& options, int rank, int world_size);
 
 }  // namespace ringtape

@@ -12,7 +12,7 @@
 namespace ringtape {
 namespace {
 
-// On the CPU results are there at once; on a GPU a flush every 128 steps costs next to nothing.
+// On the CPU results are available at once; on a GPU a flush every 128 steps costs almost no time.
 std::int64_t capacity_on(Device device) {
   return device.is_cpu() ? 1 : 128;
 }
@@ -23,7 +23,7 @@ void put(const Tensor& rows, std::size_t row, const Tensor& scalar) {
   copy_bytes(slot.raw(), slot.device(), scalar.raw(), scalar.device(), slot.bytes());
 }
 
-/// Whether this can be the start of a line that a killed run did not write to its end.
+/// Whether this can be an incomplete line of a killed run.
 bool begins_record(std::string_view text) {
   for (std::string_view start : {std::string_view("{\"step\":"), std::string_view("{\"event\":")}) {
     if (text.substr(0, start.size()) == start.substr(0, text.size())) return true;
@@ -31,7 +31,7 @@ bool begins_record(std::string_view text) {
   return false;
 }
 
-/// The step that a line is the record of; nothing for any other line.
+/// The step of a record; nothing for any other line.
 std::optional<std::int64_t> step_of(const std::string& line) {
   try {
     const Json record = Json::parse(line);
@@ -42,9 +42,9 @@ std::optional<std::int64_t> step_of(const std::string& line) {
   }
 }
 
-/// How many bytes of the file are the records of the steps up to `step`. It is to be cut off there: before
-/// the first later one, a line that was not written to its end, or the last line of a run that ended. Throws
-/// Error for a file with any other line, as it is not one of metrics.
+/// The length in bytes of the records of the steps up to `step`. The file is truncated to it: before the
+/// first later record, an incomplete line, or the last line of a run that ended. Throws Error for a file with
+/// any other line, as it is not a metrics file.
 std::uintmax_t bytes_up_to(const std::string& path, std::int64_t step) {
   std::ifstream file(path, std::ios::binary);
   std::uintmax_t bytes = 0;
@@ -56,8 +56,8 @@ std::uintmax_t bytes_up_to(const std::string& path, std::int64_t step) {
     const bool is_step = step_of_line.has_value();
     const bool is_event = line.starts_with("{\"event\":");
     check(is_complete ? is_step || is_event : begins_record(line),
-          "--metrics: {} is not to be continued: its line {} is {}, expected the record of a step", path,
-          number, quote(line));
+          "--metrics: {} cannot be continued: its line {} is {}, expected the record of a step", path, number,
+          quote(line));
     is_before_cut = is_before_cut && is_complete && is_step && *step_of_line <= step;
     if (is_before_cut) bytes += line.size() + 1;
   }

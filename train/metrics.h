@@ -23,12 +23,12 @@ struct StepRecord {
   double samples_per_second = std::numeric_limits<double>::quiet_NaN();  ///< NaN when it was not measured
 };
 
-/// Keeps the results of steps on the device and brings them to the host many at a time, so that a step does
+/// Keeps the results of steps on the device and copies them to the host many at a time, so that a step does
 /// not wait for its own loss.
 class StepLog {
  public:
   explicit StepLog(Device device);
-  /// Notes a step; the results are f32 scalars, `grad_norm` and `correct` may be undefined.
+  /// Adds a step; the results are f32 scalars, `grad_norm` and `correct` may be undefined.
   void add(const StepRecord& known, const Tensor& loss, const Tensor& grad_norm, const Tensor& correct);
   bool is_full() const;
   bool is_empty() const { return pending_.empty(); }
@@ -41,9 +41,9 @@ class StepLog {
   Tensor losses_, norms_, correct_;
 };
 
-/// The file of --metrics. A run with checkpoints gives the step that it continues from, 0 at its start. An
-/// existing file is then continued after that step's record, so that no step is in it twice; if it holds
-/// anything but records, Error is thrown and it stays as it is.
+/// The file of --metrics. A run with checkpoints gives the step from which it resumes, 0 at its start. An
+/// existing file is then continued after that step's record, so that it holds no step twice; if it holds
+/// anything but records, Error is thrown and it is unchanged.
 class MetricsFile : public JsonLines {
  public:
   explicit MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step = std::nullopt);

@@ -9,7 +9,7 @@
 
 namespace ringtape {
 
-/// Task::prepare, whose memory counts as data.
+/// Calls Task::prepare; its memory counts as data.
 Tensor model_input(const Task& task, const Tensor& features, DType dtype);
 
 /// Task::count_targets.

@@ -46,11 +46,11 @@ OptionValue file(std::string& value, const char* type = "FILE") {
   return file_value(value, type);
 }
 
-/// A file whose name's ending chooses one of two formats.
+/// A file whose extension selects one of two formats.
 OptionValue file_of(std::string& value, const char* one, const char* other) {
   return checked(file_value(value, fmt::format("FILE{}|FILE{}", one, other)), [=](const std::string& text) {
-    check(text.ends_with(one) || text.ends_with(other), "expected a file that ends on {} or {}, found {}",
-          one, other, quote(text));
+    check(text.ends_with(one) || text.ends_with(other),
+          "expected a file name that ends with {} or {}, found {}", one, other, quote(text));
   });
 }
 
@@ -167,8 +167,9 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "gemm",
           .group = machine,
           .value = gemm(all.gemm),
-          .help = "matrix products by the vendor's library (cuBLAS, oneDNN) or by our own kernel; default: "
-                  "vendor where there is one, as it is faster",
+          .help =
+              "matrix products by the vendor's library (cuBLAS, oneDNN) or by Ringtape's kernel; default: "
+              "vendor if available, as it is faster",
           .effect = Effect::execution,
       },
       {
@@ -196,8 +197,8 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "dtype",
           .group = model,
           .value = dtype(all.precision.dtype),
-          .help = "what the model computes in; its weights and their gradients are f32 in any case. auto: "
-                  "bf16 where the device has instructions for it, else f16; f16 scales the loss, and skips "
+          .help = "compute dtype of the model; its weights and their gradients are always f32. auto: "
+                  "bf16 if the device has instructions for it, else f16; f16 scales the loss, and skips "
                   "an update whose gradients overflow",
       },
       {
@@ -219,7 +220,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "epochs",
           .group = training,
           .value = positive(data.epochs),
-          .help = "times to go through the training data",
+          .help = "passes over the training data",
           .effect = Effect::execution,
       },
       {
@@ -239,15 +240,15 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "micro-batch",
           .group = training,
           .value = not_negative(all.accumulation.micro_batch),
-          .help = "samples that go through the model at a time; the gradients of a batch are accumulated, "
-                  "with the result of the whole batch at once; 0: the whole batch",
+          .help = "samples in a forward pass; the gradients of a batch are accumulated, "
+                  "with the same result as for the whole batch; 0: the whole batch",
           .effect = Effect::execution,
       },
       {
           .name = "eval-batch-size",
           .group = training,
           .value = positive(data.eval_batch_size),
-          .help = "samples at a time in an evaluation",
+          .help = "samples in a forward pass of an evaluation",
           .effect = Effect::execution,
       },
 
@@ -321,8 +322,8 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "clip-each-micro-batch",
           .group = clipping,
           .value = option_value(o.clip_each_micro_batch),
-          .help = "clip what has been accumulated so far after every micro-batch, to the limit divided by "
-                  "the square root of their number; the result depends on how a batch is cut, and on the "
+          .help = "clip the accumulated gradients after every micro-batch, to the limit divided by "
+                  "the square root of their number; the result depends on the micro-batches and on the "
                   "number of ranks",
           .needs = {"--clip-norm", [&o] { return o.clip_norm > 0; }},
           .excludes = {"sync-each-micro-batch", "zero"},
@@ -339,13 +340,13 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .group = schedule,
           .value = option_value(s.kind),
           .help = "after the warm-up: constant; linear, cosine or polynomial (down to --final-lr); step "
-                  "(times --gamma every --step-epochs); or one-cycle, which has a warm-up of its own",
+                  "(times --gamma every --step-epochs); or one-cycle, which includes a warm-up",
       },
       {
           .name = "final-lr",
           .group = schedule,
           .value = in_range(option_value(s.final_lr), 0, 1),
-          .help = "where linear, cosine and polynomial end, as a share of --lr",
+          .help = "final rate of linear, cosine and polynomial, as a fraction of --lr",
           .needs = schedule_of({ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::polynomial}),
       },
       {
@@ -359,14 +360,14 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "step-epochs",
           .group = schedule,
           .value = positive(s.step_epochs),
-          .help = "epochs between two drops of step",
+          .help = "epochs between two decays of step",
           .needs = schedule_of({ScheduleKind::step}),
       },
       {
           .name = "gamma",
           .group = schedule,
           .value = size(s.gamma),
-          .help = "factor of each drop of step",
+          .help = "factor of each decay of step",
           .needs = schedule_of({ScheduleKind::step}),
       },
       {
@@ -380,20 +381,20 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "warmup-shape",
           .group = schedule,
           .value = option_value(s.warmup_shape),
-          .help = "linear or quadratic rise, or constant at a third of the rate",
+          .help = "linear or quadratic increase, or constant at a third of the rate",
           .needs = {"--warmup", [&s] { return s.warmup != 0; }},
       },
       {
           .name = "lr-scaling",
           .group = schedule,
           .value = option_value(s.lr_scaling),
-          .help = "how the rate grows with the batch: --lr is then that of --base-batch",
+          .help = "growth of the rate with the batch: --lr is then the rate for --base-batch",
       },
       {
           .name = "base-batch",
           .group = schedule,
           .value = positive(s.base_batch),
-          .help = "batch that --lr suits, for --lr-scaling",
+          .help = "batch for which --lr was chosen, for --lr-scaling",
           .needs = {"--lr-scaling", [&s] { return s.lr_scaling != BatchScaling::none; }},
       },
 
@@ -401,14 +402,14 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "checkpoint",
           .group = checkpoints,
           .value = file(c.folder, "DIR"),
-          .help = "save to this folder, from time to time and at the end, all that is needed to go on",
+          .help = "save checkpoints to this folder, at intervals and at the end",
           .effect = Effect::output,
       },
       {
           .name = "checkpoint-every",
           .group = checkpoints,
           .value = positive(c.every),
-          .help = "updates from one checkpoint to the next",
+          .help = "updates between two checkpoints",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },
@@ -416,7 +417,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "keep",
           .group = checkpoints,
           .value = in_range(option_value(c.keep), 1, 1 << 20),
-          .help = "how many checkpoints to keep: the newest",
+          .help = "number of checkpoints to keep: the newest",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },
@@ -424,9 +425,9 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "resume",
           .group = checkpoints,
           .value = option_value(c.resume),
-          .help = "go on from the newest checkpoint that is whole, to the result of a run that was never "
-                  "stopped; start afresh where there is none. --device, --gemm, --micro-batch, --zero and "
-                  "the number of ranks may change, with a result that is the same but for rounding",
+          .help = "resume from the newest complete checkpoint, with the result of a run that was never "
+                  "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero and "
+                  "the number of ranks may change, with the same result except for rounding",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },
@@ -435,7 +436,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .group = checkpoints,
           .value = option_value(c.change_length),
           .help = "with --resume: the run may have another number of updates than before; a schedule that "
-                  "depends on the length goes on as if the run had had the new one from its start",
+                  "depends on the length continues as if the run had had the new one from its start",
           .effect = Effect::output,
           .needs = {"--resume", [&c] { return c.resume; }},
       },
@@ -444,14 +445,14 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "comm-timeout",
           .group = ranks,
           .value = in_range(option_value(d.comm_timeout), 0.1, 1e6),
-          .help = "seconds after which an operation that hangs ends the run",
+          .help = "timeout of an operation in seconds; a timeout ends the run",
           .effect = Effect::execution,
       },
       {
           .name = "bucket-mib",
           .group = ranks,
           .value = in_range(option_value(d.bucket_mib), 1e-6, 1e6),
-          .help = "MiB of gradients that are reduced together; the first time 1 at most, to begin early",
+          .help = "MiB of gradients in a bucket; at most 1 in the first bucket, to begin early",
           .effect = Effect::execution,
       },
       {
@@ -466,7 +467,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .group = ranks,
           .value = option_value(all.accumulation.sync_each_micro_batch),
           .help = "reduce gradients after every micro-batch instead of after the last: more communication, "
-                  "the same result but for rounding",
+                  "the same result except for rounding",
           .effect = Effect::execution,
           .needs = {"--micro-batch", [&all] { return all.accumulation.micro_batch > 0; }},
       },
@@ -474,7 +475,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "zero",
           .group = ranks,
           .value = in_range(option_value(d.zero), 0, 2),
-          .help = "what is sharded over the ranks (ZeRO): 1: the optimizer's state; 2: the gradients too, "
+          .help = "stage of ZeRO sharding over the ranks: 1: the optimizer's state; 2: the gradients too, "
                   "which are then reduced after every micro-batch; 0: nothing. No effect with one rank",
           .effect = Effect::execution,
       },
@@ -482,8 +483,8 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "slow-link",
           .group = ranks,
           .value = option_value(d.slow_link),
-          .help = "hold back what ranks on CPUs send each other as a link with this latency and bandwidth "
-                  "would, such as 100,250: 100 microseconds and 250 MB/s",
+          .help = "delay messages between ranks on CPUs as on a link with this latency and bandwidth, "
+                  "such as 100,250: 100 microseconds and 250 MB/s",
           .effect = Effect::execution,
       },
 
@@ -491,7 +492,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "quiet",
           .group = output,
           .value = option_value(see.quiet),
-          .help = "print warnings and errors alone",
+          .help = "print only warnings and errors",
           .effect = Effect::output,
       },
       {
@@ -505,7 +506,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "memory-report",
           .group = output,
           .value = option_value(see.memory_report),
-          .help = "print where the memory of one update went, by category, in time and by formula",
+          .help = "print the memory of one update, by category, over time and by formula",
           .effect = Effect::output,
           .excludes = {"graph"},
       },
@@ -513,15 +514,16 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "timeline",
           .group = output,
           .value = file(see.timeline),
-          .help = "write when each rank computed, waited and sent data, and what its memory held, to this "
-                  "file, as a trace that Perfetto shows, and print how much of the communication was hidden",
+          .help =
+              "write the times at which each rank computed, waited and sent data, and its memory, to this "
+              "file, as a trace for Perfetto, and print the fraction of communication that was hidden",
           .effect = Effect::output,
       },
       {
           .name = "profile",
           .group = output,
           .value = option_value(see.profile),
-          .help = "print where the time of a step went, by operation and by phase",
+          .help = "print the time of a step by operation and by phase",
           .effect = Effect::output,
           .excludes = {"graph"},
       },
@@ -529,8 +531,8 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "profile-steps",
           .group = output,
           .value = step_range(see.profile_steps),
-          .help = "steps A to B, such as 10:12: those that --profile, --timeline and --report are of, and on "
-                  "a GPU those that Nsight looks at when it waits for cudaProfilerStart [20 steps from the "
+          .help = "steps A to B, such as 10:12, for --profile, --timeline and --report, and on "
+                  "a GPU for Nsight if it waits for cudaProfilerStart [20 steps from the "
                   "run's second on]",
           .effect = Effect::output,
       },
@@ -538,7 +540,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "sort",
           .group = output,
           .value = column(see.sort),
-          .help = "column that the table of --profile is sorted by",
+          .help = "sort column of the table of --profile",
           .effect = Effect::output,
           .needs = {"--profile", [&see] { return see.profile; }},
       },
@@ -546,7 +548,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "print-tape",
           .group = output,
           .value = option_value(see.print_tape),
-          .help = "print what the tape recorded in the first step",
+          .help = "print the tape of the first step",
           .effect = Effect::output,
       },
       {
@@ -562,7 +564,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "report",
           .group = output,
           .value = file_of(see.report, ".html", ".json"),
-          .help = "write a page that a browser shows, without a network, to this file: curves, profile, "
+          .help = "write an offline HTML page to this file: curves, profile, "
                   "timeline of a step, memory, tape and machine; or the same as JSON",
           .effect = Effect::output,
           .excludes = {"graph"},
@@ -579,7 +581,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
 
 namespace {
 
-/// Whether the option has another value than at first.
+/// Whether the option's value differs from its default.
 bool is_set(const std::vector<TrainerOption>& options, const std::vector<TrainerOption>& defaults,
             const std::string& name) {
   for (std::size_t i = 0; i < options.size(); ++i) {
@@ -591,7 +593,7 @@ bool is_set(const std::vector<TrainerOption>& options, const std::vector<Trainer
 }  // namespace
 
 void check_options(const TrainerOptions& given) {
-  check(given.optimizer.kind != nullptr, "optimizer: none is named, expected one of {}",
+  check(given.optimizer.kind != nullptr, "optimizer: found no name, expected one of {}",
         list_of(optimizer_names()));
   TrainerOptions copy = given, initial;
   const std::vector<TrainerOption> options = options_of(copy), defaults = options_of(initial);

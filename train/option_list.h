@@ -10,32 +10,31 @@
 
 namespace ringtape {
 
-/// What another value of an option changes.
+/// The effect of an option's value.
 enum class Effect {
-  result,     ///< what training ends with: a checkpoint can only be resumed with the same value
-  execution,  ///< in what pieces and where the same is computed, and how long training goes on
-  machine,    ///< where a rank computes: it may differ between the ranks of a run
-  output,     ///< what is printed and written
+  result,     ///< the trained weights: a checkpoint can only be resumed with the same value
+  execution,  ///< how and where the same result is computed, and the length of training
+  machine,    ///< the device of a rank: may differ between the ranks of a run
+  output,     ///< printed and written output
 };
 
-/// What an option has no effect without. The options have to outlive it.
+/// A condition without which an option has no effect. The options must outlive it.
 struct Need {
-  std::string text;  ///< "--schedule polynomial"; empty where nothing is needed
+  std::string text;  ///< "--schedule polynomial"; empty for no condition
   std::function<bool()> is_met;
 };
 
 /// One option of a trainer. Flags, --help, the settings of checkpoints, the comparison of ranks and the
-/// settings in reports are all made from the list of these, so that no option can be forgotten in one of
-/// them.
+/// settings in reports are all made from the list of options, so that none of them can omit an option.
 struct TrainerOption {
   std::string name;   ///< "batch-size"; its flag is --batch-size
   std::string group;  ///< heading in --help
   OptionValue value;
   std::string help;
   Effect effect = Effect::result;
-  Need needs{};                         ///< an option that is set without it is refused
+  Need needs{};                         ///< setting the option without it is an error
   std::vector<std::string> excludes{};  ///< options that it cannot be used with
-  std::string default_text{};           ///< for --help, where the value's own text says too little
+  std::string default_text{};           ///< for --help, if the value's own text is not enough
 };
 
 OptionValue option_value(ScheduleKind& kind);
@@ -50,8 +49,8 @@ OptionValue warmup_value(std::optional<std::int64_t>& steps);
 /// All options, which read and write `options`.
 std::vector<TrainerOption> options_of(TrainerOptions& options);
 
-/// Throws Error that names the option for a value out of its range, for values that do not go together, and
-/// for an option that has another value than at first but no effect.
+/// Throws Error that names the option for a value out of its range, for values that contradict each other,
+/// and for an option that is set but has no effect.
 void check_options(const TrainerOptions& options);
 
 /// Names and values of the options with one of these effects, in the order of the list.

@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
-/// Typed options as text: for flags, for checkpoints, and for the comparison of ranks.
+/// Conversion of typed options to and from text: for flags, checkpoints, and the comparison of ranks.
 namespace ringtape {
 
-/// A variable that is read from a text and written as one. The variable has to outlive this.
+/// A variable with its conversions from and to text. The variable must outlive this.
 struct OptionValue {
-  std::string type;  ///< for --help: "INT", "FLOAT", "TEXT"; empty for a switch, which is given or not
-  /// Throws Error that says what was expected for a text that is no value of the type.
+  std::string type;  ///< for --help: "INT", "FLOAT", "TEXT"; empty for a switch without a value
+  /// Throws Error with the expected form for a text that is not a value of the type.
   std::function<void(const std::string& text)> read;
-  /// The text of the value, the same however it was written; empty for none.
+  /// The canonical text of the value; empty for no value.
   std::function<std::string()> write;
 };
 
@@ -35,10 +35,10 @@ OptionValue option_value(std::vector<std::string>& values);
 
 /// Words as a sentence lists them: "a, b or c".
 std::string list_of(const std::vector<std::string>& words);
-/// Throws Error: `text` is none of the words.
+/// Throws Error: `text` is not one of the words.
 [[noreturn]] void fail_unknown_word(const std::string& text, const std::vector<std::string>& words);
 
-/// One of some values that have names, such as enumerators.
+/// One of some named values, such as enumerators.
 template <class T>
 OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> names) {
   const auto read = [&value, names](const std::string& text) {
@@ -61,7 +61,7 @@ OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> 
   return {"TEXT", read, write};
 }
 
-/// The same value, of which only numbers from `low` to `high` are accepted.
+/// The same value, restricted to numbers from `low` to `high`.
 OptionValue in_range(OptionValue value, double low, double high);
 /// Whole numbers from 1, and from 0.
 template <class T>
@@ -72,7 +72,7 @@ template <class T>
 OptionValue not_negative(T& value) {
   return in_range(option_value(value), 0, 1LL << 40);
 }
-/// The same value, whose text is handed to `check` first.
+/// The same value; `check` is called with its text first.
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check);
 /// The name of a file or folder, which is not empty; `type` is for --help.
 OptionValue file_value(std::string& name, const std::string& type);

@@ -12,8 +12,8 @@
 namespace ringtape {
 namespace {
 
-/// What becomes of a file or folder. One that grows is opened by its writer, before training; one that is
-/// replaced is written when the run has ended.
+/// The use of a file or folder. A growing file is opened by its writer, before training; a replaced file is
+/// written after the run.
 enum class Use { read, grows, replaced };
 
 /// An option that names a file or folder of this run.
@@ -23,7 +23,7 @@ struct NamedPath {
   Use use;
 };
 
-/// Whether two names lead to one file: "a.html", "./a.html" and a symbolic or hard link to it do.
+/// Whether two names refer to the same file: "a.html", "./a.html" and a symbolic or hard link to it do.
 bool are_same(const std::string& a, const std::string& b) {
   std::error_code error_a, error_b;
   const std::filesystem::path first =
@@ -34,8 +34,7 @@ bool are_same(const std::string& a, const std::string& b) {
   return a == b || (!error_a && !error_b && first == second) || std::filesystem::equivalent(a, b, missing);
 }
 
-/// The one pair that may be the same: weights that are trained further in place, read before they are
-/// written.
+/// The one pair that may be the same: --load and --save of weights that are read before they are written.
 bool is_trained_in_place(const NamedPath& a, const NamedPath& b) {
   const std::string_view first = a.flag, second = b.flag;
   return (first == "--load" && second == "--save") || (first == "--save" && second == "--load");
@@ -76,7 +75,7 @@ void check_output_files(const TrainerOptions& options, const std::vector<std::st
 }
 
 void save_tape(const std::optional<TapeGraph>& tape, const std::string& file, Console console) {
-  check(tape.has_value(), "--save-tape: nothing was recorded, as the run had no update");
+  check(tape.has_value(), "--save-tape: found no tape, as the run had no update");
   save_text(file, file.ends_with(".svg") ? tape_svg(*tape).file() : tape_dot(*tape));
   console.print("tape written to {}\n", file);
 }

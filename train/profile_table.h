@@ -8,10 +8,11 @@
 
 namespace ringtape {
 
-/// The profile of the recorded steps of this rank. Measures the machine's limits for products in `dtype`.
+/// The profile of the recorded steps of this rank. Measures the machine's limits for matrix products in
+/// `dtype`.
 Profile profile_of(const RecordedSteps& steps, DType dtype);
 
-/// Prints a profile of these steps as tables, the one of operations sorted by the column `sort`.
+/// Prints a profile of these steps as tables; the table of operations is sorted by the column `sort`.
 void print_profile(Profile profile, const RecordedSteps& steps, const std::string& sort, Console console);
 
 }  // namespace ringtape

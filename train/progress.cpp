@@ -12,7 +12,7 @@
 namespace ringtape {
 namespace {
 
-/// Epoch, a bar as wide as there is room for, and figures: at most `columns` characters.
+/// Epoch, a bar that fills the remaining width, and figures: at most `columns` characters.
 std::string progress_line(const std::string& epoch, const std::string& figures, double done, int columns) {
   const int room = columns - static_cast<int>(epoch.size() + figures.size()) - 3;
   std::string bar;

@@ -9,8 +9,8 @@
 namespace ringtape {
 
 /// Shows the progress of a training: on a terminal one line that is redrawn a few times a second, otherwise
-/// (a pipe, a file) nothing until line() is called. Under a launcher too: mpirun gives ranks a terminal of
-/// their own, wherever its own output goes.
+/// (a pipe, a file) only the lines of line(). Under a launcher too only those: mpirun gives ranks a terminal
+/// even if its own output is not one.
 class Progress {
  public:
   explicit Progress(Console console);
@@ -19,13 +19,13 @@ class Progress {
 
   struct State {
     std::int64_t epoch, epochs;
-    std::int64_t step;  ///< steps done in all
+    std::int64_t step;  ///< completed steps in total
     double loss;        ///< recent mean
-    double accuracy;    ///< recent share of correct predictions, in [0, 1]; negative: not counted
+    double accuracy;    ///< recent fraction of correct predictions, in [0, 1]; negative: not counted
     double samples_per_second;
   };
   void update(const State& state);
-  /// Prints a line that stays, in place of the redrawn one.
+  /// Prints a permanent line, in place of the redrawn one.
   void line(const std::string& text);
 
  private:

@@ -11,7 +11,7 @@
 namespace ringtape {
 namespace {
 
-constexpr std::int64_t kSteps = 20;  // unless --profile-steps says otherwise
+constexpr std::int64_t kSteps = 20;  // default of --profile-steps
 
 StepRange range_of(const ObservationOptions& options, bool are_wanted, std::int64_t steps_before) {
   if (options.profile_steps) return *options.profile_steps;
@@ -52,7 +52,7 @@ void RecordedSteps::check_options(const ObservationOptions& options, Device devi
   const std::optional<StepRange>& chosen = options.profile_steps;
   const bool are_wanted = options.profile || !options.timeline.empty() || !options.report.empty();
   check(are_wanted || !chosen || device.is_cuda(),
-        "--profile-steps: on {} these are the steps of --profile, --timeline and --report: add one of them",
+        "--profile-steps: on {} it is for --profile, --timeline and --report: expected one of them",
         to_string(device));
   check(!chosen || chosen->first <= last_step, "--profile-steps {}:{}: the run has {}", chosen->first,
         chosen->last, counted(last_step, "step"));
@@ -60,14 +60,14 @@ void RecordedSteps::check_options(const ObservationOptions& options, Device devi
   check(!are_needed || chosen || last_step >= 2,
         "{}: records from the second update on, but the run has 1: --profile-steps 1:1 records its last",
         options.profile ? "--profile" : "--timeline");
-  check(options.sort != "device" || device.is_cuda(), "--sort device: on {} the table has no such column",
+  check(options.sort != "device" || device.is_cuda(), "--sort device: the table of {} has no such column",
         to_string(device));
 }
 
 void RecordedSteps::begin_step(std::int64_t step) {
   if (step < range_.first || step > range_.last) return;
   if (step_ == 0) {
-    range_.first = step;  // a resumed run may begin inside of the range
+    range_.first = step;  // a resumed run may begin inside the range
     start();
   }
   step_ = step;
@@ -79,7 +79,7 @@ void RecordedSteps::start() {
   start_profiler(device());
   if (are_wanted_ && device().is_cuda()) device_recording_.emplace(device());
   if (are_wanted_) memory_.emplace(device());
-  comm_.barrier();  // so that the ranks begin to count at the same moment
+  comm_.barrier();  // so that the ranks' clocks start together
   if (are_wanted_) spans_.emplace();
   begin_ = SpanClock::now();
 }
@@ -111,12 +111,12 @@ std::string RecordedSteps::what_is_missing() const {
   if (activities_.missing.empty()) return "";
   return activities_.all.empty()
              ? fmt::format(
-                   "device times: not available, {}; times are the host's, which queues the work of {}\n",
+                   "device times: not available, {}; times are of the host, which queues the work of {}\n",
                    activities_.missing, to_string(device()))
              : fmt::format("device times: not complete, {}\n", activities_.missing);
 }
 
-/// What the device has left to do belongs to the steps that queued it.
+/// The device's remaining work belongs to the steps that queued it.
 void RecordedSteps::wait_for_device() {
   const SpanClock::time_point begin = SpanClock::now();
   Stream::current(device()).synchronize();

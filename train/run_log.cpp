@@ -70,7 +70,7 @@ void RunLog::flush() {
 void RunLog::show(const StepRecord& record, double samples_per_second) {
   curves_.steps.push_back(record);
   curves_.steps.back().samples_per_second = samples_per_second;
-  // What the progress line shows is an exponential mean over about the last hundred steps.
+  // The progress line shows an exponential mean over about the last hundred steps.
   const double weight = std::max(0.01, 1.0 / static_cast<double>(curves_.steps.size()));
   recent_loss_ += weight * (record.loss - recent_loss_);
   recent_sample_seconds_ += weight * (1 / samples_per_second - recent_sample_seconds_);
@@ -122,7 +122,7 @@ void RunLog::restore(const Checkpoint& checkpoint) {
   }
   const std::vector<double> recent = checkpoint.history("recent", DType::f64, {4}).to_vector<double>();
   check(recent[0] >= 0 && recent[0] <= static_cast<double>(steps) && std::trunc(recent[0]) == recent[0],
-        "the checkpoint of step {} says that its epoch began after step {}", steps, recent[0]);
+        "the checkpoint of step {} has an epoch that began after step {}", steps, recent[0]);
   first_of_epoch_ = static_cast<std::size_t>(recent[0]);
   recent_loss_ = recent[1];
   recent_accuracy_ = recent[2];

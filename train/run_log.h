@@ -14,51 +14,51 @@
 
 namespace ringtape {
 
-/// What an evaluation after a step found.
+/// The result of an evaluation after a step.
 struct EvaluationPoint {
   std::int64_t step = 0;
   EvaluationResult result{};
 };
 
-/// The course of a run, to be drawn.
+/// The curves of a run.
 struct RunCurves {
-  /// Of steps before the run was resumed the loss alone is known: their learning rate and norm are NaN, and
-  /// their correct predictions are not counted.
+  /// For steps before the run was resumed only the loss is known: their learning rate and norm are NaN, and
+  /// their number of correct predictions is unknown.
   std::vector<StepRecord> steps;
   std::vector<EvaluationPoint> evaluations;
 };
 
-/// The output of a run as it goes: the metrics file, the progress line, a line for each epoch, and at the end
-/// the loss curve and the result.
+/// The output of a running training: the metrics file, the progress line, a line for each epoch, and at the
+/// end the loss curve and the result.
 class RunLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `metrics` is the file for metrics on this rank, or empty. `resumed_step`: see MetricsFile.
+  /// `metrics` is this rank's metrics file, or empty. `resumed_step`: see MetricsFile.
   RunLog(Console console, const std::string& metrics, std::int64_t epochs, Device device, bool counts_correct,
          std::optional<std::int64_t> resumed_step = std::nullopt);
 
   /// Training begins after step `first` of `steps`. With a `scaler` (else null) a loss that is not finite
-  /// does not end it: the update is skipped and the loss scale lowered.
+  /// does not end the training: the update is skipped and the loss scale lowered.
   void begin(std::int64_t first, std::int64_t steps, const LossScaler* scaler);
-  /// Notes a step. When there are enough of them, brings them to the file and the screen.
+  /// Adds a step. When there are enough steps, writes them to the file and the screen.
   void add(const StepRecord& known, const UpdateResult& result);
-  /// Brings all that were noted to the file and the screen. Waits for the device. Throws Error for a label
-  /// out of range, for a run that diverges, and where the scaler cannot go on.
+  /// Writes all added steps to the file and the screen. Waits for the device. Throws Error for a label out of
+  /// range, for a run that diverges, and if the loss scale cannot be lowered further.
   void flush();
   /// An epoch has ended, with this evaluation of its weights.
   void end_epoch(std::int64_t epoch, const EvaluationResult& result);
   /// The run has ended. `skipped` of the updates were skipped for a gradient that was not finite.
   void report(const EvaluationResult& result, std::int64_t steps, std::int64_t skipped);
 
-  /// All steps shown so far, and the evaluation after each epoch.
+  /// All steps written so far, and the evaluation after each epoch.
   const RunCurves& curves() const { return curves_; }
   /// Steps before begin().
   std::int64_t first() const { return first_; }
   /// Since begin().
   double seconds() const;
 
-  /// What a checkpoint keeps of the steps shown so far, and its return.
+  /// Saves the steps written so far for a checkpoint, and restores them.
   std::vector<NamedTensor> history() const;
   void restore(const Checkpoint& checkpoint);
 

@@ -17,8 +17,7 @@
 
 namespace ringtape {
 
-/// A file that cannot be written does not keep the others from being written; its error ends the run after
-/// them.
+/// If a file cannot be written, the others are still written; then its error ends the run.
 void Trainer::Run::write_outputs(Training& training, const EvaluationResult& result) {
   std::string failure;
   const auto attempt = [&failure](const auto& write) {
@@ -87,7 +86,7 @@ report::RunReport Trainer::Run::report_of(const RunLog& log) const {
   return report;
 }
 
-/// The few figures at the top of the page.
+/// The main results at the top of the page.
 report::Facts Trainer::Run::results_of(const RunLog& log, const EvaluationResult& result) const {
   report::Facts results;
   if (counts_correct()) results.emplace_back("test accuracy", fmt::format("{:.2f}%", 100 * result.accuracy));
@@ -100,7 +99,7 @@ report::Facts Trainer::Run::results_of(const RunLog& log, const EvaluationResult
   return results;
 }
 
-/// The course of a run that ends with an error. Other ranks may be gone, so nothing is gathered.
+/// The report of a run that ends with an error. Other ranks may have exited, so nothing is gathered.
 void Trainer::Run::write_report_of_failure(const Training& training, const std::string& error) const {
   const std::string& file = options_.observation.report;
   if (!is_first() || file.empty() || training.log.curves().steps.empty()) return;
@@ -110,7 +109,7 @@ void Trainer::Run::write_report_of_failure(const Training& training, const std::
   try {
     report::save_report(std::move(report), file, device_);
   } catch (const Error& reason) {
-    warn("no report: {}", reason.what());  // the run's own error is the one to end with
+    warn("no report: {}", reason.what());  // the run ends with its own error
   }
 }
 
@@ -124,8 +123,7 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute) const {
                                 .compute = compute});
 }
 
-/// The same for the arena as it is. A shard of the gradients is beside the two buckets that have a buffer at
-/// a time.
+/// The same for the arena with its sharding. The gradients are a shard and the buffers of two buckets.
 BytesByCategory Trainer::Run::estimate_memory() const {
   BytesByCategory bytes = estimate_memory(arena_->compute_dtype());
   if (!task_.estimate_memory || !arena_->is_sharded()) return bytes;

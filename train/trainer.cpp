@@ -14,7 +14,7 @@
 namespace ringtape {
 namespace {
 
-/// A line for this program's file and one for each setting that has to be the same on all ranks.
+/// A line for this program's file and one for each setting that must be the same on all ranks.
 std::string describe_program(const Task& task, const TrainerOptions& options) {
   std::string text = fmt::format("a program with the CRC-32 {:08x}\n", crc32_of_file("/proc/self/exe"));
   for (const auto& [name, value] : values_of(options, {Effect::result, Effect::execution, Effect::output})) {
@@ -46,11 +46,11 @@ Trainer::Trainer(Task task, TrainerOptions options) {
 Trainer::~Trainer() = default;
 
 void Trainer::before_step(Hook hook) {
-  check(hook != nullptr, "trainer: before_step() was given no function");
+  check(hook != nullptr, "trainer: before_step() needs a function, found none");
   run_->before_step.push_back(std::move(hook));
 }
 void Trainer::after_step(Hook hook) {
-  check(hook != nullptr, "trainer: after_step() was given no function");
+  check(hook != nullptr, "trainer: after_step() needs a function, found none");
   run_->after_step.push_back(std::move(hook));
 }
 TrainingResult Trainer::train() {

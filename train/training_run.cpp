@@ -23,7 +23,7 @@
 namespace ringtape {
 namespace {
 
-/// Samples that the loader may have read ahead: with large batches fewer of them, to save memory.
+/// Samples that the loader prefetches: fewer batches if they are large, to save memory.
 constexpr std::int64_t kSamplesAhead = 16384;
 
 }  // namespace
@@ -59,16 +59,17 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
   schedule_ = make_schedule(options_.schedule, learning_rate_, options_.data.batch_size, length_);
 }
 
-/// Errors are found before the model, which may be large, is made.
+/// Checks before the model, which may be large, is made.
 void Trainer::Run::check_before_model() const {
   check(task_.make_model && task_.loss && task_.train && task_.test,
-        "trainer: the task lacks one of make_model, loss, train and test");
+        "trainer: the task needs make_model, loss, train and test, found one of them empty");
   const std::int64_t batch = options_.data.batch_size, world_size = comm_->size();
   const std::int64_t below = batch - batch % world_size;
   check(below == batch, "--batch-size {}: expected a multiple of the {}, such as {}", batch,
         counted(world_size, "rank"), below > 0 ? below : world_size);
   check(options_.accumulation.micro_batch <= batch_of_rank(),
-        "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that",
+        "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that "
+        "number",
         options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
   check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
         to_string(device_));
@@ -79,7 +80,7 @@ void Trainer::Run::check_before_model() const {
   check_memory();
 }
 
-/// A model that is too large is refused at once, and one that takes long to make is announced.
+/// Throws Error for a model that does not fit, and announces one that takes long to make.
 void Trainer::Run::check_memory() const {
   constexpr std::size_t kLarge = std::size_t{2} << 30;
   BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
@@ -96,7 +97,7 @@ void Trainer::Run::check_memory() const {
         to_string(device_), task_.model_name, text(needed), text(there)));
   }
   if (needed < kLarge) return;
-  console_.print("making model {}, which takes about {} of {}\n", task_.model_name, text(needed),
+  console_.print("making model {}, which needs about {} of {}\n", task_.model_name, text(needed),
                  text(there));
   std::fflush(stdout);
 }
@@ -137,7 +138,8 @@ EvaluationResult Trainer::Run::evaluate_weights() {
 }
 
 EvaluationResult Trainer::Run::evaluate() {
-  const bool writes = is_first() && !has_trained_;  // the metrics of a training stay as they are
+  const bool writes =
+      is_first() && !has_trained_;  // an evaluation after training keeps the metrics of the training
   RunLog log(console_, writes ? options_.observation.metrics : "", options_.data.epochs, device_,
              counts_correct());
   describe_model();
@@ -148,7 +150,7 @@ EvaluationResult Trainer::Run::evaluate() {
 }
 
 TrainingResult Trainer::Run::train() {
-  check(!has_trained_, "trainer: train() was called before, expected one call: make another Trainer");
+  check(!has_trained_, "trainer: train() was called twice, expected one call: make another Trainer");
   has_trained_ = true;
   LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
   TrainingState state(*model_, *arena_, *optimizer_, scaler, *comm_);
@@ -167,17 +169,17 @@ TrainingResult Trainer::Run::train() {
       .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
                     counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
       .values = ValueRecord(is_first() ? observation.record_values : ""),
-      // The first update makes what later ones find: scratch memory, for example.
+      // The first update makes one-time allocations, such as scratch memory.
       .reported_step = observation.memory_report ? std::min(begin.step + 1, length_.steps - 1) : -1,
   };
   if (training.values.is_open()) training.update.observe(&training.values);
   if (resumed) training.log.restore(*resumed);
-  // Nothing is printed before all that may be refused has been looked at.
+  // Nothing is printed before all checks.
   describe_model();
   describe_device();
   if (resumed) {
-    console_.print("resumed after step {}, epoch {}, {} into it\n", begin.step, begin.epoch + 1,
-                   counted(begin.samples, "sample"));
+    console_.print("resumed after step {}, {} into epoch {}\n", begin.step, counted(begin.samples, "sample"),
+                   begin.epoch + 1);
   }
   training.log.begin(begin.step, length_.steps, scaler);
   TrainingResult ended;
@@ -190,8 +192,8 @@ TrainingResult Trainer::Run::train() {
           counted(steps, "step"));
     const auto skipped = static_cast<std::int64_t>(optimizer_->skipped_updates().item());
     check(steps == 0 || skipped < steps,
-          "nothing was learned: the gradients of {} in {} were not finite, and the updates skipped", skipped,
-          counted(steps, "step"));
+          "no update had an effect: the gradients of {} in {} were not finite, and the updates skipped",
+          skipped, counted(steps, "step"));
     training.log.report(result, steps, skipped);
     ended = {result, steps, skipped, training.log.seconds()};
   } catch (const std::exception& error) {
@@ -202,7 +204,7 @@ TrainingResult Trainer::Run::train() {
   return ended;
 }
 
-/// All steps that are left, and the result of the last evaluation.
+/// Runs the remaining steps; returns the result of the last evaluation.
 EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& state,
                                          Checkpointing& checkpoints) {
   auto& [at, update, recorded, log, values, reported_step] = training;
@@ -263,14 +265,14 @@ void Trainer::Run::run_step(Training& training) {
   for (const Hook& hook : after_step) hook(step);
 }
 
-/// This rank's samples of the next update; none where other ranks alone have samples left.
+/// This rank's samples of the next update; none if only other ranks have samples left.
 std::optional<Batch> Trainer::Run::next_batch() {
   const SpanScope phase(SpanKind::phase, "data");
   const SpanScope span(SpanKind::operation, "load batch");
   return loader_->next();
 }
 
-/// The settings that a checkpoint can only be resumed with.
+/// The settings that a resumed run must share with its checkpoint.
 TrainingSettings Trainer::Run::checkpoint_settings() const {
   if (options_.checkpoint.folder.empty()) return {};
   TrainingSettings settings;
@@ -280,12 +282,12 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
                                          {&o.momentum, o.kind->defaults.momentum},
                                          {&o.beta1, o.kind->defaults.beta1},
                                          {&o.beta2, o.kind->defaults.beta2}}) {
-    if (*value == otherwise) value->reset();  // as if it had not been given
+    if (*value == otherwise) value->reset();  // as if it had not been set
   }
   for (const auto& [name, value] : values_of(options, {Effect::result})) settings["--" + name] = value;
   for (const auto& [name, value] : task_.settings) settings["--" + name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
-  settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may be another one elsewhere
+  settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
   settings["data"] = describe_data(*task_.train);
   if (depends_on_length(options_.schedule)) {
     settings[Checkpointing::kStepsInAll] = fmt::format("{}", length_.steps);

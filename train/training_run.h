@@ -22,7 +22,7 @@
 namespace ringtape {
 
 /// One training run: its parts, the loop over epochs and steps (train/training_run.cpp), and its output at
-/// the end (train/run_outputs.cpp). All ranks do the same; the first alone prints and writes files.
+/// the end (train/run_outputs.cpp). All ranks do the same; only the first prints and writes files.
 class Trainer::Run {
  public:
   Run(Task task, TrainerOptions options, std::shared_ptr<Communicator> comm);
@@ -39,14 +39,14 @@ class Trainer::Run {
   std::vector<Hook> before_step, after_step;
 
  private:
-  /// The parts that a training has and an evaluation has not.
+  /// The parts that only a training needs.
   struct Training {
     TrainingPosition at;
     Update update;
     RecordedSteps recorded;
-    RunLog log;  ///< after what may be refused: it cuts off the metrics behind the step that is resumed
+    RunLog log;  ///< made after all checks: it truncates the metrics after the resumed step
     ValueRecord values;
-    std::int64_t reported_step;  ///< the memory report is of this one, counted from 0
+    std::int64_t reported_step;  ///< the step of the memory report, counted from 0
   };
 
   // ---- training_run.cpp ----
@@ -77,11 +77,11 @@ class Trainer::Run {
   std::shared_ptr<Communicator> comm_;
   Device device_;
   Console console_;
-  BytesByCategory memory_before_;  // such as that of a dataset on the device
+  BytesByCategory memory_before_;  // such as a dataset on the device
   std::shared_ptr<Module> model_;
   std::optional<ParameterArena> arena_;
   std::unique_ptr<Optimizer> optimizer_;
-  double learning_rate_ = 0;               // from which the schedule starts
+  double learning_rate_ = 0;               // the base rate of the schedule
   std::optional<LossScaler> scaler_;       // for f16
   std::optional<MemoryRecording> memory_;  // of one update, for the memory report
   std::string traffic_;                    // of the same update

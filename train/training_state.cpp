@@ -42,7 +42,7 @@ std::vector<NamedTensor> TrainingState::with(const std::vector<NamedTensor>& of_
   return tensors;
 }
 
-/// The tensors that every rank has as a whole.
+/// The tensors that are replicated on every rank.
 std::vector<NamedTensor> TrainingState::replicated() {
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : weights_of(model_)) tensors.push_back({"model." + name, tensor});

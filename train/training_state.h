@@ -12,22 +12,23 @@
 
 namespace ringtape {
 
-/// All that training changes (weights, optimizer state, loss scale, random numbers), and its way into
-/// checkpoints and out of them. All ranks call each function.
+/// The state that training changes (weights, optimizer state, loss scale, random generator); saves it to
+/// checkpoints and restores it. All ranks must call each function.
 class TrainingState {
  public:
-  /// `scaler` may be null. The parts have to outlive this.
+  /// `scaler` may be null. The arguments must outlive this object.
   TrainingState(Module& model, ParameterArena& arena, Optimizer& optimizer, LossScaler* scaler,
                 Communicator& comm)
       : model_(model), arena_(arena), optimizer_(optimizer), scaler_(scaler), comm_(comm) {}
 
-  /// All of it on rank 0, as a checkpoint names it. Shards of the optimizer's state are gathered.
+  /// The whole state on rank 0, with the names in checkpoints. Shards of the optimizer's state are gathered.
   std::vector<NamedTensor> gather();
 
-  /// Where training goes on: restores rank 0 from the newest of the checkpoints, if there is one, and from
-  /// rank 0 all others. `resumed` is that checkpoint, on rank 0.
+  /// Restores rank 0 from the newest checkpoint, if there is one, and all other ranks from rank 0. Returns
+  /// the position at which training continues. `resumed` is that checkpoint, on rank 0.
   TrainingPosition resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed);
-  /// Where training begins when nothing is resumed: broadcasts the state of rank 0.
+  /// For training without a resume: broadcasts the state of rank 0. Returns the position at which training
+  /// begins.
   TrainingPosition broadcast_from_first(const TrainingPosition& at);
 
  private:

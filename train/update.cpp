@@ -16,15 +16,15 @@
 namespace ringtape {
 namespace {
 
-/// A batch and the short last one of an epoch need two.
+/// Full batches and the short last one of an epoch need two.
 constexpr std::size_t kMostGraphs = 4;
 
 void add_to(Tensor& sum, const Tensor& value) {
   sum = sum.defined() ? add(sum, value) : value;
 }
 
-/// The micro-batches of the rank that has the fewest. DistributedSampler deals samples out in turn, so that
-/// the ranks' samples of an update differ by at most one.
+/// The number of micro-batches of the rank with the fewest. DistributedSampler assigns samples round-robin,
+/// so that the ranks' numbers of samples in an update differ by at most one.
 std::size_t fewest_micro_batches(std::int64_t samples, int world_size, std::int64_t micro_batch) {
   if (micro_batch <= 0) return 1;
   return cut_into_micro_batches(samples / world_size, micro_batch).size();
@@ -78,7 +78,7 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
       graphed.inputs.emplace_back(like(samples.features()), like(samples.targets()));
     }
     graphed.replay = std::make_unique<Replay>(arena_.device(), [this, &graphed] {
-      graphed.result = {};  // its memory is needed again
+      graphed.result = {};  // frees its memory for reuse
       graphed.result = compute(graphed.inputs.size(), [&](std::size_t i) { return graphed.inputs[i]; });
     });
   }
@@ -93,7 +93,7 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
 UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   UpdateResult result;
   zero_gradients();
-  // All ranks have to reduce after the same number of backwards.
+  // All ranks must reduce after the same number of backwards.
   const std::size_t reducing =
       options_.accumulation.sync_each_micro_batch
           ? fewest_micro_batches(samples_, comm_->size(), options_.accumulation.micro_batch)
@@ -101,7 +101,7 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   for (std::size_t i = 0; i < micro_batches; ++i) {
     const auto [features, targets] = get(inputs, i);
     const bool reduces = i + 1 < reducing || i + 1 == micro_batches;
-    // What is clipped is this rank's own gradient, so finish() has to reduce it.
+    // Clipping changes this rank's own gradient, so finish() must reduce it.
     const auto scope = parallel_.no_sync(!reduces || options_.optimizer.clip_each_micro_batch);
     if (values_ != nullptr) values_->begin_micro_batch(static_cast<std::int64_t>(i));
     forward_backward(features, targets, result);
@@ -125,7 +125,7 @@ std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_ba
   return inputs(micro_batch);
 }
 
-/// Waits for the mean of the gradients, and for loss and correct predictions.
+/// Waits for the mean of the gradients, and reduces loss and correct predictions over the ranks.
 void Update::reduce(UpdateResult& result) {
   const SpanScope phase(SpanKind::phase, "all-reduce");
   parallel_.finish();
@@ -159,7 +159,7 @@ void Update::forward_backward(const Tensor& features, const Tensor& targets, Upd
   add_to(sum.loss, loss.detach());
 }
 
-/// Makes loss and correct predictions those of all ranks.
+/// Reduces the loss (mean) and the correct predictions (sum) over the ranks.
 void Update::reduce_results(UpdateResult& result) {
   if (comm_->size() == 1) return;
   if (!result.loss.defined()) result.loss = zeros({}, DType::f32, arena_.device());

@@ -22,43 +22,43 @@
 
 namespace ringtape {
 
-/// The results of an update, which it leaves on the device: f32 scalars.
+/// The results of an update: f32 scalars on the device.
 struct UpdateResult {
   Tensor loss;
-  Tensor correct;    ///< predictions; undefined for a task that counts none
-  Tensor grad_norm;  ///< undefined where it was not measured
+  Tensor correct;    ///< correct predictions; undefined for a task without `correct`
+  Tensor grad_norm;  ///< undefined if it was not measured
 };
 
 /// One update of the weights: forward and backward of each micro-batch, the mean over the ranks, clipping,
-/// the optimizer's step. With one rank nothing in it waits for the device.
+/// the optimizer's step. With one rank it does not wait for the device.
 ///
-/// With TrainerOptions::graph an update is captured as a CUDA graph and replayed. What differs from one to
-/// the next lies in device memory (samples, learning rate); a graph belongs to one number of samples and of
+/// With TrainerOptions::graph an update is captured as a CUDA graph and replayed. Values that differ between
+/// updates are in device memory (samples, learning rate); a graph is for one number of samples and of
 /// non-ignored targets, which are the sizes and the divisor of its kernels. An update of new sizes, such as
 /// the short last one of an epoch, runs without a graph once and is captured the second time. Graphs of the
 /// first four sizes are kept; updates of other sizes run without one.
 class Update {
  public:
-  /// `scaler`: for f16, else null. `measure_norm`: the gradient norm is wanted even where nothing is clipped.
+  /// `scaler`: for f16, else null. `measure_norm`: measure the gradient norm even without clipping.
   Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
          Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
          const std::shared_ptr<Communicator>& comm);
 
-  /// `batch` holds this rank's samples of the update; none where other ranks alone have samples left.
-  /// `samples` is their number on all ranks. Without a non-ignored target on any rank, nothing changes. The
-  /// result is that of all ranks.
+  /// `batch` holds this rank's samples of the update; none if only other ranks have samples left. `samples`
+  /// is the total over all ranks. Without a non-ignored target on any rank, no weight changes. The result is
+  /// that of all ranks.
   UpdateResult operator()(const std::optional<Batch>& batch, std::int64_t samples);
 
   /// Shows the values of later updates to `values`; null: to none.
   void observe(ValueRecord* values) { values_ = values; }
 
-  /// The tape of the first forward, for drawings of it; none before, and where no drawing was asked for.
+  /// The tape of the first forward, for drawings; none before it, and if no drawing was requested.
   const std::optional<TapeGraph>& tape() const { return tape_; }
 
  private:
   /// Features and targets on the device, one pair for each micro-batch.
   using Inputs = std::function<std::pair<Tensor, Tensor>(std::size_t micro_batch)>;
-  /// An update that is replayed: the memory of its samples and of its result.
+  /// A captured update: the memory of its samples and of its result.
   struct Graphed {
     std::vector<std::pair<Tensor, Tensor>> inputs;
     UpdateResult result;
@@ -76,7 +76,7 @@ class Update {
   void forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
   void reduce_results(UpdateResult& result);
   void clip_after_micro_batch(std::size_t micro_batches);
-  /// The gradient norm where it is measured, by which a step that is not finite is skipped.
+  /// Measures the gradient norm and clips; a step whose norm is not finite is skipped.
   Tensor clip();
 
   const Task& task_;
@@ -91,7 +91,7 @@ class Update {
   std::optional<TapeGraph> tape_;
   ValueRecord* values_ = nullptr;
   std::shared_ptr<Communicator> comm_;
-  std::int64_t samples_ = 0;  // of the update that runs, on all ranks
+  std::int64_t samples_ = 0;  // of the current update, on all ranks
   DataParallel parallel_;
   AccumulationWindow window_;
   std::map<std::pair<std::int64_t, std::int64_t>, Graphed> graphs_;  // by samples and non-ignored targets

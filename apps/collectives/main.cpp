@@ -1,4 +1,4 @@
-// Measures the collective operations, and checks their results, at sizes that double:
+// Measures the collective operations, and checks their results, at doubling sizes:
 //
 //   mpirun -n 4 collectives --min-bytes 1024 --max-bytes 16777216
 #include <fmt/ranges.h>
@@ -76,15 +76,15 @@ class Buffers {
   Tensor input, output, input_part, output_part;
 };
 
-/// An operation as it is measured. The size of a collective is that of its larger buffer.
+/// A measured operation. The size of a collective is that of its larger buffer.
 struct Collective {
   std::string name;
-  /// Bytes that go over the busiest link for each byte of the size, with n ranks: busbw / algbw.
+  /// Bytes on the busiest link for each byte of the size, with n ranks: busbw / algbw.
   std::function<double(double n)> traffic;
   std::function<void(Communicator&, const Buffers&)> run;
-  /// The tensor with the result; undefined on a rank that has none.
+  /// The tensor with the result; undefined on a rank without a result.
   std::function<Tensor(const Communicator&, const Buffers&)> result;
-  /// Its element that stands at `i` of all.
+  /// The expected element at index `i` of the result.
   std::function<double(const Communicator&, std::int64_t i)> expected;
 };
 
@@ -108,7 +108,7 @@ std::vector<Collective> all_collectives(const Options& options) {
   const auto of_previous = [](const Communicator& c, std::int64_t i) {
     return value_of((c.rank() + c.size() - 1) % c.size(), i);
   };
-  // Rank r's part of `input` is what it gives; the whole that results has each rank's values in its place.
+  // Rank r contributes its part of `input`; the result has each rank's values in that rank's part.
   const RingOptions ring{.segment_bytes = options.segment_bytes, .in_flight = options.in_flight, .trace = {}};
   return {
       {"all_reduce", twice, [](auto& c, auto& b) { c.all_reduce(b.input, b.output, ReduceOp::sum).wait(); },
@@ -137,7 +137,7 @@ std::vector<Collective> all_collectives(const Options& options) {
   };
 }
 
-/// The rank whose part of all elements holds element `i`.
+/// The rank whose part holds element `i`.
 int owner_of(const Communicator& comm, std::int64_t total, std::int64_t i) {
   int rank = 0;
   while (i >= ring_chunk(total, comm.size(), rank).first + ring_chunk(total, comm.size(), rank).count) ++rank;
@@ -151,7 +151,8 @@ std::int64_t over_ranks(Communicator& comm, std::int64_t number, ReduceOp op) {
   return tensor.to_vector<std::int64_t>()[0];
 }
 
-/// Runs the operation once on fresh buffers; returns how many elements of the result are wrong, on all ranks.
+/// Runs the operation once on fresh buffers; returns the number of wrong elements of the result, over all
+/// ranks.
 std::int64_t count_wrong(Communicator& comm, const Collective& collective, const Buffers& buffers) {
   // These two read `output`.
   const bool in_place = collective.name == "ring_all_reduce" || collective.name == "broadcast";
@@ -239,7 +240,7 @@ void show_ring(Communicator& comm, const Options& options) {
 void check_sizes(const Options& options) {
   check(options.min_bytes <= options.max_bytes, "--min-bytes is {}, expected at most --max-bytes, {}",
         options.min_bytes, options.max_bytes);
-  // What a rank has at least: input and output, and the values of one of them twice in double precision.
+  // The least memory of a rank: input and output, and the values of one of them twice in double precision.
   const auto element = static_cast<double>(size_of(dtype_from_name(options.dtype.c_str())));
   const double needed = static_cast<double>(options.max_bytes) / element * (2 * element + 2 * sizeof(double));
   const double memory =
@@ -249,7 +250,7 @@ void check_sizes(const Options& options) {
         options.max_bytes, needed / kGiB, memory / kGiB);
 }
 
-/// The flags that have to be the same on all ranks, a line for each.
+/// The flags that must be the same on all ranks, one line for each.
 std::string describe_work(const Options& options) {
   return fmt::format(
       "--dtype {}\n--operations {}\n--min-bytes {}\n--max-bytes {}\n--iterations {}\n--segment-bytes {}\n"
@@ -281,32 +282,35 @@ void run_ranks(const Options& options) {
 
 int main(int argc, char** argv) {
   CommandLine app(
-      "Measures the collective operations at sizes that double, and checks every result.\n"
+      "Measures the collective operations at doubling sizes, and checks every result.\n"
       "Example: mpirun -n 4 collectives --operations all_reduce,ring_all_reduce");
   Options options;
   std::vector<std::string> names;
   for (const Collective& collective : all_collectives(options)) names.push_back(collective.name);
 
   app.option("--device", options.device,
-             "auto, cpu, cuda or cuda:N; auto and cuda: the GPU of the rank's number on its machine");
-  app.option("--operations", word(options.operations, names), "which to measure, parted by commas [all]")
+             "auto, cpu, cuda or cuda:N; auto and cuda: the GPU whose number is the local rank");
+  app.option("--operations", word(options.operations, names),
+             "operations to measure, separated by commas [all]")
       .no_default();
-  app.option("--dtype", word(options.dtype, {"f32", "f16", "bf16"}), "of the elements");
+  app.option("--dtype", word(options.dtype, {"f32", "f16", "bf16"}), "dtype of the elements");
   app.option("--min-bytes", between(options.min_bytes, 4, 1LL << 36), "smallest size");
   app.option("--max-bytes", between(options.max_bytes, 4, 1LL << 36), "largest size");
-  app.option("--iterations", between(options.iterations, 1, 1000000), "calls that are timed together");
+  app.option("--iterations", between(options.iterations, 1, 1000000), "calls that are timed as one interval");
   app.option("--segment-bytes", between(options.segment_bytes, 1, 1LL << 36),
-             "ring_all_reduce: largest piece that is sent at once");
+             "ring_all_reduce: bytes of a segment");
   app.option("--in-flight", between(options.in_flight, 1, 1024),
-             "ring_all_reduce: how many of them are under way together");
+             "ring_all_reduce: number of segments in flight");
   app.option("--comm-timeout", between(options.comm_timeout, 0.1, 1e6),
-             "seconds after which an operation that hangs ends the run");
+             "timeout of an operation in seconds; a timeout ends the run");
   app.option("--slow-link", option_value(options.slow_link),
-             "hold back what ranks on CPUs send each other as a link with this latency and bandwidth would, "
+             "delay messages between ranks on CPUs as on a link of this latency and bandwidth, "
              "such as 100,250: 100 microseconds and 250 MB/s");
   app.option("--show-launch", options.show_launch, "print which launcher was found, the rank, and why");
   app.option("--trace-ring", options.trace_ring, "print which chunk moves where in ring_all_reduce");
-  app.option("--svg", options.svg, "draw that to this file").needs(app["--trace-ring"]).type_name("FILE");
+  app.option("--svg", options.svg, "draw the ring's steps to this file")
+      .needs(app["--trace-ring"])
+      .type_name("FILE");
   app.file("--json", options.json, benchmarks::kJsonHelp);
   return app.run(argc, argv, [&options] { run_ranks(options); });
 }

@@ -13,9 +13,9 @@ namespace ringtape {
 namespace {
 
 constexpr int kElements = 4;    // of a chunk
-constexpr int kMostRanks = 24;  // f32 holds sums of as many powers of two
+constexpr int kMostRanks = 24;  // f32 is exact for sums of 24 powers of two
 
-/// What each chunk of this rank holds. The values of rank r are 2^r, so a sum tells which ranks are in it.
+/// The sum in each chunk of this rank. The values of rank r are 2^r, so the bits of a sum are its ranks.
 std::vector<std::int64_t> held_by(const Tensor& tensor, int world_size) {
   const std::vector<double> values = tensor.to_doubles();
   std::vector<std::int64_t> held;
@@ -56,7 +56,7 @@ std::string table_of(const RingTrace& trace, int step) {
 
 constexpr int kCellHeight = 24, kRowHeight = 58, kTop = 56, kLeft = 66, kGap = 46;
 
-/// Wide enough for the names of all ranks but one.
+/// Wide enough for the names of all ranks except one.
 int cell_width(const RingTrace& trace) {
   return std::max(34, 14 * trace.world_size);
 }
@@ -83,7 +83,7 @@ void draw_panel(svg::Canvas& canvas, const RingTrace& trace, int step) {
       const bool moves = !is_end && trace.moves[step][rank].chunk == chunk;
       const unsigned held = trace.held[step][rank][chunk];
       const int cell = left + chunk * width, middle = cell + width / 2 - 2;
-      // Plain with one rank's values, coloured where the sum is whole.
+      // Coloured if the sum is complete.
       const bool is_whole = std::popcount(held) == trace.world_size;
       canvas.rectangle(cell, y, width - 4, kCellHeight, is_whole ? "leaf" : "box");
       if (moves) canvas.rectangle(cell, y, width - 4, kCellHeight, "line l3");
@@ -92,7 +92,7 @@ void draw_panel(svg::Canvas& canvas, const RingTrace& trace, int step) {
       const int below = y + kCellHeight + 1;
       if (rank + 1 < trace.world_size) {
         draw_arrow(canvas, middle, below, y + kRowHeight - 3);
-      } else {  // The last rank's goes to the first: off the bottom, in at the top.
+      } else {  // The last rank's arrow goes to the first rank: out at the bottom, in at the top.
         canvas.line(middle, below, middle, y + kRowHeight - 23, "line l3");
         draw_arrow(canvas, middle, kTop - 16, kTop - 3);
       }
@@ -107,7 +107,8 @@ RingTrace trace_ring(Communicator& comm) {
   check(size >= 2 && size <= kMostRanks, "--trace-ring: found {}, expected 2 to {}", counted(size, "rank"),
         kMostRanks);
   const Tensor tensor = full({size * kElements}, 1 << comm.rank(), DType::f32, comm.device());
-  // For each step: the chunk that is sent, its elements, and what all chunks hold; at the end the last again.
+  // For each step: the chunk that is sent, its elements, and the sums in all chunks; after the last step the
+  // sums once more.
   std::vector<std::int64_t> own;
   const auto note = [&](std::int64_t chunk, std::int64_t elements) {
     own.push_back(chunk);
@@ -147,16 +148,16 @@ RingTrace trace_ring(Communicator& comm) {
 
 std::string to_text(const RingTrace& trace) {
   std::string text = fmt::format(
-      "ring_all_reduce, {} ranks, {} chunks, 2 ({} - 1) = {} steps. Each rank begins with values of its own "
+      "ring_all_reduce, {} ranks, {} chunks, 2 ({} - 1) = {} steps. Each rank begins with its own values "
       "in\n"
-      "every chunk; the tables say which ranks' values a chunk is the sum of.\n\n{}\n",
+      "every chunk; the tables list the ranks whose values are in the sum of each chunk.\n\n{}\n",
       trace.world_size, trace.world_size, trace.world_size, trace.steps, table_of(trace, 0));
   std::int64_t elements = 0;
   for (int step = 0; step < trace.steps; ++step) {
     const bool adds = step < trace.world_size - 1;
-    if (step == 0) text += "Reduce-scatter: the receiver adds what it gets.\n\n";
+    if (step == 0) text += "Reduce-scatter: the receiver adds the received chunk to its own.\n\n";
     if (step == trace.world_size - 1)
-      text += "All-gather: the receiver takes what it gets in place of its own.\n\n";
+      text += "All-gather: the receiver replaces its own chunk by the received one.\n\n";
     text += fmt::format("step {}  {}", step, adds ? "add " : "take");
     for (int rank = 0; rank < trace.world_size; ++rank) {
       const auto [chunk, count] = trace.moves[step][rank];

@@ -9,9 +9,9 @@
 /// What ring_all_reduce did, rank by rank and step by step.
 namespace ringtape {
 
-/// The steps of a run, and what they made of the chunks.
+/// The steps of a run, and the sums in the chunks after each.
 struct RingTrace {
-  /// A chunk on its way to the next rank.
+  /// A chunk that is sent to the next rank.
   struct Move {
     int chunk;
     std::int64_t elements;
@@ -24,14 +24,14 @@ struct RingTrace {
   std::vector<std::vector<std::vector<unsigned>>> held;
 };
 
-/// Runs ring_all_reduce over a small tensor and gathers on rank 0 what each rank did there; elsewhere the
-/// result is empty. At most 24 ranks. Throws Error where the sums are wrong.
+/// Runs ring_all_reduce over a small tensor and gathers the steps of all ranks on rank 0; on other ranks the
+/// result is empty. At most 24 ranks. Throws Error if a sum is wrong.
 RingTrace trace_ring(Communicator& comm);
 
-/// The steps as text: a line for each, then the sums that the chunks hold.
+/// The steps as text: a line for each, then the sums in the chunks.
 std::string to_text(const RingTrace& trace);
-/// The steps as an SVG picture: a panel for each, a row for each rank, a cell for each chunk, coloured
-/// where its sum is whole, an arrow for each move.
+/// The steps as an SVG picture: a panel for each, a row for each rank, a cell for each chunk, coloured if its
+/// sum is complete, an arrow for each move.
 std::string to_svg(const RingTrace& trace);
 
 }  // namespace ringtape

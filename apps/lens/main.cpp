@@ -1,4 +1,4 @@
-// Shows what kernels cost a GPU, as its profiler would, on a machine without one.
+// Shows the cost of kernels on a GPU, in a profiler's counters, on a machine without a GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 using namespace ringtape;
 using analysis::KernelReport;
 
-/// What the analysis says of some launches, and how far their result is off (ladders::Trial::error).
+/// The analysis of some launches, and the error of their result (ladders::Trial::error).
 struct Watched {
   std::vector<KernelReport> reports;
   double error = 0;
@@ -32,11 +32,12 @@ Watched analyse(const ladders::Trial& trial, int version) {
   return {analysis.reports(), error};
 }
 
-/// Ends the program with an error where a kernel is wrong: to be called when what it did has been shown.
+/// Ends the program with an error if a kernel's result is wrong. Call it after its counters have been
+/// printed.
 void check_right(const std::string& name, const Watched& watched) {
   std::fflush(stdout);
-  check(watched.error <= 1, "{} computes something else: error {} times what rounding allows", name,
-        watched.error);
+  check(watched.error <= 1, "{} computes a wrong result: the error is {} times the rounding error allowed",
+        name, watched.error);
   check_findings(name, totals_of(watched.reports));
 }
 
@@ -61,7 +62,7 @@ void show_ladder(const std::string& ladder, int version, int size) {
     check_right(name_of(version), watched);
     return;
   }
-  fmt::print("{}, {} x {}: what the GPU's memory system would do\n\n", ladder, size, size);
+  fmt::print("{}, {} x {}: counters of the GPU's memory system\n\n", ladder, size, size);
   print_lens_header("version");
   for (int each = 1; each <= rungs; ++each) {
     const Watched watched = analyse(trial, each);
@@ -97,14 +98,14 @@ void list() {
 void run(const std::string& name, std::optional<int> version, std::int64_t size) {
   const std::vector<std::string>& ladders = ladders::names();
   const bool is_ladder = std::find(ladders.begin(), ladders.end(), name) != ladders.end();
-  check(is_ladder || !version, "--version asks for a ladder: expected {}", fmt::join(ladders, ", "));
+  check(is_ladder || !version, "--version needs a ladder: expected {}", fmt::join(ladders, ", "));
   if (is_ladder) {
     show_ladder(name, version.value_or(0), static_cast<int>(size == 0 ? 256 : size));
   } else if (name == "list") {
-    check(size == 0, "the list has no size: --size asks for one kernel or ladder");
+    check(size == 0, "the list has no size: --size needs one kernel or ladder");
     list();
   } else if (name == "kernels") {
-    check(size == 0, "kernels have their own sizes: --size asks for one kernel or ladder");
+    check(size == 0, "kernels have their own sizes: --size needs one kernel or ladder");
     show_all_kernels();
   } else {
     const kernel_cases::Case* kernel = kernel_cases::find_case(name);
@@ -117,17 +118,18 @@ void run(const std::string& name, std::optional<int> version, std::int64_t size)
 
 int main(int argc, char** argv) {
   CommandLine app(
-      "Counts what kernels would cost a GPU: sectors, bank conflicts, barriers, branches; finds races and\n"
+      "Counts the costs of kernels on a GPU: sectors, bank conflicts, barriers, branches; finds races and\n"
       "reads of unwritten memory. Needs no GPU.\n"
       "Examples: lens kernels; lens adam --size 65536; lens gemm --version 3 --size 128");
   std::string name;
   std::optional<int> version;
   std::int64_t size = 0;
-  app.option("name", name, "A ladder or a kernel of the library; 'list' names all; 'kernels' for a row each")
+  app.option("name", name,
+             "A ladder or a kernel of the library; 'list' names all; 'kernels' prints a row for each kernel")
       .required();
-  app.option("--version", version, "One version of a ladder, line by line; 0 for a row for each");
+  app.option("--version", version, "One version of a ladder, line by line; 0: a row for each version");
   app.option("--size", between(size, 0, 1 << 24),
              "Of a kernel: elements; of a ladder: rows and columns (256; reduce and norm take size x size "
-             "floats). 0: the usual");
+             "floats). 0: the default");
   return app.run(argc, argv, [&] { run(name, version, size); });
 }

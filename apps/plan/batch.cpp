@@ -31,16 +31,16 @@ void add_batch_flags(CommandLine& app, Options& options) {
              "the same in tokens, with --sequence");
   app.option("--sequence", between(batch.sequence, 1, kLargestSize), "tokens in a sample");
   app.option("--micro-batch", between(batch.micro_batch, 1, kLargestSize),
-             "samples that go through the model of a rank at a time");
+             "samples in a forward pass of a rank");
   app.option("--ranks", between(batch.ranks, 1, kLargestSize), "data-parallel GPUs");
   app.option("--accumulation", between(batch.accumulation, 1, kLargestSize),
              "micro-batches of a rank in an update");
   app.option("--max-accumulation", between(batch.max_accumulation, 1, kLargestSize),
-             "cap on the accumulation steps that are worked out [without a number: 8]")
+             "limit on the computed accumulation steps [without a number: 8]")
       .value_may_be_left_out("8");
   app.option("--dataset", between(batch.dataset, 1, kLargestSize), "samples in an epoch");
   app.option("--data-percent", between(batch.data_percent, 0.1, 1.0),
-             "take this share of --dataset, 0.1 to 1 percent, as the global batch [without a number: 1]")
+             "use this percentage of --dataset, 0.1 to 1, as the global batch [without a number: 1]")
       .value_may_be_left_out("1");
 }
 
@@ -62,7 +62,7 @@ void add_run_flags(CommandLine& app, Options& options) {
              "the same in tokens, with --sequence")
       .excludes(samples);
   app.option("--efficiency", between(options.run.efficiency, 1e-6, 1),
-             "share of it that is left with all GPUs at work, up to 1 [1]")
+             "scaling efficiency with all GPUs, up to 1 [1]")
       .no_default();
   app.option("--price", between(options.run.price, 0, 1e9), "price of one GPU for an hour [0]").no_default();
   app.option("--max-steps", options.run.updates, "length of the run in steps");
@@ -115,7 +115,7 @@ void add_batch_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
   CommandLine& command =
       app.command("batch",
-                  "Works out what is missing in global batch = micro-batch x accumulation steps x ranks.\n"
+                  "Computes the missing number in global batch = micro-batch x accumulation steps x ranks.\n"
                   "Example: plan batch --global-tokens 4000000 --sequence 4000 --micro-batch 2 --ranks 128",
                   [options] { plan(*options); });
   add_batch_flags(command, *options);

@@ -15,7 +15,7 @@
 namespace ringtape::planner {
 namespace {
 
-/// A number of bytes, and how it was given: "16GB".
+/// A number of bytes, and its text on the command line: "16GB".
 struct Bytes {
   std::uint64_t number = 0;
   std::string text;
@@ -52,30 +52,30 @@ void add_flags(CommandLine& app, Options& options) {
   app.option("--ranks", between(options.ranks, 1, kLargestSize), "data-parallel GPUs");
 
   app.group("Memory");
-  app.option(
-      "--memory", option_value(options.memory),
-      "memory of one GPU: a whole number with a unit, such as 16GB (10^9) or 16GiB (2^30); a CPU is never "
-      "tried without it");
+  app.option("--memory", option_value(options.memory),
+             "memory of one GPU: a whole number with a unit, such as 16GB (10^9) or 16GiB (2^30); required "
+             "to run the "
+             "MLP on a CPU");
   Flag state = app.option("--state", option_value(options.state),
                           "bytes of parameters, gradients and optimizer state of any model");
   Flag sample = app.option("--sample", option_value(options.sample),
-                           "bytes that each sample of a micro-batch takes beside them");
+                           "bytes of activations for each sample of a micro-batch");
   state.needs(sample);
   sample.needs(state);
 
-  app.group("An MLP, which is really tried");
+  app.group("An MLP, which is run");
   const Flag mlp =
       app.option("--mlp", between(options.model.sizes, 1, kLargestSize), "sizes of its layers, input first")
           .type_name("INT,INT,...")
           .excludes(state);
-  app.option("--estimate", options.estimate, "work it out by formula without trying").needs(mlp);
+  app.option("--estimate", options.estimate, "compute the memory by formula without running").needs(mlp);
   app.option("--recompute-layers", between(options.model.recompute, 1, kLargestSize),
-             "recompute in segments of so many layers")
+             "recompute in segments of this many layers")
       .needs(mlp);
 
   app.option("--optimizer", word(options.model.optimizer, optimizer_names()),
              "with the defaults of the training programs");
-  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "what it computes in: f32, bf16 or f16");
+  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
   app.option("--device", options.device, "auto, cpu, cuda or cuda:N");
   app.group("Output");
   app.option("--json", options.json, "print the plan as JSON");
@@ -134,7 +134,7 @@ FitResult fit_by_estimate(const Options& options, std::int64_t most) {
 FitResult fit_by_trying(const Options& options, std::int64_t most) {
   const Device device = Device::parse(options.device);
   check(options.memory.number > 0 || !device.is_cpu(),
-        "a CPU whose memory is filled takes its programs with it: give --memory, or --estimate");
+        "filling a CPU's memory ends other programs: expected --memory, or --estimate");
   const std::int64_t memory = options.memory.number > 0 ? bytes_of("--memory", options.memory) : 0;
   const MemoryCap cap(device, memory);
   const FitResult result = largest_that_fits(
@@ -143,7 +143,7 @@ FitResult fit_by_trying(const Options& options, std::int64_t most) {
   return result;
 }
 
-/// The plan with the largest micro-batch; alternatives have to fit too.
+/// The plan with the largest micro-batch; alternatives must also fit.
 BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
   BatchPlan plan = plan_batch(request);
   std::erase_if(plan.exact, [&](const BatchShape& shape) { return shape.micro_batch > largest; });
@@ -151,7 +151,7 @@ BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
   if (even < plan.shape.micro_batch) {
     BatchShape shape = plan.shape;
     shape.micro_batch = even;
-    plan.notes.push_back(fmt::format("a micro-batch of {} meets the target in as many steps: {}",
+    plan.notes.push_back(fmt::format("a micro-batch of {} meets the target in the same number of steps: {}",
                                      grouped(even), count(shape.global_batch(), "sample")));
   }
   return plan;
@@ -179,8 +179,8 @@ void add_fit_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
   CommandLine& command = app.command(
       "fit",
-      "Finds the largest micro-batch that fits into memory, by trying or by formula, and plans a batch with "
-      "it.\n"
+      "Finds the largest micro-batch that fits into memory, by running it or by formula, and plans a batch "
+      "with it.\n"
       "Example: plan fit --mlp 784,2048,2048,10 --memory 128MiB --device cpu --batch-size 2048\n"
       "Example: plan fit --memory 16GB --state 14GB --sample 50MB --batch-size 256",
       [options] { plan(*options); });

@@ -22,11 +22,11 @@ void add_flags(CommandLine& app, Options& options) {
   schedule.lr_scaling = BatchScaling::square_root;
   schedule.warmup = std::nullopt;
   app.group("Change of batch");
-  app.option("--lr", between(request.base_rate, 1e-30, 1e30), "learning rate that suits the base batch")
+  app.option("--lr", between(request.base_rate, 1e-30, 1e30), "learning rate for the base batch")
       .required()
       .no_default();
   app.option("--batch-size", between(request.batch_size, 1, kLargestSize),
-             "samples in an update of the run that is planned")
+             "samples in an update of the planned run")
       .required()
       .no_default();
   app.option("--dataset", between(request.dataset, 1, kLargestSize), "samples in an epoch")
@@ -42,15 +42,14 @@ void add_flags(CommandLine& app, Options& options) {
   app.option("--schedule", option_value(schedule.kind),
              "constant, linear, cosine, polynomial, step or one-cycle");
   app.option("--final-lr", between(schedule.final_lr, 0, 1),
-             "where linear, cosine and polynomial end, as a share of the rate");
+             "final rate of linear, cosine and polynomial, as a fraction of the rate");
   app.option("--power", between(schedule.power, 0, 1e30), "exponent of polynomial");
   app.option("--step-epochs", between(schedule.step_epochs, 1, kLargestSize),
-             "epochs between two drops of step");
-  app.option("--gamma", between(schedule.gamma, 0, 1e30), "factor of each drop of step");
-  app.option("--warmup", warmup_value(schedule.warmup),
-             "steps of warm-up; auto: a length that suits the batch");
+             "epochs between two decays of step");
+  app.option("--gamma", between(schedule.gamma, 0, 1e30), "factor of each decay of step");
+  app.option("--warmup", warmup_value(schedule.warmup), "steps of warm-up; auto: a length for the batch");
   app.option("--warmup-shape", option_value(schedule.warmup_shape),
-             "linear or quadratic rise, or constant at a third");
+             "linear or quadratic increase, or constant at a third");
   app.group("Output");
   app.option("--json", options.json, "print the plan as JSON");
 }
@@ -60,7 +59,7 @@ void check_schedule(const ScheduleOptions& schedule) {
   TrainerOptions run;
   const std::int64_t base_batch = run.schedule.base_batch;
   run.schedule = schedule;
-  run.schedule.base_batch = base_batch;  // the default here is another one
+  run.schedule.base_batch = base_batch;  // its default differs from that of the trainer
   check_options(run);
 }
 
@@ -76,7 +75,7 @@ void add_lr_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
   CommandLine& command = app.command(
       "lr",
-      "Works out learning rate, warm-up and schedule for another batch, and draws them.\n"
+      "Computes learning rate, warm-up and schedule for another batch, and draws them.\n"
       "Example: plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90",
       [options] { plan(*options); });
   add_flags(command, *options);

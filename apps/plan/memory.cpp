@@ -38,17 +38,17 @@ void add_model_flags(CommandLine& app, Options& options) {
                        .type_name("INT,INT,...");
   app.option("--no-bias", options.no_bias, "the MLP has no biases").needs(mlp);
   app.option("--trained-layers", between(options.mlp.trained_layers, 1, kLargestSize),
-             "train so many of the MLP's last layers alone [all]")
+             "train only this many of the MLP's last layers [all]")
       .needs(mlp)
       .no_default();
   app.option("--recompute-layers", between(options.mlp.recompute, 1, kLargestSize),
-             "recompute the MLP's activations in segments of so many layers")
+             "recompute the MLP's activations in segments of this many layers")
       .needs(mlp);
 
   Transformer& model = options.transformer.model;
-  Flag layers = app.option("--layers", between(options.layers, 1, kLargestSize),
-                           "layers of a transformer as GPT-2 has them")
-                    .excludes(mlp);
+  Flag layers =
+      app.option("--layers", between(options.layers, 1, kLargestSize), "layers of a transformer, as in GPT-2")
+          .excludes(mlp);
   for (const auto& [name, size, help] : {std::tuple{"--hidden", &model.hidden, "its hidden size"},
                                          {"--heads", &model.heads, "its attention heads"},
                                          {"--sequence", &model.sequence, "tokens in a sample"},
@@ -57,40 +57,39 @@ void add_model_flags(CommandLine& app, Options& options) {
     layers.needs(option);
   }
   app.option("--recompute", named_option_value(options.recompute, kRecompute),
-             "of its activations: none, selective (attention scores alone) or full [none]")
+             "recomputation of its activations: none, selective (only attention scores) or full [none]")
       .needs(layers)
       .no_default();
   app.option("--parameters", between(options.parameters, 1, kLargestSize),
-             "number of parameters of any model: its state alone")
+             "number of parameters of any model, without activations")
       .excludes(mlp)
       .excludes(layers);
   app.option("--trained-share", between(options.transformer.trained_share, 0, 1),
-             "share of a transformer's, or of these, that is trained, up to 1 [1]")
+             "trained fraction of --parameters or a transformer's, up to 1 [1]")
       .excludes(mlp)
       .no_default();
   app.option("--f32-gradients", options.transformer.f32_gradients,
-             "gradients of a transformer, or of these, in f32 whatever --dtype, as an MLP has them here")
+             "f32 gradients of --parameters or a transformer with any --dtype, as for an MLP")
       .excludes(mlp);
 }
 
 void add_training_flags(CommandLine& app, Options& options) {
   app.group("Training");
   app.option("--micro-batch", between(options.request.micro_batch, 1, kLargestSize),
-             "samples that go through the model at a time")
+             "samples in a forward pass")
       .excludes(app["--parameters"]);
-  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
-             "what the model computes in: f32, bf16 or f16");
-  app.option("--optimizer", word(options.optimizer, optimizer_names()), "whose state it is");
+  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
+  app.option("--optimizer", word(options.optimizer, optimizer_names()), "the optimizer");
   app.option("--momentum", between(options.momentum, 0, 1e30),
-             "its momentum, where it has one [" + optimizer_defaults(&OptimizerSettings::momentum) + "]")
+             "its momentum, for optimizers with momentum [" +
+                 optimizer_defaults(&OptimizerSettings::momentum) + "]")
       .no_default();
   app.option("--zero", between(options.request.sharding.stage, 0, 3), "ZeRO stage");
   app.option("--ranks", between(options.request.sharding.ranks, 1, kLargestSize), "data-parallel GPUs");
-  app.option("--bucket-mib", between(options.bucket, 1, 1 << 20),
-             "MiB of gradients that are reduced at a time");
+  app.option("--bucket-mib", between(options.bucket, 1, 1 << 20), "MiB of gradients in a bucket");
   app.option("--workspace", between(options.workspace, 0, 1 << 20),
-             "MiB of workspace; on a GPU this framework gives cuBLAS 32 for each stream");
-  Flag inference = app.option("--inference", options.request.inference, "a forward alone");
+             "MiB of workspace; on a GPU Ringtape gives cuBLAS 32 for each stream");
+  Flag inference = app.option("--inference", options.request.inference, "only a forward pass");
   for (const char* of_training :
        {"--trained-layers", "--trained-share", "--recompute-layers", "--recompute", "--f32-gradients"}) {
     inference.excludes(app[of_training]);
@@ -133,7 +132,7 @@ void add_memory_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
   CommandLine& command = app.command(
       "memory",
-      "Works out what one GPU has to hold: parameters, gradients, optimizer state, activations.\n"
+      "Computes the memory of one GPU: parameters, gradients, optimizer state, activations.\n"
       "Example: plan memory --mlp 784,256,10 --micro-batch 64\n"
       "Example: plan memory --layers 48 --hidden 1600 --heads 25 --sequence 1024 --vocabulary 50257 --dtype "
       "bf16 "

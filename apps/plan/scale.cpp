@@ -30,26 +30,25 @@ struct Options {
 void add_model_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Model and batch");
-  app.option("--parameters", between(request.parameters, 1, kLargestSize), "parameters that are trained")
-      .required();
+  app.option("--parameters", between(request.parameters, 1, kLargestSize), "trained parameters").required();
   Flag forward = app.option("--forward", between(options.forward_ms, 0, 1e12),
-                            "ms of a micro-batch's forward, instead of by --flops");
+                            "ms of a micro-batch's forward; overrides --flops");
   Flag backward = app.option("--backward", between(options.backward_ms, 0, 1e12),
-                             "ms of a micro-batch's backward, instead of by --flops");
+                             "ms of a micro-batch's backward; overrides --flops");
   forward.needs(backward);
   backward.needs(forward);
   app.option("--batch-size", between(request.global_batch, 1, kLargestSize),
-             "samples in an update, which the ranks divide [each rank adds to the batch]")
+             "samples in an update, divided by the ranks [each rank adds its own]")
       .no_default();
 
   app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize),
-             "samples that a rank computes at a time");
+             "samples in a forward pass of a rank");
   app.option("--sequence", between(request.sequence, 1, kLargestSize), "tokens in a sample");
   app.option("--flops", between(request.flops, 1, 1e21),
-             "FLOP/s that a rank reaches: 2 a parameter and token forward, 4 backward")
+             "FLOP/s of a rank; 2 FLOPs per parameter and token forward, 4 backward")
       .excludes(forward)
       .excludes(backward);
-  app.option("--update", between(options.update_ms, 0, 1e12), "ms of the optimizer on all parameters");
+  app.option("--update", between(options.update_ms, 0, 1e12), "ms of an optimizer step on all parameters");
   app.option("--accumulation", between(request.accumulation, 1, kLargestSize),
              "micro-batches that a rank accumulates");
 }
@@ -61,54 +60,51 @@ void add_communication_flags(CommandLine& app, Options& options) {
   app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
   app.option("--first-bucket-mib", between(options.first_bucket_mib, 1, 1 << 20),
              "MiB of gradients in the first");
-  app.option("--segment", between(options.segment_kib, 1, 1 << 30), "KiB that a tree moves at a time");
+  app.option("--segment", between(options.segment_kib, 1, 1 << 30), "KiB that a tree sends at a time");
   app.option("--gradient-bytes", between(request.gradient_bytes, 1, 8),
-             "bytes of a gradient as it is summed");
+             "bytes of a gradient in the all-reduce");
   app.option("--parameter-bytes", between(request.parameter_bytes, 1, 8),
-             "bytes of a parameter as ZeRO gathers it");
-  app.option("--compression", between(request.compression, 1, 1000),
-             "gradients are sent in so many times fewer bytes");
+             "bytes of a parameter in ZeRO's all-gather");
+  app.option("--compression", between(request.compression, 1, 1000), "compression ratio of the gradients");
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage");
 
-  app.option("--no-overlap", options.no_overlap, "reduce after backward, not while it goes on");
+  app.option("--no-overlap", options.no_overlap, "reduce after backward instead of during it");
   app.option("--every-micro-batch", request.every_micro_batch,
              "reduce after each micro-batch, as without no_sync()");
 
-  app.group("Cluster: a preset, and what is different");
+  app.group("Cluster: a preset, and changes to it");
   std::string names;
   for (const Cluster& cluster : cluster_presets()) names += (names.empty() ? "" : ", ") + cluster.name;
   app.option("--cluster", options.cluster, names);
 
   app.option("--ranks-per-node", between(options.ranks_per_node, 1, kLargestSize), "ranks in a node");
-  app.option("--intra-node-latency", between(options.intra_node_us, 0, 1e7),
-             "us of a message inside of a node");
+  app.option("--intra-node-latency", between(options.intra_node_us, 0, 1e7), "us of a message inside a node");
   app.option("--intra-node-bandwidth", between(options.intra_node_gb, 1e-6, 1e6),
-             "GB/s out of a rank inside of its node");
+             "GB/s out of a rank inside its node");
   app.option("--inter-node-latency", between(options.inter_node_us, 0, 1e7), "us of a message between nodes");
   app.option("--inter-node-bandwidth", between(options.inter_node_gb, 1e-6, 1e6),
              "GB/s out of a node, all adapters together");
-  app.option("--call", between(options.call_us, 0, 1e7),
-             "us that a collective takes before its first byte moves");
+  app.option("--call", between(options.call_us, 0, 1e7), "us of startup for each collective");
 }
 
 void add_disturbance_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Stragglers and failures");
   app.option("--jitter", between(request.jitter.variation, 0.0, 1.0),
-             "standard deviation of a rank's computing, over its mean, 0 to 1");
+             "standard deviation of a rank's compute time over its mean, 0 to 1");
   app.option("--jitter-shape", options.jitter_shape, "lognormal or exponential");
-  app.option("--steps", between(request.steps, 1, 10'000), "steps of which the mean is taken");
-  app.option("--seed", request.jitter.seed, "of the jitter");
+  app.option("--steps", between(request.steps, 1, 10'000), "number of steps in the mean");
+  app.option("--seed", request.jitter.seed, "seed of the jitter");
 
   Flag failures = app.option("--mtbf-hours", between(request.rank_mtbf_hours, 1, 1e9),
                              "mean time between failures of one rank, in hours [never]")
                       .no_default();
-  const Flag checkpoint = app.option("--checkpoint-seconds", between(request.checkpoint, 1e-3, 1e6),
-                                     "seconds that a checkpoint takes")
-                              .needs(failures);
+  const Flag checkpoint =
+      app.option("--checkpoint-seconds", between(request.checkpoint, 1e-3, 1e6), "seconds of a checkpoint")
+          .needs(failures);
   failures.needs(checkpoint);
   app.option("--restart", between(request.restart, 0, 1e6),
-             "seconds from a failure until training goes on [0]")
+             "seconds from a failure until training resumes [0]")
       .needs(failures)
       .no_default();
   app.option("--checkpoint-interval", between(request.checkpoint_interval, 1e-3, 1e9),
@@ -124,16 +120,16 @@ void add_output_flags(CommandLine& app, Options& options) {
           .type_name("INT,INT,...");
 
   app.option("--max-ranks", between(options.max_ranks, 1, 1'000'000),
-             "without --ranks: 1, 2, 4, ... up to so many")
+             "without --ranks: 1, 2, 4, ... up to this number")
       .excludes(ranks);
   app.option("--messages-up-to", between(options.request.messages_up_to, 0, 4096),
-             "ranks up to which each message is simulated; above them in closed form");
+             "largest number of ranks with simulated messages; above it a closed form is used");
 
   app.file("--svg", options.svg, "draw throughput, efficiency and exposed communication into this file");
   app.option("--json", options.json, "print the plan as JSON");
 }
 
-/// The preset, with the constants that were given in place of its own.
+/// The preset, with the constants given on the command line.
 Cluster cluster_of(const Options& options) {
   Cluster cluster = cluster_preset(options.cluster);
   cluster.ranks_per_node = options.ranks_per_node.value_or(cluster.ranks_per_node);
@@ -180,9 +176,8 @@ void add_scale_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
   CommandLine& command = app.command(
       "scale",
-      "Simulates steps of data-parallel training on more and more ranks: what a step takes, and how much of "
-      "it is "
-      "waiting for others.\n"
+      "Simulates steps of data-parallel training on increasing numbers of ranks: the time of a step, and the "
+      "part of it spent waiting for other ranks.\n"
       "Example: plan scale --parameters 1300000000 --micro-batch 2 --sequence 4096 --svg scale.svg\n"
       "Example: plan scale --parameters 25000000 --forward 60 --backward 120 --gradient-bytes 4 "
       "--micro-batch 32 "

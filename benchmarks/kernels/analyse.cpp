@@ -9,15 +9,16 @@
 namespace ringtape::kernel_cases {
 namespace {
 
-/// What the kernels that end in one sum share. Its counter is 0 between launches, and so written.
+/// The scratch memory of the kernels that end in one sum. Its counter is 0 between launches, and so counts as
+/// written.
 void add_scratch(analysis::Analysis& analysis) {
   const ReduceScratch* scratch = reduce_scratch(Stream::current({}));
   analysis.add_buffer("partial sums", scratch->partial, sizeof scratch->partial, false);
   analysis.add_buffer("count of blocks", &scratch->blocks_done, sizeof scratch->blocks_done, true);
 }
 
-/// The case's memory, and what the library's own classes took for it: an arena, an optimizer. Of that, all
-/// but workspace is written.
+/// The case's memory, and the memory of library classes in it: an arena, an optimizer. The latter counts as
+/// written, except workspace.
 void add_memory(analysis::Analysis& analysis, const Setup& setup, const std::vector<MemoryEvent>& events) {
   std::map<const void*, MemoryEvent> live;
   for (const MemoryEvent& event : events) {

@@ -13,13 +13,14 @@ namespace ringtape::kernel_cases {
 
 /// The cases for the analysis.
 const std::vector<Case>& analysed_cases();
-/// The one of that name, or null.
+/// The case of that name, or null.
 const Case* find_case(const std::string& name);
 
 /// The size of n elements, or of n in the case's unit.
 Size size_of_case(const Case& kernel, std::int64_t n);
 
-/// Runs a case under the analysis: a report for each launch. Throws Error for a size that it does not take.
+/// Runs a case under the analysis: a report for each launch. Throws Error for a size that the case does not
+/// support.
 std::vector<analysis::KernelReport> analyse(const Case& kernel, std::int64_t n);
 
 }  // namespace ringtape::kernel_cases

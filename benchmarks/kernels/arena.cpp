@@ -11,7 +11,8 @@ Parameters::Parameters(const Size& size, Device device, DType compute_dtype)
   const std::int64_t elements = size.elements();
   std::vector<std::int64_t> lengths = size.lengths;
   if (lengths.empty()) lengths = {elements / 2, elements / 4, elements / 4};
-  // An arena has the parameter first that was registered last; one of two dimensions is no bias.
+  // An arena has its parameters in reverse order of registration; a parameter of two dimensions is not a
+  // bias.
   for (std::size_t i = lengths.size(); i-- > 0;)
     register_parameter(std::to_string(i), empty({1, lengths[i]}));
   arena_ = std::make_unique<ParameterArena>(*this, device, compute_dtype);
@@ -20,7 +21,7 @@ Parameters::Parameters(const Size& size, Device device, DType compute_dtype)
   const std::int64_t n = arena_->size();
   uniform(stream, DType::f32, arena_->values().raw(), n, 0.25f, 1.25f, 1, 0);
   uniform(stream, DType::f32, arena_->gradients().raw(), n, 0.25f, 1.25f, 2, 0);
-  arena_->has_grad();  // puts the flags on the device
+  arena_->has_grad();  // copies the flags to the device
 }
 
 void Parameters::clip_and_skip() {

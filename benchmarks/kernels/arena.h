@@ -8,15 +8,16 @@
 
 namespace ringtape::kernel_cases {
 
-/// A model that is nothing but parameters in an arena, each with a gradient. Values and gradients are uniform
+/// A model of parameters in an arena, each with a gradient, and no forward. Values and gradients are uniform
 /// in [0.25, 1.25).
 class Parameters : public Module {
  public:
-  /// Of the size's lengths; of a size without any: three parameters, a half, a quarter and a quarter of it.
+  /// Parameters with the size's lengths; for a size without lengths, three parameters: a half, a quarter and
+  /// a quarter of it.
   Parameters(const Size& size, Device device, DType compute_dtype = DType::f32);
   Tensor forward(const Tensor& x) override { return x; }
   ParameterArena& arena() { return *arena_; }
-  /// Clips by a factor, and lets a flag say that the step is not to be skipped: until the next step.
+  /// For the next step: sets a clip factor, and a skip flag with value 0.
   void clip_and_skip();
 
  private:
@@ -24,7 +25,7 @@ class Parameters : public Module {
   Tensor clip_factor_, skip_;
 };
 
-/// What `lens` takes as a size of an arena is a multiple of this, so that no padding lies between parameters.
+/// Sizes of an arena for `lens` are multiples of this, so that there is no padding between parameters.
 inline constexpr std::int64_t kArenaMultiple = 4 * kTileAlignment;
 
 }  // namespace ringtape::kernel_cases

@@ -10,21 +10,21 @@
 #include "core/memory.h"
 #include "core/stream.h"
 
-/// The table of the library's kernels, each with memory to run on and what it has to do at least: what
-/// bench_kernels measures, and what `lens` and the analysis' tests watch.
+/// The table of the library's kernels, each with its memory and its minimum of bytes and FLOPs: for
+/// bench_kernels, `lens` and the analysis' tests.
 namespace ringtape::kernel_cases {
 
-/// How much work it is.
+/// The amount of work.
 struct Size {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   DType dtype = DType::f32;
-  std::vector<std::int64_t> lengths = {};  ///< of the parameters of an arena, instead of rows and columns
+  std::vector<std::int64_t> lengths = {};  ///< lengths of an arena's parameters, instead of rows and columns
 
   std::int64_t elements() const;
 };
 
-/// What one launch of the work needs: memory on the device, and the call.
+/// One launch of the work: its memory on the device, and the call.
 class Setup {
  public:
   struct Memory {
@@ -48,7 +48,7 @@ class Setup {
   float* floats(const std::string& name, std::int64_t n) {
     return static_cast<float*>(uniform(name, n, DType::f32));
   }
-  /// n elements that nothing has written.
+  /// n uninitialised elements.
   template <class T = float>
   T* output(const std::string& name, std::int64_t n) {
     return static_cast<T*>(add(name, static_cast<std::size_t>(n) * sizeof(T), false));
@@ -56,9 +56,9 @@ class Setup {
   const std::vector<Memory>& memory() const { return memory_; }
 
   const Device device;
-  /// Does the work. What it needs besides the memory above, it holds.
+  /// Does the work. Holds all other state that it needs.
   std::function<void(const Stream& stream)> launch;
-  /// The same as a plain loop on the CPU; empty: there is none.
+  /// The same as a plain loop on the CPU; may be empty.
   std::function<void()> loop;
 
  private:
@@ -78,22 +78,22 @@ enum class Measured {
   parameters,     ///< an arena with one parameter, with many, and with those of GPT-2
 };
 
-/// A kernel, or the few that make up one operation: a row of the table.
+/// A kernel, or the few kernels of one operation: a row of the table.
 struct Case {
-  std::string name;  ///< as `lens` takes it
-  std::string does;  ///< in a few words; empty: it is for bench_kernels alone
-  double bytes = 0;  ///< that must be read and written for each element, by the header's formula
+  std::string name;  ///< for `lens`
+  std::string does;  ///< short description; empty: only for bench_kernels
+  double bytes = 0;  ///< read and written for each element, by the header's formula
   double flops = 0;  ///< for each element: additions, products, comparisons, conversions, functions
   std::function<void(Setup& setup, const Size& size)> prepare;
   Measured measured = Measured::no;
-  std::string row = {};        ///< its name in the results of bench_kernels, where that is another one
-  double bytes_of_row = 0;     ///< of memory that has one value, or a few, for each row
-  std::int64_t usual = 65536;  ///< `lens` takes so many `unit`s
-  std::int64_t columns = 1;    ///< for `lens`, whose sizes are multiples of it
+  std::string row = {};                       ///< its name in the results of bench_kernels, if different
+  double bytes_of_row = 0;                    ///< bytes of memory with one or a few values for each row
+  std::int64_t usual = 65536;                 ///< default size of `lens`, in `unit`s
+  std::int64_t columns = 1;                   ///< sizes of `lens` are multiples of it
   std::int64_t most = std::int64_t{1} << 24;  ///< the largest size for `lens`
   std::string unit = "elements";
 
-  /// Bytes that must be read and written; 0: there is no formula.
+  /// Bytes that must be read and written; 0 without a formula.
   double bytes_at(const Size& size) const;
   double flops_at(const Size& size) const { return flops * static_cast<double>(size.elements()); }
 };

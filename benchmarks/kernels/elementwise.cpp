@@ -13,7 +13,7 @@ namespace {
 
 constexpr DType kF32 = DType::f32;
 
-/// x = what `launch` writes there.
+/// A case of `launch`, which writes x.
 template <class Launch>
 Case writing_case(const std::string& name, const std::string& does, double flops, const Launch& launch) {
   return {name,
@@ -38,7 +38,7 @@ std::vector<Case> writing_cases() {
                    [](const Stream& stream, float* x, std::int64_t n) {
                      uniform(stream, kF32, x, n, 0.0f, 1.0f, 1, 0);
                    }),
-      // Two logarithms, roots, sines and cosines make four values.
+      // Four values take two logarithms, roots, sines and cosines.
       writing_case("normal", "normal random numbers", 6,
                    [](const Stream& stream, float* x, std::int64_t n) {
                      normal(stream, kF32, x, n, 0.0f, 1.0f, 1, 0);
@@ -57,7 +57,7 @@ std::vector<Case> writing_cases() {
   };
 }
 
-/// `name` is empty for a conversion that is measured alone.
+/// `name` is empty for a conversion only for bench_kernels.
 Case cast_case(const std::string& name, DType from, DType to) {
   const std::string row = std::string("cast ") + name_of(from) + " to " + name_of(to);
   return {.name = name,
@@ -115,7 +115,7 @@ std::vector<Case> converting_cases() {
 }
 
 std::vector<Case> computing_cases() {
-  // The values stay of an ordinary size however often a case runs.
+  // The values keep an ordinary magnitude after any number of runs.
   return {
       {"scale_by_device", "x *= a factor on the device", 8, 1,
        [](Setup& s, const Size& size) {
@@ -151,7 +151,7 @@ std::vector<Case> computing_cases() {
   };
 }
 
-/// A kernel of kernels/pointwise.cu by its number: each device has a table of its own.
+/// A kernel of kernels/pointwise.cu by its number: each device has its own table.
 Case pointwise_case(const NamedPointwiseKernel& named, std::size_t number) {
   const PointwiseKernel& kernel = named.kernel;
   return {named.name,

@@ -59,7 +59,7 @@ std::vector<Case> arena_cases() {
       arena_case("gradient_norm_inf", "the largest absolute value", 4, 2,
                  [](Setup& s, const Model& model) { prepare_norm(s, model, INFINITY); }),
       arena_case(
-          "gradient_norm_of_shards", "the norm in two halves, for ranks to add up", 4, 2,
+          "gradient_norm_of_shards", "the norm in two halves, for a sum over ranks", 4, 2,
           [](Setup& s, const Model& model) {
             s.launch = [problem = norm_problem(model, 2), model, total = s.output<double>("total", 1),
                         result = s.output<GradientNorm>("result", 1)](const Stream& stream) {
@@ -68,7 +68,7 @@ std::vector<Case> arena_cases() {
             };
           },
           false),
-      // A factor just below 1, so that thousands of runs leave gradients of an ordinary size.
+      // A factor just below 1, so that gradients keep an ordinary magnitude after thousands of runs.
       arena_case("clip_gradients", "gradients *= clip factor", 8, 1,
                  [](Setup& s, const Model& model) {
                    const std::vector<GradientNorm> known = {{2, 0.99999f, 0}};
@@ -97,7 +97,7 @@ std::vector<Case> array_cases() {
                         const Stream& stream) { largest_abs(stream, x, n, result); };
        },
        Measured::elements},
-      {"compress", "f32 to f16, what is lost kept in a residual", 14, 5,
+      {"compress", "f32 to f16, with the rounding error in a residual", 14, 5,
        [](Setup& s, const Size& size) {
          const std::int64_t n = size.elements();
          const CompressionScale scale{s.input<float>("largest", {2}), 2};
@@ -116,7 +116,7 @@ std::vector<Case> array_cases() {
        },
        Measured::elements, "decompress from f16"},
       {.name = "loss_scale",
-       .does = "one thread moves the loss scale",
+       .does = "one thread updates the loss scale",
        .prepare =
            [](Setup& s, const Size&) {
              const LossScaleState state{s.input<float>("scale", {1024}),

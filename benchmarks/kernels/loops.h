@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// Plain vectorised OpenMP loops: what the kernels are compared with on the CPU.
+/// Plain vectorised OpenMP loops, for comparison with the kernels on the CPU.
 namespace ringtape::kernel_cases {
 
 void loop_relu(const float* x, float* y, std::int64_t n);

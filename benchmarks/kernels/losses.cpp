@@ -9,8 +9,8 @@ namespace {
 constexpr DType kF32 = DType::f32;
 constexpr std::int64_t kIgnored = -100;
 
-/// A batch whose targets are spread over the classes. With `counts` it is worked on as the tape does it for a
-/// mean: the targets are counted first, and no row's loss is kept.
+/// A batch whose targets are spread over the classes. With `counts` it is computed as the tape does it for a
+/// mean: the targets are counted first, and the rows' losses are not stored.
 struct Batch {
   Batch(Setup& s, const Size& size, bool counts)
       : rows(size.rows), classes(size.columns), logits(s.uniform("logits", size.elements(), size.dtype)) {
@@ -67,7 +67,7 @@ void prepare_backward(Setup& s, const Size& size) {
   }
 }
 
-/// Run again and again, the logits turn into gradients of gradients: other numbers, the same work.
+/// Repeated runs turn the logits into gradients of gradients: other numbers, the same work.
 void prepare_fused(Setup& s, const Size& size, bool counts) {
   const Batch batch(s, size, counts);
   s.launch = [batch, loss = s.output("loss", 1)](const Stream& stream) {
@@ -94,8 +94,8 @@ void prepare_count_correct(Setup& s, const Size& size) {
   };
 }
 
-/// Of rows of `classes` logits. A row has 8 bytes of target and two floats of stats. Forward: maximum,
-/// difference, exp, sum. Backward: difference, exp, product.
+/// Cases with rows of `classes` logits. A row has 8 bytes of target and two floats of stats. Forward:
+/// maximum, difference, exp, sum. Backward: difference, exp, product.
 std::vector<Case> cross_entropy_cases(const std::string& suffix, std::int64_t classes, std::int64_t rows) {
   const Measured measured = suffix.empty() ? Measured::logits : Measured::no;
   std::vector<Case> cases = {
@@ -146,7 +146,7 @@ std::vector<Case> loss_cases() {
     all.insert(all.end(), part.begin(), part.end());
   }
   all.push_back({.name = "count_targets",
-                 .does = "how many targets are not ignored",
+                 .does = "the number of non-ignored targets",
                  .bytes = 8,
                  .prepare =
                      [](Setup& s, const Size& size) {
@@ -158,7 +158,7 @@ std::vector<Case> loss_cases() {
                        };
                      },
                  .usual = 16384});
-  all.push_back({"count_correct", "how many rows of 1000 logits are right", 4, 1, prepare_count_correct,
+  all.push_back({"count_correct", "the number of correct rows of 1000 logits", 4, 1, prepare_count_correct,
                  Measured::logits, "", 8, 64 * 1000, 1000});
   return all;
 }

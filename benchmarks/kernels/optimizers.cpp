@@ -6,7 +6,7 @@
 namespace ringtape::kernel_cases {
 namespace {
 
-/// An optimizer of the registry with an arena to work on.
+/// An optimizer of the registry with an arena.
 struct Stepper {
   Stepper(const OptimizerKind& kind, const OptimizerSettings& settings, DType compute_dtype, const Size& size,
           Device device)
@@ -21,7 +21,7 @@ struct Stepper {
   std::unique_ptr<Optimizer> optimizer;
 };
 
-/// What the class says of a step for each element (Optimizer::add_step_work).
+/// The class's work of a step for each element (Optimizer::add_step_work).
 SpanWork work_of(const OptimizerKind& kind, const OptimizerSettings& settings, DType compute_dtype) {
   Stepper stepper(kind, settings, compute_dtype, {kArenaMultiple}, Device{});
   SpanRecording recording;
@@ -43,7 +43,7 @@ void loop_step(Stepper& stepper) {
              state[1].tensor.data<float>(), arena.size());
 }
 
-/// `what` is beside the ordinary about the step.
+/// `what` describes the difference from the ordinary step.
 Case step_case(const OptimizerKind& kind, const std::string& suffix, const std::string& what,
                const OptimizerSettings& settings, DType compute_dtype) {
   const SpanWork work = work_of(kind, settings, compute_dtype);
@@ -73,7 +73,7 @@ std::vector<Case> optimizer_cases() {
     const bool can_do_without = kind.state_per_parameter(plain) < kind.state_per_parameter(kind.defaults);
     if (can_do_without) all.push_back(step_case(kind, "", " without momentum", plain, DType::f32));
     all.push_back(step_case(kind, can_do_without ? "_momentum" : "", "", kind.defaults, DType::f32));
-    all.push_back(step_case(kind, "_bf16", " that keeps a bf16 copy", kind.defaults, DType::bf16));
+    all.push_back(step_case(kind, "_bf16", " with a bf16 copy", kind.defaults, DType::bf16));
   }
   return all;
 }

@@ -60,7 +60,7 @@ void write(void* to, cudaDataType type, std::size_t i, float value) {
   }
 }
 
-/// The 10 bits of mantissa that a tensor core takes of an f32 operand, to nearest.
+/// Rounds an f32 operand to the 10 mantissa bits of a tensor core, to nearest.
 float to_tf32(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -85,7 +85,7 @@ struct Product {
   std::size_t ldc;
 };
 
-/// C = alpha op(A) op(B) + beta C, all by columns, sums in f32 in the order of k.
+/// C = alpha op(A) op(B) + beta C, all column-major, sums in f32 in the order of k.
 void multiply(const Product& p) {
   std::vector<float> a(p.m * p.k), sums(p.m);
   for (std::size_t l = 0; l < p.k; ++l) {

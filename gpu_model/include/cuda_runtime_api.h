@@ -4,8 +4,8 @@
 #include <cstdint>
 
 /// The part of the CUDA runtime that Ringtape calls, as the CUDA Runtime API reference (13.0) describes it,
-/// for the GPU model (docs/gpu-model.md). Names, types and values are those of CUDA, which programs and files
-/// rely on; what each function does is told in the reference. Values that Ringtape does not use are left out.
+/// for the GPU model (docs/gpu-model.md). Names, types and values are those of CUDA, on which programs and
+/// files rely; the reference describes the functions. Values that Ringtape does not use are omitted.
 
 #define CUDART_VERSION 13000
 
@@ -16,7 +16,8 @@ using cudaGraphExec_t = struct CUgraphExec_st*;
 using cudaMemPool_t = struct CUmemPoolHandle_st*;
 using cudaHostFn_t = void (*)(void* user_data);
 
-/// The default stream that waits for all blocking streams and that they wait for, and the one of each thread.
+/// The legacy default stream, which synchronizes with all blocking streams, and the per-thread default
+/// stream.
 #define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(0x1))
 #define cudaStreamPerThread (reinterpret_cast<cudaStream_t>(0x2))
 

@@ -17,7 +17,7 @@ using ncclComm_t = struct ncclComm*;
 struct ncclUniqueId {
   char internal[NCCL_UNIQUE_ID_BYTES];
 };
-/// Options of a communicator: the model has none, and takes null alone.
+/// Options of a communicator: the model has none, and accepts only null.
 struct ncclConfig_t;
 
 enum ncclResult_t {

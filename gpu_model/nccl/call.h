@@ -19,12 +19,12 @@ enum class Function : std::int32_t {
   receive
 };
 
-/// What the ranks of a communicator must agree on. Lies in shared memory.
+/// The parameters on which the ranks of a communicator must agree. In shared memory.
 struct Shape {
   Function function;
   ncclDataType_t type;
-  ncclRedOp_t op;     ///< ncclSum where none is given
-  std::int32_t root;  ///< the peer of ncclSend and ncclRecv; -1 where there is none
+  ncclRedOp_t op;     ///< ncclSum for operations without one
+  std::int32_t root;  ///< or the peer of ncclSend and ncclRecv; -1 without one
   std::uint64_t count;
 
   bool operator==(const Shape&) const = default;
@@ -32,8 +32,8 @@ struct Shape {
 
 struct Call {
   Shape shape;
-  const char* send;  ///< null where the rank sends nothing
-  char* receive;     ///< null where the rank receives nothing
+  const char* send;  ///< null if the rank sends nothing
+  char* receive;     ///< null if the rank receives nothing
 
   bool is_collective() const {
     return shape.function != Function::send && shape.function != Function::receive;
@@ -45,7 +45,7 @@ const char* name_of(ncclDataType_t type);
 /// "ncclAllReduce of 1024 ncclFloat32, ncclSum"
 std::string describe(const Shape& shape);
 
-/// Bytes of the send and the receive buffer of a rank, with the root's roles told apart.
+/// Bytes of the send and the receive buffer of a rank, which depend on whether the rank is the root.
 struct Buffers {
   std::size_t send;
   std::size_t receive;

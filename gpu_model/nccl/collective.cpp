@@ -9,7 +9,7 @@
 namespace gpu_model::nccl {
 namespace {
 
-/// What the other ranks have contributed to the elements that end on this rank.
+/// The other ranks' contributions to the elements whose result is on this rank.
 using Contributions = std::vector<std::vector<char>>;
 
 struct Plan {
@@ -37,7 +37,7 @@ struct Plan {
     return contributions;
   }
 
-  /// Combines the peers' contributions and this rank's, which ends the ring's order, to `result`.
+  /// Combines the peers' contributions and this rank's, which is last in the ring's order, to `result`.
   std::function<void()> combine_to(char* result, const char* own,
                                    std::shared_ptr<Contributions> contributions, std::size_t bytes) const {
     return [shape = call.shape, ranks = ranks, rank = rank, element = element, result, own, bytes,

@@ -8,17 +8,17 @@
 
 namespace gpu_model::nccl {
 
-/// Transfers that go on at the same time, and what the rank does when they are done.
+/// Concurrent transfers, and the rank's work after their completion.
 struct Step {
   std::vector<Transfer> transfers;
   std::function<void()> then;
 };
 
 /// The steps of a collective on a rank. Every rank sends to and receives from the others directly, but
-/// elements are combined in the order in which a ring would: what ends on rank r begins with rank r + 1's
-/// element, to which those of ranks r + 2, ... and at last r are added one by one. An all-reduce is cut into
-/// as many equal parts as there are ranks (the last may be shorter), of which part r ends on rank r. NCCL
-/// cuts it for its channels once more and may use trees, whose order is another.
+/// elements are combined in the order of a ring: the result on rank r begins with rank r + 1's element, to
+/// which the elements of ranks r + 2, ... and finally r are added one by one. An all-reduce is divided into
+/// one equal part for each rank (the last may be shorter); the sum of part r is computed on rank r. NCCL also
+/// divides it among its channels and may use trees, which have another order.
 std::vector<Step> steps_of(const Call& call, int ranks, int rank);
 
 }  // namespace gpu_model::nccl

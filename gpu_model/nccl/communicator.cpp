@@ -69,7 +69,7 @@ ncclResult_t Communicator::start() {
 void Communicator::leave(Presence how) {
   if (how == Presence::aborted) {
     aborted_ = true;
-    make_progress(true);  // the operations end
+    make_progress(true);  // completes the operations
   }
   segment_.rank(rank_).presence = how;
   stopped_ = true;
@@ -144,7 +144,7 @@ void Communicator::loop() {
     if (area.bell != seen) continue;
     segment_.listen(rank_, seen, kTick);
     if (area.bell != seen || has_failed()) continue;
-    // Nothing has come for so long.
+    // No message has arrived for that time.
     if (waits) look_for_the_dead();
     look_for_deadlock(*this);
   }
@@ -220,7 +220,7 @@ std::string describe(const Waiting& waiting, int rank) {
   const std::string number = std::to_string(waiting.number);
   switch (waiting.what) {
     case Waiting::For::nothing:
-      return "rank " + std::to_string(rank) + " waits for nothing";
+      return "rank " + std::to_string(rank) + " does not wait";
     case Waiting::For::turn:
       return text + describe(waiting.shape) + ", which comes after an operation that has not begun";
     case Waiting::For::peers:

@@ -17,16 +17,16 @@ namespace gpu_model::nccl {
 
 class Work;
 
-/// What a rank waits for, for reports.
+/// The operation that a rank waits in, for reports.
 struct Waiting {
   enum class For { nothing, turn, peers, data, split } what = For::nothing;
   Shape shape{};
   std::uint64_t number = 0;  ///< of the collective, the message or the split, from 0
-  std::uint64_t ranks = 0;   ///< a bit for each rank that has to come
+  std::uint64_t ranks = 0;   ///< a bit for each rank that has not arrived
   bool operator==(const Waiting&) const = default;
 };
 
-/// A rank of a communicator. It lives until the last operation that was queued with it is gone.
+/// A rank of a communicator. It lives until the last operation queued with it is destroyed.
 class Communicator {
  public:
   Communicator(int file, int rank, int device, std::string place);
@@ -41,28 +41,28 @@ class Communicator {
   int device() const { return device_; }
   const std::string& place() const { return place_; }
 
-  /// Starts the thread that lets the rank's operations go on while its host does something else, and waits
-  /// until all ranks have.
+  /// Starts the thread that advances the rank's operations while its host does other work, and waits until
+  /// all ranks have started theirs.
   ncclResult_t start();
-  /// Ends the thread; the other ranks see that this one has gone.
+  /// Ends the thread; the other ranks detect that this rank has left.
   void leave(Presence how);
-  /// Waits until the operations queued so far are done; what has become of the communicator.
+  /// Waits until the operations queued so far are complete; returns the communicator's error.
   ncclResult_t wait_for_operations();
 
-  /// Whether an error has ended the communicator: its operations never end then, unless it is aborted.
+  /// Whether an error has ended the communicator: its operations then never complete, unless it is aborted.
   bool has_failed() const { return segment_.error() != ncclSuccess; }
-  /// The error, whose text is then ncclGetLastError()'s.
+  /// The error; sets its text for ncclGetLastError().
   ncclResult_t error() const;
   bool is_aborted() const { return aborted_; }
 
-  /// The number of an operation that is queued, in the order of the calls.
+  /// The number of a new operation, in the order of the calls.
   std::uint64_t issue() { return issued_++; }
   void take_back_issue() { --issued_; }
   std::uint64_t unfinished() const { return issued_ - finished_; }
-  /// Called when an operation was queued: peers may wait for it.
+  /// Call it when an operation was queued: peers may wait for it.
   void has_queued();
 
-  /// Notes what the rank waits for, with For::nothing that it waits no more.
+  /// Records what the rank waits for; For::nothing: it does not wait.
   void set_waiting(const Waiting& waiting);
   Waiting waiting() const;
 
@@ -71,8 +71,8 @@ class Communicator {
   /// For Work, which runs under the engine's mutex.
   struct Turn {
     const Work* running = nullptr;
-    std::uint64_t begun = 0;                    ///< of the operations that issue() numbered
-    std::uint64_t collectives = 0;              ///< begun
+    std::uint64_t begun = 0;                    ///< operations begun, of those numbered by issue()
+    std::uint64_t collectives = 0;              ///< collectives begun
     std::vector<std::uint64_t> sent, received;  ///< messages of ncclSend and ncclRecv, for each peer
   } turn;
   void has_finished() { ++finished_; }
@@ -81,7 +81,7 @@ class Communicator {
  private:
   void loop();
   bool peers_wait_for_this() const;
-  /// Finds peers that have gone and that an operation waits for.
+  /// Finds peers that have ended while an operation waits for them.
   void look_for_the_dead();
 
   Segment segment_;
@@ -94,7 +94,7 @@ class Communicator {
   std::thread thread_;
 };
 
-/// All communicators of this process that have started and not been left.
+/// All communicators of this process that have started and not been destroyed.
 std::vector<std::shared_ptr<Communicator>> all_communicators();
 void remember(const std::shared_ptr<Communicator>& comm);
 void forget(const Communicator* comm);

@@ -24,13 +24,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry{5};
 
-/// What a rank says to rank 0.
+/// The message of a rank to rank 0.
 struct Hello {
   int ranks, rank, device;
-  char host[64];  ///< NCCL_HOSTID: ranks with different ones are taken to be on different machines
+  char host[64];  ///< NCCL_HOSTID: ranks with different ids count as on different machines
 };
 
-/// What rank 0 answers, with the segment's file where the result is ncclSuccess.
+/// The answer of rank 0, with the segment's file if the result is ncclSuccess.
 struct Answer {
   ncclResult_t result;
   char text[200];
@@ -92,7 +92,7 @@ ncclResult_t receive_answer(int socket, int& file) {
   ssize_t bytes = 0;
   do bytes = recvmsg(socket, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC);
   while (bytes < 0 && errno == EINTR);
-  if (bytes != sizeof answer) return fail(ncclRemoteError, "rank 0 ended before all ranks had come");
+  if (bytes != sizeof answer) return fail(ncclRemoteError, "rank 0 ended before all ranks had connected");
   if (answer.result != ncclSuccess) return fail(answer.result, answer.text);
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header == nullptr) return fail(ncclSystemError, "no shared memory came with rank 0's answer");
@@ -100,7 +100,7 @@ ncclResult_t receive_answer(int socket, int& file) {
   return ncclSuccess;
 }
 
-/// What is wrong with a rank that has come, "" when nothing is.
+/// The error of a rank that has connected, "" if there is none.
 std::string objection(const Hello& hello, const std::vector<Hello>& here) {
   const std::string who = "rank " + std::to_string(hello.rank);
   if (hello.ranks != here[0].ranks) {
@@ -108,7 +108,7 @@ std::string objection(const Hello& hello, const std::vector<Hello>& here) {
            std::to_string(here[0].ranks);
   }
   for (const Hello& other : here) {
-    if (other.rank == hello.rank) return who + " has come twice";
+    if (other.rank == hello.rank) return who + " has connected twice";
     if (other.device == hello.device && std::strcmp(other.host, hello.host) == 0) {
       return "duplicate GPU: " + who + " and rank " + std::to_string(other.rank) +
              " are both on CUDA device " + std::to_string(hello.device);
@@ -136,7 +136,7 @@ ncclResult_t serve(const std::string& place, const Hello& own, int& file) {
     std::string wrong;
     for (std::size_t i = 1; i < waits.size(); ++i) {
       if (waits[i].revents == 0) continue;
-      wrong = "rank " + std::to_string(here[i].rank) + " ended before all ranks had come";
+      wrong = "rank " + std::to_string(here[i].rank) + " ended before all ranks had connected";
       answer.result = ncclRemoteError;
     }
     if (answer.result == ncclSuccess && waits[0].revents != 0) {
@@ -177,7 +177,7 @@ ncclResult_t connect(const std::string& place, int ranks, int rank, int device, 
       if (send(socket.number, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) continue;
       return receive_answer(socket.number, file);
     }
-    std::this_thread::sleep_for(kRetry);  // rank 0 is not there yet
+    std::this_thread::sleep_for(kRetry);  // rank 0 does not listen yet
   }
 }
 

@@ -17,7 +17,7 @@ std::set<std::int32_t> processes_of(const Communicator& comm) {
   return processes;
 }
 
-/// What this process waits for, "" where it is not quiet.
+/// The waits of this process, "" if it is not quiet.
 std::string waits_when_quiet(const Communicator& comm) {
   if (!all_host_threads_wait()) return "";
   const std::set<std::int32_t> processes = processes_of(comm);
@@ -30,8 +30,7 @@ std::string waits_when_quiet(const Communicator& comm) {
     for (const std::int32_t process : processes_of(*other)) {
       if (processes.count(process) == 0) return "";
     }
-    if (other.get() != &comm && other->place() == comm.place())
-      continue;  // another rank: it speaks for itself
+    if (other.get() != &comm && other->place() == comm.place()) continue;  // another rank reports its own
     if (!text.empty()) text += " and ";
     text += describe(waiting, other->rank());
     if (other.get() != &comm) text += " of communicator " + other->place();
@@ -41,8 +40,8 @@ std::string waits_when_quiet(const Communicator& comm) {
                       : text;
 }
 
-/// Whether all ranks have taken part in the last wave in which this one did. Only what a rank finds after
-/// that counts for the next: what another did before it took part cannot come as a surprise any more.
+/// Whether all ranks have taken part in this rank's last wave. Only observations after that count for the
+/// next wave, as the effects of earlier actions of other ranks are then visible.
 bool is_next_wave(const Communicator& comm) {
   const Segment& segment = comm.segment();
   const Segment::Lock lock(segment);
@@ -73,7 +72,7 @@ void look_for_deadlock(const Communicator& comm) {
       text += std::string(rank == 0 ? "" : "; ") + area.waits;
     }
   }
-  text = "a wait that never ends: " + text;
+  text = "deadlock: " + text;
   if (segment.fail(ncclInvalidUsage, text)) report("NCCL: " + text);
 }
 

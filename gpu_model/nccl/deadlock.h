@@ -4,14 +4,14 @@ namespace gpu_model::nccl {
 
 class Communicator;
 
-/// Takes this rank's part in the search for waits that never end, which the threads of all ranks of a
-/// communicator make together. A process is quiet when all its threads that use NCCL wait, and what its
-/// communicators wait for are processes of this communicator alone. When every process was quiet twice in
-/// turn and nothing has happened in any of them between (Francez and Mattern call this detection by double
-/// counting), nothing can ever happen: that is reported, and the communicator ends with ncclInvalidUsage.
+/// Takes this rank's part in the detection of deadlocks, in which the threads of all ranks of a communicator
+/// cooperate. A process is quiet when all its threads that use NCCL wait, and its communicators wait only for
+/// processes of this communicator. If every process was quiet twice in succession, without activity in any of
+/// them in between (Francez and Mattern: detection by double counting), no process can ever continue: that is
+/// reported, and the communicator ends with ncclInvalidUsage.
 ///
-/// Not found are waits of threads that have not called NCCL before, of ranks in ncclCommInitRank(), for
-/// something outside of NCCL (MPI), and circles through communicators of which none has all the processes.
+/// It does not detect waits of threads that have not called NCCL before, of ranks in ncclCommInitRank(), for
+/// events outside NCCL (MPI), and cycles through several communicators if none of them has all the processes.
 void look_for_deadlock(const Communicator& comm);
 
 }  // namespace gpu_model::nccl

@@ -35,7 +35,7 @@ Group& group() {
   return of_thread;
 }
 
-/// Makes the communicator's device the current one while it lives.
+/// Makes the communicator's device current during its lifetime.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
@@ -54,7 +54,7 @@ ncclResult_t cuda_failed(cudaError_t error) {
   return fail(ncclUnhandledCudaError, std::string("CUDA failure: ") + cudaGetErrorString(error));
 }
 
-/// Sends of a rank to itself need as many receives, of the same size.
+/// Sends of a rank to itself need the same number of receives, of the same sizes.
 ncclResult_t check_own_messages(const Part& part) {
   std::vector<Shape> sends, receives;
   for (const Call& call : part.calls) {
@@ -66,10 +66,10 @@ ncclResult_t check_own_messages(const Part& part) {
   if (sends == receives) return ncclSuccess;
   return fail(ncclInvalidUsage,
               "rank " + std::to_string(part.comm->rank()) +
-                  " sends to itself what it does not receive from itself in the same group");
+                  " sends to itself without a matching receive from itself in the same group");
 }
 
-/// `later` waits for what `earlier` holds.
+/// `later` waits for the work queued in `earlier`.
 cudaError_t order(cudaStream_t earlier, cudaStream_t later) {
   cudaEvent_t event = nullptr;
   cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
@@ -94,7 +94,7 @@ std::string name_of_part(const Part& part) {
   return part.calls.size() == 1 ? name : name + " in a group of " + std::to_string(part.calls.size());
 }
 
-/// All of it is one operation: in the first stream, which the others wait for and which waits for them.
+/// The group is one operation in the first stream, which the other streams wait for and which waits for them.
 ncclResult_t launch(const Part& part) {
   if (const ncclResult_t error = check_own_messages(part)) return error;
   const OnDevice device(part.comm->device());

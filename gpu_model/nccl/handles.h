@@ -10,7 +10,7 @@ class Communicator;
 
 /// Makes a handle.
 ncclComm_t make_handle(std::shared_ptr<Communicator> comm);
-/// The communicator of a handle, null where there is none such (any more).
+/// The communicator of a handle, null for an unknown or destroyed handle.
 std::shared_ptr<Communicator> find(const ncclComm* handle);
 /// Ends the handle.
 std::shared_ptr<Communicator> take(ncclComm_t handle);

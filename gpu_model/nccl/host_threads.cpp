@@ -19,10 +19,10 @@ Threads& threads() {
   return *all;
 }
 
-/// The calling thread, as long as it lives.
+/// The calling thread, during its lifetime.
 struct Self {
   bool is_known = false;
-  int waits = 0;  // one within the other
+  int waits = 0;  // nesting depth
 
   void enter() {
     if (is_known) return;

@@ -12,7 +12,7 @@
 #include "gpu_model/nccl/host_threads.h"
 #include "gpu_model/runtime/engine.h"
 
-/// Communicators: made, asked, ended.
+/// Creation, queries and destruction of communicators.
 namespace gpu_model::nccl {
 namespace {
 
@@ -29,15 +29,14 @@ ncclResult_t join(const std::string& place, int ranks, int rank, int device, ncc
 }
 
 ncclResult_t unknown_handle(const char* function) {
-  return fail_group(fail(ncclInvalidArgument, std::string(function) + ": no such communicator"));
+  return fail_group(fail(ncclInvalidArgument, std::string(function) + ": invalid communicator"));
 }
 
 ncclResult_t split(const std::shared_ptr<Communicator>& parent, int color, int key, ncclComm_t* handle) {
   enter_host_thread();
   if (const std::uint64_t left = parent->unfinished()) {
     report("NCCL: rank " + std::to_string(parent->rank()) + " calls ncclCommSplit while " +
-           std::to_string(left) +
-           " of the communicator's operations are under way: its ranks may wait for one another without end");
+           std::to_string(left) + " of the communicator's operations are in flight: its ranks may deadlock");
   }
   std::string place;
   int ranks = 0, rank = 0;
@@ -55,14 +54,14 @@ using namespace gpu_model::nccl;
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  if (version == nullptr) return fail(ncclInvalidArgument, "ncclGetVersion: no place for the version");
+  if (version == nullptr) return fail(ncclInvalidArgument, "ncclGetVersion: the version pointer is null");
   *version = NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   if (comm == nullptr)
-    return fail_group(fail(ncclInvalidArgument, "ncclCommInitRank: no place for the communicator"));
+    return fail_group(fail(ncclInvalidArgument, "ncclCommInitRank: the communicator pointer is null"));
   *comm = nullptr;
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     return fail_group(fail(ncclInvalidArgument, "ncclCommInitRank: rank " + std::to_string(rank) + " of " +
@@ -83,7 +82,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int 
 ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* new_comm,
                            ncclConfig_t* config) {
   if (new_comm == nullptr)
-    return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: no place for the communicator"));
+    return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: the communicator pointer is null"));
   *new_comm = nullptr;
   const auto comm = find(handle);
   if (comm == nullptr) return unknown_handle("ncclCommSplit");
@@ -91,7 +90,7 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* ne
     return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: color " + std::to_string(color)));
   }
   if (config != nullptr)
-    return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: the GPU model takes no options"));
+    return fail_group(fail(ncclInvalidArgument, "ncclCommSplit: the GPU model supports no options"));
   if (const ncclResult_t error = comm->error()) return fail_group(error);
   return wait_in_group([=] { return split(comm, color, key, new_comm); });
 }
@@ -119,7 +118,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
   const auto comm = find(handle);
   if (comm == nullptr) return unknown_handle("ncclCommGetAsyncError");
-  if (error == nullptr) return fail(ncclInvalidArgument, "ncclCommGetAsyncError: no place for the error");
+  if (error == nullptr) return fail(ncclInvalidArgument, "ncclCommGetAsyncError: the error pointer is null");
   *error = comm->error();
   return ncclSuccess;
 }
@@ -127,7 +126,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
 ncclResult_t ncclCommCount(const ncclComm_t handle, int* count) {
   const auto comm = find(handle);
   if (comm == nullptr) return unknown_handle("ncclCommCount");
-  if (count == nullptr) return fail(ncclInvalidArgument, "ncclCommCount: no place for the number");
+  if (count == nullptr) return fail(ncclInvalidArgument, "ncclCommCount: the count pointer is null");
   *count = comm->ranks();
   return ncclSuccess;
 }
@@ -135,7 +134,7 @@ ncclResult_t ncclCommCount(const ncclComm_t handle, int* count) {
 ncclResult_t ncclCommCuDevice(const ncclComm_t handle, int* device) {
   const auto comm = find(handle);
   if (comm == nullptr) return unknown_handle("ncclCommCuDevice");
-  if (device == nullptr) return fail(ncclInvalidArgument, "ncclCommCuDevice: no place for the number");
+  if (device == nullptr) return fail(ncclInvalidArgument, "ncclCommCuDevice: the device pointer is null");
   *device = comm->device();
   return ncclSuccess;
 }
@@ -143,7 +142,7 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t handle, int* device) {
 ncclResult_t ncclCommUserRank(const ncclComm_t handle, int* rank) {
   const auto comm = find(handle);
   if (comm == nullptr) return unknown_handle("ncclCommUserRank");
-  if (rank == nullptr) return fail(ncclInvalidArgument, "ncclCommUserRank: no place for the number");
+  if (rank == nullptr) return fail(ncclInvalidArgument, "ncclCommUserRank: the rank pointer is null");
   *rank = comm->rank();
   return ncclSuccess;
 }

@@ -11,7 +11,7 @@
 #include "gpu_model/nccl/reduce.h"
 #include "gpu_model/runtime/engine.h"
 
-/// The operations: their arguments checked, and queued.
+/// The operations: checks their arguments, and queues them.
 namespace gpu_model::nccl {
 namespace {
 
@@ -19,7 +19,7 @@ ncclResult_t refuse(const Shape& shape, const std::string& why) {
   return fail_group(fail(ncclInvalidArgument, std::string(name_of(shape.function)) + ": " + why));
 }
 
-/// What is wrong with a buffer, "" when nothing is. NCCL takes memory of the communicator's device and pinned
+/// The error of a buffer, "" if there is none. NCCL accepts memory of the communicator's device and pinned
 /// memory.
 std::string objection(const void* address, std::size_t bytes, int device) {
   if (bytes == 0) return "";
@@ -31,7 +31,7 @@ std::string objection(const void* address, std::size_t bytes, int device) {
     }
     return is_live_device_memory(address, bytes)
                ? ""
-               : "is no allocated memory of " + std::to_string(bytes) + " bytes";
+               : "is not allocated memory of " + std::to_string(bytes) + " bytes";
   }
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, address) == cudaSuccess && attributes.type == cudaMemoryTypeHost)
@@ -39,7 +39,7 @@ std::string objection(const void* address, std::size_t bytes, int device) {
   return "is host memory";
 }
 
-/// Buffers may be the same as the guide's "In-place Operations" says, and otherwise have no bytes in common.
+/// True if buffers share bytes other than by the guide's "In-place Operations".
 bool overlaps(const Call& call, const Buffers& buffers, int rank) {
   if (buffers.send == 0 || buffers.receive == 0) return false;
   const auto at = static_cast<std::size_t>(rank);
@@ -53,9 +53,9 @@ bool overlaps(const Call& call, const Buffers& buffers, int rank) {
 ncclResult_t check_and_queue(const Shape& shape, const void* send, void* receive, ncclComm_t handle,
                              cudaStream_t stream, const void* caller) {
   const auto comm = find(handle);
-  if (comm == nullptr) return refuse(shape, "no such communicator");
-  if (!is_type(shape.type)) return refuse(shape, "no such type: " + std::to_string(shape.type));
-  if (!is_op(shape.op)) return refuse(shape, "no such operation: " + std::to_string(shape.op));
+  if (comm == nullptr) return refuse(shape, "invalid communicator");
+  if (!is_type(shape.type)) return refuse(shape, "invalid type: " + std::to_string(shape.type));
+  if (!is_op(shape.op)) return refuse(shape, "invalid operation: " + std::to_string(shape.op));
   const bool has_root = shape.function != Function::all_reduce && shape.function != Function::all_gather &&
                         shape.function != Function::reduce_scatter;
   if (has_root && (shape.root < 0 || shape.root >= comm->ranks())) {
@@ -63,7 +63,7 @@ ncclResult_t check_and_queue(const Shape& shape, const void* send, void* receive
                   "rank " + std::to_string(shape.root) + " of " + std::to_string(comm->ranks()) + " ranks");
   }
   if (shape.count > SIZE_MAX / 8 / static_cast<std::size_t>(comm->ranks()))
-    return refuse(shape, "so many elements");
+    return refuse(shape, "too many elements");
   const Buffers buffers = buffers_of(shape, comm->ranks(), comm->rank());
   if (const std::string why = objection(send, buffers.send, comm->device()); !why.empty()) {
     return refuse(shape, "the send buffer " + why);
@@ -75,7 +75,7 @@ ncclResult_t check_and_queue(const Shape& shape, const void* send, void* receive
   const Call call{shape, static_cast<const char*>(send), static_cast<char*>(receive)};
   if (overlaps(call, buffers, comm->rank())) {
     report("NCCL: " + describe(shape) +
-           ": send and receive buffer overlap, and not as an in-place operation's do");
+           ": send and receive buffer overlap, but not as for an in-place operation");
   }
   const ncclResult_t result = queue_call(comm, call, stream, caller);
   return result == ncclSuccess ? result : fail_group(result);
@@ -86,7 +86,7 @@ ncclResult_t check_and_queue(const Shape& shape, const void* send, void* receive
 
 using namespace gpu_model::nccl;
 
-/// Where the calling function was called.
+/// The return address of the calling function.
 #define NCCL_MODEL_CALLER __builtin_extract_return_addr(__builtin_return_address(0))
 
 extern "C" {

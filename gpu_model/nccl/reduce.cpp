@@ -38,7 +38,7 @@ auto with_type(ncclDataType_t type, const Body& body) {
   }
 }
 
-/// In what the elements are computed: integers wrap around, 16-bit types are float until they are rounded.
+/// The type of computation: integers wrap around, 16-bit types are float until they are rounded.
 template <class T>
 auto widen(T value) {
   if constexpr (std::is_integral_v<T>) {

@@ -144,7 +144,7 @@ void Segment::listen(int rank, std::uint32_t seen, int milliseconds) const {
 bool Segment::has_died(int rank) const {
   pthread_mutex_t& alive = this->rank(rank).alive;
   const int result = pthread_mutex_trylock(&alive);
-  // Given back without being repaired, it stays as it is: not recoverable.
+  // Unlocked without being made consistent, it becomes not recoverable.
   if (result == 0 || result == EOWNERDEAD) pthread_mutex_unlock(&alive);
   return result == EOWNERDEAD || result == ENOTRECOVERABLE;
 }

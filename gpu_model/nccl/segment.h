@@ -9,30 +9,31 @@
 
 #include "gpu_model/nccl/call.h"
 
-/// The memory that the ranks of a communicator share. It has no name, so nothing is left of it when they are
-/// gone, however they end: rank 0 makes it and hands it to the others (connect.h).
+/// The shared memory of a communicator's ranks. It has no name, so the system frees it when the ranks end in
+/// any way: rank 0 creates it and passes it to the others (connect.h).
 namespace gpu_model::nccl {
 
 constexpr int kMaxRanks = 64;
 
 enum class Presence : std::uint32_t { joining, here, destroyed, aborted };
 
-/// What a rank shows to the others. The plain members are guarded by the segment's lock.
+/// The part of the segment that a rank writes for the others. The segment's lock guards the non-atomic
+/// members.
 struct RankArea {
-  std::atomic<std::uint32_t> bell;  ///< a futex: rung when there may be something to do
+  std::atomic<std::uint32_t> bell;  ///< a futex: rung when there may be work
   std::atomic<Presence> presence;
-  pthread_mutex_t alive;  ///< held by a thread of the rank as long as it lives
+  pthread_mutex_t alive;  ///< held by a thread of the rank during its lifetime
   std::int32_t process;
 
-  std::uint64_t begun;  ///< collectives
-  Shape shapes[2];      ///< of the last two, at the remainder of their number
+  std::uint64_t begun;  ///< number of collectives begun
+  Shape shapes[2];      ///< of the last two collectives, at number % 2
 
   std::uint64_t splits;
   struct Split {
     std::int32_t color, key;
   } split[2];
 
-  // The search for waits that never end (deadlock.h).
+  // The deadlock detection (deadlock.h).
   std::uint64_t waves;
   std::uint64_t activity[2];
   char waits[400];
@@ -41,16 +42,16 @@ struct RankArea {
 /// A stream of messages from one rank to another.
 struct Channel {
   alignas(64) std::atomic<std::uint64_t> written;  ///< bytes so far
-  std::atomic<std::uint64_t> sent;                 ///< messages that were begun
+  std::atomic<std::uint64_t> sent;                 ///< messages begun
   alignas(64) std::atomic<std::uint64_t> read;
   std::atomic<std::uint64_t> wanted;  ///< messages that the receiver has waited for
 };
 
 class Segment {
  public:
-  /// A file for this number of ranks, -1 where the system has none.
+  /// A file for this number of ranks, -1 on an error.
   static int create(int ranks);
-  /// Maps the file and closes it. is_mapped() tells whether that went well.
+  /// Maps the file and closes it. is_mapped() is false on an error.
   explicit Segment(int file);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -61,27 +62,27 @@ class Segment {
   RankArea& rank(int rank) const;
 
   Channel& channel(int from, int to) const;
-  /// Appends up to `bytes` to the channel, as many as there is room for; the number.
+  /// Appends up to `bytes` bytes to the channel, limited by its room; returns the number.
   std::size_t write(int from, int to, const char* data, std::size_t bytes) const;
-  /// Takes up to `bytes` from the channel; the number.
+  /// Removes up to `bytes` bytes from the channel; returns the number.
   std::size_t read(int from, int to, char* data, std::size_t bytes) const;
 
   void ring(int rank) const;
   void ring_all() const;
-  /// Sleeps until the rank's bell has another value than `seen`, or the time is over.
+  /// Sleeps until the rank's bell has another value than `seen`, at most `milliseconds`.
   void listen(int rank, std::uint32_t seen, int milliseconds) const;
 
-  /// Whether the thread that holds the rank's `alive` has ended without giving it back.
+  /// Whether the thread that holds the rank's `alive` has ended without unlocking it.
   bool has_died(int rank) const;
 
-  /// Sets the communicator's error, which ends it for all ranks. False where there was one before, which
-  /// stays.
+  /// Sets the communicator's error, which ends it for all ranks. False if it already has an error, which is
+  /// kept.
   bool fail(ncclResult_t error, const std::string& text) const;
-  /// ncclSuccess when there is none.
+  /// ncclSuccess without an error.
   ncclResult_t error() const;
   std::string error_text() const;
 
-  /// Holds the segment's lock. A rank that died with it left nothing half done that others would use.
+  /// Holds the segment's lock. The data is usable even if a rank died while it held the lock.
   class Lock {
    public:
     explicit Lock(const Segment& segment);

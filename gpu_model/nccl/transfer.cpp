@@ -14,7 +14,7 @@ bool is_written(const Transfer& transfer) {
   return transfer.head_done == sizeof(MessageHead) && transfer.done == transfer.bytes;
 }
 
-/// True when bytes have moved.
+/// True if bytes were sent.
 bool send_some(const Communicator& comm, Transfer& transfer, const MessageHead& head) {
   const Segment& segment = comm.segment();
   std::size_t moved = 0;
@@ -33,7 +33,7 @@ bool send_some(const Communicator& comm, Transfer& transfer, const MessageHead& 
   return moved > 0;
 }
 
-/// Whether the message that has come is the one that was expected.
+/// Whether the received message is the expected one.
 bool matches(const MessageHead& came, const MessageHead& expected) {
   if (expected.shape.function != Function::receive)
     return came.number == expected.number && came.shape == expected.shape;

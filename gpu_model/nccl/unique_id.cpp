@@ -48,7 +48,7 @@ std::string place_of(const ncclUniqueId& id) {
 using namespace gpu_model::nccl;
 
 extern "C" ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  if (id == nullptr) return fail(ncclInvalidArgument, "ncclGetUniqueId: no place for the id");
+  if (id == nullptr) return fail(ncclInvalidArgument, "ncclGetUniqueId: the id pointer is null");
   const char* const given = std::getenv("NCCL_COMM_ID");
   if (given != nullptr && !is_address(given)) {
     return fail(ncclInvalidArgument,

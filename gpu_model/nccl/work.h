@@ -11,15 +11,15 @@
 
 namespace gpu_model::nccl {
 
-/// What a call, or a group's calls on one communicator, do on this rank: the collectives one after the other,
-/// then all sends and receives at the same time. Operations of a communicator run one after the other, in the
-/// order of the calls whatever their streams; those of graphs when their turn comes in the graph.
+/// The operations of a call, or of a group's calls on one communicator, on this rank: the collectives one
+/// after the other, then all sends and receives concurrently. Operations of a communicator run one after the
+/// other, in the order of the calls, on any streams; those of graphs in the order of the graph.
 ///
-/// A collective begins when all ranks have come to it, and a send ends when its peer has received: NCCL
-/// promises neither, and programs that need no such promise run on both.
+/// A collective begins when all ranks have called it, and a send ends when its peer has received: NCCL
+/// guarantees neither, and programs that do not rely on it run on both.
 class Work {
  public:
-  /// `captured`: for a graph, to be run any number of times.
+  /// `captured`: for a graph, which runs it any number of times.
   Work(std::shared_ptr<Communicator> comm, std::vector<Call> calls, bool captured);
   ~Work();
   Work(const Work&) = delete;
@@ -31,9 +31,9 @@ class Work {
  private:
   bool begin();
   Progress end();
-  /// One stage further: a collective, or all sends and receives. False while it is blocked.
+  /// Advances by one stage: a collective, or all sends and receives. False while it is blocked.
   bool advance();
-  /// Shows the others what this rank has come to; true when they have come to the same.
+  /// Publishes this rank's collective to the others; true when all of them have reached the same one.
   bool all_agree(const Call& call);
   void make_exchange();
   bool run_steps(bool until_read, const Shape& shape, std::uint64_t number);

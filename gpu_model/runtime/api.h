@@ -2,8 +2,8 @@
 
 #include "gpu_model/runtime/state.h"
 
-/// What every function of the runtime does: takes the mutex, reports what is sticky, keeps the last error,
-/// runs what the schedule runs at a call, and leaves device memory closed.
+/// The common part of the runtime's functions: locks the mutex, reports sticky errors, records the last
+/// error, runs the operations that the schedule runs at a call, and leaves device memory closed.
 namespace gpu_model {
 
 struct ThreadState {
@@ -12,7 +12,7 @@ struct ThreadState {
 };
 ThreadState& thread_state();
 
-/// Notes an error as the thread's last and returns it. cudaErrorNotReady is no error.
+/// Records an error as the thread's last and returns it. cudaErrorNotReady is not an error.
 cudaError_t note(cudaError_t error);
 
 /// Runs body(lock), which returns a cudaError_t. An error that is sticky on the current device comes first.
@@ -32,7 +32,7 @@ cudaError_t api(const Body& body) {
   return note(error);
 }
 
-/// The same for functions that ask about devices and need no context.
+/// The same for functions that query devices and need no context.
 template <class Body>
 cudaError_t query_api(const Body& body) {
   Lock lock(state().mutex);
@@ -41,5 +41,5 @@ cudaError_t query_api(const Body& body) {
 
 }  // namespace gpu_model
 
-/// Where the calling function was called.
+/// The return address of the calling function.
 #define GPU_MODEL_CALLER __builtin_extract_return_addr(__builtin_return_address(0))

@@ -4,16 +4,16 @@
 
 namespace gpu_model {
 
-/// cudaErrorStreamCaptureUnsupported, with the capture invalidated, where a call that a capture does not
-/// allow ("potentially unsafe": it may make something wait, such as cudaMalloc or cudaEventQuery) is made: in
-/// a thread with a capture of a mode other than relaxed, or anywhere while another thread captures in the
-/// global mode.
+/// For calls that a capture does not allow ("potentially unsafe": they may synchronize, such as cudaMalloc or
+/// cudaEventQuery): returns cudaErrorStreamCaptureUnsupported and invalidates the capture, in a thread with a
+/// capture of a mode other than relaxed, or in any thread while another captures in the global mode.
 cudaError_t forbid_in_captures();
-/// The same for a call about this stream, or about its device where `stream` is null: whoever makes it.
+/// For a call about this stream, in any thread: returns cudaErrorStreamCaptureUnsupported while the stream
+/// captures, and for the legacy default stream cudaErrorStreamCaptureImplicit while a blocking stream of its
+/// device captures; invalidates the capture.
 cudaError_t forbid_while_capturing(const CUstream_st& stream);
 
 /// Adds the operation to the graph that the stream captures.
 cudaError_t add_to_capture(CUstream_st& stream, std::shared_ptr<const Operation> operation);
 
-/// What is left of a graph when it is instantiated; see cudaGraphLaunch.
 }  // namespace gpu_model

@@ -7,15 +7,15 @@
 
 namespace gpu_model {
 
-/// An operation's place: the tick-th (from 1 on) of its lane. A lane is a row of operations in which each
-/// comes after the one before it: a stream, or a branch of a graph.
+/// An operation's position: number `tick` (from 1 on) of its lane. A lane is a sequence of operations in
+/// order: a stream, or a branch of a graph.
 struct Stamp {
   std::size_t lane = 0;
   std::uint64_t tick = 0;  ///< 0: before everything
 };
 
-/// What is ordered before an operation, or before what the host does next: of each lane all up to a tick (a
-/// vector clock: Mattern, "Virtual time and global states of distributed systems", 1989).
+/// The operations ordered before an operation, or before the host's next action: for each lane, all up to a
+/// tick (a vector clock: Mattern, "Virtual time and global states of distributed systems", 1989).
 class Clock {
  public:
   bool knows(Stamp stamp) const {

@@ -5,8 +5,8 @@
 #include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/stream.h"
 
-/// Copies and fills. How far they are synchronous to the host is what "API synchronization behavior" of the
-/// CUDA Runtime API reference says.
+/// Copies and fills. They synchronize with the host as described in "API synchronization behavior" of the
+/// CUDA Runtime API reference.
 namespace gpu_model {
 namespace {
 
@@ -83,7 +83,7 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
   const void* read_from = source.is_pinned ? state().pinned.alias(from) : from;
   std::shared_ptr<char[]> staged;
   if (!captures && target.is_device && !source.is_device && !source.is_pinned) {
-    staged = std::shared_ptr<char[]>(new char[bytes]);  // the caller may write over its memory at once
+    staged = std::shared_ptr<char[]>(new char[bytes]);  // the caller may overwrite its memory at once
     std::memcpy(staged.get(), from, bytes);
     read_from = staged.get();
   }

@@ -89,7 +89,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return *count == 0 ? note(cudaErrorNoDevice) : cudaSuccess;
 }
 
-/// Opens the device's context too, as of CUDA 12.0.
+/// Also creates the device's context, since CUDA 12.0.
 cudaError_t cudaSetDevice(int device) {
   return query_api([&] {
     if (device_count() == 0) return cudaErrorNoDevice;
@@ -178,7 +178,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   });
 }
 
-/// No profiler is there to be started.
+/// There is no profiler to start.
 cudaError_t cudaProfilerStart() {
   return cudaSuccess;
 }

@@ -5,10 +5,10 @@
 
 namespace gpu_model {
 
-/// What the model has to know of a kind of GPU.
+/// The properties of a kind of GPU.
 struct DeviceKind {
-  const char* name;       ///< as RINGTAPE_MODEL_GPU names it
-  const char* full_name;  ///< as the driver does
+  const char* name;       ///< in RINGTAPE_MODEL_GPU
+  const char* full_name;  ///< the driver's name
   int major, minor;       ///< compute capability
   int multiprocessors;
   std::size_t memory;                                            ///< bytes
@@ -17,17 +17,17 @@ struct DeviceKind {
   std::size_t shared_of_multiprocessor, shared_of_block_opt_in;  ///< bytes
 };
 
-// The same on all of them (CUDA C++ Programming Guide, "Compute Capabilities").
+// The same on all kinds (CUDA C++ Programming Guide, "Compute Capabilities").
 constexpr std::size_t kSharedOfBlock = 48 * 1024;  // without opt-in
 constexpr int kMostThreadsOfBlock = 1024;
 constexpr unsigned kMostBlock[3] = {1024, 1024, 64};
 constexpr unsigned kMostGrid[3] = {2147483647, 65535, 65535};
 constexpr int kRegistersOfMultiprocessor = 65536;
 
-/// The kind that RINGTAPE_MODEL_GPU names (A100, H100 or H200; H100 where it is not set). Ends the process
-/// with a line on standard error where it names another.
+/// The kind named by RINGTAPE_MODEL_GPU (A100, H100 or H200; default H100). For another name, prints a line
+/// on standard error and ends the process.
 const DeviceKind& device_kind();
-/// RINGTAPE_MODEL_GPUS: how many devices there are, 1 where it is not set.
+/// RINGTAPE_MODEL_GPUS: the number of devices, by default 1.
 int device_count();
 
 }  // namespace gpu_model

@@ -12,7 +12,7 @@
 #include "gpu_model/runtime/stream.h"
 #include "gpu_model/runtime/symbols.h"
 
-/// Queued operations, and whose turn it is.
+/// Queued operations, and their scheduling.
 namespace gpu_model {
 namespace {
 
@@ -40,10 +40,10 @@ void finish(Node& node, std::int64_t start) {
   node.before.clear();
   node.operation.reset();
   state().ready.erase(node.id);
-  state().pending.erase(node.id);  // may be the last to hold it
+  state().pending.erase(node.id);  // may destroy the node
 }
 
-/// False where it is blocked.
+/// False if it is blocked.
 bool run(Node& node) {
   Device& device = *state().devices[static_cast<std::size_t>(node.device)];
   const std::int64_t start = now();
@@ -60,12 +60,12 @@ bool run(Node& node) {
   return true;
 }
 
-/// Runs the first that is not blocked, in the order given; false when there is none.
+/// Runs the first operation that is not blocked, in the given order; false if there is none.
 bool run_first(const std::vector<Node*>& nodes) {
   return std::any_of(nodes.begin(), nodes.end(), [](Node* node) { return run(*node); });
 }
 
-/// What is ready, in the order in which the schedule would have it.
+/// The ready operations, in the order of the schedule.
 std::vector<Node*> ready_by_choice() {
   std::vector<Node*> nodes;
   for (const auto& [id, node] : state().ready) nodes.push_back(node);
@@ -74,7 +74,7 @@ std::vector<Node*> ready_by_choice() {
   return nodes;
 }
 
-/// What has to be done before `target` is, and it, as far as it is ready.
+/// The ready operations among `target` and those that must complete before it.
 std::vector<Node*> ready_before(Node& target) {
   std::vector<Node*> found, left{&target};
   std::set<Node*> seen{&target};
@@ -95,7 +95,7 @@ std::vector<Node*> ready_before(Node& target) {
 bool run_any() {
   if (state().ready.empty()) return false;
   if (state().schedule == Schedule::order || state().schedule == Schedule::late) {
-    // The usual case: the first one.
+    // The common case: the first one.
     Node* const first = state().ready.begin()->second;
     if (run(*first)) return true;
   }
@@ -266,7 +266,7 @@ void report(const std::string& text) {
   if (state().report_handler != nullptr) return state().report_handler(text);
   static const bool ends_in_failure = [] {
     return std::atexit([] {
-             std::fprintf(stderr, "gpu model: ended with status %d because of what it has reported\n",
+             std::fprintf(stderr, "gpu model: ended with status %d because of its reports\n",
                           kExitAfterReports);
              std::fflush(nullptr);
              std::_Exit(kExitAfterReports);

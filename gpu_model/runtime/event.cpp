@@ -32,14 +32,14 @@ Operation order_only(Kind kind, const char* name, const void* caller) {
   return operation;
 }
 
-/// Of a call that the host makes about an event: not while a capture has it.
+/// For a host call about an event: an error while a capture has the event.
 cudaError_t forbid_captured(const CUevent_st& event) {
   if (event.capture == nullptr) return forbid_in_captures();
   event.capture->invalidated = true;
   return cudaErrorCapturedEvent;
 }
 
-/// A stream waits for an event of a capture: it becomes part of the capture.
+/// Adds a stream that waits for a capture's event to the capture.
 cudaError_t join_capture(CUstream_st& stream, const CUevent_st& event) {
   if (stream.capture != nullptr && stream.capture != event.capture) {
     stream.capture->invalidated = event.capture->invalidated = true;

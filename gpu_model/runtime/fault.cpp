@@ -18,7 +18,7 @@ namespace {
 
 struct sigaction previous;
 
-/// "writes", "reads", or "touches" where the machine does not tell.
+/// "writes", "reads", or "touches" if the processor does not tell which.
 const char* access_of([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   const auto* const user = static_cast<const ucontext_t*>(context);
@@ -28,8 +28,8 @@ const char* access_of([[maybe_unused]] const void* context) {
 #endif
 }
 
-/// Where the access stands: of a library's code, such as memcpy's, where this program called it. As an
-/// address that a call returns to.
+/// The code of the access, as a return address: for an access in a library, such as in memcpy, that of this
+/// program's call.
 const void* code_of([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   const auto* const user = static_cast<const ucontext_t*>(context);
@@ -49,8 +49,8 @@ const void* code_of([[maybe_unused]] const void* context) {
 std::string place_in_memory(std::uintptr_t address, int device) {
   const auto [begin, block] =
       state().devices[static_cast<std::size_t>(device)]->pool->find(reinterpret_cast<const void*>(address));
-  if (block == nullptr) return "at an address that holds no memory";
-  if (block->number == 0) return "in memory that nobody has allocated";
+  if (block == nullptr) return "at an unmapped address";
+  if (block->number == 0) return "in memory that was never allocated";
   std::string text = std::to_string(address - begin) + " bytes into ";
   if (block->is_free) text += "what was ";
   text += "allocation #" + std::to_string(block->number) + " (" + std::to_string(block->asked_for) +
@@ -72,7 +72,7 @@ void explain_device_fault(std::uintptr_t address, int device, const char* access
   end_process("host code " + std::string(access) + " " + memory + "\n  in " + place_of(code));
 }
 
-/// True where the page has been opened, and the access may go on.
+/// True if the page has been opened, and the access can be repeated.
 bool explain_pinned_fault(std::uintptr_t address, const char* access, const void* code) {
   if (state().pinned.find(reinterpret_cast<const void*>(address), 0).second == nullptr) return false;
   for (const PinnedMemory::Use& use : state().pinned.uses()) {
@@ -82,7 +82,7 @@ bool explain_pinned_fault(std::uintptr_t address, const char* access, const void
                 " bytes, queued in " + place_of(use.caller) +
                 "), and does not wait for the copy before\n  in " + place_of(code));
   }
-  state().pinned.open_page(address);  // a neighbour of what the copy uses
+  state().pinned.open_page(address);  // next to the bytes that the copy uses
   return true;
 }
 
@@ -93,7 +93,7 @@ void handle(int signal, siginfo_t* info, void* context) {
   if (explain_pinned_fault(address, access_of(context), code_of(context))) return;
   if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(signal, info, context);
   if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
-  sigaction(SIGSEGV, &previous, nullptr);  // the access comes again, and ends the process
+  sigaction(SIGSEGV, &previous, nullptr);  // the access is repeated, and ends the process
 }
 
 }  // namespace

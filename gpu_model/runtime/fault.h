@@ -2,10 +2,9 @@
 
 namespace gpu_model {
 
-/// Sees to it that a fault at device memory, or at pinned memory that a copy uses, is explained: which
-/// allocation or copy it is, and what was wrong. The process then ends with abort(). Other faults go to
-/// whoever handled them before. To be called again and again: test programs and sanitizers set handlers of
-/// their own.
+/// Installs a handler that explains a fault at device memory, or at pinned memory that a copy uses: the
+/// allocation or copy, and the error. The process then ends with abort(). Other faults go to the previous
+/// handler. Call it repeatedly: test programs and sanitizers set their own handlers.
 void watch_for_faults();
 
 }  // namespace gpu_model

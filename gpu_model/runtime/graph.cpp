@@ -5,14 +5,13 @@
 #include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/stream.h"
 
-/// A graph as it was captured.
+/// A captured graph.
 struct CUgraph_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
 };
 
-/// A graph that can be launched. Its nodes are put into branches, each a row in which every node comes after
-/// the one before it; the place of a node among what is ordered is its branch and the number of its turn
-/// there.
+/// An executable graph. Its nodes are divided into branches, each a sequence of nodes in order; the position
+/// of a node in the order of all operations is its branch and its number there.
 struct CUgraphExec_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
   std::vector<std::size_t> lanes;    ///< of the branches
@@ -42,7 +41,7 @@ void for_each_captured(const Capture& capture, const Body& body) {
   }
 }
 
-/// Whether something that the capture has recorded in other streams is not before the end of its origin.
+/// Whether the capture has work in other streams that is not ordered before the end of its origin stream.
 bool has_unjoined_work(const Capture& capture, const CUstream_st& origin) {
   std::set<std::size_t> joined;
   std::vector<std::size_t> left = origin.captured_last;
@@ -56,7 +55,7 @@ bool has_unjoined_work(const Capture& capture, const CUstream_st& origin) {
   return joined.size() != capture.body.entries.size();
 }
 
-/// Puts the nodes into branches. Returns how many there are.
+/// Divides the nodes into branches. Returns the number of branches.
 std::size_t assign_branches(GraphBody& body) {
   std::vector<bool> has_heir(body.entries.size());
   std::size_t branches = 0;
@@ -125,8 +124,8 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 
-/// What the graph allocates is there from now on, and what it frees is not. False where its memory of a
-/// launch before has not been freed.
+/// Marks the graph's allocations as live, and its frees as freed. False if its memory of an earlier launch
+/// has not been freed.
 bool take_memory(const GraphBody& body) {
   for (const GraphBody::Entry& entry : body.entries) {
     const Kind kind = entry.operation->kind;
@@ -257,7 +256,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return api([&](Lock&) { return graphs().erase(graph) == 1 ? cudaSuccess : cudaErrorInvalidValue; });
 }
 
-/// A launch that has not finished goes on.
+/// An unfinished launch continues.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return api(
       [&](Lock&) { return executables().erase(executable) == 1 ? cudaSuccess : cudaErrorInvalidValue; });

@@ -13,10 +13,10 @@ namespace {
 struct Function {
   std::string symbol;
   std::size_t static_shared = 0;
-  std::map<int, std::size_t> dynamic_shared;  ///< the most that was opted in to, by device
+  std::map<int, std::size_t> dynamic_shared;  ///< the opt-in limit, by device
 };
 
-/// What is known of the kernel at `entry`; null where that is no function of this program.
+/// The properties of the kernel at `entry`; null if it is not a function of this program.
 Function* function_of(const void* entry) {
   static auto* const known = new std::map<const void*, Function>;
   const auto [it, is_new] = known->try_emplace(entry);
@@ -35,7 +35,7 @@ bool within(const Size3& size, const unsigned (&most)[3]) {
          size.z <= most[2];
 }
 
-/// The allocations that pointers among the arguments lead to.
+/// The allocations that pointers among the arguments point to.
 std::vector<Range> allocations_in(const KernelCall& call) {
   std::vector<Range> found;
   const char* const bytes = static_cast<const char*>(call.arguments());

@@ -28,7 +28,7 @@ CUmemPoolHandle_st& pool_of(int device) {
   return *open_device(device).pool;
 }
 
-/// The allocation that was asked to fail has come.
+/// True for the allocation that fail_allocation() selected.
 bool fails_on_request() {
   return state().allocations_until_failure > 0 && --state().allocations_until_failure == 0;
 }
@@ -107,7 +107,7 @@ cudaError_t allocate_in_stream(void** address, std::size_t bytes, cudaStream_t h
   if (stream->capture != nullptr && stream->capture->invalidated) return cudaErrorStreamCaptureInvalidated;
   if (fails_on_request()) return cudaErrorMemoryAllocation;
   CUmemPoolHandle_st& pool = pool_of(stream->device);
-  // What comes next in the stream comes after this.
+  // Later work in the stream is ordered after this.
   Clock clock = state().host;
   if (stream->last != nullptr) clock.merge(stream->last->clock);
   std::vector<NodePtr> wait_for;
@@ -130,14 +130,14 @@ cudaError_t free_in_stream(void* address, cudaStream_t handle, const void* calle
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (address == nullptr) return cudaSuccess;
   const int device = memory_device(address);
-  // The reference names no error for a stream of another device; nobody means to do that.
+  // The reference names no error for a stream of another device, which is always a mistake.
   if (device < 0 || device != stream->device) return cudaErrorInvalidValue;
   CUmemPoolHandle_st& pool = pool_of(device);
   const auto [begin, block] = pool.find(address);
   if (block == nullptr || block->is_free || begin != reinterpret_cast<std::uintptr_t>(address))
     return cudaErrorInvalidValue;
   const bool captures = stream->capture != nullptr;
-  // A graph may free what it allocates, and others may once a launch has allocated it.
+  // A graph may free its own allocations; other code may free them after a launch has allocated them.
   if (captures ? !block->in_graph : block->in_graph && !block->is_launched) return cudaErrorInvalidValue;
   NodePtr node;
   const cudaError_t error = queue(*stream,

@@ -32,7 +32,7 @@ bool is_open = false;
 MemorySpace::MemorySpace(std::size_t memory) {
   const std::size_t bytes = 2 * memory + kHugePage;
   void* const mapping = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapping == MAP_FAILED) end_process("no addresses for a device's memory");
+  if (mapping == MAP_FAILED) end_process("no address space for a device's memory");
   begin_ = (reinterpret_cast<std::uintptr_t>(mapping) + kHugePage - 1) / kHugePage * kHugePage;
   end_ = begin_ + 2 * memory;
   next_ = begin_;

@@ -6,12 +6,11 @@
 
 namespace gpu_model {
 
-/// The addresses of a device's memory. No host code can read or write them: only between open_device_memory()
-/// and close_device_memory(), while operations run, are they accessible.
+/// The addresses of a device's memory. Host code cannot read or write them: they are accessible only between
+/// open_device_memory() and close_device_memory(), while operations run.
 class MemorySpace {
  public:
-  /// Reserves addresses, twice as many as there are bytes of memory, since pieces that were given back leave
-  /// gaps.
+  /// Reserves address space of twice the memory's size, since released pieces leave gaps.
   explicit MemorySpace(std::size_t memory);
   MemorySpace(const MemorySpace&) = delete;
   MemorySpace& operator=(const MemorySpace&) = delete;
@@ -20,9 +19,9 @@ class MemorySpace {
     const auto place = reinterpret_cast<std::uintptr_t>(address);
     return place >= begin_ && place < end_;
   }
-  /// `bytes` more, a multiple of 2 MiB; 0 when there are no addresses left.
+  /// Adds `bytes` bytes, a multiple of 2 MiB, and returns their address; 0 if the address space is full.
   std::uintptr_t grow(std::size_t bytes);
-  /// Gives a piece back to the system.
+  /// Returns a piece to the system.
   void release(std::uintptr_t begin, std::size_t bytes);
 
   void protect(bool accessible) const;
@@ -34,18 +33,17 @@ class MemorySpace {
   };
   std::uintptr_t begin_, end_;
   std::uintptr_t next_;
-  std::vector<Piece> pieces_;  // in use, by address; neighbours are one
+  std::vector<Piece> pieces_;  // in use, by address; adjacent pieces are merged
 };
 
-/// Makes the memory of all devices accessible to this process, and takes it away again. Under the engine's
-/// mutex.
+/// Makes the memory of all devices accessible to this process, and inaccessible again. Call them with the
+/// engine's mutex held.
 void open_device_memory();
 void close_device_memory();
 bool device_memory_is_open();
 
-/// Fills memory that was not written yet, or that was freed, with values that are NaN in every floating type.
-/// Tells AddressSanitizer, where it is there, that nobody may touch what is freed. Device memory must be
-/// open.
+/// Fills new or freed memory with values that are NaN in every floating type, and marks freed memory as
+/// inaccessible for AddressSanitizer, if it is enabled. Device memory must be open.
 void fill_fresh(void* begin, std::size_t bytes);
 void fill_freed(void* begin, std::size_t bytes);
 

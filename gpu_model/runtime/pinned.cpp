@@ -92,7 +92,7 @@ void PinnedMemory::open_page(std::uintptr_t address) const {
   mprotect(reinterpret_cast<void*>(address / kPage * kPage), kPage, PROT_READ | PROT_WRITE);
 }
 
-/// Gives every page that the bytes lie on the protection that the copies under way need.
+/// Sets the protection of every page of the bytes to that required by the copies in flight.
 void PinnedMemory::protect(std::uintptr_t begin, std::size_t bytes) const {
   const std::uintptr_t end = begin + bytes;
   const auto protection_of = [&](std::uintptr_t page) {

@@ -13,7 +13,7 @@ struct Node;
 struct Operation;
 
 /// Page-locked host memory. It is mapped twice: the program's pages cannot be written while a copy that the
-/// host has not waited for reads them, and not be touched while one writes them; copies use the other
+/// host has not waited for reads them, and cannot be accessed while one writes them; copies use the other
 /// mapping.
 class PinnedMemory {
  public:
@@ -22,7 +22,7 @@ class PinnedMemory {
     char* alias;
     const void* caller;
   };
-  /// A copy under way.
+  /// A copy in flight.
   struct Use {
     std::uintptr_t begin;
     std::size_t bytes;
@@ -33,18 +33,18 @@ class PinnedMemory {
     int stream;
   };
 
-  /// Null when there is no memory.
+  /// Null if no memory is left.
   void* allocate(std::size_t bytes, const void* caller);
-  /// False where nothing was allocated there.
+  /// False if there is no allocation at the address.
   bool free(void* address);
-  /// The allocation in which the bytes lie, and where it begins; null where there is none.
+  /// The allocation that contains the bytes, and its begin; null if there is none.
   std::pair<std::uintptr_t, const Allocation*> find(const void* address, std::size_t bytes) const;
-  /// Where copies find these bytes.
+  /// The address of these bytes in the mapping for copies.
   char* alias(const void* address) const;
 
-  /// Notes that an operation uses the bytes until the host has waited for it.
+  /// Records that an operation uses the bytes until the host has waited for it.
   void use(const void* address, std::size_t bytes, bool writes, const Node& node);
-  /// Lets the host have again what it has waited for.
+  /// Returns memory to the host once it has waited for the operations.
   void host_has_waited_for(const Clock& clock);
   bool is_in_use(const void* address) const;
 

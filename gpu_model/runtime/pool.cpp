@@ -42,7 +42,7 @@ std::uintptr_t CUmemPoolHandle_st::take_free(std::size_t bytes, const Clock& clo
     if (block.freed == nullptr || clock.knows(block.freed->stamp)) return true;
     return reuse == Reuse::internal || (reuse == Reuse::opportunistic && block.freed->done);
   };
-  // The smallest row of usable neighbours, within a chunk, that is large enough.
+  // The smallest sufficient sequence of adjacent usable blocks within a chunk.
   std::uintptr_t best = 0, row = 0;
   std::size_t best_bytes = 0, row_bytes = 0;
   const auto end_row = [&] {

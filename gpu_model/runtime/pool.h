@@ -15,43 +15,43 @@ namespace gpu_model {
 struct Node;
 class MemorySpace;
 
-/// A piece of a device's memory: an allocation, or free.
+/// A piece of a device's memory: an allocation, or free memory.
 struct Block {
   std::size_t bytes = 0;  ///< multiple of 512
   bool is_free = true;
-  std::shared_ptr<Node> freed;  ///< the operation that freed it; null for memory that nobody has had
-  // Of an allocation, and of the last one where it is free:
-  std::uint64_t number = 0;   ///< from 1 on; 0: nobody has had it
+  std::shared_ptr<Node> freed;  ///< the operation that freed it; null for memory that was never allocated
+  // Of the allocation; for free memory, of the last one:
+  std::uint64_t number = 0;   ///< from 1 on; 0: never allocated
   std::size_t asked_for = 0;  ///< bytes
   const char* function = "";  ///< cudaMalloc or cudaMallocAsync
   const void* caller = nullptr;
   int stream = -1;        ///< number of the stream, -1 for cudaMalloc
-  bool in_graph = false;  ///< belongs to a graph: there once a launch has allocated it, until it is freed
+  bool in_graph = false;  ///< belongs to a graph: live from its launch until it is freed
   bool is_launched = false;
   BlockHistory history{};
 };
 
 }  // namespace gpu_model
 
-/// A device's memory, as blocks that fill chunks taken from the system without a gap. It stands for the
-/// default pool of stream-ordered allocation and for cudaMalloc's memory together.
+/// A device's memory, as adjacent blocks in chunks from the system. It is both the default pool of
+/// stream-ordered allocation and the memory of cudaMalloc.
 struct CUmemPoolHandle_st {
   using Block = gpu_model::Block;
 
   CUmemPoolHandle_st(int device, gpu_model::MemorySpace& space, std::size_t capacity)
       : device_(device), space_(space), capacity_(capacity) {}
 
-  /// A block of at least `bytes` for use by whatever comes after `clock`: memory that was freed before that
-  /// (in the order of streams and events), or whose free has run, or that is new. `wait_for` is what the user
-  /// has to wait for besides: a free that is not ordered before. 0 when the device has no memory left.
+  /// A block of at least `bytes` bytes for work after `clock`: memory that was freed before `clock` (in the
+  /// order of streams and events), or whose free has run, or new memory. `wait_for` is an additional
+  /// dependency of that work: a free that is not ordered before. 0 if the device has no memory left.
   std::uintptr_t take(std::size_t bytes, const gpu_model::Clock& clock,
                       std::vector<std::shared_ptr<gpu_model::Node>>& wait_for);
-  /// Frees an allocation; `freed` is the operation that does, null when the host has waited for everything.
+  /// Frees an allocation; `freed` is the freeing operation, null if the host has waited for all work.
   void give_back(std::uintptr_t address, std::shared_ptr<gpu_model::Node> freed);
-  /// Gives chunks that are free as a whole back to the system until no more than `bytes_to_keep` are left.
+  /// Returns completely free chunks to the system until at most `bytes_to_keep` bytes are left.
   void trim(std::size_t bytes_to_keep);
 
-  /// The block that the address lies in, and where it begins; null where there is none.
+  /// The block that contains the address, and its begin; null if there is none.
   std::pair<std::uintptr_t, Block*> find(const void* address);
   const std::map<std::uintptr_t, Block>& blocks() const { return blocks_; }
 

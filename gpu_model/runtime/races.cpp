@@ -37,7 +37,7 @@ Access access_of(const Node& node) {
   return {node.stamp, node.stream, node.operation->name, node.operation->caller, 0, 0, false};
 }
 
-/// The operation touches these bytes, or, where `range` has none, some of the block.
+/// The operation accesses these bytes or, if `range` is empty, an unknown part of the block.
 void touch(const Node& node, const Range& range, bool writes, bool knows_bytes) {
   Block* const block = live_block(range.begin, 0);
   if (block == nullptr || block->in_graph) return;
@@ -56,7 +56,7 @@ void touch(const Node& node, const Range& range, bool writes, bool knows_bytes) 
       report_race(*block, earlier, access);
     }
   }
-  // What comes after this one comes after those that it replaces.
+  // Operations after this access are also after the accesses that it replaces.
   std::erase_if(all, [&](const Access& earlier) {
     return earlier.stamp.lane == access.stamp.lane && earlier.begin == access.begin &&
            earlier.end == access.end && (writes || !earlier.writes);
@@ -67,7 +67,7 @@ void touch(const Node& node, const Range& range, bool writes, bool knows_bytes) 
   all.push_back(std::move(access));
 }
 
-/// The memory is freed: after everything that has touched it.
+/// The memory is freed: the free must be ordered after all accesses.
 void release(const Node& node, const Range& range) {
   Block* const block = live_block(range.begin, 0);
   if (block == nullptr || block->in_graph) return;

@@ -24,29 +24,30 @@
 #include "gpu_model/runtime/pinned.h"
 #include "gpu_model/runtime/pool.h"
 
-/// Everything that the model knows, behind one mutex. Functions of these headers expect it to be held.
+/// The whole state of the model, guarded by one mutex. Functions of these headers must be called with it
+/// held.
 namespace gpu_model {
 
-/// An operation that was queued and that runs once.
+/// A queued operation, which runs once.
 struct Node {
   std::uint64_t id = 0;                        ///< in the order of the calls
-  std::shared_ptr<const Operation> operation;  ///< null when it is done
+  std::shared_ptr<const Operation> operation;  ///< null when it is complete
   int device = 0;
   int stream = 0;  ///< its number
   std::uint64_t correlation = 0;
   bool in_graph = false;
   Stamp stamp;
-  Clock clock;                                ///< what is ordered before it, and itself
-  std::vector<std::shared_ptr<Node>> before;  ///< that it waits for
-  std::vector<Node*> after;                   ///< that wait for it
-  std::size_t waits_for = 0;                  ///< of `before`, how many are not done
+  Clock clock;                                ///< the operations ordered before it, and itself
+  std::vector<std::shared_ptr<Node>> before;  ///< operations that it waits for
+  std::vector<Node*> after;                   ///< operations that wait for it
+  std::size_t waits_for = 0;                  ///< number of incomplete ones of `before`
   bool done = false;
-  int queries = 0;       ///< in a row, that found it not done
-  std::int64_t end = 0;  ///< when it was done
+  int queries = 0;       ///< consecutive queries that found it incomplete
+  std::int64_t end = 0;  ///< time of its completion
 };
 using NodePtr = std::shared_ptr<Node>;
 
-/// A graph: operations, each with those of the graph that come before it.
+/// A graph: operations, each with its dependencies.
 struct GraphBody {
   struct Entry {
     std::shared_ptr<const Operation> operation;
@@ -57,7 +58,7 @@ struct GraphBody {
   std::vector<Entry> entries;
 };
 
-/// A capture that is going on.
+/// A capture in progress.
 struct Capture {
   cudaStreamCaptureMode mode;
   std::thread::id thread;
@@ -66,8 +67,7 @@ struct Capture {
   GraphBody body;
 };
 
-/// What makes an operation wait: the operations themselves, and what is ordered before the host knows of
-/// them.
+/// The dependencies of an operation: the operations themselves, and the clock of their order.
 struct Order {
   std::vector<NodePtr> before;
   Clock clock;
@@ -78,7 +78,7 @@ struct Device {
   std::unique_ptr<MemorySpace> space;  ///< null until the context is open
   std::unique_ptr<CUmemPoolHandle_st> pool;
   cudaError_t sticky = cudaSuccess;
-  NodePtr left_by_destroyed;  ///< after all that was queued in streams when they were destroyed
+  NodePtr left_by_destroyed;  ///< after all work in destroyed streams
   std::size_t destroyed_lane = 0;
   std::uint64_t destroyed_tick = 0;
   std::unique_ptr<CUstream_st> legacy;
@@ -95,9 +95,9 @@ struct State {
   std::set<std::shared_ptr<Capture>> captures;
   PinnedMemory pinned;
 
-  std::map<std::uint64_t, NodePtr> pending;  ///< not done, by id
-  std::map<std::uint64_t, Node*> ready;      ///< of these, those that wait for nothing
-  Clock host;                                ///< what the host has waited for
+  std::map<std::uint64_t, NodePtr> pending;  ///< incomplete, by id
+  std::map<std::uint64_t, Node*> ready;      ///< of these, the ones without incomplete dependencies
+  Clock host;                                ///< the operations that the host has waited for
   std::size_t lanes = 0;
   std::uint64_t nodes = 0;
   std::uint64_t calls = 0;
@@ -113,27 +113,27 @@ struct State {
   int reports = 0;
 };
 
-/// Lives as long as the process, since destructors of static objects call CUDA too.
+/// Never destroyed, since destructors of static objects also call CUDA.
 State& state();
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// The device of this number, with its context opened.
+/// The device of this index, with its context created.
 Device& open_device(int index);
 
-/// Queues an operation behind what `order` says. The node's clock is order's with its own stamp.
+/// Queues an operation after the dependencies in `order`. The node's clock is that of `order` with its own
+/// stamp.
 NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,
                  Order order);
-/// What the schedule does at a call.
+/// Runs the operations that the schedule runs at a call.
 void run_at_call();
-/// Runs until `node` is done. Waits for what is blocked, with the lock given up.
+/// Runs until `node` is complete. Waits for blocked operations, with the lock released.
 void run_until(Lock& lock, const NodePtr& node);
-/// Runs one operation of those that are ready by the schedule's choice; false when all are blocked, or none
-/// is there.
+/// Runs one ready operation, chosen by the schedule; false if all are blocked, or there is none.
 bool run_any();
-/// Notes that the host has waited for all of `clock`.
+/// Records that the host has waited for all of `clock`.
 void host_has_waited_for(const Clock& clock);
-/// Whether the node is done, to a query: the late schedule lets two queries in a row find that it is not.
+/// Whether the node is complete, for a query: with the late schedule two consecutive queries return false.
 bool query(const NodePtr& node);
 
 }  // namespace gpu_model
@@ -143,12 +143,12 @@ struct CUstream_st {
   int number = 0;  ///< 0 for the legacy default stream
   int device = 0;
   bool is_legacy = false;
-  bool is_blocking = false;  ///< waits for the legacy default stream, and that for it
+  bool is_blocking = false;  ///< synchronizes with the legacy default stream
   std::size_t lane = 0;
   std::uint64_t tick = 0;
-  gpu_model::NodePtr last;  ///< queued last; null when nothing was
+  gpu_model::NodePtr last;  ///< the last queued operation; null without any
   std::shared_ptr<gpu_model::Capture> capture;
-  std::vector<std::size_t> captured_last;  ///< entries of the capture that the next one comes after
+  std::vector<std::size_t> captured_last;  ///< dependencies of the next captured operation
 };
 
 /// An event.
@@ -156,6 +156,6 @@ struct CUevent_st {
   int device = 0;
   unsigned flags = 0;
   gpu_model::NodePtr node;                      ///< null until it is recorded
-  std::shared_ptr<gpu_model::Capture> capture;  ///< that it was recorded in last; null: in none
+  std::shared_ptr<gpu_model::Capture> capture;  ///< the capture of its last record; null without one
   std::vector<std::size_t> captured;
 };

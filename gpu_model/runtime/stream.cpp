@@ -121,13 +121,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return api([&](Lock&) { return create(stream, flags); });
 }
 
-/// What is queued goes on; the handle ends.
+/// Queued work continues; the handle becomes invalid.
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return api([&](Lock&) {
     const auto it = state().streams.find(handle);
     if (it == state().streams.end()) return cudaErrorInvalidResourceHandle;
     if (it->second->capture != nullptr) it->second->capture->invalidated = true;
-    // Kept for cudaDeviceSynchronize(), as a stream that nobody can name.
+    // Kept for cudaDeviceSynchronize(), as a stream without a handle.
     Device& device = *state().devices[static_cast<std::size_t>(it->second->device)];
     NodePtr& left = device.left_by_destroyed;
     if (it->second->last != nullptr && !it->second->last->done) {

@@ -4,13 +4,13 @@
 
 namespace gpu_model {
 
-/// The stream of a handle, with its device's context opened; null where there is none.
+/// The stream of a handle, with its device's context created; null for an invalid handle.
 CUstream_st* find_stream(cudaStream_t handle);
-/// Queues the operation in the stream, behind `wait_for` too, or adds it to the graph that the stream is
+/// Queues the operation in the stream, also after `wait_for`, or adds it to the graph that the stream is
 /// capturing; `node` is then null.
 cudaError_t queue(CUstream_st& stream, std::shared_ptr<const Operation> operation, NodePtr& node,
                   const std::vector<NodePtr>& wait_for = {});
-/// Waits for all that the stream has queued.
+/// Waits for all work queued in the stream.
 void wait_for_stream(Lock& lock, CUstream_st& stream);
 /// Waits for all streams of a device.
 void wait_for_device(Lock& lock, int device);
@@ -24,12 +24,13 @@ void for_each_stream(int device, const Body& body) {
     if (stream->device == device) body(*stream);
   }
 }
-/// Gives reserved memory of the device back, down to the pool's release threshold: at every wait of the host.
+/// Returns reserved memory of the device to the system, down to the pool's release threshold: at every wait
+/// of the host.
 void release_unused_memory(int device);
 
-/// The device whose memory the address is in, -1 for none.
+/// The device whose memory contains the address, -1 for none.
 int memory_device(const void* address);
-/// The allocation that the bytes lie in, null where they do not lie in one that is live.
+/// The live allocation that contains the bytes, null if there is none.
 Block* live_block(const void* address, std::size_t bytes);
 
 }  // namespace gpu_model

@@ -40,7 +40,7 @@ class SymbolTable {
     return *table;
   }
 
-  /// Null where it is no code of this program.
+  /// Null if it is not code of this program.
   const Function* find(const void* address) const {
     const std::uint64_t place = reinterpret_cast<std::uintptr_t>(address) - load_bias_;
     auto it =
@@ -119,7 +119,7 @@ std::string demangled(const char* symbol) {
   return text ? text.get() : symbol;
 }
 
-/// The line of an address, by addr2line: "core/memory.cpp:351", "" where it is not known.
+/// The line of an address, by addr2line: "core/memory.cpp:351", "" if it is not known.
 std::string line_of(std::uint64_t address) {
   char command[128];
   std::snprintf(command, sizeof command, "addr2line -e /proc/%d/exe 0x%llx 2>/dev/null",
@@ -149,7 +149,7 @@ std::string function_at(const void* address) {
   for (const std::string unnamed = "(anonymous namespace)::"; text.find(unnamed) != std::string::npos;) {
     text.erase(text.find(unnamed), unnamed.size());
   }
-  // The name is what stands before the parameters, after a template's return type.
+  // The name is the text before the parameters, and after a template's return type.
   int depth = 0;
   std::size_t begin = 0, end = text.size();
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -11,15 +11,15 @@ namespace ringtape::simt {
 
 constexpr int kWarp = 32;
 
-/// A stack on which threads of a block run one after another. While one of them waits, the runner belongs to
-/// that thread; threads that have not started start on other runners.
+/// A stack on which threads of a block run one after another. While a thread waits, it keeps its runner;
+/// threads that have not started start on other runners.
 struct Runner {
   explicit Runner(std::size_t number) : stack(number) {}
   Stack stack;
   Fiber fiber;
   int rank = 0;            // of the running thread
   uint3 index{};           // that thread's threadIdx
-  Runner* next = nullptr;  // in its list; a runner is in one list at most
+  Runner* next = nullptr;  // in its list; a runner is in at most one list
 };
 
 /// An intrusive FIFO list of runners.
@@ -73,7 +73,7 @@ struct WarpBarrier : Barrier {
 };
 
 struct Warp {
-  unsigned gone = 0;    // lanes that have returned, or that the block does not have
+  unsigned gone = 0;    // lanes that have returned or do not exist
   unsigned active = 0;  // bit i: barriers[i] is in progress
   WarpBarrier barriers[kWarp];
   std::uint64_t words[kWarp];

@@ -15,10 +15,10 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 
-// A block runs on one OS thread, so thread-local storage is shared by its threads and by no other block that
-// runs at the same time. Check builds and the analysis run one block at a time and keep shared memory in a
-// section of its own: check builds overwrite it before each block and AddressSanitizer watches it; the
-// analysis recognises shared addresses by it.
+// A block runs on one OS thread, so its threads share thread-local storage, and blocks that run at the same
+// time do not. Check builds and the analysis run one block at a time and keep shared memory in a section of
+// its own: check builds overwrite it before each block and AddressSanitizer watches it; the analysis
+// recognises shared addresses by it.
 #if defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 #define __shared__ static __attribute__((section("simt_shared")))
 #else
@@ -81,7 +81,7 @@ inline T shuffle(unsigned mask, T value, int source, SourceLocation location) {
   return value;
 }
 
-/// A lane's own number, and the first lane of the group of `width` lanes it belongs to.
+/// A lane's number, and the first lane of its group of `width` lanes.
 inline int lane_index() {
   return simt::thread_rank() % warpSize;
 }

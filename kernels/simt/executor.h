@@ -6,8 +6,8 @@
 #include "kernels/simt/thread_order.h"
 
 /// Runs CUDA-style kernels on the CPU. Blocks are spread over OpenMP threads; the threads of a block take
-/// turns on one of them. A thread starts as a plain function call and keeps its stack while it waits at a
-/// barrier. docs/simt.md has the details. Kernels include it only through kernels/common/kernel.h.
+/// turns on one OpenMP thread. A thread starts as a plain function call and keeps its stack while it waits at
+/// a barrier. docs/simt.md has the details. Kernels include it only through kernels/common/kernel.h.
 namespace ringtape::simt {
 
 struct dim3 {
@@ -52,7 +52,8 @@ void* dynamic_shared_bytes();
 void sync_block(SourceLocation location);
 
 /// __syncwarp: returns when the lanes in `mask` have arrived. In check builds this and the functions below
-/// throw Error when `mask` names a lane that has returned; otherwise such a lane is not waited for.
+/// throw Error when `mask` names a lane that has returned; otherwise the barrier does not wait for such a
+/// lane.
 void sync_warp(unsigned mask, SourceLocation location);
 /// The `word` of lane `source`; the lane's own word when `source` is not in the mask.
 std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, SourceLocation location);
@@ -62,7 +63,7 @@ unsigned ballot(unsigned mask, bool predicate, SourceLocation location);
 /// Combines the words of `count` threads at a barrier.
 using Combine = std::uint64_t (*)(const std::uint64_t* words, int count);
 /// A barrier of all threads of the block (of the warp); each gets combine(their words in order of rank).
-/// Throws Error when a thread has returned already.
+/// Throws Error if a thread has already returned.
 std::uint64_t combine_block(std::uint64_t word, Combine combine, SourceLocation location);
 std::uint64_t combine_warp(std::uint64_t word, Combine combine, SourceLocation location);
 

@@ -5,7 +5,7 @@
 #include "kernels/simt/sanitizer.h"
 
 /// Fibers: stacks that one OS thread switches between. The switch itself is in fiber_boost.cpp or in
-/// fiber_ucontext.cpp; the build takes one of them.
+/// fiber_ucontext.cpp; the build compiles one of them.
 namespace ringtape::simt {
 
 /// Memory for a stack, with a page below it that faults when a thread overflows it.
@@ -27,7 +27,7 @@ class Stack {
   char* top_;
 };
 
-/// An execution context: the OS thread's own stack (as constructed) or a stack of ours (after start()).
+/// An execution context: the OS thread's own stack (as constructed) or a Stack (after start()).
 class Fiber {
  public:
   Fiber() = default;
@@ -41,7 +41,7 @@ class Fiber {
   static void switch_to(Fiber& from, Fiber& to);
 
  private:
-  // Defined in fiber_boost.cpp and fiber_ucontext.cpp, like switch_to(). A new context begins with run().
+  // Defined in fiber_boost.cpp and fiber_ucontext.cpp, like switch_to(). A new context starts in run().
   void create_context(const Stack& stack);
   void destroy_context();
 

@@ -3,7 +3,7 @@
 #include "kernels/simt/fiber.h"
 
 // Boost.Context's switch is a dozen instructions: it saves the callee-saved registers on the old stack, and
-// passes the address of that place (an fcontext_t) to the next context.
+// passes their address (an fcontext_t) to the next context.
 namespace ringtape::simt {
 namespace fcontext = boost::context::detail;
 

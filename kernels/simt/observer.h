@@ -13,7 +13,7 @@ class Observer {
   virtual ~Observer() = default;
   virtual void launch_begins(const Launch& launch) = 0;
   virtual void launch_ends() = 0;
-  /// blockIdx is set already; no thread has begun.
+  /// blockIdx is set; no thread has begun.
   virtual void block_begins() = 0;
   virtual void thread_returns(int rank) = 0;
   /// All threads of the block that have not returned have arrived at a barrier, and continue.

@@ -9,9 +9,9 @@ namespace ringtape::simt {
 
 const int kMostThreadsOfCore = 4;
 
-// libgomp reads its variables in a constructor, before any code of the program, and has no call that sets the
-// spin count later. Only functions in .preinit_array run before constructors. At that time setenv() does not
-// work yet, and the array of environment variables cannot grow, because other data follow it. So one
+// libgomp reads its variables in a constructor, before any code of the program, and has no function to set
+// the spin count later. Only functions in .preinit_array run before constructors. At that time setenv() does
+// not work yet, and the array of environment variables cannot grow, because other data follows it. So one
 // variable's slot is replaced temporarily, and restored by the first constructor of the program, after
 // libgomp has read the environment.
 #if !defined(__PIC__) || defined(__PIE__)  // a shared object cannot have a .preinit_array
@@ -94,7 +94,7 @@ __attribute__((constructor(101))) RINGTAPE_EARLY void after_libgomp() {
   char text[200];
   const int length =
       std::snprintf(text, sizeof text,
-                    "warning: OMP_NUM_THREADS=%ld, but this process may use %ld cores: going on with %ld "
+                    "warning: OMP_NUM_THREADS=%ld, but this process may use %ld cores: using %ld "
                     "threads (at most %d for each core)\n",
                     threads_asked_for, cores, cores, kMostThreadsOfCore);
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, static_cast<std::size_t>(length));

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-/// AddressSanitizer and ThreadSanitizer track stacks and must be told of every switch. Empty functions in
-/// other builds.
+/// AddressSanitizer and ThreadSanitizer track stacks and must be informed of every switch. In other builds
+/// the functions are empty.
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif

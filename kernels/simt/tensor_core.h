@@ -11,7 +11,7 @@ struct MatrixRow {
   unsigned words[4];
 };
 
-/// ldmatrix.x4 (.trans when `transposed`): `row` is the row read by this lane; `registers` receive its
+/// ldmatrix.x4 (.trans when `transposed`): `row` is the row that this lane reads; `registers` receive its
 /// result.
 void exchange_matrices(const MatrixRow& row, bool transposed, unsigned (&registers)[4],
                        SourceLocation location);

@@ -24,7 +24,7 @@ void Worker::run_blocks(Launch& launch, std::int64_t first, std::int64_t last) {
   launch_ = nullptr;
 }
 
-/// The endless loop of every runner: it does the next work.
+/// The endless loop of every runner: runs threads of blocks.
 void Worker::run_threads() {
   for (;;) {
     if (Runner* runner = ready_.pop()) {

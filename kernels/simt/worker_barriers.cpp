@@ -39,7 +39,7 @@ void Worker::complete_block_barrier() {
   if (launch_->observer != nullptr) launch_->observer->block_arrived(block_barrier_.location);
   if (block_combine_ != nullptr) {
     if (live_ < threads_) {
-      return fail_block(fmt::format("{} of {} threads have returned without the others, which wait at {}:{}",
+      return fail_block(fmt::format("{} of {} threads have returned, but the others wait at {}:{}",
                                     threads_ - live_, threads_, block_barrier_.location.file,
                                     block_barrier_.location.line));
     }
@@ -71,7 +71,7 @@ bool Worker::all_arrived(const Warp& warp, const WarpBarrier& barrier) const {
 void Worker::complete_warp_barrier(Warp& warp, WarpBarrier& barrier) {
   const unsigned missing = barrier.mask & ~barrier.arrived_lanes;
   if (missing != 0 && (kCheck || barrier.result == result_of_combine)) {
-    return fail_block(fmt::format("{}:{} names lane {}, which has returned or which the block does not have",
+    return fail_block(fmt::format("{}:{} names lane {}, which has returned or does not exist",
                                   barrier.location.file, barrier.location.line, std::countr_zero(missing)));
   }
   if (launch_->observer != nullptr) {
@@ -88,8 +88,8 @@ std::uint64_t Worker::combine_warp(unsigned mask, std::uint64_t word, int source
   Warp& warp = warps_[running_->rank / kWarp];
   const int lane = running_->rank % kWarp;
   if (!contains(mask, lane)) {
-    fail("{}: lane {} calls {}:{} with mask {:#010x}, which leaves it out", block_text(), lane, location.file,
-         location.line, mask);
+    fail("{}: lane {} calls {}:{} with mask {:#010x}, which does not contain it", block_text(), lane,
+         location.file, location.line, mask);
   }
   WarpBarrier& barrier = warp.barrier_of(mask);
   if (barrier.arrived == 0) {
@@ -161,7 +161,7 @@ std::string Worker::block_text() const {
 }
 
 std::string Worker::deadlock() const {
-  std::string text = "threads wait for one another for ever:";
+  std::string text = "deadlock: threads wait for one another:";
   const auto add = [&](const Barrier& barrier) {
     text += fmt::format(" {} at {}:{},", barrier.arrived, barrier.location.file, barrier.location.line);
   };

@@ -34,7 +34,7 @@ expect '2_tile.cu:[0-9]+ +read +128 +32.0 +4096 +32.00 +1.00 +3968$' lens transp
 expect '^padded: 1 x 1 x 1 blocks of 64 x 4 x 1 threads' lens transpose --size 64 --version 3
 refuse "no kernel or ladder is named 'sort': see lens list" lens sort
 refuse 'adam: a size of 100, expected a multiple of 256' lens adam --size 100
-refuse '--version asks for a ladder: expected transpose' lens adam --version 1
+refuse '--version needs a ladder: expected transpose' lens adam --version 1
 refuse 'kernels have their own sizes' lens kernels --size 64
 refuse 'the list has no size' lens list --size 64
 refuse 'loss_scale: a size of 5, expected a multiple of 1 up to 1' lens loss_scale --size 5

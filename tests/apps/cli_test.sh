@@ -74,8 +74,8 @@ expect() {
 
 # ---- flags ------------------------------------------------------------------------------------------------
 
-refuse "found '--nope', expected flags of this program alone" mnist --nope
-refuse "found 'extra', expected flags of this program alone" mnist extra
+refuse "found '--nope', expected only flags of this program" mnist --nope
+refuse "found 'extra', expected only flags of this program" mnist extra
 refuse "--lr: expected a value, found none" mnist --lr
 refuse "--lr: expected once, found 2 times" mnist --lr 1 --lr 2
 refuse "--graph: expected no value, found 'maybe'" mnist --graph=maybe
@@ -129,19 +129,19 @@ refuse "steps A:B" mnist --profile --profile-steps 5
 refuse "steps A:B" mnist --profile --profile-steps 5:4
 refuse "steps A:B" mnist --profile --profile-steps 0:4
 refuse "steps A:B" mnist --profile --profile-steps 1:2x
-refuse "add one of them" mnist --device cpu --profile-steps 2:4
+refuse "expected one of them" mnist --device cpu --profile-steps 2:4
 refuse "--profile-steps 5:9: the run has 4 steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
 refuse "--sort" mnist --profile --sort colour
 refuse "--sort" mnist --profile --sort bytes
 refuse "--profile" mnist --sort calls
 refuse "records from the second update on, but the run has 1" mnist --device cpu --profile --max-steps 1
 refuse "--profile-steps 1:1 records" mnist --device cpu --timeline t.json --max-steps 1
-refuse "--sort device: on cpu" mnist --device cpu --profile --sort device
+refuse "--sort device: the table of cpu has no such column" mnist --device cpu --profile --sort device
 refuse "'tpu'" mnist --device tpu
 refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
 refuse "'cuda:99'" mnist --device cuda:99
 refuse "--eval-only: expected --load with it, found none" mnist --eval-only
-refuse "expected at most 1125899906842624 steps in all" mnist --epochs 1099511627776 --batch-size 1 --print-schedule
+refuse "expected at most 1125899906842624 steps in total" mnist --epochs 1099511627776 --batch-size 1 --print-schedule
 refuse "--report cannot be used with --eval-only" mnist --eval-only --load x --report r.html
 refuse "--save" mnist --eval-only --load x --save y
 for flag in "--save x" "--metrics x" "--report x.html" "--checkpoint x" --profile; do
@@ -158,12 +158,12 @@ refuse "missing/w.safetensors" mnist --max-steps 1 --save missing/w.safetensors
 refuse "--save: folder: is not a regular file" mnist --max-steps 1 --save folder
 refuse "--save" mnist --max-steps 1 --save ""
 refuse "missing/r.html" mnist --max-steps 1 --report missing/r.html
-refuse "expected a file that ends on .html or .json, found 'r.txt'" mnist --max-steps 1 --report r.txt
+refuse "expected a file name that ends with .html or .json, found 'r.txt'" mnist --max-steps 1 --report r.txt
 mkdir folder.html
 refuse "folder.html" regression --max-steps 1 --report folder.html
 rmdir folder.html
 refuse "missing/t.svg" mnist --max-steps 1 --save-tape missing/t.svg
-refuse "expected a file that ends on .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
+refuse "expected a file name that ends with .svg or .dot, found 't.png'" mnist --max-steps 1 --save-tape t.png
 refuse "--save and --report both name 'x.html'" mnist --report x.html --save x.html
 # Input files are never overwritten, under any name.
 seq 1 50 | sed 's/.*/&,&/' >my.csv
@@ -382,7 +382,7 @@ accept "${sgd[@]}" --clip-norm 0.01 --clip-norm-type inf --save m.safetensors
 expect "--clip-norm-type changes the norm" [ "$(cksum <m.safetensors)" != "$(cksum <two.safetensors)" ]
 accept mnist "${small[@]:0:4}" --max-steps 60 --metrics m.jsonl
 expect "the rate of update 60 of 60 under linear decay: 0.001 / 60" grep -qE '^\{"step":60,.*"lr":1\.66666' m.jsonl
-refuse "nothing was learned" regression --dtype f16 --optimizer sgd --lr 1e-5 --batch-size 1 --max-steps 2
+refuse "no update had an effect" regression --dtype f16 --optimizer sgd --lr 1e-5 --batch-size 1 --max-steps 2
 
 # ---- schedules and recipes --------------------------------------------------------------------------------
 
@@ -552,7 +552,7 @@ refuse "with a unit, such as 1500MB, found '16'" plan fit --batch-size 8 --memor
 refuse "expected a whole number with a unit, such as 1500MB, found '1.5GB'" plan fit --batch-size 8 --memory 1.5GB --state 1GB --sample 1MB
 refuse "--memory must be from 1 byte" plan fit --batch-size 8 --state 1GB --sample 1MB
 refuse "--state: expected --sample with it" plan fit --batch-size 8 --memory 1GB --state 1GB
-refuse "a CPU whose memory is filled" plan fit --batch-size 8 --mlp 784,10 --device cpu
+refuse "filling a CPU's memory ends other programs" plan fit --batch-size 8 --mlp 784,10 --device cpu
 refuse "not even a micro-batch of 1 fits" plan fit --batch-size 8 --mlp 784,2048,10 --device cpu --memory 1MiB
 refuse "it takes" plan fit --batch-size 8 --mlp 784,2048,10 --estimate --memory 1MiB
 accept plan fit --help
@@ -576,7 +576,7 @@ refuse "--checkpoint-every" regression --checkpoint run --checkpoint-every 0
 refuse "--keep" regression --checkpoint run --keep 0
 refuse "--eval-only" regression --checkpoint run --eval-only --load a.safetensors
 refuse "missing/run" "${base[@]}" --checkpoint missing/run
-refuse "--checkpoint: a.jsonl: is no folder, expected one for checkpoints" "${base[@]}" --checkpoint a.jsonl
+refuse "--checkpoint: a.jsonl: is not a folder, expected one for checkpoints" "${base[@]}" --checkpoint a.jsonl
 accept "${run[@]}" --max-steps 60 --metrics whole.jsonl --save whole.safetensors
 refuse "continue them with --resume" "${run[@]}" --max-steps 60
 refuse "--seed was 0, found 1" "${run[@]}" --resume --max-steps 60 --seed 1
@@ -598,7 +598,7 @@ expect "resumed after step 40" grep -q '^resumed after step 40,' resumed.out
 expect "the same weights after resuming" cmp whole.safetensors resumed.safetensors
 expect "the same metrics after resuming" [ "$(without_times whole.jsonl)" = "$(without_times resumed.jsonl)" ]
 for json in run/*.json; do : >"$json"; done
-refuse "found 3 checkpoints damaged and no whole one; the newest: run/step-000000000060.json: is empty, expected a checkpoint" "${run[@]}" --resume --max-steps 60
+refuse "found 3 checkpoints damaged and no complete one; the newest: run/step-000000000060.json: is empty, expected a checkpoint" "${run[@]}" --resume --max-steps 60
 rm -r run
 
 # In 16 bits the copy of the weights follows the restored ones, and the loss scale is restored: with 8 samples a batch the
@@ -677,7 +677,7 @@ printf '{"milk": 2}\n' >other.jsonl
 printf '{"step":1}\n{"step":21}\nbuy milk\n' >mixed.jsonl
 for notes in notes.txt line.txt other.jsonl mixed.jsonl; do
   before=$(cksum $notes)
-  refuse "--metrics: $notes is not to be continued" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 \
+  refuse "--metrics: $notes cannot be continued" "${base[@]}" --checkpoint run --resume --max-steps 20 --clip-norm 1 \
     --metrics $notes
   expect "$notes as it was" [ "$before" = "$(cksum $notes)" ]
 done
@@ -715,7 +715,7 @@ PYTHON
     echo "skipped: no Python here to write a checkpoint that lies"
     break
   fi
-  refuse "says that its epoch began after step" "${table[@]}" --resume --data moved.csv
+  refuse "has an epoch that began after step" "${table[@]}" --resume --data moved.csv
 done
 rm -r run
 
@@ -754,7 +754,7 @@ refuse_early "expected a whole number, found '2.5'" mnist --epochs 2.5
 refuse_early "--micro-batch 100 is larger than the 64 samples" mnist --micro-batch 100
 refuse_early "--clip-norm-type: expected a number of at least 1e-06, found '0'" mnist --clip-norm 1 --clip-norm-type 0
 refuse_early "--profile-steps 5:9: the run has 4 steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
-refuse_early "add one of them" mnist --device cpu --profile-steps 2:4
+refuse_early "expected one of them" mnist --device cpu --profile-steps 2:4
 refuse_early "records from the second update on, but the run has 1" mnist --device cpu --profile --max-steps 1
 refuse_early "--sort device" mnist --device cpu --profile --sort device
 
@@ -768,7 +768,7 @@ for _ in {1..300}; do
 done
 kill "$large" 2>/dev/null
 wait "$large" 2>/dev/null
-expect "a large model is announced or refused" grep -qE "making model 784-1048576-10, which takes about [0-9.]+ GiB of|would take about [0-9.]+ GiB" large large.err
+expect "a large model is announced or refused" grep -qE "making model 784-1048576-10, which needs about [0-9.]+ GiB of|would take about [0-9.]+ GiB" large large.err
 rm large large.err
 
 # A link to a file that does not exist yet stays a link.
@@ -796,7 +796,7 @@ fi
 
 # A schedule that depends on the length: the error for a longer run names the flag, which allows it.
 accept mnist --max-steps 3 --hidden 8 --checkpoint run
-refuse "with --change-length it goes on" mnist --max-steps 6 --hidden 8 --checkpoint run --resume
+refuse "with --change-length it continues" mnist --max-steps 6 --hidden 8 --checkpoint run --resume
 accept mnist --max-steps 6 --hidden 8 --checkpoint run --resume --change-length
 rm -r run
 

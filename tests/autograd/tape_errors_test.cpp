@@ -83,7 +83,7 @@ TEST_CASE("errors name the operation that was called and what is wrong with its 
   const Tensor x = leaf({1, 2}, {2});
   CHECK(error_of([&] { none.item(); }) == "item() of an undefined tensor");
   CHECK(error_of([&] { none.to_vector<float>(); }) ==
-        "elements of an undefined tensor were asked for as f32");
+        "elements of an undefined tensor were requested as f32");
   CHECK(error_of([&] { none.backward(); }) == "backward() of an undefined tensor");
   CHECK(error_of([&] { view(none, {1}); }).find("undefined tensor") != std::string::npos);
   CHECK(error_of([&] { tensor_of({1}, {1}).backward(); }) ==

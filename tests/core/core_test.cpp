@@ -104,8 +104,8 @@ TEST_CASE("misuse of a tensor names what was found and expected", "[core]") {
   CHECK_THROWS_WITH(from_vector(std::vector<float>{1, 2}, {3}),
                     ContainsSubstring("2 values were given for shape [3]"));
   CHECK_THROWS_WITH(x.data<double>(),
-                    ContainsSubstring("f32[3] on cpu") && ContainsSubstring("asked for as f64"));
-  CHECK_THROWS_WITH(x.to_vector<std::int32_t>(), ContainsSubstring("asked for as i32"));
+                    ContainsSubstring("f32[3] on cpu") && ContainsSubstring("requested as f64"));
+  CHECK_THROWS_WITH(x.to_vector<std::int32_t>(), ContainsSubstring("requested as i32"));
   CHECK_THROWS_WITH(x.item(), ContainsSubstring("item() needs one element: the tensor is f32[3]"));
   CHECK_THROWS_WITH(Tensor(x).copy_from(tensor_of({1}, {1})),
                     ContainsSubstring("cannot copy f32[1] on cpu into f32[3]"));
@@ -319,7 +319,7 @@ TEST_CASE("more memory than the limit is an OutOfMemoryError that names the byte
   const LimitScope limit(live + 1024);
   const Tensor fits = empty({256});
   CHECK_THROWS_AS(empty({1}), OutOfMemoryError);
-  const std::string text = "out of memory on cpu: 40 bytes asked for, " + std::to_string(live + 1024) +
+  const std::string text = "out of memory on cpu: 40 bytes requested, " + std::to_string(live + 1024) +
                            " live, limit " + std::to_string(live + 1024);
   CHECK_THROWS_WITH(empty({10}), text);
   CHECK(memory_stats({}).live == live + 1024);
@@ -337,7 +337,7 @@ TEST_CASE("devices are parsed, and anything else is refused by name", "[core]") 
     CHECK_THROWS_WITH(Device::parse(text),
                       ContainsSubstring("device '" + std::string(text) + "' is unknown: expected"));
   }
-  CHECK_THROWS_WITH(Device::parse("cuda:99"), ContainsSubstring("device 'cuda:99' was asked for, but"));
+  CHECK_THROWS_WITH(Device::parse("cuda:99"), ContainsSubstring("device 'cuda:99' was requested, but"));
 }
 
 TEST_CASE("streams and events work on the CPU, where work runs at once", "[core]") {

@@ -343,10 +343,11 @@ TEST_CASE("wrong arguments are an error on every rank, and the next operation is
     CHECK_THROWS_WITH(comm->all_reduce(Tensor(), ReduceOp::sum), ContainsSubstring("undefined"));
     CHECK_THROWS_WITH(comm->all_reduce(bytes, ReduceOp::sum), ContainsSubstring("u8[4]"));
     CHECK_THROWS_WITH(comm->all_reduce(ints, ReduceOp::mean), ContainsSubstring("mean of i32"));
-    CHECK_THROWS_WITH(comm->all_reduce(floats, three, ReduceOp::sum), ContainsSubstring("as many elements"));
+    CHECK_THROWS_WITH(comm->all_reduce(floats, three, ReduceOp::sum),
+                      ContainsSubstring("the same number of elements"));
     CHECK_THROWS_WITH(comm->all_reduce(floats, ints, ReduceOp::sum), ContainsSubstring("same dtype"));
     CHECK_THROWS_WITH(comm->all_reduce(floats.alias({3}, 0), floats.alias({3}, 1), ReduceOp::sum),
-                      ContainsSubstring("apart"));
+                      ContainsSubstring("separate"));
     CHECK_THROWS_WITH(comm->broadcast(floats, size), ContainsSubstring("root is rank"));
     CHECK_THROWS_WITH(comm->broadcast(floats, -1), ContainsSubstring("root is rank -1"));
     CHECK_THROWS_WITH(comm->all_gather(floats, three), ContainsSubstring("all_gather: output"));

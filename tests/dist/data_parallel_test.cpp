@@ -489,7 +489,7 @@ TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp]
     SGD optimizer(arena, {.learning_rate = 1});
     auto parallel = std::make_unique<DataParallel>(model, arena, comm);
     CHECK(error_of([&] { parallel = std::make_unique<DataParallel>(model, arena, comm); }) ==
-          "data parallel: the arena has a DataParallel already; destroy it before another is made");
+          "data parallel: the arena has a DataParallel already; destroy it before making another");
     // The first continues to work, and so does its replacement.
     for (int i = 0; i < 2; ++i) {
       const std::vector<double> before = model.parameter("first.weight").to_doubles();

@@ -29,7 +29,7 @@ cudaGraphExec_t end_and_instantiate(cudaStream_t stream) {
   return executable;
 }
 
-TEST_CASE("what is captured does not run; each launch of the graph runs all of it") {
+TEST_CASE("captured work does not run; each launch of the graph runs all of it") {
   for_each_schedule([] {
     const OwnStream stream;
     std::string seen;
@@ -45,7 +45,7 @@ TEST_CASE("what is captured does not run; each launch of the graph runs all of i
     REQUIRE(cudaGraphLaunch(graph, stream) == cudaSuccess);
     REQUIRE(launch_on(stream, [&] { seen += '|'; }) == cudaSuccess);
     REQUIRE(cudaGraphLaunch(graph, stream) == cudaSuccess);
-    REQUIRE(cudaGraphExecDestroy(graph) == cudaSuccess);  // the launch goes on
+    REQUIRE(cudaGraphExecDestroy(graph) == cudaSuccess);  // the launch continues
     REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
     CHECK(seen == "ab|ab");
     CHECK(cudaGraphLaunch(graph, stream) == cudaErrorInvalidValue);
@@ -53,7 +53,7 @@ TEST_CASE("what is captured does not run; each launch of the graph runs all of i
   });
 }
 
-TEST_CASE("an event brings another stream into the capture, and has to bring it back") {
+TEST_CASE("an event brings another stream into the capture, which must be joined again") {
   for_each_schedule([] {
     const OwnStream a, b;
     const OwnEvent fork, join;
@@ -71,7 +71,7 @@ TEST_CASE("an event brings another stream into the capture, and has to bring it 
     record(true);
     const cudaGraphExec_t graph = end_and_instantiate(a);
     REQUIRE(cudaGraphLaunch(graph, a) == cudaSuccess);
-    REQUIRE(cudaGraphLaunch(graph, b) == cudaSuccess);  // after the launch before: it is the same graph
+    REQUIRE(cudaGraphLaunch(graph, b) == cudaSuccess);  // after the previous launch of the same graph
     REQUIRE(cudaStreamSynchronize(b) == cudaSuccess);
     CHECK(seen == "xyzxyz");
     REQUIRE(cudaGraphExecDestroy(graph) == cudaSuccess);
@@ -82,7 +82,7 @@ TEST_CASE("an event brings another stream into the capture, and has to bring it 
   });
 }
 
-TEST_CASE("calls that make the host wait, or may, break a capture") {
+TEST_CASE("calls that may make the host wait invalidate a capture") {
   const OwnStream stream, other;
   const OwnEvent before;
   REQUIRE(cudaEventRecord(before, other) == cudaSuccess);
@@ -107,7 +107,7 @@ TEST_CASE("calls that make the host wait, or may, break a capture") {
   }
 }
 
-TEST_CASE("the mode says whose calls count") {
+TEST_CASE("the mode selects the threads whose calls invalidate a capture") {
   const OwnStream stream;
   const auto of_another_thread = [](const std::function<void()>& calls) { std::thread(calls).join(); };
   cudaError_t error = cudaSuccess;
@@ -166,7 +166,7 @@ TEST_CASE("captures do not mix with other work") {
   cudaGetLastError();
 }
 
-TEST_CASE("memory that a graph allocates is there when the graph has been launched") {
+TEST_CASE("memory that a graph allocates is live after a launch of the graph") {
   const OwnStream stream;
   REQUIRE(begin(stream) == cudaSuccess);
   void* memory = nullptr;

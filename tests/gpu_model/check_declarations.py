@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the GPU model's headers to CUDA's own, where a CUDA Toolkit is installed: a program that takes every function of
+"""Compares the GPU model's headers with CUDA's own, if a CUDA Toolkit is installed: a program that takes every function of
 our headers by the parameters and the result that they have there, and every constant by its value, must compile with the
 toolkit's headers.
 

@@ -1,5 +1,4 @@
-// What libraries on top of the model rely on: operations that have to wait for something outside, and
-// watching.
+// Functions for libraries on top of the model: operations that wait for events outside of it, and observers.
 #include "gpu_model/runtime/engine.h"
 
 #include <atomic>
@@ -18,7 +17,7 @@ Operation named(const char* name, std::function<Progress()> run) {
   return operation;
 }
 
-TEST_CASE("a blocked operation holds up its stream and those that wait for it, and no other") {
+TEST_CASE("a blocked operation blocks only its stream and the streams that wait for it") {
   for_each_schedule([] {
     const OwnStream a, b;
     std::atomic<bool> peer_is_there = false;
@@ -43,7 +42,7 @@ TEST_CASE("a blocked operation holds up its stream and those that wait for it, a
   });
 }
 
-TEST_CASE("a thread of a library makes progress while the program waits for nothing") {
+TEST_CASE("a thread of a library makes progress while the program does not wait") {
   const ScheduleScope scope(Schedule::late);
   const OwnStream stream;
   bool has_run = false;
@@ -66,7 +65,7 @@ struct Names : Observer {
   std::vector<std::string> names;
 };
 
-TEST_CASE("whoever watches is told of every operation that has run") {
+TEST_CASE("the observer is called for every operation that has run") {
   Names watching;
   const DeviceInts x;
   set_observer(&watching);

@@ -1,5 +1,5 @@
-// What ends the process: accesses that the hardware, or nobody, would see. Each is a hidden test case of its
-// own.
+// Accesses that end the process; on a GPU some are errors, others are not detected. Each is a hidden test
+// case.
 #include <cstring>
 
 #include "tests/gpu_model/support.h"
@@ -16,7 +16,7 @@ TEST_CASE("dies: host writes device memory", "[.]") {
   const OwnStream stream;
   REQUIRE(cudaMallocAsync(&memory, 1024, stream) == cudaSuccess);
   const std::vector<char> zeros(1024 + static_cast<std::size_t>(cudaGetLastError()));
-  std::memcpy(memory, zeros.data(), zeros.size());  // the access itself stands in the C library
+  std::memcpy(memory, zeros.data(), zeros.size());  // the access itself is in the C library
 }
 TEST_CASE("dies: host reads freed device memory", "[.]") {
   void* memory = nullptr;
@@ -25,7 +25,7 @@ TEST_CASE("dies: host reads freed device memory", "[.]") {
   std::printf("%d\n", *static_cast<volatile int*>(memory));
 }
 
-TEST_CASE("host code that touches device memory ends with the allocation's name") {
+TEST_CASE("an access of host code to device memory ends the process with the allocation's name") {
   const Ending read = ending_of("dies: host reads device memory");
   CHECK(read.aborted);
   CHECK_THAT(
@@ -50,7 +50,7 @@ TEST_CASE("dies: a kernel leaves device memory", "[.]") {
   launch_on(stream, [p = static_cast<volatile int*>(x.get())] { p[std::size_t{1} << 28] = 1; });
   cudaStreamSynchronize(stream);
 }
-TEST_CASE("a kernel that leaves the device's memory ends with an illegal address") {
+TEST_CASE("an access of a kernel outside the device's memory is an illegal address") {
   const Ending ending = ending_of("dies: a kernel leaves device memory");
   CHECK(ending.aborted);
   CHECK_THAT(ending.text,
@@ -83,7 +83,7 @@ TEST_CASE("dies: a pinned buffer is read before the copy to it was waited for", 
   std::printf("%d\n", *static_cast<volatile int*>(buffer.get()));
 }
 
-TEST_CASE("a pinned buffer that is used too soon ends with the copy's name, under every schedule") {
+TEST_CASE("using a pinned buffer too early ends the process with the copy's name, under every schedule") {
   for (const char* schedule : {"order", "late", "random:1"}) {
     const std::string variable = std::string("RINGTAPE_MODEL_SCHEDULE=") + schedule;
     const Ending write =
@@ -107,7 +107,7 @@ TEST_CASE(
     Upload upload;
     upload.start();
     CHECK(*upload.buffer.get() == 1);
-    upload.buffer.get()[100] = 3;  // a neighbour on its page
+    upload.buffer.get()[100] = 3;  // another element on its page
     REQUIRE(cudaStreamSynchronize(upload.stream) == cudaSuccess);
     upload.start();
     const OwnEvent after;

@@ -7,7 +7,7 @@
 namespace gpu_model::test {
 namespace {
 
-TEST_CASE("a launch has to keep to the limits of grid and block") {
+TEST_CASE("a launch beyond the limits of grid and block is an error") {
   const OwnStream stream;
   const auto under = [&](Size3 grid, Size3 block) {
     const cudaError_t error = launch_on(stream, [] {}, {grid, block});
@@ -62,7 +62,7 @@ TEST_CASE("an error stays the last one until it is read, in its thread") {
 
 std::string reported;
 
-TEST_CASE("a kernel that fails on the device makes every later call fail, and what it said is reported") {
+TEST_CASE("a kernel that fails on the device makes every later call fail, and its message is reported") {
   for_each_schedule([] {
     const OwnStream stream;
     reported.clear();
@@ -80,7 +80,7 @@ TEST_CASE("a kernel that fails on the device makes every later call fail, and wh
   });
 }
 
-TEST_CASE("what CUDA says of the kind of device") {
+TEST_CASE("the properties of the device's kind") {
   int value = 0;
   REQUIRE(cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, 1) == cudaSuccess);
   CHECK(value == 227 * 1024);

@@ -29,7 +29,7 @@ TEST_CASE("fresh and freed memory is NaN in every floating type") {
   for (const float value : values) CHECK(std::isnan(value));
 }
 
-TEST_CASE("freeing twice, or what is no allocation, is cudaErrorInvalidValue, and not sticky") {
+TEST_CASE("a double free, or a free of another address, is cudaErrorInvalidValue, and not sticky") {
   const OwnStream stream;
   char* const memory = static_cast<char*>(allocate_on(stream, 4096));
   CHECK(cudaFreeAsync(memory + 512, stream) == cudaErrorInvalidValue);
@@ -61,7 +61,7 @@ TEST_CASE("a free in a stream of another device is refused") {
   cudaGetLastError();
 }
 
-TEST_CASE("more memory than the device has is cudaErrorMemoryAllocation, and the next request is served") {
+TEST_CASE("more memory than the device has is cudaErrorMemoryAllocation, and the next request succeeds") {
   const OwnStream stream;
   std::size_t free = 0, total = 0;
   REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
@@ -76,7 +76,7 @@ TEST_CASE("more memory than the device has is cudaErrorMemoryAllocation, and the
   CHECK(cudaFreeAsync(memory, stream) == cudaSuccess);
 }
 
-TEST_CASE("the allocation that is asked to fail does") {
+TEST_CASE("the allocation selected to fail does") {
   const OwnStream stream;
   fail_allocation(2);
   void* first = nullptr;
@@ -89,7 +89,7 @@ TEST_CASE("the allocation that is asked to fail does") {
   cudaGetLastError();
 }
 
-TEST_CASE("what is not freed is listed with where it was allocated") {
+TEST_CASE("unfreed memory is listed with the line of its allocation") {
   const OwnStream stream;
   const std::size_t before = live_bytes();
   void* const memory = allocate_on(stream, 1000);
@@ -102,7 +102,7 @@ TEST_CASE("what is not freed is listed with where it was allocated") {
   CHECK(live_bytes() == before);
 }
 
-TEST_CASE("memory is used again in the order of its stream, and by others when an event orders them") {
+TEST_CASE("memory is reused in the order of its stream, and by other streams after an event") {
   for_each_schedule([] {
     const OwnStream a, b;
     const OwnEvent freed;
@@ -119,7 +119,7 @@ TEST_CASE("memory is used again in the order of its stream, and by others when a
   });
 }
 
-TEST_CASE("memory whose free has not run is no other stream's") {
+TEST_CASE("memory whose free has not run is not reused by another stream") {
   const ScheduleScope scope(Schedule::late);
   const OwnStream a, b;
   void* const memory = allocate_on(a, 4096);
@@ -129,8 +129,8 @@ TEST_CASE("memory whose free has not run is no other stream's") {
   REQUIRE(cudaFreeAsync(in_b, b) == cudaSuccess);
 }
 
-// A free in the wrong stream: the bug that stream-ordered allocation invites.
-TEST_CASE("a free that overtakes the work that uses the memory shows in its result") {
+// A free in the wrong stream: the typical bug of stream-ordered allocation.
+TEST_CASE("a free before the work that uses the memory changes its result") {
   const auto result = [](bool orders_free) {
     const ScheduleScope scope(Schedule::late);
     const OwnStream a, b;
@@ -154,7 +154,7 @@ TEST_CASE("a free that overtakes the work that uses the memory shows in its resu
   set_report_handler(previous);
 }
 
-TEST_CASE("a pool keeps what its release threshold says, and gives the rest back when the host waits") {
+TEST_CASE("a pool keeps memory up to its release threshold, and releases the rest when the host waits") {
   cudaMemPool_t pool;
   REQUIRE(cudaDeviceGetDefaultMemPool(&pool, 0) == cudaSuccess);
   const auto reserved = [&] {
@@ -177,7 +177,7 @@ TEST_CASE("a pool keeps what its release threshold says, and gives the rest back
   CHECK(reserved() < kLarge);
 }
 
-TEST_CASE("copies go between the devices and the host, and only within one allocation") {
+TEST_CASE("copies between the devices and the host, only within one allocation") {
   for_each_schedule([] {
     const DeviceInts here(4);
     REQUIRE(cudaSetDevice(1) == cudaSuccess);

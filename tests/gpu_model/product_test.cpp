@@ -1,4 +1,4 @@
-// What Ringtape asks of the runtime beside results: contexts, and the current device.
+// Ringtape's use of the runtime: contexts, and the current device.
 #include <memory>
 
 #include "autograd/ops.h"
@@ -15,12 +15,12 @@ namespace {
 
 using namespace ringtape;
 
-/// Ringtape makes the devices that it uses current; the other tests begin on device 0.
+/// Restores device 0 for the other tests, since Ringtape makes the devices that it uses current.
 struct FirstDeviceAfterwards {
   ~FirstDeviceAfterwards() { cudaSetDevice(0); }
 };
 
-/// Reads an epoch of 40 samples, and brings each batch to the device.
+/// Reads an epoch of 40 samples, and copies each batch to the device.
 void read_batches(Device device, Device loaders) {
   const auto data = std::make_shared<TensorDataset>(
       ringtape::test::tensor_of(ringtape::test::random_doubles(80, 1), {40, 2}),
@@ -37,7 +37,7 @@ TEST_CASE("contexts: a loader for the CPU opens none", "[.]") {
   read_batches({}, {});
   CHECK(contexts_opened() == 0);
 }
-TEST_CASE("contexts: a loader for the second GPU opens its own alone", "[.]") {
+TEST_CASE("contexts: a loader for the second GPU opens only its own", "[.]") {
   const Device gpu{DeviceType::cuda, 1};
   read_batches(gpu, gpu);
   CHECK(contexts_opened() == 1);
@@ -46,11 +46,11 @@ TEST_CASE("contexts: a loader for the second GPU opens its own alone", "[.]") {
 TEST_CASE("only contexts of devices in use are opened") {
   CHECK_THAT(ending_of("contexts: a loader for the CPU opens none").text,
              ContainsSubstring("All tests passed"));
-  CHECK_THAT(ending_of("contexts: a loader for the second GPU opens its own alone").text,
+  CHECK_THAT(ending_of("contexts: a loader for the second GPU opens only its own").text,
              ContainsSubstring("All tests passed"));
 }
 
-TEST_CASE("a launch goes to its stream's device, whichever is current") {
+TEST_CASE("a launch runs on its stream's device, with any current device") {
   const FirstDeviceAfterwards afterwards;
   const Device first{DeviceType::cuda, 0}, second{DeviceType::cuda, 1};
   const Tensor x = ringtape::test::tensor_of({-1, 2}, {2}, DType::f32, first);
@@ -61,7 +61,7 @@ TEST_CASE("a launch goes to its stream's device, whichever is current") {
   CHECK(y.to_doubles() == std::vector<double>{0, 2});
 }
 
-TEST_CASE("a product goes to its stream's device, whichever is current") {
+TEST_CASE("a matrix product runs on its stream's device, with any current device") {
   const FirstDeviceAfterwards afterwards;
   const Device first{DeviceType::cuda, 0}, second{DeviceType::cuda, 1};
   const Tensor x = ringtape::test::tensor_of({1, 2, 3, 4}, {2, 2}, DType::f32, first);

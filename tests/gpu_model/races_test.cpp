@@ -1,4 +1,4 @@
-// Accesses that nothing orders, found whatever the schedule.
+// Unordered accesses, which are found under every schedule.
 #include "tests/gpu_model/support.h"
 
 namespace gpu_model::test {
@@ -6,7 +6,7 @@ namespace {
 
 std::string all_reports;
 
-/// What is reported while body() runs.
+/// The reports during body().
 template <class Body>
 std::string reports_of(const Body& body) {
   all_reports.clear();
@@ -37,7 +37,7 @@ void fill_and_copy(bool waits, std::size_t copied_from = 0) {
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-TEST_CASE("a copy that no event orders after a fill is reported with both and the wait that is missing") {
+TEST_CASE("a copy that no event orders after a fill is reported with both and the missing wait") {
   for_each_schedule([] {
     CHECK_THAT(reports_of([] { fill_and_copy(false); }),
                ContainsSubstring("cudaMemcpyAsync on stream") &&
@@ -92,7 +92,7 @@ TEST_CASE("a kernel may use memory of another stream between its allocation and 
   });
 }
 
-TEST_CASE("branches of a graph are ordered by its edges alone") {
+TEST_CASE("branches of a graph are ordered only by its edges") {
   const auto found = [](bool joins) {
     return reports_of([&] {
       const DeviceInts x;

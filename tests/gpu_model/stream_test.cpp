@@ -47,7 +47,7 @@ TEST_CASE("the schedules differ where streams do not wait for each other") {
     return order_of_two_streams();
   };
   CHECK(under(Schedule::order) == "12121212|");
-  CHECK(under(Schedule::late) == "2222|1111");  // what nobody waits for stays
+  CHECK(under(Schedule::late) == "2222|1111");  // the stream that nothing waits for runs last
   std::set<std::string> random;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const std::string one = under(Schedule::random, seed);
@@ -77,7 +77,7 @@ TEST_CASE("a missing wait between streams shows under the late schedule, and nev
   CHECK(result(false) == 0);
 }
 
-TEST_CASE("an event stands for what was recorded last, and a wait for what was recorded before it") {
+TEST_CASE("an event refers to its last record, and a wait to the last record before it") {
   for_each_schedule([] {
     const OwnStream a, b;
     const OwnEvent event;
@@ -105,7 +105,7 @@ TEST_CASE("the late schedule lets two queries find that work is not ready") {
   REQUIRE(cudaEventRecord(event, stream) == cudaSuccess);
   CHECK(cudaEventQuery(event) == cudaErrorNotReady);
   CHECK(cudaEventQuery(event) == cudaErrorNotReady);
-  CHECK(cudaGetLastError() == cudaSuccess);  // not ready is no error
+  CHECK(cudaGetLastError() == cudaSuccess);  // not ready is not an error
   CHECK_FALSE(has_run);
   CHECK(cudaEventQuery(event) == cudaSuccess);
   CHECK(has_run);
@@ -224,7 +224,7 @@ TEST_CASE("pinned memory: a copy reads it when its turn comes") {
   CHECK(value_of(x.get()) == 6);
 }
 
-TEST_CASE("a copy between places of the device does not make the host wait") {
+TEST_CASE("a copy within the device does not make the host wait") {
   const ScheduleScope scope(Schedule::late);
   const DeviceInts x, y;
   REQUIRE(cudaMemset(x.get(), 1, sizeof(int)) == cudaSuccess);
@@ -247,7 +247,7 @@ TEST_CASE("a host function runs in its turn") {
   });
 }
 
-TEST_CASE("a handle that is gone is cudaErrorInvalidResourceHandle") {
+TEST_CASE("a destroyed handle is cudaErrorInvalidResourceHandle") {
   cudaStream_t gone;
   REQUIRE(cudaStreamCreate(&gone) == cudaSuccess);
   REQUIRE(cudaStreamDestroy(gone) == cudaSuccess);

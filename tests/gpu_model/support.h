@@ -14,8 +14,8 @@
 
 #include "tests/support/catch.h"
 
-/// What the tests of the GPU model share: kernels that are functions of the host, streams and memory that go
-/// back, other schedules, and test cases that end the process.
+/// Shared parts of the GPU model's tests: kernels that are functions of the host, streams and memory that are
+/// freed, schedules, and test cases that end the process.
 namespace gpu_model::test {
 
 /// A launch of `body`, with pointers among its arguments.
@@ -32,7 +32,7 @@ class Body final : public KernelCall {
   std::vector<const void*> pointers_;
 };
 
-/// Stands for the kernels' address.
+/// The address of all kernels in these tests.
 inline void any_kernel() {}
 inline const void* entry() {
   return reinterpret_cast<const void*>(&any_kernel);
@@ -136,7 +136,7 @@ class ScheduleScope {
   Schedule previous_;
 };
 
-/// Calls body() under each schedule; `body` is told which.
+/// Calls body() under each schedule; a failed check names the schedule.
 template <class Body>
 void for_each_schedule(const Body& body) {
   const std::pair<Schedule, std::uint64_t> all[] = {{Schedule::order, 0},  {Schedule::late, 0},
@@ -149,12 +149,12 @@ void for_each_schedule(const Body& body) {
   }
 }
 
-/// What a test case that ends its process did.
+/// The result of a test case that ends its process.
 struct Ending {
   bool aborted;
   std::string text;  ///< standard output and error
 };
-/// Runs the hidden test case `name` in a process of its own, with `variables` ("A=1 B=2") in its environment.
+/// Runs the hidden test case `name` in a separate process, with `variables` ("A=1 B=2") in its environment.
 inline Ending ending_of(const std::string& name, const std::string& variables = "") {
   const std::string command =
       "env " + variables + " /proc/" + std::to_string(getpid()) + "/exe '" + name + "' 2>&1";
@@ -164,7 +164,7 @@ inline Ending ending_of(const std::string& name, const std::string& variables = 
   char part[4096];
   while (const std::size_t n = std::fread(part, 1, sizeof part, pipe.get())) ending.text.append(part, n);
   const int status = pclose(pipe.get());
-  // By a shell the signal is 128 + its number.
+  // A shell returns a signal as 128 + its number.
   ending.aborted =
       (WIFEXITED(status) && WEXITSTATUS(status) == 128 + 6) || (WIFSIGNALED(status) && WTERMSIG(status) == 6);
   return ending;

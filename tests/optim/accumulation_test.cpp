@@ -105,7 +105,7 @@ TEST_CASE("a window is cut into micro-batches, the last one short", "[accumulati
   CHECK(pieces[2].first == 16);
   CHECK(pieces[2].size == 4);
   CHECK(cut_into_micro_batches(0, 8).empty());
-  CHECK_THROWS_WITH(cut_into_micro_batches(8, 0), ContainsSubstring("pieces of 0"));
+  CHECK_THROWS_WITH(cut_into_micro_batches(8, 0), ContainsSubstring("micro-batches of 0"));
 }
 
 TEST_CASE("accumulated gradients are those of the batch at once", "[accumulation]") {

@@ -107,7 +107,7 @@ TEST_CASE("a checkpoint of another model or training is refused, and every diffe
   CHECK_THROWS_WITH(
       checkpoint.load_into(other),
       (folder / "a.json").string() +
-          ": is of another model or optimizer: model.0.weight is f32[2, 2], expected f32[1, 2]; has no "
+          ": belongs to another model or optimizer: model.0.weight is f32[2, 2], expected f32[1, 2]; has no "
           "model.0.bias, expected f32[1]; 'optimizer.step' is i64[1], expected none");
   CHECK(other[0].tensor.to_doubles() == std::vector<double>{9, 9});
   std::vector<NamedTensor> other_dtype = targets();
@@ -188,7 +188,7 @@ TEST_CASE("a folder keeps the newest checkpoints", "[resume]") {
   CHECK_THROWS_WITH(CheckpointFolder(parent / "zero", 0), ContainsSubstring("0 to keep"));
   CHECK_THROWS_WITH(CheckpointFolder(parent / "no" / "run", 1), ContainsSubstring("No such file"));
   write_text(parent / "file", "");
-  CHECK_THROWS_WITH(CheckpointFolder(parent / "file", 1), ContainsSubstring("is no folder, expected one"));
+  CHECK_THROWS_WITH(CheckpointFolder(parent / "file", 1), ContainsSubstring("is not a folder, expected one"));
 }
 
 TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[resume]") {
@@ -251,7 +251,7 @@ TEST_CASE("a damaged newest checkpoint is passed over for the one before", "[res
 
   std::filesystem::resize_file(folder / file_of(15, "json"), 40);
   CHECK_THROWS_WITH(checkpoints.newest(),
-                    ContainsSubstring("found 1 checkpoint damaged and no whole one; the newest: "));
+                    ContainsSubstring("found 1 checkpoint damaged and no complete one; the newest: "));
 }
 
 TEST_CASE("what a killed process left half-written is no checkpoint and goes with the next save",
@@ -368,8 +368,8 @@ TEST_CASE("a full disk leaves the older checkpoints and a clear error", "[resume
     }
   });
   CHECK(ending.code == 1);
-  CHECK_THAT(ending.text, ContainsSubstring("checkpoint of step 20 was not saved, older ones are as they "
-                                            "were:"));
+  CHECK_THAT(ending.text,
+             ContainsSubstring("checkpoint of step 20 was not saved, older ones are unchanged:"));
   CHECK_THAT(ending.text, ContainsSubstring("File too large"));
   CHECK(folder.names() == before);
   CHECK(newest_step(checkpoints) == 10);

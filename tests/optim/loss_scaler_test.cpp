@@ -156,10 +156,12 @@ TEST_CASE("loss scalers refuse settings that make no sense", "[scaler]") {
   OneWeight model;
   ParameterArena arena(model, Device{});
   for (const double bad : {0.0, -1.0, std::nan(""), static_cast<double>(INFINITY)}) {
-    CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = bad}), ContainsSubstring("it must start"));
+    CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = bad}),
+                      ContainsSubstring("expected a finite initial scale"));
     CHECK_THROWS_WITH(LossScaler(arena, Options{.growth_factor = bad}), ContainsSubstring("growth factor"));
     CHECK_THROWS_WITH(LossScaler(arena, Options{.backoff_factor = bad}), ContainsSubstring("backoff factor"));
-    CHECK_THROWS_WITH(LossScaler(arena, Options{.floor = bad}), ContainsSubstring("it must start"));
+    CHECK_THROWS_WITH(LossScaler(arena, Options{.floor = bad}),
+                      ContainsSubstring("expected a finite initial scale"));
   }
   CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = 1, .floor = 2}),
                     ContainsSubstring("found 1 and 2"));

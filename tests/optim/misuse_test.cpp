@@ -58,7 +58,7 @@ TEST_CASE("a step under a loss scale unscales and skips an overflow without clip
     CHECK(optimizer.skipped_updates().item() == 1);
     CHECK(scaler.scale().item() == 512);
     CHECK(error_of([&] { LossScaler(arena, {}); }) ==
-          "loss scale: the arena has a scaler already, expected one");
+          "loss scale: the arena already has a scaler, expected one");
     step(1);
     CHECK(model.w.to_doubles() == Values{-1, 0});
   }

@@ -273,8 +273,8 @@ TEST_CASE("phases and idle time add up to the step", "[report]") {
 TEST_CASE("the roofline puts an operation at its intensity and rate, under the roof", "[report]") {
   const RunReport report = whole();
   const std::string section = roofline(report);
-  // linear: 80 MFLOP on 4 MB in 30 ms: 20 FLOPs a byte at 2.67 GFLOP/s; at 1 GB/s 20 are the limit, so 13%
-  CHECK_THAT(section, ContainsSubstring("20 FLOPs a byte\n2.67 GFLOP/s, 0.133 GB/s, 13% of the limit"));
+  // linear: 80 MFLOP on 4 MB in 30 ms: 20 FLOPs per byte at 2.67 GFLOP/s; at 1 GB/s 20 are the limit, so 13%
+  CHECK_THAT(section, ContainsSubstring("20 FLOPs per byte\n2.67 GFLOP/s, 0.133 GB/s, 13% of the limit"));
   CHECK_THAT(section, ContainsSubstring(">computes 100 GFLOP/s<") && ContainsSubstring(">copies 1 GB/s<"));
   RunReport none = report;
   for (ProfileRow& row : none.profile->rows) row.work = {};

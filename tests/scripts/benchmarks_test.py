@@ -44,7 +44,7 @@ class Benchmarks(unittest.TestCase):
         self.refused("device 'tpu' is unknown", "bench_kernels", "--device", "tpu", status=1)
         self.refused("--dtype", "bench_gemm", "--dtype", "f8", status=2)
         self.refused("expected a number from 1", "bench_loader", "--step-us", "nan", status=2)
-        self.refused("one rank has no other to talk to", "bench_overlap", status=1)
+        self.refused("found one rank, expected at least two", "bench_overlap", status=1)
 
     def check_format(self, path):
         result = json.loads(path.read_text())

@@ -42,7 +42,7 @@ expect "nothing is said of it" "$(grep -c warning err)" 0
 expect "a thread more" "$(threads OMP_NUM_THREADS=$((4 * cores + 1)) A=1)" "$cores"
 expect "far too many" "$(threads OMP_NUM_THREADS=9999 A=1)" "$cores"
 expect "and one line says so" "$(grep warning err)" \
-  "warning: OMP_NUM_THREADS=9999, but this process may use $cores cores: going on with $cores threads (at most 4 for each core)"
+  "warning: OMP_NUM_THREADS=9999, but this process may use $cores cores: using $cores threads (at most 4 for each core)"
 launch() { env -i LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" "$@" "$show_launch" --show-launch 2>&1 | grep '^because'; }
 expect "the last variable is back" "$(launch PMI_RANK=0 PMI_SIZE=1)" "because   PMI_SIZE=1, PMI_RANK=0"
 expect "in another order too" "$(launch PMI_SIZE=1 PMI_RANK=0)" "because   PMI_SIZE=1, PMI_RANK=0"

@@ -64,8 +64,7 @@ __global__ void barrier_and_shuffle(int* out) {
   }
 }
 
-TEST_CASE("simt: threads that wait for one another for ever are an error that names the locations",
-          "[simt]") {
+TEST_CASE("simt: a deadlock is an error that names the locations", "[simt]") {
   for_each_thread_order([] {
     int out = 0;
     const std::string text = error_of([&] { launch(barrier_and_shuffle, {1, 64}, stream(), &out); });
@@ -103,7 +102,7 @@ TEST_CASE("simt: a lane outside its own mask", "[simt]") {
     CHECK_THAT(error_of([&] {
                  launch(wrong_mask, {1, 32}, stream(), &out);
                }),
-               ContainsSubstring("mask 0x0000ffff, which leaves it out"));
+               ContainsSubstring("mask 0x0000ffff, which does not contain it"));
   });
 }
 

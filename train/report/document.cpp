@@ -6,7 +6,7 @@
 namespace ringtape::report {
 namespace {
 
-constexpr std::size_t kMostOperations = 100;  // of a tape that is drawn
+constexpr std::size_t kMostOperations = 100;  // of a drawn tape
 
 Json timeline_of(const RunReport& report) {
   if (!report.timeline) return {};

@@ -7,13 +7,13 @@
 #include "io/json.h"
 #include "train/report/run_report.h"
 
-/// A report as a JSON document: texts as they are shown, tables, and charts as SVG. template.html shows it.
+/// A report as a JSON document: formatted texts, tables, and charts as SVG. template.html displays it.
 namespace ringtape::report {
 
-/// All of a report. A member that has nothing to show is null.
+/// The whole report. A member without content is null.
 Json document_of(const RunReport& report);
 
-// Its parts, null where the report has nothing for them.
+// Its parts; a part without content is null.
 Json curves_of(const RunReport& report);    ///< {"charts": [{"caption", "svg"}], "has_bands"}
 Json profile_of(const RunReport& report);   ///< phases, suggestions, tables by operation and by layer
 Json roofline_of(const RunReport& report);  ///< {"legend", "svg"}
@@ -24,7 +24,7 @@ Json facts_of(const Facts& facts);
 /// [{"name", "colour"}]: names, each with the number of its colour.
 Json legend_json(const std::vector<std::pair<std::string, int>>& names);
 /// Of a table, {"columns": [a column], "rows": [{"cells": [text]}]}. A row may also have a "kind", "sum" or
-/// "rest", a "detail" of its first cell, and a "bar" in front of it, from 0 to 1.
+/// "rest", a "detail" of its first cell, and a "bar" before it, from 0 to 1.
 Json column(const std::string& name, bool is_number = true, const std::string& tip = "");
 
 }  // namespace ringtape::report

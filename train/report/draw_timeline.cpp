@@ -35,7 +35,7 @@ void draw_span(Canvas& canvas, const LaneSpan& span, double y, double all) {
   if (end <= begin) return;
   std::string tip = fmt::format("{}\n{}", span.name, time_text(span.end - span.begin));
   if (!span.tip.empty()) tip += "\n" + span.tip;
-  // A stroke in the paper's colour parts neighbours, but would hide a narrow bar.
+  // A stroke in the background colour separates neighbours, but would hide a narrow bar.
   const bool is_narrow = end - begin < kNarrow;
   canvas.rectangle(begin, y, std::max(end - begin, 0.3), kBar,
                    fmt::format("{}s{}", is_narrow ? "" : "span ", span.colour), tip, is_narrow ? 0 : 2);

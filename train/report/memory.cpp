@@ -13,7 +13,7 @@ Json table(const StepMemory& memory) {
   const bool has_formula = memory.formula.total() > 0;
   Json::Array columns = {column("category", false), column("before the step"), column("at its peak")};
   if (has_formula)
-    columns.push_back(column("by formula", true, "what docs/memory.md works out for one update"));
+    columns.push_back(column("by formula", true, "the formula of docs/memory.md for one update"));
   Json::Array rows;
   const auto add = [&](const char* name, std::size_t first, std::size_t most, std::size_t formula,
                        const char* kind) {

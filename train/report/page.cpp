@@ -7,10 +7,10 @@ RINGTAPE_EMBED(ringtape_report_template, RINGTAPE_REPORT_TEMPLATE);
 namespace ringtape::report {
 namespace {
 
-/// What stands in the template where the document belongs.
+/// The marker in the template that the document replaces.
 constexpr std::string_view kMarker = "@DOCUMENT@";
 
-/// The same JSON without a "<": nothing in it ends the script that holds it, or begins a comment.
+/// The same JSON without a "<", so that it cannot end its script element or begin a comment.
 std::string without_markup(const std::string& json) {
   std::string text;
   for (const char c : json) c == '<' ? text += "\\u003c" : text += c;

@@ -7,10 +7,11 @@
 
 namespace ringtape::report {
 
-/// The document of a report as one HTML page, with nothing to fetch: template.html with the JSON put in.
+/// The document of a report as one HTML page, without external resources: template.html with the JSON
+/// inserted.
 std::string html_page(const Json& document);
 
-/// The text of train/report/template.html, which is a part of the library.
+/// The text of train/report/template.html, embedded in the library.
 std::string_view page_template();
 
 }  // namespace ringtape::report

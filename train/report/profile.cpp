@@ -9,9 +9,9 @@ namespace ringtape::report {
 namespace {
 
 constexpr std::size_t kMostRows = 60;
-constexpr double kLeastRowShare = 0.0005;  // of the step, of a row of its own
+constexpr double kLeastRowShare = 0.0005;  // fraction of the step below which a row is merged into the rest
 
-/// Figures of one step, as the tables show them.
+/// Figures of one step, as text for the tables.
 class Figures {
  public:
   explicit Figures(const Profile& profile)
@@ -59,7 +59,7 @@ Json phases(const Profile& profile) {
   return list;
 }
 
-/// A column of the table by operation, and what a row has there.
+/// A column of the table by operation, and its text for a row.
 struct Field {
   Json column;
   std::function<std::string(const ProfileRow&)> value;
@@ -68,7 +68,7 @@ struct Field {
 std::vector<Field> fields_of(const Profile& profile, const Figures& figures) {
   using Row = const ProfileRow&;
   std::vector<Field> fields = {
-      {column("self ms", true, "of the host, without what it called"),
+      {column("self ms", true, "of the host, without nested operations"),
        [&](Row row) { return figures.milliseconds(row.self); }},
       {column("share", true, "of the step"), [&](Row row) { return figures.percent(row.self); }},
       {column("layer", false), [](Row row) { return row.layer; }},
@@ -79,18 +79,18 @@ std::vector<Field> fields_of(const Profile& profile, const Figures& figures) {
        [&](Row row) { return figures.amount(row.work.flops); }},
       {column("GB/s"), [](Row row) { return rate(row.gbytes_per_second()); }},
       {column("GFLOP/s"), [](Row row) { return rate(row.gflops_per_second()); }},
-      {column("of limit", true, "the least time that the machine needs for it by the time taken"),
+      {column("of limit", true, "the machine's minimum time for it / the measured time"),
        [&](Row row) {
          const double share = row.share_of_limit(profile.limits);
          return share == 0 ? "–" : fmt::format("{:.0f}%", 100 * share);
        }},
-      {column("memory", true, "bytes taken less bytes given back"),
+      {column("memory", true, "allocated minus released bytes"),
        [&](Row row) { return figures.bytes(row.memory); }},
   };
   const bool has_device =
       std::any_of(profile.rows.begin(), profile.rows.end(), [](Row row) { return row.device.count() > 0; });
   if (has_device) {
-    fields.insert(fields.begin() + 2, {column("device ms", true, "that the GPU worked on it"),
+    fields.insert(fields.begin() + 2, {column("device ms", true, "time of its kernels on the GPU"),
                                        [&](Row row) { return figures.milliseconds_or_dash(row.device); }});
   }
   return fields;
@@ -120,7 +120,7 @@ Json operations(const Profile& profile) {
     rows.push_back({{"cells", cells}, {"detail", row.shapes}, {"bar", figures.share(row.self) / longest}});
   }
   if (rows.size() < profile.rows.size()) {
-    sum(fmt::format("{} more, which took less", profile.rows.size() - rows.size()), rest, "rest");
+    sum(fmt::format("{} more, with less time", profile.rows.size() - rows.size()), rest, "rest");
   }
   sum("idle, or not marked", profile.idle(), "rest");
   sum("step", profile.wall, "sum");
@@ -147,7 +147,7 @@ Json layers(const Profile& profile) {
   }
   return {{"columns",
            Json::Array{column("layer", false), column("forward ms"), column("backward ms"), column("share"),
-                       column("FLOP"), column("kept", true, "bytes that its forward left for backward")}},
+                       column("FLOP"), column("kept", true, "bytes that its forward saved for backward")}},
           {"rows", rows}};
 }
 

@@ -8,18 +8,18 @@
 namespace ringtape::report {
 namespace {
 
-constexpr double kLeastPointShare = 0.01;  // of the step: what took less is not drawn
+constexpr double kLeastPointShare = 0.01;  // of the step: operations with less time are not drawn
 constexpr std::size_t kMostLabels = 6;
 
 /// An operation in the diagram.
 struct Dot {
   const ProfileRow* row;
-  double intensity;  ///< FLOPs a byte
-  double gflops;     ///< a second
+  double intensity;  ///< FLOPs per byte
+  double gflops;     ///< per second
   double share;      ///< of the step
 };
 
-/// The operations with FLOPs and bytes, most time first.
+/// The operations with FLOPs and bytes, in descending order of time.
 std::vector<Dot> dots_of(const Profile& profile) {
   std::vector<Dot> dots;
   for (const ProfileRow& row : profile.rows) {
@@ -56,7 +56,7 @@ svg::PlotFrame frame_of(const std::vector<Dot>& dots, const MachineLimits& limit
           .height = 420,
           .x = svg::logarithmic_axis(left / 1.5, right * 1.5),
           .y = svg::logarithmic_axis(low / 1.5, high * 1.5),
-          .x_name = "FLOPs a byte",
+          .x_name = "FLOPs per byte",
           .y_name = "GFLOP/s",
           .title = "roofline",
           .legend = {}};
@@ -70,13 +70,13 @@ struct Box {
   }
 };
 
-/// Writes a text that ends at x, and says where it stands.
+/// Writes a text that ends at x; returns its bounding box.
 Box write_before(svg::Plot& plot, double x, double y, const std::string& text) {
   plot.canvas().text(x, y, text, "strong end");
   return {x - svg::text_width(text), y - 14, x, y + 4};
 }
 
-/// Draws the limits, and says where their texts stand.
+/// Draws the limits; returns the bounding boxes of their texts.
 std::vector<Box> draw_roof(svg::Plot& plot, const svg::Axis& x, double floor, const MachineLimits& limits) {
   if (limits.flops_per_second <= 0 || limits.bytes_per_second <= 0) return {};
   const double peak = limits.flops_per_second * 1e-9;
@@ -93,7 +93,7 @@ std::vector<Box> draw_roof(svg::Plot& plot, const svg::Axis& x, double floor, co
                        fmt::format("copies {} GB/s", short_number(limits.bytes_per_second * 1e-9)))};
 }
 
-/// Names of the operations that take most time, where there is room for them.
+/// Draws the names of the operations with the most time, if there is room for them.
 void draw_labels(svg::Plot& plot, const std::vector<Dot>& dots, const svg::Axis& x_axis,
                  const MachineLimits& limits, std::vector<Box> taken) {
   const bool has_roof = limits.flops_per_second > 0 && limits.bytes_per_second > 0;
@@ -133,7 +133,7 @@ std::vector<std::pair<std::string, int>> legend_of_dots(const RunReport& report,
 }
 
 std::string tip_of(const Dot& dot, const MachineLimits& limits) {
-  std::string tip = fmt::format("{}\n{}\n{:.1f}% of the step, {} FLOPs a byte\n{} GFLOP/s, {} GB/s",
+  std::string tip = fmt::format("{}\n{}\n{:.1f}% of the step, {} FLOPs per byte\n{} GFLOP/s, {} GB/s",
                                 dot.row->name, dot.row->shapes, 100 * dot.share, short_number(dot.intensity),
                                 short_number(dot.gflops), short_number(dot.row->gbytes_per_second()));
   const double of_limit = dot.row->share_of_limit(limits);
@@ -151,7 +151,7 @@ Json roofline_of(const RunReport& report) {
   const svg::PlotFrame frame = frame_of(dots, limits);
   svg::Plot plot(frame);
   const std::vector<Box> texts = draw_roof(plot, frame.x, frame.y.low, limits);
-  // Small ones last, so that no large one hides them.
+  // Small dots last, so that no large dot hides them.
   for (const Dot& dot : dots) {
     plot.canvas().circle(plot.x(dot.intensity), plot.y(dot.gflops), 4 + 14 * std::sqrt(dot.share),
                          fmt::format("dot s{}", colour_of(report, *dot.row)), tip_of(dot, limits));

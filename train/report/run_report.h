@@ -14,10 +14,10 @@
 #include "train/report/step_timeline.h"
 #include "train/run_log.h"
 
-/// What --report shows of a training run.
+/// The contents of --report for a training run.
 namespace ringtape::report {
 
-/// Names and values, in the order to be shown.
+/// Names and values, in display order.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// One step, from 0 to `seconds`.
@@ -31,19 +31,19 @@ struct StepTimeline {
 struct StepMemory {
   std::int64_t step = 0;
   double seconds = 0;
-  std::vector<MemoryLevel> levels;  ///< from 0 seconds on, without the data set
+  std::vector<MemoryLevel> levels;  ///< from 0 seconds on, without the dataset
   BytesByCategory formula;          ///< nn/memory_estimate.h
-  std::size_t data_set = 0;         ///< bytes of it on the device
+  std::size_t data_set = 0;         ///< bytes of the dataset on the device
 };
 
-/// All of it. What is empty has no section.
+/// A whole report. An empty member has no section.
 struct RunReport {
   std::string title;     ///< "MNIST"
   std::string subtitle;  ///< model, batch, optimizer
-  std::string error;     ///< that ended the run before its time
-  std::string missing;   ///< what the recording of the steps lacks, as a sentence
+  std::string error;     ///< the error that ended the run early; empty without one
+  std::string missing;   ///< a sentence about missing parts of the recording; empty without any
   int world_size = 1;
-  Facts results;   ///< the few figures that matter
+  Facts results;   ///< the main results
   Facts settings;  ///< the flags that were given
   Facts machine;
   RunCurves curves;

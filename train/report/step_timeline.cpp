@@ -24,7 +24,7 @@ std::vector<Span> phases_in(std::span<const Span> spans, const Span& step) {
   return phases;
 }
 
-/// The name of the innermost phase of the step's thread around a moment.
+/// The name of the innermost phase of the step's thread at a given time.
 std::string phase_at(std::span<const Span> phases, SpanClock::time_point moment) {
   const Span* innermost = nullptr;
   for (const Span& phase : phases) {
@@ -55,7 +55,7 @@ int colour_of(Lane lane, const Span& span, std::span<const Span> phases) {
   }
 }
 
-/// Keeps the longest of each lane; outer ones come first, so that they are drawn below.
+/// Keeps the longest spans of each lane; outer spans come first, so that they are drawn below.
 void thin_out(std::vector<LaneSpan>& spans) {
   const auto length = [](const LaneSpan& span) { return span.end - span.begin; };
   std::stable_sort(spans.begin(), spans.end(),
@@ -104,7 +104,7 @@ std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const Devi
   for (const Span& span : spans) {
     const Lane lane = lane_of(span);
     const bool is_other_thread = span.track == Track::compute && span.thread != step.thread;
-    // The model as a layer would hide those that it consists of.
+    // The model as a layer would hide its own layers.
     const bool is_whole = span.kind == SpanKind::step || (lane == Lane::layers && span.layer == "model");
     if (is_other_thread || is_whole || !is_inside(span, step) || span.end - span.begin < least) continue;
     lanes.push_back({.lane = lane,

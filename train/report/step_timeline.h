@@ -23,29 +23,29 @@ struct LaneSpan {
   double begin = 0, end = 0;  ///< seconds
   int colour = 0;
   std::string name;
-  std::string tip{};  ///< more of it, or empty
+  std::string tip{};  ///< tooltip, may be empty
 };
 
 /// The colour of a phase, in all pictures.
 int colour_of_phase(std::string_view name);
 
-/// The span of kind `step` with this number; null where it was not recorded.
+/// The span of kind `step` with this number; null if it was not recorded.
 const Span* find_step(std::span<const Span> spans, std::int64_t step);
 
-/// What lies in a step, with times from `zero` on: of compute what the step's thread did, waiting and
-/// communication of all threads, and what a GPU worked on. What took less than 1/5000 of the step is left
-/// out, and of a lane all but the 500 longest.
+/// The spans of a step, with times relative to `zero`: compute spans of the step's thread, waiting and
+/// communication spans of all threads, and the GPU's activities. Omits spans shorter than 1/5000 of the step,
+/// and keeps the 500 longest of each lane.
 std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const DeviceActivity> activities,
                                const Span& step, SpanClock::time_point zero);
 
 /// The phase of the step in which each operation, by its name, took most of its time.
 std::map<std::string, std::string> phases_of_operations(std::span<const Span> spans, const Span& step);
 
-/// The spans as text, to be sent between ranks, and back. Without the tips.
+/// Converts the spans to text, to send them between ranks, and back. Tooltips are omitted.
 std::string to_text(std::span<const LaneSpan> lanes);
 std::vector<LaneSpan> lanes_from_text(const std::string& text);
 
-/// What the colours in use stand for: name and number of each.
+/// The meaning of the used colours: name and number of each.
 std::vector<std::pair<std::string, int>> legend_of(std::span<const std::vector<LaneSpan>> ranks);
 
 /// The picture: from 0 to `seconds`, one group of rows for each rank.

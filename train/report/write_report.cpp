@@ -13,7 +13,7 @@
 namespace ringtape::report {
 namespace {
 
-/// Puts `first` into place of 0 on the clock.
+/// Makes times relative to `first`.
 std::vector<LaneSpan> shifted(std::vector<LaneSpan> spans, double first) {
   for (LaneSpan& span : spans) {
     span.begin -= first;
@@ -22,7 +22,7 @@ std::vector<LaneSpan> shifted(std::vector<LaneSpan> spans, double first) {
   return spans;
 }
 
-/// The same step of all ranks, whose clocks count from the moment at which their recordings began together.
+/// The same step of all ranks, with times from the common start of their recordings.
 StepTimeline gather_timeline(const RecordedSteps& recorded, std::int64_t number, const Span& step,
                              Communicator& comm) {
   const std::vector<LaneSpan> own =
@@ -43,7 +43,7 @@ BytesByCategory without(BytesByCategory bytes, const BytesByCategory& apart) {
   return bytes;
 }
 
-/// What was live during the step.
+/// The live memory during the step.
 StepMemory memory_of(const FinishedRun& run, std::int64_t number, const Span& step) {
   const MemoryRecording& recording = run.recorded.memory();
   const double begin = seconds(step.begin - recording.begin()), end = seconds(step.end - recording.begin());

@@ -9,9 +9,9 @@
 
 namespace ringtape::report {
 
-/// What --report needs of a run that has ended.
+/// The data of a finished run for --report.
 struct FinishedRun {
-  /// Title, subtitle, results, curves, profile and tape are in here already.
+  /// Holds title, subtitle, results, curves, profile and tape.
   RunReport report;
   const RecordedSteps& recorded;
   BytesByCategory memory_formula;
@@ -19,10 +19,10 @@ struct FinishedRun {
 };
 
 /// Adds the machine and one of the recorded steps: its memory, and the timelines of all ranks. Rank 0 writes
-/// it to `file`: a page, or where the name ends on .json its document. Every rank has to call it.
+/// it to `file`: a page, or if the name ends with .json the JSON document. Every rank must call it.
 void write_report(FinishedRun run, const std::string& file, Communicator& comm);
 
-/// Adds the machine that `device` belongs to, and writes the report to `file`.
+/// Adds the machine of `device`, and writes the report to `file`.
 void save_report(RunReport report, const std::string& file, Device device);
 
 }  // namespace ringtape::report

@@ -1,6 +1,6 @@
 #pragma once
 
-/// NVTX as a program without a profiler finds it (NVTX reference, version 3): nobody tracks ranges.
+/// NVTX without a profiler (NVTX reference, version 3): no tool tracks ranges.
 #define NVTX_NO_PUSH_POP_TRACKING (-2)
 
 inline int nvtxRangePushA(const char* /*message*/) {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-/// Elements of every type of NCCL, as doubles, with a rounding to 16 bits that is written for these tests: in
-/// double arithmetic, for normal numbers.
+/// Elements of every type of NCCL, as doubles, with a separate rounding to 16 bits for these tests: in double
+/// arithmetic, for normal numbers.
 namespace gpu_model::test {
 
 inline const std::vector<ncclDataType_t>& all_types() {

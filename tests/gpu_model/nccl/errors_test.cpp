@@ -64,7 +64,7 @@ TEST_CASE("wrong arguments have the documented codes, and nothing is queued", "[
   });
 }
 
-TEST_CASE("pinned memory is taken as a buffer", "[nccl]") {
+TEST_CASE("pinned memory is accepted as a buffer", "[nccl]") {
   run_ranks(2, [](const Rank& r) {
     void* pinned = nullptr;
     r.expect(cudaMallocHost(&pinned, sizeof(float)) == cudaSuccess, "cudaMallocHost");
@@ -76,7 +76,7 @@ TEST_CASE("pinned memory is taken as a buffer", "[nccl]") {
   });
 }
 
-TEST_CASE("a communicator that was ended is none any more", "[nccl]") {
+TEST_CASE("a destroyed communicator is invalid", "[nccl]") {
   ncclComm_t ended = nullptr;
   run_ranks(1, [&](const Rank& r) { ended = r.comm; });
   int rank = 0;
@@ -171,7 +171,7 @@ TEST_CASE("a message of another size than the receiver expects", "[nccl]") {
   CHECK_THAT(reports.all()[0], ContainsSubstring("rank 0 in ncclSend of 2 ncclFloat32 to rank 1"));
 }
 
-/// Each rank waits in a thread of its own, which an abort sets free.
+/// Each rank waits in its own thread, which an abort ends.
 void wait_then_abort(const Rank& r) {
   std::thread ending([&] {
     r.expect(r.async_error(), ncclInvalidUsage, "ncclCommGetAsyncError");
@@ -181,7 +181,7 @@ void wait_then_abort(const Rank& r) {
   ending.join();
 }
 
-TEST_CASE("a wait that never ends: each rank waits for what the other has not queued", "[nccl]") {
+TEST_CASE("a deadlock: each rank waits for an operation that the other has not queued", "[nccl]") {
   for_schedules([] {
     const Reports reports;
     run_ranks(
@@ -204,7 +204,7 @@ TEST_CASE("a wait that never ends: each rank waits for what the other has not qu
   });
 }
 
-TEST_CASE("a wait that never ends: two communicators in another order on each rank", "[nccl]") {
+TEST_CASE("a deadlock: two communicators in another order on each rank", "[nccl]") {
   const Reports reports;
   run_ranks(
       2,
@@ -229,12 +229,11 @@ TEST_CASE("a wait that never ends: two communicators in another order on each ra
       },
       End::by_body);
   REQUIRE(!reports.all().empty());
-  CHECK_THAT(reports.all()[0], ContainsSubstring("a wait that never ends"));
+  CHECK_THAT(reports.all()[0], ContainsSubstring("deadlock"));
 }
 
-TEST_CASE("a rank that waits in the group's operations is not taken for one that waits without end",
-          "[nccl]") {
-  // Rank 1 comes late: longer than the search takes.
+TEST_CASE("a rank that waits in the group's operations is not reported as a deadlock", "[nccl]") {
+  // Rank 1 is late, by more than the time of the detection.
   const Reports reports;
   run_ranks(2, [](const Rank& r) {
     const Floats x(r, std::vector<float>(4));
@@ -260,7 +259,7 @@ TEST_CASE("a rank that aborts is an error of a peer, for the operations that wai
       End::by_body);
 }
 
-TEST_CASE("ranks that do not fit together cannot connect", "[nccl]") {
+TEST_CASE("ranks with conflicting arguments cannot connect", "[nccl]") {
   const auto connect = [](int ranks, int rank, int device, ncclUniqueId id) {
     return std::thread([=] {
       cudaSetDevice(device);

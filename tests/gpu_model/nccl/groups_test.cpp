@@ -83,7 +83,7 @@ TEST_CASE("groups: several collectives, nested, on two communicators and two str
   });
 }
 
-TEST_CASE("operations on one communicator run in the order of the calls, whatever their streams", "[nccl]") {
+TEST_CASE("operations on one communicator run in the order of the calls, on any streams", "[nccl]") {
   for_schedules([] {
     run_ranks(2, [](const Rank& r) {
       cudaStream_t second = nullptr;
@@ -145,7 +145,7 @@ TEST_CASE("split: by color, ordered by key and then by rank; none for NCCL_SPLIT
   });
 }
 
-TEST_CASE("split with operations under way is reported", "[nccl]") {
+TEST_CASE("split with operations in flight is reported", "[nccl]") {
   const Reports reports;
   set_schedule(Schedule::late);
   run_ranks(2, [](const Rank& r) {
@@ -157,12 +157,12 @@ TEST_CASE("split with operations under way is reported", "[nccl]") {
     r.ok(ncclCommDestroy(part), "ncclCommDestroy");
   });
   set_schedule(Schedule::order);
-  REQUIRE(!reports.all().empty());  // of one rank at least: it may have let the other's operation end
+  REQUIRE(!reports.all().empty());  // of at least one rank: it may have completed the other's operation
   CHECK_THAT(reports.all()[0],
-             ContainsSubstring("calls ncclCommSplit while 1 of the communicator's operations are under way"));
+             ContainsSubstring("calls ncclCommSplit while 1 of the communicator's operations are in flight"));
 }
 
-TEST_CASE("a graph with collectives can be launched again and again", "[nccl]") {
+TEST_CASE("a graph with collectives can be launched repeatedly", "[nccl]") {
   for_schedules([] {
     run_ranks(2, [](const Rank& r) {
       const Ints x(r, {1});
@@ -221,7 +221,7 @@ TEST_CASE("one thread makes the communicators of several GPUs in a group", "[ncc
   CHECK(failures.all() == std::vector<std::string>{});
 }
 
-TEST_CASE("a rank whose host does something else does not hold up the others", "[nccl]") {
+TEST_CASE("a rank whose host does other work does not block the others", "[nccl]") {
   set_schedule(Schedule::late);
   std::promise<void> done;
   std::shared_future<void> is_done(done.get_future());

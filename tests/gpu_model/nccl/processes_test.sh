@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ranks of the GPU model's NCCL as processes: sums, a rank that is killed, and that nothing is left of them.
+# Ranks of the GPU model's NCCL as processes: sums, a rank that is killed, and no files left behind.
 set -u
 rank=$1
 work=$(mktemp -d)
@@ -11,7 +11,7 @@ fail() {
   failures=$((failures + 1))
 }
 
-# run_ranks RANKS MODE ID: starts the ranks and waits; what they print is in $work/RANK.
+# run_ranks RANKS MODE ID: starts the ranks and waits; their output is in $work/RANK.
 run_ranks() {
   local i pids=()
   for ((i = 0; i < $1; ++i)); do

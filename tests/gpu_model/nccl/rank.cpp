@@ -1,5 +1,5 @@
-// A rank in a process of its own: nccl_model_rank RANK RANKS MODE, with NCCL_COMM_ID. What it prints is
-// compared by processes_test.sh.
+// A rank as a process: nccl_model_rank RANK RANKS MODE, with NCCL_COMM_ID. processes_test.sh checks its
+// output.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 

@@ -17,7 +17,7 @@
 /// Ranks as threads, each with a GPU of the model, a communicator and a stream.
 namespace gpu_model::test {
 
-/// What did not hold, in any thread (Catch2's own checks are for one thread).
+/// The failed checks of all threads (Catch2's own checks are for one thread).
 class Failures {
  public:
   void add(const std::string& text) {
@@ -34,7 +34,7 @@ class Failures {
   std::vector<std::string> all_;
 };
 
-/// What the model has reported while this exists.
+/// The model's reports during its lifetime.
 class Reports {
  public:
   Reports() : before_(set_report_handler(&keep)) { kept().clear(); }
@@ -77,7 +77,7 @@ struct Rank {
   }
   void ok(ncclResult_t found, const std::string& what) const { expect(found, ncclSuccess, what); }
   void synchronize() const { expect(cudaStreamSynchronize(stream) == cudaSuccess, "cudaStreamSynchronize"); }
-  /// Ends the communicator before the body does: cudaFree() waits for all of a device's work.
+  /// Ends the communicator before the body ends: cudaFree() waits for all of a device's work.
   void abort() const { ok(ncclCommAbort(comm), "ncclCommAbort"); }
   /// Waits until the communicator has an asynchronous error.
   ncclResult_t async_error() const {
@@ -119,7 +119,7 @@ class Array {
 enum class End { destroy, by_body };
 
 /// Calls body(rank) in a thread for each of `ranks` ranks, and destroys the communicators, unless the body
-/// has ended them. Fails the test with what the ranks found.
+/// has ended them. Fails the test with the ranks' failed checks.
 inline void run_ranks(int ranks, const std::function<void(const Rank&)>& body, End end = End::destroy) {
   Failures failures;
   ncclUniqueId id;
