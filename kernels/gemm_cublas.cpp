@@ -25,7 +25,8 @@ void check_cublas(cublasStatus_t status, const char* call) {
 cublasHandle_t handle_of(const Stream& stream) {
   constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
   static std::mutex mutex;
-  static std::map<void*, cublasHandle_t> handles;
+  // Never destroyed: at the end of the process CUDA may be gone before.
+  static auto& handles = *new std::map<void*, cublasHandle_t>;
   const std::lock_guard lock(mutex);
   const auto known = handles.find(stream.native());
   if (known != handles.end()) return known->second;
