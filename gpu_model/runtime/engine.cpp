@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "gpu_model/runtime/alignment.h"
 #include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/races.h"
 #include "gpu_model/runtime/state.h"
@@ -54,6 +55,10 @@ bool run(Node& node) {
       if (records) begin_access_record();
       if (node.operation->run() == Progress::blocked) return false;
       if (records) check_touched(state().pending.at(node.id), end_access_record());
+      if (const std::string access = take_misaligned_access(); !access.empty()) {
+        device.sticky = cudaErrorMisalignedAddress;
+        report(describe(*node.operation) + " failed: " + access);
+      }
     } catch (const std::exception& error) {
       device.sticky = cudaErrorLaunchFailure;
       report(describe(*node.operation) + " failed: " + error.what());
