@@ -38,7 +38,7 @@ TEST_CASE("streams and events are made on their own device, whichever is current
 
 TEST_CASE("the cache of a device is given back, whichever is current and whatever is still to run") {
   const FirstDeviceAfterwards afterwards;
-  constexpr std::int64_t kElements = std::int64_t{32} << 20;
+  constexpr std::int64_t kElements = std::int64_t{16} << 20;
   for_each_schedule([&] {
     const Device second{DeviceType::cuda, 1};
     full({kElements}, 1, DType::f32, second);
