@@ -16,6 +16,7 @@
 #include "kernels/relu.h"
 #include "tests/gpu_model/support.h"
 #include "tests/support/tensors.h"
+#include "trace/timing.h"
 
 namespace gpu_model::test {
 namespace {
@@ -159,19 +160,32 @@ TEST_CASE("a communicator ends when its operations have") {
   });
 }
 
+/// Whether what was queued before a barrier is done after it.
+void check_barrier(Communicator& comm) {
+  const Tensor x = ringtape::test::tensor_of({-1, 2}, {2}, DType::f32, comm.device());
+  const Tensor y = relu(x);
+  const Work work = comm.all_reduce(y, ReduceOp::sum);
+  comm.barrier();
+  float values[2] = {};
+  peek(values, y.raw(), sizeof values);
+  CHECK((values[0] == 0 && values[1] == 2));
+  work.wait();
+}
+
 TEST_CASE("a barrier returns when the device has come to it") {
   const FirstDeviceAfterwards afterwards;
   const auto comm = one_rank();
+  SelfCommunicator alone(comm->device());
   for_each_schedule([&] {
-    const Tensor x = ringtape::test::tensor_of({-1, 2}, {2}, DType::f32, comm->device());
-    const Tensor y = relu(x);
-    const auto work = comm->all_reduce(y, ReduceOp::sum);
-    comm->barrier();
-    float values[2] = {};
-    peek(values, y.raw(), sizeof values);
-    CHECK((values[0] == 0 && values[1] == 2));
-    work.wait();
+    check_barrier(*comm);
+    check_barrier(alone);
   });
+}
+
+TEST_CASE("work on a GPU is timed between two events") {
+  const Device gpu{DeviceType::cuda, 0};
+  const Tensor x = ringtape::test::tensor_of({-1, 2}, {2}, DType::f32, gpu);
+  for_each_schedule([&] { CHECK(median_seconds([&] { relu(x); }, gpu, {.rounds = 1}) > 0); });
 }
 
 }  // namespace
