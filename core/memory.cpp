@@ -322,7 +322,12 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes, [[maybe_unused]] Device
   if (device.is_cuda()) {
     RINGTAPE_CUDA(cudaSetDevice(device.index));  // a new thread's default is GPU 0
     void* block = nullptr;
-    RINGTAPE_CUDA(cudaMallocHost(&block, bytes));
+    const cudaError_t code = cudaMallocHost(&block, bytes);
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw OutOfMemoryError(fmt::format("out of pinned host memory: {} bytes asked for", bytes));
+    }
+    check_cuda(code, "cudaMallocHost");
     return {block, [](void* address) { drop_error(cudaFreeHost(address)); }};
   }
 #endif

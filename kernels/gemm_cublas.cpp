@@ -31,11 +31,10 @@ cublasHandle_t handle_of(const Stream& stream) {
   const auto known = handles.find(stream.native());
   if (known != handles.end()) return known->second;
 
-  RINGTAPE_CUDA(cudaSetDevice(stream.device().index));
-  cublasHandle_t handle;
   void* workspace = nullptr;
+  RINGTAPE_CUDA(cudaMalloc(&workspace, kWorkspaceBytes));  // first: it is what may fail
+  cublasHandle_t handle;
   RINGTAPE_CUBLAS(cublasCreate(&handle));
-  RINGTAPE_CUDA(cudaMalloc(&workspace, kWorkspaceBytes));
   RINGTAPE_CUBLAS(cublasSetStream(handle, static_cast<cudaStream_t>(stream.native())));
   RINGTAPE_CUBLAS(cublasSetWorkspace(handle, workspace, kWorkspaceBytes));
   // Sums stay in f32, also where cuBLAS splits k and the result has 16 bits.
@@ -74,8 +73,8 @@ bool gemm_cublas(const Stream& stream, const GemmArgs& args) {
   const float alpha = static_cast<float>(args.alpha);
   const float beta = bias_first ? 1.0f : static_cast<float>(args.beta);
   const bool rounds = args.dtype == DType::f32 && tf32(stream.device());
+  RINGTAPE_CUDA(cudaSetDevice(stream.device().index));  // a handle belongs to the device that is current
   const cublasHandle_t handle = handle_of(stream);
-  RINGTAPE_CUDA(cudaSetDevice(stream.device().index));  // that the handle was created on
   RINGTAPE_CUBLAS(cublasGemmEx(
       handle, op(args.transpose_b), op(args.transpose_a), to_blas(args.n), to_blas(args.m), to_blas(args.k),
       &alpha, args.b, cuda_dtype(args.dtype), to_blas(args.ldb), args.a, cuda_dtype(args.dtype),

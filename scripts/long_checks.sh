@@ -7,13 +7,15 @@
 #   busy       the test suite ten times beside busy loops
 #   kills      training killed at 50 random moments, and ranks of it killed or stopped at 50
 #   barriers   every barrier of the kernels removed in turn: a test must fail (tests/kernels/remove_barriers.py)
+#   order      everything that orders work on a GPU removed in turn, on the GPU model: a test must fail
+#              (tests/gpu_model/remove_synchronisation.py)
 #   docs       the docs' commands whole, not cut short
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
 #   tsan       the tests of ranks under ThreadSanitizer, on 1 to 4 ranks
 #
 # Needs what ./run_tests.sh has built. Ends with 1 where a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,15s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,17s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -30,6 +32,7 @@ kills() {
     OMP_NUM_THREADS=1 tests/dist/kill_ranks_test.sh 50 $bin "${mpirun[@]}"
 }
 barriers() { python3 tests/kernels/remove_barriers.py; }
+order() { python3 tests/gpu_model/remove_synchronisation.py; }
 docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]}" --all; }
 torch() { "${PYTHON:-python3}" tests/long/random_against_torch.py --bin $bin --cases 10000; }
 tsan() {
@@ -37,7 +40,7 @@ tsan() {
     cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
 }
 
-all=(idle busy kills barriers docs torch tsan)
+all=(idle busy kills barriers order docs torch tsan)
 checks=("${@:-${all[@]}}")
 for check in "${checks[@]}"; do
   [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }

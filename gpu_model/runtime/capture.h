@@ -16,4 +16,7 @@ cudaError_t forbid_while_capturing(const CUstream_st& stream);
 /// Adds the operation to the graph that the stream captures.
 cudaError_t add_to_capture(CUstream_st& stream, std::shared_ptr<const Operation> operation);
 
+/// Calls body() for each graph, captured or executable, that has not been destroyed, with the call that made
+/// it.
+void for_each_graph(const std::function<void(const char* what, const void* caller)>& body);
 }  // namespace gpu_model

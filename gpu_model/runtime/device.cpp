@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "gpu_model/runtime/api.h"
 #include "gpu_model/runtime/fault.h"
@@ -30,6 +31,40 @@ void read_schedule(State& of) {
   }
 }
 
+/// A number from 1 on; 0 where the variable is not set.
+int read_number(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return 0;
+  char* end = nullptr;
+  const long number = std::strtol(text, &end, 10);
+  if (end == text || *end != 0 || number < 1 || number > std::numeric_limits<int>::max()) {
+    std::fprintf(stderr, "gpu model: %s=%s: expected a number from 1 on\n", variable, text);
+    std::_Exit(2);
+  }
+  return static_cast<int>(number);
+}
+
+/// What RINGTAPE_MODEL_LEAKS asks for at the end of the process.
+void list_leaks_at_exit() {
+  const char* const text = std::getenv("RINGTAPE_MODEL_LEAKS");
+  if (text == nullptr) return;
+  static bool is_error = false;
+  is_error = std::strcmp(text, "error") == 0;
+  if (!is_error && std::strcmp(text, "list") != 0) {
+    std::fprintf(stderr, "gpu model: RINGTAPE_MODEL_LEAKS=%s: expected list or error\n", text);
+    std::_Exit(2);
+  }
+  std::atexit([] {
+    for (const std::string& line : live_objects()) {
+      if (is_error) {
+        report("not released: " + line);
+      } else {
+        std::fprintf(stderr, "gpu model: not released: %s\n", line.c_str());
+      }
+    }
+  });
+}
+
 State* make_state() {
   auto* const made = new State;
   for (int i = 0; i < device_count(); ++i) {
@@ -38,6 +73,8 @@ State* make_state() {
     made->devices.back()->destroyed_lane = made->lanes++;
   }
   read_schedule(*made);
+  made->allocations_until_failure = read_number("RINGTAPE_MODEL_OOM");
+  list_leaks_at_exit();
   return made;
 }
 

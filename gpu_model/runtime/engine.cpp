@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "gpu_model/runtime/alignment.h"
 #include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/races.h"
 #include "gpu_model/runtime/state.h"
@@ -49,8 +50,15 @@ bool run(Node& node) {
   const std::int64_t start = now();
   if (node.operation->run && device.sticky == cudaSuccess) {
     open_device_memory();
+    const bool records = !node.may_touch.empty();
     try {
+      if (records) begin_access_record();
       if (node.operation->run() == Progress::blocked) return false;
+      if (records) check_touched(state().pending.at(node.id), end_access_record());
+      if (const std::string access = take_misaligned_access(); !access.empty()) {
+        device.sticky = cudaErrorMisalignedAddress;
+        report(describe(*node.operation) + " failed: " + access);
+      }
     } catch (const std::exception& error) {
       device.sticky = cudaErrorLaunchFailure;
       report(describe(*node.operation) + " failed: " + error.what());
@@ -160,7 +168,7 @@ NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int str
   };
   note_pinned(node->operation->reads, false);
   note_pinned(node->operation->writes, true);
-  check_accesses(*node);
+  check_accesses(node);
   if (state().observer != nullptr) state().observer->queued(node->correlation, *node->operation);
   state().pending.emplace(node->id, node);
   if (node->waits_for == 0) state().ready.emplace(node->id, node.get());

@@ -37,6 +37,7 @@ constexpr ErrorText kErrors[] = {
     GPU_MODEL_ERROR(cudaErrorIllegalState, "the operation cannot be performed in the present state"),
     GPU_MODEL_ERROR(cudaErrorNotReady, "device not ready"),
     GPU_MODEL_ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
+    GPU_MODEL_ERROR(cudaErrorMisalignedAddress, "misaligned address"),
     GPU_MODEL_ERROR(cudaErrorLaunchOutOfResources, "too many resources requested for launch"),
     GPU_MODEL_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     GPU_MODEL_ERROR(cudaErrorNotSupported, "operation not supported"),

@@ -12,13 +12,14 @@ CUevent_st* find_event(cudaEvent_t handle) {
   return it == state().events.end() ? nullptr : it->second.get();
 }
 
-cudaError_t create(cudaEvent_t* event, unsigned flags) {
+cudaError_t create(cudaEvent_t* event, unsigned flags, const void* caller) {
   if (event == nullptr || (flags & ~(cudaEventBlockingSync | cudaEventDisableTiming)) != 0)
     return cudaErrorInvalidValue;
   if (device_count() == 0) return cudaErrorNoDevice;
   auto made = std::make_unique<CUevent_st>();
   made->device = open_device(thread_state().device).index;
   made->flags = flags;
+  made->caller = caller;
   *event = made.get();
   state().events.emplace(made.get(), std::move(made));
   return cudaSuccess;
@@ -66,11 +67,13 @@ using namespace gpu_model;
 extern "C" {
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return api([&](Lock&) { return create(event, cudaEventDefault); });
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock&) { return create(event, cudaEventDefault, caller); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  return api([&](Lock&) { return create(event, flags); });
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock&) { return create(event, flags, caller); });
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {

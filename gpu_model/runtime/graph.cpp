@@ -8,12 +8,14 @@
 /// A captured graph.
 struct CUgraph_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
+  const void* caller;  ///< that ended the capture
 };
 
 /// An executable graph. Its nodes are divided into branches, each a sequence of nodes in order; the position
 /// of a node in the order of all operations is its branch and its number there.
 struct CUgraphExec_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
+  const void* caller;
   std::vector<std::size_t> lanes;    ///< of the branches
   std::vector<std::uint64_t> ticks;  ///< of the branches
   gpu_model::NodePtr last;  ///< the end of the last launch: launches of one executable follow each other
@@ -87,7 +89,7 @@ cudaError_t begin_capture(cudaStream_t handle, cudaStreamCaptureMode mode) {
   return cudaSuccess;
 }
 
-cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph) {
+cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph, const void* caller) {
   if (graph == nullptr) return cudaErrorInvalidValue;
   *graph = nullptr;
   CUstream_st* const stream = find_stream(handle);
@@ -119,6 +121,7 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph) {
   if (unjoined) return cudaErrorStreamCaptureUnjoined;
   auto made = std::make_unique<CUgraph_st>();
   made->body = std::make_shared<const GraphBody>(std::move(capture->body));
+  made->caller = caller;
   *graph = made.get();
   graphs().emplace(made.get(), std::move(made));
   return cudaSuccess;
@@ -162,6 +165,12 @@ cudaError_t launch_graph(CUgraphExec_st& executable, CUstream_st& stream, const 
 }
 
 }  // namespace
+
+void for_each_graph(const std::function<void(const char* what, const void* caller)>& body) {
+  for (const auto& [handle, graph] : graphs()) body("graph, cudaStreamEndCapture", graph->caller);
+  for (const auto& [handle, executable] : executables())
+    body("executable graph, cudaGraphInstantiate", executable->caller);
+}
 
 cudaError_t forbid_in_captures() {
   cudaError_t error = cudaSuccess;
@@ -209,7 +218,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return api([&](Lock&) { return end_capture(stream, graph); });
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock&) { return end_capture(stream, graph, caller); });
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
@@ -225,6 +235,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
+  const void* const caller = GPU_MODEL_CALLER;
   return api([&](Lock&) {
     if (executable == nullptr || flags != 0) return cudaErrorInvalidValue;
     const auto it = graphs().find(graph);
@@ -235,6 +246,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
     for (std::size_t i = 0; i < branches; ++i) made->lanes.push_back(state().lanes++);
     made->ticks.resize(branches);
     made->body = std::move(body);
+    made->caller = caller;
     *executable = made.get();
     executables().emplace(made.get(), std::move(made));
     return cudaSuccess;

@@ -33,7 +33,8 @@ bool fails_on_request() {
   return state().allocations_until_failure > 0 && --state().allocations_until_failure == 0;
 }
 
-void describe_block(Block& block, std::size_t bytes, const char* function, const void* caller, int stream) {
+void describe_block(std::uintptr_t begin, Block& block, std::size_t bytes, const char* function,
+                    const void* caller, int stream) {
   static std::uint64_t numbers = 0;
   block.number = ++numbers;
   block.asked_for = bytes;
@@ -41,7 +42,7 @@ void describe_block(Block& block, std::size_t bytes, const char* function, const
   block.caller = caller;
   block.stream = stream;
   block.in_graph = block.is_launched = false;
-  block.history = {};
+  block.history = std::make_shared<BlockHistory>(BlockHistory{block.number, bytes, begin});
 }
 
 Operation memory_operation(Kind kind, const char* name, const void* caller, void* address,
@@ -75,7 +76,7 @@ cudaError_t allocate(Lock& lock, void** address, std::size_t bytes, const void* 
     host_has_waited_for(freed->clock);
   }
   Block& block = *pool.find(reinterpret_cast<void*>(begin)).second;
-  describe_block(block, bytes, "cudaMalloc", caller, -1);
+  describe_block(begin, block, bytes, "cudaMalloc", caller, -1);
   *address = reinterpret_cast<void*>(begin);
   open_device_memory();
   fill_fresh(*address, block.bytes);
@@ -115,7 +116,7 @@ cudaError_t allocate_in_stream(void** address, std::size_t bytes, cudaStream_t h
   const std::uintptr_t begin = pool.take(bytes, captures ? state().host : clock, wait_for);
   if (begin == 0) return cudaErrorMemoryAllocation;
   Block& block = *pool.find(reinterpret_cast<void*>(begin)).second;
-  describe_block(block, bytes, "cudaMallocAsync", caller, stream->number);
+  describe_block(begin, block, bytes, "cudaMallocAsync", caller, stream->number);
   block.in_graph = captures;
   *address = reinterpret_cast<void*>(begin);
   NodePtr node;

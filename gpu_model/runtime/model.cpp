@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/state.h"
 #include "gpu_model/runtime/symbols.h"
 
@@ -38,14 +39,26 @@ void for_each_allocation(const Body& body) {
 
 }  // namespace
 
-std::vector<std::string> live_allocations() {
+std::vector<std::string> live_objects() {
   const Lock lock(state().mutex);
   std::vector<std::string> lines;
+  const auto add = [&](const std::string& what, const void* caller) {
+    lines.push_back(what + " in " + place_of(caller));
+  };
   for_each_allocation([&](int device, const Block& block) {
-    lines.push_back("#" + std::to_string(block.number) + ": " + std::to_string(block.asked_for) +
-                    " bytes on device " + std::to_string(device) + ", " + block.function + " in " +
-                    place_of(block.caller));
+    add("#" + std::to_string(block.number) + ": " + std::to_string(block.asked_for) + " bytes on device " +
+            std::to_string(device) + ", " + block.function,
+        block.caller);
   });
+  for (const auto& [address, pinned] : state().pinned.allocations())
+    add(std::to_string(pinned.bytes) + " bytes of pinned memory, cudaMallocHost", pinned.caller);
+  for (const auto& [handle, stream] : state().streams)
+    add("stream " + std::to_string(stream->number) + " of device " + std::to_string(stream->device) +
+            ", cudaStreamCreate",
+        stream->caller);
+  for (const auto& [handle, event] : state().events)
+    add("event of device " + std::to_string(event->device) + ", cudaEventCreate", event->caller);
+  for_each_graph(add);
   return lines;
 }
 

@@ -48,6 +48,7 @@ class PinnedMemory {
   void host_has_waited_for(const Clock& clock);
   bool is_in_use(const void* address) const;
 
+  const std::map<std::uintptr_t, Allocation>& allocations() const { return allocations_; }
   const std::list<Use>& uses() const { return uses_; }
   /// For the fault handler: makes the page of this address accessible.
   void open_page(std::uintptr_t address) const;

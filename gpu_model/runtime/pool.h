@@ -28,7 +28,7 @@ struct Block {
   int stream = -1;        ///< number of the stream, -1 for cudaMalloc
   bool in_graph = false;  ///< belongs to a graph: live from its launch until it is freed
   bool is_launched = false;
-  BlockHistory history{};
+  std::shared_ptr<BlockHistory> history{};
 };
 
 }  // namespace gpu_model

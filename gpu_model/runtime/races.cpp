@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "gpu_model/runtime/state.h"
 #include "gpu_model/runtime/stream.h"
@@ -19,7 +20,7 @@ std::string text_of(const Access& access) {
          place_of(access.caller) + ")";
 }
 
-void report_race(const Block& block, const Access& earlier, const Access& later) {
+void report_race(const BlockHistory& block, const Access& earlier, const Access& later) {
   const bool knows_bytes = earlier.begin != earlier.end && later.begin != later.end;
   const std::uintptr_t begin = std::max(earlier.begin, later.begin), end = std::min(earlier.end, later.end);
   report(text_of(later) + " is not ordered after " + text_of(earlier) + ":\n  both touch " +
@@ -33,12 +34,37 @@ bool overlap(const Access& a, const Access& b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-Access access_of(const Node& node) {
-  return {node.stamp, node.stream, node.operation->name, node.operation->caller, 0, 0, false};
+Access access_of(const NodePtr& node) {
+  Access access{node->stamp, node->stream, node->operation->name, node->operation->caller, 0, 0, false, {}};
+  if (knows_kernels_bytes()) access.clock = {node, &node->clock};
+  return access;
 }
 
-/// The operation accesses these bytes or, if `range` is empty, an unknown part of the block.
-void touch(const Node& node, const Range& range, bool writes, bool knows_bytes) {
+/// Whether streams, events or the host order the two, of which either may have run first.
+bool are_ordered(const Access& noted, const Access& access, const Clock& clock) {
+  return clock.knows(noted.stamp) || (noted.clock != nullptr && noted.clock->knows(access.stamp));
+}
+
+void add_access(BlockHistory& history, Access access, const Clock& clock) {
+  std::vector<Access>& all = history.accesses;
+  for (const Access& noted : all) {
+    if (overlap(noted, access) && (noted.writes || access.writes) && !are_ordered(noted, access, clock)) {
+      report_race(history, noted, access);
+    }
+  }
+  // What comes after this one comes after those that it replaces.
+  std::erase_if(all, [&](const Access& earlier) {
+    return earlier.stamp.lane == access.stamp.lane && earlier.begin == access.begin &&
+           earlier.end == access.end && (access.writes || !earlier.writes);
+  });
+  if (all.size() > kManyAccesses) {
+    std::erase_if(all, [](const Access& earlier) { return state().host.knows(earlier.stamp); });
+  }
+  all.push_back(std::move(access));
+}
+
+/// The operation touches these bytes, or, where it is not known which, some of the block.
+void touch(const NodePtr& node, const Range& range, bool writes, bool knows_bytes) {
   Block* const block = live_block(range.begin, 0);
   if (block == nullptr || block->in_graph) return;
   Access access = access_of(node);
@@ -47,62 +73,80 @@ void touch(const Node& node, const Range& range, bool writes, bool knows_bytes) 
     access.begin = reinterpret_cast<std::uintptr_t>(range.begin);
     access.end = access.begin + range.bytes;
   }
-  BlockHistory& history = block->history;
-  if (!node.clock.knows(history.allocated.stamp)) report_race(*block, history.allocated, access);
-  std::vector<Access>& all = history.accesses;
-  for (const Access& earlier : all) {
-    if (knows_bytes && overlap(earlier, access) && (earlier.writes || writes) &&
-        !node.clock.knows(earlier.stamp)) {
-      report_race(*block, earlier, access);
-    }
-  }
-  // Operations after this access are also after the accesses that it replaces.
-  std::erase_if(all, [&](const Access& earlier) {
-    return earlier.stamp.lane == access.stamp.lane && earlier.begin == access.begin &&
-           earlier.end == access.end && (writes || !earlier.writes);
-  });
-  if (all.size() > kManyAccesses) {
-    std::erase_if(all, [](const Access& earlier) { return state().host.knows(earlier.stamp); });
-  }
-  all.push_back(std::move(access));
+  BlockHistory& history = *block->history;
+  if (!node->clock.knows(history.allocated.stamp)) report_race(history, history.allocated, access);
+  add_access(history, std::move(access), node->clock);
+  if (!knows_bytes && knows_kernels_bytes()) node->may_touch.push_back(block->history);
 }
 
-/// The memory is freed: the free must be ordered after all accesses.
-void release(const Node& node, const Range& range) {
+/// The memory is freed: after everything that has touched it.
+void release(const NodePtr& node, const Range& range) {
   Block* const block = live_block(range.begin, 0);
   if (block == nullptr || block->in_graph) return;
   const Access access = access_of(node);
-  BlockHistory& history = block->history;
-  if (!node.clock.knows(history.allocated.stamp)) report_race(*block, history.allocated, access);
+  const BlockHistory& history = *block->history;
+  if (!node->clock.knows(history.allocated.stamp)) report_race(history, history.allocated, access);
   for (const Access& earlier : history.accesses) {
-    if (!node.clock.knows(earlier.stamp)) report_race(*block, earlier, access);
+    if (!node->clock.knows(earlier.stamp)) report_race(history, earlier, access);
   }
-  history = {};
 }
 
-void allocate(const Node& node, const Range& range) {
+void allocate(const NodePtr& node, const Range& range) {
   Block* const block = live_block(range.begin, 0);
-  if (block != nullptr) block->history = {access_of(node), {}};
+  if (block != nullptr) block->history->allocated = access_of(node);
 }
 
-bool read_setting() {
+Races read_setting() {
   const char* const text = std::getenv("RINGTAPE_MODEL_RACES");
-  if (text == nullptr || std::strcmp(text, "allocations") == 0) return true;
-  if (std::strcmp(text, "off") == 0) return false;
-  std::fprintf(stderr, "gpu model: RINGTAPE_MODEL_RACES=%s: expected allocations or off\n", text);
+  if (text == nullptr || std::strcmp(text, "allocations") == 0) return Races::allocations;
+  if (std::strcmp(text, "off") == 0) return Races::off;
+  if (std::strcmp(text, "exact") == 0) {
+#if defined(GPU_MODEL_INSTRUMENTED)
+    return Races::exact;
+#else
+    std::fprintf(stderr,
+                 "gpu model: RINGTAPE_MODEL_RACES=exact: expected a build with RINGTAPE_MODEL_EXACT=ON\n");
+    std::_Exit(2);
+#endif
+  }
+  std::fprintf(stderr, "gpu model: RINGTAPE_MODEL_RACES=%s: expected allocations, exact or off\n", text);
   std::_Exit(2);
+}
+
+Races& setting() {
+  static Races current = read_setting();
+  return current;
 }
 
 }  // namespace
 
-bool finds_races() {
-  static const bool is_on = read_setting();
-  return is_on;
+Races set_races(Races races) {
+  const Lock lock(state().mutex);
+  return std::exchange(setting(), races);
 }
 
-void check_accesses(const Node& node) {
-  if (!finds_races()) return;
-  const Operation& operation = *node.operation;
+bool knows_kernels_bytes() {
+  return setting() == Races::exact;
+}
+
+void check_touched(const NodePtr& node, const std::vector<Touched>& touched) {
+  for (const auto& history : node->may_touch) {
+    const std::uintptr_t end = history->begin + history->asked_for;
+    for (const Touched& piece : touched) {
+      if (piece.end <= history->begin || piece.begin >= end) continue;
+      Access access = access_of(node);
+      access.begin = std::max(piece.begin, history->begin);
+      access.end = std::min(piece.end, end);
+      access.writes = piece.writes;
+      add_access(*history, std::move(access), node->clock);
+    }
+  }
+  node->may_touch.clear();
+}
+
+void check_accesses(const NodePtr& node) {
+  if (setting() == Races::off) return;
+  const Operation& operation = *node->operation;
   switch (operation.kind) {
     case Kind::allocation:
       return allocate(node, operation.writes[0]);

@@ -37,10 +37,11 @@ struct Node {
   std::uint64_t correlation = 0;
   bool in_graph = false;
   Stamp stamp;
-  Clock clock;                                ///< the operations ordered before it, and itself
-  std::vector<std::shared_ptr<Node>> before;  ///< operations that it waits for
-  std::vector<Node*> after;                   ///< operations that wait for it
-  std::size_t waits_for = 0;                  ///< number of incomplete ones of `before`
+  Clock clock;                                           ///< the operations ordered before it, and itself
+  std::vector<std::shared_ptr<Node>> before;             ///< operations that it waits for
+  std::vector<Node*> after;                              ///< operations that wait for it
+  std::size_t waits_for = 0;                             ///< number of incomplete ones of `before`
+  std::vector<std::shared_ptr<BlockHistory>> may_touch;  ///< of a kernel whose accesses are recorded
   bool done = false;
   int queries = 0;       ///< consecutive queries that found it incomplete
   std::int64_t end = 0;  ///< time of its completion
@@ -143,7 +144,8 @@ struct CUstream_st {
   int number = 0;  ///< 0 for the legacy default stream
   int device = 0;
   bool is_legacy = false;
-  bool is_blocking = false;  ///< synchronizes with the legacy default stream
+  bool is_blocking = false;      ///< synchronizes with the legacy default stream
+  const void* caller = nullptr;  ///< that created it
   std::size_t lane = 0;
   std::uint64_t tick = 0;
   gpu_model::NodePtr last;  ///< the last queued operation; null without any
@@ -155,6 +157,7 @@ struct CUstream_st {
 struct CUevent_st {
   int device = 0;
   unsigned flags = 0;
+  const void* caller = nullptr;
   gpu_model::NodePtr node;                      ///< null until it is recorded
   std::shared_ptr<gpu_model::Capture> capture;  ///< the capture of its last record; null without one
   std::vector<std::size_t> captured;

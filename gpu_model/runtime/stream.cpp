@@ -96,11 +96,12 @@ void release_unused_memory(int device) {
 
 namespace {
 
-cudaError_t create(cudaStream_t* stream, unsigned flags) {
+cudaError_t create(cudaStream_t* stream, unsigned flags, const void* caller) {
   if (stream == nullptr || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
   if (device_count() == 0) return cudaErrorNoDevice;
   const Device& device = open_device(thread_state().device);
   auto made = make_stream(device.index, ++state().stream_numbers, flags == cudaStreamDefault);
+  made->caller = caller;
   *stream = made.get();
   state().streams.emplace(made.get(), std::move(made));
   return cudaSuccess;
@@ -114,11 +115,13 @@ using namespace gpu_model;
 extern "C" {
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return api([&](Lock&) { return create(stream, cudaStreamDefault); });
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock&) { return create(stream, cudaStreamDefault, caller); });
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  return api([&](Lock&) { return create(stream, flags); });
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock&) { return create(stream, flags, caller); });
 }
 
 /// Queued work continues; the handle becomes invalid.

@@ -1,5 +1,6 @@
 // The functions that g++ -fsanitize=thread calls at each access to memory. Linked in place of
-// ThreadSanitizer's own runtime, they feed the analysis; without an Analysis they do nothing.
+// ThreadSanitizer's own runtime, they feed the analysis; without an Analysis the access hook, if there is
+// one.
 #include <cstddef>
 #include <cstdint>
 
@@ -11,7 +12,11 @@ using ringtape::analysis::Access;
 using ringtape::analysis::Recorder;
 
 void record(Access access, const void* memory, std::size_t bytes, const void* code) {
-  if (Recorder* recorder = Recorder::active()) recorder->access(access, memory, bytes, code);
+  if (Recorder* recorder = Recorder::active()) {
+    recorder->access(access, memory, bytes, code);
+  } else if (ringtape::simt::access_hook != nullptr) {
+    ringtape::simt::access_hook(memory, bytes, access != Access::read);
+  }
 }
 
 }  // namespace
@@ -21,6 +26,7 @@ extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}  // of host code in a kernel's file
 
 #define RINGTAPE_TSAN_ACCESS(bytes)                                    \
   void __tsan_read##bytes(void* memory) {                              \

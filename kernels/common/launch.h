@@ -9,6 +9,8 @@
 
 #if defined(RINGTAPE_ON_MODEL)
 #include <gpu_model/model.h>
+
+#include "kernels/simt/observer.h"
 #endif
 
 /// Starting a kernel: `kernel<<<grid, block, shared_bytes, stream>>>(args...)` in a form for both targets.
@@ -29,6 +31,7 @@ class ModelCall final : public gpu_model::KernelCall {
   ModelCall(const LaunchShape& shape, const void* entry, const Thread& thread)
       : shape_(shape), entry_(entry), thread_(thread) {}
   void run() const override {
+    simt::access_hook = gpu_model::note_access;
     simt::run_grid(
         shape_.grid, shape_.block, shape_.shared_bytes,
         [](const void* call) { static_cast<const ModelCall*>(call)->thread_(); }, this, entry_);

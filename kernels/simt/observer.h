@@ -31,4 +31,9 @@ class Observer {
 void set_observer(Observer* observer);
 Observer* observer();
 
+/// Receives the accesses of instrumented kernels (kernels/analysis/tsan_callbacks.cpp) while nothing analyses
+/// them: the GPU model.
+using AccessHook = void (*)(const void* memory, std::size_t bytes, bool writes);
+inline AccessHook access_hook = nullptr;
+
 }  // namespace ringtape::simt

@@ -95,7 +95,7 @@ TEST_CASE("unfreed memory is listed with the line of its allocation") {
   void* const memory = allocate_on(stream, 1000);
   CHECK(live_bytes() == before + 1000);
   std::string lines;
-  for (const std::string& line : live_allocations()) lines += line + "\n";
+  for (const std::string& line : live_objects()) lines += line + "\n";
   CHECK_THAT(lines, ContainsSubstring("1000 bytes on device 0, cudaMallocAsync in") &&
                         ContainsSubstring("allocate_on"));
   CHECK(cudaFreeAsync(memory, stream) == cudaSuccess);

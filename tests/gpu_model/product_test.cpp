@@ -15,11 +15,6 @@ namespace {
 
 using namespace ringtape;
 
-/// Restores device 0 for the other tests, since Ringtape makes the devices that it uses current.
-struct FirstDeviceAfterwards {
-  ~FirstDeviceAfterwards() { cudaSetDevice(0); }
-};
-
 /// Reads an epoch of 40 samples, and copies each batch to the device.
 void read_batches(Device device, Device loaders) {
   const auto data = std::make_shared<TensorDataset>(
@@ -52,18 +47,18 @@ TEST_CASE("only contexts of devices in use are opened") {
 
 TEST_CASE("a launch runs on its stream's device, with any current device") {
   const FirstDeviceAfterwards afterwards;
-  const Device first{DeviceType::cuda, 0}, second{DeviceType::cuda, 1};
+  const Device first{DeviceType::cuda, 0};
   const Tensor x = ringtape::test::tensor_of({-1, 2}, {2}, DType::f32, first);
   const Tensor y = empty({2}, DType::f32, first);
   const Stream stream = Stream::current(first);
-  Stream::current(second);  // makes it current
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
   relu_forward(stream, DType::f32, x.raw(), y.raw(), std::int64_t{2});
   CHECK(y.to_doubles() == std::vector<double>{0, 2});
 }
 
 TEST_CASE("a matrix product runs on its stream's device, with any current device") {
   const FirstDeviceAfterwards afterwards;
-  const Device first{DeviceType::cuda, 0}, second{DeviceType::cuda, 1};
+  const Device first{DeviceType::cuda, 0};
   const Tensor x = ringtape::test::tensor_of({1, 2, 3, 4}, {2, 2}, DType::f32, first);
   CHECK(matmul(x, x).to_doubles() == std::vector<double>{7, 10, 15, 22});
   const Tensor y = empty({2, 2}, DType::f32, first);
@@ -72,8 +67,13 @@ TEST_CASE("a matrix product runs on its stream's device, with any current device
   args.a = args.b = x.raw();
   args.c = y.raw();
   const Stream stream = Stream::current(first);
-  Stream::current(second);  // makes it current
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
   gemm(stream, args);
+  CHECK(y.to_doubles() == std::vector<double>{7, 10, 15, 22});
+  const Stream fresh = Stream::create(first);  // whose handle is yet to be made
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  gemm(fresh, args);
+  fresh.synchronize();
   CHECK(y.to_doubles() == std::vector<double>{7, 10, 15, 22});
 }
 

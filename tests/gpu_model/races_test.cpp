@@ -1,6 +1,12 @@
 // Unordered accesses, which are found under every schedule.
 #include "tests/gpu_model/support.h"
 
+#if defined(RINGTAPE_MODEL_EXACT)
+#include "autograd/creation.h"
+#include "core/stream.h"
+#include "kernels/relu.h"
+#endif
+
 namespace gpu_model::test {
 namespace {
 
@@ -91,6 +97,90 @@ TEST_CASE("a kernel may use memory of another stream between its allocation and 
                                                             ContainsSubstring("any_kernel"));
   });
 }
+
+/// Two kernels in two streams write an int each, of one allocation.
+void write_two(std::size_t first, std::size_t second, bool waits) {
+  const DeviceInts x(2048);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  const OwnStream a, b;
+  const OwnEvent written;
+  const auto write = [&](cudaStream_t stream, int* place) {
+    const auto body = [place] { note_access(place, sizeof *place, true), *place = 1; };
+    REQUIRE(launch({entry(), {}, {}, 0, stream}, new Body(body, {x.get()})) == cudaSuccess);
+  };
+  write(a, x.get() + first);
+  REQUIRE(cudaEventRecord(written, a) == cudaSuccess);
+  if (waits) REQUIRE(cudaStreamWaitEvent(b, written) == cudaSuccess);
+  write(b, x.get() + second);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEST_CASE("kernels whose accesses are recorded may work on two parts of an allocation, in any order") {
+  const Races previous = set_races(Races::exact);
+  for_each_schedule([] {
+    CHECK(reports_of([] { write_two(0, 1, false); }).empty());
+    CHECK(reports_of([] { write_two(1023, 1024, false); }).empty());
+    CHECK(reports_of([] { write_two(5, 5, true); }).empty());
+    CHECK_THAT(reports_of([] { write_two(5, 5, false); }),
+               ContainsSubstring("any_kernel on stream") &&
+                   ContainsSubstring("both touch 4 bytes of allocation #") &&
+                   ContainsSubstring("has to wait for an event recorded on stream"));
+  });
+  set_races(Races::allocations);
+  CHECK(reports_of([] { write_two(5, 5, false); }).empty());  // which only the bytes tell
+  set_races(previous);
+}
+
+TEST_CASE("a copy of what a recorded kernel writes has to wait for it, whichever runs first") {
+  const Races previous = set_races(Races::exact);
+  for_each_schedule([] {
+    const auto found = [](std::size_t copied) {
+      return reports_of([&] {
+        const DeviceInts x(2);
+        const PinnedInts out;
+        REQUIRE(cudaMemset(x.get(), 0, 2 * sizeof(int)) == cudaSuccess);
+        REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+        const OwnStream a, b;
+        const auto body = [place = x.get()] { note_access(place, sizeof *place, true), *place = 1; };
+        REQUIRE(launch({entry(), {}, {}, 0, a}, new Body(body, {x.get()})) == cudaSuccess);
+        REQUIRE(cudaMemcpyAsync(out.get(), x.get() + copied, sizeof(int), cudaMemcpyDefault, b) ==
+                cudaSuccess);
+        REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+      });
+    };
+    CHECK_THAT(found(0), ContainsSubstring("any_kernel on stream") && ContainsSubstring("cudaMemcpyAsync"));
+    CHECK(found(1).empty());
+  });
+  set_races(previous);
+}
+
+#if defined(RINGTAPE_MODEL_EXACT)
+/// relu of 1000 elements of a tensor, in another stream than relu of 1000 others that begin `apart` elements
+/// before.
+void relu_of_two_parts(std::int64_t apart) {
+  using namespace ringtape;
+  const Device gpu{DeviceType::cuda, 0};
+  const Tensor x = full({2000}, -1, DType::f32, gpu), y = empty({2000}, DType::f32, gpu);
+  Stream::current(gpu).synchronize();
+  const Stream other = Stream::create(gpu);
+  relu_forward(Stream::current(gpu), DType::f32, x.raw(), y.raw(), std::int64_t{1000});
+  relu_forward(other, DType::f32, x.alias({1000}, apart).raw(), y.alias({1000}, apart).raw(),
+               std::int64_t{1000});
+  other.synchronize();
+}
+
+TEST_CASE(
+    "the library's kernels may work on two parts of a tensor in two streams, and not on the same elements") {
+  const Races previous = set_races(Races::exact);
+  for_each_schedule([] {
+    CHECK(reports_of([] { relu_of_two_parts(1000); }).empty());
+    CHECK_THAT(reports_of([] { relu_of_two_parts(996); }),
+               ContainsSubstring("relu_forward<float> on stream") &&
+                   ContainsSubstring("both touch 16 bytes of allocation #"));
+  });
+  set_races(previous);
+}
+#endif
 
 TEST_CASE("branches of a graph are ordered only by its edges") {
   const auto found = [](bool joins) {

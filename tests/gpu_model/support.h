@@ -105,6 +105,11 @@ class PinnedInts {
   void* memory_ = nullptr;
 };
 
+/// Ringtape makes the devices that it uses current; the other tests begin on device 0.
+struct FirstDeviceAfterwards {
+  ~FirstDeviceAfterwards() { cudaSetDevice(0); }
+};
+
 inline int value_of(const int* device_address) {
   int value = 0;
   peek(&value, device_address, sizeof value);

@@ -20,23 +20,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from removal import ROOT, copy_tree, first_failure  # noqa: E402
+
 BARRIER = re.compile(r"^\s*(__syncthreads|__syncwarp)\(.*\);")
 BETWEEN_BLOCKS = re.compile(r"//\s*between blocks:")
 ORDERS = ["forward", "reversed", "shuffled:1"]
-SKIPPED_FOLDERS = {".git", "build", "out"}
 SOURCES = ["kernels/*.cu", "kernels/*.h", "kernels/common/*.h", "kernels/ladders/*/*.cu", "tests/analysis/*.cu"]
 ANALYSED = ["kernels/ladders", "tests/analysis"]  # tried under the analysis
 LADDER_TESTS = {"gemm": "GEMM", "reduce": "reduction", "softmax": "softmax", "transpose": "transpose"}
-
-
-def copy_tree(to):
-    def skipped(folder, names):
-        if Path(folder) != ROOT:
-            return {"__pycache__"}
-        return {name for name in names if name in SKIPPED_FOLDERS or name.startswith("build")}
-
-    shutil.copytree(ROOT, to, ignore=skipped)
 
 
 def configure(source, build):
@@ -53,27 +45,12 @@ def compile_tests(build, programs):
         sys.exit(f"the build failed:\n{done.stdout[-4000:]}")
 
 
-def first_failure(build, program, tests, order):
+def failure_of(build, program, tests, order):
     """The name of the first of the tests that fails, or None."""
     if not tests:
         return None
     path = next(Path(build).rglob(program))
-    environment = dict(os.environ, RINGTAPE_THREAD_ORDER=order)
-    try:
-        done = subprocess.run([path, tests, "--abort", "-r", "xml"], env=environment, capture_output=True,
-                              text=True, errors="replace", timeout=1200)
-    except subprocess.TimeoutExpired:
-        return "(the tests did not end)"
-    if done.returncode == 0:
-        return None
-    name = None
-    for line in done.stdout.splitlines():
-        started = re.search(r'<TestCase name="([^"]*)"', line)
-        if started:
-            name = started.group(1)
-        if 'success="false"' in line:
-            break
-    return name or "(before the first test)"
+    return first_failure([path, tests], dict(os.environ, RINGTAPE_THREAD_ORDER=order), timeout=1200)
 
 
 def is_analysed(source):
@@ -114,7 +91,7 @@ def tests_of(build, source):
 def find_failure(build, source):
     for tests in tests_of(build, source):
         for order in ORDERS:
-            name = first_failure(build, program_of(source), tests, order)
+            name = failure_of(build, program_of(source), tests, order)
             if name:
                 return name, order
     return None, None
@@ -133,7 +110,7 @@ def check_unchanged(build, sources):
     """Ends the program where a test fails before any change."""
     for program, tests in sorted({(program_of(source), tests) for source in sources for tests in tests_of(build, source)}):
         for order in ORDERS:
-            name = first_failure(build, program, tests, order)
+            name = failure_of(build, program, tests, order)
             if name:
                 sys.exit(f"before any change, under thread order {order}, this test fails: {name}")
 

@@ -53,16 +53,31 @@ enum class Schedule {
 void set_schedule(Schedule schedule, std::uint64_t seed = 0);
 Schedule schedule();
 
+/// Whether accesses that nothing orders are looked for, and by which bytes of a kernel
+/// (RINGTAPE_MODEL_RACES).
+enum class Races {
+  off,
+  allocations,  ///< those of its arguments: reported where memory is freed or not yet allocated
+  exact         ///< those that it was seen to touch when it ran: needs RINGTAPE_MODEL_EXACT, or note_access()
+};
+/// For what is queued from now on. Returns the one before.
+Races set_races(Races races);
+/// What instrumented code of a kernel calls at each access, in any thread that runs it. Other memory than
+/// devices' is no matter.
+void note_access(const void* memory, std::size_t bytes, bool writes);
+
 /// Number of primary contexts that this process has created.
 int contexts_opened();
 
-/// Device memory that has not been freed: "#12: 1024 bytes on device 0, cudaMallocAsync in f at file.cpp:12".
-std::vector<std::string> live_allocations();
+/// Device and pinned memory, streams, events and graphs that have not been released: "#12: 1024 bytes on
+/// device 0, cudaMallocAsync in f at file.cpp:12". With RINGTAPE_MODEL_LEAKS=list they are printed to
+/// standard error when the process exits, with RINGTAPE_MODEL_LEAKS=error reported.
+std::vector<std::string> live_objects();
 /// Bytes of device memory that are allocated on all devices together.
 std::size_t live_bytes();
 
 /// The `number`-th allocation of device or pinned memory from now on (1: the next) fails with
-/// cudaErrorMemoryAllocation; 0 cancels it.
+/// cudaErrorMemoryAllocation; 0 cancels it. RINGTAPE_MODEL_OOM=NUMBER counts from the start of the process.
 void fail_allocation(int number);
 
 /// Reads or writes device memory from the host, bypassing the protection: for tests.

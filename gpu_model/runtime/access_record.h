@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+/// What a kernel touches while it runs, for exact ranges: the instrumented code of a kernel calls
+/// note_access() of gpu_model/model.h at each of its accesses.
+namespace gpu_model {
+
+/// Neighbouring bytes of device memory.
+struct Touched {
+  std::uintptr_t begin, end;
+  bool writes;
+};
+
+/// From here on accesses are recorded, of all threads.
+void begin_access_record();
+/// Ends that. What has been touched since, in as few pieces as it has; bytes that were read and written are
+/// in two.
+std::vector<Touched> end_access_record();
+
+}  // namespace gpu_model

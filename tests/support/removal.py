@@ -1,0 +1,41 @@
+"""What the scripts share that remove something from a copy of the sources and look whether a test fails."""
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIPPED_FOLDERS = {".git", "build", "out"}
+
+
+def copy_tree(to):
+    """Copies the sources to the folder `to`, without what has been built."""
+
+    def skipped(folder, names):
+        if Path(folder) != ROOT:
+            return {"__pycache__"}
+        return {name for name in names if name in SKIPPED_FOLDERS or name.startswith("build")}
+
+    shutil.copytree(ROOT, to, ignore=skipped, dirs_exist_ok=True)
+
+
+def first_failure(command, environment, timeout):
+    """The name of the first test case that fails in a program of Catch2's, or None where all pass.
+
+    What the GPU model reports (on standard error) counts for the test case that is running."""
+    try:
+        done = subprocess.run([*command, "--abort", "-r", "xml"], env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout)
+        output, status = done.stdout, done.returncode
+    except subprocess.TimeoutExpired as late:
+        output, status = (late.stdout or b"").decode(errors="replace"), None
+    if status == 0:
+        return None
+    name = None
+    for line in output.splitlines():
+        started = re.search(r'<TestCase name="([^"]*)"', line)
+        if started:
+            name = started.group(1)
+        if 'success="false"' in line or line.startswith("gpu model: "):
+            break
+    return (name or "(before the first test)") + (" (does not end)" if status is None else "")
