@@ -78,15 +78,21 @@ cudaStream_t native(const Stream& stream) {
   return static_cast<cudaStream_t>(stream.native());
 }
 
-/// Work in a CUDA stream: complete when its event is.
-class EventState : public Work::State {
+/// Work in a CUDA stream. The stream that called for it owns its tensors' memory, which may go back as soon
+/// as that stream waits; where another waits, they are kept until the work is done.
+class OperationState : public Work::State {
  public:
-  EventState(std::shared_ptr<NcclEvent> done, Device device) : done_(std::move(done)), device_(device) {}
-  void wait() override { done_->wait_on(Stream::current(device_)); }
+  OperationState(std::shared_ptr<NcclOperation> operation, const Stream& caller)
+      : operation_(std::move(operation)), caller_(caller) {}
+  void wait() override {
+    const Stream current = Stream::current(caller_.device());
+    operation_->done.wait_on(current);
+    if (current.native() == caller_.native()) operation_->tensors.clear();
+  }
 
  private:
-  std::shared_ptr<NcclEvent> done_;
-  Device device_;
+  std::shared_ptr<NcclOperation> operation_;
+  Stream caller_;
 };
 
 /// NCCL's communicator for `id`; returns when all ranks have called it.
@@ -102,8 +108,8 @@ ncclComm_t init_comm(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int
   return comm;
 }
 
-std::shared_ptr<NcclMonitor> make_monitor(int rank, int size) {
-  return std::make_shared<NcclMonitor>(fmt::format("rank {} of {}", rank, size));
+std::shared_ptr<NcclMonitor> make_monitor(int rank, int size, Device device) {
+  return std::make_shared<NcclMonitor>(fmt::format("rank {} of {}", rank, size), device);
 }
 
 }  // namespace
@@ -117,7 +123,7 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(std::shared_ptr<Comm
   std::memcpy(bytes.raw(), &id, sizeof id);
   host_comm->broadcast(bytes, 0).wait();
   std::memcpy(&id, bytes.raw(), sizeof id);
-  auto monitor = make_monitor(rank, size);
+  auto monitor = make_monitor(rank, size, device);
   const ncclComm_t comm = init_comm(*monitor, id, rank, size, device, host_comm->timeout());
   const Seconds timeout = host_comm->timeout();
   return std::shared_ptr<NcclCommunicator>(
@@ -138,7 +144,7 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const RankEnvironmen
   setenv("NCCL_COMM_ID", fmt::format("{}:{}", env.master_address, port).c_str(), /*overwrite=*/0);
   ncclUniqueId id;
   RINGTAPE_NCCL(ncclGetUniqueId(&id));
-  auto monitor = make_monitor(env.rank, env.world_size);
+  auto monitor = make_monitor(env.rank, env.world_size, device);
   const ncclComm_t comm = init_comm(*monitor, id, env.rank, env.world_size, device, timeout);
   return std::shared_ptr<NcclCommunicator>(
       new NcclCommunicator(comm, std::move(monitor), nullptr, env.rank, env.world_size, device, timeout));
@@ -177,10 +183,11 @@ Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Se
   ready.record(current);
   ready.wait_on(stream_);
   start();
-  const auto done = std::make_shared<NcclEvent>();
-  done->record(stream_);
-  monitor_->add(comm_, call, watched, done, std::move(tensors));
-  return Work(std::make_shared<EventState>(done, device()));
+  const auto operation = std::make_shared<NcclOperation>();
+  operation->tensors = std::move(tensors);
+  operation->done.record(stream_);
+  monitor_->add(comm_, call, watched, operation);
+  return Work(std::make_shared<OperationState>(operation, current));
 }
 
 Work NcclCommunicator::do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) {
@@ -268,12 +275,14 @@ void NcclCommunicator::do_barrier(const Call& call, Seconds deadline) {
   const Tensor one = empty({1}, DType::i32, device());
   enqueue(call, {one}, deadline, [&] {
     RINGTAPE_NCCL(ncclAllReduce(one.raw(), one.raw(), 1, ncclInt32, ncclMax, comm_, native(stream_)));
-  });
+  }).wait();
   stream_.synchronize();
 }
 
 std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int color, int key) {
   const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
+  stream_.synchronize();  // NCCL forbids operations under way on the communicator that is split
+  RINGTAPE_CUDA(cudaSetDevice(device().index));
   ncclComm_t comm = nullptr;
   RINGTAPE_NCCL(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &comm, nullptr));
   monitor_->watchdog().end(watched);
@@ -282,7 +291,7 @@ std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int c
   RINGTAPE_NCCL(ncclCommUserRank(comm, &new_rank));
   RINGTAPE_NCCL(ncclCommCount(comm, &new_size));
   auto monitor = std::make_shared<NcclMonitor>(
-      fmt::format("{} (rank {} of {} after a split)", monitor_->who(), new_rank, new_size));
+      fmt::format("{} (rank {} of {} after a split)", monitor_->who(), new_rank, new_size), device());
   return std::shared_ptr<Communicator>(
       new NcclCommunicator(comm, std::move(monitor), host_comm_, new_rank, new_size, device(), timeout()));
 }
