@@ -1,5 +1,6 @@
 #include "dist/nccl_communicator.h"
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -10,6 +11,7 @@
 #include "dist/nccl_check.h"
 #include "dist/nccl_monitor.h"
 #include "dist/port.h"
+#include "kernels/elementwise.h"
 
 namespace ringtape {
 
@@ -40,12 +42,18 @@ ncclDataType_t nccl_type(DType dtype) {
   }
 }
 
-ncclRedOp_t nccl_op(ReduceOp op) {
+/// ncclAvg multiplies by 1/ranks in the type of the elements before it adds them. Both are exact for a power
+/// of two; else the mean is a sum that is divided afterwards.
+bool is_divided_sum(ReduceOp op, int ranks) {
+  return op == ReduceOp::mean && !std::has_single_bit(static_cast<unsigned>(ranks));
+}
+
+ncclRedOp_t nccl_op(ReduceOp op, int ranks) {
   switch (op) {
     case ReduceOp::sum:
       return ncclSum;
     case ReduceOp::mean:
-      return ncclAvg;
+      return is_divided_sum(op, ranks) ? ncclSum : ncclAvg;
     case ReduceOp::min:
       return ncclMin;
     case ReduceOp::max:
@@ -190,18 +198,25 @@ Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Se
   return Work(std::make_shared<OperationState>(operation, current));
 }
 
+void NcclCommunicator::finish_mean(ReduceOp op, const Tensor& sum) {
+  if (!is_divided_sum(op, size())) return;
+  divide_by(stream_, sum.dtype(), sum.raw(), sum.elements(), size());
+}
+
 Work NcclCommunicator::do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) {
   return enqueue(call, {input, output}, timeout(), [&] {
     RINGTAPE_NCCL(ncclAllReduce(input.raw(), output.raw(), call.elements, nccl_type(call.dtype),
-                                nccl_op(call.op), comm_, native(stream_)));
+                                nccl_op(call.op, size()), comm_, native(stream_)));
+    finish_mean(call.op, output);
   });
 }
 
 Work NcclCommunicator::do_reduce(const Call& call, const Tensor& input, const Tensor& output) {
   void* to = rank() == call.root ? output.raw() : nullptr;
   return enqueue(call, {input, output}, timeout(), [&] {
-    RINGTAPE_NCCL(ncclReduce(input.raw(), to, call.elements, nccl_type(call.dtype), nccl_op(call.op),
+    RINGTAPE_NCCL(ncclReduce(input.raw(), to, call.elements, nccl_type(call.dtype), nccl_op(call.op, size()),
                              call.root, comm_, native(stream_)));
+    if (rank() == call.root) finish_mean(call.op, output);
   });
 }
 
@@ -233,20 +248,21 @@ Work NcclCommunicator::do_all_gather(const Parts& parts) {
 
 Work NcclCommunicator::do_reduce_scatter(const Parts& parts) {
   const ncclDataType_t type = nccl_type(parts.call.dtype);
-  const ncclRedOp_t op = nccl_op(parts.call.op);
+  const ncclRedOp_t op = nccl_op(parts.call.op, size());
   return enqueue(parts.call, {parts.input, parts.output}, timeout(), [&] {
     if (all_equal(parts.counts)) {
       RINGTAPE_NCCL(ncclReduceScatter(parts.input.raw(), parts.output.raw(), parts.counts[0], type, op, comm_,
                                       native(stream_)));
-      return;
+    } else {
+      in_one_group([&] {
+        std::int64_t first = 0;
+        for (int root = 0; root < size(); first += parts.counts[root++]) {
+          RINGTAPE_NCCL(ncclReduce(at(parts.input, first), root == rank() ? parts.output.raw() : nullptr,
+                                   parts.counts[root], type, op, root, comm_, native(stream_)));
+        }
+      });
     }
-    in_one_group([&] {
-      std::int64_t first = 0;
-      for (int root = 0; root < size(); first += parts.counts[root++]) {
-        RINGTAPE_NCCL(ncclReduce(at(parts.input, first), root == rank() ? parts.output.raw() : nullptr,
-                                 parts.counts[root], type, op, root, comm_, native(stream_)));
-      }
-    });
+    finish_mean(parts.call.op, parts.output);
   });
 }
 

@@ -48,6 +48,9 @@ class NcclCommunicator : public Communicator {
   template <class Start>
   Work enqueue(const Call& call, std::vector<Tensor> tensors, Seconds timeout, const Start& start);
 
+  /// Queues what NCCL has left to do of a mean, after its operation.
+  void finish_mean(ReduceOp op, const Tensor& sum);
+
   ncclComm* comm_;
   std::shared_ptr<NcclMonitor> monitor_;
   std::shared_ptr<Communicator> host_comm_;
