@@ -145,11 +145,14 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const RankEnvironmen
         "torchrun, or with 'srun --mpi=pmix'",
         name_of(env.launcher));
   const int port = env.master_port < 65535 ? env.master_port + 1 : env.master_port - 1;
-  // The ranks would wait for ever at a port of another process.
-  if (env.rank == 0 && std::getenv("NCCL_COMM_ID") == nullptr) check_port_is_free(port);
-  // With this variable every rank's ncclGetUniqueId returns the id of a listener that rank 0 opens at that
-  // address.
-  setenv("NCCL_COMM_ID", fmt::format("{}:{}", env.master_address, port).c_str(), /*overwrite=*/0);
+  // With this variable every rank's ncclGetUniqueId gives the id of a listener that rank 0 opens there.
+  if (const char* const given = std::getenv("NCCL_COMM_ID")) {
+    check_address("NCCL_COMM_ID", given);
+  } else {
+    // The ranks would wait in vain at a port that belongs to another process.
+    if (env.rank == 0) check_port_is_free(port);
+    setenv("NCCL_COMM_ID", with_port(env.master_address, port).c_str(), /*overwrite=*/0);
+  }
   ncclUniqueId id;
   RINGTAPE_NCCL(ncclGetUniqueId(&id));
   auto monitor = make_monitor(env.rank, env.world_size, device);
