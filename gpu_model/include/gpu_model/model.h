@@ -56,6 +56,10 @@ Schedule schedule();
 /// Number of primary contexts that this process has created.
 int contexts_opened();
 
+/// Number of calls so far in which the host waited for the device: cudaStreamSynchronize and its like, and
+/// copies that return when they are done.
+int host_waits();
+
 /// Device memory that has not been freed: "#12: 1024 bytes on device 0, cudaMallocAsync in f at file.cpp:12".
 std::vector<std::string> live_allocations();
 /// Bytes of device memory that are allocated on all devices together.
