@@ -48,7 +48,7 @@ bool run(Node& node) {
   Device& device = *state().devices[static_cast<std::size_t>(node.device)];
   const std::int64_t start = now();
   if (node.operation->run && device.sticky == cudaSuccess) {
-    open_device_memory();
+    if (node.operation->kind != Kind::collective) open_device_memory();
     try {
       if (node.operation->run() == Progress::blocked) return false;
     } catch (const std::exception& error) {
