@@ -143,8 +143,8 @@ bool DataParallel::used_all(const std::vector<std::int32_t>& is_used) const {
   return true;
 }
 
-/// One all-reduce tells every rank which parameters took part on any, and which rank's backward failed. A
-/// rank to which none of this is news takes part without looking at the result.
+/// One all-reduce tells every rank which parameters were used on any rank, and which rank's backward failed.
+/// A rank that needs neither takes part, but does not read the result.
 void DataParallel::sync_unused_parameters(bool failed) {
   std::vector<std::int32_t> flags = used_.take();
   if (comm_->size() > 1 && equal_ranks_ && !failed && used_all(flags)) {

@@ -95,14 +95,15 @@ class DataParallel {
   void promise_equal_ranks(bool equal) { reducer_->promise_equal_rounds(equal_ranks_ = equal); }
 
   /// Ends a window: afterwards the arena holds the mean over the ranks of the accumulated gradients, and a
-  /// parameter has a gradient where it took part on any rank. Reduces only gradients that no backward has
-  /// reduced yet. The ranks then tell each other which parameters took part; with several ranks on CUDA the
-  /// host waits for that, unless ranks are equal (promise_equal_ranks) and this one used all of them.
+  /// parameter has a gradient if any rank used it. Reduces only gradients that no backward has reduced yet.
+  /// The ranks then exchange which parameters they used; with several ranks on CUDA the host waits for that,
+  /// except after promise_equal_ranks(true) on a rank that used all of them.
   ///
-  /// Throws Error, on every rank the same, where a parameter took no part on any rank (unless allow_unused),
-  /// and, unless ranks are equal, where a backward that reduces ended with an exception on any rank: its
-  /// gradients are not complete. (One that ended before its first gradient was complete is as if it had not
-  /// run.) After either, zero_grad() begins the next window as usual. Throws Error inside of no_sync().
+  /// Throws the same Error on every rank if no rank used a parameter (unless allow_unused), and if a backward
+  /// that reduces ended with an exception on any rank: its gradients are not complete. (A backward that ended
+  /// before its first gradient was complete counts as not run. After promise_equal_ranks(true) only the rank
+  /// itself is sure to throw.) After either, zero_grad() begins the next window as usual. Throws Error inside
+  /// no_sync().
   void finish();
 
   const std::vector<GradientBucket>& buckets() const { return reducer_->buckets(); }

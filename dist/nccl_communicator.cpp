@@ -42,8 +42,8 @@ ncclDataType_t nccl_type(DType dtype) {
   }
 }
 
-/// ncclAvg multiplies by 1/ranks in the type of the elements before it adds them. Both are exact for a power
-/// of two; else the mean is a sum that is divided afterwards.
+/// ncclAvg multiplies the elements by 1/ranks, in their dtype, before it adds them, which is exact for a
+/// power of two. For other numbers of ranks the mean is a sum that is divided afterwards.
 bool is_divided_sum(ReduceOp op, int ranks) {
   return op == ReduceOp::mean && !std::has_single_bit(static_cast<unsigned>(ranks));
 }
@@ -86,8 +86,8 @@ cudaStream_t native(const Stream& stream) {
   return static_cast<cudaStream_t>(stream.native());
 }
 
-/// Work in a CUDA stream. The stream that called for it owns its tensors' memory, which may go back as soon
-/// as that stream waits; where another waits, they are kept until the work is done.
+/// Work in a CUDA stream: complete when its event is. Its tensors are released as soon as the stream that was
+/// current at the call waits for it; if another stream waits, when it is complete.
 class OperationState : public Work::State {
  public:
   OperationState(std::shared_ptr<NcclOperation> operation, const Stream& caller)
@@ -145,11 +145,12 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const RankEnvironmen
         "torchrun, or with 'srun --mpi=pmix'",
         name_of(env.launcher));
   const int port = env.master_port < 65535 ? env.master_port + 1 : env.master_port - 1;
-  // With this variable every rank's ncclGetUniqueId gives the id of a listener that rank 0 opens there.
+  // With this variable every rank's ncclGetUniqueId returns the id of a listener that rank 0 opens at that
+  // address.
   if (const char* const given = std::getenv("NCCL_COMM_ID")) {
     check_address("NCCL_COMM_ID", given);
   } else {
-    // The ranks would wait in vain at a port that belongs to another process.
+    // The ranks would wait for ever at a port of another process.
     if (env.rank == 0) check_port_is_free(port);
     setenv("NCCL_COMM_ID", with_port(env.master_address, port).c_str(), /*overwrite=*/0);
   }

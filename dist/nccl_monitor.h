@@ -19,14 +19,15 @@ namespace ringtape {
 /// An operation in an NCCL communicator's stream.
 struct NcclOperation {
   NcclEvent done;               ///< recorded behind it
-  std::vector<Tensor> tensors;  ///< that it reads and writes: kept until a stream waits for it, or it is done
+  std::vector<Tensor> tensors;  ///< kept until a stream waits for it, or it is complete
 };
 
-/// Looks after the operations that a rank has queued on its GPU: has them watched, keeps them until they are
-/// done, and asks NCCL for errors, which it reports on request only; after one it ends the process.
+/// Monitors the operations that a rank has queued on its GPU: keeps them until they are complete, has the
+/// watchdog watch them, and polls NCCL for asynchronous errors; after an error it ends the process.
 class NcclMonitor {
  public:
-  /// `device` is current in its thread: a thread's own choice is GPU 0, and would open its context.
+  /// `device` becomes the current one of the monitor's thread: by default that is GPU 0, whose context would
+  /// be created.
   NcclMonitor(std::string who, Device device);
   ~NcclMonitor();
   NcclMonitor(const NcclMonitor&) = delete;

@@ -9,7 +9,7 @@ std::string with_port(const std::string& host, int port);
 /// Throws Error that names `variable` unless `address` is of that form, with a port from 1 to 65535.
 void check_address(const std::string& variable, const std::string& address);
 
-/// Throws Error where another process of this machine listens on this TCP port.
+/// Throws Error if another process of this machine listens on this TCP port.
 void check_port_is_free(int port);
 
 }  // namespace ringtape

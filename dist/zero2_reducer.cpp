@@ -39,8 +39,8 @@ void Zero2Reducer::finish(bool /*is_reduced*/) {
   for (const GradientBucket& bucket : buckets()) used_.add_bucket(bucket);
 }
 
-/// Every round begins with this, unless ranks are equal. A rank that runs a backward need not know of the
-/// others; one that is in finish() learns whether any of them runs one.
+/// The first call of every round, except with equal ranks. A rank in finish() learns from it whether another
+/// rank runs a backward; a rank that runs a backward ignores the result.
 bool Zero2Reducer::announce_round(bool runs_backward) {
   const Tensor running = full({1}, runs_backward ? 1 : 0, DType::i32, comm_->device());
   const Work work = comm_->all_reduce(running, ReduceOp::max);

@@ -15,9 +15,9 @@ namespace ringtape {
 /// computes the others, they are in buffers for a few buckets (BucketBuffers); a complete bucket is
 /// reduce-scattered, the own slice of the mean is added to the shard, and the buffer is freed.
 ///
-/// As nothing else can be kept, every backward is a round. Ranks may run different numbers of them: a rank
-/// that is in finish() takes part in the others' rounds with zeros. (Where that cannot be, because ranks are
-/// equal, they need not ask each other.)
+/// As other gradients cannot be kept, every backward is a round. Ranks may run different numbers of
+/// backwards: a rank in finish() takes part in the others' rounds with zeros. With equal ranks
+/// (DataParallel::promise_equal_ranks) the rounds are not announced.
 class Zero2Reducer : public GradientReducer {
  public:
   /// For an arena of stage 2. The arena and `used` must outlive the reducer.

@@ -2,10 +2,10 @@
 
 #include "gpu_model/runtime/state.h"
 
-/// What every function of the runtime does: takes the mutex, opens the current device's context ("the runtime
-/// will implicitly use device 0 and self-initialize as needed to process other runtime API requests"),
-/// reports what is sticky, keeps the last error, runs what the schedule runs at a call, and leaves device
-/// memory closed.
+/// The common part of the runtime's functions: locks the mutex, creates the current device's context ("the
+/// runtime will implicitly use device 0 and self-initialize as needed to process other runtime API
+/// requests"), reports sticky errors, records the last error, runs the operations that the schedule runs at a
+/// call, and leaves device memory closed.
 namespace gpu_model {
 
 struct ThreadState {

@@ -77,7 +77,7 @@ std::vector<Node*> ready_by_choice() {
 
 using Ids = std::unordered_set<std::uint64_t>;
 
-/// What has to be done before `target` is, and it.
+/// `target` and the operations that must complete before it.
 Ids needed_for(const Node& target) {
   Ids needed{target.id};
   std::vector<const Node*> left{&target};

@@ -33,13 +33,13 @@ enum class Progress { done, blocked };
 struct Operation {
   Kind kind = Kind::kernel;
   std::string name;  ///< for reports: "relu_forward", "cudaMemcpyAsync"
-  /// May touch device memory; called by one thread at a time. A collective, which may find that it is
-  /// blocked, opens the memory itself (memory_space.h) when it comes to touch it. Null: nothing.
+  /// May touch device memory; called by one thread at a time. A collective, which may be blocked, opens the
+  /// memory itself (memory_space.h) before it touches it. Null: no work.
   std::function<Progress()> run;
-  std::vector<Range> reads, writes;  ///< where they are known
-  std::vector<Range> allocations;    ///< where they are not: allocations that it may read and write
-  const void* caller = nullptr;      ///< return address of the call that queued it
-  std::size_t bytes = 0;             ///< that a copy or a fill moves
+  std::vector<Range> reads, writes;              ///< if they are known
+  std::vector<Range> allocations;                ///< otherwise: allocations that it may read and write
+  const void* caller = nullptr;                  ///< return address of the call that queued it
+  std::size_t bytes = 0;                         ///< bytes of a copy or a fill
   cudaMemcpyKind direction = cudaMemcpyDefault;  ///< of a copy
   unsigned grid[3] = {}, block[3] = {};          ///< of a kernel
   std::size_t shared_bytes = 0;
