@@ -360,7 +360,10 @@ void copy_bytes_async(void* to, Device to_device, const void* from, Device from_
     if (to_device.is_cpu() || from_device.is_cpu()) forbid_in_capture("a copy between the host and a GPU");
     const Stream stream = Stream::current(to_device.is_cuda() ? to_device : from_device);
     const bool between_gpus = to_device.is_cuda() && from_device.is_cuda() && to_device != from_device;
-    if (between_gpus) make_wait(stream, Stream::current(from_device));
+    if (between_gpus) {
+      make_wait(stream, Stream::current(from_device));
+      RINGTAPE_CUDA(cudaSetDevice(to_device.index));  // that of the stream
+    }
     RINGTAPE_CUDA(
         cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native())));
     if (between_gpus) make_wait(Stream::current(from_device), stream);

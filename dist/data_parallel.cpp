@@ -8,12 +8,14 @@
 #include "autograd/creation.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/stream.h"
 #include "dist/bucket_reducer.h"
 #include "dist/naive_reducer.h"
 #include "dist/shard_exchange.h"
 #include "dist/verify_parameters.h"
 #include "dist/zero1_reducer.h"
 #include "dist/zero2_reducer.h"
+#include "kernels/elementwise.h"
 
 namespace ringtape {
 namespace {
@@ -134,9 +136,23 @@ void DataParallel::finish() {
   sync_unused_parameters(failed);
 }
 
+bool DataParallel::used_all(const std::vector<std::int32_t>& is_used) const {
+  for (std::size_t i = 0; i < is_used.size(); ++i) {
+    if (is_used[i] == 0 && arena_.entries()[i].tensor->requires_grad()) return false;
+  }
+  return true;
+}
+
 /// One all-reduce tells every rank which parameters were used on any rank, and which rank's backward failed.
+/// A rank that needs neither takes part, but does not read the result.
 void DataParallel::sync_unused_parameters(bool failed) {
   std::vector<std::int32_t> flags = used_.take();
+  if (comm_->size() > 1 && equal_ranks_ && !failed && used_all(flags)) {
+    const Tensor shared = zeros({std::ssize(flags) + 1}, DType::i32, comm_->device());
+    fill(Stream::current(comm_->device()), DType::i32, shared.raw(), std::ssize(flags), 1);
+    comm_->all_reduce(shared, ReduceOp::max).wait();
+    return;
+  }
   flags.push_back(failed ? comm_->rank() + 1 : 0);
   if (comm_->size() > 1) {
     const Tensor shared = copy_to(from_vector(flags, {std::ssize(flags)}), comm_->device());

@@ -88,14 +88,22 @@ class DataParallel {
   /// With `active` false it has no effect: `no_sync(i + 1 < micro_batches)`.
   NoSync no_sync(bool active = true) { return {synchronizes_, active}; }
 
+  /// From here on (true) this program promises: all ranks run as many backwards in a window, and where one
+  /// throws on any rank, the run ends. All ranks have to promise the same, and may take it back between two
+  /// windows, such as before the short last batch of an epoch. A rank that used all parameters then need not
+  /// learn anything from the others in finish(), so that the host does not wait there.
+  void promise_equal_ranks(bool equal) { reducer_->promise_equal_rounds(equal_ranks_ = equal); }
+
   /// Ends a window: afterwards the arena holds the mean over the ranks of the accumulated gradients, and a
   /// parameter has a gradient if any rank used it. Reduces only gradients that no backward has reduced yet.
-  /// The ranks then exchange which parameters they used; with several ranks on CUDA the host waits for that.
+  /// The ranks then exchange which parameters they used; with several ranks on CUDA the host waits for that,
+  /// except after promise_equal_ranks(true) on a rank that used all of them.
   ///
   /// Throws the same Error on every rank if no rank used a parameter (unless allow_unused), and if a backward
   /// that reduces ended with an exception on any rank: its gradients are not complete. (A backward that ended
-  /// before its first gradient was complete counts as not run.) After either, zero_grad() begins the next
-  /// window as usual. Throws Error inside no_sync().
+  /// before its first gradient was complete counts as not run. After promise_equal_ranks(true) only the rank
+  /// itself is sure to throw.) After either, zero_grad() begins the next window as usual. Throws Error inside
+  /// no_sync().
   void finish();
 
   const std::vector<GradientBucket>& buckets() const { return reducer_->buckets(); }
@@ -114,6 +122,7 @@ class DataParallel {
   void begin_round();
   void end_round();
   void sync_unused_parameters(bool failed);
+  bool used_all(const std::vector<std::int32_t>& is_used) const;
 
   ParameterArena& arena_;
   std::shared_ptr<Communicator> comm_;
@@ -122,6 +131,7 @@ class DataParallel {
   std::unique_ptr<GradientReducer> reducer_;
   std::vector<std::list<std::function<void()>>::iterator> hooks_;  // one for each entry
   bool synchronizes_ = true;
+  bool equal_ranks_ = false;
 
   bool round_is_open_ = false;
   std::weak_ptr<int> running_backward_;  // the backward that began the round; null once it has ended

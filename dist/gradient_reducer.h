@@ -28,7 +28,10 @@ class GradientReducer {
   /// True if every backward is a round, inside no_sync() too.
   virtual bool reduces_every_backward() const { return false; }
 
-  /// A backward is about to write the gradient of this entry of the arena for the first time.
+  /// True: all ranks run the same number of rounds, and need not ask each other.
+  virtual void promise_equal_rounds(bool /*equal*/) {}
+
+  /// A backward is about to write the gradient of this entry of the arena, for the first time.
   virtual void before_gradient(std::size_t /*entry*/) {}
   /// A round begins.
   virtual void begin_round() {}

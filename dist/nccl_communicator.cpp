@@ -1,5 +1,6 @@
 #include "dist/nccl_communicator.h"
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -10,6 +11,7 @@
 #include "dist/nccl_check.h"
 #include "dist/nccl_monitor.h"
 #include "dist/port.h"
+#include "kernels/elementwise.h"
 
 namespace ringtape {
 
@@ -40,12 +42,18 @@ ncclDataType_t nccl_type(DType dtype) {
   }
 }
 
-ncclRedOp_t nccl_op(ReduceOp op) {
+/// ncclAvg multiplies the elements by 1/ranks, in their dtype, before it adds them, which is exact for a
+/// power of two. For other numbers of ranks the mean is a sum that is divided afterwards.
+bool is_divided_sum(ReduceOp op, int ranks) {
+  return op == ReduceOp::mean && !std::has_single_bit(static_cast<unsigned>(ranks));
+}
+
+ncclRedOp_t nccl_op(ReduceOp op, int ranks) {
   switch (op) {
     case ReduceOp::sum:
       return ncclSum;
     case ReduceOp::mean:
-      return ncclAvg;
+      return is_divided_sum(op, ranks) ? ncclSum : ncclAvg;
     case ReduceOp::min:
       return ncclMin;
     case ReduceOp::max:
@@ -78,15 +86,21 @@ cudaStream_t native(const Stream& stream) {
   return static_cast<cudaStream_t>(stream.native());
 }
 
-/// Work in a CUDA stream: complete when its event is.
-class EventState : public Work::State {
+/// Work in a CUDA stream: complete when its event is. Its tensors are released as soon as the stream that was
+/// current at the call waits for it; if another stream waits, when it is complete.
+class OperationState : public Work::State {
  public:
-  EventState(std::shared_ptr<NcclEvent> done, Device device) : done_(std::move(done)), device_(device) {}
-  void wait() override { done_->wait_on(Stream::current(device_)); }
+  OperationState(std::shared_ptr<NcclOperation> operation, const Stream& caller)
+      : operation_(std::move(operation)), caller_(caller) {}
+  void wait() override {
+    const Stream current = Stream::current(caller_.device());
+    operation_->done.wait_on(current);
+    if (current.native() == caller_.native()) operation_->tensors.clear();
+  }
 
  private:
-  std::shared_ptr<NcclEvent> done_;
-  Device device_;
+  std::shared_ptr<NcclOperation> operation_;
+  Stream caller_;
 };
 
 /// NCCL's communicator for `id`; returns when all ranks have called it.
@@ -102,8 +116,8 @@ ncclComm_t init_comm(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int
   return comm;
 }
 
-std::shared_ptr<NcclMonitor> make_monitor(int rank, int size) {
-  return std::make_shared<NcclMonitor>(fmt::format("rank {} of {}", rank, size));
+std::shared_ptr<NcclMonitor> make_monitor(int rank, int size, Device device) {
+  return std::make_shared<NcclMonitor>(fmt::format("rank {} of {}", rank, size), device);
 }
 
 }  // namespace
@@ -117,7 +131,7 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(std::shared_ptr<Comm
   std::memcpy(bytes.raw(), &id, sizeof id);
   host_comm->broadcast(bytes, 0).wait();
   std::memcpy(&id, bytes.raw(), sizeof id);
-  auto monitor = make_monitor(rank, size);
+  auto monitor = make_monitor(rank, size, device);
   const ncclComm_t comm = init_comm(*monitor, id, rank, size, device, host_comm->timeout());
   const Seconds timeout = host_comm->timeout();
   return std::shared_ptr<NcclCommunicator>(
@@ -131,14 +145,18 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::connect(const RankEnvironmen
         "torchrun, or with 'srun --mpi=pmix'",
         name_of(env.launcher));
   const int port = env.master_port < 65535 ? env.master_port + 1 : env.master_port - 1;
-  // The ranks would wait for ever at a port of another process.
-  if (env.rank == 0 && std::getenv("NCCL_COMM_ID") == nullptr) check_port_is_free(port);
   // With this variable every rank's ncclGetUniqueId returns the id of a listener that rank 0 opens at that
   // address.
-  setenv("NCCL_COMM_ID", fmt::format("{}:{}", env.master_address, port).c_str(), /*overwrite=*/0);
+  if (const char* const given = std::getenv("NCCL_COMM_ID")) {
+    check_address("NCCL_COMM_ID", given);
+  } else {
+    // The ranks would wait for ever at a port of another process.
+    if (env.rank == 0) check_port_is_free(port);
+    setenv("NCCL_COMM_ID", with_port(env.master_address, port).c_str(), /*overwrite=*/0);
+  }
   ncclUniqueId id;
   RINGTAPE_NCCL(ncclGetUniqueId(&id));
-  auto monitor = make_monitor(env.rank, env.world_size);
+  auto monitor = make_monitor(env.rank, env.world_size, device);
   const ncclComm_t comm = init_comm(*monitor, id, env.rank, env.world_size, device, timeout);
   return std::shared_ptr<NcclCommunicator>(
       new NcclCommunicator(comm, std::move(monitor), nullptr, env.rank, env.world_size, device, timeout));
@@ -177,24 +195,32 @@ Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Se
   ready.record(current);
   ready.wait_on(stream_);
   start();
-  const auto done = std::make_shared<NcclEvent>();
-  done->record(stream_);
-  monitor_->add(comm_, call, watched, done, std::move(tensors));
-  return Work(std::make_shared<EventState>(done, device()));
+  const auto operation = std::make_shared<NcclOperation>();
+  operation->tensors = std::move(tensors);
+  operation->done.record(stream_);
+  monitor_->add(comm_, call, watched, operation);
+  return Work(std::make_shared<OperationState>(operation, current));
+}
+
+void NcclCommunicator::finish_mean(ReduceOp op, const Tensor& sum) {
+  if (!is_divided_sum(op, size())) return;
+  divide_by(stream_, sum.dtype(), sum.raw(), sum.elements(), size());
 }
 
 Work NcclCommunicator::do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) {
   return enqueue(call, {input, output}, timeout(), [&] {
     RINGTAPE_NCCL(ncclAllReduce(input.raw(), output.raw(), call.elements, nccl_type(call.dtype),
-                                nccl_op(call.op), comm_, native(stream_)));
+                                nccl_op(call.op, size()), comm_, native(stream_)));
+    finish_mean(call.op, output);
   });
 }
 
 Work NcclCommunicator::do_reduce(const Call& call, const Tensor& input, const Tensor& output) {
   void* to = rank() == call.root ? output.raw() : nullptr;
   return enqueue(call, {input, output}, timeout(), [&] {
-    RINGTAPE_NCCL(ncclReduce(input.raw(), to, call.elements, nccl_type(call.dtype), nccl_op(call.op),
+    RINGTAPE_NCCL(ncclReduce(input.raw(), to, call.elements, nccl_type(call.dtype), nccl_op(call.op, size()),
                              call.root, comm_, native(stream_)));
+    if (rank() == call.root) finish_mean(call.op, output);
   });
 }
 
@@ -226,20 +252,21 @@ Work NcclCommunicator::do_all_gather(const Parts& parts) {
 
 Work NcclCommunicator::do_reduce_scatter(const Parts& parts) {
   const ncclDataType_t type = nccl_type(parts.call.dtype);
-  const ncclRedOp_t op = nccl_op(parts.call.op);
+  const ncclRedOp_t op = nccl_op(parts.call.op, size());
   return enqueue(parts.call, {parts.input, parts.output}, timeout(), [&] {
     if (all_equal(parts.counts)) {
       RINGTAPE_NCCL(ncclReduceScatter(parts.input.raw(), parts.output.raw(), parts.counts[0], type, op, comm_,
                                       native(stream_)));
-      return;
+    } else {
+      in_one_group([&] {
+        std::int64_t first = 0;
+        for (int root = 0; root < size(); first += parts.counts[root++]) {
+          RINGTAPE_NCCL(ncclReduce(at(parts.input, first), root == rank() ? parts.output.raw() : nullptr,
+                                   parts.counts[root], type, op, root, comm_, native(stream_)));
+        }
+      });
     }
-    in_one_group([&] {
-      std::int64_t first = 0;
-      for (int root = 0; root < size(); first += parts.counts[root++]) {
-        RINGTAPE_NCCL(ncclReduce(at(parts.input, first), root == rank() ? parts.output.raw() : nullptr,
-                                 parts.counts[root], type, op, root, comm_, native(stream_)));
-      }
-    });
+    finish_mean(parts.call.op, parts.output);
   });
 }
 
@@ -268,12 +295,14 @@ void NcclCommunicator::do_barrier(const Call& call, Seconds deadline) {
   const Tensor one = empty({1}, DType::i32, device());
   enqueue(call, {one}, deadline, [&] {
     RINGTAPE_NCCL(ncclAllReduce(one.raw(), one.raw(), 1, ncclInt32, ncclMax, comm_, native(stream_)));
-  });
+  }).wait();
   stream_.synchronize();
 }
 
 std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int color, int key) {
   const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
+  stream_.synchronize();  // NCCL forbids operations under way on the communicator that is split
+  RINGTAPE_CUDA(cudaSetDevice(device().index));
   ncclComm_t comm = nullptr;
   RINGTAPE_NCCL(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &comm, nullptr));
   monitor_->watchdog().end(watched);
@@ -282,7 +311,7 @@ std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int c
   RINGTAPE_NCCL(ncclCommUserRank(comm, &new_rank));
   RINGTAPE_NCCL(ncclCommCount(comm, &new_size));
   auto monitor = std::make_shared<NcclMonitor>(
-      fmt::format("{} (rank {} of {} after a split)", monitor_->who(), new_rank, new_size));
+      fmt::format("{} (rank {} of {} after a split)", monitor_->who(), new_rank, new_size), device());
   return std::shared_ptr<Communicator>(
       new NcclCommunicator(comm, std::move(monitor), host_comm_, new_rank, new_size, device(), timeout()));
 }

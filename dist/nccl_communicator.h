@@ -23,7 +23,7 @@ class NcclCommunicator : public Communicator {
   /// The ranks of `host_comm`, which sends NCCL's id and lives as long as this communicator.
   static std::shared_ptr<NcclCommunicator> connect(std::shared_ptr<Communicator> host_comm, Device device);
   /// The ranks that torchrun started. They connect to rank 0's address and the port after that of torchrun's
-  /// agent, or to the address:port in the variable NCCL_COMM_ID.
+  /// agent, or to the address in the variable NCCL_COMM_ID: HOST:PORT, or [ADDRESS]:PORT for IPv6.
   static std::shared_ptr<NcclCommunicator> connect(const RankEnvironment& env, Device device,
                                                    Seconds timeout);
   /// Waits for the operations in flight, but not while an exception unwinds the stack.
@@ -47,6 +47,9 @@ class NcclCommunicator : public Communicator {
   /// Calls `start`, which queues NCCL's operations on stream_, between the waits for earlier and later work.
   template <class Start>
   Work enqueue(const Call& call, std::vector<Tensor> tensors, Seconds timeout, const Start& start);
+
+  /// Queues the division of a mean that NCCL computed as a sum.
+  void finish_mean(ReduceOp op, const Tensor& sum);
 
   ncclComm* comm_;
   std::shared_ptr<NcclMonitor> monitor_;

@@ -12,7 +12,8 @@ constexpr std::chrono::milliseconds kInterval{5};
 
 }  // namespace
 
-NcclMonitor::NcclMonitor(std::string who) : who_(std::move(who)), thread_([this] { loop(); }) {}
+NcclMonitor::NcclMonitor(std::string who, Device device)
+    : who_(std::move(who)), device_(device), thread_([this] { loop(); }) {}
 
 NcclMonitor::~NcclMonitor() {
   stop();
@@ -28,21 +29,22 @@ void NcclMonitor::stop() {
 }
 
 void NcclMonitor::add(ncclComm* comm, const Call& call, std::uint64_t watched,
-                      std::shared_ptr<NcclEvent> done, std::vector<Tensor> tensors) {
+                      std::shared_ptr<NcclOperation> operation) {
   {
     const std::lock_guard lock(mutex_);
-    pending_.push_back({comm, call, watched, std::move(done), std::move(tensors)});
+    pending_.push_back({comm, call, watched, std::move(operation)});
   }
   changed_.notify_one();
 }
 
 void NcclMonitor::loop() {
   try {
+    RINGTAPE_CUDA(cudaSetDevice(device_.index));
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return stopped_ || !pending_.empty(); });
       if (stopped_) return;
-      while (!pending_.empty() && pending_.front().done->is_done()) {
+      while (!pending_.empty() && pending_.front().operation->done.is_done()) {
         watchdog_.end(pending_.front().watched);
         pending_.pop_front();
       }

@@ -16,11 +16,19 @@ struct ncclComm;
 
 namespace ringtape {
 
-/// Monitors the operations that a rank has queued on its GPU: keeps their tensors until they are complete,
-/// has the watchdog watch them, and polls NCCL for asynchronous errors; after an error it ends the process.
+/// An operation in an NCCL communicator's stream.
+struct NcclOperation {
+  NcclEvent done;               ///< recorded behind it
+  std::vector<Tensor> tensors;  ///< kept until a stream waits for it, or it is complete
+};
+
+/// Monitors the operations that a rank has queued on its GPU: keeps them until they are complete, has the
+/// watchdog watch them, and polls NCCL for asynchronous errors; after an error it ends the process.
 class NcclMonitor {
  public:
-  explicit NcclMonitor(std::string who);
+  /// `device` becomes the current one of the monitor's thread: by default that is GPU 0, whose context would
+  /// be created.
+  NcclMonitor(std::string who, Device device);
   ~NcclMonitor();
   NcclMonitor(const NcclMonitor&) = delete;
   NcclMonitor& operator=(const NcclMonitor&) = delete;
@@ -30,21 +38,19 @@ class NcclMonitor {
 
   const std::string& who() const { return who_; }
   Watchdog& watchdog() { return watchdog_; }
-  /// `done` has been recorded after the operation.
-  void add(ncclComm* comm, const Call& call, std::uint64_t watched, std::shared_ptr<NcclEvent> done,
-           std::vector<Tensor> tensors);
+  void add(ncclComm* comm, const Call& call, std::uint64_t watched, std::shared_ptr<NcclOperation> operation);
 
  private:
   struct Pending {
     ncclComm* comm;
     Call call;
     std::uint64_t watched;
-    std::shared_ptr<NcclEvent> done;
-    std::vector<Tensor> tensors;
+    std::shared_ptr<NcclOperation> operation;
   };
   void loop();
 
   std::string who_;
+  Device device_;
   Watchdog watchdog_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -5,11 +5,30 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/quote.h"
 
 namespace ringtape {
+
+std::string with_port(const std::string& host, int port) {
+  const bool is_bare_ipv6 = host.find(':') != std::string::npos && !host.starts_with('[');
+  return fmt::format(fmt::runtime(is_bare_ipv6 ? "[{}]:{}" : "{}:{}"), host, port);
+}
+
+void check_address(const std::string& variable, const std::string& address) {
+  const std::size_t colon = std::min(address.rfind(':'), address.size());
+  const std::string host = address.substr(0, colon);
+  const bool is_in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool is_host = is_in_brackets || (!host.empty() && host.find_first_of("[]:") == std::string::npos);
+  int port = 0;
+  const char* const end = address.data() + address.size();
+  const auto [stop, error] = std::from_chars(std::min(address.data() + colon + 1, end), end, port);
+  check(is_host && error == std::errc() && stop == end && port >= 1 && port <= 65535,
+        "{} is {}, expected HOST:PORT, or [ADDRESS]:PORT for an IPv6 address", variable, quote(address));
+}
 
 void check_port_is_free(int port) {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);

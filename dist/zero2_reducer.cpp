@@ -12,7 +12,7 @@ Zero2Reducer::Zero2Reducer(const ParameterArena& arena, std::shared_ptr<Communic
       used_(used) {}
 
 void Zero2Reducer::begin_round() {
-  announce_round(true);
+  if (!equal_rounds_) announce_round(true);
   buckets_.begin_round();
 }
 
@@ -32,15 +32,15 @@ void Zero2Reducer::end_round() {
 }
 
 void Zero2Reducer::finish(bool /*is_reduced*/) {
-  while (announce_round(false)) {
+  while (!equal_rounds_ && announce_round(false)) {
     buckets_.begin_round();
     end_round();
   }
   for (const GradientBucket& bucket : buckets()) used_.add_bucket(bucket);
 }
 
-/// The first call of every round. A rank in finish() learns from it whether another rank runs a backward; a
-/// rank that runs a backward ignores the result.
+/// The first call of every round, except with equal ranks. A rank in finish() learns from it whether another
+/// rank runs a backward; a rank that runs a backward ignores the result.
 bool Zero2Reducer::announce_round(bool runs_backward) {
   const Tensor running = full({1}, runs_backward ? 1 : 0, DType::i32, comm_->device());
   const Work work = comm_->all_reduce(running, ReduceOp::max);

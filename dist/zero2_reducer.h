@@ -16,7 +16,8 @@ namespace ringtape {
 /// reduce-scattered, the own slice of the mean is added to the shard, and the buffer is freed.
 ///
 /// As other gradients cannot be kept, every backward is a round. Ranks may run different numbers of
-/// backwards: a rank in finish() takes part in the others' rounds with zeros.
+/// backwards: a rank in finish() takes part in the others' rounds with zeros. With equal ranks
+/// (DataParallel::promise_equal_ranks) the rounds are not announced.
 class Zero2Reducer : public GradientReducer {
  public:
   /// For an arena of stage 2. The arena and `used` must outlive the reducer.
@@ -24,6 +25,7 @@ class Zero2Reducer : public GradientReducer {
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
   bool reduces_every_backward() const override { return true; }
+  void promise_equal_rounds(bool equal) override { equal_rounds_ = equal; }
   void before_gradient(std::size_t entry) override { buffers_.open(entry); }
   void begin_round() override;
   void after_gradient(std::size_t entry) override;
@@ -39,6 +41,7 @@ class Zero2Reducer : public GradientReducer {
   GradientBuckets buckets_;
   BucketBuffers buffers_;
   UsedParameters& used_;
+  bool equal_rounds_ = false;
 };
 
 }  // namespace ringtape

@@ -93,6 +93,15 @@ __global__ void scale_by_device(T* x, std::int64_t n, const float* factor) {
 }
 
 template <class T>
+__global__ void divide_by(T* x, std::int64_t n, accumulate_t<T> divisor) {
+  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+    auto values = load_vec<lanes>(x + i);
+    for (int k = 0; k < lanes; ++k) values[k] = from_accumulate<T>(to_accumulate(values[k]) / divisor);
+    store_vec(x + i, values);
+  });
+}
+
+template <class T>
 __global__ void normalize_pixels(const std::uint8_t* x, T* y, std::int64_t n, accumulate_t<T> mean,
                                  accumulate_t<T> std) {
   using A = accumulate_t<T>;
@@ -136,6 +145,21 @@ void cast(const Stream& stream, DType from, const void* x, DType to, void* y, st
 void scale_by_device(const Stream& stream, DType dtype, void* x, std::int64_t n, const float* factor) {
   RINGTAPE_DISPATCH_FLOATING(
       dtype, T, launch(scale_by_device<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n, factor));
+}
+
+namespace {
+
+template <class T>
+void launch_divide_by(const Stream& stream, void* x, std::int64_t n, double divisor) {
+  launch(divide_by<T>, elementwise_shape<T>(n), stream, static_cast<T*>(x), n,
+         static_cast<accumulate_t<T>>(divisor));
+}
+
+}  // namespace
+
+void divide_by(const Stream& stream, DType dtype, void* x, std::int64_t n, double divisor) {
+  if (dtype == DType::f64) return launch_divide_by<double>(stream, x, n, divisor);  // on a GPU too
+  RINGTAPE_DISPATCH_FLOATING(dtype, T, launch_divide_by<T>(stream, x, n, divisor));
 }
 
 void normalize_u8(const Stream& stream, const std::uint8_t* x, DType to, void* y, std::int64_t n, double mean,

@@ -20,6 +20,10 @@ RINGTAPE_LAUNCHER(cast, DType from, const void* x, DType to, void* y, std::int64
 /// x[i] *= *factor with a scalar on the device, in place; nothing is read or written when it is 1. Floating.
 RINGTAPE_LAUNCHER(scale_by_device, DType dtype, void* x, std::int64_t n, const float* factor);
 
+/// x[i] /= divisor, in place: f32, f64, bf16 and f16 on the CPU and on a GPU; 16-bit types are computed in
+/// f32 and rounded once.
+RINGTAPE_LAUNCHER(divide_by, DType dtype, void* x, std::int64_t n, double divisor);
+
 /// y[i] = (x[i] / 255 - mean) / std: pixels to a normalised input of a floating dtype.
 RINGTAPE_LAUNCHER(normalize_u8, const std::uint8_t* x, DType to, void* y, std::int64_t n, double mean,
                   double std);

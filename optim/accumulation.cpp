@@ -25,7 +25,12 @@ AccumulationWindow::AccumulationWindow(std::int64_t world_size, SumOverRanks sum
 
 void AccumulationWindow::begin(std::int64_t own_targets) {
   check(own_targets >= 0, "accumulation window: found {} targets, expected at least 0", own_targets);
-  targets_ = sum_over_ranks_ ? sum_over_ranks_(own_targets) : own_targets;
+  begin_with_all(sum_over_ranks_ ? sum_over_ranks_(own_targets) : own_targets);
+}
+
+void AccumulationWindow::begin_with_all(std::int64_t targets) {
+  check(targets >= 0, "accumulation window: found {} targets on all ranks, expected at least 0", targets);
+  targets_ = targets;
   if (targets_ == 0) ++empty_windows_;
 }
 

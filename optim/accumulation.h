@@ -32,6 +32,8 @@ class AccumulationWindow {
   /// Begins a window in which this rank has `own_targets` non-ignored targets. Call it before the window's
   /// first backward, which needs the divisor.
   void begin(std::int64_t own_targets);
+  /// The same where the number on all ranks is known: nothing is exchanged.
+  void begin_with_all(std::int64_t targets);
 
   /// Non-ignored targets of the window, on all ranks. If it is 0, skip the update.
   std::int64_t targets() const { return targets_; }

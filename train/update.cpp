@@ -54,7 +54,13 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
 
 UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t samples) {
   samples_ = samples;
-  window_.begin(batch ? count_targets(task_, *batch) : 0);
+  // DistributedSampler deals samples out in turn.
+  parallel_.promise_equal_ranks(samples % comm_->size() == 0);
+  if (task_.count_targets) {
+    window_.begin(batch ? task_.count_targets(*batch) : 0);
+  } else {
+    window_.begin_with_all(samples);
+  }
   if (!batch) return compute(0, nullptr);
   const std::int64_t given = options_.accumulation.micro_batch;
   const std::int64_t micro_batch = given > 0 ? given : batch->size();

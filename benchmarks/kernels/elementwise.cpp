@@ -124,6 +124,14 @@ std::vector<Case> computing_cases() {
                         const Stream& stream) { scale_by_device(stream, kF32, x, n, factor); };
        },
        Measured::elements},
+      {"divide_by", "x /= a number", 8, 1,
+       [](Setup& s, const Size& size) {
+         const std::int64_t n = size.elements();
+         s.launch = [n, x = s.floats("x", n)](const Stream& stream) {
+           divide_by(stream, kF32, x, n, 1.0000001);
+         };
+       },
+       Measured::elements},
       {"axpy", "y += alpha x", 12, 2,
        [](Setup& s, const Size& size) {
          const std::int64_t n = size.elements();

@@ -6,6 +6,7 @@
 #include "gpu_model/nccl/communicator.h"
 #include "gpu_model/nccl/host_threads.h"
 #include "gpu_model/runtime/engine.h"
+#include "gpu_model/runtime/memory_space.h"
 
 namespace gpu_model::nccl {
 namespace {
@@ -24,6 +25,7 @@ bool send_some(const Communicator& comm, Transfer& transfer, const MessageHead& 
     transfer.head_done += moved;
   }
   if (transfer.head_done == sizeof head && transfer.done < transfer.bytes) {
+    open_device_memory();
     const std::size_t bytes = segment.write(comm.rank(), transfer.peer, transfer.data + transfer.done,
                                             transfer.bytes - transfer.done);
     transfer.done += bytes;
@@ -52,9 +54,9 @@ void report_mismatch(const Communicator& comm, int peer, const MessageHead& came
 
 bool receive_some(const Communicator& comm, Transfer& transfer, const MessageHead& head) {
   const Segment& segment = comm.segment();
+  const Channel& channel = segment.channel(transfer.peer, comm.rank());
   bool moved = false;
   if (transfer.head_done == 0) {
-    const Channel& channel = segment.channel(transfer.peer, comm.rank());
     if (channel.written - channel.read < sizeof head) return false;
     MessageHead came;
     segment.read(transfer.peer, comm.rank(), reinterpret_cast<char*>(&came), sizeof came);
@@ -65,10 +67,12 @@ bool receive_some(const Communicator& comm, Transfer& transfer, const MessageHea
       return false;
     }
   }
+  if (transfer.done == transfer.bytes || channel.written == channel.read) return moved;
+  open_device_memory();
   const std::size_t bytes =
       segment.read(transfer.peer, comm.rank(), transfer.data + transfer.done, transfer.bytes - transfer.done);
   transfer.done += bytes;
-  return moved || bytes > 0;
+  return true;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpu_model/nccl/host_threads.h"
+#include "gpu_model/runtime/memory_space.h"
 
 namespace gpu_model::nccl {
 
@@ -133,6 +134,7 @@ void Work::make_exchange() {
   }
   for (std::size_t i = 0; i < own_sends.size(); ++i) {
     const std::size_t bytes = buffers_of(own_sends[i]->shape, 1, 0).send;
+    open_device_memory();
     if (bytes > 0) std::memmove(own_receives[i]->receive, own_sends[i]->send, bytes);
   }
   steps_.clear();
@@ -157,7 +159,9 @@ bool Work::run_steps(bool until_read, const Shape& shape, std::uint64_t number) 
       wait_for({Waiting::For::data, first, number, peers});
       return false;
     }
-    if (step.then) step.then();
+    if (!step.then) continue;
+    open_device_memory();
+    step.then();
   }
   return true;
 }

@@ -2,8 +2,10 @@
 
 #include "gpu_model/runtime/state.h"
 
-/// The common part of the runtime's functions: locks the mutex, reports sticky errors, records the last
-/// error, runs the operations that the schedule runs at a call, and leaves device memory closed.
+/// The common part of the runtime's functions: locks the mutex, creates the current device's context ("the
+/// runtime will implicitly use device 0 and self-initialize as needed to process other runtime API
+/// requests"), reports sticky errors, records the last error, runs the operations that the schedule runs at a
+/// call, and leaves device memory closed.
 namespace gpu_model {
 
 struct ThreadState {
@@ -24,6 +26,9 @@ cudaError_t api(const Body& body) {
     const auto device = static_cast<std::size_t>(thread_state().device);
     return device < state().devices.size() ? state().devices[device]->sticky : cudaSuccess;
   };
+  if (static_cast<std::size_t>(thread_state().device) < state().devices.size()) {
+    open_device(thread_state().device);
+  }
   cudaError_t error = sticky();
   if (error == cudaSuccess) error = body(lock);
   run_at_call();

@@ -99,6 +99,7 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
   const bool between_hosts = !target.is_device && !source.is_device;
   if (node != nullptr && (to_pageable || between_hosts || (is_synchronous && with_pinned))) {
     const int device = stream->device;
+    ++state().host_waits;
     run_until(lock, node);
     host_has_waited_for(node->clock);
     return state().devices[static_cast<std::size_t>(device)]->sticky;

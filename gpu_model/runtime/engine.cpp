@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <unordered_set>
 
 #include "gpu_model/runtime/alignment.h"
 #include "gpu_model/runtime/capture.h"
@@ -49,7 +50,7 @@ bool run(Node& node) {
   Device& device = *state().devices[static_cast<std::size_t>(node.device)];
   const std::int64_t start = now();
   if (node.operation->run && device.sticky == cudaSuccess) {
-    open_device_memory();
+    if (node.operation->kind != Kind::collective) open_device_memory();
     const bool records = !node.may_touch.empty();
     try {
       if (records) begin_access_record();
@@ -82,20 +83,30 @@ std::vector<Node*> ready_by_choice() {
   return nodes;
 }
 
-/// The ready operations among `target` and those that must complete before it.
-std::vector<Node*> ready_before(Node& target) {
-  std::vector<Node*> found, left{&target};
-  std::set<Node*> seen{&target};
+using Ids = std::unordered_set<std::uint64_t>;
+
+/// `target` and the operations that must complete before it.
+Ids needed_for(const Node& target) {
+  Ids needed{target.id};
+  std::vector<const Node*> left{&target};
   while (!left.empty()) {
-    Node* const node = left.back();
+    const Node* const node = left.back();
     left.pop_back();
-    if (node->waits_for == 0) found.push_back(node);
     for (const NodePtr& earlier : node->before) {
-      if (!earlier->done && seen.insert(earlier.get()).second) left.push_back(earlier.get());
+      if (!earlier->done && needed.insert(earlier->id).second) left.push_back(earlier.get());
     }
   }
-  std::sort(found.begin(), found.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
-  return found;
+  return needed;
+}
+
+/// Runs the first of these that is ready and not blocked, in the order of the calls; false when there is
+/// none.
+bool run_one_of(const Ids& ids) {
+  std::vector<Node*> nodes;
+  for (const auto& [id, node] : state().ready) {
+    if (ids.contains(id)) nodes.push_back(node);
+  }
+  return run_first(nodes);
 }
 
 }  // namespace
@@ -128,9 +139,10 @@ void run_at_call() {
 
 void run_until(Lock& lock, const NodePtr& node) {
   bool waits = false;
+  const bool is_late = state().schedule == Schedule::late && !node->done;
+  const Ids needed = is_late ? needed_for(*node) : Ids();
   while (!node->done) {
-    const bool has_run =
-        state().schedule == Schedule::late ? run_first(ready_before(*node)) || run_any() : run_any();
+    const bool has_run = run_one_of(needed) || run_any();
     if (state().wait_hook != nullptr && waits == has_run) state().wait_hook(waits = !has_run);
     if (has_run) continue;
     close_device_memory();
@@ -184,7 +196,8 @@ bool query(const NodePtr& node) {
   if (node == nullptr || node->done) return true;
   if (state().schedule != Schedule::late || ++node->queries < kQueriesUntilLate) return false;
   node->queries = 0;
-  while (!node->done && run_first(ready_before(*node))) {
+  const Ids needed = needed_for(*node);
+  while (!node->done && run_one_of(needed)) {
   }
   return node->done;
 }

@@ -32,8 +32,10 @@ enum class Progress { done, blocked };
 /// repeatable.
 struct Operation {
   Kind kind = Kind::kernel;
-  std::string name;               ///< for reports: "relu_forward", "cudaMemcpyAsync"
-  std::function<Progress()> run;  ///< may touch device memory; called by one thread at a time. Null: no work.
+  std::string name;  ///< for reports: "relu_forward", "cudaMemcpyAsync"
+  /// May touch device memory; called by one thread at a time. A collective, which may be blocked, opens the
+  /// memory itself (memory_space.h) before it touches it. Null: no work.
+  std::function<Progress()> run;
   std::vector<Range> reads, writes;              ///< if they are known
   std::vector<Range> allocations;                ///< otherwise: allocations that it may read and write
   const void* caller = nullptr;                  ///< return address of the call that queued it

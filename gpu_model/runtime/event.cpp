@@ -128,6 +128,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     if (const cudaError_t error = forbid_captured(*event)) return error;
     const NodePtr node = event->node;
     const int device = event->device;
+    ++state().host_waits;
     if (node == nullptr) return cudaSuccess;
     run_until(lock, node);
     host_has_waited_for(node->clock);

@@ -37,12 +37,15 @@ MemorySpace::MemorySpace(std::size_t memory) {
   end_ = begin_ + 2 * memory;
   next_ = begin_;
   madvise(reinterpret_cast<void*>(begin_), 2 * memory, MADV_HUGEPAGE);  // fewer page tables to change
+  madvise(reinterpret_cast<void*>(begin_), 2 * memory, MADV_DONTDUMP);
 }
 
 std::uintptr_t MemorySpace::grow(std::size_t bytes) {
   if (bytes > end_ - next_) return 0;
   const std::uintptr_t begin = next_;
   next_ += bytes;
+  // Unlike the addresses around it: else the kernel would cut the mapping at each opening, and join it again.
+  madvise(reinterpret_cast<void*>(begin), bytes, MADV_DODUMP);
   if (is_open && mprotect(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE) != 0) {
     end_process("mprotect");
   }
@@ -68,6 +71,7 @@ void MemorySpace::release(std::uintptr_t begin, std::size_t bytes) {
   }
   void* const address = reinterpret_cast<void*>(begin);
   madvise(address, bytes, MADV_DONTNEED);
+  madvise(address, bytes, MADV_DONTDUMP);
   mprotect(address, bytes, PROT_NONE);
 }
 

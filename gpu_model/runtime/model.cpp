@@ -25,6 +25,11 @@ int contexts_opened() {
   return state().contexts;
 }
 
+int host_waits() {
+  const Lock lock(state().mutex);
+  return state().host_waits;
+}
+
 namespace {
 
 template <class Body>

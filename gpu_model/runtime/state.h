@@ -104,6 +104,7 @@ struct State {
   std::uint64_t calls = 0;
   int stream_numbers = 0;
   int contexts = 0;
+  int host_waits = 0;
   int allocations_until_failure = 0;
 
   Schedule schedule = Schedule::order;

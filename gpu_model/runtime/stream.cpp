@@ -67,6 +67,7 @@ cudaError_t queue(CUstream_st& stream, std::shared_ptr<const Operation> operatio
 }
 
 void wait_for_stream(Lock& lock, CUstream_st& stream) {
+  ++state().host_waits;
   const NodePtr last = stream.last;
   if (last != nullptr) {
     run_until(lock, last);
@@ -76,6 +77,7 @@ void wait_for_stream(Lock& lock, CUstream_st& stream) {
 }
 
 void wait_for_device(Lock& lock, int device) {
+  ++state().host_waits;
   std::vector<NodePtr> last;
   for_each_stream(device, [&](const CUstream_st& stream) {
     if (stream.last != nullptr) last.push_back(stream.last);

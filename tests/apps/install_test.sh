@@ -16,6 +16,14 @@ fail() {
 shown() { grep -qF -- "$1" "$2" || fail "expected '$1' in: $(cat "$2")"; }
 
 cmake --install "$build_dir" --prefix "$work/prefix" >"$work/install.log"
+# Installed programs look for libraries where those in the build folder do (MPI's, CUDA's), and find them.
+run_path() { readelf -d "$1" | sed -nE 's/.*\((RUNPATH|RPATH).*\[(.*[^:]):*\]/\2/p'; }
+for program in "$work/prefix/bin"/*; do
+  expected=$(run_path "$build_dir/bin/${program##*/}")
+  found=$(run_path "$program")
+  [ "$found" = "$expected" ] || fail "${program##*/} looks for libraries in '$found', expected '$expected'"
+  if env -u LD_LIBRARY_PATH ldd "$program" | grep "not found"; then fail "${program##*/} lacks the libraries above"; fi
+done
 cmake -G Ninja -S "$source_dir/tests/apps/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release
 cmake --build "$work/build"
 "$work/build/consumer"

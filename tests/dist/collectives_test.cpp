@@ -106,6 +106,35 @@ TEST_CASE("reduce: only the root gets the result", "[dist]") {
   }
 }
 
+TEST_CASE("a mean is the sum divided by the number of ranks, rounded once more", "[dist]") {
+  for (const auto& [name, comm] : all_communicators()) {
+    const int size = comm->size();
+    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+      constexpr std::int64_t n = 1003;
+      const auto mean_of = [&](std::int64_t count, std::int64_t first) {
+        std::vector<double> sums = reduced(ReduceOp::sum, size, count, first);
+        for (double& sum : sums) sum /= size;
+        return tensor_of(sums, {count}, dtype).to_doubles();
+      };
+      INFO(name << ", " << name_of(dtype));
+      const Tensor all = tensor_on(*comm, values_of(comm->rank(), n), dtype);
+      comm->all_reduce(all, ReduceOp::mean).wait();
+      CHECK((all.to_doubles() == mean_of(n, 0)));
+      const Tensor to_last = tensor_on(*comm, values_of(comm->rank(), n), dtype);
+      comm->reduce(to_last, to_last, ReduceOp::mean, size - 1).wait();
+      CHECK(
+          (to_last.to_doubles() == (comm->rank() == size - 1 ? mean_of(n, 0) : values_of(comm->rank(), n))));
+      for (const std::vector<std::int64_t>& counts : some_counts(size)) {
+        const std::int64_t own = counts[comm->rank()];
+        const Tensor input = tensor_on(*comm, values_of(comm->rank(), total(counts)), dtype);
+        const Tensor output = zeros_on(*comm, own, dtype);
+        comm->reduce_scatter(input, output, ReduceOp::mean, counts).wait();
+        CHECK((output.to_doubles() == mean_of(own, offset_of(counts, comm->rank()))));
+      }
+    }
+  }
+}
+
 TEST_CASE("broadcast", "[dist]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {

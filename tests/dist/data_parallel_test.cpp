@@ -281,14 +281,16 @@ TEST_CASE("data parallel: no_sync() restores what was, also after an exception",
 
 TEST_CASE("data parallel: a parameter that some ranks did not use counts as 0 there", "[dist][ddp]") {
   for (const auto& [name, comm] : all_communicators()) {
-    for (const bool no_sync : {true, false}) {
-      INFO(name << ", no_sync " << no_sync);
+    for (const auto& [no_sync, equal_ranks] :
+         std::vector<std::pair<bool, bool>>{{true, false}, {false, false}, {true, true}}) {
+      INFO(name << ", no_sync " << no_sync << ", equal ranks " << equal_ranks);
       manual_seed(1);
       TwoBranches model;
       ParameterArena arena(model, comm->device());
       DataParallel parallel(
           model, arena, comm,
           {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
+      parallel.promise_equal_ranks(equal_ranks);
       for (int window = 0; window < 3; ++window) {
         arena.zero_grad();
         fill_gradients(arena, kNaN);  // absent gradients are stale memory
@@ -312,15 +314,17 @@ TEST_CASE("data parallel: a parameter that some ranks did not use counts as 0 th
 
 TEST_CASE("data parallel: a parameter that no rank used is an error, or left out", "[dist][ddp]") {
   const auto comm = this_run();
-  for (const bool no_sync : {true, false}) {
+  for (const auto& [no_sync, equal_ranks] :
+       std::vector<std::pair<bool, bool>>{{true, false}, {false, false}, {true, true}}) {
     for (const bool allow_unused : {false, true}) {
-      INFO("no_sync " << no_sync << ", allowed " << allow_unused);
+      INFO("no_sync " << no_sync << ", allowed " << allow_unused << ", equal ranks " << equal_ranks);
       TwoBranches model;
       ParameterArena arena(model, comm->device());
       SGD optimizer(arena, {.learning_rate = 0.1, .weight_decay = 0.5});
       DataParallel parallel(
           model, arena, comm,
           {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = allow_unused, .hook = nullptr});
+      parallel.promise_equal_ranks(equal_ranks);
       model.backward(comm->device());  // a window in which all take part
       parallel.finish();
       arena.zero_grad();
@@ -351,6 +355,25 @@ TEST_CASE("data parallel: a parameter that no rank used is an error, or left out
       check_close(model.parameter("first.bias").grad().to_doubles(), {1, 1}, 1e-6);
     }
   }
+}
+
+TEST_CASE("data parallel: with equal ranks a failed backward is an error on its own rank", "[dist][ddp]") {
+  const auto comm = this_run();
+  TwoBranches model;
+  ParameterArena arena(model, comm->device());
+  DataParallel parallel(model, arena, comm,
+                        {.bucket_sizes = {1, 1}, .overlap = true, .allow_unused = false, .hook = nullptr});
+  parallel.promise_equal_ranks(true);
+  const int last = comm->size() - 1;
+  const bool fails = comm->rank() == last;
+  if (fails) {
+    CHECK_THROWS_AS(model.backward_half_way(comm->device(), true), Error);
+  } else {
+    model.backward_half_way(comm->device(), false);
+  }
+  const std::string error = error_of([&] { parallel.finish(); });
+  const std::string expected = "ended with an exception on rank " + std::to_string(last);
+  CHECK((error.find(expected) != std::string::npos) == fails);
 }
 
 TEST_CASE("data parallel: parameters frozen early have no bucket, frozen later no gradient", "[dist][ddp]") {

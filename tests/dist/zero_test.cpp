@@ -42,6 +42,7 @@ Result train(const std::shared_ptr<Communicator>& comm, const ZeroOptions& optio
              std::uint64_t steps = 3) {
   const std::vector<MicroBatch> shares = shares_of(way.shares, comm->size());
   ZeroTrainer trainer(comm, options);
+  trainer.parallel.promise_equal_ranks(way.shares == "equal");
   Result result;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const Data data(shares.back().first + shares.back().size, step, way.ignored);

@@ -129,6 +129,19 @@ TEST_CASE("scale_by_device multiplies by a scalar on the device", "[elementwise]
   });
 }
 
+TEMPLATE_TEST_CASE("divide_by divides, and rounds once", "[elementwise]", float, double, bfloat16, float16) {
+  using T = TestType;
+  on_every_device([&](Device device, const Stream& stream) {
+    for (const std::int64_t n : kSizes) {
+      const DeviceArray<T> x(device, random_values<T>(n, 1));
+      std::vector<double> expected;
+      for (const double value : x.doubles()) expected.push_back(to_double(from_double<T>(value / 3)));
+      divide_by(stream, dtype_of<T>, x.data(), n, 3.0);
+      CHECK(x.doubles() == expected);
+    }
+  });
+}
+
 TEST_CASE("elementwise kernels take pointers that are aligned to elements only", "[elementwise]") {
   on_every_device([&](Device device, const Stream& stream) {
     const DeviceArray<float> x(device, random_values<float>(101, 1));

@@ -69,6 +69,10 @@ void note_access(const void* memory, std::size_t bytes, bool writes);
 /// Number of primary contexts that this process has created.
 int contexts_opened();
 
+/// Number of calls so far in which the host waited for the device: cudaStreamSynchronize and its like, and
+/// copies that return when they are done.
+int host_waits();
+
 /// Device and pinned memory, streams, events and graphs that have not been released: "#12: 1024 bytes on
 /// device 0, cudaMallocAsync in f at file.cpp:12". With RINGTAPE_MODEL_LEAKS=list they are printed to
 /// standard error when the process exits, with RINGTAPE_MODEL_LEAKS=error reported.

@@ -9,6 +9,24 @@
 
 using namespace ringtape;
 
+TEST_CASE("address: that of IPv6 is in brackets before its port, as NCCL_COMM_ID has it", "[launch]") {
+  CHECK(with_port("node7", 29501) == "node7:29501");
+  CHECK(with_port("10.0.0.7", 29501) == "10.0.0.7:29501");
+  CHECK(with_port("fe80::1", 29501) == "[fe80::1]:29501");
+  CHECK(with_port("[::1]", 29501) == "[::1]:29501");
+  for (const char* const good : {"node7:1", "10.0.0.7:29501", "[::1]:29501", "[fe80::1%eth0]:65535"}) {
+    CHECK_NOTHROW(check_address("NCCL_COMM_ID", good));
+  }
+  for (const char* const bad : {"", ":", "node7", "node7:", ":1", "node7:x", "node7:1x", "node7:0",
+                                "node7:65536", "::1:29501", "[]:1", "[::1]", "[::1:29501"}) {
+    INFO(bad);
+    CHECK_THROWS_WITH(check_address("NCCL_COMM_ID", bad),
+                      ContainsSubstring("NCCL_COMM_ID is '" + std::string(bad) +
+                                        "', expected HOST:PORT, or "
+                                        "[ADDRESS]:PORT"));
+  }
+}
+
 TEST_CASE("port: one that somebody listens on is an error, and free again afterwards", "[launch]") {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
   REQUIRE(descriptor >= 0);
