@@ -110,7 +110,11 @@ describe_machine() {
 
 build_all() {
   local options=(--preset cuda -DRINGTAPE_WERROR=OFF) targets=()
-  if [ "$model" ]; then options=(--preset model) targets=(--target ringtape_tests dist_tests collectives mnist); fi
+  if [ "$model" ]; then
+    options=(--preset model)
+    targets=(--target dist_tests collectives mnist)
+    if [[ " $chosen " == *" tests "* ]]; then targets+=(ringtape_tests); fi
+  fi
   cmake "${options[@]}" -B "$build" && cmake --build "$build" --parallel "$(nproc)" "${targets[@]}" || return 1
   grep -h '^-- Ringtape: ' "$out/build.txt" | sed 's/^-- Ringtape: //' | paste -sd ';' >"$work/note"
 }
@@ -350,7 +354,8 @@ for name in "$@"; do
   grep -q "^$name " <<<"$stages" || usage "found the stage '$name', expected one of $(awk '{ print $1 }' <<<"$stages" | paste -sd ' ')"
 done
 
-export build root out work model
+chosen=${*:-$(awk '{ print $1 }' <<<"$stages" | paste -sd ' ')}
+export build root out work model chosen
 export -f build_all run_tests checker run_mnist run_profile on_one_gpu same_losses run_ranks run_ladders
 export -f run_benchmarks run_torch run_ncu run_docs
 
@@ -367,7 +372,7 @@ fi
 
 while read -r name limit where function; do
   [ "$name" ] || continue
-  if [ $# -gt 0 ] && [ "$name" != build ] && [[ " $* " != *" $name "* ]]; then continue; fi
+  if [ "$name" != build ] && [[ " $chosen " != *" $name "* ]]; then continue; fi
   if [ "$model" ] && [ "$where" = gpu ]; then
     skip "$name" "needs a GPU or a tool of NVIDIA's"
     continue
