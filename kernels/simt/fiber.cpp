@@ -9,6 +9,10 @@
 
 #include "core/error.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace ringtape::simt {
 namespace {
 
@@ -43,6 +47,9 @@ Stack::Stack(std::size_t number) {
 }
 
 Stack::~Stack() {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_UNPOISON_MEMORY_REGION(bottom_, kStackBytes);  // a later mapping may have these addresses
+#endif
   munmap(mapping_, page_bytes() + kStackBytes);
 }
 
