@@ -79,8 +79,9 @@ void Communicator::leave(Presence how) {
 }
 
 ncclResult_t Communicator::wait_for_operations() {
-  const HostWait wait;
-  while (!has_failed() && unfinished() > 0) {
+  const auto is_over = [this] { return has_failed() || unfinished() == 0; };
+  const HostWait wait(is_over);
+  while (!is_over()) {
     const std::uint32_t seen = segment_.rank(rank_).bell;
     if (!make_progress(true)) segment_.listen(rank_, seen, kTick);
   }
@@ -98,8 +99,14 @@ void Communicator::set_waiting(const Waiting& waiting) {
 }
 
 Waiting Communicator::waiting() const {
-  const std::lock_guard lock(waiting_mutex_);
-  return waiting_;
+  Waiting waiting;
+  {
+    const std::lock_guard lock(waiting_mutex_);
+    waiting = waiting_;
+  }
+  if (waiting.what != Waiting::For::split) return waiting;
+  waiting.ranks = missing_in_split(waiting.number);
+  return waiting.ranks == 0 ? Waiting{} : waiting;
 }
 
 bool Communicator::peers_wait_for_this() const {
@@ -116,16 +123,30 @@ bool Communicator::peers_wait_for_this() const {
   return false;
 }
 
-void Communicator::look_for_the_dead() {
-  const Waiting waits = waiting();
+std::uint64_t Communicator::missing_in_split(std::uint64_t number) const {
+  std::uint64_t missing = 0;
+  const Segment::Lock lock(segment_);
   for (int other = 0; other < ranks(); ++other) {
-    if ((waits.ranks >> other & 1) == 0 || other == rank_) continue;
-    const Presence presence = segment_.rank(other).presence;
-    std::string how;
-    if (presence == Presence::destroyed) how = "has destroyed its communicator";
-    if (presence == Presence::aborted) how = "has aborted its communicator";
-    if (how.empty() && segment_.has_died(other)) how = "has ended";
+    if (segment_.rank(other).splits <= number) missing |= std::uint64_t{1} << other;
+  }
+  return missing;
+}
+
+std::string Communicator::end_of(int rank) const {
+  const Presence presence = segment_.rank(rank).presence;
+  if (presence == Presence::destroyed) return "has destroyed its communicator";
+  if (presence == Presence::aborted) return "has aborted its communicator";
+  return segment_.has_died(rank) ? "has ended" : "";
+}
+
+void Communicator::look_for_the_dead() {
+  for (int other = 0; other < ranks(); ++other) {
+    if ((waiting().ranks >> other & 1) == 0 || other == rank_) continue;
+    const std::string how = end_of(other);
     if (how.empty()) continue;
+    make_progress(true);  // by all that the other did before its end
+    const Waiting waits = waiting();
+    if ((waits.ranks >> other & 1) == 0) continue;
     segment_.fail(ncclRemoteError,
                   "rank " + std::to_string(other) + " " + how + "; " + describe(waits, rank_));
     return;
@@ -161,21 +182,15 @@ ncclResult_t Communicator::split(int color, int key, std::string& place, int& ne
   }
   note_activity();
   segment_.ring_all();
-  const HostWait wait;
+  const HostWait wait([this, number] { return has_failed() || missing_in_split(number) == 0; });
   for (;;) {
     const std::uint32_t seen = area.bell;
-    Waiting waits{Waiting::For::split, {}, number, 0};
-    {
-      const Segment::Lock lock(segment_);
-      for (int other = 0; other < ranks(); ++other) {
-        if (segment_.rank(other).splits <= number) waits.ranks |= std::uint64_t{1} << other;
-      }
-    }
-    set_waiting(waits.ranks == 0 ? Waiting{} : waits);
-    if (waits.ranks == 0) break;
+    if (missing_in_split(number) == 0) break;
+    set_waiting({Waiting::For::split, {}, number, 0});
     if (has_failed()) return error();
     segment_.listen(rank_, seen, kTick);
   }
+  set_waiting({});
   note_activity();
   const Segment::Lock lock(segment_);
   std::vector<std::tuple<int, int>> members;  // key and old rank

@@ -64,6 +64,7 @@ class Communicator {
 
   /// Records what the rank waits for; For::nothing: it does not wait.
   void set_waiting(const Waiting& waiting);
+  /// What was recorded; for a split, with the ranks that have not arrived by now.
   Waiting waiting() const;
 
   ncclResult_t split(int color, int key, std::string& place, int& new_ranks, int& new_rank);
@@ -81,6 +82,10 @@ class Communicator {
  private:
   void loop();
   bool peers_wait_for_this() const;
+  /// A bit for each rank that has not called this split.
+  std::uint64_t missing_in_split(std::uint64_t number) const;
+  /// "has destroyed its communicator", "" if the rank has not ended.
+  std::string end_of(int rank) const;
   /// Finds peers that have ended while an operation waits for them.
   void look_for_the_dead();
 

@@ -1,16 +1,23 @@
 #include "gpu_model/nccl/host_threads.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "gpu_model/runtime/engine.h"
 
 namespace gpu_model::nccl {
 namespace {
 
+using IsOver = std::function<bool()>;
+using Waits = std::vector<IsOver>;  // of a thread, the innermost last
+
 struct Threads {
   std::mutex mutex;
-  int known = 0, waiting = 0;
+  std::set<const Waits*> known;
   std::atomic<std::uint64_t> activity{0};
 };
 
@@ -22,26 +29,30 @@ Threads& threads() {
 /// The calling thread, during its lifetime.
 struct Self {
   bool is_known = false;
-  int waits = 0;  // nesting depth
+  Waits waits;
 
   void enter() {
     if (is_known) return;
     is_known = true;
     const std::lock_guard lock(threads().mutex);
-    ++threads().known;
+    threads().known.insert(&waits);
   }
-  void wait(bool begins) {
+  void begin_wait(IsOver is_over) {
     if (!is_known) return;
-    waits += begins ? 1 : -1;
-    ++threads().activity;
-    if (waits != (begins ? 1 : 0)) return;
     const std::lock_guard lock(threads().mutex);
-    threads().waiting += begins ? 1 : -1;
+    waits.push_back(std::move(is_over));
+    ++threads().activity;
+  }
+  void end_wait() {
+    if (!is_known) return;
+    const std::lock_guard lock(threads().mutex);
+    waits.pop_back();
+    ++threads().activity;
   }
   ~Self() {
     if (!is_known) return;
     const std::lock_guard lock(threads().mutex);
-    --threads().known;
+    threads().known.erase(&waits);
     ++threads().activity;
   }
 };
@@ -54,7 +65,11 @@ Self& self() {
 }  // namespace
 
 void enter_host_thread() {
-  static const bool hooked = (set_wait_hook([](bool begins) { self().wait(begins); }), true);
+  static const bool hooked = (set_wait_hook([](const std::atomic<bool>* done) {
+                                if (done == nullptr) return self().end_wait();
+                                self().begin_wait([done] { return done->load(); });
+                              }),
+                              true);
   static_cast<void>(hooked);
   self().enter();
 }
@@ -69,15 +84,17 @@ std::uint64_t activity() {
 
 bool all_host_threads_wait() {
   const std::lock_guard lock(threads().mutex);
-  return threads().known > 0 && threads().waiting == threads().known;
+  return !threads().known.empty() &&
+         std::all_of(threads().known.begin(), threads().known.end(),
+                     [](const Waits* waits) { return !waits->empty() && !waits->back()(); });
 }
 
-HostWait::HostWait() {
-  self().wait(true);
+HostWait::HostWait(IsOver is_over) {
+  self().begin_wait(std::move(is_over));
 }
 
 HostWait::~HostWait() {
-  self().wait(false);
+  self().end_wait();
 }
 
 }  // namespace gpu_model::nccl

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 /// The threads of this process that use NCCL: whether any of them may still queue work that others wait for.
 namespace gpu_model::nccl {
@@ -12,13 +13,14 @@ void enter_host_thread();
 void note_activity();
 std::uint64_t activity();
 
-/// Whether all registered threads wait: for operations, in the engine, or for ranks, in NCCL.
+/// Whether all registered threads wait: for operations, in the engine, or for ranks, in NCCL. A thread whose
+/// wait is over does not wait, even if the system has not run it since.
 bool all_host_threads_wait();
 
-/// The calling thread waits for ranks.
+/// The calling thread waits for ranks until `is_over()`, which other threads call too.
 class HostWait {
  public:
-  HostWait();
+  explicit HostWait(std::function<bool()> is_over);
   ~HostWait();
   HostWait(const HostWait&) = delete;
   HostWait& operator=(const HostWait&) = delete;

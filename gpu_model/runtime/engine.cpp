@@ -143,12 +143,15 @@ void run_until(Lock& lock, const NodePtr& node) {
   const Ids needed = is_late ? needed_for(*node) : Ids();
   while (!node->done) {
     const bool has_run = run_one_of(needed) || run_any();
-    if (state().wait_hook != nullptr && waits == has_run) state().wait_hook(waits = !has_run);
+    if (state().wait_hook != nullptr && waits == has_run) {
+      waits = !has_run;
+      state().wait_hook(waits ? &node->done : nullptr);
+    }
     if (has_run) continue;
     close_device_memory();
     state().changed.wait_for(lock, kBlockedPause);
   }
-  if (waits) state().wait_hook(false);
+  if (waits) state().wait_hook(nullptr);
 }
 
 NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -81,9 +82,10 @@ cudaError_t wait(cudaStream_t stream);
 bool make_progress(bool everything);
 /// Wakes threads that wait for blocked operations, after an event that may unblock them.
 void wake_waiting();
-/// Called in a thread that begins to wait because all remaining operations are blocked (true), and when it
-/// continues (false), with the engine's mutex held: for libraries that detect deadlocks.
-using WaitHook = void (*)(bool begins);
+/// Called in a thread that begins to wait because all remaining operations are blocked, and when it continues
+/// (with null), with the engine's mutex held: for libraries that detect deadlocks. The wait is over when
+/// `done` is true, which may be long before the system runs the thread again.
+using WaitHook = void (*)(const std::atomic<bool>* done);
 void set_wait_hook(WaitHook hook);
 
 /// The device of a stream; -1 for a handle that does not exist.

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -42,7 +43,7 @@ struct Node {
   std::vector<Node*> after;                              ///< operations that wait for it
   std::size_t waits_for = 0;                             ///< number of incomplete ones of `before`
   std::vector<std::shared_ptr<BlockHistory>> may_touch;  ///< of a kernel whose accesses are recorded
-  bool done = false;
+  std::atomic<bool> done{false};
   int queries = 0;       ///< consecutive queries that found it incomplete
   std::int64_t end = 0;  ///< time of its completion
 };
