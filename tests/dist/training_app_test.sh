@@ -153,7 +153,7 @@ ranks 0 1 regression "${flags[@]}" --epochs 1 --zero 2
 ranks 2 2 mnist --zero 3
 expect "a stage that there is not" grep -q '^error: --zero: expected a number from 0 to 2, found .3.' err
 ranks 1 2 mnist --zero 2 --no-overlap --max-steps 1
-expect "stage 2 without overlap" grep -q '^error: --zero 2 has no memory for all gradients until. err
+expect "stage 2 without overlap" grep -q '^error: --zero 2 has no memory for all gradients until' err
 ranks 2 2 mnist --zero 1 --clip-norm 1 --clip-each-micro-batch --max-steps 1
 expect "clipping each micro-batch" grep -q '^error: --clip-each-micro-batch cannot be used with --zero' err
 
