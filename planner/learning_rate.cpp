@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "planner/numbers.h"
-#include "train/option_list.h"
+#include "train/option_types.h"
 
 namespace ringtape::planner {
 

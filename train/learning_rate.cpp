@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/numbers.h"
 #include "plot/terminal_chart.h"
-#include "train/option_list.h"
+#include "train/option_types.h"
 
 namespace ringtape {
 namespace {

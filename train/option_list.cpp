@@ -1,137 +1,16 @@
 #include "train/option_list.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <string_view>
 
-#include "core/error.h"
-#include "core/quote.h"
-#include "profile/profile.h"
-#include "train/recorded_steps.h"
+#include "train/option_types.h"
 
 namespace ringtape {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// A finite number from 0.
-template <class T>
-OptionValue size(T& value) {
-  return in_range(option_value(value), 0, std::numeric_limits<double>::max());
-}
-
-/// 0, or a number whose value in f32 is above 0 and finite.
-OptionValue limit(double& value) {
-  OptionValue number = option_value(value);
-  const auto read = [&value, read = std::move(number.read)](const std::string& text) {
-    read(text);
-    const bool fits = value <= std::numeric_limits<float>::max() && static_cast<float>(value) > 0;
-    check(value == 0 || fits, "expected 0 or a number from 1.4e-45 to 3.4e38, found {}", quote(text));
-  };
-  return {std::move(number.type), read, std::move(number.write)};
-}
-
-/// A number in [0, 1).
-OptionValue below_one(std::optional<double>& value) {
-  OptionValue number = option_value(value);
-  const auto read = [&value, read = std::move(number.read)](const std::string& text) {
-    read(text);
-    check(*value >= 0 && *value < 1, "expected a number from 0 to below 1, found {}", quote(text));
-  };
-  return {std::move(number.type), read, std::move(number.write)};
-}
-
-OptionValue file(std::string& value, const char* type = "FILE") {
-  return file_value(value, type);
-}
-
-/// A file whose extension selects one of two formats.
-OptionValue file_of(std::string& value, const char* one, const char* other) {
-  return checked(file_value(value, fmt::format("FILE{}|FILE{}", one, other)), [=](const std::string& text) {
-    check(text.ends_with(one) || text.ends_with(other),
-          "expected a file name that ends with {} or {}, found {}", one, other, quote(text));
-  });
-}
-
-OptionValue optimizer(const OptimizerKind*& kind) {
-  std::vector<std::pair<std::string, const OptimizerKind*>> names;
-  for (const OptimizerKind& each : optimizers()) names.emplace_back(each.name, &each);
-  return named_option_value(kind, names);
-}
-
-OptionValue gemm(std::optional<GemmBackend>& backend) {
-  return named_option_value<std::optional<GemmBackend>>(
-      backend, {{"default", std::nullopt}, {"own", GemmBackend::own}, {"vendor", GemmBackend::vendor}});
-}
-
-OptionValue dtype(std::optional<DType>& value) {
-  return named_option_value<std::optional<DType>>(
-      value, {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"auto", std::nullopt}});
-}
-
-OptionValue step_range(std::optional<StepRange>& range) {
-  return {"A:B",
-          [&range](const std::string& text) {
-            range = text.empty() ? std::nullopt : std::optional(parse_step_range(text));
-          },
-          [&range] { return range ? fmt::format("{}:{}", range->first, range->last) : std::string(); }};
-}
-
-OptionValue column(std::string& name) {
-  std::vector<std::pair<std::string, std::string>> names;
-  for (const std::string_view each : profile_columns()) names.emplace_back(each, each);
-  return named_option_value(name, names);
-}
-
 }  // namespace
-
-OptionValue option_value(ScheduleKind& kind) {
-  return named_option_value<ScheduleKind>(kind, {{"constant", ScheduleKind::constant},
-                                                 {"linear", ScheduleKind::linear},
-                                                 {"cosine", ScheduleKind::cosine},
-                                                 {"polynomial", ScheduleKind::polynomial},
-                                                 {"step", ScheduleKind::step},
-                                                 {"one-cycle", ScheduleKind::one_cycle}});
-}
-
-OptionValue option_value(schedule::Warmup& shape) {
-  return named_option_value<schedule::Warmup>(shape, {{"linear", schedule::Warmup::linear},
-                                                      {"quadratic", schedule::Warmup::quadratic},
-                                                      {"constant", schedule::Warmup::constant}});
-}
-
-OptionValue option_value(BatchScaling& rule) {
-  return named_option_value<BatchScaling>(
-      rule,
-      {{"none", BatchScaling::none}, {"linear", BatchScaling::linear}, {"sqrt", BatchScaling::square_root}});
-}
-
-OptionValue warmup_value(std::optional<std::int64_t>& steps) {
-  return {"INT|auto",
-          [&steps](const std::string& text) {
-            if (text == "auto") {
-              steps = std::nullopt;
-              return;
-            }
-            const bool digits = !text.empty() && text.size() < 16 &&
-                                text.find_first_not_of("0123456789") == std::string::npos;
-            check(digits, "expected a number of steps or auto, found {}", quote(text));
-            steps = std::stoll(text);
-          },
-          [&steps] { return steps ? fmt::format("{}", *steps) : std::string("auto"); }};
-}
-
-OptionValue option_value(std::optional<SlowLink>& link) {
-  return {"LATENCY_US,MBYTES_PER_S",
-          [&link](const std::string& text) {
-            link = text.empty() ? std::nullopt : std::optional(parse_slow_link(text));
-          },
-          [&link] {
-            return link ? fmt::format("{},{}", link->latency.count() * 1e6, link->bytes_per_second * 1e-6)
-                        : std::string();
-          }};
-}
 
 std::vector<TrainerOption> options_of(TrainerOptions& all) {
   const std::string machine = "Machine", model = "Model", training = "Training", optimizing = "Optimizer",
@@ -166,7 +45,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "gemm",
           .group = machine,
-          .value = gemm(all.gemm),
+          .value = gemm_value(all.gemm),
           .help =
               "matrix products by the vendor's library (cuBLAS, oneDNN) or by Ringtape's kernel; default: "
               "vendor if available, as it is faster",
@@ -196,7 +75,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "dtype",
           .group = model,
-          .value = dtype(all.precision.dtype),
+          .value = dtype_value(all.precision.dtype),
           .help = "compute dtype of the model; its weights and their gradients are always f32. auto: "
                   "bf16 if the device has instructions for it, else f16; f16 scales the loss, and skips "
                   "an update whose gradients overflow",
@@ -204,14 +83,14 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "load",
           .group = model,
-          .value = file(all.model.load),
+          .value = file_value(all.model.load),
           .help = "start from the weights in this safetensors file",
           .effect = Effect::output,
       },
       {
           .name = "save",
           .group = model,
-          .value = file(all.model.save),
+          .value = file_value(all.model.save),
           .help = "write the trained weights to this safetensors file",
           .effect = Effect::output,
       },
@@ -255,20 +134,20 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "optimizer",
           .group = optimizing,
-          .value = optimizer(o.kind),
+          .value = optimizer_value(o.kind),
           .help = "the optimizer: " + list_of(optimizer_names()),
       },
       {
           .name = "lr",
           .group = optimizing,
-          .value = size(o.learning_rate),
+          .value = finite_value(o.learning_rate),
           .help = "learning rate",
           .default_text = optimizer_defaults(&OptimizerSettings::learning_rate),
       },
       {
           .name = "momentum",
           .group = optimizing,
-          .value = size(o.momentum),
+          .value = finite_value(o.momentum),
           .help = "momentum",
           .needs = optimizer_with(&OptimizerSettings::momentum),
           .default_text = optimizer_defaults(&OptimizerSettings::momentum),
@@ -276,7 +155,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "beta1",
           .group = optimizing,
-          .value = below_one(o.beta1),
+          .value = below_one_value(o.beta1),
           .help = "decay rate of the first moment",
           .needs = optimizer_with(&OptimizerSettings::beta1),
           .default_text = optimizer_defaults(&OptimizerSettings::beta1),
@@ -284,7 +163,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "beta2",
           .group = optimizing,
-          .value = below_one(o.beta2),
+          .value = below_one_value(o.beta2),
           .help = "decay rate of the second moment",
           .needs = optimizer_with(&OptimizerSettings::beta2),
           .default_text = optimizer_defaults(&OptimizerSettings::beta2),
@@ -292,7 +171,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "weight-decay",
           .group = optimizing,
-          .value = size(o.weight_decay),
+          .value = finite_value(o.weight_decay),
           .help = "weight decay",
           .default_text = optimizer_defaults(&OptimizerSettings::weight_decay),
       },
@@ -308,7 +187,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "clip-norm",
           .group = clipping,
-          .value = limit(o.clip_norm),
+          .value = limit_value(o.clip_norm),
           .help = "limit of the global gradient norm; 0: no clipping",
       },
       {
@@ -331,7 +210,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "clip-value",
           .group = clipping,
-          .value = limit(o.clip_value),
+          .value = limit_value(o.clip_value),
           .help = "limit of each gradient element; 0: no clipping",
       },
 
@@ -352,7 +231,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "power",
           .group = schedule,
-          .value = size(s.power),
+          .value = finite_value(s.power),
           .help = "exponent of polynomial",
           .needs = schedule_of({ScheduleKind::polynomial}),
       },
@@ -366,7 +245,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "gamma",
           .group = schedule,
-          .value = size(s.gamma),
+          .value = finite_value(s.gamma),
           .help = "factor of each decay of step",
           .needs = schedule_of({ScheduleKind::step}),
       },
@@ -401,7 +280,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "checkpoint",
           .group = checkpoints,
-          .value = file(c.folder, "DIR"),
+          .value = file_value(c.folder, "DIR"),
           .help = "save checkpoints to this folder, at intervals and at the end",
           .effect = Effect::output,
       },
@@ -498,7 +377,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "metrics",
           .group = output,
-          .value = file(see.metrics),
+          .value = file_value(see.metrics),
           .help = "write one JSON object for each step, and a last one, to this file",
           .effect = Effect::output,
       },
@@ -513,7 +392,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "timeline",
           .group = output,
-          .value = file(see.timeline),
+          .value = file_value(see.timeline),
           .help =
               "write the times at which each rank computed, waited and sent data, and its memory, to this "
               "file, as a trace for Perfetto, and print the fraction of communication that was hidden",
@@ -530,7 +409,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "profile-steps",
           .group = output,
-          .value = step_range(see.profile_steps),
+          .value = step_range_value(see.profile_steps),
           .help = "steps A to B, such as 10:12, for --profile, --timeline and --report, and on "
                   "a GPU for Nsight if it waits for cudaProfilerStart [20 steps from the "
                   "run's second on]",
@@ -539,7 +418,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "sort",
           .group = output,
-          .value = column(see.sort),
+          .value = column_value(see.sort),
           .help = "sort column of the table of --profile",
           .effect = Effect::output,
           .needs = {"--profile", [&see] { return see.profile; }},
@@ -554,7 +433,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "record-values",
           .group = output,
-          .value = file(see.record_values),
+          .value = file_value(see.record_values),
           .help = "write a hash, statistics and some values of each operation's output and gradient, and of "
                   "each parameter and its gradient, to this file, for compare_runs; slow",
           .effect = Effect::output,
@@ -563,7 +442,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "report",
           .group = output,
-          .value = file_of(see.report, ".html", ".json"),
+          .value = format_file_value(see.report, ".html", ".json"),
           .help = "write an offline HTML page to this file: curves, profile, "
                   "timeline of a step, memory, tape and machine; or the same as JSON",
           .effect = Effect::output,
@@ -572,60 +451,11 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "save-tape",
           .group = output,
-          .value = file_of(see.save_tape, ".svg", ".dot"),
+          .value = format_file_value(see.save_tape, ".svg", ".dot"),
           .help = "draw the tape of the first step to this file: an SVG picture, or a graph for Graphviz",
           .effect = Effect::output,
       },
   };
-}
-
-namespace {
-
-/// Whether the option's value differs from its default.
-bool is_set(const std::vector<TrainerOption>& options, const std::vector<TrainerOption>& defaults,
-            const std::string& name) {
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    if (options[i].name == name) return options[i].value.write() != defaults[i].value.write();
-  }
-  fail("no option is called {}", quote(name));
-}
-
-}  // namespace
-
-void check_options(const TrainerOptions& given) {
-  check(given.optimizer.kind != nullptr, "optimizer: found no name, expected one of {}",
-        list_of(optimizer_names()));
-  TrainerOptions copy = given, initial;
-  const std::vector<TrainerOption> options = options_of(copy), defaults = options_of(initial);
-  for (const TrainerOption& option : options) {
-    const std::string text = option.value.write();
-    if (text.empty()) continue;
-    try {
-      option.value.read(text);
-    } catch (const Error& error) {
-      fail("--{}: {}", option.name, error.what());
-    }
-  }
-  for (const TrainerOption& option : options) {
-    if (!is_set(options, defaults, option.name)) continue;
-    const std::string value = option.value.type.empty() ? "" : " " + option.value.write();
-    check(option.needs.text.empty() || option.needs.is_met(), "--{}{} has no effect: expected {} with it",
-          option.name, value, option.needs.text);
-    for (const std::string& other : option.excludes) {
-      if (is_set(options, defaults, other)) fail("--{} cannot be used with --{}", option.name, other);
-    }
-  }
-}
-
-std::vector<std::pair<std::string, std::string>> values_of(const TrainerOptions& options,
-                                                           const std::vector<Effect>& effects) {
-  TrainerOptions copy = options;
-  std::vector<std::pair<std::string, std::string>> values;
-  for (const TrainerOption& option : options_of(copy)) {
-    if (std::find(effects.begin(), effects.end(), option.effect) == effects.end()) continue;
-    values.emplace_back(option.name, option.value.write());
-  }
-  return values;
 }
 
 }  // namespace ringtape

@@ -37,15 +37,6 @@ struct TrainerOption {
   std::string default_text{};           ///< for --help, if the value's own text is not enough
 };
 
-OptionValue option_value(ScheduleKind& kind);
-OptionValue option_value(schedule::Warmup& shape);
-OptionValue option_value(BatchScaling& rule);
-/// "LATENCY_US,MBYTES_PER_S", or none.
-OptionValue option_value(std::optional<SlowLink>& link);
-
-/// Steps, or "auto" for none.
-OptionValue warmup_value(std::optional<std::int64_t>& steps);
-
 /// All options, which read and write `options`.
 std::vector<TrainerOption> options_of(TrainerOptions& options);
 

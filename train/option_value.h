@@ -75,6 +75,6 @@ OptionValue not_negative(T& value) {
 /// The same value; `check` is called with its text first.
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check);
 /// The name of a file or folder, which is not empty; `type` is for --help.
-OptionValue file_value(std::string& name, const std::string& type);
+OptionValue file_value(std::string& name, const std::string& type = "FILE");
 
 }  // namespace ringtape

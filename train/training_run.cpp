@@ -245,7 +245,7 @@ void Trainer::Run::run_step(Training& training) {
   optimizer_->set_learning_rate(rate);
   if (!options_.observation.record_values.empty()) {
     arena_->gather_values();
-    training.values.begin_step(step.number, *model_);
+    if (training.values.is_open()) training.values.begin_step(step.number, *model_);
   }
   const bool is_reported = at.step == training.reported_step;
   if (is_reported) memory_.emplace(device_);

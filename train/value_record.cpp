@@ -1,7 +1,8 @@
 #include "train/value_record.h"
 
+#include <utility>
+
 #include "trace/layer.h"
-#include "train/value_row.h"
 
 namespace ringtape {
 
@@ -32,30 +33,27 @@ void ValueRecord::on_backward(const Node& node, std::size_t index, const Tensor&
 }
 
 void ValueRecord::write_node(const Node& node, std::size_t index, const char* kind, const Tensor& tensor) {
-  ValueRow row{.step = step_,
-               .micro_batch = micro_batch_,
-               .place = static_cast<std::int64_t>(index),
-               .operation = node.operation,
-               .layer = node.layer == nullptr ? "" : node.layer->path,
-               .kind = kind,
-               .shape = {},
-               .dtype = {},
-               .samples = {}};
-  set_values(row, tensor);
-  file_.write(row.to_json());
+  ValueRow row;
+  row.micro_batch = micro_batch_;
+  row.place = static_cast<std::int64_t>(index);
+  row.operation = node.operation;
+  if (node.layer != nullptr) row.layer = node.layer->path;
+  row.kind = kind;
+  write(std::move(row), tensor);
 }
 
 void ValueRecord::write_parameter(std::int64_t number, const std::string& name, const char* kind,
                                   const Tensor& tensor) {
-  ValueRow row{.step = step_,
-               .micro_batch = -1,
-               .place = number,
-               .operation = name,
-               .layer = {},
-               .kind = kind,
-               .shape = {},
-               .dtype = {},
-               .samples = {}};
+  ValueRow row;
+  row.micro_batch = -1;
+  row.place = number;
+  row.operation = name;
+  row.kind = kind;
+  write(std::move(row), tensor);
+}
+
+void ValueRecord::write(ValueRow row, const Tensor& tensor) {
+  row.step = step_;
   set_values(row, tensor);
   file_.write(row.to_json());
 }

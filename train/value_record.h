@@ -4,9 +4,9 @@
 #include <string>
 
 #include "autograd/tape_observer.h"
-#include "nn/arena.h"
 #include "nn/module.h"
 #include "train/json_lines.h"
+#include "train/value_row.h"
 
 namespace ringtape {
 
@@ -33,6 +33,7 @@ class ValueRecord final : public TapeObserver {
  private:
   void write_node(const Node& node, std::size_t index, const char* kind, const Tensor& tensor);
   void write_parameter(std::int64_t number, const std::string& name, const char* kind, const Tensor& tensor);
+  void write(ValueRow row, const Tensor& tensor);
 
   JsonLines file_;
   std::int64_t step_ = 0, micro_batch_ = 0;

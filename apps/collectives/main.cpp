@@ -21,7 +21,7 @@
 #include "dist/verify_same.h"
 #include "io/file.h"
 #include "profile/result_file.h"
-#include "train/option_list.h"
+#include "train/option_types.h"
 
 namespace {
 

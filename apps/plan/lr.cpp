@@ -6,6 +6,7 @@
 #include "planner/learning_rate.h"
 #include "planner/numbers.h"
 #include "train/option_list.h"
+#include "train/option_types.h"
 
 namespace ringtape::planner {
 namespace {

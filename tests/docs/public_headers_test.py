@@ -24,7 +24,7 @@ INTERNAL = {
     "io": "checksum embed json parse",
     "nn": "",
     "optim": "",
-    "train": "checkpointing console describe_data json_lines learning_rate make metrics model_input option_list option_value "
+    "train": "checkpointing console describe_data json_lines learning_rate make metrics model_input option_list option_types option_value "
              "output_files profile_table progress recorded_steps report/document report/page report/run_report report/step_timeline "
              "report/write_report run_log timeline training_run training_state update value_record value_row",
 }

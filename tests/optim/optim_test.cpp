@@ -10,28 +10,13 @@
 #include "optim/clip.h"
 #include "optim/registry.h"
 #include "optim/sgd.h"
+#include "tests/optim/two_parameters.h"
 #include "tests/support/catch.h"
 #include "tests/support/gpu.h"
 #include "tests/support/tensors.h"
 
 namespace ringtape::test {
 namespace {
-
-using Values = std::vector<double>;
-
-/// Two parameters whose gradients a test gives.
-struct Two : Module {
-  Two()
-      : a(register_parameter("a", tensor_of({1, 2}, {2}))), b(register_parameter("b", tensor_of({3}, {1}))) {}
-  Tensor forward(const Tensor& x) override { return x; }
-  Tensor& a;
-  Tensor& b;
-};
-
-/// Adds `gradient` to the gradient of `parameter`.
-void add_gradient(const Tensor& parameter, const Values& gradient) {
-  sum(multiply(parameter, tensor_of(gradient, parameter.shape()))).backward();
-}
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -130,21 +115,6 @@ TEST_CASE("the learning rate can be changed between steps; 0 changes nothing", "
   CHECK(model.a.to_doubles() == Values{0.25, 0.5});
 }
 
-using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ParameterArena&)>;
-
-/// One of each kind with decay, and SGD with nothing.
-std::vector<MakeOptimizer> all_optimizers() {
-  std::vector<MakeOptimizer> makers = {[](ParameterArena& arena) { return std::make_unique<SGD>(arena); }};
-  for (const OptimizerKind& kind : optimizers()) {
-    makers.push_back([&kind](ParameterArena& arena) {
-      OptimizerSettings settings = kind.defaults;
-      settings.weight_decay = 0.1;
-      return kind.make(arena, settings, {});
-    });
-  }
-  return makers;
-}
-
 TEST_CASE("a parameter without a gradient is left alone: no step, no decay, no change of its state",
           "[optim]") {
   const auto check_skipped = [](auto make) {
@@ -197,183 +167,6 @@ TEST_CASE("a gradient of zeros is a gradient: the decay acts", "[optim]") {
   optimizer.step();
   CHECK(model.a.to_doubles() == Values{0.75, 1.5});
   CHECK(model.b.to_doubles() == Values{3});
-}
-
-TEST_CASE("the clip factor acts on the next step, once", "[optim]") {
-  Two model;
-  ParameterArena arena(model, Device{});
-  SGD optimizer(arena, {.learning_rate = 1});
-  add_gradient(model.a, {3, 0});
-  add_gradient(model.b, {4});
-  CHECK(clip_grad_norm(arena, 2.5).item() == 5);
-  CHECK(model.a.grad().to_doubles() == Values{3, 0});  // in memory the gradients stay as they are
-  optimizer.step();
-  // factor 2.5 / (5 + 1e-6)
-  check_close(model.a.to_doubles(), {1 - 1.5, 2}, 1e-6);
-  check_close(model.b.to_doubles(), {3 - 2}, 1e-6);
-  const double before = model.b.item();
-  optimizer.step();  // not clipped again
-  check_close(model.b.to_doubles(), {before - 4}, 1e-6);
-}
-
-TEST_CASE("a norm below the limit leaves the step as it is, and an infinite limit measures only", "[optim]") {
-  for (const double limit : {5.1, kInfinity}) {
-    Two model;
-    ParameterArena arena(model, Device{});
-    SGD optimizer(arena, {.learning_rate = 1});
-    add_gradient(model.a, {3, 0});
-    add_gradient(model.b, {4});
-    CHECK(clip_grad_norm(arena, limit).item() == 5);
-    optimizer.step();
-    CHECK(model.a.to_doubles() == Values{-2, 2});
-    CHECK(model.b.to_doubles() == Values{-1});
-  }
-}
-
-TEST_CASE("the norm is that of the gradients present, and zero_grad forgets the factor", "[optim]") {
-  Two model;
-  ParameterArena arena(model, Device{});
-  SGD optimizer(arena, {.learning_rate = 1});
-  add_gradient(model.a, {30, 40});
-  add_gradient(model.b, {4});
-  arena.zero_grad();
-  add_gradient(model.b, {4});  // a's old gradient still lies in memory
-  CHECK(clip_grad_norm(arena, 1).item() == 4);
-  arena.zero_grad();
-  CHECK(arena.clip_factor() == nullptr);
-  CHECK(clip_grad_norm(arena, 1).item() == 0);
-  arena.zero_grad();
-  add_gradient(model.b, {4});
-  optimizer.step();
-  CHECK(model.b.to_doubles() == Values{-1});
-}
-
-TEST_CASE("a norm that is not finite skips the step, if so wished: nothing changes but the count",
-          "[optim]") {
-  for (const MakeOptimizer& make : all_optimizers()) {
-    for (const double bad : {std::nan(""), kInfinity}) {
-      Two model, reference;
-      ParameterArena arena(model, Device{}), reference_arena(reference, Device{});
-      const auto optimizer = make(arena), reference_optimizer = make(reference_arena);
-      for (int step = 0; step < 6; ++step) {
-        const bool skipped = step == 1 || step == 2 || step == 4;
-        optimizer->zero_grad();
-        add_gradient(model.a, {0.5 * step, 1});
-        add_gradient(model.b, {skipped ? bad : 2});
-        clip_grad_norm(arena, 1.5, {.skip_nonfinite = true});
-        optimizer->step();
-        if (skipped) continue;
-        reference_optimizer->zero_grad();
-        add_gradient(reference.a, {0.5 * step, 1});
-        add_gradient(reference.b, {2});
-        clip_grad_norm(reference_arena, 1.5);
-        reference_optimizer->step();
-      }
-      CHECK(arena.values().to_doubles() == reference_arena.values().to_doubles());
-      const std::vector<NamedTensor> state = optimizer->state(), expected = reference_optimizer->state();
-      REQUIRE(state.size() == expected.size());
-      for (std::size_t i = 0; i < state.size(); ++i) {
-        INFO(state[i].name);
-        CHECK(state[i].tensor.to_doubles() == expected[i].tensor.to_doubles());
-      }
-      CHECK(optimizer->skipped_updates().item() == 3);
-      CHECK(reference_optimizer->skipped_updates().item() == 0);
-    }
-  }
-}
-
-TEST_CASE("the skip flag acts once, and only where it was asked for", "[optim]") {
-  Two model;
-  ParameterArena arena(model, Device{});
-  SGD optimizer(arena, {.learning_rate = 1});
-  add_gradient(model.b, {kInfinity});
-  clip_grad_norm(arena, 1, {.skip_nonfinite = true});
-  optimizer.zero_grad();
-  CHECK(arena.skip() == nullptr);
-  add_gradient(model.a, {kInfinity, 0});
-  clip_grad_norm(arena, 1, {.skip_nonfinite = true});
-  optimizer.step();
-  CHECK(model.a.to_doubles() == Values{1, 2});
-  optimizer.step();
-  CHECK(model.a.to_doubles() == Values{-kInfinity, 2});
-  add_gradient(model.b, {std::nan("")});
-  clip_grad_norm(arena, 1);
-  optimizer.step();
-  CHECK(std::isnan(model.b.item()));
-  CHECK(optimizer.skipped_updates().item() == 1);
-}
-
-TEST_CASE("with a loss scale the step unscales, and clips by the unscaled norm", "[optim]") {
-  for (const double max_norm : {2.5, 100.0}) {
-    Two model;
-    ParameterArena arena(model, Device{});
-    SGD optimizer(arena, {.learning_rate = 1});
-    const Tensor scale = tensor_of({64}, {});
-    add_gradient(model.a, {3 * 64, 0});
-    add_gradient(model.b, {4 * 64});
-    arena.set_loss_scale(scale.data<float>());
-    CHECK(clip_grad_norm(arena, max_norm).item() == 5);
-    optimizer.step();
-    const double factor = std::min(1.0, max_norm / 5);
-    check_close(model.a.to_doubles(), {1 - 3 * factor, 2}, 1e-6);
-    check_close(model.b.to_doubles(), {3 - 4 * factor}, 1e-6);
-  }
-}
-
-TEST_CASE("clip_grad_norm_now clips what has been accumulated, in memory, after each micro-batch",
-          "[optim]") {
-  Two model;
-  ParameterArena arena(model, Device{});
-  SGD optimizer(arena, {.learning_rate = 1});
-  add_gradient(model.a, {3, 0});
-  add_gradient(model.b, {4});
-  CHECK(clip_grad_norm_now(arena, 2.5).item() == 5);
-  check_close(arena.gradients().alias({1}, 0).to_doubles(), {2}, 1e-6);
-  check_close(model.a.grad().to_doubles(), {1.5, 0}, 1e-6);
-  add_gradient(model.a, {0, 1.5});
-  CHECK(is_close(clip_grad_norm_now(arena, 3, 1).item(), 5, 1e-6));  // the sum of absolute values
-  check_close(model.a.grad().to_doubles(), {0.9, 0.9}, 1e-6);
-  check_close(model.b.grad().to_doubles(), {1.2}, 1e-6);
-  CHECK(arena.clip_factor() == nullptr);
-  optimizer.step();
-  check_close(model.b.to_doubles(), {3 - 1.2}, 1e-6);
-}
-
-TEST_CASE("a norm that overflows after a micro-batch skips the step", "[optim]") {
-  Two model;
-  ParameterArena arena(model, Device{});
-  SGD optimizer(arena, {.learning_rate = 1});
-  add_gradient(model.a, {3e38, 1});
-  add_gradient(model.b, {3e38});
-  CHECK(std::isinf(clip_grad_norm_now(arena, 1).item()));
-  CHECK(model.a.grad().to_doubles() == Values{3e38f, 1});
-  clip_grad_norm(arena, kInfinity, {.skip_nonfinite = true});
-  optimizer.step();
-  CHECK(optimizer.skipped_updates().item() == 1);
-  CHECK(model.a.to_doubles() == Values{1, 2});
-}
-
-TEST_CASE("clip_grad_value does not hide an overflow from the norm", "[optim]") {
-  Two model;
-  ParameterArena arena(model, Device{});
-  SGD optimizer(arena, {.learning_rate = 1});
-  add_gradient(model.a, {-3, kInfinity});
-  clip_grad_value(arena, 1);
-  CHECK(model.a.grad().to_doubles() == Values{-1, kInfinity});
-  clip_grad_norm(arena, 1, {.skip_nonfinite = true});
-  optimizer.step();
-  CHECK(optimizer.skipped_updates().item() == 1);
-  CHECK(model.a.to_doubles() == Values{1, 2});
-}
-
-TEST_CASE("clip_grad_value limits each element in memory", "[optim]") {
-  Two model;
-  ParameterArena arena(model, Device{});
-  add_gradient(model.a, {-3, 0.5});
-  add_gradient(model.b, {std::nan("")});
-  clip_grad_value(arena, 1);
-  CHECK(model.a.grad().to_doubles() == Values{-1, 0.5});
-  CHECK(std::isnan(model.b.grad().item()));
 }
 
 TEST_CASE("a step counts as a change of the parameters", "[optim]") {

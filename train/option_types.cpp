@@ -1,0 +1,122 @@
+#include "train/option_types.h"
+
+#include <utility>
+
+#include "core/error.h"
+#include "core/quote.h"
+#include "profile/profile.h"
+#include "train/recorded_steps.h"
+
+namespace ringtape {
+namespace {
+
+/// The same value; `check_value` is called with a text after the variable has its value.
+OptionValue checked_after(OptionValue value, std::function<void(const std::string& text)> check_value) {
+  const auto read = [read = std::move(value.read),
+                     check_value = std::move(check_value)](const std::string& text) {
+    read(text);
+    check_value(text);
+  };
+  return {std::move(value.type), read, std::move(value.write)};
+}
+
+}  // namespace
+
+OptionValue limit_value(double& value) {
+  return checked_after(option_value(value), [&value](const std::string& text) {
+    const bool fits = value <= std::numeric_limits<float>::max() && static_cast<float>(value) > 0;
+    check(value == 0 || fits, "expected 0 or a number from 1.4e-45 to 3.4e38, found {}", quote(text));
+  });
+}
+
+OptionValue below_one_value(std::optional<double>& value) {
+  return checked_after(option_value(value), [&value](const std::string& text) {
+    check(*value >= 0 && *value < 1, "expected a number from 0 to below 1, found {}", quote(text));
+  });
+}
+
+OptionValue format_file_value(std::string& value, const char* one, const char* other) {
+  return checked(file_value(value, fmt::format("FILE{}|FILE{}", one, other)), [=](const std::string& text) {
+    check(text.ends_with(one) || text.ends_with(other),
+          "expected a file name that ends with {} or {}, found {}", one, other, quote(text));
+  });
+}
+
+OptionValue optimizer_value(const OptimizerKind*& kind) {
+  std::vector<std::pair<std::string, const OptimizerKind*>> names;
+  for (const OptimizerKind& each : optimizers()) names.emplace_back(each.name, &each);
+  return named_option_value(kind, names);
+}
+
+OptionValue gemm_value(std::optional<GemmBackend>& backend) {
+  return named_option_value<std::optional<GemmBackend>>(
+      backend, {{"default", std::nullopt}, {"own", GemmBackend::own}, {"vendor", GemmBackend::vendor}});
+}
+
+OptionValue dtype_value(std::optional<DType>& value) {
+  return named_option_value<std::optional<DType>>(
+      value, {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"auto", std::nullopt}});
+}
+
+OptionValue step_range_value(std::optional<StepRange>& range) {
+  return {"A:B",
+          [&range](const std::string& text) {
+            range = text.empty() ? std::nullopt : std::optional(parse_step_range(text));
+          },
+          [&range] { return range ? fmt::format("{}:{}", range->first, range->last) : std::string(); }};
+}
+
+OptionValue column_value(std::string& name) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const std::string_view each : profile_columns()) names.emplace_back(each, each);
+  return named_option_value(name, names);
+}
+
+OptionValue option_value(ScheduleKind& kind) {
+  return named_option_value<ScheduleKind>(kind, {{"constant", ScheduleKind::constant},
+                                                 {"linear", ScheduleKind::linear},
+                                                 {"cosine", ScheduleKind::cosine},
+                                                 {"polynomial", ScheduleKind::polynomial},
+                                                 {"step", ScheduleKind::step},
+                                                 {"one-cycle", ScheduleKind::one_cycle}});
+}
+
+OptionValue option_value(schedule::Warmup& shape) {
+  return named_option_value<schedule::Warmup>(shape, {{"linear", schedule::Warmup::linear},
+                                                      {"quadratic", schedule::Warmup::quadratic},
+                                                      {"constant", schedule::Warmup::constant}});
+}
+
+OptionValue option_value(BatchScaling& rule) {
+  return named_option_value<BatchScaling>(
+      rule,
+      {{"none", BatchScaling::none}, {"linear", BatchScaling::linear}, {"sqrt", BatchScaling::square_root}});
+}
+
+OptionValue warmup_value(std::optional<std::int64_t>& steps) {
+  return {"INT|auto",
+          [&steps](const std::string& text) {
+            if (text == "auto") {
+              steps = std::nullopt;
+              return;
+            }
+            const bool digits = !text.empty() && text.size() < 16 &&
+                                text.find_first_not_of("0123456789") == std::string::npos;
+            check(digits, "expected a number of steps or auto, found {}", quote(text));
+            steps = std::stoll(text);
+          },
+          [&steps] { return steps ? fmt::format("{}", *steps) : std::string("auto"); }};
+}
+
+OptionValue option_value(std::optional<SlowLink>& link) {
+  return {"LATENCY_US,MBYTES_PER_S",
+          [&link](const std::string& text) {
+            link = text.empty() ? std::nullopt : std::optional(parse_slow_link(text));
+          },
+          [&link] {
+            return link ? fmt::format("{},{}", link->latency.count() * 1e6, link->bytes_per_second * 1e-6)
+                        : std::string();
+          }};
+}
+
+}  // namespace ringtape

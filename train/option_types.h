@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "train/option_value.h"
+#include "train/options.h"
+
+/// The values of a trainer's options whose types or ranges are their own (train/option_value.h has the common
+/// ones).
+namespace ringtape {
+
+/// A finite number from 0.
+template <class T>
+OptionValue finite_value(T& value) {
+  return in_range(option_value(value), 0, std::numeric_limits<double>::max());
+}
+/// 0, or a number whose value in f32 is above 0 and finite.
+OptionValue limit_value(double& value);
+/// A number in [0, 1).
+OptionValue below_one_value(std::optional<double>& value);
+/// A file whose extension selects one of two formats.
+OptionValue format_file_value(std::string& value, const char* one, const char* other);
+/// The name of an optimizer in the registry.
+OptionValue optimizer_value(const OptimizerKind*& kind);
+/// default (none), own or vendor.
+OptionValue gemm_value(std::optional<GemmBackend>& backend);
+/// f32, bf16, f16, or auto (none).
+OptionValue dtype_value(std::optional<DType>& value);
+/// "A:B", or none.
+OptionValue step_range_value(std::optional<StepRange>& range);
+/// A column of the profile's table.
+OptionValue column_value(std::string& name);
+
+OptionValue option_value(ScheduleKind& kind);
+OptionValue option_value(schedule::Warmup& shape);
+OptionValue option_value(BatchScaling& rule);
+/// "LATENCY_US,MBYTES_PER_S", or none.
+OptionValue option_value(std::optional<SlowLink>& link);
+
+/// Steps, or "auto" for none.
+OptionValue warmup_value(std::optional<std::int64_t>& steps);
+
+}  // namespace ringtape
