@@ -1,24 +1,13 @@
-#include <map>
-#include <string>
-
+#include "kernels/cross_entropy.h"
 #include "autograd/arguments.h"
+#include "autograd/invalid_index.h"
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
-#include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 
 namespace ringtape {
 namespace {
-
-/// 1 + the row of an invalid target, or 0; one for each device and thread. Kernels write it, check_targets()
-/// reads it.
-Tensor& invalid_target(Device device) {
-  thread_local std::map<std::string, Tensor> flags;
-  Tensor& flag = flags[to_string(device)];
-  if (!flag.defined()) flag = zeros({1}, DType::i32, device);
-  return flag;
-}
 
 CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
                                const CrossEntropyOptions& options) {
@@ -42,7 +31,9 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
   problem.ignore_index = options.ignore_index;
   problem.label_smoothing = options.label_smoothing;
   problem.host_divisor = options.divisor;
-  problem.invalid_target = invalid_target(logits.device()).data<std::int32_t>();
+  problem.invalid_target = invalid_index_flag(
+      "cross_entropy: the target of row {} is outside of [0, classes) and is not the ignored index",
+      logits.device());
   return problem;
 }
 
@@ -108,17 +99,8 @@ Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOpt
   } else {
     in_two_passes(problem, logits, targets, count, loss);
   }
-  if (loss.device().is_cpu()) check_targets(loss.device());  // costs nothing here: the kernels have run
+  if (loss.device().is_cpu()) check_indices(loss.device());  // costs nothing here: the kernels have run
   return loss;
-}
-
-void check_targets(Device device) {
-  Tensor& flag = invalid_target(device);
-  const auto row = static_cast<std::int64_t>(flag.item());
-  if (row == 0) return;
-  fill(Stream::current(device), DType::i32, flag.raw(), std::int64_t{1}, 0.0);
-  fail("cross_entropy: the target of row {} is outside of [0, classes) and is not the ignored index",
-       row - 1);
 }
 
 Tensor count_correct(const Tensor& logits, const Tensor& targets) {

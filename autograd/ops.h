@@ -21,6 +21,15 @@ Tensor scale(const Tensor& x, double alpha);
 Tensor exp(const Tensor& x);
 /// max(x, 0)
 Tensor relu(const Tensor& x);
+/// x Phi(x), with the normal distribution's Phi (Hendrycks and Gimpel, "Gaussian error linear units", 2016).
+Tensor gelu(const Tensor& x);
+/// The same paper's approximation by tanh, which GPT-2 uses: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) /
+/// 2
+Tensor gelu_tanh(const Tensor& x);
+/// x / (1 + e^-x), also called swish.
+Tensor silu(const Tensor& x);
+/// silu(gate) * up: the gated unit of Llama's MLP (Shazeer, "GLU variants improve transformer", 2020).
+Tensor swiglu(const Tensor& gate, const Tensor& up);
 
 // ---- products ----
 /// op(a) op(b) for a [M, K] and b [K, N] (stored as [K, M] and [N, K] where transposed): [M, N].
@@ -29,6 +38,48 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 /// 16-bit x may be f32 if they have a copy of its dtype (ParameterArena): the product uses the copy, and the
 /// gradient is added up in f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+// ---- rows: over the last dimension ----
+/// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension of x [.., C], with the variance
+/// over C; weight and bias [C] (Ba et al., "Layer normalization", 2016). bias may be undefined. As in
+/// linear(), the parameters of a 16-bit x may be f32 with a copy. At most 12288 columns.
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, double eps = 1e-5);
+/// x / sqrt(mean of x^2 + eps) * weight (Zhang and Sennrich, "Root mean square layer normalization", 2019).
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-5);
+
+/// A sum and its normalised rows.
+struct AddNorm {
+  Tensor sum;
+  Tensor normed;
+};
+/// a + b and layer_norm(a + b), computed in one pass over the memory: the residual connection of a
+/// transformer with the norm that follows it.
+AddNorm add_layer_norm(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {},
+                       double eps = 1e-5);
+/// a + b and rms_norm(a + b).
+AddNorm add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps = 1e-5);
+
+/// e^x / (sum of e^x) over the last dimension.
+Tensor softmax(const Tensor& x);
+
+// ---- tokens ----
+/// Row `tokens[..]` of weight [V, C] for each token of [.., T], i32 or i64 in [0, V): [.., T, C]. With
+/// `positions` [P, C], row first_position + t of it is added to token t; T + first_position must not exceed
+/// P. The result has the dtype of weight, or of its 16-bit copy (ParameterArena). An invalid token gives a
+/// row of zeros, and the next check_indices() throws.
+Tensor embedding(const Tensor& tokens, const Tensor& weight, const Tensor& positions = {},
+                 std::int64_t first_position = 0);
+/// Rotary position embedding (Su et al., "RoFormer", 2021) in the rotate-half order of Llama: x [B, T, N * D]
+/// with N heads of an even D, of which the first `heads` turn. For t the position (first_position + the
+/// token's), elements i and i + D / 2 of a head turn by the angle t * base^(-2 i / D).
+Tensor rotary(const Tensor& x, std::int64_t head_size, std::int64_t heads, double base = 10000,
+              std::int64_t first_position = 0);
+
+// ---- random ----
+/// 0 with probability p, else x / (1 - p). The mask is a function of the default generator's seed and offset
+/// and of the element's index: nothing is stored for backward, and a recomputed segment repeats it. p in
+/// [0, 1); with 0 the result is x itself.
+Tensor dropout(const Tensor& x, double p);
 
 // ---- sums ----
 /// Sum of all elements: a scalar.
@@ -82,12 +133,13 @@ struct CrossEntropyOptions {
 /// with the loss and overwrites the logits: one pass over the memory less, and no second buffer.
 ///
 /// An invalid target is found on the device: the row counts as ignored, and the next call of
-/// check_targets() throws.
+/// check_indices() throws.
 Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-/// Throws Error if a cross_entropy() on this device has had a target outside [0, C) since the last call,
-/// naming a row. Waits for the device: call it where the loss is read anyway.
-void check_targets(Device device);
+/// Throws Error if an operation on this device has had an index outside its range since the last call (a
+/// target of cross_entropy(), a token of embedding()), naming the operation and the position. Waits for the
+/// device: call it where the loss is read anyway.
+void check_indices(Device device);
 
 /// Number of correct predictions: rows of logits [N, C] whose largest value (the first of equals) is at the
 /// target. An i64 scalar without a gradient.

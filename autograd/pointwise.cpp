@@ -91,6 +91,22 @@ Tensor exp(const Tensor& x) {
   return pointwise("exp", x);
 }
 
+Tensor gelu(const Tensor& x) {
+  return pointwise("gelu", x);
+}
+
+Tensor gelu_tanh(const Tensor& x) {
+  return pointwise("gelu_tanh", x);
+}
+
+Tensor silu(const Tensor& x) {
+  return pointwise("silu", x);
+}
+
+Tensor swiglu(const Tensor& gate, const Tensor& up) {
+  return pointwise("swiglu", gate, up);
+}
+
 Tensor scale(const Tensor& x, double alpha) {
   return pointwise("scale", x, {}, alpha);
 }

@@ -56,7 +56,7 @@ void RunLog::add(const StepRecord& known, const UpdateResult& result) {
 void RunLog::flush() {
   if (steps_.is_empty()) return;
   const std::vector<StepRecord> records = steps_.take();
-  if (counts_correct_) check_targets(device_);
+  if (counts_correct_) check_indices(device_);
   std::int64_t samples = 0;
   for (const StepRecord& record : records) samples += record.samples;
   const double rate = static_cast<double>(samples) / seconds_since(last_flush_);

@@ -58,6 +58,8 @@ struct Operation {
   std::vector<Shapes> (*shapes)(std::int64_t n);
   Tensor (*run)(Inputs inputs);
   Sums (*reference)(Arrays inputs);
+  /// In 16 bits: roundings of a saved result in a gradient whose terms cancel, as a multiple of the largest.
+  double roundings_of_largest = 0;
 };
 
 // ---- helpers of references ----
@@ -161,6 +163,95 @@ Sums concatenated(Arrays inputs, int dim) {  // of matrices
   return y;
 }
 
+/// (x - mean) * rstd * weight + bias for each row, without `centred` with mean 0; bias may be null. The size
+/// counts x and the mean apart, as their difference may cancel.
+Sums normalised(const Array& x, const Array& weight, const Array* bias, bool centred) {
+  const std::int64_t columns = weight.elements();
+  Sums y;
+  for (std::int64_t row = 0; row < x.elements() / columns; ++row) {
+    const auto at = [&](std::int64_t column) { return x[row * columns + column]; };
+    double mean = 0, variance = 0;
+    for (std::int64_t j = 0; centred && j < columns; ++j) mean += at(j) / static_cast<double>(columns);
+    for (std::int64_t j = 0; j < columns; ++j) {
+      variance += (at(j) - mean) * (at(j) - mean) / static_cast<double>(columns);
+    }
+    const double rstd = 1 / std::sqrt(variance + 1e-5);
+    for (std::int64_t j = 0; j < columns; ++j) {
+      Sum sum;
+      sum += rstd * weight[j] * at(j);
+      sum += -rstd * weight[j] * mean;
+      if (bias != nullptr) sum += (*bias)[j];
+      y.push_back(sum);
+    }
+  }
+  return y;
+}
+
+Array sum_of(const Array& a, const Array& b) {
+  Array sum = a;
+  for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += b.values[i];
+  return sum;
+}
+
+Sums softmaxed(const Array& x) {
+  const std::int64_t columns = x.shape[1];
+  Sums y;
+  for (std::int64_t row = 0; row < x.shape[0]; ++row) {
+    double largest = -INFINITY, sum = 0;
+    for (std::int64_t j = 0; j < columns; ++j) largest = std::max(largest, x.at(row, j));
+    for (std::int64_t j = 0; j < columns; ++j) sum += std::exp(x.at(row, j) - largest);
+    // The rounding of x - largest moves the result by that much relative to it.
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const double value = std::exp(x.at(row, j) - largest) / sum;
+      y.push_back({value, value * (1 + std::abs(x.at(row, j) - largest))});
+    }
+  }
+  return y;
+}
+
+/// Tokens of [2, T] for a vocabulary, each several times.
+std::int64_t token_at(std::int64_t i, std::int64_t vocabulary) {
+  return i * i % vocabulary;
+}
+
+Tensor tokens_for(const Tensor& weight, std::int64_t length) {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t i = 0; i < 2 * length; ++i) tokens.push_back(token_at(i, weight.size(0)));
+  return from_vector(tokens, {2, length}, weight.device());
+}
+
+Sums embedded(const Array& weight, const Array* positions, std::int64_t length) {
+  const std::int64_t columns = weight.shape[1];
+  Sums y;
+  for (std::int64_t i = 0; i < 2 * length; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      Sum sum;
+      sum += weight.at(token_at(i, weight.shape[0]), j);
+      if (positions != nullptr) sum += positions->at(1 + i % length, j);
+      y.push_back(sum);
+    }
+  }
+  return y;
+}
+
+/// The first `heads` heads of 6 elements, turned from position 3 on with base 100.
+Sums turned(const Array& x, std::int64_t heads) {
+  const std::int64_t length = x.shape[1], columns = x.shape[2];
+  Sums y(x.values.size());
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    const std::int64_t column = i % columns, element = column % 6;
+    if (column >= 6 * heads) {
+      y[i] += x[i];
+      continue;
+    }
+    const double angle = static_cast<double>(3 + i / columns % length) *
+                         std::pow(100.0, -static_cast<double>(element % 3) / 3);
+    y[i] += std::cos(angle) * x[i];
+    y[i] += element < 3 ? -std::sin(angle) * x[i + 3] : std::sin(angle) * x[i - 3];
+  }
+  return y;
+}
+
 // ---- shapes that rows share ----
 
 std::vector<Shapes> one(std::int64_t n) {
@@ -175,6 +266,22 @@ std::vector<Shapes> cube(std::int64_t n) {
 std::vector<Shapes> logits(std::int64_t n) {
   return {{{n, 5}}, {{6, std::max<std::int64_t>(n, 2)}}};
 }
+/// Rows of a few columns, and a few rows.
+std::vector<Shapes> rows(std::int64_t n) {
+  return {{{n, 5}}, {{6, std::max<std::int64_t>(n, 1)}}};
+}
+/// Inputs of equal shapes, and parameters for their columns: at least 5, as a norm of one or two values
+/// hardly changes with them, so that the terms of its gradient cancel.
+template <int kParameters, int kInputs = 1>
+std::vector<Shapes> rows_with(std::int64_t n) {
+  std::vector<Shapes> result;
+  for (const Shapes& input : std::vector<Shapes>{{{n, 5}}, {{6, std::max<std::int64_t>(n, 5)}}}) {
+    Shapes shapes(kInputs, input[0]);
+    shapes.insert(shapes.end(), kParameters, Shape{input[0][1]});
+    result.push_back(shapes);
+  }
+  return result;
+}
 
 const Operation kOperations[] = {
     {"add", two, [](Inputs x) { return add(x[0], x[1]); },
@@ -187,6 +294,80 @@ const Operation kOperations[] = {
      [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += std::exp(x[0][i]); }); }},
     {"relu", one, [](Inputs x) { return relu(x[0]); },
      [](Arrays x) { return elementwise(x[0], [&](auto i) { return Sum() += std::max(x[0][i], 0.0); }); }},
+    {"gelu", one, [](Inputs x) { return gelu(x[0]); },
+     [](Arrays x) {
+       return elementwise(
+           x[0], [&](auto i) { return Sum() += x[0][i] / 2 * std::erfc(-x[0][i] / std::sqrt(2.0)); });
+     }},
+    {"gelu_tanh", one, [](Inputs x) { return gelu_tanh(x[0]); },
+     [](Arrays x) {
+       return elementwise(x[0], [&](auto i) {
+         const double v = x[0][i];
+         const double u = std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v);
+         return Sum() += v / (1 + std::exp(-2 * u));
+       });
+     }},
+    {"silu", one, [](Inputs x) { return silu(x[0]); },
+     [](Arrays x) {
+       return elementwise(x[0], [&](auto i) { return Sum() += x[0][i] / (1 + std::exp(-x[0][i])); });
+     }},
+    {"swiglu", two, [](Inputs x) { return swiglu(x[0], x[1]); },
+     [](Arrays x) {
+       return elementwise(x[0],
+                          [&](auto i) { return Sum() += x[0][i] / (1 + std::exp(-x[0][i])) * x[1][i]; });
+     }},
+    {"dropout", one,
+     [](Inputs x) {
+       manual_seed(7);
+       return dropout(x[0], 0.25);
+     },
+     [](Arrays x) {
+       manual_seed(7);
+       const std::vector<double> drawn = rand({x[0].elements()}).to_doubles();
+       return elementwise(x[0], [&](auto i) { return Sum() += drawn[i] < 0.25 ? 0 : x[0][i] / 0.75; });
+     }},
+
+    {"layer_norm", rows_with<2>, [](Inputs x) { return layer_norm(x[0], x[1], x[2]); },
+     [](Arrays x) { return normalised(x[0], x[1], &x[2], true); }},
+    {"layer_norm without bias", rows_with<1>, [](Inputs x) { return layer_norm(x[0], x[1]); },
+     [](Arrays x) { return normalised(x[0], x[1], nullptr, true); }},
+    {"rms_norm", rows_with<1>, [](Inputs x) { return rms_norm(x[0], x[1]); },
+     [](Arrays x) { return normalised(x[0], x[1], nullptr, false); }},
+    {"add_layer_norm, the normed", rows_with<2, 2>,
+     [](Inputs x) { return add_layer_norm(x[0], x[1], x[2], x[3]).normed; },
+     [](Arrays x) { return normalised(sum_of(x[0], x[1]), x[2], &x[3], true); }},
+    {"add_rms_norm, both", rows_with<1, 2>,
+     [](Inputs x) {
+       const AddNorm both = add_rms_norm(x[0], x[1], x[2]);
+       return cat({both.sum, both.normed});
+     },
+     [](Arrays x) {
+       const Array sum = sum_of(x[0], x[1]);
+       Sums y = elementwise(sum, [&](auto i) { return (Sum() += x[0][i]) += x[1][i]; });
+       const Sums normed = normalised(sum, x[2], nullptr, false);
+       y.insert(y.end(), normed.begin(), normed.end());
+       return y;
+     }},
+    {"softmax", rows, [](Inputs x) { return softmax(x[0]); }, [](Arrays x) { return softmaxed(x[0]); }, 1},
+
+    {"embedding",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{7, n}}, {{std::max<std::int64_t>(n, 1), 3}}};
+     },
+     [](Inputs x) { return embedding(tokens_for(x[0], 20), x[0]); },
+     [](Arrays x) { return embedded(x[0], nullptr, 20); }},
+    {"embedding with positions",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{7, 5}, {n + 2, 5}}, {{3, n}, {4, n}}};
+     },
+     [](Inputs x) { return embedding(tokens_for(x[0], x[1].size(0) - 2), x[0], x[1], 1); },
+     [](Arrays x) { return embedded(x[0], &x[1], x[1].shape[0] - 2); }},
+    {"rotary",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{2, n, 6}}, {{1, 3, 6 * n + 7}}};
+     },
+     [](Inputs x) { return rotary(x[0], 6, x[0].size(2) / 6, 100, 3); },
+     [](Arrays x) { return turned(x[0], x[0].shape[2] / 6); }},
 
     {"matmul",
      [](std::int64_t n) {
@@ -375,7 +556,9 @@ void check_gradients(DType dtype, Device device) {
       // 2^-14 the numbers of f16 lie 2^-24 apart.
       const double relative = dtype == DType::f32 ? 0 : 2 * rounding_of(dtype);
       const double smallest = dtype == DType::f16 ? 0x1p-24 : 0;
-      check_close(found[i], expected[i], relative, 32 * 0x1p-24 * largest_of(expected[i]) + smallest);
+      const double cancelling = dtype == DType::f32 ? 0 : operation.roundings_of_largest * rounding_of(dtype);
+      check_close(found[i], expected[i], relative,
+                  (32 * 0x1p-24 + cancelling) * largest_of(expected[i]) + smallest);
     }
   });
 }

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "kernels/common/launcher.h"
+
+namespace ringtape {
+
+/// The tokens of an embedding, i32 or i64 [rows], and the table's sizes. A row is a token of a sequence of
+/// `sequence` tokens; with positions, its position is first_position + row % sequence.
+struct EmbeddingProblem {
+  DType token_dtype;
+  const void* tokens;
+  std::int64_t rows;
+  std::int64_t sequence;
+  std::int64_t first_position;
+  std::int64_t vocabulary;
+  std::int64_t columns;
+};
+
+}  // namespace ringtape
+
+/// y [rows, columns] = weight[token] + positions[position]; positions null for none. weight
+/// [vocabulary, columns], positions [.., columns] and y have one dtype: f32, bf16, f16 or, on the CPU, f64. A
+/// token outside [0, vocabulary) gives zeros, and 1 + its row is written to *invalid, which the caller
+/// zeroes.
+RINGTAPE_LAUNCHER(embedding_forward, DType dtype, const EmbeddingProblem& problem, const void* weight,
+                  const void* positions, void* y, int* invalid);
+
+/// dweight[token] += dy for each row, in the order of the rows, whatever the number of threads; dweight is
+/// f32 (f64 for f64). The block of the first row with a token searches the following rows for that token:
+/// rows^2 / 2 comparisons for tokens that all differ, and no sort, workspace or atomic.
+RINGTAPE_LAUNCHER(embedding_backward, DType dtype, const EmbeddingProblem& problem, const void* dy,
+                  void* dweight);

@@ -1,0 +1,87 @@
+#include "kernels/common/kernel.h"
+
+#include "kernels/common/rows.h"
+#include "kernels/common/store_result.h"
+#include "kernels/softmax.h"
+#include "kernels/softmax_rows.h"
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+/// The largest element of a row; every thread of the block gets it.
+template <class T>
+__device__ accumulate_t<T> row_max(const T* x, std::int64_t columns) {
+  using A = accumulate_t<T>;
+  A largest[kSlots];
+  for (int s = 0; s < kSlots; ++s) largest[s] = kLowest<A>;
+  for_each_vec_in_block<T>(columns, [&](std::int64_t i, auto lanes, int slot) {
+    const auto values = load_accumulate<lanes>(x + i);
+    for (int k = 0; k < lanes; ++k) largest[slot + k] = maximum(largest[slot + k], values[k]);
+  });
+  for (int s = 1; s < kSlots; ++s) largest[0] = maximum(largest[0], largest[s]);
+  return block_max(largest[0]);
+}
+
+template <class T>
+__global__ void softmax_forward(const T* all_x, T* all_y, std::int64_t rows, std::int64_t columns) {
+  using A = accumulate_t<T>;
+  const BlockShare share = share_of_block(rows);
+  for (std::int64_t row = share.first; row < share.end; row += share.step) {
+    const T* const x = all_x + row * columns;
+    T* const y = all_y + row * columns;
+    const A max = row_max(x, columns);
+    const A scale = A{1} / row_sum<T>(columns, [=](std::int64_t i, auto lanes) {
+                      auto values = load_accumulate<lanes>(x + i);
+                      for (int k = 0; k < lanes; ++k) values[k] = softmax_exp(values[k] - max);
+                      return values;
+                    });
+    for_each_vec_in_block<T>(columns, [=](std::int64_t i, auto lanes) {
+      auto values = load_accumulate<lanes>(x + i);
+      for (int k = 0; k < lanes; ++k) values[k] = scale * softmax_exp(values[k] - max);
+      store_result(y + i, values, false);
+    });
+  }
+}
+
+template <class T>
+__global__ void softmax_backward(const T* all_y, const T* all_dy, T* all_dx, std::int64_t rows,
+                                 std::int64_t columns, bool accumulate) {
+  using A = accumulate_t<T>;
+  const BlockShare share = share_of_block(rows);
+  for (std::int64_t row = share.first; row < share.end; row += share.step) {
+    const T* const y = all_y + row * columns;
+    const T* const dy = all_dy + row * columns;
+    T* const dx = all_dx + row * columns;
+    const A product = row_sum<T>(columns, [=](std::int64_t i, auto lanes) {
+      auto values = load_accumulate<lanes>(y + i);
+      const auto gradient = load_accumulate<lanes>(dy + i);
+      for (int k = 0; k < lanes; ++k) values[k] *= gradient[k];
+      return values;
+    });
+    for_each_vec_in_block<T>(columns, [=](std::int64_t i, auto lanes) {
+      auto values = load_accumulate<lanes>(y + i);
+      const auto gradient = load_accumulate<lanes>(dy + i);
+      for (int k = 0; k < lanes; ++k) values[k] *= gradient[k] - product;
+      store_result(dx + i, values, accumulate);
+    });
+  }
+}
+
+}  // namespace
+
+void softmax_forward(const Stream& stream, DType dtype, const void* x, void* y, std::int64_t rows,
+                     std::int64_t columns) {
+  RINGTAPE_DISPATCH_FLOATING(dtype, T,
+                             launch(softmax_forward<T>, rows_shape<T>(rows, columns), stream,
+                                    static_cast<const T*>(x), static_cast<T*>(y), rows, columns));
+}
+
+void softmax_backward(const Stream& stream, DType dtype, const void* y, const void* dy, void* dx,
+                      std::int64_t rows, std::int64_t columns, bool accumulate) {
+  RINGTAPE_DISPATCH_FLOATING(
+      dtype, T,
+      launch(softmax_backward<T>, rows_shape<T>(rows, columns), stream, static_cast<const T*>(y),
+             static_cast<const T*>(dy), static_cast<T*>(dx), rows, columns, accumulate));
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET
