@@ -108,6 +108,18 @@ Tensor to(const Tensor& x, DType dtype);
 /// x copied to another device; x itself where it is on that device. The gradient is copied back.
 Tensor to(const Tensor& x, Device device);
 
+// ---- attention ----
+/// Causal self-attention of qkv [B, T, (heads + 2 kv_heads) D], each token's queries, then its keys, then its
+/// values, head by head: [B, T, heads D]. For each head, with q, k, v [T, D] and p = softmax(q k^T / sqrt(D))
+/// over the tokens up to each one's own: p v. Head h reads the keys and values of head h / (heads /
+/// kv_heads), so kv_heads must divide heads (grouped-query attention; Ainslie et al., "GQA", 2023). D is 1 to
+/// 128; multiples of 16 are fastest.
+///
+/// Nothing of size T x T is stored: the forward goes through the keys in tiles with an online softmax, and
+/// the backward computes p again from a logarithm that is kept for each query and head (Dao,
+/// "FlashAttention-2", 2023; kernels/attention.h).
+Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads);
+
 // ---- losses ----
 enum class Reduction { mean, sum };
 

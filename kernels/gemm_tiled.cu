@@ -1,5 +1,6 @@
 #include "kernels/common/kernel.h"
 
+#include "kernels/common/register_row.h"
 #include "kernels/gemm_tiled.h"
 
 /// Each block computes one tile of C. It loops over k in steps of Tile::k: the threads copy a tile of A and
@@ -11,44 +12,6 @@
 /// the same bits, and so do the GPU and a CPU that has fused multiply-add.
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
-
-/// Neighbouring values that are read and multiplied together: 16 bytes on the GPU, a vector register on the
-/// CPU. (GCC keeps an array of these in registers, but not a struct with an array member.)
-#if defined(__CUDACC__)
-template <class A, int W>
-struct alignas(sizeof(A) * W) Row {
-  A lane[W];
-  __device__ A& operator[](int i) { return lane[i]; }
-  __device__ const A& operator[](int i) const { return lane[i]; }
-};
-template <class A, int W>
-__device__ void multiply_add(Row<A, W>& sum, A a, const Row<A, W>& b) {
-#pragma unroll
-  for (int i = 0; i < W; ++i) sum[i] += a * b[i];
-}
-#else
-template <class A, int W>
-struct VectorRegister {
-  typedef A type __attribute__((vector_size(sizeof(A) * W)));
-};
-template <class A, int W>
-using Row = typename VectorRegister<A, W>::type;
-template <class A, class R>
-void multiply_add(R& sum, A a, const R& b) {
-  sum += a * b;
-}
-#endif
-
-#if defined(__AVX512F__)
-constexpr int kCpuRegisterBytes = 64;
-#elif defined(__AVX__)
-constexpr int kCpuRegisterBytes = 32;
-#else
-constexpr int kCpuRegisterBytes = 16;
-#endif
-constexpr int kRowBytes = kGpuGeometry ? 16 : kCpuRegisterBytes;
-template <class A>
-constexpr int kLanes = kRowBytes / static_cast<int>(sizeof(A));
 
 /// Sizes of a block's tile, M x N of C and K of the sum, and of a thread's part of it.
 template <class A, int M, int N, int K, int ThreadRows, int ThreadColumns>

@@ -1,0 +1,101 @@
+#include <cmath>
+
+#include "autograd/arguments.h"
+#include "autograd/operation_scope.h"
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "kernels/attention.h"
+
+namespace ringtape {
+namespace {
+
+/// The sizes of one call.
+struct Heads {
+  std::int64_t batch, tokens, heads, kv_heads, width;
+
+  /// Elements of a token of qkv.
+  std::int64_t row() const { return (heads + 2 * kv_heads) * width; }
+  /// Heads `first` and on of a tensor [batch, tokens, row].
+  AttentionOperand operand(const Tensor& tensor, std::int64_t row, std::int64_t first) const {
+    const auto bytes = first * width * static_cast<std::int64_t>(size_of(tensor.dtype()));
+    return {static_cast<std::byte*>(tensor.raw()) + bytes, tokens * row, row, width};
+  }
+  AttentionOperand queries(const Tensor& qkv) const { return operand(qkv, row(), 0); }
+  AttentionOperand keys(const Tensor& qkv) const { return operand(qkv, row(), heads); }
+  AttentionOperand values(const Tensor& qkv) const { return operand(qkv, row(), heads + kv_heads); }
+  AttentionOperand results(const Tensor& out) const { return operand(out, heads * width, 0); }
+
+  /// FLOPs of one product: of a row of `width` elements and a column for every query and key that it sees.
+  std::int64_t flops() const { return batch * heads * tokens * (tokens + 1) * width; }
+
+  AttentionArgs args(const Tensor& qkv, const Tensor& out, const Tensor& lse) const {
+    AttentionArgs args;
+    args.dtype = qkv.dtype();
+    args.batch = batch;
+    args.heads = heads;
+    args.kv_heads = kv_heads;
+    args.queries = args.keys = tokens;
+    args.width = width;
+    args.scale = 1 / std::sqrt(static_cast<double>(width));
+    args.q = queries(qkv);
+    args.k = keys(qkv);
+    args.v = values(qkv);
+    args.out = results(out);
+    args.lse = lse.raw();
+    return args;
+  }
+};
+
+Heads heads_of(const Tensor& qkv, int heads, int kv_heads) {
+  check_floating("causal_self_attention", qkv);
+  check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
+        "causal_self_attention: the number of heads must be a multiple of kv_heads, found {} and {}", heads,
+        kv_heads);
+  const std::int64_t parts = std::int64_t{heads} + 2 * std::int64_t{kv_heads};
+  check(qkv.dims() == 3 && qkv.size(2) % parts == 0 && qkv.size(2) > 0,
+        "causal_self_attention: expected qkv [B, T, (heads + 2 kv_heads) D] with {} heads and {} kv_heads, "
+        "found {}",
+        heads, kv_heads, describe(qkv));
+  const std::int64_t width = qkv.size(2) / parts;
+  check(width <= kMostAttentionWidth,
+        "causal_self_attention: expected heads of at most {} elements, found {} in qkv {} with {} heads and "
+        "{} kv_heads",
+        kMostAttentionWidth, width, describe(qkv), heads, kv_heads);
+  return {qkv.size(0), qkv.size(1), heads, kv_heads, width};
+}
+
+void backward(const Heads& sizes, BackwardContext& context) {
+  const Tensor &qkv = context.saved(0), &out = context.saved(1), &lse = context.saved(2);
+  const Tensor& dout = context.grad_output();
+  const GradTarget dqkv = context.grad_target(0);
+  const Tensor delta = empty(lse.shape(), lse.dtype(), lse.device());
+  // Seven products: p and dp twice, and the three gradients.
+  add_work({.flops = 7 * sizes.flops(), .bytes = bytes_of({&qkv, &out, &lse, &dout}) + bytes_of(dqkv)});
+  AttentionGradients gradients;
+  gradients.dout = sizes.results(dout);
+  gradients.dq = sizes.queries(dqkv.grad);
+  gradients.dk = sizes.keys(dqkv.grad);
+  gradients.dv = sizes.values(dqkv.grad);
+  gradients.delta = delta.raw();
+  gradients.accumulate = dqkv.accumulate;
+  attention_backward(stream_of(qkv), sizes.args(qkv, out, lse), gradients);
+}
+
+}  // namespace
+
+Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads) {
+  const Heads sizes = heads_of(qkv, heads, kv_heads);
+  const OperationScope span("causal_self_attention", {&qkv});
+  Tensor out = empty({sizes.batch, sizes.tokens, sizes.heads * sizes.width}, qkv.dtype(), qkv.device());
+  const DType stat = qkv.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Tensor lse = empty({sizes.batch, sizes.heads, sizes.tokens}, stat, qkv.device());
+  add_work({.flops = 2 * sizes.flops(), .bytes = bytes_of({&qkv, &out, &lse})});
+  attention_forward(stream_of(qkv), sizes.args(qkv, out, lse));
+  if (Tape::records({&qkv})) {
+    Tape::current().record("causal_self_attention", {qkv}, out, {qkv, out, lse},
+                           [sizes](BackwardContext& context) { backward(sizes, context); });
+  }
+  return out;
+}
+
+}  // namespace ringtape

@@ -1,0 +1,460 @@
+#include "kernels/common/kernel.h"
+
+#include <cmath>
+
+#include "kernels/attention.h"
+#include "kernels/attention_tile.h"
+#include "kernels/softmax.h"
+
+// Three kernels go through tiles: the forward, the backward for the queries and the backward for the keys and
+// values. In the first two a block has a tile of queries and goes through the keys; in the third it has a
+// tile of keys and goes through the queries. The products are in kernels/attention_tile.h.
+
+namespace ringtape::RINGTAPE_TARGET {
+namespace {
+
+/// One of the operands, by element type.
+template <class T>
+struct Operand {
+  T* data;
+  std::int64_t batch, token, head;
+  explicit Operand(const AttentionOperand& from)
+      : data(static_cast<T*>(from.data)), batch(from.batch), token(from.token), head(from.head) {}
+  __device__ Tokens<T> of(std::int64_t b, std::int64_t h) const {
+    return {data + b * batch + h * head, token};
+  }
+};
+
+/// AttentionArgs and AttentionGradients, by element type.
+template <class T>
+struct Problem {
+  using A = accumulate_t<T>;
+  std::int64_t batch, heads, kv_heads, queries, keys;
+  int width;
+  A scale;
+  Operand<T> q, k, v, out;
+  A* lse;
+  Operand<T> dout, dq, dk, dv;
+  A* delta;
+  bool accumulate;
+
+  Problem(const AttentionArgs& args, const AttentionGradients& gradients)
+      : batch(args.batch),
+        heads(args.heads),
+        kv_heads(args.kv_heads),
+        queries(args.queries),
+        keys(args.keys),
+        width(static_cast<int>(args.width)),
+        scale(static_cast<A>(args.scale)),
+        q(args.q),
+        k(args.k),
+        v(args.v),
+        out(args.out),
+        lse(static_cast<A*>(args.lse)),
+        dout(gradients.dout),
+        dq(gradients.dq),
+        dk(gradients.dk),
+        dv(gradients.dv),
+        delta(static_cast<A*>(gradients.delta)),
+        accumulate(gradients.accumulate) {}
+
+  /// The keys before the first query.
+  __device__ std::int64_t offset() const { return keys - queries; }
+  __device__ std::int64_t heads_per_kv() const { return heads / kv_heads; }
+  /// The first row of a head in lse and delta.
+  __device__ std::int64_t first_row(std::int64_t b, std::int64_t h) const {
+    return (b * heads + h) * queries;
+  }
+};
+
+/// The tokens first to first + count - 1 of a head, that a block computes.
+struct Share {
+  std::int64_t batch, head, first;
+  int count;
+};
+
+/// The block's share of `tokens` tokens of `heads` heads. A later tile of queries sees more keys, so a grid
+/// in plain order would give some workers more work than others. On the GPU, which starts blocks in order,
+/// the longest come first; a CPU thread has neighbouring blocks, so short and long ones alternate.
+template <class Tile>
+__device__ Share share_of_block(std::int64_t tokens, std::int64_t heads, bool later_is_longer) {
+  const std::int64_t tiles = ceil_div(tokens, Tile::tokens);
+  const std::int64_t at = blockIdx.x % tiles, head = blockIdx.x / tiles;
+  std::int64_t tile = later_is_longer ? tiles - 1 - at : at;
+  if constexpr (!kGpuGeometry) tile = at % 2 == 0 ? at / 2 : tiles - 1 - at / 2;
+  const std::int64_t first = tile * Tile::tokens;
+  return {head / heads, head % heads, first,
+          static_cast<int>(minimum<std::int64_t>(Tile::tokens, tokens - first))};
+}
+
+// ---- forward ----
+
+/// The online softmax of the columns of `scores`, tile after tile: each column's maximum and sum so far, and
+/// the factor for what was added up with the maximum before.
+template <class Tile>
+class OnlineSoftmax {
+  using A = typename Tile::Accumulator;
+  static constexpr int kTokens = Tile::tokens;
+  // The columns of a thread, from column_ on; each column's rows are shared by kParts threads.
+  static constexpr int kOwn = kGpuGeometry ? 1 : kTokens;
+  static constexpr int kParts = Tile::threads * kOwn / kTokens;
+
+ public:
+  static constexpr int kElements = (3 + 2 * kParts) * kTokens;  // of shared memory
+
+  __device__ explicit OnlineSoftmax(A* shared)
+      : max_(shared),
+        sum_(max_ + kTokens),
+        factor_(sum_ + kTokens),
+        part_max_(factor_ + kTokens),
+        part_sum_(part_max_ + kParts * kTokens),
+        column_(thread_rank() * kOwn % kTokens),
+        part_(thread_rank() * kOwn / kTokens) {
+    if (part_ != 0) return;
+    for (int c = 0; c < kOwn; ++c) {
+      max_[column_ + c] = kLowest<A>;
+      sum_[column_ + c] = 0;
+    }
+  }
+
+  /// Replaces the scores in `rows` rows by exp(score - maximum so far).
+  __device__ void add(A* scores, int rows) {
+    A* const own = scores + column_;
+    A max[kOwn], sum[kOwn] = {};
+    for (int c = 0; c < kOwn; ++c) max[c] = max_[column_ + c];
+    for (int row = part_; row < rows; row += kParts) {
+      for (int c = 0; c < kOwn; ++c) max[c] = maximum(max[c], own[row * Tile::column_stride + c]);
+    }
+    for (int c = 0; c < kOwn; ++c) part_max_[part_ * kTokens + column_ + c] = max[c];
+    __syncthreads();
+    for (int part = 0; part < kParts; ++part) {
+      for (int c = 0; c < kOwn; ++c) max[c] = maximum(max[c], part_max_[part * kTokens + column_ + c]);
+    }
+    for (int row = part_; row < rows; row += kParts) {
+      for (int c = 0; c < kOwn; ++c) {
+        A& score = own[row * Tile::column_stride + c];
+        score = softmax_exp(score - max[c]);
+        sum[c] += score;
+      }
+    }
+    for (int c = 0; c < kOwn; ++c) part_sum_[part_ * kTokens + column_ + c] = sum[c];
+    __syncthreads();
+    if (part_ != 0) return;
+    for (int c = 0; c < kOwn; ++c) {
+      const int column = column_ + c;
+      factor_[column] = softmax_exp(max_[column] - max[c]);
+      max_[column] = max[c];
+      sum_[column] *= factor_[column];
+      for (int part = 0; part < kParts; ++part) sum_[column] += part_sum_[part * kTokens + column];
+    }
+  }
+  __device__ A factor(int column) const { return factor_[column]; }
+  __device__ A sum(int column) const { return sum_[column]; }
+  __device__ A log_sum(int column) const { return max_[column] + natural_log(sum_[column]); }
+
+ private:
+  A *max_, *sum_, *factor_, *part_max_, *part_sum_;
+  int column_, part_;
+};
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads) attention_forward(Problem<T> p) {
+  using A = accumulate_t<T>;
+  const Share share = share_of_block<Tile>(p.queries, p.heads, true);
+  const std::int64_t kv_head = share.head / p.heads_per_kv();
+  const Tokens<T> keys = p.k.of(share.batch, kv_head), values = p.v.of(share.batch, kv_head);
+
+  const int column_elements = padded_width(p.width) * Tile::column_stride;
+  A* const q_columns = dynamic_shared<A>();
+  A* const out_columns = q_columns + column_elements;
+  A* const scores = out_columns + column_elements;
+  A* const rows = scores + Tile::tokens * Tile::column_stride;
+  OnlineSoftmax<Tile> softmax(rows + Tile::tokens * row_stride(p.width));
+
+  load_columns<Tile>(p.q.of(share.batch, share.head), share.first, share.count, p.width, q_columns);
+  zero_columns<Tile>(out_columns, p.width);
+
+  // The first query sees the keys up to `first_sees`, the last one those up to the end.
+  const std::int64_t first_sees = share.first + p.offset();
+  const std::int64_t end = first_sees + share.count;
+  for (std::int64_t key = 0; key < end; key += Tile::tokens) {
+    const int count = static_cast<int>(minimum<std::int64_t>(Tile::tokens, end - key));
+    const int padded = padded_rows<Tile>(count);
+    __syncthreads();
+    load_rows<Tile>(keys, key, count, p.width, rows);
+    __syncthreads();
+    const int visible = static_cast<int>(first_sees - key);  // rows beyond visible + column are masked
+    multiply<Tile, false>(rows, row_stride(p.width), q_columns, padded, padded_width(p.width),
+                          [=](int row, int column, const auto& sums) {
+                            A* const to = scores + row * Tile::column_stride + column;
+                            for (int c = 0; c < Tile::thread_columns; ++c) {
+                              to[c] =
+                                  row <= visible + column + c ? sums[c] * p.scale : -static_cast<A>(INFINITY);
+                            }
+                          });
+    __syncthreads();
+    softmax.add(scores, padded);
+    load_rows<Tile>(values, key, count, p.width, rows);
+    __syncthreads();
+    multiply<Tile, true>(rows, row_stride(p.width), scores, padded_width(p.width), padded,
+                         [=](int row, int column, const auto& sums) {
+                           A* const to = out_columns + row * Tile::column_stride + column;
+                           for (int c = 0; c < Tile::thread_columns; ++c) {
+                             to[c] = to[c] * softmax.factor(column + c) + sums[c];
+                           }
+                         });
+  }
+  __syncthreads();
+
+  store_columns<Tile>(p.out.of(share.batch, share.head), share.first, share.count, p.width, out_columns,
+                      false, [=](int column) { return 1 / softmax.sum(column); });
+  A* const lse = p.lse + p.first_row(share.batch, share.head) + share.first;
+  for (int i = thread_rank(); i < share.count; i += Tile::threads) lse[i] = softmax.log_sum(i);
+}
+
+// ---- backward ----
+
+/// delta = rowsum(dout * out), a thread for each query of each head.
+constexpr int kDeltaRows = 64;  // of a block
+
+template <class T>
+__global__ void attention_delta(Problem<T> p) {
+  using A = accumulate_t<T>;
+  const std::int64_t rows = p.batch * p.heads * p.queries;
+  for (int i = thread_rank(); i < kDeltaRows; i += block_threads()) {
+    const std::int64_t row = std::int64_t{blockIdx.x} * kDeltaRows + i;
+    if (row >= rows) return;
+    const std::int64_t head = row / p.queries, query = row % p.queries;
+    const T* out = p.out.of(head / p.heads, head % p.heads).at(query);
+    const T* dout = p.dout.of(head / p.heads, head % p.heads).at(query);
+    constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
+    A sums[kWidth] = {};
+    int d = 0;
+    for (; d + kWidth <= p.width; d += kWidth) {
+      const auto a = load_vec<kWidth>(out + d), b = load_vec<kWidth>(dout + d);
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) sums[j] += to_accumulate(a[j]) * to_accumulate(b[j]);
+    }
+    for (; d < p.width; ++d) sums[0] += to_accumulate(out[d]) * to_accumulate(dout[d]);
+    A sum = 0;
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) sum += sums[j];
+    p.delta[row] = sum;
+  }
+}
+
+/// Reads a statistic of `count` tokens, with 0 for the rest of a tile.
+template <class Tile, class A>
+__device__ void load_stats(const A* from, int count, A* to) {
+  for (int i = thread_rank(); i < Tile::tokens; i += Tile::threads) to[i] = i < count ? from[i] : 0;
+}
+
+/// `columns` += the sums of a product.
+template <class Tile, class A>
+__device__ auto add_to(A* columns) {
+  return [=](int row, int column, const auto& sums) {
+    A* const to = columns + row * Tile::column_stride + column;
+    for (int c = 0; c < Tile::thread_columns; ++c) to[c] += sums[c];
+  };
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads) attention_backward_queries(Problem<T> p) {
+  using A = accumulate_t<T>;
+  const Share share = share_of_block<Tile>(p.queries, p.heads, true);
+  const std::int64_t kv_head = share.head / p.heads_per_kv();
+  const Tokens<T> keys = p.k.of(share.batch, kv_head), values = p.v.of(share.batch, kv_head);
+
+  const int width = padded_width(p.width), stride = row_stride(p.width);
+  const int column_elements = width * Tile::column_stride;
+  A* const q_columns = dynamic_shared<A>();
+  A* const dout_columns = q_columns + column_elements;
+  A* const dq_columns = dout_columns + column_elements;
+  A* const scores = dq_columns + column_elements;
+  A* const rows = scores + Tile::tokens * Tile::column_stride;
+  A* const lse = rows + Tile::tokens * stride;
+  A* const delta = lse + Tile::tokens;
+
+  load_columns<Tile>(p.q.of(share.batch, share.head), share.first, share.count, p.width, q_columns);
+  load_columns<Tile>(p.dout.of(share.batch, share.head), share.first, share.count, p.width, dout_columns);
+  zero_columns<Tile>(dq_columns, p.width);
+  const std::int64_t first_row = p.first_row(share.batch, share.head) + share.first;
+  load_stats<Tile>(p.lse + first_row, share.count, lse);
+  load_stats<Tile>(p.delta + first_row, share.count, delta);
+
+  const std::int64_t first_sees = share.first + p.offset();
+  const std::int64_t end = first_sees + share.count;
+  for (std::int64_t key = 0; key < end; key += Tile::tokens) {
+    const int count = static_cast<int>(minimum<std::int64_t>(Tile::tokens, end - key));
+    const int padded = padded_rows<Tile>(count);
+    __syncthreads();
+    load_rows<Tile>(values, key, count, p.width, rows);
+    __syncthreads();
+    multiply<Tile, false>(rows, stride, dout_columns, padded, width,
+                          [=](int row, int column, const auto& sums) {
+                            A* const dp = scores + row * Tile::column_stride + column;
+                            for (int c = 0; c < Tile::thread_columns; ++c) dp[c] = sums[c];
+                          });
+    __syncthreads();
+    load_rows<Tile>(keys, key, count, p.width, rows);
+    __syncthreads();
+    const int visible = static_cast<int>(first_sees - key);
+    multiply<Tile, false>(rows, stride, q_columns, padded, width, [=](int row, int column, const auto& sums) {
+      A* const ds = scores + row * Tile::column_stride + column;  // holds dp
+      for (int c = 0; c < Tile::thread_columns; ++c) {
+        const A weight = row <= visible + column + c ? softmax_exp(sums[c] * p.scale - lse[column + c]) : 0;
+        ds[c] = p.scale * weight * (ds[c] - delta[column + c]);
+      }
+    });
+    __syncthreads();
+    multiply<Tile, true>(rows, stride, scores, width, padded, add_to<Tile>(dq_columns));
+  }
+  __syncthreads();
+  store_columns<Tile>(p.dq.of(share.batch, share.head), share.first, share.count, p.width, dq_columns,
+                      p.accumulate, [](int) { return A{1}; });
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads) attention_backward_keys(Problem<T> p) {
+  using A = accumulate_t<T>;
+  const Share share = share_of_block<Tile>(p.keys, p.kv_heads, false);
+
+  const int width = padded_width(p.width), stride = row_stride(p.width);
+  const int column_elements = width * Tile::column_stride;
+  constexpr int kScoreElements = Tile::tokens * Tile::column_stride;
+  A* const k_columns = dynamic_shared<A>();
+  A* const v_columns = k_columns + column_elements;
+  A* const dk_columns = v_columns + column_elements;
+  A* const dv_columns = dk_columns + column_elements;
+  A* const scores = dv_columns + column_elements;
+  A* const weights = scores + kScoreElements;
+  A* const rows = weights + kScoreElements;
+  A* const lse = rows + Tile::tokens * stride;
+  A* const delta = lse + Tile::tokens;
+
+  load_columns<Tile>(p.k.of(share.batch, share.head), share.first, share.count, p.width, k_columns);
+  load_columns<Tile>(p.v.of(share.batch, share.head), share.first, share.count, p.width, v_columns);
+  zero_columns<Tile>(dk_columns, p.width);
+  zero_columns<Tile>(dv_columns, p.width);
+
+  // The first query that sees the first of these keys.
+  const std::int64_t first_query = maximum<std::int64_t>(share.first - p.offset(), 0);
+  for (std::int64_t h = 0; h < p.heads_per_kv(); ++h) {
+    const std::int64_t head = share.head * p.heads_per_kv() + h;
+    const Tokens<T> queries = p.q.of(share.batch, head), douts = p.dout.of(share.batch, head);
+    const std::int64_t first_row = p.first_row(share.batch, head);
+    for (std::int64_t query = first_query; query < p.queries; query += Tile::tokens) {
+      const int count = static_cast<int>(minimum<std::int64_t>(Tile::tokens, p.queries - query));
+      const int padded = padded_rows<Tile>(count);
+      __syncthreads();
+      load_rows<Tile>(douts, query, count, p.width, rows);
+      load_stats<Tile>(p.lse + first_row + query, count, lse);
+      load_stats<Tile>(p.delta + first_row + query, count, delta);
+      __syncthreads();
+      multiply<Tile, false>(rows, stride, v_columns, padded, width,
+                            [=](int row, int column, const auto& sums) {
+                              A* const dp = scores + row * Tile::column_stride + column;
+                              for (int c = 0; c < Tile::thread_columns; ++c) dp[c] = sums[c];
+                            });
+      __syncthreads();
+      load_rows<Tile>(queries, query, count, p.width, rows);
+      __syncthreads();
+      // Columns beyond this plus the row are masked, as are all in rows that are no queries.
+      const int visible = static_cast<int>(query + p.offset() - share.first);
+      multiply<Tile, false>(
+          rows, stride, k_columns, padded, width, [=](int row, int column, const auto& sums) {
+            A* const ds = scores + row * Tile::column_stride + column;  // holds dp
+            A* const kept = weights + row * Tile::column_stride + column;
+            for (int c = 0; c < Tile::thread_columns; ++c) {
+              const A weight =
+                  row < count && column + c <= visible + row ? softmax_exp(sums[c] * p.scale - lse[row]) : 0;
+              kept[c] = weight;
+              ds[c] = p.scale * weight * (ds[c] - delta[row]);
+            }
+          });
+      __syncthreads();
+      multiply<Tile, true>(rows, stride, scores, width, padded, add_to<Tile>(dk_columns));
+      __syncthreads();
+      load_rows<Tile>(douts, query, count, p.width, rows);
+      __syncthreads();
+      multiply<Tile, true>(rows, stride, weights, width, padded, add_to<Tile>(dv_columns));
+    }
+  }
+  __syncthreads();
+  const auto whole = [](int) { return A{1}; };
+  store_columns<Tile>(p.dk.of(share.batch, share.head), share.first, share.count, p.width, dk_columns,
+                      p.accumulate, whole);
+  store_columns<Tile>(p.dv.of(share.batch, share.head), share.first, share.count, p.width, dv_columns,
+                      p.accumulate, whole);
+}
+
+// ---- launches ----
+
+/// What a block of compute capability 8.6 and 8.9 may have; others of 8.0 and later have more.
+constexpr std::size_t kMostSharedBytes = 99 * 1024;
+
+/// Shared memory of a kernel with so many `columns` and `scores`, one of `rows`, and some statistics.
+template <class Tile>
+std::size_t shared_bytes(int width, int columns, int scores, int stats) {
+  return sizeof(typename Tile::Accumulator) *
+         static_cast<std::size_t>((columns * padded_width(width) + scores * Tile::tokens) *
+                                      Tile::column_stride +
+                                  Tile::tokens * row_stride(width) + stats);
+}
+
+/// Calls body(tile, shared memory) with the largest tile that fits.
+template <class A, class Body>
+void with_tile(int width, int columns, int scores, const Body& body) {
+  using Large = AttentionTile<A, 64, 4>;
+  using Small = AttentionTile<A, 32, 2>;
+  // The statistics of OnlineSoftmax, which are more than those of the backward.
+  const auto bytes = [=](auto tile) {
+    using Tile = decltype(tile);
+    return shared_bytes<Tile>(width, columns, scores, OnlineSoftmax<Tile>::kElements);
+  };
+  if constexpr (kGpuGeometry) {
+    if (bytes(Large{}) > kMostSharedBytes) return body(Small{}, bytes(Small{}));
+  }
+  body(Large{}, bytes(Large{}));
+}
+
+template <class Tile>
+unsigned blocks(const AttentionArgs& args, std::int64_t tokens, std::int64_t heads) {
+  return static_cast<unsigned>(args.batch * heads * ceil_div(tokens, Tile::tokens));
+}
+
+}  // namespace
+
+void attention_forward(const Stream& stream, const AttentionArgs& args) {
+  RINGTAPE_DISPATCH_FLOATING(args.dtype, T, {
+    const Problem<T> problem(args, {});
+    with_tile<accumulate_t<T>>(problem.width, 2, 1, [&](auto tile, std::size_t shared) {
+      using Tile = decltype(tile);
+      launch(attention_forward<T, Tile>,
+             {blocks<Tile>(args, args.queries, args.heads), Tile::threads, shared}, stream, problem);
+    });
+  });
+}
+
+void attention_backward(const Stream& stream, const AttentionArgs& args,
+                        const AttentionGradients& gradients) {
+  RINGTAPE_DISPATCH_FLOATING(args.dtype, T, {
+    const Problem<T> problem(args, gradients);
+    const std::int64_t rows = args.batch * args.heads * args.queries;
+    launch(attention_delta<T>,
+           {static_cast<unsigned>(ceil_div(rows, kDeltaRows)), kGpuGeometry ? kDeltaRows : 1u}, stream,
+           problem);
+    with_tile<accumulate_t<T>>(problem.width, 3, 1, [&](auto tile, std::size_t shared) {
+      using Tile = decltype(tile);
+      launch(attention_backward_queries<T, Tile>,
+             {blocks<Tile>(args, args.queries, args.heads), Tile::threads, shared}, stream, problem);
+    });
+    with_tile<accumulate_t<T>>(problem.width, 4, 2, [&](auto tile, std::size_t shared) {
+      using Tile = decltype(tile);
+      launch(attention_backward_keys<T, Tile>,
+             {blocks<Tile>(args, args.keys, args.kv_heads), Tile::threads, shared}, stream, problem);
+    });
+  });
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "kernels/common/kernel.h"
+
+/// The pieces of which a thread's part of a matrix product is made, in registers.
+namespace ringtape::RINGTAPE_TARGET {
+
+/// Neighbouring values that are read and multiplied together: 16 bytes on the GPU, a vector register on the
+/// CPU. (GCC keeps an array of these in registers, but not a struct with an array member.)
+#if defined(__CUDACC__)
+template <class A, int W>
+struct alignas(sizeof(A) * W) Row {
+  A lane[W];
+  __device__ A& operator[](int i) { return lane[i]; }
+  __device__ const A& operator[](int i) const { return lane[i]; }
+};
+template <class A, int W>
+__device__ void multiply_add(Row<A, W>& sum, A a, const Row<A, W>& b) {
+#pragma unroll
+  for (int i = 0; i < W; ++i) sum[i] += a * b[i];
+}
+#else
+template <class A, int W>
+struct VectorRegister {
+  typedef A type __attribute__((vector_size(sizeof(A) * W)));
+};
+template <class A, int W>
+using Row = typename VectorRegister<A, W>::type;
+template <class A, class R>
+void multiply_add(R& sum, A a, const R& b) {
+  sum += a * b;
+}
+#endif
+
+#if defined(__AVX512F__)
+inline constexpr int kCpuRegisterBytes = 64;
+#elif defined(__AVX__)
+inline constexpr int kCpuRegisterBytes = 32;
+#else
+inline constexpr int kCpuRegisterBytes = 16;
+#endif
+inline constexpr int kRowBytes = kGpuGeometry ? 16 : kCpuRegisterBytes;
+
+/// Values in a Row of this width.
+template <class A>
+inline constexpr int kLanes = kRowBytes / static_cast<int>(sizeof(A));
+
+}  // namespace ringtape::RINGTAPE_TARGET
