@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv.pop()) if len(sys.argv) == 2 and not sys.argv[1].startswith("-") else None
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 # The folders of the public interface. Of the other folders ringtape.h has the headers that these need.
-LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "train"]
+LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "text", "train"]
 # Internal headers. A new header is either here or in ringtape.h.
 INTERNAL = {
     "autograd": "arguments low_precision operation_scope tape_graph",
@@ -24,6 +24,7 @@ INTERNAL = {
     "io": "checksum embed json parse",
     "nn": "",
     "optim": "",
+    "text": "gpt2_pieces unicode_classes utf8",
     "train": "checkpointing console describe_data json_lines learning_rate make metrics model_input option_list option_types option_value "
              "output_files profile_table progress recorded_steps report/document report/page report/run_report report/step_timeline "
              "report/write_report run_log timeline training_run training_state update value_record value_row",
@@ -31,8 +32,8 @@ INTERNAL = {
 
 
 def public_headers():
-    """ringtape.h and data/mnist.h, which is a library of its own, with all that they include."""
-    left, found = ["ringtape.h", "data/mnist.h"], set()
+    """ringtape.h and the headers of what is shipped in libraries of its own, with all that they include."""
+    left, found = ["ringtape.h", "data/mnist.h", "text/gpt2.h", "text/tinyshakespeare.h"], set()
     while left:
         header = left.pop()
         if header not in found:
