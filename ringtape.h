@@ -1,7 +1,8 @@
 #pragma once
 
-/// All of Ringtape's public interface but the shipped MNIST, which is a library of its own: data/mnist.h and
-/// ringtape::ringtape_mnist.
+/// All of Ringtape's public interface but what is shipped, in libraries of its own: MNIST (data/mnist.h,
+/// ringtape::ringtape_mnist), tinyshakespeare and GPT-2's merges (text/tinyshakespeare.h, text/gpt2.h,
+/// ringtape::ringtape_text).
 #include "autograd/creation.h"
 #include "autograd/gradcheck.h"
 #include "autograd/ops.h"
@@ -57,4 +58,10 @@
 #include "optim/sgd.h"
 #include "profile/machine.h"
 #include "profile/memory_report.h"
+#include "text/bpe_tokenizer.h"
+#include "text/byte_tokenizer.h"
+#include "text/character_tokenizer.h"
+#include "text/streaming_decoder.h"
+#include "text/token_dataset.h"
+#include "text/token_file.h"
 #include "train/trainer.h"

@@ -1,9 +1,9 @@
-# Run by `cmake --install`: copies the public headers, ringtape.h and data/mnist.h with all headers that they include,
-# to include/ringtape/. There they include each other as "ringtape/core/tensor.h", so that a program's own core/tensor.h
-# is another file. Expects SOURCE_DIR, STAGING_DIR and INCLUDE_DIR.
+# Run by `cmake --install`: copies the public headers, ringtape.h and those of the shipped data with all headers that they
+# include, to include/ringtape/. There they include each other as "ringtape/core/tensor.h", so that a program's own
+# core/tensor.h is another file. Expects SOURCE_DIR, STAGING_DIR and INCLUDE_DIR.
 cmake_policy(VERSION 3.22)
-set(layers "autograd|core|data|dist|io|kernels|nn|optim|plot|profile|trace|train")
-set(left ringtape.h data/mnist.h)
+set(layers "autograd|core|data|dist|io|kernels|nn|optim|plot|profile|text|trace|train")
+set(left ringtape.h data/mnist.h text/gpt2.h text/tinyshakespeare.h)
 set(done "")
 file(REMOVE_RECURSE "${STAGING_DIR}")
 while(left)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv.pop()) if len(sys.argv) == 2 and not sys.argv[1].startswith("-") else None
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 # The folders of the public interface. Of the other folders ringtape.h has the headers that these need.
-LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "train"]
+LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "text", "train"]
 # Internal headers. A new header is either here or in ringtape.h.
 INTERNAL = {
     "autograd": "arguments low_precision operation_scope tape_graph",
@@ -21,18 +21,19 @@ INTERNAL = {
     "dist": "bucket_buffers bucket_reducer gather_text mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
             "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices traffic "
             "verify_parameters verify_same watchdog zero1_reducer zero2_reducer",
-    "io": "checksum embed json parse",
+    "io": "checksum embed json mapped_file parse",
     "nn": "",
     "optim": "",
-    "train": "checkpointing console describe_data json_lines learning_rate make metrics model_input option_list option_types option_value "
+    "text": "gpt2_pieces unicode_classes utf8",
+    "train": "checkpointing console json_lines learning_rate make metrics model_input option_list option_types option_value "
              "output_files profile_table progress recorded_steps report/document report/page report/run_report report/step_timeline "
              "report/write_report run_log timeline training_run training_state update value_record value_row",
 }
 
 
 def public_headers():
-    """ringtape.h and data/mnist.h, which is a library of its own, with all that they include."""
-    left, found = ["ringtape.h", "data/mnist.h"], set()
+    """ringtape.h and the headers of what is shipped in libraries of its own, with all that they include."""
+    left, found = ["ringtape.h", "data/mnist.h", "text/gpt2.h", "text/tinyshakespeare.h"], set()
     while left:
         header = left.pop()
         if header not in found:

@@ -1,0 +1,86 @@
+"""Writes text/unicode_classes.cpp: which code points are letters, numbers and white space, as GPT-2's tokenizer sees them.
+
+    pip install unicodedata2==16.0.0
+    scripts/unicode_classes.py > text/unicode_classes.cpp
+
+unicodedata2 is the Unicode character database of that version. Letters are the general categories L*, numbers N*. White
+space is the property White_Space, which the database does not carry: it is the separators Z* and the control characters
+below. No version since Unicode 6.3 has changed it.
+"""
+import unicodedata2
+
+VERSION = "16.0.0"
+CONTROLS = {0x9, 0xA, 0xB, 0xC, 0xD, 0x85}
+WIDTH = 110
+
+
+def class_of(code_point):
+    category = unicodedata2.category(chr(code_point))
+    if code_point in CONTROLS or category[0] == "Z":
+        return "space"
+    return {"L": "letter", "N": "number"}.get(category[0])
+
+
+def ranges():
+    """Triples (first, last, class) in order."""
+    found = []
+    for code_point in range(0x110000):
+        name = class_of(code_point)
+        if name and found and found[-1][1] == code_point - 1 and found[-1][2] == name:
+            found[-1][1] = code_point
+        elif name:
+            found.append([code_point, code_point, name])
+    return found
+
+
+def rows(items):
+    line = "   "
+    for item in items:
+        if len(line) + 1 + len(item) > WIDTH:
+            yield line
+            line = "   "
+        line += " " + item
+    yield line
+
+
+def main():
+    assert unicodedata2.unidata_version == VERSION, f"found Unicode {unicodedata2.unidata_version}, expected {VERSION}"
+    items = [f"{{0x{first:X}, 0x{last:X}, '{name[0].upper()}'}}," for first, last, name in ranges()]
+    print(f"""\
+// Written by scripts/unicode_classes.py from Unicode {VERSION}.
+#include "text/unicode_classes.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ringtape {{
+namespace {{
+
+struct ClassRange {{
+  char32_t first, last;
+  char kind;  // Letter, Number, Space
+}};
+
+// clang-format off
+constexpr ClassRange kClassRanges[] = {{""")
+    print("\n".join(rows(items)))
+    print("""\
+};
+// clang-format on
+
+}  // namespace
+
+CharacterClass class_of(char32_t code_point) {
+  const auto* const range =
+      std::lower_bound(std::begin(kClassRanges), std::end(kClassRanges), code_point,
+                       [](const ClassRange& candidate, char32_t value) { return candidate.last < value; });
+  if (range == std::end(kClassRanges) || range->first > code_point) return CharacterClass::other;
+  if (range->kind == 'L') return CharacterClass::letter;
+  return range->kind == 'N' ? CharacterClass::number : CharacterClass::space;
+}
+
+}  // namespace ringtape""")
+
+
+if __name__ == "__main__":
+    main()
