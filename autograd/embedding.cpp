@@ -1,5 +1,4 @@
-#include <cstddef>
-
+#include "kernels/embedding.h"
 #include "autograd/arguments.h"
 #include "autograd/invalid_index.h"
 #include "autograd/low_precision.h"
@@ -7,7 +6,6 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "kernels/elementwise.h"
-#include "kernels/embedding.h"
 #include "kernels/reduce.h"
 
 namespace ringtape {
@@ -41,14 +39,12 @@ void weight_gradient(const EmbeddingProblem& problem, const Tensor& dy, const Gr
 void position_gradient(const EmbeddingProblem& problem, const Tensor& dy, const GradTarget& dpositions) {
   add_work({.flops = dy.elements(), .bytes = bytes_of({&dy}) + bytes_of(dpositions)});
   if (!dpositions.accumulate) set_zero(dpositions.grad);
-  const DType dtype = dpositions.grad.dtype();
-  const std::int64_t skipped =
-      problem.first_position * problem.columns * static_cast<std::int64_t>(size_of(dtype));
-  void* const used = static_cast<std::byte*>(dpositions.grad.raw()) + skipped;
-  const std::int64_t values = problem.sequence * problem.columns;
-  if (values == 0) return;
-  sum_dim(stream_of(dy), dy.dtype(), dy.raw(), std::int64_t{1}, problem.rows / problem.sequence, values, 1.0,
-          dtype, used, true);
+  const Tensor used =
+      dpositions.grad.alias({problem.sequence, problem.columns}, problem.first_position * problem.columns);
+  if (used.elements() == 0) return;
+  const std::int64_t sequences = problem.rows / problem.sequence;
+  sum_dim(stream_of(dy), dy.dtype(), dy.raw(), std::int64_t{1}, sequences, used.elements(), 1.0, used.dtype(),
+          used.raw(), true);
 }
 
 }  // namespace

@@ -23,6 +23,28 @@ Tensor Linear::forward(const Tensor& x) {
   return linear(x, *weight_, bias_ == nullptr ? Tensor() : *bias_);
 }
 
+Embedding::Embedding(std::int64_t count, std::int64_t width) {
+  check(count > 0 && width > 0, "Embedding: sizes must be at least 1, found {} rows of {}", count, width);
+  weight_ = &register_parameter("weight", empty({count, width}));
+  init::normal(*weight_, 1);
+}
+
+Tensor Embedding::forward(const Tensor& tokens) {
+  return embedding(tokens, *weight_);
+}
+
+Dropout::Dropout(double p) : p_(p) {
+  check(p >= 0 && p < 1, "Dropout: p must be at least 0 and below 1, found {}", p);
+}
+
+Tensor Dropout::forward(const Tensor& x) {
+  return is_training() ? dropout(x, p_) : x;
+}
+
+Tensor GELU::forward(const Tensor& x) {
+  return form_ == Form::exact ? gelu(x) : gelu_tanh(x);
+}
+
 Tensor ReLU::forward(const Tensor& x) {
   return relu(x);
 }

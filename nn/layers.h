@@ -19,10 +19,42 @@ class Linear : public Module {
   Tensor* bias_ = nullptr;
 };
 
+/// A row of weight [count, width] for each token of [.., T]: [.., T, width]. weight is normal with standard
+/// deviation 1 at first, as in PyTorch. Throws Error for sizes below 1.
+class Embedding : public Module {
+ public:
+  Embedding(std::int64_t count, std::int64_t width);
+  Tensor forward(const Tensor& tokens) override;
+
+ private:
+  Tensor* weight_;
+};
+
+/// dropout() in training mode; x itself in evaluation mode. Throws Error for p outside [0, 1).
+class Dropout : public Module {
+ public:
+  explicit Dropout(double p);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  double p_;
+};
+
 /// max(x, 0), elementwise.
 class ReLU : public Module {
  public:
   Tensor forward(const Tensor& x) override;
+};
+
+/// gelu(), or gelu_tanh(), elementwise.
+class GELU : public Module {
+ public:
+  enum class Form { exact, tanh };
+  explicit GELU(Form form = Form::exact) : form_(form) {}
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  Form form_;
 };
 
 /// Modules one after the other, named "0", "1", ...

@@ -6,17 +6,12 @@
 
 #include "autograd/tape.h"
 #include "core/error.h"
-#include "core/memory.h"
-#include "trace/layer.h"
-#include "trace/spans.h"
+#include "nn/module_scope.h"
 
 namespace ringtape {
 
 Tensor Module::operator()(const Tensor& x) {
-  const MemoryScope scope(MemoryCategory::activations);
-  const Layer* const layer = layer_in(current_layer());
-  const LayerScope within(layer);
-  const SpanScope span(SpanKind::layer, layer->span_name.c_str());
+  const ModuleScope scope(*this);
   return forward(x);
 }
 

@@ -22,6 +22,8 @@ struct NamedParameter {
 
 /// A part of a model: parameters, other modules, and a forward. Modules are neither copied nor moved.
 class Module {
+  friend class ModuleScope;
+
  public:
   Module() = default;
   virtual ~Module() = default;

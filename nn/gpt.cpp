@@ -1,0 +1,136 @@
+#include "nn/gpt.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "autograd/ops.h"
+#include "autograd/recompute.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "nn/init.h"
+#include "nn/module_scope.h"
+
+namespace ringtape {
+namespace {
+
+TransformerOptions checked(const TransformerOptions& o) {
+  check(o.vocabulary >= 1 && o.context >= 1 && o.layers >= 1 && o.heads >= 1 && o.width >= 1 && o.hidden >= 0,
+        "GPT: sizes must be at least 1, found a vocabulary of {}, a context of {}, {} layers, {} heads, a "
+        "width "
+        "of {}",
+        o.vocabulary, o.context, o.layers, o.heads, o.width);
+  check(o.width % o.heads == 0, "GPT: a width of {} is not divisible by {} heads", o.width, o.heads);
+  check(o.kv_heads >= 0 && o.heads % o.kv_heads_or_default() == 0,
+        "GPT: {} heads are not divisible by {} heads of keys and values", o.heads, o.kv_heads);
+  check(o.positions == PositionKind::learned || o.head_size() % 2 == 0,
+        "GPT: rotary positions need heads of an even size, found {}", o.head_size());
+  return o;
+}
+
+/// Sequence of blocks "0", "1", ...: named_parameters() lists them as h.0, h.1, ...
+class BlockList : public Module {
+ public:
+  std::shared_ptr<Block> push_back(std::shared_ptr<Block> block) {
+    return register_module(std::to_string(count_++), std::move(block));
+  }
+  Tensor forward(const Tensor&) override { fail("GPT: its blocks are called one by one"); }
+
+ private:
+  int count_ = 0;
+};
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+/// GPT-2's initial values.
+void initialise(GPT& model) {
+  const double of_residual = 0.02 / std::sqrt(2.0 * static_cast<double>(model.options().layers));
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    if (ends_with(parameter.name, ".bias")) {
+      parameter.tensor->copy_from(zeros(parameter.tensor->shape()));
+    } else if (parameter.tensor->dims() == 2) {
+      init::normal(*parameter.tensor, ends_with(parameter.name, "c_proj.weight") ? of_residual : 0.02);
+    }
+  }
+}
+
+}  // namespace
+
+GPT::GPT(const TransformerOptions& options) : options_(checked(options)) {
+  const auto tokens = register_module("wte", std::make_shared<Embedding>(options.vocabulary, options.width));
+  wte_ = &tokens->parameter("weight");
+  if (options.positions == PositionKind::learned) {
+    wpe_ = &register_module("wpe", std::make_shared<Embedding>(options.context, options.width))
+                ->parameter("weight");
+  }
+  drop_ = register_module("drop", std::make_shared<Dropout>(options.dropout));
+  const auto list = register_module("h", std::make_shared<BlockList>());
+  for (std::int64_t i = 0; i < options.layers; ++i) {
+    blocks_.push_back(list->push_back(std::make_shared<Block>(options)));
+  }
+  ln_f_ = register_module("ln_f", std::make_shared<Norm>(options.norm, options.width, options.norm_eps));
+  lm_head_ = wte_;
+  if (!options.tied) {
+    lm_head_ = &register_module("lm_head", std::make_shared<Linear>(options.width, options.vocabulary, false))
+                    ->parameter("weight");
+  }
+  initialise(*this);
+}
+
+Tensor GPT::embed(const Tensor& tokens, std::int64_t first_position) {
+  check(tokens.defined() && tokens.dims() == 2, "GPT: expected tokens [B, T], found {}", describe(tokens));
+  check(first_position + tokens.size(1) <= options_.context, "GPT: {} tokens exceed the context of {}",
+        first_position + tokens.size(1), options_.context);
+  return (*drop_)(embedding(tokens, *wte_, wpe_ == nullptr ? Tensor() : *wpe_, first_position));
+}
+
+Residual GPT::run_blocks(Residual stream) {
+  const std::size_t segment = static_cast<std::size_t>(recompute_);
+  std::size_t first = 0;
+  for (; segment > 0 && first + segment < blocks_.size(); first += segment) {
+    const auto run = [this, first, segment](const Tensor& x) {
+      Tensor y = x;
+      for (std::size_t i = first; i < first + segment; ++i) y = (*blocks_[i])(y);
+      return y;
+    };
+    stream.sum = recompute(run, stream.sum);
+  }
+  for (std::size_t i = first; i < blocks_.size(); ++i) stream = (*blocks_[i])(std::move(stream));
+  return stream;
+}
+
+Tensor GPT::head(const Tensor& normed) {
+  return linear(normed, *lm_head_);
+}
+
+Tensor GPT::forward(const Tensor& tokens) {
+  Residual stream = run_blocks({embed(tokens, 0), {}});
+  return head((*ln_f_)(stream));
+}
+
+Tensor GPT::next(const Tensor& tokens, KVCache& cache) {
+  const NoGrad no_grad;
+  const ModuleScope scope(*this);
+  check(tokens.defined() && tokens.dims() == 2 && tokens.size(0) == cache.batch() && tokens.size(1) >= 1,
+        "GPT: expected at least one token for each of the cache's {} sequences, found {}", cache.batch(),
+        describe(tokens));
+  check(cache.length() + tokens.size(1) <= cache.capacity(), "GPT: {} tokens exceed the cache's {}",
+        cache.length() + tokens.size(1), cache.capacity());
+  Residual stream{embed(tokens, cache.length()), {}};
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    stream = blocks_[i]->next(std::move(stream), cache, i);
+  }
+  cache.length_ += tokens.size(1);
+  const Tensor normed = (*ln_f_)(stream);
+  const std::int64_t batch = tokens.size(0), length = tokens.size(1), width = options_.width;
+  if (length == 1) return head(normed.alias({batch, width}));
+  std::vector<Tensor> last;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    last.push_back(normed.alias({1, width}, ((b + 1) * length - 1) * width));
+  }
+  return head(cat(last));
+}
+
+}  // namespace ringtape

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "nn/layers.h"
+#include "nn/module.h"
+#include "nn/norm.h"
+#include "nn/transformer.h"
+
+namespace ringtape {
+
+/// A decoder-only transformer. With the initial values: GPT-2 (Radford et al., "Language models are
+/// unsupervised multitask learners", 2019); llama_options() of nn/transformer.h gives the shape of Llama.
+///
+/// Parameters: wte.weight [vocabulary, width], wpe.weight [context, width] for learned positions, h.N.* for
+/// the blocks, ln_f.*, and lm_head.weight [vocabulary, width] unless it is tied to wte.weight.
+///
+/// At first: weights are normal with standard deviation 0.02, those of the projections back to the residual
+/// stream (attn.c_proj, mlp.c_proj) 0.02 / sqrt(2 layers); biases are 0.
+class GPT : public Module {
+ public:
+  /// Throws Error for sizes below 1, heads that do not divide the width, or KV heads that do not divide the
+  /// heads.
+  explicit GPT(const TransformerOptions& options);
+
+  /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64). Throws Error for a T above the context.
+  Tensor forward(const Tensor& tokens) override;
+
+  /// The logits of the last of the tokens [B, T], which follow those in the cache: [B, vocabulary]. Their
+  /// keys and values are added to the cache. Records nothing on the tape. Throws Error where the cache is too
+  /// short.
+  Tensor next(const Tensor& tokens, KVCache& cache);
+
+  const TransformerOptions& options() const { return options_; }
+
+  /// Recomputes blocks in backward, in segments of `blocks` (Sequential::set_recompute). 0: none.
+  void set_recompute(std::int64_t blocks) { recompute_ = blocks; }
+
+ private:
+  Tensor embed(const Tensor& tokens, std::int64_t first_position);
+  Residual run_blocks(Residual stream);
+  Tensor head(const Tensor& normed);
+
+  TransformerOptions options_;
+  Tensor* wte_;
+  Tensor* wpe_ = nullptr;
+  Tensor* lm_head_;
+  std::shared_ptr<Dropout> drop_;
+  std::vector<std::shared_ptr<Block>> blocks_;
+  std::shared_ptr<Norm> ln_f_;
+  std::int64_t recompute_ = 0;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "core/memory.h"
+#include "nn/module.h"
+#include "trace/layer.h"
+#include "trace/spans.h"
+
+namespace ringtape {
+
+/// Until the scope ends, this thread is in the forward of `module`: new memory counts as activations, and
+/// operations belong to its layer. Module::operator() has one; so does every other forward of a module.
+class ModuleScope {
+ public:
+  explicit ModuleScope(Module& module)
+      : memory_(MemoryCategory::activations),
+        layer_(module.layer_in(current_layer())),
+        within_(layer_),
+        span_(SpanKind::layer, layer_->span_name.c_str()) {}
+
+ private:
+  MemoryScope memory_;
+  const Layer* layer_;
+  LayerScope within_;
+  SpanScope span_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "nn/module.h"
+
+namespace ringtape {
+
+/// The residual stream between two layers of a transformer: its value is sum + branch, where the branch is
+/// not added yet, so that the next norm can add it while it reads both.
+struct Residual {
+  Tensor sum;
+  Tensor branch;  ///< may be undefined
+
+  /// The value; adds the branch.
+  Tensor value() const;
+};
+
+/// Normalises the last dimension: layer normalisation with a weight and perhaps a bias, or RMS normalisation
+/// with a weight. The weight is 1 and the bias 0 at first.
+class Norm : public Module {
+ public:
+  enum class Kind { layer, layer_without_bias, rms };
+
+  /// Throws Error for a width below 1.
+  Norm(Kind kind, std::int64_t width, double eps = 1e-5);
+  Tensor forward(const Tensor& x) override;
+  /// The norm of the stream's value; the branch becomes part of the sum, in the same kernel.
+  Tensor operator()(Residual& stream);
+  using Module::operator();
+
+ private:
+  Kind kind_;
+  double eps_;
+  Tensor* weight_;
+  Tensor* bias_ = nullptr;
+};
+
+/// As in PyTorch: eps 1e-5, with a bias.
+class LayerNorm : public Norm {
+ public:
+  explicit LayerNorm(std::int64_t width, double eps = 1e-5) : Norm(Kind::layer, width, eps) {}
+};
+class RMSNorm : public Norm {
+ public:
+  explicit RMSNorm(std::int64_t width, double eps = 1e-5) : Norm(Kind::rms, width, eps) {}
+};
+
+}  // namespace ringtape
