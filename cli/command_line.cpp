@@ -171,8 +171,11 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
     app_->allow_extras();
   }
   app_->callback([this, &chosen] {
-    for (const auto& [name, command] : programs_) {
-      if (app_->got_subcommand(name)) chosen = command;
+    std::function<void()> check = after_parsing_;
+    for (std::size_t i = 0; i < programs_.size(); ++i) {
+      if (!app_->got_subcommand(programs_[i].first)) continue;
+      chosen = programs_[i].second;
+      check = commands_[i]->after_parsing_;
     }
     if (!chosen) {
       std::vector<std::string> names;
@@ -181,9 +184,9 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
       throw CLI::ValidationError((words.empty() ? "no command" : quote(words[0]) + " is not a command") +
                                  ": expected " + list_of(names));
     }
-    if (!after_parsing_) return;
+    if (!check) return;
     try {
-      after_parsing_();
+      check();
     } catch (const Error& error) {
       throw CLI::ValidationError(error.what());
     }

@@ -74,8 +74,8 @@ class CommandLine {
   /// All flags with their values' texts, in the order of --help; --help itself is left out.
   std::vector<std::pair<std::string, std::string>> values() const;
 
-  /// Called after the flags have been read, before the program runs. An exception from it is reported as a
-  /// wrong flag.
+  /// Called after the flags have been read, before the program runs; that of a command if the command is
+  /// given. An exception from it is reported as a wrong flag.
   void after_parsing(std::function<void()> callback);
 
   /// Parses the command line, runs `program` (or the command that was given), and prints an exception as one

@@ -8,13 +8,24 @@
 #include "core/error.h"
 #include "dist/rank_environment.h"
 #include "train/option_list.h"
-#include "train/trainer.h"
 
 namespace ringtape {
 
 TrainProgram::TrainProgram(const std::string& description, TrainerOptions defaults,
                            std::vector<Recipe> recipes)
-    : options_(std::move(defaults)), recipes_(std::move(recipes)), flags_(description) {
+    : options_(std::move(defaults)),
+      recipes_(std::move(recipes)),
+      owned_(std::make_unique<CommandLine>(description)),
+      flags_(*owned_) {
+  add_flags();
+}
+
+TrainProgram::TrainProgram(CommandLine& command, TrainerOptions defaults, std::vector<Recipe> recipes)
+    : options_(std::move(defaults)), recipes_(std::move(recipes)), flags_(command) {
+  add_flags();
+}
+
+void TrainProgram::add_flags() {
   for (TrainerOption& option : options_of(options_)) {
     flags_.group(option.group);
     const std::string& otherwise = option.default_text;
@@ -69,7 +80,8 @@ int TrainProgram::run(int argc, char** argv, const std::function<Task()>& make_t
   return flags_.run(argc, argv, [&] { train(make_task); });
 }
 
-void TrainProgram::train(const std::function<Task()>& make_task) const {
+void TrainProgram::train(const std::function<Task()>& make_task,
+                         const std::function<void(Trainer&)>& after_training) const {
   if (show_launch_) {
     fmt::print("{}", describe(detect_rank_environment(process_environment())));
     return;
@@ -81,6 +93,7 @@ void TrainProgram::train(const std::function<Task()>& make_task) const {
     trainer.evaluate();
   } else {
     trainer.train();
+    if (after_training) after_training(trainer);
   }
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/command_line.h"
 #include "train/options.h"
 #include "train/task.h"
+#include "train/trainer.h"
 
 namespace ringtape {
 
@@ -23,17 +25,23 @@ class TrainProgram {
   /// `defaults` are the initial options of this program.
   TrainProgram(const std::string& description, TrainerOptions defaults = {},
                std::vector<Recipe> recipes = {});
+  /// The same as a command of a program with several (CommandLine::command), which must outlive it.
+  TrainProgram(CommandLine& command, TrainerOptions defaults = {}, std::vector<Recipe> recipes = {});
 
   CommandLine& flags() { return flags_; }
   const TrainerOptions& options() const { return options_; }
 
   /// Parses the command line and trains the task that `make_task` returns. Returns the exit code.
   int run(int argc, char** argv, const std::function<Task()>& make_task);
+  /// Trains that task, or does what a flag says instead. `after_training` is called on every rank if it has
+  /// trained.
+  void train(const std::function<Task()>& make_task,
+             const std::function<void(Trainer&)>& after_training = nullptr) const;
 
  private:
+  void add_flags();
   void add_recipes();
   void apply_recipe();
-  void train(const std::function<Task()>& make_task) const;
 
   TrainerOptions options_;
   std::vector<Recipe> recipes_;
@@ -41,7 +49,8 @@ class TrainProgram {
   bool eval_only_ = false;
   bool print_schedule_ = false;
   bool show_launch_ = false;
-  CommandLine flags_;
+  std::unique_ptr<CommandLine> owned_;
+  CommandLine& flags_;
 };
 
 }  // namespace ringtape

@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/gpt/commands.h"
+#include "apps/gpt/text_model.h"
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "data/loader.h"
+#include "nn/arena.h"
+
+namespace ringtape::gpt {
+namespace {
+
+struct EvaluateCommand {
+  explicit EvaluateCommand(CommandLine& flags) {
+    flags.file("--model", model, "folder of the model", "DIR").required();
+    flags.file("--text", file, "file with the text [tinyshakespeare]");
+    flags.option("--whole", whole, "the whole text, not only its last 10%");
+    flags.option("--batch-size", between(batch_size, 1, 1 << 20), "sequences in a forward");
+    flags.option("--device", device, "cpu, cuda, cuda:N or auto");
+  }
+
+  void run() const {
+    const NoGrad no_grad;
+    const TextModel loaded = load_text_model(model);
+    loaded.model->eval();
+    const Device on = Device::parse(device);
+    const ParameterArena arena(*loaded.model, on);
+    const std::string text = read_text(file);
+    const Tokens tokens = whole ? Tokens(loaded.tokenizer->encode(text), *loaded.tokenizer)
+                                : split_of(text, *loaded.tokenizer).validation;
+    const auto data = std::make_shared<TokenDataset>(tokens, loaded.model->options().context,
+                                                     TokenDataset::Windows::consecutive);
+    DataLoader loader(data, std::make_shared<SequentialSampler>(data->size()),
+                      {.batch_size = batch_size, .device = on});
+    loader.start_epoch(0);
+    double sum = 0;
+    while (const std::optional<Batch> batch = loader.next()) {
+      const auto [x, y] = batch->to(on);
+      const Tensor logits = (*loaded.model)(x);
+      sum += cross_entropy(view(logits, {-1, logits.size(2)}), view(y, {-1}),
+                           {.reduction = Reduction::sum, .ignore_index = kIgnoredTarget})
+                 .item();
+    }
+    check_indices(on);
+    const auto targets = static_cast<double>(tokens.size() - 1);
+    fmt::print("loss {:.4f}, perplexity {:.3f} over {} tokens\n", sum / targets, std::exp(sum / targets),
+               tokens.size() - 1);
+  }
+
+  std::string model, file, device = "auto";
+  bool whole = false;
+  std::int64_t batch_size = 16;
+};
+
+}  // namespace
+
+void add_evaluate_command(CommandLine& app) {
+  const auto command = std::make_shared<std::shared_ptr<EvaluateCommand>>();
+  CommandLine& flags =
+      app.command("evaluate", "the loss of a model on a text", [command] { (*command)->run(); });
+  *command = std::make_shared<EvaluateCommand>(flags);
+}
+
+}  // namespace ringtape::gpt

@@ -1,0 +1,37 @@
+#include "apps/gpt/model_flags.h"
+
+namespace ringtape::gpt {
+
+void ModelFlags::add(CommandLine& flags) {
+  flags.group("Model");
+  flags.option("--architecture", word(architecture, {"gpt2", "llama"}),
+               "gpt2: layer norms, learned positions, GELU, a tied output layer; llama: RMS norms, rotary "
+               "positions, SwiGLU, an output layer of its own");
+  flags.option("--layers", between(options.layers, 1, 1000), "transformer blocks");
+  flags.option("--heads", between(options.heads, 1, 1000), "heads of the attention");
+  flags.option("--kv-heads", between(options.kv_heads, 0, 1000),
+               "heads of keys and values, each for several heads of queries; 0: as many as heads");
+  flags.option("--width", between(options.width, 1, 1 << 16), "elements of a token's vector");
+  flags.option("--hidden", between(options.hidden, 0, 1 << 18),
+               "elements of the MLP; 0: four times the width");
+  flags.option("--context", between(options.context, 1, 1 << 20), "tokens of a sequence");
+  flags.option("--dropout", between(options.dropout, 0, 0.99), "probability of dropout");
+  flags.option("--bias", options.bias, "linear layers and layer norms have biases (gpt2)");
+  flags.option(
+      "--recompute", not_negative(recompute),
+      "keep only the input of each segment of this many blocks and compute the rest again in backward; "
+      "0: keep everything");
+}
+
+TransformerOptions ModelFlags::shape(std::int64_t vocabulary) const {
+  TransformerOptions shape = options;
+  if (architecture == "llama") {
+    shape = llama_options(options);
+  } else if (!options.bias) {
+    shape.norm = Norm::Kind::layer_without_bias;
+  }
+  shape.vocabulary = vocabulary;
+  return shape;
+}
+
+}  // namespace ringtape::gpt

@@ -1,0 +1,75 @@
+#include "apps/gpt/text_model.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "io/file.h"
+#include "nn/hugging_face.h"
+#include "text/byte_tokenizer.h"
+#include "text/character_tokenizer.h"
+#include "text/gpt2.h"
+#include "text/tinyshakespeare.h"
+
+namespace ringtape::gpt {
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  const std::vector<std::uint8_t> bytes = read_file(path);
+  return {bytes.begin(), bytes.end()};
+}
+
+const char* const kTokenizerFile = "tokenizer.txt";
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::string_view text) {
+  if (kind == "characters") return std::make_shared<CharacterTokenizer>(text);
+  if (kind == "bytes") return std::make_shared<ByteTokenizer>();
+  return gpt2_tokenizer();
+}
+
+void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder) {
+  std::string text = "gpt2\n";
+  if (const auto* characters = dynamic_cast<const CharacterTokenizer*>(&tokenizer)) {
+    text = "characters\n" + characters->characters();
+  } else if (dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr) {
+    text = "bytes\n";
+  }
+  save_text(folder / kTokenizerFile, text);
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kTokenizerFile;
+  if (!std::filesystem::exists(path)) return gpt2_tokenizer();
+  const std::string text = text_of(path);
+  const std::size_t line = text.find('\n');
+  const std::string kind = text.substr(0, line);
+  check(line != std::string::npos && (kind == "characters" || kind == "bytes" || kind == "gpt2"),
+        "{}: the first line is '{}', expected characters, bytes or gpt2", path.string(), kind);
+  return make_tokenizer(kind, std::string_view(text).substr(line + 1));
+}
+
+TextModel load_text_model(const std::filesystem::path& folder) {
+  TextModel loaded{load_gpt(folder), load_tokenizer(folder)};
+  const std::int64_t tokens = loaded.tokenizer->vocabulary_size();
+  const std::int64_t rows = loaded.model->options().vocabulary;
+  // Models are sometimes made with some rows more than there are tokens.
+  check(tokens <= rows, "{}: the tokenizer has {} tokens, the model has {}", folder.string(), tokens, rows);
+  return loaded;
+}
+
+std::string read_text(const std::string& file) {
+  std::string text = file.empty() ? std::string(tinyshakespeare()) : text_of(file);
+  check(!text.empty(), "{}: the file is empty, expected a text", file);
+  return text;
+}
+
+Split split_of(std::string_view text, const Tokenizer& tokenizer) {
+  std::size_t cut = text.size() / 10 * 9 + text.size() % 10 * 9 / 10;
+  while (cut < text.size() && (text[cut] & 0xc0) == 0x80) ++cut;  // not inside of a character
+  return {Tokens(tokenizer.encode(text.substr(0, cut)), tokenizer),
+          Tokens(tokenizer.encode(text.substr(cut)), tokenizer)};
+}
+
+}  // namespace ringtape::gpt

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "nn/gpt.h"
+#include "text/token_dataset.h"
+#include "text/tokenizer.h"
+
+/// A model with its tokenizer, in a folder: config.json and model.safetensors as Hugging Face has them
+/// (nn/hugging_face.h), and tokenizer.txt of this program. A folder without a tokenizer.txt is GPT-2's.
+namespace ringtape::gpt {
+
+/// The names of --tokenizer.
+inline const std::vector<std::string> kTokenizerKinds = {"characters", "bytes", "gpt2"};
+
+/// A tokenizer of that kind; `text` gives the characters.
+std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::string_view text);
+
+/// The first line is the kind; for characters, they follow.
+void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder);
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder);
+
+struct TextModel {
+  std::shared_ptr<GPT> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+/// Throws Error where the vocabularies differ, besides what load_gpt() throws.
+TextModel load_text_model(const std::filesystem::path& folder);
+
+/// The text of a file, or tinyshakespeare if `file` is empty. Throws Error for an empty one.
+std::string read_text(const std::string& file);
+
+/// The first 90% of a text's tokens, and the rest, for training and validation, as nanoGPT splits it: by
+/// characters.
+struct Split {
+  Tokens train, validation;
+};
+Split split_of(std::string_view text, const Tokenizer& tokenizer);
+
+}  // namespace ringtape::gpt

@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "apps/gpt/commands.h"
+#include "apps/gpt/model_flags.h"
+#include "apps/gpt/text_model.h"
+#include "apps/gpt/write_text.h"
+#include "cli/train_program.h"
+#include "nn/hugging_face.h"
+
+namespace ringtape::gpt {
+namespace {
+
+/// nanoGPT's settings for a character-level model on a CPU.
+TrainerOptions default_options() {
+  TrainerOptions options;
+  options.data.epochs = 8;
+  options.data.batch_size = 12;
+  options.data.eval_batch_size = 64;
+  options.optimizer.kind = &optimizer_named("adamw");
+  options.optimizer.learning_rate = 1e-3;
+  options.optimizer.weight_decay = 0.1;
+  options.optimizer.beta2 = 0.99;
+  options.optimizer.clip_norm = 1;
+  options.schedule.kind = ScheduleKind::cosine;
+  options.schedule.final_lr = 0.1;
+  options.schedule.warmup = 100;
+  return options;
+}
+
+/// nanoGPT's settings for a GPU.
+const std::vector<Recipe> kRecipes = {{"shakespeare-gpu",
+                                       {{"--layers", "6"},
+                                        {"--heads", "6"},
+                                        {"--width", "384"},
+                                        {"--context", "256"},
+                                        {"--dropout", "0.2"},
+                                        {"--batch-size", "64"},
+                                        {"--epochs", "20"}}}};
+
+struct TrainCommand {
+  TrainCommand(CommandLine& flags) : program(flags, default_options(), kRecipes) {
+    model.add(flags);
+    flags.group("Text");
+    flags.file("--text", text,
+               "file with the text to learn, UTF-8; the last 10% are for validation "
+               "[tinyshakespeare, which is inside this program]");
+    flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
+                 "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
+    flags.option("--steps-per-epoch", between(steps_per_epoch, 1, 1e9),
+                 "updates between two evaluations on the validation text");
+    flags.file("--from", from, "folder of a model to go on from; its shape and tokenizer", "DIR")
+        .excludes(flags["--tokenizer"])
+        .excludes(flags["--architecture"]);
+    flags.file("--save-model", save_model, "folder for the trained model", "DIR");
+    flags.option("--samples", not_negative(samples), "tokens to write with the trained model at the end");
+  }
+
+  Task make_task() {
+    const std::string learned = read_text(text);
+    TransformerOptions shape;
+    if (from.empty()) {
+      loaded.tokenizer = make_tokenizer(tokenizer, learned);
+      shape = model.shape(loaded.tokenizer->vocabulary_size());
+    } else {
+      loaded = load_text_model(from);
+      shape = loaded.model->options();
+    }
+    const Split split = split_of(learned, *loaded.tokenizer);
+    Task task = language_model_task(
+        text.empty() ? "tinyshakespeare" : text,
+        std::make_shared<TokenDataset>(split.train, shape.context, TokenDataset::Windows::all),
+        std::make_shared<TokenDataset>(split.validation, shape.context, TokenDataset::Windows::consecutive),
+        steps_per_epoch * program.options().data.batch_size);
+    task.model_name = fmt::format("GPT, {} layers, {} heads, {} wide, {} tokens of context", shape.layers,
+                                  shape.heads, shape.width, shape.context);
+    if (!text.empty()) task.input_files = {text};
+    task.make_model = [this, shape] {
+      const std::shared_ptr<GPT> made = loaded.model != nullptr ? loaded.model : std::make_shared<GPT>(shape);
+      made->set_recompute(model.recompute);
+      return made;
+    };
+    return task;
+  }
+
+  void finish(Trainer& trainer) {
+    auto& trained = static_cast<GPT&>(trainer.model());
+    trained.eval();
+    if (trainer.comm().rank() != 0) return;
+    if (!save_model.empty()) {
+      save_gpt(trained, save_model);
+      save_tokenizer(*loaded.tokenizer, save_model);
+    }
+    if (samples == 0) return;
+    fmt::print("\n");
+    write_text(trained, *loaded.tokenizer, "\n",
+               {.tokens = samples, .sampling = {.temperature = 0.8, .top_k = 200}}, "");
+  }
+
+  ModelFlags model;
+  TrainProgram program;
+  std::string text, tokenizer = "characters", from, save_model;
+  std::int64_t steps_per_epoch = 250, samples = 500;
+  TextModel loaded;
+};
+
+}  // namespace
+
+void add_train_command(CommandLine& app) {
+  const auto run = std::make_shared<std::shared_ptr<TrainCommand>>();
+  CommandLine& flags = app.command("train", "train a model on a text, and write some text with it", [run] {
+    TrainCommand& command = **run;
+    command.program.train([&command] { return command.make_task(); },
+                          [&command](Trainer& trainer) { command.finish(trainer); });
+  });
+  *run = std::make_shared<TrainCommand>(flags);
+}
+
+}  // namespace ringtape::gpt

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nn/gpt.h"
+
+/// Folders of Hugging Face's `transformers`: config.json, and the weights in model.safetensors or in shards
+/// that model.safetensors.index.json lists. GPT2LMHeadModel and LlamaForCausalLM, whose `from_pretrained`
+/// opens what is written here.
+namespace ringtape {
+
+/// The options that config.json describes. Throws Error that names the file for another kind of model, a
+/// missing member, and settings that this library does not have.
+TransformerOptions read_transformer_config(const std::filesystem::path& folder);
+
+/// A GPT with the weights of the folder (f32, bf16 or f16; kept in f32). Names may begin with "transformer.",
+/// GPT-2's mask buffers are ignored, and a tied lm_head may be absent. Throws Error that names what is
+/// missing, what is left over, and tensors of another shape.
+std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder);
+
+/// Writes the model's config.json and model.safetensors (f32) to the folder, which is made if necessary. Each
+/// file is written whole or not at all. Throws Error for a model that is shaped neither like GPT-2 nor like
+/// Llama. GPT-2 has biases: for a model without them zeros are written, and load_gpt() leaves them out again.
+void save_gpt(GPT& model, const std::filesystem::path& folder);
+
+/// Where a parameter of a GPT comes from in such a folder.
+struct WeightSource {
+  std::string parameter;             ///< its name in GPT
+  std::vector<std::string> tensors;  ///< one, or several whose rows are joined
+  std::vector<std::int64_t> rows;    ///< of each tensor in the parameter; empty for a vector
+  bool transposed = false;           ///< stored as [in, out] (GPT-2's Conv1D)
+};
+/// The sources of all parameters of a model with these options.
+std::vector<WeightSource> weight_sources(const TransformerOptions& options);
+
+}  // namespace ringtape

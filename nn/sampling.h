@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "nn/gpt.h"
+
+namespace ringtape {
+
+/// How the next token is drawn from the logits.
+struct SamplingOptions {
+  double temperature = 1;  ///< divides the logits; 0: the most likely token (greedy)
+  std::int64_t top_k = 0;  ///< only the k most likely tokens; 0: all
+  double top_p = 1;  ///< only the most likely tokens whose probabilities reach this sum (Holtzman et al.,
+                     ///< "The curious case of neural text degeneration", 2020)
+  std::uint64_t seed = 0;
+};
+
+/// Draws tokens. The draw number n of a seed is always from the same random number, which is core/philox.h's.
+class TokenSampler {
+ public:
+  /// Throws Error for a temperature that is negative or not finite, a negative top_k, and a top_p outside
+  /// (0, 1].
+  explicit TokenSampler(const SamplingOptions& options);
+  /// A token, given the logits of all. top_k is applied before top_p. Of equal logits the first counts as the
+  /// likeliest. Throws Error for a logit that is NaN.
+  std::int32_t operator()(std::span<const float> logits);
+
+ private:
+  SamplingOptions options_;
+  std::uint64_t draws_ = 0;
+};
+
+struct GenerationOptions {
+  std::int64_t tokens = 100;  ///< at most this many new ones
+  SamplingOptions sampling;
+};
+
+/// Continues a prompt: calls `emit` for every new token, until it returns false or the number is reached. The
+/// model must be in evaluation mode. A text that outgrows the context goes on with the last half of it, as
+/// if it began there. Throws Error for an empty prompt, one that does not fit into the context, and a token
+/// outside of the vocabulary.
+void generate(GPT& model, const std::vector<std::int32_t>& prompt, const GenerationOptions& options,
+              const std::function<bool(std::int32_t token)>& emit);
+
+}  // namespace ringtape
