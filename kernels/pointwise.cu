@@ -18,11 +18,10 @@ struct Exp {
   __device__ static auto of(auto x) { return ::exp(x); }
 };
 
-/// 1 / (1 + e^-x), without overflow.
+/// 1 / (1 + e^-x); for a large -x, where e^-x would overflow, a smaller one that is still of no account.
 template <class A>
 __device__ A sigmoid(A x) {
-  const A small = softmax_exp(x < 0 ? x : -x);
-  return (x < 0 ? small : A{1}) / (1 + small);
+  return 1 / (1 + softmax_exp(minimum(-x, A(sizeof(A) == 8 ? 700 : 88))));
 }
 
 struct Silu {

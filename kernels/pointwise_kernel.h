@@ -2,6 +2,8 @@
 
 #include <math.h>  // overloads for float and double in the global namespace
 
+#include <type_traits>
+
 #include "kernels/common/store_result.h"
 #include "kernels/pointwise.h"
 
@@ -49,9 +51,13 @@ __device__ inline Vec<A, W> lane_by_lane(const Vec<A, W>& first, const More&... 
 /// result[i] (+)= Function::of(the operands at i)
 template <class Function, class T, Operand... kReads>
 __global__ void pointwise(PointwiseOperands<T> from, T* result, std::int64_t n, bool accumulate) {
-  for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
-    store_result(result + i, lane_by_lane<Function>(load_operand<kReads, lanes>(from, i)...), accumulate);
-  });
+  // Two loops, as the CPU's compiler does not take the decision out of a long one, and then leaves it scalar.
+  const auto run = [=](auto adds) {
+    for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
+      store_result(result + i, lane_by_lane<Function>(load_operand<kReads, lanes>(from, i)...), adds);
+    });
+  };
+  accumulate ? run(std::true_type{}) : run(std::false_type{});
 }
 
 /// Launches the kernel for n elements of the dtype.

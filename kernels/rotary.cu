@@ -14,8 +14,9 @@ __global__ void rotary_table(A* cosines, A* sines, std::int64_t n, std::int64_t 
   for_each_vec<A>(n, [=](std::int64_t i, auto lanes) {
     for (int k = 0; k < lanes; ++k) {
       const std::int64_t position = first_position + (i + k) / half;
-      const double exponent = -static_cast<double>((i + k) % half) / static_cast<double>(half);
-      const double angle = static_cast<double>(position) * ::pow(base, exponent);
+      const double exponent = static_cast<double>((i + k) % half) / static_cast<double>(half);
+      const float frequency = 1.0f / static_cast<float>(::pow(base, exponent));
+      const double angle = static_cast<float>(position) * frequency;
       cosines[i + k] = static_cast<A>(::cos(angle));
       sines[i + k] = static_cast<A>(::sin(angle));
     }

@@ -244,8 +244,8 @@ Sums turned(const Array& x, std::int64_t heads) {
       y[i] += x[i];
       continue;
     }
-    const double angle = static_cast<double>(3 + i / columns % length) *
-                         std::pow(100.0, -static_cast<double>(element % 3) / 3);
+    const auto frequency = 1 / static_cast<float>(std::pow(100.0, static_cast<double>(element % 3) / 3));
+    const double angle = static_cast<float>(3 + i / columns % length) * frequency;  // in f32, by definition
     y[i] += std::cos(angle) * x[i];
     y[i] += element < 3 ? -std::sin(angle) * x[i + 3] : std::sin(angle) * x[i - 3];
   }
