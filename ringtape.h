@@ -62,4 +62,6 @@
 #include "text/byte_tokenizer.h"
 #include "text/character_tokenizer.h"
 #include "text/streaming_decoder.h"
+#include "text/token_dataset.h"
+#include "text/token_file.h"
 #include "train/trainer.h"

@@ -27,7 +27,7 @@ measure() {
 }
 
 for dtype in f32 bf16 f16; do measure bench_step_$dtype "$bin/bench_step" --dtype $dtype; done
-for name in simt gemm kernels loader accumulation busy; do measure bench_$name "$bin/bench_$name"; done
+for name in simt gemm kernels loader tokenizer accumulation busy; do measure bench_$name "$bin/bench_$name"; done
 for ladder in gemm reduce norm softmax transpose; do measure ladder_$ladder "$bin/ladder" $ladder; done
 if [ -x "$bin/bench_mpi" ]; then
   measure bench_overlap "${ranks[@]}" "$bin/bench_overlap"

@@ -1,9 +1,13 @@
 #include "data/dataset.h"
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
+#include "io/checksum.h"
 
 namespace ringtape {
 namespace {
@@ -24,6 +28,21 @@ Tensor rows(const Tensor& table, std::int64_t first, std::int64_t count) {
 }
 
 }  // namespace
+
+std::uint32_t Dataset::checksum() const {
+  constexpr std::int64_t kPiece = 1024;  // samples
+  std::vector<std::uint8_t> feature_bytes(kPiece * features().bytes());
+  std::vector<std::uint8_t> target_bytes(kPiece * target().bytes());
+  std::uint32_t checksum = 0;
+  for (std::int64_t first = 0; first < size(); first += kPiece) {
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(std::min(kPiece, size() - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    read(indices, feature_bytes.data(), target_bytes.data());
+    checksum = crc32(checksum, feature_bytes.data(), indices.size() * features().bytes());
+    checksum = crc32(checksum, target_bytes.data(), indices.size() * target().bytes());
+  }
+  return checksum;
+}
 
 TensorDataset::TensorDataset(Tensor features, Tensor targets)
     : features_(std::move(features)), targets_(std::move(targets)) {

@@ -25,6 +25,9 @@ class Dataset {
   /// Copies the samples of these indices, one after another, to host memory. Prefetch threads call this at
   /// the same time; an exception is rethrown by the DataLoader::next() that returns the batch.
   virtual void read(std::span<const std::int64_t> indices, void* features, void* targets) const = 0;
+  /// A CRC-32 by which a resumed run recognises the data: of all samples, features and targets, which are
+  /// read for it.
+  virtual std::uint32_t checksum() const;
 };
 
 /// Samples held by two tensors in host memory: row i of `features` ([N, ...], any dtype) and of `targets`

@@ -10,6 +10,13 @@ namespace ringtape {
 namespace {
 
 constexpr std::uint64_t kShuffleStream = std::uint64_t{1} << 63;
+constexpr std::uint64_t kReplacementStream = std::uint64_t{3} << 62;
+
+// 64 random bits: number `i` of an epoch's part of a stream.
+std::uint64_t random_bits(std::uint64_t seed, std::uint64_t i, std::uint64_t stream, std::int64_t epoch) {
+  const on_cpu::Philox4 random = on_cpu::philox4x32_10(seed, i, stream + static_cast<std::uint64_t>(epoch));
+  return static_cast<std::uint64_t>(random.y) << 32 | random.x;
+}
 
 // floor(a b / 2^64)
 std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
@@ -29,10 +36,22 @@ std::vector<std::int64_t> RandomSampler::order(std::int64_t epoch) const {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(samples_));
   std::iota(indices.begin(), indices.end(), std::int64_t{0});
   for (std::uint64_t i = indices.size(); i-- > 1;) {
-    const on_cpu::Philox4 random =
-        on_cpu::philox4x32_10(seed_, i, kShuffleStream + static_cast<std::uint64_t>(epoch));
-    const std::uint64_t r = static_cast<std::uint64_t>(random.y) << 32 | random.x;
-    std::swap(indices[i], indices[multiply_high(r, i + 1)]);
+    std::swap(indices[i], indices[multiply_high(random_bits(seed_, i, kShuffleStream, epoch), i + 1)]);
+  }
+  return indices;
+}
+
+ReplacementSampler::ReplacementSampler(std::int64_t samples, std::int64_t draws, std::uint64_t seed)
+    : samples_(samples), draws_(draws), seed_(seed) {
+  check(samples > 0 && draws > 0, "ReplacementSampler: {} draws from {} samples, expected at least 1 of each",
+        draws, samples);
+}
+
+std::vector<std::int64_t> ReplacementSampler::order(std::int64_t epoch) const {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(draws_));
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::uint64_t random = random_bits(seed_, i, kReplacementStream, epoch);
+    indices[i] = static_cast<std::int64_t>(multiply_high(random, static_cast<std::uint64_t>(samples_)));
   }
   return indices;
 }

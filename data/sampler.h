@@ -42,6 +42,23 @@ class RandomSampler : public Sampler {
   std::uint64_t seed_;
 };
 
+/// `draws` independent draws from 0 to samples - 1, each as likely as any other, in every epoch: an index may
+/// occur twice. For datasets of which no run reads all samples, such as the windows of a text; PyTorch's
+/// RandomSampler with replacement. Draw j of an epoch is floor(r samples / 2^64), where r = x + 2^32 y are
+/// the first two words of philox4x32_10(seed, j, 2^63 + 2^62 + epoch), so it depends on nothing else.
+class ReplacementSampler : public Sampler {
+ public:
+  /// Throws Error unless samples and draws are at least 1.
+  ReplacementSampler(std::int64_t samples, std::int64_t draws, std::uint64_t seed);
+  std::int64_t size() const override { return draws_; }
+  std::vector<std::int64_t> order(std::int64_t epoch) const override;
+
+ private:
+  std::int64_t samples_;
+  std::int64_t draws_;
+  std::uint64_t seed_;
+};
+
 /// One rank's part of the samples of `all`: positions rank, rank + n, rank + 2 n, ... of its order, with n =
 /// world_size. The parts are disjoint and together hold every sample; their sizes differ by one at most.
 /// (PyTorch's DistributedSampler repeats or drops samples instead, to make them equal.)

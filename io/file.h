@@ -23,6 +23,7 @@ class InputFile {
   const std::string& name() const { return name_; }
   /// Reads exactly `bytes` bytes that start at `offset`.
   void read_at(std::uint64_t offset, void* to, std::size_t bytes) const;
+  int descriptor() const { return descriptor_; }
 
  private:
   std::string name_;

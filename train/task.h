@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
+#include "data/sampler.h"
 #include "nn/module.h"
 
 namespace ringtape {
@@ -35,6 +36,10 @@ struct Task {
   std::function<std::shared_ptr<Module>()> make_model;
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
+
+  /// The order of the training samples, from the run's seed; its size is that of an epoch. Default: all of
+  /// them, shuffled (RandomSampler).
+  std::function<std::shared_ptr<const Sampler>(std::uint64_t seed)> order;
 
   /// Converts a batch's features from the dataset to the model's input of `dtype`. Default: to().
   std::function<Tensor(const Tensor& features, DType dtype)> prepare;
@@ -63,5 +68,13 @@ Task classification_task(std::string name, std::shared_ptr<const Dataset> train,
 /// A regression task: the loss is the mean squared error over the values of a target.
 Task regression_task(std::string name, std::shared_ptr<const Dataset> train,
                      std::shared_ptr<const Dataset> test);
+
+/// A language-modelling task: the samples are those of text/token_dataset.h, windows or sequences of T
+/// tokens. The model gets the batch's tokens, i32 [B, T], and its output is logits [B, T, V] or [B T, V]; the
+/// loss is cross-entropy, the mean over the targets that are not ignored. With `samples_per_epoch` above 0 an
+/// epoch is that number of training samples drawn at random with replacement; otherwise it is all of them,
+/// shuffled.
+Task language_model_task(std::string name, std::shared_ptr<const Dataset> train,
+                         std::shared_ptr<const Dataset> test, std::int64_t samples_per_epoch = 0);
 
 }  // namespace ringtape

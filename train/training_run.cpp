@@ -15,7 +15,6 @@
 #include "nn/model_file.h"
 #include "profile/machine.h"
 #include "trace/spans.h"
-#include "train/describe_data.h"
 #include "train/make.h"
 #include "train/option_list.h"
 #include "train/output_files.h"
@@ -26,6 +25,11 @@ namespace {
 /// Samples that the loader prefetches: fewer batches if they are large, to save memory.
 constexpr std::int64_t kSamplesAhead = 16384;
 
+std::shared_ptr<const Sampler> order_of(const Task& task, std::uint64_t seed) {
+  if (task.order) return task.order(seed);
+  return std::make_shared<RandomSampler>(task.train->size(), seed);
+}
+
 }  // namespace
 
 Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicator> comm)
@@ -35,7 +39,8 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
       device_(comm_->device()),
       console_(comm_->rank() == 0 && !options_.observation.quiet),
       memory_before_(memory_stats(device_).live_by_category),
-      length_(run_length(options_.data, task_.train->size())) {
+      order_(order_of(task_, options_.data.seed)),
+      length_(run_length(options_.data, order_->size())) {
   check_before_model();
   if (options_.gemm) set_gemm_backend(*options_.gemm, device_);
   if (options_.precision.tf32) set_tf32(true, device_);
@@ -50,8 +55,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
   if (dtype == DType::f16) scaler_.emplace(*arena_);
   if (!options_.model.load.empty()) load_model(*model_, options_.model.load);
 
-  const auto order = std::make_shared<RandomSampler>(length_.samples, options_.data.seed);
-  sampler_ = std::make_shared<DistributedSampler>(order, comm_->rank(), comm_->size());
+  sampler_ = std::make_shared<DistributedSampler>(order_, comm_->rank(), comm_->size());
   const std::int64_t ahead = std::clamp<std::int64_t>(kSamplesAhead / options_.data.batch_size, 1, 16);
   loader_.emplace(
       task_.train, sampler_,
@@ -117,8 +121,7 @@ std::string Trainer::Run::describe_training() const {
 }
 
 void Trainer::Run::describe_model() const {
-  console_.print("{}: {} training and {} test samples\n", task_.name, task_.train->size(),
-                 task_.test->size());
+  console_.print("{}: {} training and {} test samples\n", task_.name, length_.samples, task_.test->size());
   console_.print("{}\n", describe_training());
 }
 
@@ -288,7 +291,8 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
   for (const auto& [name, value] : task_.settings) settings["--" + name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
-  settings["data"] = describe_data(*task_.train);
+  settings["data"] =
+      fmt::format("{} samples with the CRC-32 {:08x}", task_.train->size(), task_.train->checksum());
   if (depends_on_length(options_.schedule)) {
     settings[Checkpointing::kStepsInAll] = fmt::format("{}", length_.steps);
   }

@@ -85,6 +85,7 @@ class Trainer::Run {
   std::optional<LossScaler> scaler_;       // for f16
   std::optional<MemoryRecording> memory_;  // of one update, for the memory report
   std::string traffic_;                    // of the same update
+  std::shared_ptr<const Sampler> order_;   // of all ranks' samples
   std::shared_ptr<DistributedSampler> sampler_;
   std::optional<DataLoader> loader_;
   RunLength length_;

@@ -9,6 +9,7 @@
 #include "optim/sgd.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/catch.h"
+#include "text/token_dataset.h"
 #include "train/evaluation.h"
 #include "train/training_state.h"
 #include "train/update.h"
@@ -35,6 +36,26 @@ Task numbers() {
   const auto data = std::make_shared<TensorDataset>(
       inputs(), tensor_of(random_doubles(kSamples * kClasses, 2), {kSamples, kClasses}));
   return regression_task("", data, data);
+}
+
+/// Sequences of different lengths, of which a rank can have more targets than another.
+Task sentences() {
+  std::vector<std::vector<std::int32_t>> sequences;
+  for (std::int32_t i = 0; i < kSamples; ++i) {
+    sequences.emplace_back();
+    for (std::int32_t t = 0; t < 2 + (i * i) % 7; ++t) sequences.back().push_back((i + t * t) % kClasses);
+  }
+  const auto data = std::make_shared<SequenceDataset>(sequences, kClasses, 7);
+  Task task = language_model_task("", data, data);
+  // The model of these tests has four inputs: a 1 for the token.
+  task.prepare = [](const Tensor& tokens, DType) {
+    std::vector<float> rows;
+    for (const std::int32_t id : copy_to(tokens, Device{}).to_vector<std::int32_t>()) {
+      for (std::int32_t i = 0; i < 4; ++i) rows.push_back(i == id ? 1.0f : 0.0f);
+    }
+    return from_vector(rows, {tokens.elements(), 4}, tokens.device());
+  };
+  return task;
 }
 
 struct Results {
@@ -64,7 +85,7 @@ TEST_CASE("training: an update and an evaluation give every rank the results of 
           "[dist][train]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
-    for (const Task& task : {classes(), numbers()}) {
+    for (const Task& task : {classes(), numbers(), sentences()}) {
       const Results found = train_once(task, comm);
       const Results expected = train_once(task, std::make_shared<SelfCommunicator>(comm->device()));
       CHECK_THAT(found.loss, Catch::Matchers::WithinRel(expected.loss, 1e-5));

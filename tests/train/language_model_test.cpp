@@ -1,0 +1,174 @@
+#include <cmath>
+
+#include "autograd/ops.h"
+#include "dist/self_communicator.h"
+#include "nn/layers.h"
+#include "optim/sgd.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tensors.h"
+#include "text/character_tokenizer.h"
+#include "text/token_dataset.h"
+#include "train/evaluation.h"
+#include "train/trainer.h"
+#include "train/update.h"
+
+namespace ringtape::test {
+namespace {
+
+constexpr std::int64_t kVocabulary = 5;
+constexpr const char* kText = "abcadbacbeadbecabdbaecadbcabdeabcedabdc";
+using Windows = TokenDataset::Windows;
+
+/// The logits of the next token are a column of a weight, and a bias: [B T, V], or [B, T, V].
+class Bigrams : public Module {
+ public:
+  explicit Bigrams(bool keeps_batch = false)
+      : linear_(register_module("linear", std::make_shared<Linear>(kVocabulary, kVocabulary))),
+        keeps_batch_(keeps_batch) {}
+  Tensor forward(const Tensor& tokens) override {
+    std::vector<float> rows(static_cast<std::size_t>(tokens.elements() * kVocabulary));
+    std::size_t row = 0;
+    for (const std::int32_t id : tokens.to_vector<std::int32_t>()) {
+      rows[row + static_cast<std::size_t>(id)] = 1;
+      row += kVocabulary;
+    }
+    const Tensor logits = (*linear_)(from_vector(rows, {tokens.elements(), kVocabulary}));
+    return keeps_batch_ ? view(logits, {tokens.size(0), tokens.size(1), kVocabulary}) : logits;
+  }
+  /// The weight [V, V], then the bias [V].
+  std::vector<double> values() {
+    std::vector<double> all = parameter("linear.weight").to_doubles();
+    const std::vector<double> bias = parameter("linear.bias").to_doubles();
+    all.insert(all.end(), bias.begin(), bias.end());
+    return all;
+  }
+
+ private:
+  std::shared_ptr<Linear> linear_;
+  bool keeps_batch_;
+};
+
+/// The mean cross-entropy of pairs of neighbours, in double precision. Adds its gradient.
+double mean_loss(const std::vector<double>& values, const std::vector<std::vector<std::int32_t>>& sequences,
+                 std::vector<double>& gradient) {
+  constexpr std::size_t kBias = kVocabulary * kVocabulary;
+  double loss = 0, pairs = 0;
+  for (const std::vector<std::int32_t>& s : sequences) pairs += static_cast<double>(s.size()) - 1;
+  for (const std::vector<std::int32_t>& s : sequences) {
+    for (std::size_t i = 0; i + 1 < s.size(); ++i) {
+      const auto token = static_cast<std::size_t>(s[i]), target = static_cast<std::size_t>(s[i + 1]);
+      const auto logit = [&](std::size_t c) { return values[c * kVocabulary + token] + values[kBias + c]; };
+      double sum = 0;
+      for (std::size_t c = 0; c < kVocabulary; ++c) sum += std::exp(logit(c));
+      loss += (std::log(sum) - logit(target)) / pairs;
+      for (std::size_t c = 0; c < kVocabulary; ++c) {
+        const double share = (std::exp(logit(c)) / sum - (c == target ? 1 : 0)) / pairs;
+        gradient[c * kVocabulary + token] += share;
+        gradient[kBias + c] += share;
+      }
+    }
+  }
+  return loss;
+}
+
+Tokens text() {
+  const CharacterTokenizer tokenizer("abcde");
+  return Tokens(tokenizer.encode(kText), tokenizer);
+}
+
+TEST_CASE("language models: evaluation is the mean over all tokens but the first", "[train][text]") {
+  for (const std::int64_t length : {1, 4, 7, 38}) {
+    const auto data = std::make_shared<TokenDataset>(text(), length, Windows::consecutive);
+    for (const bool keeps_batch : {false, true}) {
+      const Task task = language_model_task("", data, data);
+      Bigrams model(keeps_batch);
+      SelfCommunicator comm{Device{}};
+      std::vector<double> gradient(model.values().size());
+      const double expected =
+          mean_loss(model.values(), {CharacterTokenizer("abcde").encode(kText)}, gradient);
+      CHECK(evaluate(task, model, DType::f32, 3, comm).loss == Approx(expected).epsilon(1e-6));
+    }
+  }
+}
+
+// The mean over targets, whatever the micro-batches: not the mean of means.
+TEST_CASE("language models: sequences of different lengths count by their targets", "[train][text]") {
+  const std::vector<std::vector<std::int32_t>> sequences = {
+      {0, 1, 2, 3, 4, 0, 2}, {1, 3}, {2, 2, 4}, {4, 1}, {0, 3, 1, 2}};
+  const auto data = std::make_shared<SequenceDataset>(sequences, kVocabulary, 8);
+  const Task task = language_model_task("", data, data);
+  for (const std::int64_t micro_batch : {0, 1, 2, 3}) {
+    Bigrams model;
+    const std::vector<double> before = model.values();
+    ParameterArena arena(model, Device{});
+    SGD optimizer(arena, {.learning_rate = 1});
+    TrainerOptions options;
+    options.accumulation.micro_batch = micro_batch;
+    Update update(task, options, model, arena, optimizer, nullptr, false,
+                  std::make_shared<SelfCommunicator>(Device{}));
+    DataLoader loader(data, std::make_shared<SequentialSampler>(5), {.batch_size = 5});
+    loader.start_epoch(0);
+    const UpdateResult result = update(loader.next(), 5);
+    std::vector<double> gradient(before.size());
+    CHECK(result.loss.item() == Approx(mean_loss(before, sequences, gradient)).epsilon(1e-6));
+    std::vector<double> expected = before;
+    for (std::size_t i = 0; i < before.size(); ++i) expected[i] -= gradient[i];
+    check_close(model.values(), expected, 1e-6, 1e-6);
+  }
+}
+
+TrainerOptions short_run(const std::filesystem::path& checkpoints, std::int64_t steps) {
+  TrainerOptions options;
+  options.device = "cpu";  // where the model of these tests computes
+  options.observation.quiet = true;
+  options.data = {.epochs = 4, .max_steps = steps, .batch_size = 6, .eval_batch_size = 4, .seed = 5};
+  options.schedule.kind = ScheduleKind::constant;
+  options.checkpoint.folder = checkpoints;
+  return options;
+}
+
+Task play(std::int64_t samples_per_epoch) {
+  Task task = language_model_task(
+      "play", std::make_shared<TokenDataset>(text().slice(0, 30), 4, Windows::all),
+      std::make_shared<TokenDataset>(text().slice(30, 9), 4, Windows::consecutive), samples_per_epoch);
+  task.make_model = [] { return std::make_shared<Bigrams>(); };
+  return task;
+}
+
+std::vector<double> trained_values(Trainer& trainer) {
+  trainer.train();
+  return dynamic_cast<Bigrams&>(trainer.model()).values();
+}
+
+TEST_CASE("language models: a run on random windows that stops and resumes ends with the same bits",
+          "[train][text]") {
+  const TemporaryFolder folder;
+  Trainer whole(play(20), short_run("", 13));
+  const std::vector<double> expected = trained_values(whole);
+  // 20 samples in batches of 6 are 4 steps, the last of 2 samples: 6 steps end within the second epoch.
+  Trainer first(play(20), short_run(folder / "run", 6));
+  trained_values(first);
+  TrainerOptions rest = short_run(folder / "run", 13);
+  rest.checkpoint.resume = true;
+  Trainer second(play(20), rest);
+  CHECK(trained_values(second) == expected);
+
+  Trainer other(play(21), rest);
+  CHECK_THROWS_WITH(other.train(), ContainsSubstring("--samples-per-epoch"));
+}
+
+// The run above reads 20 windows an epoch of the 26 that there are; without a number all are read.
+TEST_CASE("language models: an epoch is all windows, or a number of random ones", "[train][text]") {
+  for (const std::int64_t samples : {0, 20, 100}) {
+    TrainerOptions options = short_run("", 0);
+    options.data.epochs = 1;
+    Trainer trainer(play(samples), options);
+    const std::int64_t expected = samples == 0 ? 26 : samples;
+    CHECK(trainer.train().steps == (expected + 5) / 6);
+  }
+  CHECK_THROWS_WITH(play(-1), ContainsSubstring("-1 samples in an epoch, expected 0 or more"));
+}
+
+}  // namespace
+}  // namespace ringtape::test

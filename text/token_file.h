@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+
+#include "text/tokens.h"
+
+/// Files of tokens: a header of 512 bytes, then the ids, little-endian, of 16 bits (U16) or, for more than
+/// 65,536 tokens, of 32 (U32). The header is JSON in one line, with blanks before the newline that ends it:
+///
+///   {"format": "ringtape tokens 1", "tokenizer": "bpe-50257-e4c0c3a5", "vocabulary_size": 50257,
+///    "dtype": "U16", "count": 338025, "crc32": "89abcdef"}
+///
+/// NumPy reads the ids with `memmap(path, dtype="<u2", offset=512)`.
+namespace ringtape {
+
+/// Writes the tokens atomically: on any failure Error is thrown, an old file stays as it was and nothing else
+/// is left behind.
+void save_tokens(const std::filesystem::path& path, const Tokens& tokens);
+
+/// The tokens of a file, which is mapped, not read: a file larger than the memory can be used. Throws Error
+/// that names the file, what was found and what was expected for a header that is damaged and a file of
+/// another length than it says. The ids are checked when they are read; "crc32" is not.
+Tokens open_tokens(const std::filesystem::path& path);
+
+}  // namespace ringtape
