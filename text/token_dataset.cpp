@@ -51,6 +51,11 @@ void TokenDataset::read(std::span<const std::int64_t> indices, void* features, v
   }
 }
 
+std::optional<std::int64_t> TokenDataset::targets_per_sample() const {
+  const bool last_is_full = (size_ - 1) * stride_ + length_ < tokens_.size();
+  return last_is_full ? std::optional(length_) : std::nullopt;
+}
+
 std::uint32_t TokenDataset::checksum() const {
   const std::array<std::int64_t, 2> windows = {length_, stride_};
   return crc32(tokens_.checksum(), windows.data(), sizeof windows);

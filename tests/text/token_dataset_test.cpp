@@ -71,6 +71,7 @@ TEST_CASE("all windows: a sample for each place", "[text]") {
   }
   CHECK_THROWS_AS(sample_of(data, 6), Error);
   CHECK_THROWS_AS(sample_of(data, -1), Error);
+  CHECK(data.targets_per_sample() == 4);
   CHECK(TokenDataset(counting(5), 4, Windows::all).size() == 1);
 }
 
@@ -95,7 +96,9 @@ TEST_CASE("consecutive windows: each token but the first is a target exactly onc
       if (targets != expected) FAIL(count << " tokens in windows of " << length);
     }
   }
+  CHECK(TokenDataset(counting(11), 5, Windows::consecutive).targets_per_sample() == 5);
   const TokenDataset data(counting(8), 5, Windows::consecutive);
+  CHECK_FALSE(data.targets_per_sample());
   CHECK(sample_of(data, 1).features == Ids{5, 6, 0, 0, 0});
   CHECK(sample_of(data, 1).targets == Ids{6, 7, -100, -100, -100});
 }
