@@ -30,8 +30,8 @@ TokenDataset::TokenDataset(Tokens tokens, std::int64_t length, Windows windows)
     : tokens_(std::move(tokens)), length_(length), stride_(windows == Windows::all ? 1 : length) {
   check(length >= 1, "TokenDataset: windows of {} tokens, expected at least 1", length);
   check(tokens_.size() > length,
-        "{}: has {} tokens, expected at least {} for a window of {} and the token that follows it",
-        tokens_.source(), tokens_.size(), length + 1, length);
+        "{}: has {} tokens, expected more than {} for a window of as many and the token that follows it",
+        tokens_.source(), tokens_.size(), length);
   // A first window, and as many more as it takes to reach the last target.
   size_ = 1 + (tokens_.size() - 1 - length_ + stride_ - 1) / stride_;
 }
@@ -65,10 +65,12 @@ SequenceDataset::SequenceDataset(std::vector<std::vector<std::int32_t>> sequence
                                  std::int64_t vocabulary_size, std::int64_t length)
     : sequences_(std::move(sequences)), length_(length) {
   check(!sequences_.empty(), "SequenceDataset: found no sequences, expected at least one");
+  check(length >= 1, "SequenceDataset: samples of {} tokens, expected at least 1", length);
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const auto count = static_cast<std::int64_t>(sequences_[i].size());
-    if (count < 2 || count > length_ + 1) {
-      fail("SequenceDataset: sequence {} has {} tokens, expected 2 to {}", i, count, length_ + 1);
+    if (count < 2 || count - 1 > length_) {
+      fail("SequenceDataset: sequence {} has {} tokens, expected 2 or more, and at most {} before the last",
+           i, count, length_);
     }
     for (const std::int32_t id : sequences_[i]) {
       if (id < 0 || id >= vocabulary_size) {

@@ -48,8 +48,8 @@ class TokenDataset : public Dataset {
 /// With causal attention the padding changes nothing before it.
 class SequenceDataset : public Dataset {
  public:
-  /// Throws Error for no sequences, one of fewer than 2 or more than `length` + 1 tokens, and an id outside
-  /// of the vocabulary.
+  /// Throws Error for no sequences, one of fewer than 2 or more than `length` + 1 tokens, a `length` below 1,
+  /// and an id outside of the vocabulary.
   SequenceDataset(std::vector<std::vector<std::int32_t>> sequences, std::int64_t vocabulary_size,
                   std::int64_t length);
 
