@@ -30,8 +30,8 @@ TokenDataset::TokenDataset(Tokens tokens, std::int64_t length, Windows windows)
     : tokens_(std::move(tokens)), length_(length), stride_(windows == Windows::all ? 1 : length) {
   check(length >= 1, "TokenDataset: windows of {} tokens, expected at least 1", length);
   check(tokens_.size() > length,
-        "{}: has {} tokens, expected at least {} for a window of {} and the token that follows it",
-        tokens_.source(), tokens_.size(), length + 1, length);
+        "{}: has {} tokens, expected more than {} for a window of as many and the token that follows it",
+        tokens_.source(), tokens_.size(), length);
   // A first window, and as many more as it takes to reach the last target.
   size_ = 1 + (tokens_.size() - 1 - length_ + stride_ - 1) / stride_;
 }
@@ -51,6 +51,11 @@ void TokenDataset::read(std::span<const std::int64_t> indices, void* features, v
   }
 }
 
+std::optional<std::int64_t> TokenDataset::targets_per_sample() const {
+  const bool last_is_full = (size_ - 1) * stride_ + length_ < tokens_.size();
+  return last_is_full ? std::optional(length_) : std::nullopt;
+}
+
 std::uint32_t TokenDataset::checksum() const {
   const std::array<std::int64_t, 2> windows = {length_, stride_};
   return crc32(tokens_.checksum(), windows.data(), sizeof windows);
@@ -60,10 +65,12 @@ SequenceDataset::SequenceDataset(std::vector<std::vector<std::int32_t>> sequence
                                  std::int64_t vocabulary_size, std::int64_t length)
     : sequences_(std::move(sequences)), length_(length) {
   check(!sequences_.empty(), "SequenceDataset: found no sequences, expected at least one");
+  check(length >= 1, "SequenceDataset: samples of {} tokens, expected at least 1", length);
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const auto count = static_cast<std::int64_t>(sequences_[i].size());
-    if (count < 2 || count > length_ + 1) {
-      fail("SequenceDataset: sequence {} has {} tokens, expected 2 to {}", i, count, length_ + 1);
+    if (count < 2 || count - 1 > length_) {
+      fail("SequenceDataset: sequence {} has {} tokens, expected 2 or more, and at most {} before the last",
+           i, count, length_);
     }
     for (const std::int32_t id : sequences_[i]) {
       if (id < 0 || id >= vocabulary_size) {

@@ -30,6 +30,8 @@ class TokenDataset : public Dataset {
   SampleLayout features() const override { return {DType::i32, {length_}}; }
   SampleLayout target() const override { return {DType::i32, {length_}}; }
   void read(std::span<const std::int64_t> indices, void* features, void* targets) const override;
+  /// All of a window's, if no window is padded.
+  std::optional<std::int64_t> targets_per_sample() const override;
   /// Of the tokens' checksum() and the windows, without reading them.
   std::uint32_t checksum() const override;
 
@@ -46,8 +48,8 @@ class TokenDataset : public Dataset {
 /// With causal attention the padding changes nothing before it.
 class SequenceDataset : public Dataset {
  public:
-  /// Throws Error for no sequences, one of fewer than 2 or more than `length` + 1 tokens, and an id outside
-  /// of the vocabulary.
+  /// Throws Error for no sequences, one of fewer than 2 or more than `length` + 1 tokens, a `length` below 1,
+  /// and an id outside of the vocabulary.
   SequenceDataset(std::vector<std::vector<std::int32_t>> sequences, std::int64_t vocabulary_size,
                   std::int64_t length);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <span>
 
 #include "core/error.h"
 #include "core/quote.h"
@@ -28,20 +28,15 @@ const char* token_dtype(std::size_t width) {
   return width == 2 ? "U16" : "U32";
 }
 
-/// Calls `use` with the stored bytes of all tokens, piece by piece.
+/// Calls `use` with all ids, piece by piece.
 template <class Use>
 void for_each_piece(const Tokens& tokens, const Use& use) {
   constexpr std::int64_t kPiece = 1 << 16;
-  const std::size_t width = token_width(tokens.vocabulary_size());
   std::vector<std::int32_t> ids(kPiece);
-  std::vector<std::uint8_t> bytes(kPiece * width);
   for (std::int64_t first = 0; first < tokens.size(); first += kPiece) {
     const std::int64_t count = std::min(kPiece, tokens.size() - first);
     tokens.read(first, count, ids.data());
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      std::memcpy(bytes.data() + i * width, &ids[i], width);
-    }
-    use(bytes.data(), static_cast<std::size_t>(count) * width);
+    use(std::span<const std::int32_t>(ids.data(), static_cast<std::size_t>(count)));
   }
 }
 
@@ -117,12 +112,20 @@ class TokenFile {
 
 void save_tokens(const std::filesystem::path& path, const Tokens& tokens) {
   std::uint32_t checksum = 0;
-  for_each_piece(tokens,
-                 [&](const void* bytes, std::size_t count) { checksum = crc32(checksum, bytes, count); });
+  for_each_piece(tokens, [&](std::span<const std::int32_t> ids) {
+    checksum = crc32(checksum, ids.data(), ids.size_bytes());
+  });
   const std::string header = token_header(tokens, checksum);
   AtomicFile file(path);
   file.write(header.data(), header.size());
-  for_each_piece(tokens, [&](const void* bytes, std::size_t count) { file.write(bytes, count); });
+  for_each_piece(tokens, [&](std::span<const std::int32_t> ids) {
+    if (token_width(tokens.vocabulary_size()) == 2) {
+      const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
+      file.write(narrow.data(), 2 * narrow.size());
+    } else {
+      file.write(ids.data(), ids.size_bytes());
+    }
+  });
   file.commit();
 }
 

@@ -48,8 +48,9 @@ struct Task {
   std::function<Tensor(Tensor prediction, const Tensor& targets, double divisor)> loss;
   /// Number of correct predictions in a batch, an i64 scalar. Default: none, and no accuracy is printed.
   std::function<Tensor(const Tensor& prediction, const Tensor& targets)> correct;
-  /// The number of non-ignored targets of a batch, which is on the CPU. The mean loss is over them. Default:
-  /// one for each sample.
+  /// The number of non-ignored targets of a batch, which is on the CPU. The mean loss is over them. It is not
+  /// called where the training samples know their number (Dataset::targets_per_sample()). Default: one for
+  /// each sample.
   std::function<std::int64_t(const Batch& batch)> count_targets;
 
   /// The memory of an update by formula, for --memory-report and --report. Default: no formula.

@@ -56,10 +56,12 @@ UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t 
   samples_ = samples;
   // DistributedSampler deals samples out in turn.
   parallel_.promise_equal_ranks(samples % comm_->size() == 0);
-  if (task_.count_targets) {
-    window_.begin(batch ? task_.count_targets(*batch) : 0);
+  const std::optional<std::int64_t> targets_per_sample =
+      task_.count_targets ? task_.train->targets_per_sample() : 1;
+  if (targets_per_sample) {
+    window_.begin_with_all(samples * *targets_per_sample);
   } else {
-    window_.begin_with_all(samples);
+    window_.begin(batch ? task_.count_targets(*batch) : 0);
   }
   if (!batch) return compute(0, nullptr);
   const std::int64_t given = options_.accumulation.micro_batch;

@@ -31,7 +31,7 @@ struct UpdateResult {
 
 /// One update of the weights: forward and backward of each micro-batch, the mean over the ranks, clipping,
 /// the optimizer's step. The host does not wait for the device with one rank, nor with several if each has
-/// the same number of the update's samples and the task counts all targets.
+/// the same number of the update's samples and these have as many targets (Dataset::targets_per_sample()).
 ///
 /// With TrainerOptions::graph an update is captured as a CUDA graph and replayed. Values that differ between
 /// updates are in device memory (samples, learning rate); a graph is for one number of samples and of

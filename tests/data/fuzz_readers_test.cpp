@@ -14,6 +14,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/gzip_text.h"
 #include "tests/support/temporary_folder.h"
+#include "text/byte_tokenizer.h"
+#include "text/token_file.h"
 
 // Damaged files must give an Error or load; nothing else, and no allocation out of proportion. In ordinary
 // runs a fixed number of inputs, the same in each run. With RINGTAPE_FUZZ_SECONDS every reader is fuzzed for
@@ -119,6 +121,27 @@ TEST_CASE("fuzz: checkpoints", "[fuzz]") {
   fuzz_reader("checkpoint", {text.substr(text.find('\n') + 1)}, [&folder](const std::string& input) {
     return fuzz::read_checkpoint(input, folder / "x.json");
   });
+}
+
+TEST_CASE("fuzz: merges of a tokenizer", "[fuzz]") {
+  fuzz_reader("merges", {"#version: 0.2\nt h\nth e\n\u0120 the\n", "#version: 0.2\na a\naa aa\naaaa a\n"},
+              fuzz::read_merges);
+}
+
+TEST_CASE("fuzz: files of tokens", "[fuzz]") {
+  const bool has_memory_disk = std::filesystem::is_directory("/dev/shm");
+  const TemporaryFolder folder(has_memory_disk ? "/dev/shm" : std::filesystem::temp_directory_path());
+  const ByteTokenizer tokenizer;
+  save_tokens(folder / "x", Tokens(tokenizer.encode("to be or not to be"), tokenizer));
+  fuzz_reader("tokens", {read_text(folder / "x")},
+              [&folder](const std::string& input) { return fuzz::read_tokens(input, folder / "x"); });
+}
+
+TEST_CASE("fuzz: texts", "[fuzz]") {
+  fuzz_reader(
+      "text",
+      {"\u00e4\u20ac\U00010348\u4e2d\u6587", "the \u03b1\u03b2\u03b3 aaaaaaa\u00a0\u3000 it's 12\u00bd"},
+      fuzz::encode_text);
 }
 
 TEST_CASE("fuzz: CSV", "[fuzz]") {

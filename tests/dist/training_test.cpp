@@ -9,6 +9,7 @@
 #include "optim/sgd.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/catch.h"
+#include "text/character_tokenizer.h"
 #include "text/token_dataset.h"
 #include "train/evaluation.h"
 #include "train/training_state.h"
@@ -38,16 +39,9 @@ Task numbers() {
   return regression_task("", data, data);
 }
 
-/// Sequences of different lengths, of which a rank can have more targets than another.
-Task sentences() {
-  std::vector<std::vector<std::int32_t>> sequences;
-  for (std::int32_t i = 0; i < kSamples; ++i) {
-    sequences.emplace_back();
-    for (std::int32_t t = 0; t < 2 + (i * i) % 7; ++t) sequences.back().push_back((i + t * t) % kClasses);
-  }
-  const auto data = std::make_shared<SequenceDataset>(sequences, kClasses, 7);
+/// Next tokens as the classes. The model of these tests has four inputs: a 1 for the token.
+Task next_tokens(const std::shared_ptr<const Dataset>& data) {
   Task task = language_model_task("", data, data);
-  // The model of these tests has four inputs: a 1 for the token.
   task.prepare = [](const Tensor& tokens, DType) {
     std::vector<float> rows;
     for (const std::int32_t id : copy_to(tokens, Device{}).to_vector<std::int32_t>()) {
@@ -56,6 +50,25 @@ Task sentences() {
     return from_vector(rows, {tokens.elements(), 4}, tokens.device());
   };
   return task;
+}
+
+/// Sequences of different lengths, of which a rank can have more targets than another.
+Task sentences() {
+  std::vector<std::vector<std::int32_t>> sequences;
+  for (std::int32_t i = 0; i < kSamples; ++i) {
+    sequences.emplace_back();
+    for (std::int32_t t = 0; t < 2 + (i * i) % 7; ++t) sequences.back().push_back((i + t * t) % kClasses);
+  }
+  return next_tokens(std::make_shared<SequenceDataset>(sequences, kClasses, 7));
+}
+
+/// Windows of one text, which all have as many targets.
+Task windows() {
+  constexpr std::int64_t kLength = 5;
+  std::vector<std::int32_t> ids;
+  for (std::int32_t i = 0; i < kSamples + kLength; ++i) ids.push_back((i * i / 2) % kClasses);
+  const Tokens tokens(ids, CharacterTokenizer("abc"));
+  return next_tokens(std::make_shared<TokenDataset>(tokens, kLength, TokenDataset::Windows::all));
 }
 
 struct Results {
@@ -85,7 +98,7 @@ TEST_CASE("training: an update and an evaluation give every rank the results of 
           "[dist][train]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
-    for (const Task& task : {classes(), numbers(), sentences()}) {
+    for (const Task& task : {classes(), numbers(), sentences(), windows()}) {
       const Results found = train_once(task, comm);
       const Results expected = train_once(task, std::make_shared<SelfCommunicator>(comm->device()));
       CHECK_THAT(found.loss, Catch::Matchers::WithinRel(expected.loss, 1e-5));

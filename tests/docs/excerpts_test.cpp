@@ -19,6 +19,10 @@
 #include "profile/tape_picture.h"
 #include "tests/support/catch.h"
 #include "tests/support/xml.h"
+#include "text/character_tokenizer.h"
+#include "text/tinyshakespeare.h"
+#include "text/token_dataset.h"
+#include "train/task.h"
 
 namespace ringtape::test {
 namespace {
@@ -148,6 +152,21 @@ TEST_CASE("docs/distributed.md: a sharded arena", "[docs]") {
   parallel.finish();
   optimizer.step();
   CHECK(model.parameter("body.weight").to_vector<float>() == expected);
+}
+
+TEST_CASE("docs/text.md: a text as a task", "[docs][text]") {
+  const CharacterTokenizer tokenizer(tinyshakespeare());
+  const Tokens tokens(tokenizer.encode(tinyshakespeare()), tokenizer);
+  const std::int64_t training = tokens.size() * 9 / 10;
+  const Tokens validation = tokens.slice(training, tokens.size() - training);
+  using Windows = TokenDataset::Windows;
+  const Task task = language_model_task(
+      "tinyshakespeare", std::make_shared<TokenDataset>(tokens.slice(0, training), 64, Windows::all),
+      std::make_shared<TokenDataset>(validation, 64, Windows::consecutive), 12 * 250);
+
+  CHECK(task.order(0)->size() == 3000);
+  CHECK(task.train->size() == 1'003'854 - 64);
+  CHECK(task.test->size() == (111'540 - 1 + 63) / 64);
 }
 
 }  // namespace ringtape::test

@@ -15,14 +15,14 @@ INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "text", "train"]
 # Internal headers. A new header is either here or in ringtape.h.
 INTERNAL = {
-    "autograd": "arguments low_precision operation_scope tape_graph",
+    "autograd": "arguments invalid_index low_precision operation_scope tape_graph",
     "core": "capture cuda_check half numbers philox quote target",
     "data": "gzip mnist_embedded",
     "dist": "bucket_buffers bucket_reducer gather_text mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
             "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices traffic "
             "verify_parameters verify_same watchdog zero1_reducer zero2_reducer",
     "io": "checksum embed json mapped_file parse",
-    "nn": "",
+    "nn": "module_scope",
     "optim": "",
     "text": "gpt2_pieces unicode_classes utf8",
     "train": "checkpointing console json_lines learning_rate make metrics model_input option_list option_types option_value "

@@ -19,9 +19,23 @@ namespace {
   return read_csv(input);
 }
 
+[[maybe_unused]] std::optional<std::string> merges(const std::string& input) {
+  return read_merges(input);
+}
+[[maybe_unused]] std::optional<std::string> text(const std::string& input) {
+  return encode_text(input);
+}
+
+std::filesystem::path memory_file() {
+  return "/dev/shm/ringtape-fuzz-" + std::to_string(getpid());
+}
 [[maybe_unused]] std::optional<std::string> safetensors(const std::string& input) {
-  static const std::filesystem::path file = "/dev/shm/ringtape-fuzz-" + std::to_string(getpid());
+  static const std::filesystem::path file = memory_file();
   return read_safetensors(input, file);
+}
+[[maybe_unused]] std::optional<std::string> tokens(const std::string& input) {
+  static const std::filesystem::path file = memory_file();
+  return read_tokens(input, file);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tests/fuzz/readers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <stdexcept>
@@ -11,6 +12,11 @@
 #include "io/checksum.h"
 #include "io/safetensors.h"
 #include "optim/checkpoint.h"
+#include "text/bpe_tokenizer.h"
+#include "text/byte_tokenizer.h"
+#include "text/character_tokenizer.h"
+#include "text/streaming_decoder.h"
+#include "text/token_file.h"
 
 namespace ringtape::fuzz {
 namespace {
@@ -32,6 +38,14 @@ std::optional<std::string> error_of(Read read) {
     return text;
   }
   return std::nullopt;
+}
+
+// The text that a tokenizer gives back, token by token.
+std::string through(const Tokenizer& tokenizer, const std::string& text) {
+  StreamingDecoder decoder(tokenizer);
+  std::string result;
+  for (const std::int32_t id : tokenizer.encode(text)) result += decoder.push(id);
+  return result + decoder.finish();
 }
 
 }  // namespace
@@ -84,6 +98,45 @@ std::optional<std::string> read_checkpoint(const std::string& input, const std::
     expect(position.step >= 0 && position.samples >= 0, "a position before the start");
     expect(position.epoch >= 0 && position.epoch <= position.step, "more epochs than updates");
   });
+}
+
+std::optional<std::string> read_merges(const std::string& input) {
+  return error_of([&input] {
+    const auto lines = std::count(input.begin(), input.end(), '\n');
+    const BpeTokenizer tokenizer(
+        parse_bpe_merges(input, "FILE", std::clamp<std::int64_t>(lines - 1, 0, 100)));
+    expect(tokenizer.vocabulary_size() == 256 + lines,
+           "a token for each byte, for each merge and for the end");
+    expect(through(tokenizer, "the cat sat on the mat") == "the cat sat on the mat", "other text");
+  });
+}
+
+std::optional<std::string> read_tokens(const std::string& input, const std::filesystem::path& path) {
+  std::ofstream(path, std::ios::binary) << input;
+  return error_of([&input, &path] {
+    const Tokens tokens = open_tokens(path);
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens.size()));
+    expect(2 * ids.size() <= input.size(), "more tokens than the file holds");
+    tokens.read(0, tokens.size(), ids.data());
+    for (const std::int32_t id : ids) {
+      expect(id >= 0 && id < tokens.vocabulary_size(), "a token outside of the vocabulary");
+    }
+  });
+}
+
+std::optional<std::string> encode_text(const std::string& input) {
+  static const BpeTokenizer bpe(parse_bpe_merges("#version: 0.2\nt h\nth e\na a\naa aa\n", "merges", 4));
+  const auto by = [&input](const Tokenizer& tokenizer) {
+    return error_of([&] { expect(through(tokenizer, input) == input, "the tokens decode to another text"); });
+  };
+  const std::optional<std::string> error = by(ByteTokenizer());
+  expect(by(bpe) == error, "two tokenizers differ about a text");
+  if (!input.empty()) {
+    expect(
+        error_of([&] { expect(by(CharacterTokenizer(input)) == std::nullopt, "not its own text"); }) == error,
+        "two tokenizers differ about a text");
+  }
+  return error;
 }
 
 }  // namespace ringtape::fuzz

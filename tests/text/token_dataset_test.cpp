@@ -71,6 +71,7 @@ TEST_CASE("all windows: a sample for each place", "[text]") {
   }
   CHECK_THROWS_AS(sample_of(data, 6), Error);
   CHECK_THROWS_AS(sample_of(data, -1), Error);
+  CHECK(data.targets_per_sample() == 4);
   CHECK(TokenDataset(counting(5), 4, Windows::all).size() == 1);
 }
 
@@ -95,18 +96,20 @@ TEST_CASE("consecutive windows: each token but the first is a target exactly onc
       if (targets != expected) FAIL(count << " tokens in windows of " << length);
     }
   }
+  CHECK(TokenDataset(counting(11), 5, Windows::consecutive).targets_per_sample() == 5);
   const TokenDataset data(counting(8), 5, Windows::consecutive);
+  CHECK_FALSE(data.targets_per_sample());
   CHECK(sample_of(data, 1).features == Ids{5, 6, 0, 0, 0});
   CHECK(sample_of(data, 1).targets == Ids{6, 7, -100, -100, -100});
 }
 
 TEST_CASE("windows longer than the text, and of an empty text, are refused", "[text]") {
   CHECK(error_of([] { TokenDataset(counting(4), 4, Windows::all); }) ==
-        "memory: has 4 tokens, expected at least 5 for a window of 4 and the token that follows it");
+        "memory: has 4 tokens, expected more than 4 for a window of as many and the token that follows it");
   CHECK(error_of([] { TokenDataset(counting(4), 9, Windows::consecutive); }) ==
-        "memory: has 4 tokens, expected at least 10 for a window of 9 and the token that follows it");
+        "memory: has 4 tokens, expected more than 9 for a window of as many and the token that follows it");
   CHECK(error_of([] { TokenDataset(counting(0), 1, Windows::all); }) ==
-        "memory: has 0 tokens, expected at least 2 for a window of 1 and the token that follows it");
+        "memory: has 0 tokens, expected more than 1 for a window of as many and the token that follows it");
   CHECK(error_of([] { TokenDataset(counting(4), 0, Windows::all); }) ==
         "TokenDataset: windows of 0 tokens, expected at least 1");
   CHECK_THROWS_AS(TokenDataset(counting(4), INT64_MAX, Windows::all), Error);
@@ -122,14 +125,17 @@ TEST_CASE("sequences of different lengths are padded", "[text]") {
   CHECK(sample_of(data, 2).features == Ids{6, 7, 8});
   CHECK(sample_of(data, 2).targets == Ids{7, 8, 9});
   CHECK_THROWS_AS(sample_of(data, 3), Error);
+  CHECK(error_of([] {
+          SequenceDataset({{1, 2}, {1, 2}}, 10, 0);
+        }) == "SequenceDataset: samples of 0 tokens, expected at least 1");
   CHECK(error_of([] { SequenceDataset({}, 10, 3); }) ==
         "SequenceDataset: found no sequences, expected at least one");
   CHECK(error_of([] {
           SequenceDataset({{1, 2}, {3}}, 10, 3);
-        }) == "SequenceDataset: sequence 1 has 1 tokens, expected 2 to 4");
+        }) == "SequenceDataset: sequence 1 has 1 tokens, expected 2 or more, and at most 3 before the last");
   CHECK(error_of([] {
           SequenceDataset({{1, 2, 3, 4, 5}}, 10, 3);
-        }) == "SequenceDataset: sequence 0 has 5 tokens, expected 2 to 4");
+        }) == "SequenceDataset: sequence 0 has 5 tokens, expected 2 or more, and at most 3 before the last");
   CHECK(error_of([] {
           SequenceDataset({{1, 10}}, 10, 3);
         }) == "SequenceDataset: sequence 0 has the token 10, expected 0 to 9");
@@ -167,7 +173,8 @@ TEST_CASE("random windows do not depend on the ranks, and go on where a run stop
         }
         CHECK(static_cast<std::int64_t>(found.size()) == kDraws - consumed);
         for (const auto& [place, start] : found) {
-          if (start != expected[static_cast<std::size_t>(place)]) FAIL("draw " << place << " on " << ranks << " ranks");
+          if (start != expected[static_cast<std::size_t>(place)])
+            FAIL("draw " << place << " on " << ranks << " ranks");
         }
       }
     }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <stdexcept>
 
 #include "autograd/ops.h"
 #include "dist/self_communicator.h"
@@ -116,6 +117,27 @@ TEST_CASE("language models: sequences of different lengths count by their target
     for (std::size_t i = 0; i < before.size(); ++i) expected[i] -= gradient[i];
     check_close(model.values(), expected, 1e-6, 1e-6);
   }
+}
+
+// So that ranks need not wait for each other's counts.
+TEST_CASE("language models: the targets of full windows are not counted", "[train][text]") {
+  const auto data = std::make_shared<TokenDataset>(text(), 7, Windows::all);
+  Task task = language_model_task("", data, data);
+  task.count_targets = [](const Batch&) -> std::int64_t { throw std::logic_error("counted"); };
+  Bigrams model;
+  ParameterArena arena(model, Device{});
+  SGD optimizer(arena, {.learning_rate = 1});
+  const TrainerOptions options;
+  Update update(task, options, model, arena, optimizer, nullptr, false,
+                std::make_shared<SelfCommunicator>(Device{}));
+  DataLoader loader(data, std::make_shared<SequentialSampler>(4), {.batch_size = 4});
+  loader.start_epoch(0);
+  const std::vector<std::int32_t> ids = CharacterTokenizer("abcde").encode(kText);
+  std::vector<std::vector<std::int32_t>> windows;
+  for (std::ptrdiff_t i = 0; i < 4; ++i) windows.emplace_back(ids.begin() + i, ids.begin() + i + 8);
+  std::vector<double> gradient(model.values().size());
+  const double expected = mean_loss(model.values(), windows, gradient);
+  CHECK(update(loader.next(), 4).loss.item() == Approx(expected).epsilon(1e-6));
 }
 
 TrainerOptions short_run(const std::filesystem::path& checkpoints, std::int64_t steps) {
