@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the same work in Ringtape and in PyTorch, alternately, and prints both and their ratio.
 
-    benchmarks/compare_torch.py [steps|busy|kernels|gemm|loader|all] [--bin build/release/bin] [--device cpu|cuda] [--threads N]
+    benchmarks/compare_torch.py [steps|busy|kernels|gemm|attention|loader|all] [--bin build/release/bin] [--device cpu|cuda] [--threads N]
 
 steps    whole training steps of multilayer perceptrons: forward, cross-entropy, backward, gradient-norm clipping and
          Adam (PyTorch's fused one; the better of its eager and compiled modes)
@@ -9,6 +9,8 @@ busy     the smallest of these steps on an idle CPU and beside as many busy proc
          (PyTorch's eager mode)
 kernels  single kernels, as bench_kernels lists them, where PyTorch has the same work
 gemm     matrix products by the vendor's library, as bench_gemm lists them
+attention
+         causal self-attention, forward and with the backward, as bench_attention lists it
 loader   shuffled batches of MNIST's size: PyTorch's DataLoader, and rows taken by a random permutation
 
 Both sides use the same number of threads and random data. Each round runs both sides one after the other, so that a
@@ -338,6 +340,31 @@ def compare_products(torch, timer, options):
             if row["name"].startswith("vendor")]
 
 
+def compare_attention(torch, timer, options):
+    def work_of(row):
+        batch, tokens, heads, width = (row[key] for key in ("batch", "tokens", "heads", "width"))
+        qkv = torch.randn(batch, tokens, 3 * heads * width, device=options.device, requires_grad=True)
+        gradient = torch.randn(batch, tokens, heads * width, device=options.device)
+
+        def forward():
+            q, k, v = (x.view(batch, tokens, heads, width).transpose(1, 2) for x in qkv.split(heads * width, 2))
+            y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return y.transpose(1, 2).reshape(batch, tokens, heads * width)
+
+        if row["name"] == "forward":
+            return torch.no_grad()(forward)
+        return lambda: torch.autograd.grad(forward(), qkv, gradient)
+
+    runs, theirs = [], {}
+    for _ in range(options.rounds):
+        runs.append(run_benchmark(options, "bench_attention"))
+        for row in runs[0]["rows"]:
+            calls = 3 if row["tokens"] > 1024 else 21
+            theirs.setdefault((row["name"], row["size"]), []).append(timer.median(work_of(row), calls))
+    table_head("attention")
+    return [table_row(row, statistics.median(theirs[row["name"], row["size"]])) for row in merged(runs)]
+
+
 def compare_loader(torch, timer, options):
     batch, samples = 64, 60000
     pixels = torch.randint(0, 256, (samples, 784), dtype=torch.uint8)
@@ -359,7 +386,8 @@ def compare_loader(torch, timer, options):
             table_row(dict(row, name="batch, rows by a permutation"), timer.median(by_permutation, 5) / batches)]
 
 
-WORK = {"steps": compare_steps, "busy": compare_busy, "kernels": compare_kernels, "gemm": compare_products, "loader": compare_loader}
+WORK = {"steps": compare_steps, "busy": compare_busy, "kernels": compare_kernels, "gemm": compare_products,
+        "attention": compare_attention, "loader": compare_loader}
 
 
 def main():

@@ -27,7 +27,7 @@ measure() {
 }
 
 for dtype in f32 bf16 f16; do measure bench_step_$dtype "$bin/bench_step" --dtype $dtype; done
-for name in simt gemm kernels loader tokenizer accumulation busy; do measure bench_$name "$bin/bench_$name"; done
+for name in simt gemm attention kernels loader tokenizer accumulation busy; do measure bench_$name "$bin/bench_$name"; done
 for ladder in gemm reduce norm softmax transpose; do measure ladder_$ladder "$bin/ladder" $ladder; done
 if [ -x "$bin/bench_mpi" ]; then
   measure bench_overlap "${ranks[@]}" "$bin/bench_overlap"
@@ -36,7 +36,7 @@ if [ -x "$bin/bench_mpi" ]; then
     --max-bytes 67108864 --iterations 5
 fi
 if "$python" -c 'import torch' 2>/dev/null; then
-  for work in steps busy kernels gemm loader; do
+  for work in steps busy kernels gemm attention loader; do
     measure torch_$work "$python" "$root/benchmarks/compare_torch.py" $work --rounds "$([ $work = kernels ] && echo 1 || echo 3)" --bin "$bin"
   done
 else

@@ -87,6 +87,28 @@ __device__ Share share_of_block(std::int64_t tokens, std::int64_t heads, bool la
           static_cast<int>(minimum<std::int64_t>(Tile::tokens, tokens - first))};
 }
 
+/// Which elements of `scores` a thread has outside of products: the columns first to first + kOwn - 1, and in
+/// these the rows part, part + kParts, ... On the CPU that is everything.
+template <class Tile>
+struct ColumnShare {
+  static constexpr int kOwn = kGpuGeometry ? 1 : Tile::tokens;
+  static constexpr int kParts = Tile::threads * kOwn / Tile::tokens;
+  int first = thread_rank() * kOwn % Tile::tokens;
+  int part = thread_rank() * kOwn / Tile::tokens;
+};
+
+/// What a product of keys and queries does with its sums: scores, and -inf where masked(row, column).
+template <class Tile, class A, class Masked>
+__device__ auto write_scores(A* scores, A scale, const Masked& masked) {
+  return [=](int row, int column, const auto& sums) {
+    Vec<A, kLanes<A>> written;
+    for (int c = 0; c < kLanes<A>; ++c) {
+      written[c] = masked(row, column + c) ? -static_cast<A>(INFINITY) : sums[c] * scale;
+    }
+    store_vec(scores + row * Tile::column_stride + column, written);
+  };
+}
+
 // ---- forward ----
 
 /// The online softmax of the columns of `scores`, tile after tile: each column's maximum and sum so far, and
@@ -95,9 +117,8 @@ template <class Tile>
 class OnlineSoftmax {
   using A = typename Tile::Accumulator;
   static constexpr int kTokens = Tile::tokens;
-  // The columns of a thread, from column_ on; each column's rows are shared by kParts threads.
-  static constexpr int kOwn = kGpuGeometry ? 1 : kTokens;
-  static constexpr int kParts = Tile::threads * kOwn / kTokens;
+  static constexpr int kOwn = ColumnShare<Tile>::kOwn;
+  static constexpr int kParts = ColumnShare<Tile>::kParts;
 
  public:
   static constexpr int kElements = (3 + 2 * kParts) * kTokens;  // of shared memory
@@ -108,8 +129,8 @@ class OnlineSoftmax {
         factor_(sum_ + kTokens),
         part_max_(factor_ + kTokens),
         part_sum_(part_max_ + kParts * kTokens),
-        column_(thread_rank() * kOwn % kTokens),
-        part_(thread_rank() * kOwn / kTokens) {
+        column_(ColumnShare<Tile>().first),
+        part_(ColumnShare<Tile>().part) {
     if (part_ != 0) return;
     for (int c = 0; c < kOwn; ++c) {
       max_[column_ + c] = kLowest<A>;
@@ -148,7 +169,7 @@ class OnlineSoftmax {
       for (int part = 0; part < kParts; ++part) sum_[column] += part_sum_[part * kTokens + column];
     }
   }
-  __device__ A factor(int column) const { return factor_[column]; }
+  __device__ const A* factors() const { return factor_; }
   __device__ A sum(int column) const { return sum_[column]; }
   __device__ A log_sum(int column) const { return max_[column] + natural_log(sum_[column]); }
 
@@ -183,15 +204,10 @@ __global__ void __launch_bounds__(Tile::threads) attention_forward(Problem<T> p)
     __syncthreads();
     load_rows<Tile>(keys, key, count, p.width, rows);
     __syncthreads();
-    const int visible = static_cast<int>(first_sees - key);  // rows beyond visible + column are masked
-    multiply<Tile, false>(rows, row_stride(p.width), q_columns, padded, padded_width(p.width),
-                          [=](int row, int column, const auto& sums) {
-                            A* const to = scores + row * Tile::column_stride + column;
-                            for (int c = 0; c < Tile::thread_columns; ++c) {
-                              to[c] =
-                                  row <= visible + column + c ? sums[c] * p.scale : -static_cast<A>(INFINITY);
-                            }
-                          });
+    const int visible = static_cast<int>(first_sees - key);  // in column 0; in the next, one row more
+    multiply<Tile, false>(
+        rows, row_stride(p.width), q_columns, padded, padded_width(p.width),
+        write_scores<Tile>(scores, p.scale, [=](int row, int column) { return row > visible + column; }));
     __syncthreads();
     softmax.add(scores, padded);
     load_rows<Tile>(values, key, count, p.width, rows);
@@ -199,9 +215,10 @@ __global__ void __launch_bounds__(Tile::threads) attention_forward(Problem<T> p)
     multiply<Tile, true>(rows, row_stride(p.width), scores, padded_width(p.width), padded,
                          [=](int row, int column, const auto& sums) {
                            A* const to = out_columns + row * Tile::column_stride + column;
-                           for (int c = 0; c < Tile::thread_columns; ++c) {
-                             to[c] = to[c] * softmax.factor(column + c) + sums[c];
-                           }
+                           auto total = load_vec<kLanes<A>>(to);
+                           const auto factors = load_vec<kLanes<A>>(softmax.factors() + column);
+                           for (int c = 0; c < kLanes<A>; ++c) total[c] = total[c] * factors[c] + sums[c];
+                           store_vec(to, total);
                          });
   }
   __syncthreads();
@@ -214,32 +231,33 @@ __global__ void __launch_bounds__(Tile::threads) attention_forward(Problem<T> p)
 
 // ---- backward ----
 
-/// delta = rowsum(dout * out), a thread for each query of each head.
-constexpr int kDeltaRows = 64;  // of a block
+/// delta = rowsum(dout * out). On the GPU 8 threads add up a row.
+constexpr int kDeltaRows = 32;  // of a block
+constexpr int kDeltaThreads = kGpuGeometry ? 8 : 1;
 
 template <class T>
 __global__ void attention_delta(Problem<T> p) {
   using A = accumulate_t<T>;
+  constexpr int kWidth = kTokenWidth<T>;
   const std::int64_t rows = p.batch * p.heads * p.queries;
-  for (int i = thread_rank(); i < kDeltaRows; i += block_threads()) {
+  for (int i = thread_rank() / kDeltaThreads; i < kDeltaRows; i += block_threads() / kDeltaThreads) {
     const std::int64_t row = std::int64_t{blockIdx.x} * kDeltaRows + i;
-    if (row >= rows) return;
-    const std::int64_t head = row / p.queries, query = row % p.queries;
-    const T* out = p.out.of(head / p.heads, head % p.heads).at(query);
-    const T* dout = p.dout.of(head / p.heads, head % p.heads).at(query);
-    constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
-    A sums[kWidth] = {};
-    int d = 0;
-    for (; d + kWidth <= p.width; d += kWidth) {
-      const auto a = load_vec<kWidth>(out + d), b = load_vec<kWidth>(dout + d);
+    Vec<A, kWidth> sums{};
+    if (row < rows) {
+      const std::int64_t head = row / p.queries, query = row % p.queries;
+      const T* const out = p.out.of(head / p.heads, head % p.heads).at(query);
+      const T* const dout = p.dout.of(head / p.heads, head % p.heads).at(query);
+      for (int d = thread_rank() % kDeltaThreads * kWidth; d < p.width; d += kDeltaThreads * kWidth) {
+        const auto a = read_piece_of<A>(out, d, p.width), b = read_piece_of<A>(dout, d, p.width);
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) sums[j] += to_accumulate(a[j]) * to_accumulate(b[j]);
+        for (int j = 0; j < kWidth; ++j) sums[j] += a[j] * b[j];
+      }
     }
-    for (; d < p.width; ++d) sums[0] += to_accumulate(out[d]) * to_accumulate(dout[d]);
     A sum = 0;
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) sum += sums[j];
-    p.delta[row] = sum;
+    for (int step = kDeltaThreads / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (row < rows && thread_rank() % kDeltaThreads == 0) p.delta[row] = sum;
   }
 }
 
@@ -249,12 +267,39 @@ __device__ void load_stats(const A* from, int count, A* to) {
   for (int i = thread_rank(); i < Tile::tokens; i += Tile::threads) to[i] = i < count ? from[i] : 0;
 }
 
+/// Replaces scores by exp(score - lse_of(row, column)).
+template <class Tile, class A, class Lse>
+__device__ void to_weights(A* scores, int rows, const Lse& lse_of) {
+  const ColumnShare<Tile> share;
+  for (int row = share.part; row < rows; row += share.kParts) {
+    A* const own = scores + row * Tile::column_stride;
+    for (int c = share.first; c < share.first + share.kOwn; ++c)
+      own[c] = softmax_exp(own[c] - lse_of(row, c));
+  }
+}
+
+/// What the product of values and gradients does with its sums dp: ds = scale * weight * (dp - delta_of(row,
+/// column)). `ds` may be `weights`.
+template <class Tile, class A, class Delta>
+__device__ auto write_gradient(const A* weights, A* ds, A scale, const Delta& delta_of) {
+  return [=](int row, int column, const auto& sums) {
+    const int at = row * Tile::column_stride + column;
+    auto written = load_vec<kLanes<A>>(weights + at);
+    for (int c = 0; c < kLanes<A>; ++c) {
+      written[c] *= scale * (sums[c] - delta_of(row, column + c));
+    }
+    store_vec(ds + at, written);
+  };
+}
+
 /// `columns` += the sums of a product.
 template <class Tile, class A>
 __device__ auto add_to(A* columns) {
   return [=](int row, int column, const auto& sums) {
     A* const to = columns + row * Tile::column_stride + column;
-    for (int c = 0; c < Tile::thread_columns; ++c) to[c] += sums[c];
+    auto total = load_vec<kLanes<A>>(to);
+    for (int c = 0; c < kLanes<A>; ++c) total[c] += sums[c];
+    store_vec(to, total);
   };
 }
 
@@ -288,24 +333,21 @@ __global__ void __launch_bounds__(Tile::threads) attention_backward_queries(Prob
     const int count = static_cast<int>(minimum<std::int64_t>(Tile::tokens, end - key));
     const int padded = padded_rows<Tile>(count);
     __syncthreads();
-    load_rows<Tile>(values, key, count, p.width, rows);
-    __syncthreads();
-    multiply<Tile, false>(rows, stride, dout_columns, padded, width,
-                          [=](int row, int column, const auto& sums) {
-                            A* const dp = scores + row * Tile::column_stride + column;
-                            for (int c = 0; c < Tile::thread_columns; ++c) dp[c] = sums[c];
-                          });
-    __syncthreads();
     load_rows<Tile>(keys, key, count, p.width, rows);
     __syncthreads();
     const int visible = static_cast<int>(first_sees - key);
-    multiply<Tile, false>(rows, stride, q_columns, padded, width, [=](int row, int column, const auto& sums) {
-      A* const ds = scores + row * Tile::column_stride + column;  // holds dp
-      for (int c = 0; c < Tile::thread_columns; ++c) {
-        const A weight = row <= visible + column + c ? softmax_exp(sums[c] * p.scale - lse[column + c]) : 0;
-        ds[c] = p.scale * weight * (ds[c] - delta[column + c]);
-      }
-    });
+    multiply<Tile, false>(
+        rows, stride, q_columns, padded, width,
+        write_scores<Tile>(scores, p.scale, [=](int row, int column) { return row > visible + column; }));
+    __syncthreads();
+    to_weights<Tile>(scores, padded, [=](int, int column) { return lse[column]; });
+    load_rows<Tile>(values, key, count, p.width, rows);
+    __syncthreads();
+    multiply<Tile, false>(
+        rows, stride, dout_columns, padded, width,
+        write_gradient<Tile>(scores, scores, p.scale, [=](int, int column) { return delta[column]; }));
+    __syncthreads();
+    load_rows<Tile>(keys, key, count, p.width, rows);
     __syncthreads();
     multiply<Tile, true>(rows, stride, scores, width, padded, add_to<Tile>(dq_columns));
   }
@@ -347,37 +389,28 @@ __global__ void __launch_bounds__(Tile::threads) attention_backward_keys(Problem
       const int count = static_cast<int>(minimum<std::int64_t>(Tile::tokens, p.queries - query));
       const int padded = padded_rows<Tile>(count);
       __syncthreads();
-      load_rows<Tile>(douts, query, count, p.width, rows);
+      load_rows<Tile>(queries, query, count, p.width, rows);
       load_stats<Tile>(p.lse + first_row + query, count, lse);
       load_stats<Tile>(p.delta + first_row + query, count, delta);
       __syncthreads();
-      multiply<Tile, false>(rows, stride, v_columns, padded, width,
-                            [=](int row, int column, const auto& sums) {
-                              A* const dp = scores + row * Tile::column_stride + column;
-                              for (int c = 0; c < Tile::thread_columns; ++c) dp[c] = sums[c];
-                            });
+      // In row 0; in the next, one column more. Rows that are no queries see none.
+      const int visible = static_cast<int>(query + p.offset() - share.first);
+      multiply<Tile, false>(rows, stride, k_columns, padded, width,
+                            write_scores<Tile>(weights, p.scale, [=](int row, int column) {
+                              return row >= count || column > visible + row;
+                            }));
+      __syncthreads();
+      to_weights<Tile>(weights, padded, [=](int row, int) { return lse[row]; });
+      load_rows<Tile>(douts, query, count, p.width, rows);
+      __syncthreads();
+      multiply<Tile, false>(
+          rows, stride, v_columns, padded, width,
+          write_gradient<Tile>(weights, scores, p.scale, [=](int row, int) { return delta[row]; }));
+      multiply<Tile, true>(rows, stride, weights, width, padded, add_to<Tile>(dv_columns));
       __syncthreads();
       load_rows<Tile>(queries, query, count, p.width, rows);
       __syncthreads();
-      // Columns beyond this plus the row are masked, as are all in rows that are no queries.
-      const int visible = static_cast<int>(query + p.offset() - share.first);
-      multiply<Tile, false>(
-          rows, stride, k_columns, padded, width, [=](int row, int column, const auto& sums) {
-            A* const ds = scores + row * Tile::column_stride + column;  // holds dp
-            A* const kept = weights + row * Tile::column_stride + column;
-            for (int c = 0; c < Tile::thread_columns; ++c) {
-              const A weight =
-                  row < count && column + c <= visible + row ? softmax_exp(sums[c] * p.scale - lse[row]) : 0;
-              kept[c] = weight;
-              ds[c] = p.scale * weight * (ds[c] - delta[row]);
-            }
-          });
-      __syncthreads();
       multiply<Tile, true>(rows, stride, scores, width, padded, add_to<Tile>(dk_columns));
-      __syncthreads();
-      load_rows<Tile>(douts, query, count, p.width, rows);
-      __syncthreads();
-      multiply<Tile, true>(rows, stride, weights, width, padded, add_to<Tile>(dv_columns));
     }
   }
   __syncthreads();
@@ -441,9 +474,10 @@ void attention_backward(const Stream& stream, const AttentionArgs& args,
   RINGTAPE_DISPATCH_FLOATING(args.dtype, T, {
     const Problem<T> problem(args, gradients);
     const std::int64_t rows = args.batch * args.heads * args.queries;
-    launch(attention_delta<T>,
-           {static_cast<unsigned>(ceil_div(rows, kDeltaRows)), kGpuGeometry ? kDeltaRows : 1u}, stream,
-           problem);
+    launch(
+        attention_delta<T>,
+        {static_cast<unsigned>(ceil_div(rows, kDeltaRows)), kGpuGeometry ? kDeltaRows * kDeltaThreads : 1u},
+        stream, problem);
     with_tile<accumulate_t<T>>(problem.width, 3, 1, [&](auto tile, std::size_t shared) {
       using Tile = decltype(tile);
       launch(attention_backward_queries<T, Tile>,

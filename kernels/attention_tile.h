@@ -52,70 +52,79 @@ struct Tokens {
   __device__ T* at(std::int64_t token) const { return data + token * stride; }
 };
 
-/// Calls body(token, d, values) for pieces of neighbouring elements d, of the tokens first to first + count -
-/// 1, as numbers from 0; tokens up to `padded` and elements up to the padded width are 0.
+/// Neighbouring elements of a token that are read or written together.
+template <class T>
+inline constexpr int kTokenWidth = kGpuGeometry ? kVecLanes<T> : 16;
+
+/// Calls body(token, d) for the first of each kTokenWidth<T> elements of `tokens` tokens. Neighbouring
+/// threads have neighbouring elements.
 template <class Tile, class T, class Body>
-__device__ __forceinline__ void for_each_piece(const Tokens<T>& tokens, std::int64_t first, int count,
-                                               int padded, int width, const Body& body) {
-  using A = typename Tile::Accumulator;
-  constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
-  const int pieces = padded_width(width) / kWidth;
-  for (int piece = thread_rank(); piece < padded * pieces; piece += Tile::threads) {
-    const int token = piece / pieces, d = piece % pieces * kWidth;
-    Vec<T, kWidth> read{};
-    if (token < count) {
-      const T* from = tokens.at(first + token) + d;
-      if (d + kWidth <= width) {
-        read = load_vec<kWidth>(from);
-      } else {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) {
-          if (d + i < width) read[i] = from[i];
-        }
-      }
+__device__ __forceinline__ void for_each_piece(int tokens, int width, const Body& body) {
+  constexpr int kAcross = kGpuGeometry ? 8 : 1;  // threads for each token
+  for (int token = thread_rank() / kAcross; token < tokens; token += Tile::threads / kAcross) {
+    for (int d = thread_rank() % kAcross * kTokenWidth<T>; d < padded_width(width);
+         d += kAcross * kTokenWidth<T>) {
+      body(token, d);
     }
-    Vec<A, kWidth> values;
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[i] = to_accumulate(read[i]);
-    body(token, d, values);
   }
 }
 
-/// Reads `count` tokens into `rows`.
+/// The elements d and on of a token, as far as it has them, then 0.
+template <class A, class T>
+__device__ __forceinline__ Vec<A, kTokenWidth<T>> read_piece_of(const T* token, int d, int width) {
+  constexpr int kWidth = kTokenWidth<T>;
+  Vec<T, kWidth> read{};
+  if (d + kWidth <= width) {
+    read = load_vec<kWidth>(token + d);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      if (d + i < width) read[i] = token[d + i];
+    }
+  }
+  Vec<A, kWidth> values;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) values[i] = to_accumulate(read[i]);
+  return values;
+}
+
+/// Reads the tokens first to first + count - 1 into `rows`.
 template <class Tile, class T>
 __device__ void load_rows(const Tokens<T>& tokens, std::int64_t first, int count, int width,
                           typename Tile::Accumulator* rows) {
-  for_each_piece<Tile>(
-      tokens, first, count, padded_rows<Tile>(count), width,
-      [=](int token, int d, const auto& values) { store_vec(rows + token * row_stride(width) + d, values); });
-}
-
-/// Reads `count` tokens into `columns`, with zeros for the other columns.
-template <class Tile, class T>
-__device__ void load_columns(const Tokens<T>& tokens, std::int64_t first, int count, int width,
-                             typename Tile::Accumulator* columns) {
-  for_each_piece<Tile>(tokens, first, count, Tile::tokens, width, [=](int token, int d, const auto& values) {
-    typename Tile::Accumulator* to = columns + d * Tile::column_stride + token;
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(values.lane) / sizeof(values.lane[0])); ++i) {
-      to[i * Tile::column_stride] = values[i];
-    }
+  using A = typename Tile::Accumulator;
+  for_each_piece<Tile, T>(padded_rows<Tile>(count), width, [=](int token, int d) {
+    Vec<A, kTokenWidth<T>> values{};
+    if (token < count) values = read_piece_of<A>(tokens.at(first + token), d, width);
+    store_vec(rows + token * row_stride(width) + d, values);
   });
 }
 
-/// Writes `columns`, column i times scale(i), to `count` tokens, or adds it there.
+/// Reads these tokens into `columns`, with 0 in the other columns.
+template <class Tile, class T>
+__device__ void load_columns(const Tokens<T>& tokens, std::int64_t first, int count, int width,
+                             typename Tile::Accumulator* columns) {
+  using A = typename Tile::Accumulator;
+  for_each_piece<Tile, T>(Tile::tokens, width, [=](int token, int d) {
+    Vec<A, kTokenWidth<T>> values{};
+    if (token < count) values = read_piece_of<A>(tokens.at(first + token), d, width);
+    A* const to = columns + d * Tile::column_stride + token;
+#pragma unroll
+    for (int i = 0; i < kTokenWidth<T>; ++i) to[i * Tile::column_stride] = values[i];
+  });
+}
+
+/// Writes `columns`, column i times scale(i), to these tokens, or adds it there.
 template <class Tile, class T, class Scale>
 __device__ void store_columns(const Tokens<T>& tokens, std::int64_t first, int count, int width,
                               const typename Tile::Accumulator* columns, bool accumulate,
                               const Scale& scale) {
   using A = typename Tile::Accumulator;
-  constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : 16;
-  const int pieces = padded_width(width) / kWidth;
-  for (int piece = thread_rank(); piece < count * pieces; piece += Tile::threads) {
-    const int token = piece / pieces, d = piece % pieces * kWidth;
-    const A* from = columns + d * Tile::column_stride + token;
+  constexpr int kWidth = kTokenWidth<T>;
+  for_each_piece<Tile, T>(count, width, [=](int token, int d) {
+    const A* const from = columns + d * Tile::column_stride + token;
     const A factor = scale(token);
-    T* to = tokens.at(first + token) + d;
+    T* const to = tokens.at(first + token) + d;
     Vec<A, kWidth> values;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) values[i] = factor * from[i * Tile::column_stride];
@@ -127,7 +136,7 @@ __device__ void store_columns(const Tokens<T>& tokens, std::int64_t first, int c
         if (d + i < width) store_result(to + i, Vec<A, 1>{{values[i]}}, accumulate);
       }
     }
-  }
+  });
 }
 
 template <class Tile>
@@ -138,8 +147,7 @@ __device__ void zero_columns(typename Tile::Accumulator* columns, int width) {
 
 /// rows * right or, with kTransposed, rows^T * right: `results` rows of Tile::tokens columns, each a sum of
 /// `depth` products. `results` and `depth` are multiples of 4. Calls use(row, column, sums) with the sums of
-/// row `row` in Tile::thread_columns columns from `column` on. Equal elements belong to equal threads in all
-/// products with as many rows.
+/// row `row` in kLanes<A> columns from `column` on.
 template <class Tile, bool kTransposed, class Use>
 __device__ __forceinline__ void multiply(const typename Tile::Accumulator* rows, int stride,
                                          const typename Tile::Accumulator* right, int results, int depth,
@@ -177,14 +185,14 @@ __device__ __forceinline__ void multiply(const typename Tile::Accumulator* rows,
         if constexpr (kTransposed) {
 #pragma unroll
           for (int i = 0; i < kRows; i += kRowReads) {
-            const auto read = *reinterpret_cast<const Row<A, kRowReads>*>(rows + k * stride + row_of(i));
+            const auto read = read_row<kRowReads>(rows + k * stride + row_of(i));
 #pragma unroll
             for (int j = 0; j < kRowReads; ++j) left[i + j][0] = read[j];
           }
         } else {
 #pragma unroll
           for (int i = 0; i < kRows; ++i) {
-            const auto read = *reinterpret_cast<const Row<A, kSteps>*>(rows + row_of(i) * stride + k);
+            const auto read = read_row<kSteps>(rows + row_of(i) * stride + k);
 #pragma unroll
             for (int j = 0; j < kSteps; ++j) left[i][j] = read[j];
           }
@@ -192,19 +200,26 @@ __device__ __forceinline__ void multiply(const typename Tile::Accumulator* rows,
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
           const A* from = right + (k + step) * Tile::column_stride + column;
+          Row<A, kLanes<A>> read[kVectors];
 #pragma unroll
           for (int v = 0; v < kVectors; ++v) {
-            const auto read = *reinterpret_cast<const Row<A, kLanes<A>>*>(from + v * kLanes<A>);
+            read[v] = read_row<kLanes<A>>(from + v * kLanes<A>);
+          }
 #pragma unroll
-            for (int i = 0; i < kRows; ++i) multiply_add(sums[i][v], left[i][step], read);
+          for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+            for (int v = 0; v < kVectors; ++v) multiply_add(sums[i][v], left[i][step], read[v]);
           }
         }
       }
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        A values[Tile::thread_columns];
-        __builtin_memcpy(values, sums[i], sizeof values);
-        use(row_of(i), column, values);
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+          Vec<A, kLanes<A>> values;
+          __builtin_memcpy(&values, &sums[i][v], sizeof values);
+          use(row_of(i), column + v * kLanes<A>, values);
+        }
       }
     }
   }

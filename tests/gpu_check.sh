@@ -276,7 +276,7 @@ run_ladders() {
 
 run_benchmarks() {
   local name status=0 notes=""
-  for name in bench_kernels bench_gemm bench_step bench_accumulation; do
+  for name in bench_kernels bench_gemm bench_attention bench_step bench_accumulation; do
     echo
     echo "==== $name --device cuda"
     if timeout 60 "$build/bin/$name" --device cuda --json "$out/$name.json"; then

@@ -107,5 +107,6 @@ std::vector<Case> loss_cases();
 std::vector<Case> optimizer_cases();
 std::vector<Case> gradient_cases();
 std::vector<Case> gemm_cases();
+std::vector<Case> attention_cases();
 
 }  // namespace ringtape::kernel_cases

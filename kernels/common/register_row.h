@@ -45,4 +45,16 @@ inline constexpr int kRowBytes = kGpuGeometry ? 16 : kCpuRegisterBytes;
 template <class A>
 inline constexpr int kLanes = kRowBytes / static_cast<int>(sizeof(A));
 
+/// Reads W values, from an address that is a multiple of their size. Several products may use the result:
+/// left alone, GCC reads a vector register's worth again for each, and the loads take longer than the
+/// products.
+template <int W, class A>
+__device__ __forceinline__ Row<A, W> read_row(const A* from) {
+  Row<A, W> row = *reinterpret_cast<const Row<A, W>*>(from);
+#if defined(__AVX512F__) && !defined(__CUDACC__)
+  if constexpr (sizeof(row) == kCpuRegisterBytes) asm("" : "+v"(row));
+#endif
+  return row;
+}
+
 }  // namespace ringtape::RINGTAPE_TARGET

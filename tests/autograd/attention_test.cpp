@@ -145,8 +145,8 @@ TEST_CASE("causal_self_attention: what does not fit is named", "[ops]") {
 GPU_TEST_CASE("causal_self_attention: the GPU gives the results of the CPU", "[ops]") {
   const Sizes s{2, 131, 4, 2, 48};
   const auto run = [&](Device device) {
-    const Tensor x =
-        to(leaf(random_doubles(s.shape().elements(), 1), s.shape()), device).set_requires_grad(true);
+    const Tensor x = tensor_of(random_doubles(s.shape().elements(), 1), s.shape(), DType::f32, device)
+                         .set_requires_grad(true);
     const Tensor y = causal_self_attention(x, s.heads, s.kv_heads);
     return std::pair{y.to_doubles(), gradient_of(y, x, 2)};
   };

@@ -8,8 +8,8 @@ import unittest
 
 BIN = pathlib.Path(sys.argv.pop()).resolve()
 COMPARE = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "compare_results.py"
-PROGRAMS = ["bench_accumulation", "bench_busy", "bench_gemm", "bench_kernels", "bench_loader", "bench_overlap", "bench_simt",
-            "bench_step", "bench_tokenizer", "ladder"]
+PROGRAMS = ["bench_accumulation", "bench_attention", "bench_busy", "bench_gemm", "bench_kernels", "bench_loader",
+            "bench_overlap", "bench_simt", "bench_step", "bench_tokenizer", "ladder"]
 if (BIN / "bench_mpi").exists():
     PROGRAMS.append("bench_mpi")
 

@@ -1,0 +1,82 @@
+// Times causal self-attention, forward and with the backward, at the lengths of training and of long
+// contexts. Beside each time is the floor: the FLOPs of the definition at the device's limit, two products of
+// T (T + 1) / 2 pairs in the forward and five in the backward. Our backward computes two of its products
+// twice (kernels/attention.h), and a tile on the diagonal is computed whole.
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "cli/command_line.h"
+#include "kernels/limits.h"
+#include "nn/compute_dtype.h"
+#include "profile/machine.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
+
+namespace {
+
+using namespace ringtape;
+using namespace ringtape::benchmarks;
+
+struct Problem {
+  std::int64_t batch, tokens;
+  int heads;
+  std::int64_t width;
+};
+
+// GPT-2's heads at batch 4 x 64 and 1 x 1024, then longer.
+const Problem kProblems[] = {{4, 64, 12, 64}, {1, 1024, 12, 64}, {1, 4096, 12, 64}, {1, 16384, 1, 64}};
+
+Row row_of(const std::string& name, const Problem& p, DType dtype, int products, double seconds,
+           const MachineLimits& limits) {
+  const std::int64_t pairs = p.batch * p.heads * p.tokens * (p.tokens + 1) / 2;
+  const double flops = products * 2.0 * static_cast<double>(pairs * p.width);
+  return {.name = name,
+          .size = fmt::format("{} x {} x {} x {} {}", p.batch, p.tokens, p.heads, p.width, name_of(dtype)),
+          .seconds = seconds,
+          .flops = flops,
+          .limit_seconds = flops / limits.flops_per_second,
+          .more = {{"batch", p.batch}, {"tokens", p.tokens}, {"heads", p.heads}, {"width", p.width}}};
+}
+
+void benchmark(const std::string& device_name, const std::string& dtype_name, const std::string& json_path) {
+  const Device device = Device::parse(device_name);
+  const DType dtype = parse_compute_dtype(dtype_name, device);
+  Results results("bench_attention", device, json_path);
+  const MachineLimits limits = measure_limits(device, dtype);
+  results.setting("dtype", name_of(dtype));
+  fmt::print("{}: {}; {:.0f} GFLOP/s\n\n", to_string(device), describe(device),
+             limits.flops_per_second * 1e-9);
+  fmt::print("{:<24} {:<24} {:>10} {:>10} {:>8}\n", "attention", "size", "ms", "GFLOP/s", "x floor");
+  for (const Problem& p : kProblems) {
+    const Tensor qkv =
+        randn({p.batch, p.tokens, 3 * p.heads * p.width}, dtype, device).set_requires_grad(true);
+    const Tensor gradient = randn({p.batch, p.tokens, p.heads * p.width}, dtype, device);
+    const auto forward = [&] {
+      const NoGrad no_grad;
+      causal_self_attention(qkv, p.heads, p.heads);
+    };
+    const auto both = [&] {
+      qkv.autograd->grad_written = false;
+      Tape::current().backward(causal_self_attention(qkv, p.heads, p.heads), gradient);
+    };
+    const TimingOptions options{.rounds = p.tokens > 1024 ? 5 : 21};
+    for (const Row& row :
+         {row_of("forward", p, dtype, 2, median_seconds(forward, device, options), limits),
+          row_of("forward and backward", p, dtype, 7, median_seconds(both, device, options), limits)}) {
+      fmt::print("{:<24} {:<24} {:>10.3f} {:>10.0f} {:>8.2f}\n", row.name, row.size, *row.seconds * 1e3,
+                 row.flops / *row.seconds * 1e-9, *row.seconds / *row.limit_seconds);
+      results.add(row);
+    }
+  }
+  results.save();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app("Times causal self-attention, forward and backward, against the device's limit.");
+  std::string device = "auto", dtype = "f32", json;
+  app.option("--device", device, "auto, cpu, cuda or cuda:N");
+  app.option("--dtype", dtype, "f32, bf16, f16 or auto");
+  app.file("--json", json, kJsonHelp);
+  return app.run(argc, argv, [&] { benchmark(device, dtype, json); });
+}

@@ -1,0 +1,92 @@
+#include "kernels/attention.h"
+
+#include <cmath>
+
+#include "benchmarks/kernels/case.h"
+
+namespace ringtape::kernel_cases {
+namespace {
+
+constexpr std::int64_t kFloat = sizeof(float);
+
+/// Size::rows sequences of one head of `width`, each of Size::columns elements: q, k and v packed as the
+/// projection leaves them.
+struct Sequences {
+  Sequences(Setup& s, const Size& size, std::int64_t width) {
+    const std::int64_t n = size.elements(), tokens = size.columns / width;
+    float* const qkv = s.floats("qkv", 3 * n);
+    const auto packed = [=](float* data) { return AttentionOperand{data, 3 * size.columns, 3 * width, 0}; };
+    args.batch = size.rows;
+    args.heads = args.kv_heads = 1;
+    args.queries = args.keys = tokens;
+    args.width = width;
+    args.scale = 1 / std::sqrt(static_cast<double>(width));
+    args.q = packed(qkv);
+    args.k = packed(qkv + width);
+    args.v = packed(qkv + 2 * width);
+  }
+
+  AttentionArgs args;
+};
+
+void prepare_forward(Setup& s, const Size& size, std::int64_t width) {
+  Sequences sequences(s, size, width);
+  AttentionArgs& args = sequences.args;
+  args.out = {s.output("out", size.elements()), size.columns, width, 0};
+  args.lse = s.output("lse", args.batch * args.queries);
+  s.launch = [args](const Stream& stream) { attention_forward(stream, args); };
+}
+
+void prepare_backward(Setup& s, const Size& size, std::int64_t width) {
+  Sequences sequences(s, size, width);
+  AttentionArgs& args = sequences.args;
+  const std::int64_t rows = args.batch * args.queries;
+  args.out = {s.floats("out", size.elements()), size.columns, width, 0};
+  args.lse = s.floats("lse", rows);
+  float* const dqkv = s.output("dqkv", 3 * size.elements());
+  const auto packed = [&](std::int64_t part) {
+    return AttentionOperand{dqkv + part * width, 3 * size.columns, 3 * width, 0};
+  };
+  AttentionGradients gradients;
+  gradients.dout = {s.floats("dout", size.elements()), size.columns, width, 0};
+  gradients.dq = packed(0);
+  gradients.dk = packed(1);
+  gradients.dv = packed(2);
+  gradients.delta = s.output("delta", rows);
+  s.launch = [args, gradients](const Stream& stream) { attention_backward(stream, args, gradients); };
+}
+
+/// A case of sequences with one head each. bench_attention measures attention.
+Case attention_case(const std::string& name, const std::string& does, std::int64_t tokens, std::int64_t width,
+                    void (*prepare)(Setup&, const Size&, std::int64_t)) {
+  return {.name = name,
+          .does = does,
+          .prepare = [=](Setup& s, const Size& size) { prepare(s, size, width); },
+          .usual = 2 * tokens * width,
+          .columns = tokens * width,
+          .most = 64 * tokens * width};
+}
+
+}  // namespace
+
+std::vector<Case> attention_cases() {
+  // Sequences of one tile. Each product is 2 FLOPs for every element and token seen, 65 / 2 on average.
+  constexpr std::int64_t kTokens = 64, kWidth = 64;
+  constexpr double kProduct = 65;
+  Case forward =
+      attention_case("attention_forward", "64 tokens, a head of 64", kTokens, kWidth, prepare_forward);
+  forward.bytes = 4 * kFloat;               // q, k, v, out
+  forward.bytes_of_row = kTokens * kFloat;  // lse
+  forward.flops = 2 * kProduct;
+  Case backward = attention_case("attention_backward", "its gradient", kTokens, kWidth, prepare_backward);
+  // delta: out, dout; the queries' pass: q, k, v, dout, dq; the keys' pass: q, k, v, dout, dk, dv.
+  backward.bytes = (2 + 5 + 6) * kFloat;
+  backward.bytes_of_row = 5 * kTokens * kFloat;  // delta written, lse and delta read twice
+  backward.flops = 7 * kProduct;
+  // Several tiles, of the smaller size that wide heads need.
+  return {forward, backward,
+          attention_case("attention_forward_wide", "80 tokens, a head of 128", 80, 128, prepare_forward),
+          attention_case("attention_backward_wide", "its gradient", 80, 128, prepare_backward)};
+}
+
+}  // namespace ringtape::kernel_cases
