@@ -12,6 +12,7 @@ import argparse
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import check
 import disassemble
@@ -43,13 +44,17 @@ def table(options):
     kernels = kernels_of(options.build, rows.ARCHITECTURES)
     results.write(results.FOLDER / "kernels.json", nvcc, rows.kernel_rows(kernels.values()))
     work = launches.read(results.FOLDER / "launches.json")
-    results.write(results.FOLDER / "estimates.json", nvcc, rows.estimate_rows(kernels, work))
+    results.write(results.FOLDER / "estimates.json", nvcc, rows.estimate_rows(kernels, work), rows.rates())
 
 
 def run_check(options):
     kernels = kernels_of(options.build, rows.ARCHITECTURES)
-    problems = check.check(kernels, launches.read(results.FOLDER / "launches.json"), tools.nvcc_version(options.build),
-                           check.expected_lists(options.expected), results.FOLDER)
+    committed = launches.read(results.FOLDER / "launches.json")
+    with tempfile.TemporaryDirectory() as folder:
+        write_launches(options.build, pathlib.Path(folder) / "launches.json")
+        problems = check.check_launches(launches.read(pathlib.Path(folder) / "launches.json"), committed)
+    problems += check.check(kernels, committed, tools.nvcc_version(options.build), check.expected_lists(options.expected),
+                            results.FOLDER)
     for problem in problems:
         print(problem)
     if problems:
@@ -91,6 +96,8 @@ def main():
     command = commands.add_parser("published", help="compare the model with published measurements")
     command.add_argument("folder", type=pathlib.Path)
     command.set_defaults(run=compare_published)
+    command = commands.add_parser("packages", help="print the PyPI packages of the disassembler")
+    command.set_defaults(run=lambda _: print(*tools.PACKAGES.values()))
     options = parser.parse_args()
     try:
         options.run(options)

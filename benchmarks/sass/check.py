@@ -76,6 +76,18 @@ def check_instructions(found, committed):
     return problems
 
 
+def shapes(work):
+    return {(name, size): [(launch.kernel, launch.grid, launch.block, launch.shared_bytes) for launch in each]
+            for name, size, each in work}
+
+
+def check_launches(found, committed):
+    """Problems: works whose launches are not those of the committed file."""
+    found, committed = shapes(found), shapes(committed)
+    return [f"{name} ({size}): launches {found.get((name, size))}, expected {committed.get((name, size))}"
+            for name, size in sorted(found.keys() | committed.keys()) if found.get((name, size)) != committed.get((name, size))]
+
+
 def check(kernels, work, nvcc, expected, folder):
     """All problems of a build, each one line. The committed tables count only for the nvcc that made them."""
     problems = check_lists(kernels.values(), expected)

@@ -1,18 +1,20 @@
 """Reads the kernels of object files: their SASS and what they use of a multiprocessor."""
 import concurrent.futures
 import dataclasses
+import functools
 import os
 import pathlib
 import re
 
 import instructions
+import loops
 import tools
 
 FUNCTION = re.compile(r"^\s*Function : (\S+)")
 USAGE = re.compile(r"^ Function (\S+):\n\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)", re.MULTILINE)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Kernel:
     name: str  # without namespaces and parameters; of a ladder with its folder: "gemm/naive"
     architecture: str  # "sm_90"
@@ -22,6 +24,15 @@ class Kernel:
     local: int  # bytes of a thread, without the stack
     shared: int  # static, bytes of a block
     code: tuple  # of Instruction
+
+    @functools.cached_property
+    def blocks(self):
+        return loops.blocks_of(self.code)
+
+    @functools.cached_property
+    def loops(self):
+        """The loops without a loop inside."""
+        return loops.innermost_loops(self.blocks)
 
 
 def short_name(demangled):

@@ -1,7 +1,9 @@
 """Estimates the time of a launch on a GPU from its SASS and its shape: docs/sass.md describes the model."""
 import dataclasses
+import itertools
 import math
 
+import faults
 import loops
 import machine
 import occupancy
@@ -30,6 +32,7 @@ class Launch:
     requested: float = 0  # bytes for each element of all accesses, each byte of a warp's request once
     moved: float = 0  # bytes of sectors for each element
     scattered: float = 0  # sectors beyond the fewest, for each element
+    shared: float = 0  # bytes of shared memory for each element
     shared_cycles: float = 0  # of the banks, for each element
     math: bool = False  # an element is a multiply-add
 
@@ -69,13 +72,14 @@ def loop_elements(launch, path):
     return stored / launch.written if stored and launch.written > 0.01 else 0
 
 
-def candidates(launch, blocks):
-    """The loops that may be walks over the elements."""
+def candidates(launch, kernel):
+    """The loops that may be walks over the elements: for each, the ways around it."""
     found = []
-    for loop in loops.innermost_loops(blocks):
-        elements = loop_elements(launch, loop.path)
-        if elements >= 0.2:
-            found.append(Pass(loop, loop.path, elements))
+    for loop in kernel.loops:
+        ways = [Pass(loop, path, loop_elements(launch, path)) for path in (loop.path, loop.lean)]
+        ways = [way for way in ways if way.elements >= 0.2]
+        if ways:
+            found.append(ways[:1] if len(ways) == 2 and ways[0].path == ways[1].path else ways)
     return found
 
 
@@ -83,32 +87,38 @@ def accesses(path):
     return sum(each.instruction.kind in GLOBAL and each.acts for each in path)
 
 
-def choose_passes(launch, blocks):
+def shared_bytes(path):
+    return loops.bytes_on(path, ("LDS", "STS"))
+
+
+def of_elements(passes, count):
+    """`count` of each pass for an element, added up."""
+    return sum(count(each.path) / each.elements for each in passes)
+
+
+def choose_passes(launch, kernel):
     """The loops that the launch goes through: of all sets of loops, one after another in the code, that whose bytes for
-    each element are nearest to those that the analysis counted. Of equally near ones the fewest loops, then the most
-    elements in an iteration, then the fewest accesses."""
-    found = candidates(launch, blocks)
+    each element are nearest to those that the analysis counted, in global memory and then in shared memory. Of equally near
+    ones the fewest loops, then the most elements in an iteration, then the fewest accesses."""
+    found = candidates(launch, kernel)[:10]
     if launch.math and found:
-        return [max(found, key=lambda each: each.elements)]
+        return [max((way for ways in found for way in ways), key=lambda each: each.elements)]
     wanted = launch.requested or launch.read + launch.written
-
-    def bytes_of(each):
-        return loops.bytes_on(each.path, GLOBAL) / each.elements
-
     best = None
-    for mask in range(1, 1 << min(len(found), 10)):
-        chosen = [each for i, each in enumerate(found[:10]) if mask >> i & 1]
-        if len(chosen) > 4:
-            continue
-        distance = abs(sum(map(bytes_of, chosen)) - wanted) / wanted if wanted else 0
-        value = (round(distance, 1), len(chosen), -sum(each.elements for each in chosen),
-                 sum(accesses(each.path) / each.elements for each in chosen))
-        if best is None or value < best[0]:
-            best = (value, chosen)
+    for count in range(1, 4):
+        for chosen in itertools.combinations(found, count):
+            for passes in itertools.product(*chosen):
+                moved = of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL))
+                distance = abs(moved - wanted) / wanted if wanted else 0
+                in_shared = abs(of_elements(passes, shared_bytes) - launch.shared) / launch.shared if launch.shared else 0
+                value = (round(distance, 1), round(in_shared, 1) if launch.shared > 0.5 else 0, count,
+                         -sum(each.elements for each in passes), of_elements(passes, accesses))
+                if best is None or value < best[0]:
+                    best = (value, list(passes))
     if best and best[0][0] <= 0.3:
         return best[1]
     elements = launch.elements / (launch.threads * launch.blocks)
-    path = min(loops.straight_paths(blocks), key=lambda path: abs(loops.bytes_on(path, GLOBAL) - wanted * elements))
+    path = min(loops.straight_paths(kernel.blocks), key=lambda path: abs(loops.bytes_on(path, GLOBAL) - wanted * elements))
     return [Pass(None, path, elements)]
 
 
@@ -139,23 +149,35 @@ def unit_cycles(path, architecture):
     return result
 
 
+def loops_in_shared_memory(launch, kernel, passes):
+    """Loops that work in shared memory alone, and how often a thread goes through each for an element. How often is not in
+    the code: those that move the most bytes (remainders move fewer) are taken equally often, as often as explains the bytes
+    that the analysis counted."""
+    missing = launch.shared - of_elements(passes, shared_bytes)
+    if launch.math or missing < 0.1 * launch.shared:
+        return [], 0
+    found = [loop for loop in kernel.loops if shared_bytes(loop.path) and not loop.bytes_of(*GLOBAL)]
+    most = max((shared_bytes(loop.path) for loop in found), default=0)
+    found = [loop for loop in found if shared_bytes(loop.path) > most / 2]
+    return found, missing / sum(shared_bytes(loop.path) for loop in found) if found else 0
+
+
 def norm(terms, p):
     """The time of terms that hide each other only in part: their sum for p = 1, the largest for an infinite p."""
     return sum(term ** p for term in terms) ** (1 / p)
 
 
-def ends_of(launch, blocks, passes):
+def ends_of(kernel, passes):
     """What a thread executes before and after its passes."""
     if passes[0].loop is None:
         return []
-    return loops.way_in(blocks, passes[0].loop) + loops.way_out(blocks, passes[-1].loop)
+    return loops.way_in(kernel.blocks, passes[0].loop) + loops.way_out(kernel.blocks, passes[-1].loop)
 
 
 def estimate(gpu, kernel, launch):
     """The time of a launch of `kernel` (disassemble.Kernel) on `gpu`."""
     architecture = gpu.architecture
-    blocks = loops.blocks_of(kernel.code)
-    passes = choose_passes(launch, blocks)
+    passes = choose_passes(launch, kernel)
     held = occupancy.occupancy(architecture, launch.threads, kernel.registers, kernel.shared + launch.shared_bytes)
     warps_of_block = -(-launch.threads // machine.WARP)
     warps = warps_of_block * launch.blocks
@@ -163,11 +185,11 @@ def estimate(gpu, kernel, launch):
     resident = max(1, min(held.blocks, per_multiprocessor))
     share = launch.elements / (launch.threads * launch.blocks)  # elements of a thread
 
-    ends = ends_of(launch, blocks, passes)
+    ends = ends_of(kernel, passes)
     units = unit_cycles(ends, architecture)
     lifetime = machine.BLOCK_CYCLES + machine.WARP_CYCLES * warps_of_block + timeline.cycles(ends, architecture)[0]
     instructions = len(ends) / share
-    loaded, memory_cycles = 0, 0
+    loaded = passed_over = 0
     for each in passes:
         rounds = share / each.elements
         first, steady = timeline.cycles(each.path, architecture, 4 if each.loop else 1)
@@ -177,14 +199,22 @@ def estimate(gpu, kernel, launch):
             units[unit] += cycles * rounds
         instructions += len(each.path) / each.elements
         loaded += loops.bytes_on(each.path, GLOBAL_LOADS) * rounds
+        passed_over += faults.bytes_between_pieces(each.path) / each.elements
+    others, rounds = loops_in_shared_memory(launch, kernel, passes)
+    for loop in others:
+        lifetime += timeline.cycles(loop.path, architecture, 4)[1] * rounds * share
+        for unit, cycles in unit_cycles(loop.path, architecture).items():
+            units[unit] += cycles * rounds * share
+        instructions += len(loop.path) * rounds
     in_flight = resident * launch.threads * loaded * architecture.latency["LDG"] / lifetime
     waves = -(-per_multiprocessor // resident)
 
     units["load-store"] += launch.scattered * share * machine.WARP
+    units["load-store"] += passed_over * share * machine.WARP / machine.SHARED_BYTES
     units["shared memory"] = launch.shared_cycles * share * machine.WARP
     seconds_of_cycle = warps / min(gpu.multiprocessors, launch.blocks) / gpu.clock
     terms = {"bytes": (launch.read + launch.written) * launch.elements / gpu.copy_rate,
-             "cache": 0 if launch.math else launch.moved * launch.elements / gpu.cache_rate,
+             "cache": 0 if launch.math else (launch.moved + passed_over) * launch.elements / gpu.cache_rate,
              "latency": waves * lifetime / gpu.clock}
     terms.update({unit: cycles * seconds_of_cycle for unit, cycles in units.items()})
     inside = norm([value for name, value in terms.items() if name not in ("bytes", "cache")], machine.UNITS_OVERLAP)

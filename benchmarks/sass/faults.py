@@ -33,24 +33,34 @@ def stores_of(path):
     return found
 
 
-def split_stores(path):
-    """How many 16-byte vectors the path stores in pieces: neighbouring narrower stores by one address register."""
-    count = 0
+def pieces(path):
+    """The 16-byte vectors that the path stores in pieces, by neighbouring narrower stores of one address register: for each
+    the widths of its stores."""
+    found = []
     for places in stores_of(path).values():
-        narrow = sorted({place for place in places if place[1] < VECTOR_BYTES})
-        run, end = 0, None
-        for offset, size in narrow:
-            run = run + size if offset == end else size
+        run, end = [], None
+        for offset, size in sorted({place for place in places if place[1] < VECTOR_BYTES}):
+            run = run + [size] if offset == end else [size]
             end = offset + size
-            if run == VECTOR_BYTES:
-                count, run, end = count + 1, 0, None
-    return count
+            if sum(run) == VECTOR_BYTES:
+                found.append(run)
+                run, end = [], None
+    return found
+
+
+def split_stores(path):
+    """How many 16-byte vectors the path stores in pieces."""
+    return len(pieces(path))
+
+
+def bytes_between_pieces(path):
+    """Bytes of a lane that the stores of pieces pass over: they touch the sectors of all lanes' whole vectors each time."""
+    return sum(VECTOR_BYTES - size for run in pieces(path) for size in run)
 
 
 def paths_of(kernel):
     """The ways through the kernel on which its work is: once around each loop, and once through everything."""
-    blocks = loops.blocks_of(kernel.code)
-    return [loop.path for loop in loops.innermost_loops(blocks)] + [loops.straight_path(blocks, True)]
+    return [loop.path for loop in kernel.loops] + [loops.straight_path(kernel.blocks, True)]
 
 
 def split_vectors(kernel):

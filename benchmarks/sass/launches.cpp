@@ -43,24 +43,28 @@ Json to_json(simt::dim3 shape) {
   return Json::Array{shape.x, shape.y, shape.z};
 }
 
-/// The costs for each element of the work, as counted with `elements` of it: the least bytes that must be read and
-/// written, those that requests ask for, and those of the sectors that they touch; sectors beyond the fewest; and cycles of
-/// the banks of shared memory.
+/// The costs for each element of the work, as counted with `elements` of it: blocks; the least bytes that must be read and
+/// written, those that requests ask for, and those of the sectors that they touch; sectors beyond the fewest; and
+/// bytes of shared memory, with the cycles of its banks.
 Json costs_of(const KernelReport& report, double elements) {
-  double requested = 0, scattered = 0, shared_cycles = 0;
+  double requested = 0, scattered = 0, shared_bytes = 0, shared_cycles = 0;
   for (const analysis::LineCounts& line : report.lines) {
     if (line.space == analysis::Space::shared) {
+      shared_bytes += static_cast<double>(line.bytes);
       shared_cycles += static_cast<double>(line.transactions);
     } else {
       requested += static_cast<double>(line.bytes);
       scattered += static_cast<double>(line.conflicts());
     }
   }
-  return Json{{"read", static_cast<double>(report.needed_read) / elements},
+  const double blocks = static_cast<double>(report.grid.x) * report.grid.y * report.grid.z;
+  return Json{{"blocks", blocks / elements},
+              {"read", static_cast<double>(report.needed_read) / elements},
               {"written", static_cast<double>(report.needed_written) / elements},
               {"requested", requested / elements},
               {"moved", static_cast<double>(report.bytes_moved()) / elements},
               {"scattered", scattered / elements},
+              {"shared", shared_bytes / elements},
               {"shared_cycles", shared_cycles / elements}};
 }
 
@@ -96,6 +100,7 @@ Json case_row(const Case& kernel, const std::string& size_text, const Size& size
               {"size", size_text},
               {"elements", size.elements()},
               {"bytes", kernel.bytes_at(size)},
+              {"flops", kernel.flops_at(size)},
               {"launches", to_json(recording.launches(), counted, static_cast<double>(small.elements()))}};
 }
 
@@ -115,6 +120,7 @@ Json product_row(DType dtype, std::int64_t n) {
               {"size", fmt::format("{0} x {0} x {0} {1}", n, name_of(dtype))},
               {"elements", elements},
               {"bytes", 3.0 * static_cast<double>(n * n) * static_cast<double>(size_of(dtype))},
+              {"flops", 2 * elements},
               {"launches", to_json(recording.launches(), {}, 1)}};
 }
 
@@ -145,6 +151,7 @@ void add_ladder(Json::Array& rows, const std::string& name) {
         {"ladder", name},
         {"elements", elements_at(kLadderSize)},
         {"bytes", trial.bytes},
+        {"flops", trial.flops},
         {"launches", to_json(recording.launches(), counted, elements_at(kCountedLadderSize))}});
   }
 }

@@ -31,7 +31,8 @@ class Executed:
 class Loop:
     header: int
     blocks: frozenset
-    path: list  # of Executed: once around
+    path: list  # of Executed: once around, on the way with the most bytes
+    lean: list  # the same on the way with the fewest loads of those with the most stores
 
     def bytes_of(self, *kinds):
         return bytes_on(self.path, kinds)
@@ -188,17 +189,29 @@ def innermost_loops(blocks):
             before = len(result)
             search(part, inner)
             if len(result) == before:
-                path = best_path(blocks, header, part, inner)
+                path = best_path(blocks, header, part, inner, most_bytes)
                 if path:
-                    result.append(Loop(header, frozenset(part), path))
+                    lean = best_path(blocks, header, part, inner, fewest_loads)
+                    result.append(Loop(header, frozenset(part), path, lean))
 
     search(reached, frozenset())
     return sorted(result, key=lambda loop: loop.header)
 
 
-def best_path(blocks, header, part, closed):
-    """Once around a loop: of the paths from its header back to it, without a call if there is one, those that move the most
-    bytes of global memory, or else of shared memory; of these the one with the fewest instructions."""
+def most_bytes(path):
+    """The most bytes of global memory, or else of shared memory; of these the fewest instructions."""
+    return (bytes_on(path, ("LDG", "STG", "LDGSTS")),
+            bytes_on(path, ("LDS", "STS", "LDSM")) + 16 * sum(each.instruction.kind == "HMMA" for each in path), -len(path))
+
+
+def fewest_loads(path):
+    """What a kernel does that writes its result, where another argument makes it add to the result."""
+    return (bytes_on(path, ("STG",)), -bytes_on(path, ("LDG", "LDGSTS")), -len(path))
+
+
+def best_path(blocks, header, part, closed, value_of):
+    """Once around a loop: of the paths from its header back to it that with the largest value, a sum over its blocks; one
+    without a call where there is one."""
     order, seen = [], set()
 
     def visit(number):
@@ -212,8 +225,7 @@ def best_path(blocks, header, part, closed):
     best = {}
     for number in order:  # the end of every path comes first
         path = executed(blocks[number])
-        value = (-blocks[number].has_call, bytes_on(path, ("LDG", "STG", "LDGSTS")),
-                 bytes_on(path, ("LDS", "STS", "LDSM")) + 16 * sum(each.instruction.kind == "HMMA" for each in path), -len(path))
+        value = (-blocks[number].has_call, *value_of(path))
         ways = [best[following] for following in blocks[number].after
                 if following in best and (number, following) not in closed]
         if (number, header) in closed:
@@ -263,17 +275,17 @@ def way_out(blocks, loop):
 def straight_paths(blocks):
     """Two ways through the whole kernel, once through each loop that they enter, for kernels whose work is in no loop: that
     which moves the most bytes, and that with the fewest instructions."""
-    return [path for path in (straight_path(blocks, most_bytes) for most_bytes in (True, False))]
+    return [straight_path(blocks, with_most_bytes) for with_most_bytes in (True, False)]
 
 
-def straight_path(blocks, most_bytes):
+def straight_path(blocks, with_most_bytes):
     reached = {number for number, block in enumerate(blocks) if block.before is not None}
     forward = {number: [following for following in blocks[number].after if following > number] for number in reached}
     best = {}
     for number in sorted(reached, reverse=True):
         path = executed(blocks[number])
         moved = bytes_on(path, ("LDG", "STG", "LDGSTS")), bytes_on(path, ("LDS", "STS", "LDSM"))
-        value = (-blocks[number].has_call, *(moved if most_bytes else (0, 0)), -len(path))
+        value = (-blocks[number].has_call, *(moved if with_most_bytes else (0, 0)), -len(path))
         ways = [best[following] for following in forward[number] if following in best]
         last = blocks[number].code[-1]
         if last.name == "EXIT" and (not last.predicate or not ways):

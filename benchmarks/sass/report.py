@@ -1,15 +1,13 @@
 """A kernel and its estimates as text."""
 import estimate
-import loops
 import rows
 
 
 def kernel_text(kernel):
     lines = [f"{kernel.name}, {kernel.architecture}: {kernel.registers} registers, {kernel.stack} bytes of stack, "
              f"{kernel.shared} of static shared memory, {len(kernel.code)} instructions"]
-    blocks = loops.blocks_of(kernel.code)
-    for loop in loops.innermost_loops(blocks):
-        lines.append(f"  loop at {blocks[loop.header].code[0].address:#06x}: {len(loop.path)} instructions: " + ", ".join(
+    for loop in kernel.loops:
+        lines.append(f"  loop at {kernel.blocks[loop.header].code[0].address:#06x}: {len(loop.path)} instructions: " + ", ".join(
             f"{count} {kind}" for kind, count in rows.by_kind(loop.path).items()))
     return "\n".join(lines)
 

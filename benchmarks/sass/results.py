@@ -11,10 +11,10 @@ import result_files
 import tools
 
 
-def write(path, nvcc, rows):
+def write(path, nvcc, rows, settings=None):
     """A line for each row, so that changes can be read."""
     head = {"program": "benchmarks/sass", "machine": {"device": "none: read from the code that nvcc made", "nvcc": nvcc},
-            "settings": {"estimated": "by the model of docs/sass.md, not measured"}}
+            "settings": {"estimated": "by the model of docs/sass.md, not measured", **(settings or {})}}
     lines = [json.dumps(head)[:-1] + ', "rows": ['] + [
         json.dumps(row) + ("," if i + 1 < len(rows) else "") for i, row in enumerate(rows)] + ["]}"]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,11 +20,9 @@ def by_kind(path):
 
 def main_path(kernel):
     """The loop with the most bytes of global memory, or else the most instructions; the whole kernel where there is none."""
-    blocks = loops.blocks_of(kernel.code)
-    found = loops.innermost_loops(blocks)
-    if not found:
-        return loops.straight_path(blocks, True)
-    return max(found, key=lambda loop: (loop.bytes_of(*estimate.GLOBAL), -estimate.accesses(loop.path), len(loop.path))).path
+    if not kernel.loops:
+        return loops.straight_path(kernel.blocks, True)
+    return max(kernel.loops, key=lambda loop: (loop.bytes_of(*estimate.GLOBAL), -estimate.accesses(loop.path), len(loop.path))).path
 
 
 def kernel_rows(kernels):
@@ -65,6 +63,13 @@ def estimate_row(name, size, kernel, launch, found):
     if useful > 0:
         row |= {"bytes": round(useful), "bytes_of_element": round_to(launch.read + launch.written)}
     return row
+
+
+def rates():
+    """The limits of each GPU that is estimated."""
+    return {gpu.name: {"copy_bytes_per_second": gpu.copy_rate,
+                       "f32_flops_per_second": round_to(2 * gpu.architecture.fp32 * gpu.multiprocessors * gpu.clock)}
+            for gpu in map(machine.GPUS.get, ESTIMATED)}
 
 
 def round_to(value, digits=5):
