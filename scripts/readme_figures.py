@@ -21,6 +21,7 @@ import sys
 
 import pictures
 import result_files
+import sass_figures
 from result_files import ResultsError
 
 MARKER = re.compile(r"(<!-- figures: ([a-z0-9 -]+?) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
@@ -43,6 +44,10 @@ class Results:
 
     def rows(self, name):
         return self.file(name)["rows"]
+
+    def sass_rows(self, name):
+        """The rows of a file of benchmarks/sass, which are of no machine."""
+        return self.file(f"../sass/{name}")["rows"]
 
     def row(self, name, row, size):
         for found in self.rows(name):
@@ -300,12 +305,25 @@ def machine(results):
                   ["result files written", f"{dates[0].replace('T', ' ')} to {dates[-1].replace('T', ' ')}"]])
 
 
+def sass_estimates(results):
+    return table(*sass_figures.estimates(results.sass_rows("estimates"), time_text, percent))
+
+
+def sass_published(results):
+    return table(*sass_figures.published(results.sass_rows("published"), percent))
+
+
+def sass_faults(results):
+    return table(*sass_figures.faults(results.sass_rows("kernels")))
+
+
 LADDERS = ["gemm", "reduce", "norm", "softmax", "transpose"]
 TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "simt": simt, "simt costs": simt_costs,
           "kernels": kernels, "behind": behind, "gemm": gemm,
           "gemm in words": gemm_in_words, "loader": loader,
           "memory": memory_of_batches, "accumulation": accumulation, "recomputation": recomputation,
-          "overlap": overlap, "all-reduce": all_reduce, "machine": machine}
+          "overlap": overlap, "all-reduce": all_reduce, "machine": machine, "sass estimates": sass_estimates,
+          "sass published": sass_published, "sass faults": sass_faults}
 TABLES.update({f"ladder {name}": (lambda results, name=name: ladder(results, name)) for name in LADDERS})
 
 
@@ -314,6 +332,23 @@ TABLES.update({f"ladder {name}": (lambda results, name=name: ladder(results, nam
 
 GROUPS = [("optimizers", ("gradient_norm", "clip")), ("losses", ("cross_entropy", "mse", "count")),
           ("sums and biases", ("sum_dim", "broadcast_dim", "bias")), ("element by element", ("",))]
+
+
+def group_of(name):
+    return next(group for group, starts in GROUPS
+                if name.startswith(starts) or (group == "optimizers" and name.endswith("_step")))
+
+
+def estimated_roofline(results):
+    """The same on a GPU, estimated."""
+    points = sass_figures.roofline_points(results.sass_rows("estimates"), results.folder.parent / "sass" / "launches.json",
+                                          group_of)
+    rates = results.file("../sass/estimates")["settings"][sass_figures.SHOWN]
+    copy = rates["copy_bytes_per_second"]
+    return pictures.roofline, [[(f"{group}, estimated", *rest) for group, *rest in points],
+                               [("f32 multiply-adds", rates["f32_flops_per_second"])], copy,
+                               f"copy of memory: {copy * 1e-9:.0f} GB/s",
+                               f"Kernels on an {sass_figures.SHOWN}: estimated from their machine code, not measured"]
 
 
 def roofline(results):
@@ -325,10 +360,8 @@ def roofline(results):
             largest[row["name"]] = row
     points = []
     for name, row in largest.items():
-        group = next(group for group, starts in GROUPS
-                     if name.startswith(starts) or (group == "optimizers" and name.endswith("_step")))
         label = name.split(" (")[0]
-        points.append((group, name, label, row["flops"] / row["bytes"], row["flops"] / row["seconds"]))
+        points.append((group_of(name), name, label, row["flops"] / row["bytes"], row["flops"] / row["seconds"]))
     for way, text in (("own", "matrix products, own"), ("vendor", "matrix products, library")):
         for row in results.rows("bench_gemm"):
             if row["name"].startswith(way):
@@ -368,7 +401,7 @@ def steps_picture(results):
     return pictures.steps, [rows, f"A training step, f32, beside PyTorch {settings['torch'].split('+')[0]}"]
 
 
-PICTURES = {"roofline": roofline, "steps": steps_picture}
+PICTURES = {"roofline": roofline, "roofline_estimated": estimated_roofline, "steps": steps_picture}
 PICTURES.update({f"ladder_{name}": (lambda results, name=name: ladder_picture(results, name)) for name in LADDERS})
 
 

@@ -2,7 +2,7 @@
 import json
 import math
 
-TEXTS = ("name", "size", "model", "inputs")
+TEXTS = ("name", "size", "model", "inputs", "file", "limit", "occupancy_limit", "source")
 TORCH_MODES = ("eager", "compiled")
 
 

@@ -63,9 +63,13 @@ Size size_of_case(const Case& kernel, std::int64_t n) {
 std::vector<analysis::KernelReport> analyse(const Case& kernel, std::int64_t n) {
   check(n > 0 && n <= kernel.most && n % kernel.columns == 0,
         "{}: a size of {}, expected a multiple of {} up to {}", kernel.name, n, kernel.columns, kernel.most);
+  return analyse_size(kernel, size_of_case(kernel, n));
+}
+
+std::vector<analysis::KernelReport> analyse_size(const Case& kernel, const Size& size) {
   MemoryRecording allocated(Device{});
   Setup setup(Device{});
-  kernel.prepare(setup, size_of_case(kernel, n));
+  kernel.prepare(setup, size);
   allocated.stop();
   analysis::Analysis analysis;
   add_memory(analysis, setup, allocated.events());

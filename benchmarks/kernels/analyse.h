@@ -22,5 +22,7 @@ Size size_of_case(const Case& kernel, std::int64_t n);
 /// Runs a case under the analysis: a report for each launch. Throws Error for a size that the case does not
 /// support.
 std::vector<analysis::KernelReport> analyse(const Case& kernel, std::int64_t n);
+/// The same for a size of any dtype.
+std::vector<analysis::KernelReport> analyse_size(const Case& kernel, const Size& size);
 
 }  // namespace ringtape::kernel_cases

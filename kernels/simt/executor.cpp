@@ -49,6 +49,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(co
   };
   const bool one_worker = kCheck || launch.observer != nullptr || omp_in_parallel();
   if (launch.observer != nullptr) launch.observer->launch_begins(launch);
+  if (launch.observer != nullptr && !launch.observer->runs_threads()) return launch.observer->launch_ends();
   const int workers =
       one_worker ? 1 : static_cast<int>(std::min<std::int64_t>(blocks, omp_get_max_threads()));
   if (workers == 1) {

@@ -11,6 +11,8 @@ struct SourceLocation;
 class Observer {
  public:
   virtual ~Observer() = default;
+  /// False: the threads of launches do not run, and launch_begins() and launch_ends() are all that is called.
+  virtual bool runs_threads() const { return true; }
   virtual void launch_begins(const Launch& launch) = 0;
   virtual void launch_ends() = 0;
   /// blockIdx is set; no thread has begun.

@@ -80,6 +80,11 @@ TABLE = {
     "scripts/readme_figures.py --folder NAME": Elsewhere("tests/scripts/readme_figures_test.py", '"--folder"'),
     "scripts/compare_results.py OLD_FOLDER NEW_FOLDER":
         Elsewhere("tests/scripts/compare_results_test.py", "def test_folders"),
+    # NVIDIA's disassembler, which .ci/run installs
+    "pip install nvidia-cuda-cuobjdump*": Elsewhere(".ci/run", "python3 benchmarks/sass packages"),
+    "python3 benchmarks/sass check": Elsewhere(".ci/run", "benchmarks/sass check"),
+    "python3 benchmarks/sass table": Elsewhere("benchmarks/sass/__main__.py", 'add_parser("table"'),
+    "python3 benchmarks/sass show *": Elsewhere("tests/sass/sass_test.py", '"show"'),
     # ThreadSanitizer
     "cmake -S . -B build/tsan *":
         Elsewhere("CMakeLists.txt", "RINGTAPE_CUDA", "RINGTAPE_APPS", "RINGTAPE_BENCHMARKS", "RINGTAPE_SANITIZE"),

@@ -24,6 +24,7 @@ class ReadmeFigures(unittest.TestCase):
         shutil.copy(ROOT / "README.md", self.root)
         shutil.copytree(ROOT / "docs", self.root / "docs")
         shutil.copytree(ROOT / RESULTS, self.root / RESULTS)
+        shutil.copytree(ROOT / RESULTS.parent / "sass", self.root / RESULTS.parent / "sass")
 
     def run_script(self, *flags):
         return subprocess.run([sys.executable, "-B", ROOT / "scripts/readme_figures.py", "--root", self.root, *flags],

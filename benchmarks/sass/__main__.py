@@ -1,0 +1,109 @@
+"""Reads what nvcc made of the kernels, and estimates their times on a GPU, without a GPU: docs/sass.md.
+
+    python3 benchmarks/sass show NAME       the kernels whose names contain NAME: loops, and estimates on one GPU
+    python3 benchmarks/sass table           writes benchmarks/results/sass/{launches,kernels,estimates}.json
+    python3 benchmarks/sass check           compares a build with the committed tables and tests/sass/expected.json
+    python3 benchmarks/sass published DIR   writes published.json: the model beside published measurements of other kernels
+
+It needs a build with RINGTAPE_CUDA=ON (--build), and NVIDIA's disassembler:
+    pip install nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import check
+import disassemble
+import launches
+import machine
+import published
+import report
+import results
+import rows
+import tools
+
+
+def kernels_of(build, architectures):
+    return {(kernel.name, architecture): kernel for architecture in architectures
+            for kernel in disassemble.kernels_of_build(build, architecture).values()}
+
+
+def write_launches(build, path):
+    program = build / "bin" / "launches"
+    if not program.exists():
+        raise tools.SassError(f"{program} does not exist: cmake --build {build} --target launches")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([program, "--json", path], check=True)
+
+
+def table(options):
+    write_launches(options.build, results.FOLDER / "launches.json")
+    nvcc = tools.nvcc_version(options.build)
+    kernels = kernels_of(options.build, rows.ARCHITECTURES)
+    results.write(results.FOLDER / "kernels.json", nvcc, rows.kernel_rows(kernels.values()))
+    work = launches.read(results.FOLDER / "launches.json")
+    results.write(results.FOLDER / "estimates.json", nvcc, rows.estimate_rows(kernels, work), rows.rates())
+
+
+def run_check(options):
+    kernels = kernels_of(options.build, rows.ARCHITECTURES)
+    committed = launches.read(results.FOLDER / "launches.json")
+    with tempfile.TemporaryDirectory() as folder:
+        write_launches(options.build, pathlib.Path(folder) / "launches.json")
+        problems = check.check_launches(launches.read(pathlib.Path(folder) / "launches.json"), committed)
+    problems += check.check(kernels, committed, tools.nvcc_version(options.build), check.expected_lists(options.expected),
+                            results.FOLDER)
+    for problem in problems:
+        print(problem)
+    if problems:
+        raise tools.SassError(f"{len(problems)} differences from tests/sass/expected.json and benchmarks/results/sass")
+    print(f"{len(kernels)} kernels are as expected")
+
+
+def show(options):
+    gpu = machine.GPUS[options.gpu]
+    texts = list(report.show(kernels_of(options.build, [gpu.architecture.name]),
+                             launches.read(results.FOLDER / "launches.json"), options.name, gpu))
+    if not texts:
+        raise tools.SassError(f"no kernel's name contains '{options.name}'")
+    print("\n".join(texts))
+
+
+def compare_published(options):
+    found = published.rows(published.read(pathlib.Path(__file__).parent / "published.json"), options.folder)
+    results.write(results.FOLDER / "published.json", "13.0", found)
+    for row in found:
+        print(f"{row['name']:36} {row['size']:34} {row['seconds'] * 1e6:10.1f} us, published {row['measured_seconds'] * 1e6:10.1f}: "
+              f"{100 * row['error']:+.0f}%")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="benchmarks/sass", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    with_build = argparse.ArgumentParser(add_help=False)
+    with_build.add_argument("--build", type=pathlib.Path, default=results.ROOT / "build" / "release")
+    command = commands.add_parser("show", parents=[with_build], help="kernels, their loops and estimates")
+    command.add_argument("name")
+    command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
+    command.set_defaults(run=show)
+    commands.add_parser("table", parents=[with_build], help="write the result files").set_defaults(run=table)
+    command = commands.add_parser("check", parents=[with_build], help="compare a build with what is expected")
+    command.add_argument("--expected", type=pathlib.Path, default=results.ROOT / "tests" / "sass" / "expected.json")
+    command.set_defaults(run=run_check)
+    command = commands.add_parser("published", help="compare the model with published measurements")
+    command.add_argument("folder", type=pathlib.Path)
+    command.set_defaults(run=compare_published)
+    command = commands.add_parser("packages", help="print the PyPI packages of the disassembler")
+    command.set_defaults(run=lambda _: print(*tools.PACKAGES.values()))
+    options = parser.parse_args()
+    try:
+        options.run(options)
+    except (tools.SassError, subprocess.CalledProcessError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Compares a build's kernels with what is expected of them: tests/sass/expected.json and the committed result files."""
+import json
+
+import faults
+import occupancy
+import results
+import rows
+import tools
+
+REGISTERS_AT_ONCE = 8  # of a thread: one more takes this many
+MOST = 1.05  # times the committed instructions for each element
+PINNED = "13.0"  # the nvcc of the committed tables
+LISTS = {"local_memory": ("uses local memory", faults.uses_local_memory),
+         "split_stores": ("stores 16-byte vectors in pieces", faults.split_vectors)}
+
+
+def expected_lists(path):
+    """Names of the kernels with each fault: "KERNEL, ARCHITECTURE". In the file a name without an architecture is of all."""
+    try:
+        expected = json.loads(path.read_text(encoding="utf-8"))
+        names = {key: [name for group in expected[key] for name in group["kernels"]] for key in LISTS}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise tools.SassError(f"{path} cannot be read: {error!r}") from error
+    return {key: {full for name in listed for full in with_architectures(name)} for key, listed in names.items()}
+
+
+def with_architectures(name):
+    if name.endswith(tuple(f", {architecture}" for architecture in rows.ARCHITECTURES)):
+        return [name]
+    return [f"{name}, {architecture}" for architecture in rows.ARCHITECTURES]
+
+
+def name_of(kernel):
+    return f"{kernel.name}, {kernel.architecture}"
+
+
+def check_lists(kernels, expected):
+    """Problems: a kernel with a fault that is not listed, and a listed one that has it no longer."""
+    problems = []
+    for key, (what, has_fault) in LISTS.items():
+        found = {name_of(kernel) for kernel in kernels if has_fault(kernel)}
+        problems += [f"{name}: {what}, and is not in the list '{key}'" for name in sorted(found - expected[key])]
+        problems += [f"{name}: no longer {what.replace('uses', 'use').replace('stores', 'store', 1)}: take it off the list "
+                     f"'{key}'" for name in sorted(expected[key] - found)]
+    return problems
+
+
+def bound_of(registers):
+    """The most registers that cost nothing: they are given out eight at a time."""
+    return occupancy.up(registers, REGISTERS_AT_ONCE)
+
+
+def check_registers(kernels, committed):
+    """Problems: a kernel above its bound, or unknown to the table."""
+    problems = []
+    for kernel in kernels:
+        row = committed.get((kernel.name, kernel.architecture))
+        if row is None:
+            problems.append(f"{name_of(kernel)}: is not in kernels.json")
+        elif kernel.registers > bound_of(row["registers"]):
+            problems.append(f"{name_of(kernel)}: {kernel.registers} registers, expected at most {bound_of(row['registers'])}")
+    return problems
+
+
+def check_instructions(found, committed):
+    """Problems: a launch with more instructions for each element than the table allows, or not in the table."""
+    problems = []
+    for row in found:
+        key = row["name"], row["size"]
+        count = row["instructions_of_element"]
+        if key not in committed:
+            problems.append(f"{key[0]} ({key[1]}): is not in estimates.json")
+        elif count > MOST * committed[key]["instructions_of_element"]:
+            problems.append(f"{key[0]} ({key[1]}): {count:g} instructions for each element, expected at most 5% more than "
+                            f"{committed[key]['instructions_of_element']:g}")
+    return problems
+
+
+def shapes(work):
+    return {(name, size): [(launch.kernel, launch.grid, launch.block, launch.shared_bytes) for launch in each]
+            for name, size, each in work}
+
+
+def check_launches(found, committed):
+    """Problems: works whose launches are not those of the committed file."""
+    found, committed = shapes(found), shapes(committed)
+    return [f"{name} ({size}): launches {found.get((name, size))}, expected {committed.get((name, size))}"
+            for name, size in sorted(found.keys() | committed.keys()) if found.get((name, size)) != committed.get((name, size))]
+
+
+def check(kernels, work, nvcc, expected, folder):
+    """All problems of a build, each one line. The committed tables count only for the nvcc that made them."""
+    problems = check_lists(kernels.values(), expected)
+    if nvcc != PINNED:
+        print(f"nvcc {nvcc}: registers and instructions are compared only for nvcc {PINNED}")
+        return problems
+    problems += check_registers(kernels.values(), results.read(folder / "kernels.json")[0])
+    return problems + check_instructions(rows.estimate_rows(kernels, work), results.read(folder / "estimates.json")[0])

@@ -1,0 +1,107 @@
+"""Reads the kernels of object files: their SASS and what they use of a multiprocessor."""
+import concurrent.futures
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+
+import instructions
+import loops
+import tools
+
+FUNCTION = re.compile(r"^\s*Function : (\S+)")
+USAGE = re.compile(r"^ Function (\S+):\n\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kernel:
+    name: str  # without namespaces and parameters; of a ladder with its folder: "gemm/naive"
+    architecture: str  # "sm_90"
+    file: str  # the object file's name without its ending: "adam.cu"
+    registers: int  # of a thread
+    stack: int  # bytes of a thread
+    local: int  # bytes of a thread, without the stack
+    shared: int  # static, bytes of a block
+    code: tuple  # of Instruction
+
+    @functools.cached_property
+    def blocks(self):
+        return loops.blocks_of(self.code)
+
+    @functools.cached_property
+    def loops(self):
+        """The loops without a loop inside."""
+        return loops.innermost_loops(self.blocks)
+
+
+def short_name(demangled):
+    """"void ringtape::on_cuda::(anonymous namespace)::relu<float>(float*)" as "relu<float>", as the analysis writes it."""
+    for space in ("ringtape::on_cuda::", "(anonymous namespace)::", "ringtape::"):
+        demangled = demangled.replace(space, "")
+    demangled = demangled.removeprefix("void ")
+    depth = 0
+    for i, letter in enumerate(demangled):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if letter == "(" and depth == 0:
+            return demangled[:i]
+    return demangled
+
+
+def listings(text):
+    """The instructions of each function of `cuobjdump -sass`."""
+    found = {}
+    for line in text.splitlines():
+        function = FUNCTION.match(line)
+        if function:
+            current = found.setdefault(function[1], [])
+            continue
+        instruction = instructions.parse_line(line)
+        if instruction:
+            current.append(instruction)
+    return found
+
+
+def prefix_of(path):
+    """The folder of a ladder, as kernels of several ladders have one name."""
+    parts = pathlib.Path(path).parts
+    return parts[-2] + "/" if "ringtape_ladders_kernels_cuda.dir" in parts else ""
+
+
+def kernels_in_text(path, architecture, sass, usage):
+    """The kernels of the object file `path` from what cuobjdump prints of it."""
+    resources = {name: tuple(map(int, rest)) for name, *rest in USAGE.findall(usage)}
+    found = listings(sass)
+    names = tools.demangle(list(found))
+    result = []
+    for mangled, demangled in zip(found, names):
+        registers, stack, shared, local = resources[mangled]
+        code = found[mangled]
+        while code and code[-1].name in ("NOP", "BRA") and (code[-1].name == "NOP" or code[-1].target == code[-1].address):
+            code.pop()  # padding
+        result.append(Kernel(prefix_of(path) + short_name(demangled), architecture, pathlib.Path(path).name.removesuffix(".o"),
+                             registers, stack, local, shared, tuple(code)))
+    return result
+
+
+def kernels_of(path, architecture):
+    """The kernels in an object file, a cubin or a library."""
+    choice = ["-arch", architecture] if str(path).endswith((".o", ".a", ".so")) else []
+    return kernels_in_text(path, architecture, tools.run_cuobjdump(["-sass", *choice, path]),
+                           tools.run_cuobjdump(["-res-usage", *choice, path]))
+
+
+def object_files(build):
+    """The objects of the library's kernels and of the ladders' in a build folder."""
+    found = sorted(pathlib.Path(build).glob("kernels/CMakeFiles/ringtape_kernels_cuda.dir/*.cu.o")) + sorted(
+        pathlib.Path(build).glob("kernels/ladders/CMakeFiles/ringtape_ladders_kernels_cuda.dir/*/*.cu.o"))
+    if not found:
+        raise tools.SassError(f"{build}: no CUDA kernels, expected a build with RINGTAPE_CUDA=ON")
+    return found
+
+
+def kernels_of_build(build, architecture):
+    """All kernels of a build folder by name."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        parts = list(pool.map(lambda path: kernels_of(path, architecture), object_files(build)))
+    return {kernel.name: kernel for part in parts for kernel in part}

@@ -1,0 +1,180 @@
+// Writes the launches of every kernel at the sizes at which it is measured on a GPU: shapes, and the bytes of each
+// launch. Needs no GPU. benchmarks/sass estimates times from them (docs/sass.md).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/kernels/analyse.h"
+#include "benchmarks/kernels/sizes.h"
+#include "benchmarks/sass/launch_recording.h"
+#include "cli/command_line.h"
+#include "core/tensor.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "kernels/gemm_tiled.h"
+#include "kernels/ladders/trial.h"
+
+namespace {
+
+using namespace ringtape;
+using analysis::KernelReport;
+using kernel_cases::Case;
+using kernel_cases::Setup;
+using kernel_cases::Size;
+
+/// Elements of the runs that count bytes: few, as every access is recorded.
+constexpr std::int64_t kCounted = 1 << 16;
+
+/// The same work with at most about kCounted elements. Rows keep their length, so that the same kernels run.
+Size small_size(const Size& size) {
+  Size result = size;
+  if (!size.lengths.empty()) {
+    result.lengths = {std::min(size.lengths[0], kCounted)};
+  } else {
+    result.rows = std::clamp(kCounted / size.columns, std::int64_t{1}, size.rows);
+  }
+  return result;
+}
+
+Json to_json(simt::dim3 shape) {
+  return Json::Array{shape.x, shape.y, shape.z};
+}
+
+/// The costs for each element of the work, as counted with `elements` of it: blocks; the least bytes that must be read and
+/// written, those that requests ask for, and those of the sectors that they touch; sectors beyond the fewest; and
+/// bytes of shared memory, with the cycles of its banks.
+Json costs_of(const KernelReport& report, double elements) {
+  double requested = 0, scattered = 0, shared_bytes = 0, shared_cycles = 0;
+  for (const analysis::LineCounts& line : report.lines) {
+    if (line.space == analysis::Space::shared) {
+      shared_bytes += static_cast<double>(line.bytes);
+      shared_cycles += static_cast<double>(line.transactions);
+    } else {
+      requested += static_cast<double>(line.bytes);
+      scattered += static_cast<double>(line.conflicts());
+    }
+  }
+  const double blocks = static_cast<double>(report.grid.x) * report.grid.y * report.grid.z;
+  return Json{{"blocks", blocks / elements},
+              {"read", static_cast<double>(report.needed_read) / elements},
+              {"written", static_cast<double>(report.needed_written) / elements},
+              {"requested", requested / elements},
+              {"moved", static_cast<double>(report.bytes_moved()) / elements},
+              {"scattered", scattered / elements},
+              {"shared", shared_bytes / elements},
+              {"shared_cycles", shared_cycles / elements}};
+}
+
+/// The launches, with the costs of the kernel of the same name and number among the counted ones.
+Json to_json(const std::vector<RecordedLaunch>& launches, const std::vector<KernelReport>& counted, double elements) {
+  std::vector<bool> taken(counted.size());
+  Json::Array result;
+  for (const RecordedLaunch& launch : launches) {
+    Json row{{"kernel", launch.kernel},
+             {"grid", to_json(launch.grid)},
+             {"block", to_json(launch.block)},
+             {"shared_bytes", launch.shared_bytes}};
+    for (std::size_t i = 0; i < counted.size(); ++i) {
+      if (taken[i] || counted[i].kernel != launch.kernel) continue;
+      taken[i] = true;
+      row["of_element"] = costs_of(counted[i], elements);
+      break;
+    }
+    result.push_back(std::move(row));
+  }
+  return Json(std::move(result));
+}
+
+Json case_row(const Case& kernel, const std::string& size_text, const Size& size) {
+  const Size small = small_size(size);
+  const std::vector<KernelReport> counted = kernel_cases::analyse_size(kernel, small);
+  LaunchRecording recording;
+  Setup setup(Device{});
+  kernel.prepare(setup, size);
+  recording.clear();  // of what fills its memory
+  setup.launch(Stream::current({}));
+  return Json{{"name", kernel.row.empty() ? kernel.name : kernel.row},
+              {"size", size_text},
+              {"elements", size.elements()},
+              {"bytes", kernel.bytes_at(size)},
+              {"flops", kernel.flops_at(size)},
+              {"launches", to_json(recording.launches(), counted, static_cast<double>(small.elements()))}};
+}
+
+/// Our own product of square matrices.
+Json product_row(DType dtype, std::int64_t n) {
+  const Tensor a = empty({n, n}, dtype, {}), b = empty({n, n}, dtype, {}), c = empty({n, n}, dtype, {});
+  GemmArgs args;
+  args.m = args.n = args.k = args.lda = args.ldb = args.ldc = n;
+  args.a = a.raw();
+  args.b = b.raw();
+  args.c = c.raw();
+  args.dtype = args.out_dtype = dtype;
+  LaunchRecording recording;
+  gemm_tiled(Stream::current({}), args);
+  const auto elements = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+  return Json{{"name", "gemm_tiled"},
+              {"size", fmt::format("{0} x {0} x {0} {1}", n, name_of(dtype))},
+              {"elements", elements},
+              {"bytes", 3.0 * static_cast<double>(n * n) * static_cast<double>(size_of(dtype))},
+              {"flops", 2 * elements},
+              {"launches", to_json(recording.launches(), {}, 1)}};
+}
+
+/// The size at which a ladder's rungs are estimated, and that at which their bytes are counted.
+constexpr int kLadderSize = 4096, kCountedLadderSize = 256;
+
+std::vector<KernelReport> count(const ladders::Trial& trial, int version) {
+  analysis::Analysis analysis;
+  for (const ladders::Memory& memory : trial.memory) {
+    analysis.add_buffer(memory.name, memory.data, memory.bytes, memory.written);
+  }
+  trial.run(Stream::current({}), version);
+  return analysis.reports();
+}
+
+void add_ladder(Json::Array& rows, const std::string& name) {
+  const ladders::Trial small = ladders::make_trial(name, kCountedLadderSize, {});
+  const ladders::Trial trial = ladders::make_trial(name, kLadderSize, {});
+  // An element of a product is one of its multiply-adds.
+  const auto elements_at = [&](double n) { return trial.flops > 0 ? n * n * n : n * n; };
+  for (int version = 1; version <= static_cast<int>(trial.rungs.size()); ++version) {
+    const std::vector<KernelReport> counted = count(small, version);
+    LaunchRecording recording;
+    trial.run(Stream::current({}), version);
+    rows.push_back(Json{
+        {"name", fmt::format("{} {} {}", name, version, trial.rungs[static_cast<std::size_t>(version) - 1].name)},
+        {"size", fmt::format("{0} x {0}", kLadderSize)},
+        {"ladder", name},
+        {"elements", elements_at(kLadderSize)},
+        {"bytes", trial.bytes},
+        {"flops", trial.flops},
+        {"launches", to_json(recording.launches(), counted, elements_at(kCountedLadderSize))}});
+  }
+}
+
+void write_launches(const std::string& path) {
+  Json::Array rows;
+  for (const kernel_cases::Measured measured : kernel_cases::kMeasured) {
+    for (const auto& [text, size] : kernel_cases::sizes_of(measured, true)) {
+      for (const Case& kernel : kernel_cases::cases()) {
+        if (kernel.measured == measured) rows.push_back(case_row(kernel, text, size));
+      }
+    }
+  }
+  for (const DType dtype : {DType::f32, DType::bf16}) rows.push_back(product_row(dtype, 4096));
+  for (const std::string& ladder : ladders::names()) add_ladder(rows, ladder);
+  save_text(path, Json{{"rows", std::move(rows)}}.dump(1) + "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app("Writes the launches of every kernel at the sizes at which a GPU would be measured.");
+  std::string path;
+  app.file("--json", path, "The file to write").required();
+  return app.run(argc, argv, [&] { write_launches(path); });
+}

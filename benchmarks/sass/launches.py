@@ -1,0 +1,34 @@
+"""Reads the launches that the program `launches` writes."""
+import json
+from math import prod as product
+
+import tools
+from estimate import Launch
+
+
+def read(path):
+    """Rows of work: (name, size, launches)."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        return [(row["name"], row["size"], [launch_of(row, each) for each in row["launches"]]) for row in rows]
+    except OSError as error:
+        raise tools.SassError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise tools.SassError(f"{path} is not what `launches` writes: {error!r}") from error
+
+
+def launch_of(row, each):
+    ladder = row.get("ladder")
+    folder = {"norm": "reduce"}.get(ladder, ladder)
+    costs = dict(each.get("of_element", {}))
+    math = row["name"].startswith("gemm")
+    counted_blocks = costs.pop("blocks", 0) * row["elements"]
+    if math and costs:
+        # The bytes of the matrices, which grow with n^2 and not with the multiply-adds.
+        costs["read"], costs["written"] = 0, 0
+    elif costs and costs["read"] + costs["written"] < 0.5:
+        # A little work beside the elements, such as one value for each row: its costs grow with the blocks.
+        more = min(1, product(each["grid"]) / counted_blocks)
+        costs |= {name: costs[name] * more for name in ("moved", "scattered", "shared", "shared_cycles")}
+    return Launch(kernel=f"{folder}/{each['kernel']}" if ladder else each["kernel"], grid=tuple(each["grid"]),
+                  block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], math=math, **costs)

@@ -1,0 +1,76 @@
+"""The rows of the result files: what the kernels use, and the estimates."""
+import collections
+
+import estimate
+import faults
+import loops
+import machine
+import tools
+
+ESTIMATED = ("A100", "H100", "H200")
+ARCHITECTURES = ("sm_80", "sm_90")
+
+
+def by_kind(path):
+    """Instructions on a path by kind, and by width for memory: {"FFMA": 48, "LDG 16": 4}. What does not run is left out."""
+    return dict(sorted(collections.Counter(
+        f"{each.instruction.kind} {each.instruction.bytes}" if each.instruction.bytes else each.instruction.kind
+        for each in path if each.acts).items()))
+
+
+def main_path(kernel):
+    """The loop with the most bytes of global memory, or else the most instructions; the whole kernel where there is none."""
+    if not kernel.loops:
+        return loops.straight_path(kernel.blocks, True)
+    return max(kernel.loops, key=lambda loop: (loop.bytes_of(*estimate.GLOBAL), -estimate.accesses(loop.path), len(loop.path))).path
+
+
+def kernel_rows(kernels):
+    """What each kernel uses, and its main loop."""
+    rows = []
+    for kernel in sorted(kernels, key=lambda kernel: (kernel.name, kernel.architecture)):
+        path = main_path(kernel)
+        row = {"name": kernel.name, "size": kernel.architecture, "file": kernel.file, "registers": kernel.registers,
+               "stack": kernel.stack, "spills": faults.spills(kernel), "shared": kernel.shared,
+               "instructions": len(kernel.code), "split_stores": faults.split_vectors(kernel), "loop": len(path)}
+        rows.append(row | {f"loop {kind}": count for kind, count in by_kind(path).items()})
+    return rows
+
+
+def estimate_rows(kernels, work):
+    """An estimate for each launch on each GPU. `kernels` by (name, architecture); `work` from launches.read()."""
+    rows = []
+    for name, size, launches in work:
+        for number, launch in enumerate(launches, 1):
+            for gpu in map(machine.GPUS.get, ESTIMATED):
+                kernel = kernels.get((launch.kernel, gpu.architecture.name))
+                if kernel is None:
+                    raise tools.SassError(f"{name}: launches '{launch.kernel}', which the build has not for "
+                                          f"{gpu.architecture.name}")
+                rows.append(estimate_row(f"{name}", f"{size} | {gpu.name} | {number} {launch.kernel}", kernel, launch,
+                                         estimate.estimate(gpu, kernel, launch)))
+    return rows
+
+
+def estimate_row(name, size, kernel, launch, found):
+    useful = (launch.read + launch.written) * launch.elements
+    terms = {f"{term} seconds": round_to(value) for term, value in found.terms.items() if value > 0.02 * found.seconds}
+    row = {"name": name, "size": size, "limit": found.limit, "seconds": round_to(found.seconds), **terms,
+           "registers": kernel.registers, "shared": kernel.shared + launch.shared_bytes, "threads": launch.threads,
+           "blocks": launch.blocks, "resident_blocks": found.occupancy.blocks, "resident_warps": found.occupancy.warps,
+           "occupancy_limit": found.occupancy.limit, "instructions_of_element": round_to(found.instructions),
+           "bytes_in_flight": round(found.bytes_in_flight)}
+    if useful > 0:
+        row |= {"bytes": round(useful), "bytes_of_element": round_to(launch.read + launch.written)}
+    return row
+
+
+def rates():
+    """The limits of each GPU that is estimated."""
+    return {gpu.name: {"copy_bytes_per_second": gpu.copy_rate,
+                       "f32_flops_per_second": round_to(2 * gpu.architecture.fp32 * gpu.multiprocessors * gpu.clock)}
+            for gpu in map(machine.GPUS.get, ESTIMATED)}
+
+
+def round_to(value, digits=5):
+    return float(f"{value:.{digits}g}")

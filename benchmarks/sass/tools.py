@@ -1,0 +1,60 @@
+"""Finds and runs NVIDIA's disassembler: cuobjdump, and nvdisasm, which it calls."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sysconfig
+
+PACKAGES = {"cuobjdump": "nvidia-cuda-cuobjdump==13.5.37", "nvdisasm": "nvidia-cuda-nvdisasm==13.5.37"}
+
+
+class SassError(Exception):
+    """An error of one line for the user."""
+
+
+def folders():
+    """Where the programs may be: PATH, the toolkit, and the folders of the PyPI packages of this Python."""
+    site = pathlib.Path(sysconfig.get_paths()["purelib"])
+    return os.environ.get("PATH", "").split(os.pathsep) + ["/usr/local/cuda/bin"] + [
+        str(folder) for folder in sorted(site.glob("nvidia/cu*/bin"))]
+
+
+def environment():
+    """The environment in which cuobjdump finds nvdisasm. Throws SassError where one of them is missing."""
+    path = os.pathsep.join(folders())
+    missing = [name for name in PACKAGES if shutil.which(name, path=path) is None]
+    if missing:
+        raise SassError(f"{' and '.join(missing)} not found: expected them on PATH, in /usr/local/cuda/bin or from PyPI: "
+                        f"pip install {' '.join(PACKAGES[name] for name in missing)}")
+    return {**os.environ, "PATH": path}
+
+
+def run_cuobjdump(arguments):
+    """What cuobjdump prints."""
+    environ = environment()
+    done = subprocess.run([shutil.which("cuobjdump", path=environ["PATH"]), *map(str, arguments)], env=environ, check=False,
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        reason = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
+        raise SassError(f"cuobjdump {arguments[-1]}: {reason[-1]}")
+    return done.stdout
+
+
+def demangle(names):
+    """C++ names as people write them, by binutils' c++filt."""
+    if not names:
+        return []
+    if shutil.which("c++filt") is None:
+        raise SassError("c++filt not found: expected it on PATH (apt-get install binutils)")
+    done = subprocess.run(["c++filt"], input="\n".join(names), check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+def nvcc_version(build):
+    """The version of nvcc that the build folder is configured for: "13.0", or "" where it has none."""
+    for path in sorted(pathlib.Path(build).glob("CMakeFiles/*/CMakeCUDACompiler.cmake")):
+        found = re.search(r'CMAKE_CUDA_COMPILER_VERSION "(\d+\.\d+)', path.read_text())
+        if found:
+            return found[1]
+    return ""

@@ -1,0 +1,268 @@
+"""Tests of benchmarks/sass on small excerpts of SASS, which nvcc 13.0 made of kernels/relu.cu (and, for the scalar store, of a
+copy whose store_vec is a loop over the lanes). They need neither nvcc nor the disassembler."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks" / "sass"))
+import aligned  # noqa: E402
+import check  # noqa: E402
+import disassemble  # noqa: E402
+import estimate  # noqa: E402
+import faults  # noqa: E402
+import instructions  # noqa: E402
+import loops  # noqa: E402
+import machine  # noqa: E402
+import occupancy  # noqa: E402
+import rows  # noqa: E402
+import timeline  # noqa: E402
+
+EXCERPTS = pathlib.Path(__file__).parent / "excerpts"
+
+
+def kernel_of(excerpt):
+    text = (EXCERPTS / f"{excerpt}.txt").read_text()
+    return disassemble.kernels_in_text("kernels/relu.cu.o", excerpt.split(".")[-1], text, text)[0]
+
+
+def code(*lines):
+    """Instructions 16 bytes apart, from 0."""
+    return [instructions.parse_line(f"/*{16 * i:04x}*/ {line} ;") for i, line in enumerate(lines)]
+
+
+def path(*lines):
+    return [loops.Executed(instruction, True) for instruction in code(*lines)]
+
+
+class Instructions(unittest.TestCase):
+    def test_parts_of_a_line(self):
+        found = instructions.parse_line("        /*01c0*/              @!P0 LDG.E.128 R4, desc[UR4][R18.64+0x8] ;")
+        self.assertEqual((found.address, found.predicate, found.negated, found.opcode), (0x1c0, "P0", True, "LDG.E.128"))
+        self.assertEqual((found.kind, found.bytes), ("LDG", 16))
+        self.assertEqual(found.written, ("R4", "R5", "R6", "R7"))
+        self.assertEqual(set(found.read), {"P0", "UR4", "R18", "R19"})
+
+    def test_widths(self):
+        for text, kind, size in (("LDG.E R0, [R2.64]", "LDG", 4), ("LDG.E.U8 R4, [R4.64]", "LDG", 1),
+                                 ("STG.E.64 [R2.64], R6", "STG", 8), ("STG.E.U16 [R2.64], R6", "STG", 2),
+                                 ("LDS.128 R4, [R8+0x10]", "LDS", 16), ("STS.U16 [R8], R1", "STS", 2),
+                                 ("LDGSTS.E.BYPASS.128 [R5], [R2.64]", "LDGSTS", 16), ("LDSM.16.M88.4 R4, [R9]", "LDSM", 16)):
+            found = code(text)[0]
+            self.assertEqual((found.kind, found.bytes), (kind, size), text)
+
+    def test_kinds(self):
+        kinds = [each.kind for each in code("FFMA R0, R1, R2, R3", "MUFU.EX2 R0, R1", "F2F.F64.F32 R2, R1", "IMAD.MOV.U32 R1, RZ, RZ, R2",
+                                            "IMAD R1, R2, R3, R4", "HMMA.16816.F32.BF16 R0, R4, R8, R0", "BAR.SYNC.DEFER_BLOCKING 0x0",
+                                            "F2FP.BF16.F32.PACK_AB R1, R2, R3", "LOP3.LUT R1, R2, 0xf, RZ, 0xc0, !PT")]
+        self.assertEqual(kinds, ["FFMA", "MUFU", "convert", "move", "integer", "HMMA", "barrier", "pack", "integer"])
+
+    def test_registers_of_wide_results(self):
+        self.assertEqual(code("DFMA R4, R6, R8, R10")[0].written, ("R4", "R5"))
+        self.assertEqual(code("IADD3 R4, P1, R2, R3, RZ")[0].written, ("R4", "P1"))
+        self.assertEqual(code("STG.E.128 [R2.64], R4")[0].written, ())
+        self.assertEqual(set(code("STG.E.128 [R2.64], R4")[0].read), {"R2", "R3", "R4", "R5", "R6", "R7"})
+
+
+class Alignment(unittest.TestCase):
+    def known_after(self, *lines):
+        known = {}
+        for instruction in code(*lines):
+            aligned.step(instruction, known)
+        return known
+
+    def test_low_bits_of_an_address_are_zero(self):
+        self.assertEqual(self.known_after("LOP3.LUT P0, RZ, R18, 0xf, RZ, 0xc0, !PT"), {"P0": False})
+        self.assertEqual(self.known_after("LOP3.LUT R3, R18, 0xf, RZ, 0xc0, !PT",
+                                          "ISETP.NE.U32.AND P1, PT, R3, RZ, PT")["P1"], False)
+
+    def test_other_tests_are_unknown(self):
+        self.assertEqual(self.known_after("LOP3.LUT P0, RZ, R18, 0x10, RZ, 0xc0, !PT"), {})
+        self.assertEqual(self.known_after("ISETP.NE.U32.AND P1, PT, R3, RZ, PT"), {})
+
+    def test_a_write_ends_what_is_known(self):
+        self.assertEqual(self.known_after("LOP3.LUT P0, RZ, R18, 0xf, RZ, 0xc0, !PT", "ISETP.GT.AND P0, PT, R1, R2, PT"), {})
+
+
+class Loops(unittest.TestCase):
+    def test_the_vector_loop_and_the_remainder(self):
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        starts = [kernel.blocks[loop.header].code[0].address for loop in kernel.loops]
+        self.assertEqual(starts, [0x170, 0x600])  # where the two backward branches of the excerpt go
+        self.assertEqual([(loop.bytes_of("LDG"), loop.bytes_of("STG")) for loop in kernel.loops], [(16, 16), (2, 2)])
+        # 0x170 to 0x560, without the 9 instructions of the stores that are not aligned, 0x470 to 0x4f0
+        self.assertEqual(len(kernel.loops[0].path), (0x560 - 0x170) // 16 + 1 - 9)
+
+    def test_a_call_for_rare_values_is_not_on_the_path(self):
+        blocks = loops.blocks_of(code("MUFU.RCP R1, R2", "@P0 BRA 0x40", "CALL.REL.NOINC 0x1000", "NOP", "FADD R1, R1, R3",
+                                      "@P1 BRA 0x0", "EXIT"))
+        names = [each.instruction.name for each in loops.innermost_loops(blocks)[0].path]
+        self.assertEqual(names, ["MUFU", "BRA", "FADD", "BRA"])
+
+    def test_opposite_predicates_count_once(self):
+        both = [loops.Executed(instruction, None) for instruction in code(
+            "@P0 LDG.E R4, [R2.64]", "@P0 LDG.E R5, [R2.64+0x4]", "@!P0 LDG.E.128 R4, [R2.64]")]
+        self.assertEqual(loops.bytes_on(both, ("LDG",)), 16)
+
+    def test_the_way_to_the_end_leaves_remainders_out(self):
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        last = loops.way_out(kernel.blocks, kernel.loops[0])[-1]
+        self.assertEqual(last.instruction.name, "EXIT")
+
+
+class Occupancy(unittest.TestCase):
+    """Figures of the CUDA occupancy calculator."""
+
+    def check(self, architecture, threads, registers, shared, blocks, limit):
+        found = occupancy.occupancy(architecture, threads, registers, shared)
+        self.assertEqual((found.blocks, found.limit), (blocks, limit))
+
+    def test_limits(self):
+        self.check(machine.SM_80, 256, 32, 0, 8, "threads")
+        self.check(machine.SM_80, 256, 64, 0, 4, "registers")
+        self.check(machine.SM_80, 256, 65, 0, 3, "registers")  # 72 are taken
+        self.check(machine.SM_80, 128, 32, 48 << 10, 3, "shared memory")  # 164 KiB, 49 for each block
+        self.check(machine.SM_90, 128, 32, 100 << 10, 2, "shared memory")
+        self.check(machine.SM_90, 32, 16, 0, 32, "blocks")
+        self.check(machine.SM_86, 1024, 40, 0, 1, "threads")
+        self.check(machine.SM_90, 512, 255, 0, 0, "registers")
+
+    def test_share_of_warps(self):
+        self.assertEqual(occupancy.occupancy(machine.SM_90, 256, 64, 0).share, 0.5)
+
+
+class Timeline(unittest.TestCase):
+    def test_a_chain_waits_for_each_result(self):
+        chain = path(*["FFMA R0, R0, R1, R2"] * 10)
+        self.assertEqual(timeline.cycles(chain, machine.SM_90)[0], 10 * machine.ARITHMETIC["FFMA"])
+
+    def test_independent_loads_wait_together(self):
+        load = machine.SM_90.latency["LDG"]
+        together = path("LDG.E R4, [R2.64]", "LDG.E R5, [R2.64+0x4]", "FADD R6, R4, R5")
+        apart = path("LDG.E R4, [R2.64]", "LDG.E R5, [R4.64]", "FADD R6, R4, R5")
+        self.assertEqual(timeline.cycles(together, machine.SM_90)[0], 1 + load + machine.ARITHMETIC["FADD"])
+        self.assertEqual(timeline.cycles(apart, machine.SM_90)[0], 2 * load + machine.ARITHMETIC["FADD"])
+
+
+class Estimates(unittest.TestCase):
+    def launch(self, **fields):
+        n = 1 << 28
+        return estimate.Launch(**{"kernel": "relu_forward<float16>", "grid": (n // 2048, 1, 1), "block": (256, 1, 1), "shared_bytes": 0,
+                                  "elements": n, "read": 2, "written": 2, "requested": 4, "moved": 4, **fields})
+
+    def test_a_copy_is_limited_by_its_bytes(self):
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        found = estimate.estimate(machine.H200, kernel, self.launch())
+        self.assertEqual([each.elements for each in found.passes], [8])
+        self.assertEqual(found.limit, "bytes")
+        self.assertAlmostEqual(found.terms["bytes"], 4 * (1 << 28) / 4.256e12)
+        # Every thread goes in, once around and out.
+        whole = len(loops.way_in(kernel.blocks, kernel.loops[0])) + len(kernel.loops[0].path) + len(
+            loops.way_out(kernel.blocks, kernel.loops[0]))
+        self.assertAlmostEqual(found.instructions, whole / 8)
+        self.assertAlmostEqual(found.terms["issue"], whole * (1 << 28) / 8 / 32 / 4 / 132 / 1.98e9, delta=1e-9)
+
+    def test_littles_law(self):
+        """With one block of one warp on a GPU the time is the latency of its chain, however many bytes it could have moved."""
+        found = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), self.launch(grid=(1, 1, 1), block=(32, 1, 1), elements=256))
+        self.assertEqual(found.limit, "latency")
+        self.assertGreater(found.seconds, (machine.BLOCK_CYCLES + machine.SM_90.latency["LDG"]) / 1.98e9)
+
+    def test_stores_in_pieces_touch_more_sectors(self):
+        whole = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), self.launch())
+        pieces = estimate.estimate(machine.H200, kernel_of("relu_forward_f16_scalar_store.sm_90"), self.launch())
+        # Eight stores of 2 bytes, each over the sectors of whole vectors: 14 bytes more for each of 8 elements.
+        self.assertAlmostEqual(pieces.terms["cache"] - whole.terms["cache"], 14 * (1 << 28) / machine.H200.cache_rate)
+
+    def test_published_measurements_are_within_the_stated_errors(self):
+        from results import FOLDER, read
+        found = read(FOLDER / "published.json")[0].values()
+        errors = [abs(row["seconds"] / row["measured_seconds"] - 1) for row in found]
+        self.assertLess(sum(errors) / len(errors), 0.12)
+        self.assertLess(max(errors), 0.60)
+
+
+class Faults(unittest.TestCase):
+    def test_the_scalar_store_is_found(self):
+        self.assertEqual(faults.split_vectors(kernel_of("relu_forward_f16.sm_90")), 0)
+        self.assertEqual(faults.split_vectors(kernel_of("relu_forward_f16.sm_80")), 0)
+        self.assertEqual(faults.split_vectors(kernel_of("relu_forward_f16_scalar_store.sm_90")), 1)
+
+    def test_local_memory(self):
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        self.assertFalse(faults.uses_local_memory(kernel))
+        for fields in ({"stack": 8}, {"local": 8}, {"code": tuple(code("STL [R1], R4"))}):
+            spilled = disassemble.Kernel(**{**vars_of(kernel), **fields})
+            self.assertTrue(faults.uses_local_memory(spilled), fields)
+
+
+def vars_of(kernel):
+    return {name: getattr(kernel, name) for name in ("name", "architecture", "file", "registers", "stack", "local", "shared", "code")}
+
+
+class Check(unittest.TestCase):
+    def lists(self, *split):
+        return {"local_memory": set(), "split_stores": set(split)}
+
+    def test_a_new_fault_and_one_that_is_gone(self):
+        scalar, whole = kernel_of("relu_forward_f16_scalar_store.sm_90"), kernel_of("relu_forward_f16.sm_90")
+        listed = "relu_forward<float16>, sm_90"
+        self.assertEqual(check.check_lists([whole], self.lists()), [])
+        self.assertEqual(check.check_lists([scalar], self.lists(listed)), [])
+        self.assertIn("is not in the list 'split_stores'", check.check_lists([scalar], self.lists())[0])
+        self.assertIn("take it off the list 'split_stores'", check.check_lists([whole], self.lists(listed))[0])
+
+    def test_registers_have_a_bound(self):
+        kernel = kernel_of("relu_forward_f16.sm_90")  # 29 registers, of 32 that are taken
+        key = kernel.name, kernel.architecture
+        self.assertEqual(check.check_registers([kernel], {key: {"registers": 25}}), [])
+        self.assertIn("29 registers, expected at most 24", check.check_registers([kernel], {key: {"registers": 24}})[0])
+        self.assertIn("is not in kernels.json", check.check_registers([kernel], {})[0])
+
+    def test_instructions_may_grow_by_a_twentieth(self):
+        row = {"name": "relu", "size": "8 | H100 | 1 relu", "instructions_of_element": 10.5}
+        committed = {("relu", row["size"]): {"instructions_of_element": 10}}
+        self.assertEqual(check.check_instructions([row], committed), [])
+        self.assertIn("10.6 instructions", check.check_instructions([{**row, "instructions_of_element": 10.6}], committed)[0])
+        self.assertIn("is not in estimates.json", check.check_instructions([row], {})[0])
+
+    def test_other_launches_are_a_difference(self):
+        def work(grid):
+            launch = types.SimpleNamespace(kernel="relu", grid=grid, block=(256, 1, 1), shared_bytes=0)
+            return [("relu", "8 f32", [launch])]
+        self.assertEqual(check.check_launches(work((1, 1, 1)), work((1, 1, 1))), [])
+        self.assertEqual(len(check.check_launches(work((2, 1, 1)), work((1, 1, 1)))), 1)
+
+    def test_names_without_an_architecture_are_of_all(self):
+        self.assertEqual(check.with_architectures("relu"), [f"relu, {each}" for each in rows.ARCHITECTURES])
+        self.assertEqual(check.with_architectures("relu, sm_80"), ["relu, sm_80"])
+
+
+class Program(unittest.TestCase):
+    def refused(self, *arguments, **environment):
+        run = subprocess.run([sys.executable, "-B", ROOT / "benchmarks" / "sass", *arguments], capture_output=True, text=True,
+                             check=False, env={**os.environ, **environment})
+        self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (1, "", 1), run.stderr)
+        return run.stderr
+
+    def test_a_build_without_kernels_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn(f"{folder}: no CUDA kernels", self.refused("show", "adam", "--build", folder))
+
+    def test_missing_tools_are_named_with_their_packages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            objects = pathlib.Path(folder) / "kernels" / "CMakeFiles" / "ringtape_kernels_cuda.dir"
+            objects.mkdir(parents=True)
+            (objects / "relu.cu.o").write_bytes(b"")
+            empty = "import tools; tools.folders = lambda: []; import disassemble; disassemble.kernels_of_build(%r, 'sm_90')"
+            run = subprocess.run([sys.executable, "-B", "-c", empty % folder], capture_output=True, text=True, check=False,
+                                 cwd=ROOT / "benchmarks" / "sass")
+            self.assertIn("pip install nvidia-cuda-cuobjdump==", run.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
