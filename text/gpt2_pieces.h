@@ -13,8 +13,9 @@ namespace ringtape {
 ///   " "? letters                    with the blank before them
 ///   " "? numbers
 ///   " "? other characters           neither letters, numbers nor space
-///   space that no word follows      all of it at the end of the text; otherwise all but the last character
-///   space
+///   space                           up to the end of the text; otherwise without its last
+///                                   character, which goes with the word that follows if it is
+///                                   a blank, and stands alone if not
 ///
 /// Returns the end of the piece that begins at byte `at` of `text`, which is UTF-8.
 std::size_t end_of_gpt2_piece(std::string_view text, std::size_t at);

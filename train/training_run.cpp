@@ -25,15 +25,23 @@ namespace {
 /// Samples that the loader prefetches: fewer batches if they are large, to save memory.
 constexpr std::int64_t kSamplesAhead = 16384;
 
+Task complete(Task task) {
+  check(task.make_model && task.loss && task.train && task.test,
+        "trainer: the task needs make_model, loss, train and test, found one of them empty");
+  return task;
+}
+
 std::shared_ptr<const Sampler> order_of(const Task& task, std::uint64_t seed) {
-  if (task.order) return task.order(seed);
-  return std::make_shared<RandomSampler>(task.train->size(), seed);
+  if (!task.order) return std::make_shared<RandomSampler>(task.train->size(), seed);
+  std::shared_ptr<const Sampler> order = task.order(seed);
+  check(order != nullptr, "trainer: the task's order() returned no sampler");
+  return order;
 }
 
 }  // namespace
 
 Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicator> comm)
-    : task_(std::move(task)),
+    : task_(complete(std::move(task))),
       options_(std::move(options)),
       comm_(std::move(comm)),
       device_(comm_->device()),
@@ -65,8 +73,6 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
 
 /// Checks before the model, which may be large, is made.
 void Trainer::Run::check_before_model() const {
-  check(task_.make_model && task_.loss && task_.train && task_.test,
-        "trainer: the task needs make_model, loss, train and test, found one of them empty");
   const std::int64_t batch = options_.data.batch_size, world_size = comm_->size();
   const std::int64_t below = batch - batch % world_size;
   check(below == batch, "--batch-size {}: expected a multiple of the {}, such as {}", batch,

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 #include <stdexcept>
 
 #include "autograd/ops.h"
@@ -190,6 +191,20 @@ TEST_CASE("language models: an epoch is all windows, or a number of random ones"
     CHECK(trainer.train().steps == (expected + 5) / 6);
   }
   CHECK_THROWS_WITH(play(-1), ContainsSubstring("-1 samples in an epoch, expected 0 or more"));
+}
+
+TEST_CASE("a task that lacks a part is refused", "[train]") {
+  const TrainerOptions options = short_run("", 1);
+  for (const auto& remove : std::vector<std::function<void(Task&)>>{
+           [](Task& t) { t.train = nullptr; }, [](Task& t) { t.test = nullptr; },
+           [](Task& t) { t.loss = nullptr; }, [](Task& t) { t.make_model = nullptr; }}) {
+    Task task = play(20);
+    remove(task);
+    CHECK_THROWS_WITH(Trainer(task, options), ContainsSubstring("found one of them empty"));
+  }
+  Task task = play(20);
+  task.order = [](std::uint64_t) { return nullptr; };
+  CHECK_THROWS_WITH(Trainer(task, options), ContainsSubstring("order() returned no sampler"));
 }
 
 }  // namespace
