@@ -1,0 +1,179 @@
+#include "nn/hugging_face.h"
+
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tensors.h"
+
+namespace ringtape::test {
+namespace {
+
+TransformerOptions small_gpt2() {
+  return {.vocabulary = 11, .context = 6, .layers = 2, .heads = 2, .width = 8};
+}
+
+TransformerOptions small_llama() {
+  TransformerOptions options = llama_options(small_gpt2());
+  options.heads = 4;
+  options.kv_heads = 2;
+  options.hidden = 5;
+  options.rotary_base = 500;
+  options.norm_eps = 1e-6;
+  return options;
+}
+
+std::vector<double> logits_of(GPT& model) {
+  const NoGrad no_grad;
+  model.eval();
+  return model(from_vector(std::vector<std::int32_t>{1, 5, 3, 10, 0, 2}, {2, 3})).to_doubles();
+}
+
+/// The tensors of a file, to be changed and written again.
+std::vector<NamedTensor> tensors_of(const std::filesystem::path& path) {
+  const SafetensorsFile file(path);
+  std::vector<NamedTensor> tensors;
+  for (const auto& entry : file.entries()) tensors.push_back({entry.name, file.load(entry.name)});
+  return tensors;
+}
+
+TEST_CASE("a model that was saved for transformers computes the same after it is loaded", "[gpt]") {
+  TransformerOptions without_bias = small_gpt2();
+  without_bias.bias = false;
+  without_bias.norm = Norm::Kind::layer_without_bias;
+  TransformerOptions tied_llama = small_llama();
+  tied_llama.tied = true;
+  for (const TransformerOptions& options : {small_gpt2(), without_bias, small_llama(), tied_llama}) {
+    const TemporaryFolder folder;
+    manual_seed(4);
+    GPT model(options);
+    save_gpt(model, folder.path() / "model");
+    const std::shared_ptr<GPT> loaded = load_gpt(folder.path() / "model");
+    CHECK(logits_of(*loaded) == logits_of(model));
+    CHECK(loaded->named_parameters().size() == model.named_parameters().size());
+  }
+}
+
+TEST_CASE("GPT-2's matrices are stored as [in, out], Llama's queries, keys and values apart", "[gpt]") {
+  const TemporaryFolder folder;
+  GPT gpt2(small_gpt2());
+  save_gpt(gpt2, folder.path());
+  const SafetensorsFile file(folder.path() / "model.safetensors");
+  const Tensor stored = file.load("h.0.attn.c_attn.weight");
+  const Tensor& weight = gpt2.parameter("h.0.attn.c_attn.weight");
+  REQUIRE(stored.shape() == Shape{8, 24});
+  CHECK(stored.to_doubles()[3 * 24 + 20] == weight.to_doubles()[20 * 8 + 3]);
+  CHECK(file.metadata().at("format") == "pt");
+
+  GPT llama(small_llama());
+  save_gpt(llama, folder.path());
+  const SafetensorsFile shards(folder.path() / "model.safetensors");
+  CHECK(shards.entry("model.layers.1.self_attn.q_proj.weight").shape == Shape{8, 8});
+  CHECK(shards.entry("model.layers.1.self_attn.v_proj.weight").shape == Shape{4, 8});
+}
+
+TEST_CASE("names with a prefix, mask buffers, a tied output layer and other dtypes are read", "[gpt]") {
+  const TemporaryFolder folder;
+  GPT model(small_gpt2());
+  for (const NamedParameter& parameter : model.named_parameters()) {  // exact in bf16
+    const NoGrad no_grad;
+    parameter.tensor->copy_from(to(to(parameter.tensor->detach(), DType::bf16), DType::f32));
+  }
+  save_gpt(model, folder.path());
+  const std::filesystem::path path = folder.path() / "model.safetensors";
+  std::vector<NamedTensor> tensors = tensors_of(path);
+  for (NamedTensor& tensor : tensors) {
+    tensor.name = "transformer." + tensor.name;
+    tensor.tensor = to(tensor.tensor, DType::bf16);
+  }
+  tensors.push_back({"transformer.h.0.attn.bias", zeros({1, 1, 6, 6})});
+  tensors.push_back({"lm_head.weight", model.parameter("wte.weight").detach()});
+  save_safetensors(path, tensors);
+  CHECK(logits_of(*load_gpt(folder.path())) == logits_of(model));
+}
+
+TEST_CASE("weights in shards are found by their index, which must tell the truth", "[gpt]") {
+  const TemporaryFolder folder;
+  GPT model(small_llama());
+  save_gpt(model, folder.path());
+  std::vector<NamedTensor> tensors = tensors_of(folder.path() / "model.safetensors"), first, second;
+  Json map;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    (i % 2 == 0 ? first : second).push_back(tensors[i]);
+    map[tensors[i].name] = i % 2 == 0 ? "a.safetensors" : "b.safetensors";
+  }
+  save_safetensors(folder.path() / "a.safetensors", first);
+  save_safetensors(folder.path() / "b.safetensors", second);
+  std::filesystem::remove(folder.path() / "model.safetensors");
+  const auto write_index = [&](const Json& weight_map) {
+    write_text(folder.path() / "model.safetensors.index.json", Json{{"weight_map", weight_map}}.dump());
+  };
+  write_index(map);
+  CHECK(logits_of(*load_gpt(folder.path())) == logits_of(model));
+
+  Json lie = map;
+  lie[first[0].name] = "b.safetensors";
+  write_index(lie);
+  CHECK_THROWS_WITH(load_gpt(folder.path()),
+                    ContainsSubstring("tensor '" + first[0].name + "' is not in b.safetensors"));
+  lie[first[0].name] = "../a.safetensors";
+  write_index(lie);
+  CHECK_THROWS_WITH(load_gpt(folder.path()), ContainsSubstring("is not the name of a file in the folder"));
+  std::filesystem::remove(folder.path() / "b.safetensors");
+  write_index(map);
+  CHECK_THROWS_WITH(load_gpt(folder.path()), ContainsSubstring("b.safetensors"));
+}
+
+TEST_CASE("the weights of another model are refused: what is missing, left over, of another shape", "[gpt]") {
+  const TemporaryFolder folder;
+  GPT model(small_gpt2());
+  save_gpt(model, folder.path());
+  const std::filesystem::path path = folder.path() / "model.safetensors";
+  std::vector<NamedTensor> tensors = tensors_of(path);
+  for (NamedTensor& tensor : tensors) {
+    if (tensor.name == "wpe.weight") tensor.tensor = zeros({7, 8});
+    if (tensor.name == "ln_f.bias") tensor.name = "ln_g.bias";
+  }
+  save_safetensors(path, tensors);
+  CHECK_THROWS_WITH(
+      load_gpt(folder.path()),
+      ContainsSubstring("missing: ln_f.bias; not expected: ln_g.bias; of another shape: wpe.weight "
+                        "[7, 8] instead of [6, 8]"));
+}
+
+TEST_CASE("a config.json that this library cannot follow is refused by its file and member", "[gpt]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "config.json";
+  const auto refusal = [&](const std::string& text) {
+    write_text(path, text);
+    return error_of([&] { read_transformer_config(folder.path()); });
+  };
+  CHECK_THAT(refusal("{"), ContainsSubstring("config.json"));
+  CHECK_THAT(refusal(R"({"model_type": "bert"})"),
+             ContainsSubstring("'model_type' is 'bert', expected gpt2 or llama"));
+  CHECK_THAT(refusal(R"({"model_type": "gpt2"})"), ContainsSubstring("'vocab_size' is missing"));
+  CHECK_THAT(refusal(R"({"model_type": "gpt2", "vocab_size": "many"})"), ContainsSubstring("'vocab_size'"));
+  const std::string gpt2 =
+      R"({"model_type": "gpt2", "vocab_size": 9, "n_positions": 4, "n_embd": 8, "n_layer": 1, "n_head": 2)";
+  CHECK(refusal(gpt2 + "}").empty());
+  CHECK_THAT(refusal(gpt2 + R"(, "activation_function": "relu"})"),
+             ContainsSubstring("the activation is 'relu'"));
+  CHECK_THAT(refusal(gpt2 + R"(, "scale_attn_by_inverse_layer_idx": true})"),
+             ContainsSubstring("'scale_attn_by_inverse_layer_idx' is true, which is not supported"));
+}
+
+TEST_CASE("a model of neither shape is not written", "[gpt]") {
+  const TemporaryFolder folder;
+  TransformerOptions options = small_gpt2();
+  options.mlp = MlpKind::swiglu;
+  GPT model(options);
+  CHECK_THROWS_WITH(save_gpt(model, folder.path() / "model"), ContainsSubstring("shaped neither like GPT-2"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "model"));
+}
+
+}  // namespace
+}  // namespace ringtape::test
