@@ -9,6 +9,7 @@
 #include "apps/gpt/text_model.h"
 #include "apps/gpt/write_text.h"
 #include "cli/train_program.h"
+#include "core/error.h"
 #include "nn/hugging_face.h"
 
 namespace ringtape::gpt {
@@ -70,13 +71,17 @@ struct TrainCommand {
       shape = loaded.model->options();
     }
     const Split split = split_of(learned, *loaded.tokenizer);
+    const std::string name = text.empty() ? "tinyshakespeare" : text;
+    check(split.validation.size() > shape.context,
+          "{}: the last 10% are {} tokens, expected more than the context of {}", name,
+          split.validation.size(), shape.context);
     Task task = language_model_task(
-        text.empty() ? "tinyshakespeare" : text,
-        std::make_shared<TokenDataset>(split.train, shape.context, TokenDataset::Windows::all),
+        name, std::make_shared<TokenDataset>(split.train, shape.context, TokenDataset::Windows::all),
         std::make_shared<TokenDataset>(split.validation, shape.context, TokenDataset::Windows::consecutive),
         steps_per_epoch * program.options().data.batch_size);
     task.model_name = fmt::format("GPT, {} layers, {} heads, {} wide, {} tokens of context", shape.layers,
                                   shape.heads, shape.width, shape.context);
+    task.settings["model"] = task.model_name;
     if (!text.empty()) task.input_files = {text};
     task.make_model = [this, shape] {
       const std::shared_ptr<GPT> made = loaded.model != nullptr ? loaded.model : std::make_shared<GPT>(shape);

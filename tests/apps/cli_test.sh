@@ -852,5 +852,43 @@ refuse "--tolerance" compare_runs a.jsonl b.jsonl --tolerance -1
 refuse "--record-values cannot be used with --graph" mnist "${small[@]}" --graph --record-values c.jsonl
 rm shown ./*.jsonl
 
+# ---- gpt --------------------------------------------------------------------------------------------------
+small=(--layers 1 --heads 2 --width 16 --context 16 --epochs 1 --steps-per-epoch 12 --batch-size 4 --warmup 2 --quiet)
+accept gpt train "${small[@]}" --samples 20 --save-model model
+accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --temperature 0
+cp "$work/out" "$work/first"
+accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --temperature 0
+cp "$work/out" "$work/text"
+expect "gpt generate: the same text again" cmp "$work/text" "$work/first"
+accept gpt generate --model model --tokens 40 --top-k 5 --top-p 0.9 --seed 3 --stop e
+accept gpt evaluate --model model
+cp "$work/out" "$work/text"
+expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tokens$' "$work/text"
+accept gpt train "${small[@]}" --samples 0 --from model
+accept gpt train "${small[@]}" --samples 5 --architecture llama --kv-heads 1 --dropout 0.1 --recompute 1
+accept gpt train "${small[@]}" --samples 0 --resume --checkpoint gpt_run --checkpoint-every 5
+accept gpt tokenize --prompt "Hello, world"
+cp "$work/out" "$work/text"
+expect "gpt tokenize" grep '^ 15496  "Hello"$' "$work/text"
+rm -rf gpt_run
+: >empty.txt
+printf 'too short' >short.txt
+printf 'not UTF-8: \xff\xfe, and some more text for the window' >latin.txt
+refuse "empty.txt: the file is empty, expected a text" gpt train --text empty.txt
+refuse "short.txt: the last 10% are 1 tokens, expected more than the context of 16" gpt train "${small[@]}" --text short.txt
+refuse "UTF-8" gpt train "${small[@]}" --text latin.txt
+refuse "nothing.txt" gpt train --text nothing.txt
+refuse "a width of 128 is not divisible by 3 heads" gpt train --heads 3
+refuse "nowhere/config.json" gpt train --from nowhere
+refuse "more than the context of 16" gpt generate --model model --prompt "a prompt of many characters"
+refuse "top-p must be above 0" gpt generate --model model --top-p 0
+refuse "--temperature" gpt generate --model model --temperature nan
+refuse "(U+00E9) at byte 0 is none of the tokenizer's 65" gpt generate --model model --prompt "é"
+refuse "config.json" gpt generate --model nowhere
+refuse "--model" gpt generate
+truncate -s 1000 model/model.safetensors
+refuse "model.safetensors" gpt generate --model model
+rm -r model ./*.txt
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
