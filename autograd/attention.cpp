@@ -9,9 +9,10 @@
 namespace ringtape {
 namespace {
 
-/// The sizes of one call.
+/// The sizes and options of one call.
 struct Heads {
   std::int64_t batch, tokens, heads, kv_heads, width;
+  AttentionOptions options;
 
   /// Elements of a token of qkv.
   std::int64_t row() const { return (heads + 2 * kv_heads) * width; }
@@ -42,11 +43,14 @@ struct Heads {
     args.v = values(qkv);
     args.out = results(out);
     args.lse = lse.raw();
+    args.dropout = options.dropout;
+    args.seed = options.seed;
+    args.counter = options.counter;
     return args;
   }
 };
 
-Heads heads_of(const Tensor& qkv, int heads, int kv_heads) {
+Heads heads_of(const Tensor& qkv, int heads, int kv_heads, const AttentionOptions& options) {
   check_floating("causal_self_attention", qkv);
   check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
         "causal_self_attention: the number of heads must be a multiple of kv_heads, found {} and {}", heads,
@@ -61,7 +65,9 @@ Heads heads_of(const Tensor& qkv, int heads, int kv_heads) {
         "causal_self_attention: expected heads of at most {} elements, found {} in qkv {} with {} heads and "
         "{} kv_heads",
         kMostAttentionWidth, width, describe(qkv), heads, kv_heads);
-  return {qkv.size(0), qkv.size(1), heads, kv_heads, width};
+  check(options.dropout >= 0 && options.dropout < 1,
+        "causal_self_attention: dropout must be in [0, 1), found {}", options.dropout);
+  return {qkv.size(0), qkv.size(1), heads, kv_heads, width, options};
 }
 
 void backward(const Heads& sizes, BackwardContext& context) {
@@ -83,8 +89,8 @@ void backward(const Heads& sizes, BackwardContext& context) {
 
 }  // namespace
 
-Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads) {
-  const Heads sizes = heads_of(qkv, heads, kv_heads);
+Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads, const AttentionOptions& options) {
+  const Heads sizes = heads_of(qkv, heads, kv_heads, options);
   const OperationScope span("causal_self_attention", {&qkv});
   Tensor out = empty({sizes.batch, sizes.tokens, sizes.heads * sizes.width}, qkv.dtype(), qkv.device());
   const DType stat = qkv.dtype() == DType::f64 ? DType::f64 : DType::f32;

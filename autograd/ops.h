@@ -109,6 +109,14 @@ Tensor to(const Tensor& x, DType dtype);
 Tensor to(const Tensor& x, Device device);
 
 // ---- attention ----
+struct AttentionOptions {
+  double dropout = 0;  ///< probability, in [0, 1), with which a weight p is 0; the others are / (1 - dropout)
+  /// The mask is a function of seed, counter, head, query and key: the same in the backward and in a
+  /// recomputed segment. Take one counter from a generator for each call (core/random.h).
+  std::uint64_t seed = 0;
+  std::uint64_t counter = 0;
+};
+
 /// Causal self-attention of qkv [B, T, (heads + 2 kv_heads) D], each token's queries, then its keys, then its
 /// values, head by head: [B, T, heads D]. For each head, with q, k, v [T, D] and p = softmax(q k^T / sqrt(D))
 /// over the tokens up to each one's own: p v. Head h reads the keys and values of head h / (heads /
@@ -118,7 +126,8 @@ Tensor to(const Tensor& x, Device device);
 /// Nothing of size T x T is stored: the forward goes through the keys in tiles with an online softmax, and
 /// the backward computes p again from a logarithm that is kept for each query and head (Dao,
 /// "FlashAttention-2", 2023; kernels/attention.h).
-Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads);
+Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads,
+                             const AttentionOptions& options = {});
 
 // ---- losses ----
 enum class Reduction { mean, sum };

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/philox.h"
 #include "kernels/attention.h"
 #include "kernels/attention_tile.h"
 #include "kernels/softmax.h"
@@ -25,6 +26,27 @@ struct Operand {
   }
 };
 
+/// The mask of dropout (kernels/attention.h).
+template <class A>
+struct Dropout {
+  std::uint64_t seed, counter, keys;
+  std::uint32_t threshold;  // 0 without dropout
+  A kept;                   // factor of what is not dropped
+
+  explicit Dropout(const AttentionArgs& args)
+      : seed(args.seed),
+        counter(args.counter),
+        keys(static_cast<std::uint64_t>(args.keys)),
+        threshold(static_cast<std::uint32_t>(args.dropout * 4294967296.0)),
+        kept(static_cast<A>(1 / (1 - args.dropout))) {}
+
+  /// The words of the keys `key` to key + 3, for a multiple of 4.
+  __device__ Philox4 words(std::int64_t head, std::int64_t query, std::int64_t key) const {
+    const std::uint64_t row = static_cast<std::uint64_t>(head) * keys + static_cast<std::uint64_t>(query);
+    return philox4x32_10(seed, counter, row * ((keys + 3) / 4) + static_cast<std::uint64_t>(key) / 4);
+  }
+};
+
 /// AttentionArgs and AttentionGradients, by element type.
 template <class T>
 struct Problem {
@@ -34,6 +56,7 @@ struct Problem {
   A scale;
   Operand<T> q, k, v, out;
   A* lse;
+  Dropout<A> dropout;
   Operand<T> dout, dq, dk, dv;
   A* delta;
   bool accumulate;
@@ -51,6 +74,7 @@ struct Problem {
         v(args.v),
         out(args.out),
         lse(static_cast<A*>(args.lse)),
+        dropout(args),
         dout(gradients.dout),
         dq(gradients.dq),
         dk(gradients.dk),
@@ -63,8 +87,9 @@ struct Problem {
   __device__ std::int64_t heads_per_kv() const { return heads / kv_heads; }
   /// The first row of a head in lse and delta.
   __device__ std::int64_t first_row(std::int64_t b, std::int64_t h) const {
-    return (b * heads + h) * queries;
+    return head_number(b, h) * queries;
   }
+  __device__ std::int64_t head_number(std::int64_t b, std::int64_t h) const { return b * heads + h; }
 };
 
 /// The tokens first to first + count - 1 of a head, that a block computes.
@@ -88,14 +113,79 @@ __device__ Share share_of_block(std::int64_t tokens, std::int64_t heads, bool la
 }
 
 /// Which elements of `scores` a thread has outside of products: the columns first to first + kOwn - 1, and in
-/// these the rows part, part + kParts, ... On the CPU that is everything.
+/// these every kParts-th group of four rows. On the CPU that is everything.
 template <class Tile>
 struct ColumnShare {
   static constexpr int kOwn = kGpuGeometry ? 1 : Tile::tokens;
   static constexpr int kParts = Tile::threads * kOwn / Tile::tokens;
   int first = thread_rank() * kOwn % Tile::tokens;
   int part = thread_rank() * kOwn / Tile::tokens;
+
+  /// Calls body(row) for the first row of each of the thread's groups, out of `rows` rows.
+  template <class Body>
+  __device__ __forceinline__ void for_each_group(int rows, const Body& body) const {
+    for (int row = 4 * part; row < rows; row += 4 * kParts) body(row);
+  }
+  /// Calls body(row, column, element) for all elements of the thread, the columns in the inner loop.
+  template <class A, class Body>
+  __device__ __forceinline__ void for_each(A* scores, int rows, const Body& body) const {
+    for_each_group(rows, [&](int group) {
+      for (int row = group; row < group + 4; ++row) {
+        A* const own = scores + row * Tile::column_stride;
+        for (int c = first; c < first + kOwn; ++c) body(row, c, own[c]);
+      }
+    });
+  }
 };
+
+/// Makes the weights negative that dropout drops. The rows are the keys from `key` on and the columns the
+/// queries from `query` on or, without kRowsAreKeys, the reverse; both `key` and the tile are multiples of 4.
+template <class Tile, bool kRowsAreKeys, class A>
+__device__ void mark_dropped(A* weights, int rows, const Dropout<A>& dropout, std::int64_t head,
+                             std::int64_t query, std::int64_t key) {
+  if (dropout.threshold == 0) return;
+  const ColumnShare<Tile> share;
+  const auto mark = [=](A& weight, std::uint32_t word) {
+    weight = word < dropout.threshold ? -weight : weight;
+  };
+  share.for_each_group(rows, [&](int row) {
+    if constexpr (kRowsAreKeys) {
+      for (int c = share.first; c < share.first + share.kOwn; ++c) {
+        const Philox4 words = dropout.words(head, query + c, key + row);
+        A* const own = weights + row * Tile::column_stride + c;
+        mark(own[0], words.x);
+        mark(own[Tile::column_stride], words.y);
+        mark(own[2 * Tile::column_stride], words.z);
+        mark(own[3 * Tile::column_stride], words.w);
+      }
+    } else {
+      for (int r = row; r < row + 4; ++r) {
+        A* const own = weights + r * Tile::column_stride;
+        if constexpr (share.kOwn == 1) {
+          const int word = share.first % 4;
+          const Philox4 words = dropout.words(head, query + r, key + share.first - word);
+          mark(own[share.first], word == 0 ? words.x : word == 1 ? words.y : word == 2 ? words.z : words.w);
+        } else {
+          for (int c = 0; c < share.kOwn; c += 4) {
+            const Philox4 words = dropout.words(head, query + r, key + c);
+            mark(own[c], words.x);
+            mark(own[c + 1], words.y);
+            mark(own[c + 2], words.z);
+            mark(own[c + 3], words.w);
+          }
+        }
+      }
+    }
+  });
+}
+
+/// kept = m * weight (kernels/attention.h), for weights marked by mark_dropped(); `kept` may be `weights`.
+template <class Tile, class A>
+__device__ void keep_weights(A* weights, A* kept, int rows, A factor) {
+  ColumnShare<Tile>().for_each(weights, rows, [=](int row, int column, const A& weight) {
+    kept[row * Tile::column_stride + column] = weight < 0 ? 0 : weight * factor;
+  });
+}
 
 /// What a product of keys and queries does with its sums: scores, and -inf where masked(row, column).
 template <class Tile, class A, class Masked>
@@ -129,8 +219,8 @@ class OnlineSoftmax {
         factor_(sum_ + kTokens),
         part_max_(factor_ + kTokens),
         part_sum_(part_max_ + kParts * kTokens),
-        column_(ColumnShare<Tile>().first),
-        part_(ColumnShare<Tile>().part) {
+        column_(share_.first),
+        part_(share_.part) {
     if (part_ != 0) return;
     for (int c = 0; c < kOwn; ++c) {
       max_[column_ + c] = kLowest<A>;
@@ -140,24 +230,21 @@ class OnlineSoftmax {
 
   /// Replaces the scores in `rows` rows by exp(score - maximum so far).
   __device__ void add(A* scores, int rows) {
-    A* const own = scores + column_;
     A max[kOwn], sum[kOwn] = {};
     for (int c = 0; c < kOwn; ++c) max[c] = max_[column_ + c];
-    for (int row = part_; row < rows; row += kParts) {
-      for (int c = 0; c < kOwn; ++c) max[c] = maximum(max[c], own[row * Tile::column_stride + c]);
-    }
+    share_.for_each(scores, rows, [&](int, int column, const A& score) {
+      A& largest = max[column - column_];
+      largest = maximum(largest, score);
+    });
     for (int c = 0; c < kOwn; ++c) part_max_[part_ * kTokens + column_ + c] = max[c];
     __syncthreads();
     for (int part = 0; part < kParts; ++part) {
       for (int c = 0; c < kOwn; ++c) max[c] = maximum(max[c], part_max_[part * kTokens + column_ + c]);
     }
-    for (int row = part_; row < rows; row += kParts) {
-      for (int c = 0; c < kOwn; ++c) {
-        A& score = own[row * Tile::column_stride + c];
-        score = softmax_exp(score - max[c]);
-        sum[c] += score;
-      }
-    }
+    share_.for_each(scores, rows, [&](int, int column, A& score) {
+      score = softmax_exp(score - max[column - column_]);
+      sum[column - column_] += score;
+    });
     for (int c = 0; c < kOwn; ++c) part_sum_[part_ * kTokens + column_ + c] = sum[c];
     __syncthreads();
     if (part_ != 0) return;
@@ -175,11 +262,13 @@ class OnlineSoftmax {
 
  private:
   A *max_, *sum_, *factor_, *part_max_, *part_sum_;
+  ColumnShare<Tile> share_;
   int column_, part_;
 };
 
 template <class T, class Tile>
-__global__ void __launch_bounds__(Tile::threads) attention_forward(Problem<T> p) {
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_forward(Problem<T> p) {
   using A = accumulate_t<T>;
   const Share share = share_of_block<Tile>(p.queries, p.heads, true);
   const std::int64_t kv_head = share.head / p.heads_per_kv();
@@ -210,6 +299,11 @@ __global__ void __launch_bounds__(Tile::threads) attention_forward(Problem<T> p)
         write_scores<Tile>(scores, p.scale, [=](int row, int column) { return row > visible + column; }));
     __syncthreads();
     softmax.add(scores, padded);
+    if (p.dropout.threshold != 0) {
+      mark_dropped<Tile, true>(scores, padded, p.dropout, p.head_number(share.batch, share.head), first_sees,
+                               key);
+      keep_weights<Tile>(scores, scores, padded, p.dropout.kept);
+    }
     load_rows<Tile>(values, key, count, p.width, rows);
     __syncthreads();
     multiply<Tile, true>(rows, row_stride(p.width), scores, padded_width(p.width), padded,
@@ -270,25 +364,22 @@ __device__ void load_stats(const A* from, int count, A* to) {
 /// Replaces scores by exp(score - lse_of(row, column)).
 template <class Tile, class A, class Lse>
 __device__ void to_weights(A* scores, int rows, const Lse& lse_of) {
-  const ColumnShare<Tile> share;
-  for (int row = share.part; row < rows; row += share.kParts) {
-    A* const own = scores + row * Tile::column_stride;
-    for (int c = share.first; c < share.first + share.kOwn; ++c)
-      own[c] = softmax_exp(own[c] - lse_of(row, c));
-  }
+  ColumnShare<Tile>().for_each(
+      scores, rows, [=](int row, int column, A& score) { score = softmax_exp(score - lse_of(row, column)); });
 }
 
-/// What the product of values and gradients does with its sums dp: ds = scale * weight * (dp - delta_of(row,
-/// column)). `ds` may be `weights`.
+/// What the product of values and gradients does with its sums dp: replaces marked weights by ds = scale *
+/// weight * (m * dp - delta_of(row, column)).
 template <class Tile, class A, class Delta>
-__device__ auto write_gradient(const A* weights, A* ds, A scale, const Delta& delta_of) {
+__device__ auto write_gradient(A* scores, A scale, A kept, const Delta& delta_of) {
   return [=](int row, int column, const auto& sums) {
-    const int at = row * Tile::column_stride + column;
-    auto written = load_vec<kLanes<A>>(weights + at);
+    A* const at = scores + row * Tile::column_stride + column;
+    auto written = load_vec<kLanes<A>>(at);
     for (int c = 0; c < kLanes<A>; ++c) {
-      written[c] *= scale * (sums[c] - delta_of(row, column + c));
+      const A weight = written[c], dp = weight < 0 ? 0 : kept * sums[c];
+      written[c] = scale * (weight < 0 ? -weight : weight) * (dp - delta_of(row, column + c));
     }
-    store_vec(ds + at, written);
+    store_vec(at, written);
   };
 }
 
@@ -304,7 +395,8 @@ __device__ auto add_to(A* columns) {
 }
 
 template <class T, class Tile>
-__global__ void __launch_bounds__(Tile::threads) attention_backward_queries(Problem<T> p) {
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_backward_queries(Problem<T> p) {
   using A = accumulate_t<T>;
   const Share share = share_of_block<Tile>(p.queries, p.heads, true);
   const std::int64_t kv_head = share.head / p.heads_per_kv();
@@ -341,11 +433,13 @@ __global__ void __launch_bounds__(Tile::threads) attention_backward_queries(Prob
         write_scores<Tile>(scores, p.scale, [=](int row, int column) { return row > visible + column; }));
     __syncthreads();
     to_weights<Tile>(scores, padded, [=](int, int column) { return lse[column]; });
+    mark_dropped<Tile, true>(scores, padded, p.dropout, p.head_number(share.batch, share.head), first_sees,
+                             key);
     load_rows<Tile>(values, key, count, p.width, rows);
     __syncthreads();
-    multiply<Tile, false>(
-        rows, stride, dout_columns, padded, width,
-        write_gradient<Tile>(scores, scores, p.scale, [=](int, int column) { return delta[column]; }));
+    multiply<Tile, false>(rows, stride, dout_columns, padded, width,
+                          write_gradient<Tile>(scores, p.scale, p.dropout.kept,
+                                               [=](int, int column) { return delta[column]; }));
     __syncthreads();
     load_rows<Tile>(keys, key, count, p.width, rows);
     __syncthreads();
@@ -357,7 +451,8 @@ __global__ void __launch_bounds__(Tile::threads) attention_backward_queries(Prob
 }
 
 template <class T, class Tile>
-__global__ void __launch_bounds__(Tile::threads) attention_backward_keys(Problem<T> p) {
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_backward_keys(Problem<T> p) {
   using A = accumulate_t<T>;
   const Share share = share_of_block<Tile>(p.keys, p.kv_heads, false);
 
@@ -396,16 +491,19 @@ __global__ void __launch_bounds__(Tile::threads) attention_backward_keys(Problem
       // In row 0; in the next, one column more. Rows that are no queries see none.
       const int visible = static_cast<int>(query + p.offset() - share.first);
       multiply<Tile, false>(rows, stride, k_columns, padded, width,
-                            write_scores<Tile>(weights, p.scale, [=](int row, int column) {
+                            write_scores<Tile>(scores, p.scale, [=](int row, int column) {
                               return row >= count || column > visible + row;
                             }));
       __syncthreads();
-      to_weights<Tile>(weights, padded, [=](int row, int) { return lse[row]; });
+      to_weights<Tile>(scores, padded, [=](int row, int) { return lse[row]; });
+      mark_dropped<Tile, false>(scores, padded, p.dropout, p.head_number(share.batch, head),
+                                query + p.offset(), share.first);
+      keep_weights<Tile>(scores, weights, padded, p.dropout.kept);
       load_rows<Tile>(douts, query, count, p.width, rows);
       __syncthreads();
       multiply<Tile, false>(
           rows, stride, v_columns, padded, width,
-          write_gradient<Tile>(weights, scores, p.scale, [=](int row, int) { return delta[row]; }));
+          write_gradient<Tile>(scores, p.scale, p.dropout.kept, [=](int row, int) { return delta[row]; }));
       multiply<Tile, true>(rows, stride, weights, width, padded, add_to<Tile>(dv_columns));
       __syncthreads();
       load_rows<Tile>(queries, query, count, p.width, rows);

@@ -17,7 +17,13 @@ struct AttentionOperand {
 /// last key: `queries` is less than `keys` where the first keys come from a cache. Head h reads the keys and
 /// values of head h / (heads / kv_heads). With s_ij = scale * q_i . k_j over the visible keys:
 ///
-///   lse_i = log sum_j exp(s_ij)      p_ij = exp(s_ij - lse_i)      out_i = sum_j p_ij v_j
+///   lse_i = log sum_j exp(s_ij)      p_ij = exp(s_ij - lse_i)      out_i = sum_j m_ij p_ij v_j
+///
+/// m_ij is 1, or with dropout 0 with that probability and else 1 / (1 - dropout): 0 where word j % 4 of
+/// Philox (core/philox.h) is below dropout * 2^32, at the counter whose low half is `counter` and whose high
+/// half is (head * keys + i + keys - queries) * ceil(keys / 4) + j / 4, where heads count through all
+/// sequences. So the backward, and a forward that is computed again, have the same mask, and nothing is
+/// stored.
 struct AttentionArgs {
   DType dtype = DType::f32;  ///< of q, k, v, out: f32, bf16 or f16; f64 on the CPU
   std::int64_t batch = 0;
@@ -29,14 +35,17 @@ struct AttentionArgs {
   double scale = 1;
   AttentionOperand q, k, v, out;
   void* lse = nullptr;  ///< [batch, heads, queries], f32 (f64 for f64)
+  double dropout = 0;   ///< probability, below 1
+  std::uint64_t seed = 0;
+  std::uint64_t counter = 0;  ///< taken from the generator: one for each call
 };
 
 inline constexpr std::int64_t kMostAttentionWidth = 128;
 
 /// The gradients of q, k and v, from that of out. With dp_ij = dout_i . v_j:
 ///
-///   delta_i = dout_i . out_i      ds_ij = scale * p_ij * (dp_ij - delta_i)
-///   dq_i = sum_j ds_ij k_j      dk_j = sum_i ds_ij q_i      dv_j = sum_i p_ij dout_i
+///   delta_i = dout_i . out_i      ds_ij = scale * p_ij * (m_ij dp_ij - delta_i)
+///   dq_i = sum_j ds_ij k_j      dk_j = sum_i ds_ij q_i      dv_j = sum_i m_ij p_ij dout_i
 struct AttentionGradients {
   AttentionOperand dout, dq, dk, dv;
   void* delta = nullptr;    ///< [batch, heads, queries], f32 (f64 for f64): overwritten

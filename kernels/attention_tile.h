@@ -24,6 +24,7 @@ struct AttentionTile {
   static constexpr int thread_rows = ThreadRows;
   static constexpr int thread_columns = kGpuGeometry ? 4 : (kRowBytes == 64 ? 4 : 2) * kLanes<A>;
   static constexpr int threads = kGpuGeometry ? Tokens * Tokens / (ThreadRows * thread_columns) : 1;
+  static constexpr int blocks_per_multiprocessor = 512 / threads;  // leaves each thread 128 registers
 
   /// Elements from one row to the next of `columns` and `scores`. The padding halves the bank conflicts of
   /// transposing stores.

@@ -81,6 +81,41 @@ TEST_CASE("causal_self_attention: the result and its gradient", "[ops]") {
   }
 }
 
+TEST_CASE("causal_self_attention: the gradient with dropout", "[ops]") {
+  const Sizes s{2, 19, 2, 1, 3};
+  const Tensor x = tensor_of(random_doubles(s.shape().elements(), 3, -2, 2), s.shape(), DType::f64);
+  const AttentionOptions options{.dropout = 0.4, .seed = 9, .counter = 3};
+  const GradcheckResult result = gradcheck(
+      [&](const std::vector<Tensor>& in) { return causal_self_attention(in[0], 2, 1, options); },
+      {Tensor(x).set_requires_grad(true)}, {.absolute_tolerance = 1e-7, .relative_tolerance = 1e-7});
+  INFO(to_string(result));
+  CHECK(result.passed());
+}
+
+TEST_CASE("causal_self_attention: dropout drops its share, differently for each counter", "[ops]") {
+  // All weights of the last token are 1 / T, and all values 1: its result is the share that is kept, over
+  // 0.7.
+  constexpr std::int64_t kTokens = 512, kHeads = 8;
+  std::vector<double> values(kTokens * kHeads * 3, 0.0);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % (3 * kHeads) >= 2 * kHeads ? 1 : 0;
+  const Tensor x = tensor_of(values, {1, kTokens, 3 * kHeads});
+  std::vector<double> kept;
+  for (std::uint64_t counter = 0; counter < 4; ++counter) {
+    const Tensor y = causal_self_attention(x, kHeads, kHeads, {.dropout = 0.3, .counter = counter});
+    const std::vector<double> all = y.to_doubles();
+    kept.insert(kept.end(), all.end() - kHeads, all.end());
+  }
+  // The standard deviation of a mean of 512 such values is sqrt(0.3 / 0.7 / 512) = 0.029.
+  double mean = 0;
+  for (const double value : kept) {
+    CHECK(std::abs(value - 1) < 5 * 0.029);
+    mean += value / static_cast<double>(kept.size());
+  }
+  CHECK(std::abs(mean - 1) < 5 * 0.029 / std::sqrt(32.0));
+  std::sort(kept.begin(), kept.end());
+  CHECK(std::unique(kept.begin(), kept.end()) - kept.begin() > 16);  // counters and heads differ
+}
+
 TEST_CASE("causal_self_attention: no batch and no token", "[ops]") {
   for (const Shape& shape : {Shape{0, 4, 6}, Shape{2, 0, 6}}) {
     const Tensor x = leaf({}, shape);
@@ -103,7 +138,7 @@ TEST_CASE("causal_self_attention: equal bits in two runs and in a recomputed seg
   const Sizes s{2, 70, 3, 3, 16};
   const Tensor x = leaf(random_doubles(s.shape().elements(), 1), s.shape());
   const auto segment = [](const std::vector<Tensor>& in) {
-    return causal_self_attention(scale(in[0], 1.5), 3, 3);
+    return causal_self_attention(scale(in[0], 1.5), 3, 3, {.dropout = 0.1, .seed = 4, .counter = 2});
   };
   const std::vector<double> first = gradient_of(segment({x}), x, 5);
   CHECK(gradient_of(segment({x}), x, 5) == first);
@@ -137,6 +172,8 @@ TEST_CASE("causal_self_attention: what does not fit is named", "[ops]") {
       }) ==
       "causal_self_attention: expected heads of at most 128 elements, found 129 in qkv f32[1, 1, 387] on cpu "
       "with 1 heads and 1 kv_heads");
+  CHECK(error_of([&] { causal_self_attention(x, 2, 2, {.dropout = 1}); }) ==
+        "causal_self_attention: dropout must be in [0, 1), found 1");
   CHECK_FALSE(error_of([&] { causal_self_attention(x, 0, 0); }).empty());
   CHECK_FALSE(error_of([&] { causal_self_attention(to(x, DType::i32), 2, 2); }).empty());
   CHECK_FALSE(error_of([&] { causal_self_attention(view(x, {2, 12}), 2, 2); }).empty());

@@ -1,5 +1,8 @@
 #include "kernels/attention.h"
 
+#include <array>
+#include <bit>
+
 #include "tests/support/check_build.h"
 #include "tests/support/kernel_test.h"
 
@@ -31,10 +34,13 @@ double worst(const std::vector<double>& found, const Bounded& expected, int cont
   return worst;
 }
 
+using Philox4Words = std::array<std::uint32_t, 4>;
+
 /// One problem: random inputs, held exactly by T, and the results by the formulas of attention.h in double.
 template <class T>
 struct Case {
   std::int64_t batch, heads, kv_heads, queries, keys, width;
+  double dropout = 0;
   double scale = 1 / std::sqrt(static_cast<double>(width));
 
   // A token of q has `heads` heads; k and v are packed, so that a token has 2 kv_heads.
@@ -51,6 +57,16 @@ struct Case {
   /// Key j of head h; its value lies kv_heads * width further on.
   std::int64_t k_at(std::int64_t b, std::int64_t j, std::int64_t h) const {
     return ((b * keys + j) * 2 * kv_heads + h / (heads / kv_heads)) * width;
+  }
+
+  static constexpr std::uint64_t kSeed = 77, kCounter = (std::uint64_t{1} << 33) + 5;
+
+  /// m of attention.h, by its definition.
+  double mask(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const std::int64_t row = (b * heads + h) * keys + i + keys - queries;
+    const auto at = static_cast<std::uint64_t>(row * ((keys + 3) / 4) + j / 4);
+    const Philox4Words words = std::bit_cast<Philox4Words>(on_cpu::philox4x32_10(kSeed, kCounter, at));
+    return words[static_cast<std::size_t>(j % 4)] < dropout * 0x1p32 ? 0 : 1 / (1 - dropout);
   }
 
   /// Fills the expected results. A dot product of a few dozen terms is off by some units of the sum of their
@@ -87,7 +103,8 @@ struct Case {
           for (std::int64_t d = 0; d < w; ++d) {
             double value = 0, terms = 0;
             for (std::int64_t j = 0; j < visible; ++j) {
-              const double term = p[static_cast<std::size_t>(j)] * get(kv, k_at(b, j, h) + v + d);
+              const double term =
+                  mask(b, h, i, j) * p[static_cast<std::size_t>(j)] * get(kv, k_at(b, j, h) + v + d);
               value += term;
               terms += std::abs(term);
             }
@@ -96,14 +113,14 @@ struct Case {
             delta_size += terms * std::abs(get(dout, at + d));
           }
           for (std::int64_t j = 0; j < visible; ++j) {
-            const double weight = p[static_cast<std::size_t>(j)];
+            const double weight = p[static_cast<std::size_t>(j)], m = mask(b, h, i, j);
             const std::int64_t key = k_at(b, j, h);
             double dp = 0, dp_size = 0;
             for (std::int64_t d = 0; d < w; ++d) {
-              const double g = get(dout, at + d), term = g * get(kv, key + v + d);
+              const double g = get(dout, at + d), term = m * g * get(kv, key + v + d);
               dp += term;
               dp_size += std::abs(term);
-              put(dkv, key + v + d, weight * g, off * weight * std::abs(g));
+              put(dkv, key + v + d, m * weight * g, off * m * weight * std::abs(g));
             }
             const double ds = scale * weight * (dp - delta);
             const double ds_error =
@@ -140,6 +157,9 @@ struct Case {
       args.v = of_kv(kv_in.data() + kv_heads * width);
       args.out = of_q(y.data());
       args.lse = stats.data();
+      args.dropout = dropout;
+      args.seed = kSeed;
+      args.counter = kCounter;
       attention_forward(stream, args);
       CHECK(worst<T>(y.doubles(), out) <= 1);
       CHECK(worst<T>(stats.doubles(), lse) <= 1);
@@ -211,6 +231,12 @@ TEMPLATE_TEST_CASE("attention: the first keys come from a cache", "[attention]",
     INFO("queries " << queries);
     Case<TestType>{2, 4, 2, queries, 131, 20}.check();
   }
+}
+
+TEMPLATE_TEST_CASE("attention: dropout with the mask of the definition, in both passes", "[attention]", float,
+                   double, bfloat16, float16) {
+  Case<TestType>{2, 2, 1, 70, 70, 16, 0.3}.check();
+  Case<TestType>{1, 3, 3, 5, 67, 72, 0.75}.check();
 }
 
 // Each token's key is its query, a multiple of one unit vector: the scores are 0 or 3e8, where exp overflows.
