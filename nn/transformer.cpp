@@ -5,6 +5,7 @@
 
 #include "autograd/ops.h"
 #include "core/error.h"
+#include "core/random.h"
 #include "core/stream.h"
 #include "kernels/attention.h"
 #include "kernels/copy_rows.h"
@@ -60,8 +61,14 @@ Tensor CausalSelfAttention::qkv(const Tensor& x, std::int64_t first_position) {
 }
 
 Tensor CausalSelfAttention::forward(const Tensor& x) {
+  AttentionOptions attention;
+  if (is_training() && options_.dropout > 0) {
+    attention = {.dropout = options_.dropout,
+                 .seed = default_generator().seed,
+                 .counter = default_generator().take(1)};
+  }
   const Tensor y = causal_self_attention(qkv(x, 0), static_cast<int>(options_.heads),
-                                         static_cast<int>(options_.kv_heads_or_default()));
+                                         static_cast<int>(options_.kv_heads_or_default()), attention);
   return (*drop_)((*c_proj_)(y));
 }
 

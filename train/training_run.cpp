@@ -38,6 +38,14 @@ std::shared_ptr<const Sampler> order_of(const Task& task, std::uint64_t seed) {
   return order;
 }
 
+/// The random numbers of a step, such as those of dropout: a function of seed, rank and step, so that a
+/// resumed run has the same. A step may use 2^40 counters.
+Generator random_of_step(std::uint64_t seed, int rank, std::int64_t step) {
+  Generator generator(seed + static_cast<std::uint64_t>(rank) * 0x9E3779B97F4A7C15u);
+  generator.offset = static_cast<std::uint64_t>(step + 1) << 40;
+  return generator;
+}
+
 }  // namespace
 
 Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicator> comm)
@@ -259,6 +267,7 @@ void Trainer::Run::run_step(Training& training) {
   const bool is_reported = at.step == training.reported_step;
   if (is_reported) memory_.emplace(device_);
   const CollectiveCounts sent_before = comm_->collectives();
+  default_generator() = random_of_step(options_.data.seed, comm_->rank(), at.step);
   const UpdateResult result = training.update(batch, samples);
   if (is_reported) {
     memory_->stop();
