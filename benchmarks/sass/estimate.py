@@ -75,7 +75,10 @@ def loop_elements(launch, path):
 def candidates(launch, kernel):
     """The loops that may be walks over the elements: for each, the ways around it."""
     found = []
-    for loop in kernel.loops:
+    innermost, outer = kernel.all_loops
+    if launch.math and not any(multiply_adds(loop.path) for loop in innermost):
+        innermost = outer  # a product whose inner loops only copy
+    for loop in innermost:
         ways = [Pass(loop, path, loop_elements(launch, path)) for path in (loop.path, loop.lean)]
         ways = [way for way in ways if way.elements >= 0.2]
         if ways:
@@ -100,13 +103,13 @@ def choose_passes(launch, kernel):
     """The loops that the launch goes through: of all sets of loops, one after another in the code, that whose bytes for
     each element are nearest to those that the analysis counted, in global memory and then in shared memory. Of equally near
     ones the fewest loops, then the most elements in an iteration, then the fewest accesses."""
-    found = candidates(launch, kernel)[:10]
+    found = candidates(launch, kernel)
     if launch.math and found:
-        return [max((way for ways in found for way in ways), key=lambda each: each.elements)]
+        return [max((ways[0] for ways in found), key=lambda each: each.elements)]
     wanted = launch.requested or launch.read + launch.written
     best = None
     for count in range(1, 4):
-        for chosen in itertools.combinations(found, count):
+        for chosen in itertools.combinations(found[:10], count):
             for passes in itertools.product(*chosen):
                 moved = of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL))
                 distance = abs(moved - wanted) / wanted if wanted else 0

@@ -7,8 +7,8 @@ def kernel_text(kernel):
     lines = [f"{kernel.name}, {kernel.architecture}: {kernel.registers} registers, {kernel.stack} bytes of stack, "
              f"{kernel.shared} of static shared memory, {len(kernel.code)} instructions"]
     for loop in kernel.loops:
-        lines.append(f"  loop at {kernel.blocks[loop.header].code[0].address:#06x}: {len(loop.path)} instructions: " + ", ".join(
-            f"{count} {kind}" for kind, count in rows.by_kind(loop.path).items()))
+        kinds = ", ".join(f"{count} {kind}" for kind, count in rows.by_kind(loop.path).items())
+        lines.append(f"  loop at {kernel.blocks[loop.header].code[0].address:#06x}: {len(loop.path)} instructions: {kinds}")
     return "\n".join(lines)
 
 

@@ -22,7 +22,8 @@ def main_path(kernel):
     """The loop with the most bytes of global memory, or else the most instructions; the whole kernel where there is none."""
     if not kernel.loops:
         return loops.straight_path(kernel.blocks, True)
-    return max(kernel.loops, key=lambda loop: (loop.bytes_of(*estimate.GLOBAL), -estimate.accesses(loop.path), len(loop.path))).path
+    return max(kernel.loops, key=lambda loop: (loop.bytes_of(*estimate.GLOBAL), -estimate.accesses(loop.path),
+                                               len(loop.path))).path
 
 
 def kernel_rows(kernels):
