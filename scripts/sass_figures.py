@@ -38,11 +38,12 @@ def estimates(rows, time_text, percent):
         longest = max(launches, key=lambda row: row["seconds"])
         share = share_of_copy(launches)
         lines.append([f"`{name}`" if " " not in name else name, size] +
-                     [time_text(seconds_of(of_gpu[gpu])) for gpu in GPUS] +
+                     [time_text(seconds_of(of_gpu[gpu])) if len(of_gpu[gpu]) == len(launches) else "" for gpu in GPUS] +
                      ["" if share is None else percent(share), longest["limit"],
                       f"{longest['resident_warps']}, {longest['occupancy_limit']}",
                       f"{longest['instructions_of_element']:.3g}", f"{longest['bytes_in_flight'] / 1024:.0f}"])
-    return ["kernel", "size", *GPUS, "of the copy", "takes most", "warps, limited by", "instructions", "KiB in flight"], lines
+    head = ["kernel", "size", *GPUS, "of the copy", "takes most", "warps, limited by", "instructions", "KiB in flight"]
+    return head, lines
 
 
 def published(rows, percent):

@@ -13,6 +13,8 @@ def kernel_text(kernel):
 
 
 def estimate_text(name, size, gpu, launch, found):
+    if found is None:
+        return f"  {name}, {size}: {gpu.name} cannot hold a block"
     terms = ", ".join(f"{term} {value * 1e6:.1f}" for term, value in sorted(found.terms.items(), key=lambda each: -each[1])
                       if value > 0.01 * found.seconds)
     return (f"  {name}, {size}, on {gpu.name}: about {found.seconds * 1e6:.1f} us (estimated, not measured); {found.limit} "

@@ -39,7 +39,7 @@ def kernel_rows(kernels):
 
 
 def estimate_rows(kernels, work):
-    """An estimate for each launch on each GPU. `kernels` by (name, architecture); `work` from launches.read()."""
+    """An estimate for each launch on each GPU that can hold it. `kernels` by (name, architecture); `work` from launches.read()."""
     rows = []
     for name, size, launches in work:
         for number, launch in enumerate(launches, 1):
@@ -48,8 +48,9 @@ def estimate_rows(kernels, work):
                 if kernel is None:
                     raise tools.SassError(f"{name}: launches '{launch.kernel}', which the build has not for "
                                           f"{gpu.architecture.name}")
-                rows.append(estimate_row(f"{name}", f"{size} | {gpu.name} | {number} {launch.kernel}", kernel, launch,
-                                         estimate.estimate(gpu, kernel, launch)))
+                found = estimate.estimate(gpu, kernel, launch)
+                if found:
+                    rows.append(estimate_row(name, f"{size} | {gpu.name} | {number} {launch.kernel}", kernel, launch, found))
     return rows
 
 
