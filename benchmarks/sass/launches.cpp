@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "benchmarks/kernels/analyse.h"
+#include "benchmarks/kernels/launch_recording.h"
 #include "benchmarks/kernels/sizes.h"
-#include "benchmarks/sass/launch_recording.h"
 #include "cli/command_line.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -23,6 +23,8 @@ namespace {
 using namespace ringtape;
 using analysis::KernelReport;
 using kernel_cases::Case;
+using kernel_cases::LaunchRecording;
+using kernel_cases::RecordedLaunch;
 using kernel_cases::Setup;
 using kernel_cases::Size;
 

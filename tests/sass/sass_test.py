@@ -174,6 +174,11 @@ class Estimates(unittest.TestCase):
         self.assertEqual(found.limit, "latency")
         self.assertGreater(found.seconds, (machine.BLOCK_CYCLES + machine.SM_90.latency["LDG"]) / 1.98e9)
 
+    def test_a_block_that_does_not_fit_has_no_estimate(self):
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        self.assertIsNone(estimate.estimate(machine.H200, kernel, self.launch(shared_bytes=228 << 10)))
+        self.assertIsNotNone(estimate.estimate(machine.H200, kernel, self.launch(shared_bytes=227 << 10)))
+
     def test_stores_in_pieces_touch_more_sectors(self):
         whole = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), self.launch())
         pieces = estimate.estimate(machine.H200, kernel_of("relu_forward_f16_scalar_store.sm_90"), self.launch())
