@@ -81,5 +81,5 @@ def roofline_points(rows, launches_path, group_of):
         operations, needed = flops[name, size]
         if operations > 0 and needed > 0 and "bf16" not in size and needed >= largest.get(name, (0,))[0]:
             largest[name] = (needed, operations, seconds_of(of_gpu[SHOWN]))
-    return [(group_of(name), name, name, operations / needed, operations / seconds)
+    return [("matrix products" if name.startswith("gemm") else group_of(name), name, name, operations / needed, operations / seconds)
             for name, (needed, operations, seconds) in largest.items()]
