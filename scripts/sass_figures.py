@@ -38,11 +38,12 @@ def estimates(rows, time_text, percent):
         longest = max(launches, key=lambda row: row["seconds"])
         share = share_of_copy(launches)
         lines.append([f"`{name}`" if " " not in name else name, size] +
-                     [time_text(seconds_of(of_gpu[gpu])) for gpu in GPUS] +
+                     [time_text(seconds_of(of_gpu[gpu])) if len(of_gpu[gpu]) == len(launches) else "" for gpu in GPUS] +
                      ["" if share is None else percent(share), longest["limit"],
                       f"{longest['resident_warps']}, {longest['occupancy_limit']}",
                       f"{longest['instructions_of_element']:.3g}", f"{longest['bytes_in_flight'] / 1024:.0f}"])
-    return ["kernel", "size", *GPUS, "of the copy", "takes most", "warps, limited by", "instructions", "KiB in flight"], lines
+    head = ["kernel", "size", *GPUS, "of the copy", "takes most", "warps, limited by", "instructions", "KiB in flight"]
+    return head, lines
 
 
 def published(rows, percent):
@@ -80,5 +81,5 @@ def roofline_points(rows, launches_path, group_of):
         operations, needed = flops[name, size]
         if operations > 0 and needed > 0 and "bf16" not in size and needed >= largest.get(name, (0,))[0]:
             largest[name] = (needed, operations, seconds_of(of_gpu[SHOWN]))
-    return [(group_of(name), name, name, operations / needed, operations / seconds)
+    return [("matrix products" if name.startswith("gemm") else group_of(name), name, name, operations / needed, operations / seconds)
             for name, (needed, operations, seconds) in largest.items()]

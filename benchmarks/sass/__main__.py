@@ -25,6 +25,9 @@ import rows
 import tools
 
 
+SHOWN = 40  # problems
+
+
 def kernels_of(build, architectures):
     return {(kernel.name, architecture): kernel for architecture in architectures
             for kernel in disassemble.kernels_of_build(build, architecture).values()}
@@ -55,7 +58,7 @@ def run_check(options):
         problems = check.check_launches(launches.read(pathlib.Path(folder) / "launches.json"), committed)
     problems += check.check(kernels, committed, tools.nvcc_version(options.build), check.expected_lists(options.expected),
                             results.FOLDER)
-    for problem in problems:
+    for problem in problems[:SHOWN]:
         print(problem)
     if problems:
         raise tools.SassError(f"{len(problems)} differences from tests/sass/expected.json and benchmarks/results/sass")
@@ -75,8 +78,8 @@ def compare_published(options):
     found = published.rows(published.read(pathlib.Path(__file__).parent / "published.json"), options.folder)
     results.write(results.FOLDER / "published.json", "13.0", found)
     for row in found:
-        print(f"{row['name']:36} {row['size']:34} {row['seconds'] * 1e6:10.1f} us, published {row['measured_seconds'] * 1e6:10.1f}: "
-              f"{100 * row['error']:+.0f}%")
+        print(f"{row['name']:36} {row['size']:34} {row['seconds'] * 1e6:10.1f} us, "
+              f"published {row['measured_seconds'] * 1e6:10.1f}: {100 * row['error']:+.0f}%")
 
 
 def main():

@@ -15,7 +15,7 @@ LISTS = {"local_memory": ("uses local memory", faults.uses_local_memory),
 
 
 def expected_lists(path):
-    """Names of the kernels with each fault: "KERNEL, ARCHITECTURE". In the file a name without an architecture is of all."""
+    """Names of the kernels with each fault: "KERNEL, ARCHITECTURE". A name without an architecture stands for all."""
     try:
         expected = json.loads(path.read_text(encoding="utf-8"))
         names = {key: [name for group in expected[key] for name in group["kernels"]] for key in LISTS}
@@ -58,7 +58,8 @@ def check_registers(kernels, committed):
         if row is None:
             problems.append(f"{name_of(kernel)}: is not in kernels.json")
         elif kernel.registers > bound_of(row["registers"]):
-            problems.append(f"{name_of(kernel)}: {kernel.registers} registers, expected at most {bound_of(row['registers'])}")
+            problems.append(f"{name_of(kernel)}: {kernel.registers} registers, "
+                            f"expected at most {bound_of(row['registers'])}")
     return problems
 
 
@@ -85,7 +86,8 @@ def check_launches(found, committed):
     """Problems: works whose launches are not those of the committed file."""
     found, committed = shapes(found), shapes(committed)
     return [f"{name} ({size}): launches {found.get((name, size))}, expected {committed.get((name, size))}"
-            for name, size in sorted(found.keys() | committed.keys()) if found.get((name, size)) != committed.get((name, size))]
+            for name, size in sorted(found.keys() | committed.keys())
+            if found.get((name, size)) != committed.get((name, size))]
 
 
 def check(kernels, work, nvcc, expected, folder):

@@ -30,9 +30,13 @@ class Kernel:
         return loops.blocks_of(self.code)
 
     @functools.cached_property
+    def all_loops(self):
+        return loops.find_loops(self.blocks)
+
+    @property
     def loops(self):
         """The loops without a loop inside."""
-        return loops.innermost_loops(self.blocks)
+        return self.all_loops[0]
 
 
 def short_name(demangled):
@@ -79,8 +83,8 @@ def kernels_in_text(path, architecture, sass, usage):
         code = found[mangled]
         while code and code[-1].name in ("NOP", "BRA") and (code[-1].name == "NOP" or code[-1].target == code[-1].address):
             code.pop()  # padding
-        result.append(Kernel(prefix_of(path) + short_name(demangled), architecture, pathlib.Path(path).name.removesuffix(".o"),
-                             registers, stack, local, shared, tuple(code)))
+        name, file = prefix_of(path) + short_name(demangled), pathlib.Path(path).name.removesuffix(".o")
+        result.append(Kernel(name, architecture, file, registers, stack, local, shared, tuple(code)))
     return result
 
 

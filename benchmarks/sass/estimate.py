@@ -75,7 +75,10 @@ def loop_elements(launch, path):
 def candidates(launch, kernel):
     """The loops that may be walks over the elements: for each, the ways around it."""
     found = []
-    for loop in kernel.loops:
+    innermost, outer = kernel.all_loops
+    if launch.math and not any(multiply_adds(loop.path) for loop in innermost):
+        innermost = outer  # a product whose inner loops only copy
+    for loop in innermost:
         ways = [Pass(loop, path, loop_elements(launch, path)) for path in (loop.path, loop.lean)]
         ways = [way for way in ways if way.elements >= 0.2]
         if ways:
@@ -100,13 +103,13 @@ def choose_passes(launch, kernel):
     """The loops that the launch goes through: of all sets of loops, one after another in the code, that whose bytes for
     each element are nearest to those that the analysis counted, in global memory and then in shared memory. Of equally near
     ones the fewest loops, then the most elements in an iteration, then the fewest accesses."""
-    found = candidates(launch, kernel)[:10]
+    found = candidates(launch, kernel)
     if launch.math and found:
-        return [max((way for ways in found for way in ways), key=lambda each: each.elements)]
+        return [max((ways[0] for ways in found), key=lambda each: each.elements)]
     wanted = launch.requested or launch.read + launch.written
     best = None
     for count in range(1, 4):
-        for chosen in itertools.combinations(found, count):
+        for chosen in itertools.combinations(found[:10], count):
             for passes in itertools.product(*chosen):
                 moved = of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL))
                 distance = abs(moved - wanted) / wanted if wanted else 0
@@ -174,50 +177,65 @@ def ends_of(kernel, passes):
     return loops.way_in(kernel.blocks, passes[0].loop) + loops.way_out(kernel.blocks, passes[-1].loop)
 
 
-def estimate(gpu, kernel, launch):
-    """The time of a launch of `kernel` (disassemble.Kernel) on `gpu`."""
-    architecture = gpu.architecture
-    passes = choose_passes(launch, kernel)
-    held = occupancy.occupancy(architecture, launch.threads, kernel.registers, kernel.shared + launch.shared_bytes)
-    warps_of_block = -(-launch.threads // machine.WARP)
-    warps = warps_of_block * launch.blocks
-    per_multiprocessor = max(1, -(-launch.blocks // gpu.multiprocessors))  # blocks, on the busiest
-    resident = max(1, min(held.blocks, per_multiprocessor))
-    share = launch.elements / (launch.threads * launch.blocks)  # elements of a thread
+@dataclasses.dataclass
+class Work:
+    """What a launch's threads do."""
+    cycles: float  # from a block's start to the end of its last warp, were it alone
+    units: dict  # cycles of each unit, for a warp
+    instructions: float = 0  # of a thread
+    loaded: float = 0  # bytes of a thread
+    passed_over: float = 0  # bytes of a thread: see faults.bytes_between_pieces
 
+    def add(self, path, rounds, cycles, architecture):
+        """`rounds` times the path, which takes `cycles` in all."""
+        self.cycles += cycles
+        self.instructions += len(path) * rounds
+        self.loaded += loops.bytes_on(path, GLOBAL_LOADS) * rounds
+        self.passed_over += faults.bytes_between_pieces(path) * rounds
+        for unit, used in unit_cycles(path, architecture).items():
+            self.units[unit] = self.units.get(unit, 0) + used * rounds
+
+
+def work_of(launch, kernel, passes, architecture):
+    share = launch.elements / (launch.threads * launch.blocks)  # elements of a thread
+    warps = -(-launch.threads // machine.WARP)
+    work = Work(machine.BLOCK_CYCLES + machine.WARP_CYCLES * warps, {})
     ends = ends_of(kernel, passes)
-    units = unit_cycles(ends, architecture)
-    lifetime = machine.BLOCK_CYCLES + machine.WARP_CYCLES * warps_of_block + timeline.cycles(ends, architecture)[0]
-    instructions = len(ends) / share
-    loaded = passed_over = 0
+    work.add(ends, 1, timeline.cycles(ends, architecture)[0], architecture)
     for each in passes:
         rounds = share / each.elements
-        first, steady = timeline.cycles(each.path, architecture, 4 if each.loop else 1)
-        one = timeline.cycles(each.path, architecture)[0]
-        lifetime += one + max(0, rounds - 1) * steady if each.loop else one
-        for unit, cycles in unit_cycles(each.path, architecture).items():
-            units[unit] += cycles * rounds
-        instructions += len(each.path) / each.elements
-        loaded += loops.bytes_on(each.path, GLOBAL_LOADS) * rounds
-        passed_over += faults.bytes_between_pieces(each.path) / each.elements
-    others, rounds = loops_in_shared_memory(launch, kernel, passes)
+        once, _ = timeline.cycles(each.path, architecture)
+        _, steady = timeline.cycles(each.path, architecture, 4)
+        work.add(each.path, rounds, once + max(0, rounds - 1) * steady if each.loop else once, architecture)
+    others, rounds_of_element = loops_in_shared_memory(launch, kernel, passes)
     for loop in others:
-        lifetime += timeline.cycles(loop.path, architecture, 4)[1] * rounds * share
-        for unit, cycles in unit_cycles(loop.path, architecture).items():
-            units[unit] += cycles * rounds * share
-        instructions += len(loop.path) * rounds
-    in_flight = resident * launch.threads * loaded * architecture.latency["LDG"] / lifetime
-    waves = -(-per_multiprocessor // resident)
+        rounds = rounds_of_element * share
+        work.add(loop.path, rounds, timeline.cycles(loop.path, architecture, 4)[1] * rounds, architecture)
+    # A lane's share of what the analysis counted for each element.
+    work.units["load-store"] += launch.scattered * share * machine.WARP + work.passed_over * machine.WARP / machine.SHARED_BYTES
+    work.units["shared memory"] = launch.shared_cycles * share * machine.WARP
+    return work
 
-    units["load-store"] += launch.scattered * share * machine.WARP
-    units["load-store"] += passed_over * share * machine.WARP / machine.SHARED_BYTES
-    units["shared memory"] = launch.shared_cycles * share * machine.WARP
+
+def estimate(gpu, kernel, launch):
+    """The time of a launch of `kernel` (disassemble.Kernel) on `gpu`; None where a block needs more than a multiprocessor
+    has."""
+    architecture = gpu.architecture
+    held = occupancy.occupancy(architecture, launch.threads, kernel.registers, kernel.shared + launch.shared_bytes)
+    if held.blocks == 0:
+        return None
+    passes = choose_passes(launch, kernel)
+    work = work_of(launch, kernel, passes, architecture)
+    threads = launch.threads * launch.blocks
+    on_busiest = -(-launch.blocks // gpu.multiprocessors)  # blocks
+    resident = min(held.blocks, on_busiest)
+    warps = -(-launch.threads // machine.WARP) * launch.blocks
     seconds_of_cycle = warps / min(gpu.multiprocessors, launch.blocks) / gpu.clock
     terms = {"bytes": (launch.read + launch.written) * launch.elements / gpu.copy_rate,
-             "cache": 0 if launch.math else (launch.moved + passed_over) * launch.elements / gpu.cache_rate,
-             "latency": waves * lifetime / gpu.clock}
-    terms.update({unit: cycles * seconds_of_cycle for unit, cycles in units.items()})
+             "cache": 0 if launch.math else (launch.moved * launch.elements + work.passed_over * threads) / gpu.cache_rate,
+             "latency": -(-on_busiest // resident) * work.cycles / gpu.clock,
+             **{unit: cycles * seconds_of_cycle for unit, cycles in work.units.items()}}
     inside = norm([value for name, value in terms.items() if name not in ("bytes", "cache")], machine.UNITS_OVERLAP)
     seconds = max(norm([terms["bytes"], inside], machine.MEMORY_OVERLAP), terms["cache"])
-    limit = max(terms, key=terms.get)
-    return Estimate(seconds, terms, limit, held, instructions, in_flight, passes)
+    return Estimate(seconds, terms, max(terms, key=terms.get), held, work.instructions * threads / launch.elements,
+                    resident * launch.threads * work.loaded * architecture.latency["LDG"] / work.cycles, passes)

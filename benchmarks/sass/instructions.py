@@ -137,10 +137,8 @@ def result_width(instruction):
         return instruction.bytes // 4
     if name in ("HMMA", "IMMA"):
         return 2 if ".F16" in opcode and ".F32" not in opcode else 4
-    if name in ("DFMA", "DADD", "DMUL") or ".WIDE" in opcode or ".F64" in opcode.split(".", 2)[-1][:4] or (
-            name in ("CS2R",) and ".32" not in opcode) or opcode.endswith(".64") or opcode.startswith(("F2F.F64", "I2F.F64")):
-        return 2
-    return 1
+    wide = name in ("DFMA", "DADD", "DMUL") or opcode.startswith(("F2F.F64", "I2F.F64")) or opcode.endswith(".64")
+    return 2 if wide or ".WIDE" in opcode or (name == "CS2R" and ".32" not in opcode) else 1
 
 
 def destinations(instruction):
@@ -161,11 +159,7 @@ def sources(instruction):
     name = instruction.name
     names = [] if not instruction.predicate else [instruction.predicate]
     operands = instruction.operands if name in NO_DESTINATION else instruction.operands[1:]
-    wide = 1
-    if name in ("HMMA", "IMMA"):
-        wide = 2
-    elif name in ("DFMA", "DADD", "DMUL", "DSETP"):
-        wide = 2
+    wide = 2 if name in ("HMMA", "IMMA", "DFMA", "DADD", "DMUL", "DSETP") else 1
     for i, text in enumerate(operands):
         stored = instruction.kind in ("STG", "STS", "STL") and i == len(operands) - 1
         names += registers_in(text, max(1, instruction.bytes // 4) if stored else

@@ -1,5 +1,5 @@
-// Writes the launches of every kernel at the sizes at which it is measured on a GPU: shapes, and the bytes of each
-// launch. Needs no GPU. benchmarks/sass estimates times from them (docs/sass.md).
+// Writes the launches of every kernel at the sizes at which it is measured on a GPU: shapes, and the bytes of
+// each launch. Needs no GPU. benchmarks/sass estimates times from them (docs/sass.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "benchmarks/kernels/analyse.h"
+#include "benchmarks/kernels/launch_recording.h"
 #include "benchmarks/kernels/sizes.h"
-#include "benchmarks/sass/launch_recording.h"
 #include "cli/command_line.h"
+#include "core/error.h"
 #include "core/tensor.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -22,6 +23,8 @@ namespace {
 using namespace ringtape;
 using analysis::KernelReport;
 using kernel_cases::Case;
+using kernel_cases::LaunchRecording;
+using kernel_cases::RecordedLaunch;
 using kernel_cases::Setup;
 using kernel_cases::Size;
 
@@ -43,9 +46,9 @@ Json to_json(simt::dim3 shape) {
   return Json::Array{shape.x, shape.y, shape.z};
 }
 
-/// The costs for each element of the work, as counted with `elements` of it: blocks; the least bytes that must be read and
-/// written, those that requests ask for, and those of the sectors that they touch; sectors beyond the fewest; and
-/// bytes of shared memory, with the cycles of its banks.
+/// The costs for each element of the work, as counted with `elements` of it: blocks; the least bytes that
+/// must be read and written, those that requests ask for, and those of the sectors that they touch; sectors
+/// beyond the fewest; and bytes of shared memory, with the cycles of its banks.
 Json costs_of(const KernelReport& report, double elements) {
   double requested = 0, scattered = 0, shared_bytes = 0, shared_cycles = 0;
   for (const analysis::LineCounts& line : report.lines) {
@@ -69,10 +72,12 @@ Json costs_of(const KernelReport& report, double elements) {
 }
 
 /// The launches, with the costs of the kernel of the same name and number among the counted ones.
-Json to_json(const std::vector<RecordedLaunch>& launches, const std::vector<KernelReport>& counted, double elements) {
+Json to_json(const std::vector<RecordedLaunch>& launches, const std::vector<KernelReport>& counted,
+             double elements) {
   std::vector<bool> taken(counted.size());
   Json::Array result;
   for (const RecordedLaunch& launch : launches) {
+    check(launch.kernel != "?", "a kernel has no name: expected debug information and addr2line (binutils)");
     Json row{{"kernel", launch.kernel},
              {"grid", to_json(launch.grid)},
              {"block", to_json(launch.block)},
@@ -146,7 +151,8 @@ void add_ladder(Json::Array& rows, const std::string& name) {
     LaunchRecording recording;
     trial.run(Stream::current({}), version);
     rows.push_back(Json{
-        {"name", fmt::format("{} {} {}", name, version, trial.rungs[static_cast<std::size_t>(version) - 1].name)},
+        {"name",
+         fmt::format("{} {} {}", name, version, trial.rungs[static_cast<std::size_t>(version) - 1].name)},
         {"size", fmt::format("{0} x {0}", kLadderSize)},
         {"ladder", name},
         {"elements", elements_at(kLadderSize)},

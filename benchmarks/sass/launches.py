@@ -31,4 +31,5 @@ def launch_of(row, each):
         more = min(1, product(each["grid"]) / counted_blocks)
         costs |= {name: costs[name] * more for name in ("moved", "scattered", "shared", "shared_cycles")}
     return Launch(kernel=f"{folder}/{each['kernel']}" if ladder else each["kernel"], grid=tuple(each["grid"]),
-                  block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], math=math, **costs)
+                  block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], math=math,
+                  **costs)

@@ -173,29 +173,36 @@ def components(nodes, after):
     return found
 
 
-def innermost_loops(blocks):
-    """The loops without a loop inside, in the order of the code."""
+def find_loops(blocks):
+    """The loops without a loop inside, and those with one, each in the order of the code. The way around the latter goes
+    through an inner loop at most once."""
     reached = {number for number, block in enumerate(blocks) if block.before is not None}
-    result = []
+    innermost, outer = [], []
 
     def search(nodes, closed):
+        """Adds the loops among `nodes` without the edges `closed`; returns the edges back to their headers."""
         def after(number):
             return [following for following in blocks[number].after if (number, following) not in closed]
 
+        back = frozenset()
         for part in components(nodes, after):
             outside = {following for number in reached - part for following in blocks[number].after} & part
             header = min(outside or part)
-            inner = closed | {(number, header) for number in part if header in blocks[number].after}
-            before = len(result)
-            search(part, inner)
-            if len(result) == before:
-                path = best_path(blocks, header, part, inner, most_bytes)
-                if path:
-                    lean = best_path(blocks, header, part, inner, fewest_loads)
-                    result.append(Loop(header, frozenset(part), path, lean))
+            own = frozenset((number, header) for number in part if header in blocks[number].after)
+            inside = search(part, closed | own)
+            path = best_path(blocks, header, part, closed | own | inside, own, most_bytes)
+            if path:
+                lean = best_path(blocks, header, part, closed | own | inside, own, fewest_loads)
+                (outer if inside else innermost).append(Loop(header, frozenset(part), path, lean))
+            back |= own | inside
+        return back
 
     search(reached, frozenset())
-    return sorted(result, key=lambda loop: loop.header)
+    return sorted(innermost, key=lambda loop: loop.header), sorted(outer, key=lambda loop: loop.header)
+
+
+def innermost_loops(blocks):
+    return find_loops(blocks)[0]
 
 
 def most_bytes(path):
@@ -209,9 +216,9 @@ def fewest_loads(path):
     return (bytes_on(path, ("STG",)), -bytes_on(path, ("LDG", "LDGSTS")), -len(path))
 
 
-def best_path(blocks, header, part, closed, value_of):
-    """Once around a loop: of the paths from its header back to it that with the largest value, a sum over its blocks; one
-    without a call where there is one."""
+def best_path(blocks, header, part, closed, back, value_of):
+    """Once around a loop: of the paths from its header over one of the edges `back`, without the edges `closed`, that with
+    the largest value, a sum over its blocks; one without a call where there is one."""
     order, seen = [], set()
 
     def visit(number):
@@ -228,7 +235,7 @@ def best_path(blocks, header, part, closed, value_of):
         value = (-blocks[number].has_call, *value_of(path))
         ways = [best[following] for following in blocks[number].after
                 if following in best and (number, following) not in closed]
-        if (number, header) in closed:
+        if (number, header) in back:
             ways.append(((0, 0, 0, 0), []))
         if ways:
             more, rest = max(ways, key=lambda way: way[0])

@@ -16,7 +16,7 @@ class Architecture:
     half2: int
     alu: int  # integer additions, logic, comparisons
     load_store: int
-    tensor: int  # multiply-adds a clock of bf16 and f16
+    tensor: int  # multiply-adds a clock of bf16 and f16 by mma.sync
     # Cycles until a result can be used.
     latency: dict = dataclasses.field(hash=False, default_factory=dict)
 
@@ -40,7 +40,7 @@ SM_80 = Architecture("sm_80", 2048, 32, 65536, 164 << 10, 163 << 10, 64, 32, 128
                      {**ARITHMETIC, "LDG": 461})
 SM_86 = Architecture("sm_86", 1536, 16, 65536, 100 << 10, 99 << 10, 128, 2, 128, 64, 16, 512,
                      {**ARITHMETIC, "LDG": 461})
-SM_90 = Architecture("sm_90", 2048, 32, 65536, 228 << 10, 227 << 10, 128, 64, 256, 64, 32, 2048,
+SM_90 = Architecture("sm_90", 2048, 32, 65536, 228 << 10, 227 << 10, 128, 64, 256, 64, 32, 1288,
                      {**ARITHMETIC, "LDG": 625})
 
 

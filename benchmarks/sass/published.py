@@ -24,7 +24,8 @@ def find(kernels, words):
 
 
 def launch_of(part, gpu, kernel):
-    fields = {key: part[key] for key in ("elements", "read", "written", "requested", "moved", "scattered", "math") if key in part}
+    names = ("elements", "read", "written", "requested", "moved", "scattered", "math")
+    fields = {name: part[name] for name in names if name in part}
     fields.setdefault("moved", part.get("read", 0) + part.get("written", 0))
     shared = part.get("shared_bytes", 0)
     if "blocks_of_multiprocessor" in part:  # the program holds the number down by its use of shared memory

@@ -7,12 +7,14 @@ def kernel_text(kernel):
     lines = [f"{kernel.name}, {kernel.architecture}: {kernel.registers} registers, {kernel.stack} bytes of stack, "
              f"{kernel.shared} of static shared memory, {len(kernel.code)} instructions"]
     for loop in kernel.loops:
-        lines.append(f"  loop at {kernel.blocks[loop.header].code[0].address:#06x}: {len(loop.path)} instructions: " + ", ".join(
-            f"{count} {kind}" for kind, count in rows.by_kind(loop.path).items()))
+        kinds = ", ".join(f"{count} {kind}" for kind, count in rows.by_kind(loop.path).items())
+        lines.append(f"  loop at {kernel.blocks[loop.header].code[0].address:#06x}: {len(loop.path)} instructions: {kinds}")
     return "\n".join(lines)
 
 
 def estimate_text(name, size, gpu, launch, found):
+    if found is None:
+        return f"  {name}, {size}: {gpu.name} cannot hold a block"
     terms = ", ".join(f"{term} {value * 1e6:.1f}" for term, value in sorted(found.terms.items(), key=lambda each: -each[1])
                       if value > 0.01 * found.seconds)
     return (f"  {name}, {size}, on {gpu.name}: about {found.seconds * 1e6:.1f} us (estimated, not measured); {found.limit} "

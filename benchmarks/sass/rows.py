@@ -22,7 +22,8 @@ def main_path(kernel):
     """The loop with the most bytes of global memory, or else the most instructions; the whole kernel where there is none."""
     if not kernel.loops:
         return loops.straight_path(kernel.blocks, True)
-    return max(kernel.loops, key=lambda loop: (loop.bytes_of(*estimate.GLOBAL), -estimate.accesses(loop.path), len(loop.path))).path
+    return max(kernel.loops, key=lambda loop: (loop.bytes_of(*estimate.GLOBAL), -estimate.accesses(loop.path),
+                                               len(loop.path))).path
 
 
 def kernel_rows(kernels):
@@ -38,7 +39,7 @@ def kernel_rows(kernels):
 
 
 def estimate_rows(kernels, work):
-    """An estimate for each launch on each GPU. `kernels` by (name, architecture); `work` from launches.read()."""
+    """An estimate for each launch on each GPU that can hold it. `kernels` by (name, architecture); `work` from launches.read()."""
     rows = []
     for name, size, launches in work:
         for number, launch in enumerate(launches, 1):
@@ -47,8 +48,9 @@ def estimate_rows(kernels, work):
                 if kernel is None:
                     raise tools.SassError(f"{name}: launches '{launch.kernel}', which the build has not for "
                                           f"{gpu.architecture.name}")
-                rows.append(estimate_row(f"{name}", f"{size} | {gpu.name} | {number} {launch.kernel}", kernel, launch,
-                                         estimate.estimate(gpu, kernel, launch)))
+                found = estimate.estimate(gpu, kernel, launch)
+                if found:
+                    rows.append(estimate_row(name, f"{size} | {gpu.name} | {number} {launch.kernel}", kernel, launch, found))
     return rows
 
 

@@ -1,5 +1,5 @@
-"""Tests of benchmarks/sass on small excerpts of SASS, which nvcc 13.0 made of kernels/relu.cu (and, for the scalar store, of a
-copy whose store_vec is a loop over the lanes). They need neither nvcc nor the disassembler."""
+"""Tests of benchmarks/sass on small excerpts of SASS, which nvcc 13.0 made of kernels/relu.cu (and, for the scalar store, of
+a copy whose store_vec is a loop over the lanes). They need neither nvcc nor the disassembler."""
 import os
 import pathlib
 import subprocess
@@ -56,9 +56,10 @@ class Instructions(unittest.TestCase):
             self.assertEqual((found.kind, found.bytes), (kind, size), text)
 
     def test_kinds(self):
-        kinds = [each.kind for each in code("FFMA R0, R1, R2, R3", "MUFU.EX2 R0, R1", "F2F.F64.F32 R2, R1", "IMAD.MOV.U32 R1, RZ, RZ, R2",
-                                            "IMAD R1, R2, R3, R4", "HMMA.16816.F32.BF16 R0, R4, R8, R0", "BAR.SYNC.DEFER_BLOCKING 0x0",
-                                            "F2FP.BF16.F32.PACK_AB R1, R2, R3", "LOP3.LUT R1, R2, 0xf, RZ, 0xc0, !PT")]
+        kinds = [each.kind for each in code(
+            "FFMA R0, R1, R2, R3", "MUFU.EX2 R0, R1", "F2F.F64.F32 R2, R1", "IMAD.MOV.U32 R1, RZ, RZ, R2",
+            "IMAD R1, R2, R3, R4", "HMMA.16816.F32.BF16 R0, R4, R8, R0", "BAR.SYNC.DEFER_BLOCKING 0x0",
+            "F2FP.BF16.F32.PACK_AB R1, R2, R3", "LOP3.LUT R1, R2, 0xf, RZ, 0xc0, !PT")]
         self.assertEqual(kinds, ["FFMA", "MUFU", "convert", "move", "integer", "HMMA", "barrier", "pack", "integer"])
 
     def test_registers_of_wide_results(self):
@@ -151,8 +152,8 @@ class Timeline(unittest.TestCase):
 class Estimates(unittest.TestCase):
     def launch(self, **fields):
         n = 1 << 28
-        return estimate.Launch(**{"kernel": "relu_forward<float16>", "grid": (n // 2048, 1, 1), "block": (256, 1, 1), "shared_bytes": 0,
-                                  "elements": n, "read": 2, "written": 2, "requested": 4, "moved": 4, **fields})
+        return estimate.Launch(**{"kernel": "relu_forward<float16>", "grid": (n // 2048, 1, 1), "block": (256, 1, 1),
+                                  "shared_bytes": 0, "elements": n, "read": 2, "written": 2, "requested": 4, "moved": 4, **fields})
 
     def test_a_copy_is_limited_by_its_bytes(self):
         kernel = kernel_of("relu_forward_f16.sm_90")
@@ -167,10 +168,16 @@ class Estimates(unittest.TestCase):
         self.assertAlmostEqual(found.terms["issue"], whole * (1 << 28) / 8 / 32 / 4 / 132 / 1.98e9, delta=1e-9)
 
     def test_littles_law(self):
-        """With one block of one warp on a GPU the time is the latency of its chain, however many bytes it could have moved."""
-        found = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), self.launch(grid=(1, 1, 1), block=(32, 1, 1), elements=256))
+        """With one block of one warp on a GPU the time is the latency of its chain."""
+        launch = self.launch(grid=(1, 1, 1), block=(32, 1, 1), elements=256)
+        found = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), launch)
         self.assertEqual(found.limit, "latency")
         self.assertGreater(found.seconds, (machine.BLOCK_CYCLES + machine.SM_90.latency["LDG"]) / 1.98e9)
+
+    def test_a_block_that_does_not_fit_has_no_estimate(self):
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        self.assertIsNone(estimate.estimate(machine.H200, kernel, self.launch(shared_bytes=228 << 10)))
+        self.assertIsNotNone(estimate.estimate(machine.H200, kernel, self.launch(shared_bytes=227 << 10)))
 
     def test_stores_in_pieces_touch_more_sectors(self):
         whole = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), self.launch())
@@ -201,7 +208,8 @@ class Faults(unittest.TestCase):
 
 
 def vars_of(kernel):
-    return {name: getattr(kernel, name) for name in ("name", "architecture", "file", "registers", "stack", "local", "shared", "code")}
+    names = ("name", "architecture", "file", "registers", "stack", "local", "shared", "code")
+    return {name: getattr(kernel, name) for name in names}
 
 
 class Check(unittest.TestCase):

@@ -7,7 +7,7 @@
 #include "kernels/simt/observer.h"
 #include "kernels/simt/worker.h"
 
-namespace ringtape {
+namespace ringtape::kernel_cases {
 
 /// The shape of one launch.
 struct RecordedLaunch {
@@ -51,4 +51,4 @@ class LaunchRecording final : public simt::Observer {
   std::vector<Raw> launches_;
 };
 
-}  // namespace ringtape
+}  // namespace ringtape::kernel_cases

@@ -1,10 +1,10 @@
-#include "benchmarks/sass/launch_recording.h"
+#include "benchmarks/kernels/launch_recording.h"
 
 #include <cstdint>
 
 #include "kernels/analysis/source_lines.h"
 
-namespace ringtape {
+namespace ringtape::kernel_cases {
 
 std::vector<RecordedLaunch> LaunchRecording::launches() const {
   std::vector<std::uintptr_t> addresses;
@@ -18,4 +18,4 @@ std::vector<RecordedLaunch> LaunchRecording::launches() const {
   return result;
 }
 
-}  // namespace ringtape
+}  // namespace ringtape::kernel_cases
