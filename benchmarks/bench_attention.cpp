@@ -1,7 +1,8 @@
 // Times causal self-attention, forward and with the backward, at the lengths of training and of long
 // contexts. Beside each time is the floor: the FLOPs of the definition at the device's limit, two products of
 // T (T + 1) / 2 pairs in the forward and five in the backward. Our backward computes two of its products
-// twice (kernels/attention.h), and a tile on the diagonal is computed whole.
+// twice (kernels/attention.h), and a tile on the diagonal is computed whole. In 16 bits the time with the
+// backward includes the conversions of qkv from f32 and of its gradient to f32.
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "cli/command_line.h"
@@ -47,16 +48,14 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
              limits.flops_per_second * 1e-9);
   fmt::print("{:<24} {:<24} {:>10} {:>10} {:>8}\n", "attention", "size", "ms", "GFLOP/s", "x floor");
   for (const Problem& p : kProblems) {
-    const Tensor qkv =
-        randn({p.batch, p.tokens, 3 * p.heads * p.width}, dtype, device).set_requires_grad(true);
+    const Tensor leaf =
+        randn({p.batch, p.tokens, 3 * p.heads * p.width}, DType::f32, device).set_requires_grad(true);
+    const Tensor qkv = to(leaf.detach(), dtype);
     const Tensor gradient = randn({p.batch, p.tokens, p.heads * p.width}, dtype, device);
-    const auto forward = [&] {
-      const NoGrad no_grad;
-      causal_self_attention(qkv, p.heads, p.heads);
-    };
+    const auto forward = [&] { causal_self_attention(qkv, p.heads, p.heads); };
     const auto both = [&] {
-      qkv.autograd->grad_written = false;
-      Tape::current().backward(causal_self_attention(qkv, p.heads, p.heads), gradient);
+      leaf.autograd->grad_written = false;
+      Tape::current().backward(causal_self_attention(to(leaf, dtype), p.heads, p.heads), gradient);
     };
     const TimingOptions options{.rounds = p.tokens > 1024 ? 5 : 21};
     for (const Row& row :

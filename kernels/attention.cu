@@ -7,9 +7,10 @@
 #include "kernels/attention_tile.h"
 #include "kernels/softmax.h"
 
-// Three kernels go through tiles: the forward, the backward for the queries and the backward for the keys and
-// values. In the first two a block has a tile of queries and goes through the keys; in the third it has a
-// tile of keys and goes through the queries. The products are in kernels/attention_tile.h.
+// For one or two queries, as in generation, there is a kernel of its own. Three kernels go through tiles: the
+// forward, the backward for the queries and the backward for the keys and values. In the first two a block
+// has a tile of queries and goes through the keys; in the third it has a tile of keys and goes through the
+// queries. The products are in kernels/attention_tile.h.
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
@@ -199,6 +200,18 @@ __device__ auto write_scores(A* scores, A scale, const Masked& masked) {
   };
 }
 
+/// The sum of all lanes of `values` in kThreads neighbouring threads of a warp, all of which must call this.
+template <int kThreads, class A, int W>
+__device__ A sum_of_lanes(Vec<A, W> values) {
+#pragma unroll
+  for (int half = W / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) values[i] += values[i + half];
+  }
+  A sum = values[0];
+  for (int step = kThreads / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  return sum;
+}
+
 // ---- forward ----
 
 /// The online softmax of the columns of `scores`, tile after tile: each column's maximum and sum so far, and
@@ -323,6 +336,94 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   for (int i = thread_rank(); i < share.count; i += Tile::threads) lse[i] = softmax.log_sum(i);
 }
 
+// ---- forward of few queries ----
+
+// With one new query and a cache of keys, nearly all columns of a tile would be empty. So a block computes
+// one query of one head, and reads each key and each value once.
+constexpr std::int64_t kFewQueries = 2;
+constexpr int kQueryThreads = kGpuGeometry ? 128 : 1;
+constexpr int kKeysAtOnce = 256;
+// The threads that share a key, and those that share a value; each of these threads adds up some pieces of
+// the values of every kValueParts-th key.
+constexpr int kThreadsOfKey = kGpuGeometry ? 8 : 1;
+constexpr int kThreadsOfValue = kGpuGeometry ? 16 : 1;
+constexpr int kValueParts = kQueryThreads / kThreadsOfValue;
+
+template <class T>
+__global__ void __launch_bounds__(kQueryThreads) attention_forward_query(Problem<T> p) {
+  using A = accumulate_t<T>;
+  constexpr int kWidth = kTokenWidth<T>;
+  constexpr int kPieces = static_cast<int>(kMostAttentionWidth) / (kThreadsOfValue * kWidth);
+  const int rank = thread_rank(), width = padded_width(p.width);
+  const std::int64_t head = blockIdx.x / p.queries, query = blockIdx.x % p.queries;
+  const std::int64_t batch = head / p.heads, kv_head = head % p.heads / p.heads_per_kv();
+  const Tokens<T> keys = p.k.of(batch, kv_head), values = p.v.of(batch, kv_head);
+
+  A* const q = dynamic_shared<A>();
+  A* const weights = q + width;
+  A* const parts = weights + kKeysAtOnce;  // [kValueParts, width]
+  const T* const from = p.q.of(batch, head % p.heads).at(query);
+  for (int d = rank; d < width; d += kQueryThreads) q[d] = d < p.width ? p.scale * to_accumulate(from[d]) : 0;
+
+  A largest = kLowest<A>, sum = 0;
+  Vec<A, kWidth> totals[kPieces] = {};
+  const std::int64_t end = query + p.offset() + 1;
+  for (std::int64_t key = 0; key < end; key += kKeysAtOnce) {
+    const int count = static_cast<int>(minimum<std::int64_t>(kKeysAtOnce, end - key));
+    __syncthreads();
+    for (int i = rank / kThreadsOfKey; i < kKeysAtOnce; i += kQueryThreads / kThreadsOfKey) {
+      Vec<A, kWidth> sums{};
+      if (i < count) {
+        for (int d = rank % kThreadsOfKey * kWidth; d < width; d += kThreadsOfKey * kWidth) {
+          const auto k = read_piece_of<A>(keys.at(key + i), d, p.width);
+#pragma unroll
+          for (int j = 0; j < kWidth; ++j) sums[j] += k[j] * q[d + j];
+        }
+      }
+      const A score = sum_of_lanes<kThreadsOfKey>(sums);
+      if (rank % kThreadsOfKey == 0) weights[i] = i < count ? score : -static_cast<A>(INFINITY);
+    }
+    __syncthreads();
+    A max = largest, added = 0;
+    for (int i = rank; i < kKeysAtOnce; i += kQueryThreads) max = maximum(max, weights[i]);
+    max = block_max(max);
+    for (int i = rank; i < kKeysAtOnce; i += kQueryThreads) weights[i] = softmax_exp(weights[i] - max);
+    for (int i = rank; i < kKeysAtOnce; i += kQueryThreads) added += weights[i];
+    added = block_sum(added);  // and a barrier: now the weights can be read
+    const A factor = softmax_exp(largest - max);
+    sum = sum * factor + added;
+    largest = max;
+#pragma unroll
+    for (int piece = 0; piece < kPieces; ++piece) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) totals[piece][j] *= factor;
+    }
+    for (int i = rank / kThreadsOfValue; i < count; i += kValueParts) {
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        const int d = (piece * kThreadsOfValue + rank % kThreadsOfValue) * kWidth;
+        if (d >= width) break;
+        const auto v = read_piece_of<A>(values.at(key + i), d, p.width);
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j) totals[piece][j] += weights[i] * v[j];
+      }
+    }
+  }
+#pragma unroll
+  for (int piece = 0; piece < kPieces; ++piece) {
+    const int d = (piece * kThreadsOfValue + rank % kThreadsOfValue) * kWidth;
+    if (d < width) store_vec(parts + rank / kThreadsOfValue * width + d, totals[piece]);
+  }
+  __syncthreads();
+  T* const to = p.out.of(batch, head % p.heads).at(query);
+  for (int d = rank; d < p.width; d += kQueryThreads) {
+    A total = 0;
+    for (int part = 0; part < kValueParts; ++part) total += parts[part * width + d];
+    to[d] = from_accumulate<T>(total / sum);
+  }
+  if (rank == 0) p.lse[blockIdx.x] = largest + natural_log(sum);
+}
+
 // ---- backward ----
 
 /// delta = rowsum(dout * out). On the GPU 8 threads add up a row.
@@ -347,10 +448,7 @@ __global__ void attention_delta(Problem<T> p) {
         for (int j = 0; j < kWidth; ++j) sums[j] += a[j] * b[j];
       }
     }
-    A sum = 0;
-#pragma unroll
-    for (int j = 0; j < kWidth; ++j) sum += sums[j];
-    for (int step = kDeltaThreads / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    const A sum = sum_of_lanes<kDeltaThreads>(sums);
     if (row < rows && thread_rank() % kDeltaThreads == 0) p.delta[row] = sum;
   }
 }
@@ -559,6 +657,15 @@ unsigned blocks(const AttentionArgs& args, std::int64_t tokens, std::int64_t hea
 void attention_forward(const Stream& stream, const AttentionArgs& args) {
   RINGTAPE_DISPATCH_FLOATING(args.dtype, T, {
     const Problem<T> problem(args, {});
+    if (args.queries <= kFewQueries && args.dropout == 0) {
+      const int width = padded_width(problem.width);
+      const std::size_t shared =
+          sizeof(accumulate_t<T>) * static_cast<std::size_t>((1 + kValueParts) * width + kKeysAtOnce);
+      launch(attention_forward_query<T>,
+             {static_cast<unsigned>(args.batch * args.heads * args.queries), kQueryThreads, shared}, stream,
+             problem);
+      return;
+    }
     with_tile<accumulate_t<T>>(problem.width, 2, 1, [&](auto tile, std::size_t shared) {
       using Tile = decltype(tile);
       launch(attention_forward<T, Tile>,

@@ -54,10 +54,10 @@ struct AttentionGradients {
 
 }  // namespace ringtape
 
-/// Writes out and lse. A block computes a tile of queries, and goes through the keys tile by tile with a
-/// running maximum and sum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao,
-/// "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023): nothing of size
-/// queries x keys is stored.
+/// Writes out and lse. One or two queries without dropout are computed one by one. Otherwise a block computes
+/// a tile of queries, and goes through the keys tile by tile with a running maximum and sum (Milakov and
+/// Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2: Faster Attention
+/// with Better Parallelism and Work Partitioning", 2023): nothing of size queries x keys is stored.
 RINGTAPE_LAUNCHER(attention_forward, const AttentionArgs& args);
 
 /// Reads q, k, v, out and lse; computes p again from lse. One pass over tiles of queries gives dq, one over

@@ -85,6 +85,7 @@ std::vector<Case> attention_cases() {
   backward.flops = 7 * kProduct;
   // Several tiles, of the smaller size that wide heads need.
   return {forward, backward,
+          attention_case("attention_forward_query", "1 token, a head of 64", 1, 64, prepare_forward),
           attention_case("attention_forward_wide", "80 tokens, a head of 128", 80, 128, prepare_forward),
           attention_case("attention_backward_wide", "its gradient", 80, 128, prepare_backward)};
 }

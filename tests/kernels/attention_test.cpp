@@ -231,6 +231,7 @@ TEMPLATE_TEST_CASE("attention: the first keys come from a cache", "[attention]",
     INFO("queries " << queries);
     Case<TestType>{2, 4, 2, queries, 131, 20}.check();
   }
+  Case<TestType>{1, 2, 2, 2, 601, 72}.check();
 }
 
 TEMPLATE_TEST_CASE("attention: dropout with the mask of the definition, in both passes", "[attention]", float,
