@@ -29,17 +29,6 @@ NormRows<T> rows_of(const NormProblem& p) {
           static_cast<A*>(p.rstd)};
 }
 
-/// x + residual, rounded, to `sum`.
-template <class T>
-__device__ void add_rows(const T* x, const T* residual, T* sum, std::int64_t columns) {
-  for_each_vec_in_block<T>(columns, [=](std::int64_t i, auto lanes) {
-    auto values = load_accumulate<lanes>(x + i);
-    const auto added = load_accumulate<lanes>(residual + i);
-    for (int k = 0; k < lanes; ++k) values[k] += added[k];
-    store_result(sum + i, values, false);
-  });
-}
-
 template <class T>
 __global__ void norm_forward(NormRows<T> p, const T* residual, T* sum, const T* bias, T* y) {
   using A = accumulate_t<T>;
@@ -47,32 +36,24 @@ __global__ void norm_forward(NormRows<T> p, const T* residual, T* sum, const T* 
   const BlockShare share = share_of_block(p.rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const std::int64_t first = row * p.columns;
-    const T* x = p.x + first;
-    if (residual != nullptr) {
-      add_rows(x, residual + first, sum + first, p.columns);
-      x = sum + first;
-    }
+    RowsInPasses<T, 1> x(p.columns, p.x + first);
+    if (residual != nullptr) x.add(residual + first, sum + first);
     A mean = 0;
-    if (p.mean != nullptr) {
-      mean = scale *
-             row_sum<T>(p.columns, [=](std::int64_t i, auto lanes) { return load_accumulate<lanes>(x + i); });
-    }
-    const A variance = scale * row_sum<T>(p.columns, [=](std::int64_t i, auto lanes) {
-                         auto values = load_accumulate<lanes>(x + i);
-                         for (int k = 0; k < lanes; ++k) values[k] = (values[k] - mean) * (values[k] - mean);
-                         return values;
-                       });
+    if (p.mean != nullptr) mean = scale * x.sum([](const auto& values, int k) { return values[0][k]; });
+    const A variance = scale * x.sum([=](const auto& values, int k) {
+      const A difference = values[0][k] - mean;
+      return difference * difference;
+    });
     const A rstd = A{1} / sqrt(variance + p.eps);
     T* const to = y + first;
-    for_each_vec_in_block<T>(p.columns, [=](std::int64_t i, auto lanes) {
-      auto values = load_accumulate<lanes>(x + i);
-      const auto weight = load_accumulate<lanes>(p.weight + i);
-      for (int k = 0; k < lanes; ++k) values[k] = (values[k] - mean) * rstd * weight[k];
+    x.for_each([=](std::int64_t i, auto lanes, int, const auto& values) {
+      auto result = load_accumulate<lanes>(p.weight + i);
+      for (int k = 0; k < lanes; ++k) result[k] *= (values[0][k] - mean) * rstd;
       if (bias != nullptr) {
         const auto added = load_accumulate<lanes>(bias + i);
-        for (int k = 0; k < lanes; ++k) values[k] += added[k];
+        for (int k = 0; k < lanes; ++k) result[k] += added[k];
       }
-      store_result(to + i, values, false);
+      store_result(to + i, result, false);
     });
     if (threadIdx.x == 0) {
       if (p.mean != nullptr) p.mean[row] = mean;
@@ -91,9 +72,8 @@ __global__ void norm_backward(NormRows<T> p, const T* dy, T* dx, bool accumulate
       bias_partial == nullptr ? nullptr : dynamic_shared<A>() + (weight_partial == nullptr ? 0 : p.columns);
   const auto clear = [&](A* sums) {
     if (sums == nullptr) return;
-    for_each_vec_in_block<T>(p.columns, [=](std::int64_t i, auto lanes) {
-      for (int k = 0; k < lanes; ++k) sums[i + k] = 0;
-    });
+    for_each_vec_in_block<T>(p.columns,
+                             [=](std::int64_t i, auto lanes) { store_vec(sums + i, Vec<A, lanes>{}); });
   };
   clear(weight_sums);
   clear(bias_sums);
@@ -101,45 +81,41 @@ __global__ void norm_backward(NormRows<T> p, const T* dy, T* dx, bool accumulate
   const BlockShare share = share_of_block(p.rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const std::int64_t first = row * p.columns;
-    const T* const x = p.x + first;
-    const T* const g = dy + first;
+    const RowsInPasses<T, 2> both(p.columns, p.x + first, dy + first);  // x, dy
     const A mean = p.mean == nullptr ? A{0} : p.mean[row];
     const A rstd = p.rstd[row];
     LaneSum<A> sum, sum_with_normed;
-    for_each_vec_in_block<T>(p.columns, [&](std::int64_t i, auto lanes, int slot) {
-      const auto values = load_accumulate<lanes>(x + i);
-      const auto gradient = load_accumulate<lanes>(g + i);
+    both.for_each([&](std::int64_t i, auto lanes, int slot, const auto& values) {
       const auto weight = load_accumulate<lanes>(p.weight + i);
+      Vec<A, lanes> of_weight;
       for (int k = 0; k < lanes; ++k) {
-        const A normed = (values[k] - mean) * rstd;
-        if (weight_sums != nullptr) weight_sums[i + k] += gradient[k] * normed;
-        if (bias_sums != nullptr) bias_sums[i + k] += gradient[k];
-        sum.add(slot + k, gradient[k] * weight[k]);
-        sum_with_normed.add(slot + k, gradient[k] * weight[k] * normed);
+        const A normed = (values[0][k] - mean) * rstd;
+        of_weight[k] = values[1][k] * normed;
+        sum.add(slot + k, values[1][k] * weight[k]);
+        sum_with_normed.add(slot + k, of_weight[k] * weight[k]);
       }
+      if (weight_sums != nullptr) store_result(weight_sums + i, of_weight, true);
+      if (bias_sums != nullptr) store_result(bias_sums + i, values[1], true);
     });
     if (dx == nullptr) continue;
     const A mean_of_both = scale * block_sum(sum_with_normed.total());
     const A mean_of_gradient = p.mean == nullptr ? A{0} : scale * block_sum(sum.total());
     T* const to = dx + first;
-    for_each_vec_in_block<T>(p.columns, [=](std::int64_t i, auto lanes) {
-      auto values = load_accumulate<lanes>(x + i);
-      const auto gradient = load_accumulate<lanes>(g + i);
-      const auto weight = load_accumulate<lanes>(p.weight + i);
+    both.for_each([=](std::int64_t i, auto lanes, int, const auto& values) {
+      auto result = load_accumulate<lanes>(p.weight + i);
       for (int k = 0; k < lanes; ++k) {
-        const A normed = (values[k] - mean) * rstd;
-        values[k] = rstd * (gradient[k] * weight[k] - mean_of_gradient - normed * mean_of_both);
+        const A normed = (values[0][k] - mean) * rstd;
+        result[k] = rstd * (values[1][k] * result[k] - mean_of_gradient - normed * mean_of_both);
       }
-      store_result(to + i, values, accumulate);
+      store_result(to + i, result, accumulate);
     });
   }
 
   const auto write = [&](const A* sums, A* partial) {
     if (sums == nullptr) return;
     A* const to = partial + std::int64_t{blockIdx.x} * p.columns;
-    for_each_vec_in_block<T>(p.columns, [=](std::int64_t i, auto lanes) {
-      for (int k = 0; k < lanes; ++k) to[i + k] = sums[i + k];
-    });
+    for_each_vec_in_block<T>(
+        p.columns, [=](std::int64_t i, auto lanes) { store_vec(to + i, load_vec<lanes>(sums + i)); });
   };
   write(weight_sums, weight_partial);
   write(bias_sums, bias_partial);

@@ -54,7 +54,8 @@ __global__ void pointwise(PointwiseOperands<T> from, T* result, std::int64_t n, 
   // Two loops, as the CPU's compiler does not take the decision out of a long one, and then leaves it scalar.
   const auto run = [=](auto adds) {
     for_each_vec<T>(n, [=](std::int64_t i, auto lanes) {
-      store_result(result + i, lane_by_lane<Function>(load_operand<kReads, lanes>(from, i)...), adds);
+      store_result(result + i, lane_by_lane<Function>(load_operand<kReads, lanes>(from, i)...),
+                   decltype(adds)::value);
     });
   };
   accumulate ? run(std::true_type{}) : run(std::false_type{});

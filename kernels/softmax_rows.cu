@@ -10,13 +10,12 @@ namespace {
 
 /// The largest element of a row; every thread of the block gets it.
 template <class T>
-__device__ accumulate_t<T> row_max(const T* x, std::int64_t columns) {
+__device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
   using A = accumulate_t<T>;
   A largest[kSlots];
   for (int s = 0; s < kSlots; ++s) largest[s] = kLowest<A>;
-  for_each_vec_in_block<T>(columns, [&](std::int64_t i, auto lanes, int slot) {
-    const auto values = load_accumulate<lanes>(x + i);
-    for (int k = 0; k < lanes; ++k) largest[slot + k] = maximum(largest[slot + k], values[k]);
+  x.for_each([&](std::int64_t, auto lanes, int slot, const auto& values) {
+    for (int k = 0; k < lanes; ++k) largest[slot + k] = maximum(largest[slot + k], values[0][k]);
   });
   for (int s = 1; s < kSlots; ++s) largest[0] = maximum(largest[0], largest[s]);
   return block_max(largest[0]);
@@ -27,18 +26,14 @@ __global__ void softmax_forward(const T* all_x, T* all_y, std::int64_t rows, std
   using A = accumulate_t<T>;
   const BlockShare share = share_of_block(rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
-    const T* const x = all_x + row * columns;
+    const RowsInPasses<T, 1> x(columns, all_x + row * columns);
     T* const y = all_y + row * columns;
-    const A max = row_max(x, columns);
-    const A scale = A{1} / row_sum<T>(columns, [=](std::int64_t i, auto lanes) {
-                      auto values = load_accumulate<lanes>(x + i);
-                      for (int k = 0; k < lanes; ++k) values[k] = softmax_exp(values[k] - max);
-                      return values;
-                    });
-    for_each_vec_in_block<T>(columns, [=](std::int64_t i, auto lanes) {
-      auto values = load_accumulate<lanes>(x + i);
-      for (int k = 0; k < lanes; ++k) values[k] = scale * softmax_exp(values[k] - max);
-      store_result(y + i, values, false);
+    const A max = row_max(x);
+    const A scale = A{1} / x.sum([=](const auto& values, int k) { return softmax_exp(values[0][k] - max); });
+    x.for_each([=](std::int64_t i, auto lanes, int, const auto& values) {
+      Vec<A, lanes> result;
+      for (int k = 0; k < lanes; ++k) result[k] = scale * softmax_exp(values[0][k] - max);
+      store_result(y + i, result, false);
     });
   }
 }
@@ -49,20 +44,13 @@ __global__ void softmax_backward(const T* all_y, const T* all_dy, T* all_dx, std
   using A = accumulate_t<T>;
   const BlockShare share = share_of_block(rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
-    const T* const y = all_y + row * columns;
-    const T* const dy = all_dy + row * columns;
+    const RowsInPasses<T, 2> both(columns, all_y + row * columns, all_dy + row * columns);  // y, dy
     T* const dx = all_dx + row * columns;
-    const A product = row_sum<T>(columns, [=](std::int64_t i, auto lanes) {
-      auto values = load_accumulate<lanes>(y + i);
-      const auto gradient = load_accumulate<lanes>(dy + i);
-      for (int k = 0; k < lanes; ++k) values[k] *= gradient[k];
-      return values;
-    });
-    for_each_vec_in_block<T>(columns, [=](std::int64_t i, auto lanes) {
-      auto values = load_accumulate<lanes>(y + i);
-      const auto gradient = load_accumulate<lanes>(dy + i);
-      for (int k = 0; k < lanes; ++k) values[k] *= gradient[k] - product;
-      store_result(dx + i, values, accumulate);
+    const A product = both.sum([](const auto& values, int k) { return values[0][k] * values[1][k]; });
+    both.for_each([=](std::int64_t i, auto lanes, int, const auto& values) {
+      Vec<A, lanes> result;
+      for (int k = 0; k < lanes; ++k) result[k] = values[0][k] * (values[1][k] - product);
+      store_result(dx + i, result, accumulate);
     });
   }
 }

@@ -30,7 +30,7 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> result;
     for (const auto& part : {elementwise_cases(), reduction_cases(), loss_cases(), optimizer_cases(),
-                             gradient_cases(), gemm_cases(), attention_cases()}) {
+                             gradient_cases(), gemm_cases(), attention_cases(), transformer_cases()}) {
       result.insert(result.end(), part.begin(), part.end());
     }
     return result;

@@ -108,5 +108,6 @@ std::vector<Case> optimizer_cases();
 std::vector<Case> gradient_cases();
 std::vector<Case> gemm_cases();
 std::vector<Case> attention_cases();
+std::vector<Case> transformer_cases();
 
 }  // namespace ringtape::kernel_cases

@@ -27,16 +27,109 @@ __device__ inline Vec<accumulate_t<T>, W> load_accumulate(const T* from) {
   return values;
 }
 
-/// The sum over a row of term(i, lanes), a Vec of the terms of elements i to i + lanes - 1; every thread of
-/// the block gets it.
-template <class T, class Term>
-__device__ inline accumulate_t<T> row_sum(std::int64_t columns, const Term& term) {
-  LaneSum<accumulate_t<T>> sum;
-  for_each_vec_in_block<T>(columns, [&](std::int64_t i, auto lanes, int slot) {
-    const auto terms = term(i, lanes);
-    for (int k = 0; k < lanes; ++k) sum.add(slot + k, terms[k]);
-  });
-  return block_sum(sum.total());
-}
+/// N rows of equal length that several passes read together. On the GPU a thread keeps its elements in
+/// registers, up to kKept vectors of 16 bytes of each row, so that they come from memory once; on the CPU
+/// they are read again from the cache.
+template <class T, int N>
+class RowsInPasses {
+ public:
+  template <class... Rows>
+  __device__ explicit RowsInPasses(std::int64_t columns, const Rows*... rows)
+      : columns_(columns), rows_{rows...} {
+    if constexpr (kGpuGeometry) {
+#pragma unroll
+      for (int v = 0; v < kKept; ++v) {
+        const std::int64_t vector = thread_rank() + std::int64_t{v} * block_threads();
+        if (vector >= columns_ / kWidth) continue;
+        for (int n = 0; n < N; ++n) kept_[n][v] = load_vec<kWidth>(rows_[n] + vector * kWidth);
+      }
+    }
+  }
+
+  /// Adds another row to the first, rounded to T, and writes the result to `sum`, which takes its place.
+  __device__ void add(const T* other, T* sum) {
+    const auto add_at = [&](std::int64_t i, auto lanes, auto values) {
+      const auto added = load_accumulate<lanes>(other + i);
+      Vec<T, lanes> rounded;
+      for (int k = 0; k < lanes; ++k) rounded[k] = from_accumulate<T>(values[0][k] + added[k]);
+      store_vec(sum + i, rounded);
+      return rounded;
+    };
+    if constexpr (kGpuGeometry) {
+      const std::int64_t vectors = columns_ / kWidth, threads = block_threads();
+#pragma unroll
+      for (int v = 0; v < kKept; ++v) {
+        const std::int64_t vector = thread_rank() + v * threads;
+        if (vector < vectors) kept_[0][v] = add_at(vector * kWidth, Lanes<kWidth>{}, kept(v));
+      }
+      for (std::int64_t vector = thread_rank() + kKept * threads; vector < vectors; vector += threads) {
+        add_at(vector * kWidth, Lanes<kWidth>{}, read<kWidth>(vector * kWidth));
+      }
+      for (std::int64_t i = vectors * kWidth + thread_rank(); i < columns_; i += threads) {
+        add_at(i, Lanes<1>{}, read<1>(i));
+      }
+    } else {
+      for_each_vec_in_block<T>(columns_,
+                               [&](std::int64_t i, auto lanes) { add_at(i, lanes, read<lanes>(i)); });
+    }
+    rows_[0] = sum;  // a thread reads there what it has written itself
+  }
+
+  /// for_each_vec_in_block with the elements: body(i, lanes, slot, values), values[n][k] of row n.
+  template <class Body>
+  __device__ void for_each(const Body& body) const {
+    if constexpr (kGpuGeometry) {
+      const std::int64_t vectors = columns_ / kWidth, threads = block_threads();
+#pragma unroll
+      for (int v = 0; v < kKept; ++v) {
+        const std::int64_t vector = thread_rank() + v * threads;
+        if (vector < vectors) body(vector * kWidth, Lanes<kWidth>{}, 0, kept(v));
+      }
+      for (std::int64_t vector = thread_rank() + kKept * threads; vector < vectors; vector += threads) {
+        body(vector * kWidth, Lanes<kWidth>{}, 0, read<kWidth>(vector * kWidth));
+      }
+      for (std::int64_t i = vectors * kWidth + thread_rank(); i < columns_; i += threads) {
+        body(i, Lanes<1>{}, 0, read<1>(i));
+      }
+    } else {
+      for_each_vec_in_block<T>(
+          columns_, [&](std::int64_t i, auto lanes, int slot) { body(i, lanes, slot, read<lanes>(i)); });
+    }
+  }
+
+  /// The sum over the columns of term(values, k), where k is the column's lane; every thread of the block
+  /// gets it.
+  template <class Term>
+  __device__ accumulate_t<T> sum(const Term& term) const {
+    LaneSum<accumulate_t<T>> sum;
+    for_each([&](std::int64_t, auto lanes, int slot, const auto& values) {
+      for (int k = 0; k < lanes; ++k) sum.add(slot + k, term(values, k));
+    });
+    return block_sum(sum.total());
+  }
+
+ private:
+  using A = accumulate_t<T>;
+  static constexpr int kWidth = kVecLanes<T>;
+  static constexpr int kKept = 4;
+
+  template <int W>
+  __device__ Vec<Vec<A, W>, N> read(std::int64_t i) const {
+    Vec<Vec<A, W>, N> values;
+    for (int n = 0; n < N; ++n) values[n] = load_accumulate<W>(rows_[n] + i);
+    return values;
+  }
+  __device__ Vec<Vec<A, kWidth>, N> kept(int v) const {
+    Vec<Vec<A, kWidth>, N> values;
+    for (int n = 0; n < N; ++n) {
+      for (int k = 0; k < kWidth; ++k) values[n][k] = to_accumulate(kept_[n][v][k]);
+    }
+    return values;
+  }
+
+  std::int64_t columns_;
+  const T* rows_[N];
+  Vec<T, kWidth> kept_[N][kGpuGeometry ? kKept : 1];
+};
 
 }  // namespace ringtape::RINGTAPE_TARGET

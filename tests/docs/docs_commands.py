@@ -59,8 +59,10 @@ TABLE = {
     "mpirun -n 4 build/release/bin/mnist --device cpu": Short("--max-steps 2"),
     "mpirun -n 4 build/release/bin/collectives": Short("--iterations 1 --max-bytes 65536"),
     "build/release/bin/ladder gemm": Short("--size 128"),
+    "build/release/bin/gpt train --save-model shakespeare": Short("--epochs 1 --steps-per-epoch 110 --samples 20"),
     # building and testing
     "./train_mnist.sh": Elsewhere(".ci/run", "./train_mnist.sh"),
+    "./train_gpt.sh": Elsewhere(".ci/run", "./train_gpt.sh"),
     "./run_tests.sh": Elsewhere(".ci/run", "./run_tests.sh"),
     "./run_tests.sh -R *": Elsewhere("run_tests.sh", "./run_tests.sh -R"),
     'build/release/bin/ringtape_tests "operations*" -s | grep relu': Elsewhere("tests/autograd/ops_test.cpp", '"operations: '),

@@ -1,0 +1,170 @@
+#include "benchmarks/kernels/case.h"
+#include "kernels/dropout.h"
+#include "kernels/embedding.h"
+#include "kernels/norm.h"
+#include "kernels/rotary.h"
+#include "kernels/softmax_rows.h"
+
+// The kernels of transformers but attention, in f32. A row is a token's vector.
+namespace ringtape::kernel_cases {
+namespace {
+
+constexpr DType kF32 = DType::f32;
+
+/// A case whose rows have `columns` elements for `lens` and 1024 for bench_kernels.
+Case rows_case(const std::string& name, const std::string& does, double bytes, double flops,
+               std::function<void(Setup&, const Size&)> prepare) {
+  return {.name = name,
+          .does = does,
+          .bytes = bytes,
+          .flops = flops,
+          .prepare = std::move(prepare),
+          .measured = Measured::matrix,
+          .columns = 256};
+}
+
+NormProblem norm_of(Setup& s, const Size& size, bool centred, bool is_backward) {
+  const auto statistics = [&](const char* name) {
+    return is_backward ? s.floats(name, size.rows) : s.output(name, size.rows);
+  };
+  return {.dtype = kF32,
+          .rows = size.rows,
+          .columns = size.columns,
+          .eps = 1e-5,
+          .weight = s.floats("weight", size.columns),
+          .x = s.floats("x", size.elements()),
+          .mean = centred ? statistics("mean") : nullptr,
+          .rstd = statistics("rstd")};
+}
+
+void prepare_norm(Setup& s, const Size& size, bool centred, bool adds) {
+  const NormProblem problem = norm_of(s, size, centred, false);
+  const float* bias = centred ? s.floats("bias", size.columns) : nullptr;
+  const float* residual = adds ? s.floats("residual", size.elements()) : nullptr;
+  float* sum = adds ? s.output("sum", size.elements()) : nullptr;
+  s.launch = [=, y = s.output("y", size.elements())](const Stream& stream) {
+    norm_forward(stream, problem, residual, sum, bias, y);
+  };
+}
+
+void prepare_norm_backward(Setup& s, const Size& size, bool centred) {
+  const NormProblem problem = norm_of(s, size, centred, true);
+  const float* dy = s.floats("dy", size.elements());
+  const std::int64_t partial = norm_backward_blocks(size.rows) * size.columns;
+  float* weights = s.output("weight partial", partial);
+  float* biases = centred ? s.output("bias partial", partial) : nullptr;
+  s.launch = [=, dx = s.output("dx", size.elements())](const Stream& stream) {
+    norm_backward(stream, problem, dy, dx, false, weights, biases);
+  };
+}
+
+std::vector<Case> norm_cases() {
+  // A block of the backward handles four rows here and writes two sums for each column.
+  constexpr double kPartial = 2 * 4 / 4.0;
+  return {rows_case("layer_norm_forward", "rows of 256 with mean 0 and variance 1", 8, 7,
+                    [](Setup& s, const Size& size) { prepare_norm(s, size, true, false); }),
+          rows_case("add_layer_norm_forward", "the same of x + residual, which is stored", 16, 8,
+                    [](Setup& s, const Size& size) { prepare_norm(s, size, true, true); }),
+          rows_case("layer_norm_backward", "its gradients", 12 + kPartial, 13,
+                    [](Setup& s, const Size& size) { prepare_norm_backward(s, size, true); }),
+          rows_case("rms_norm_forward", "rows of 256 with a mean square of 1", 8, 4,
+                    [](Setup& s, const Size& size) { prepare_norm(s, size, false, false); }),
+          rows_case("rms_norm_backward", "its gradients", 12 + kPartial / 2, 10,
+                    [](Setup& s, const Size& size) { prepare_norm_backward(s, size, false); })};
+}
+
+std::vector<Case> softmax_cases() {
+  return {rows_case("softmax_forward", "rows of 256 to probabilities", 8, 4,
+                    [](Setup& s, const Size& size) {
+                      const float* x = s.floats("x", size.elements());
+                      s.launch = [=, y = s.output("y", size.elements())](const Stream& stream) {
+                        softmax_forward(stream, kF32, x, y, size.rows, size.columns);
+                      };
+                    }),
+          rows_case("softmax_backward", "its gradient", 12, 4, [](Setup& s, const Size& size) {
+            const float* y = s.floats("y", size.elements());
+            const float* dy = s.floats("dy", size.elements());
+            s.launch = [=, dx = s.output("dx", size.elements())](const Stream& stream) {
+              softmax_backward(stream, kF32, y, dy, dx, size.rows, size.columns, false);
+            };
+          })};
+}
+
+/// Each token of the vocabulary once.
+EmbeddingProblem embedding_of(Setup& s, const Size& size) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < size.rows; ++i) tokens.push_back(static_cast<std::int32_t>(i * 7 % size.rows));
+  return {.token_dtype = DType::i32,
+          .tokens = s.input("tokens", tokens),
+          .rows = size.rows,
+          .sequence = size.rows,
+          .first_position = 0,
+          .vocabulary = size.rows,
+          .columns = size.columns};
+}
+
+std::vector<Case> embedding_cases() {
+  return {rows_case("embedding_forward", "rows of 256 by their tokens", 8, 0,
+                    [](Setup& s, const Size& size) {
+                      const EmbeddingProblem problem = embedding_of(s, size);
+                      const float* weight = s.floats("weight", problem.vocabulary * size.columns);
+                      int* invalid = s.input<int>("invalid", {0});
+                      s.launch = [=, y = s.output("y", size.elements())](const Stream& stream) {
+                        embedding_forward(stream, kF32, problem, weight, nullptr, y, invalid);
+                      };
+                    }),
+          rows_case("embedding_backward", "its gradient", 12, 1, [](Setup& s, const Size& size) {
+            const EmbeddingProblem problem = embedding_of(s, size);
+            float* dweight = s.floats("dweight", problem.vocabulary * size.columns);
+            s.launch = [=, dy = s.floats("dy", size.elements())](const Stream& stream) {
+              embedding_backward(stream, kF32, problem, dy, dweight);
+            };
+          })};
+}
+
+std::vector<Case> other_cases() {
+  return {{.name = "dropout",
+           .does = "a quarter of x set to 0",
+           .bytes = 8,
+           .flops = 1,
+           .prepare =
+               [](Setup& s, const Size& size) {
+                 const std::int64_t n = size.elements();
+                 const float* x = s.floats("x", n);
+                 s.launch = [=, y = s.output("y", n)](const Stream& stream) {
+                   dropout(stream, kF32, x, y, n, 0.25, 1, 0);
+                 };
+               },
+           .measured = Measured::elements},
+          rows_case("rotary", "heads of 64 turned by their positions, and the table of angles",
+                    8 + 2 * 4.0 * 64 / 256 / 16, 3, [](Setup& s, const Size& size) {
+                      const std::int64_t sequence = (size.rows + 15) / 16;
+                      float* cosines = s.output("cosines", 32 * sequence);
+                      float* sines = s.output("sines", 32 * sequence);
+                      const RotaryProblem problem{.dtype = kF32,
+                                                  .rows = size.rows,
+                                                  .columns = size.columns,
+                                                  .sequence = sequence,
+                                                  .heads = size.columns / 64,
+                                                  .head_size = 64,
+                                                  .cosines = cosines,
+                                                  .sines = sines};
+                      const float* x = s.floats("x", size.elements());
+                      s.launch = [=, y = s.output("y", size.elements())](const Stream& stream) {
+                        rotary_table(stream, kF32, cosines, sines, sequence, 0, 64, 1e4);
+                        rotary(stream, problem, x, y, false);
+                      };
+                    })};
+}
+
+}  // namespace
+
+std::vector<Case> transformer_cases() {
+  std::vector<Case> all;
+  for (const std::vector<Case>& some : {norm_cases(), softmax_cases(), embedding_cases(), other_cases()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+}  // namespace ringtape::kernel_cases
