@@ -371,6 +371,7 @@ __global__ void __launch_bounds__(kQueryThreads) attention_forward_query(Problem
   for (std::int64_t key = 0; key < end; key += kKeysAtOnce) {
     const int count = static_cast<int>(minimum<std::int64_t>(kKeysAtOnce, end - key));
     __syncthreads();
+    A max = largest, added = 0;
     for (int i = rank / kThreadsOfKey; i < kKeysAtOnce; i += kQueryThreads / kThreadsOfKey) {
       Vec<A, kWidth> sums{};
       if (i < count) {
@@ -380,16 +381,15 @@ __global__ void __launch_bounds__(kQueryThreads) attention_forward_query(Problem
           for (int j = 0; j < kWidth; ++j) sums[j] += k[j] * q[d + j];
         }
       }
-      const A score = sum_of_lanes<kThreadsOfKey>(sums);
-      if (rank % kThreadsOfKey == 0) weights[i] = i < count ? score : -static_cast<A>(INFINITY);
+      const A total = sum_of_lanes<kThreadsOfKey>(sums);
+      const A score = i < count ? total : -static_cast<A>(INFINITY);
+      if (rank % kThreadsOfKey == 0) weights[i] = score;
+      max = maximum(max, score);
     }
-    __syncthreads();
-    A max = largest, added = 0;
-    for (int i = rank; i < kKeysAtOnce; i += kQueryThreads) max = maximum(max, weights[i]);
-    max = block_max(max);
+    max = block_max(max);  // and a barrier: now the scores can be read
     for (int i = rank; i < kKeysAtOnce; i += kQueryThreads) weights[i] = softmax_exp(weights[i] - max);
     for (int i = rank; i < kKeysAtOnce; i += kQueryThreads) added += weights[i];
-    added = block_sum(added);  // and a barrier: now the weights can be read
+    added = block_sum(added);  // and again: the weights
     const A factor = softmax_exp(largest - max);
     sum = sum * factor + added;
     largest = max;

@@ -134,7 +134,7 @@ run_tests() {
 
 # checker TOOL: one of compute-sanitizer's tools over the tests of kernels, of which every named group must exist.
 checker() {
-  local groups='[elementwise],[golden],[relu],[mse],[cross_entropy],[bias],[gemm],[reduce],[random],[optimizer]'
+  local groups='[elementwise],[golden],[relu],[mse],[cross_entropy],[attention],[bias],[gemm],[reduce],[random],[optimizer]'
   groups+=',[clip],[scaler],[mixed],[compress],[graph],[checkpoint],[ladders],[resume][gpu],built-ins:*'
   local group missing=""
   while read -r group; do
