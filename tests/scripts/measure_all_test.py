@@ -16,7 +16,7 @@ class MeasureAll(unittest.TestCase):
         self.bin, self.out = pathlib.Path(folder.name) / "bin", pathlib.Path(folder.name) / "out"
         self.bin.mkdir()
         self.out.mkdir()
-        for name in ("step", "simt", "gemm", "kernels", "loader", "tokenizer", "accumulation", "busy"):
+        for name in ("step", "simt", "gemm", "attention", "kernels", "loader", "tokenizer", "accumulation", "busy"):
             self.program(f"bench_{name}", WRITES)
         self.program("ladder", WRITES)
 
@@ -34,7 +34,7 @@ class MeasureAll(unittest.TestCase):
         run = self.run_script()
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual({path.read_text() for path in self.out.glob("*.json")}, {"new\n"})
-        self.assertEqual(len(list(self.out.glob("*.json"))), 3 + 7 + 5)
+        self.assertEqual(len(list(self.out.glob("*.json"))), 3 + 8 + 5)
         self.assertEqual((self.out / "ladder_norm.txt").read_text(), "printed\n")
         self.assertEqual((self.out / "batch_table.csv").read_text(), "old")  # of another script
         self.assertEqual((self.out / "README.md").read_text(), "old")
