@@ -4,6 +4,7 @@
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "core/capture.h"
 #include "kernels/attention.h"
 
 namespace ringtape {
@@ -65,6 +66,7 @@ Heads heads_of(const Tensor& qkv, int heads, int kv_heads, const AttentionOption
         "causal_self_attention: expected heads of at most {} elements, found {} in qkv {} with {} heads and "
         "{} kv_heads",
         kMostAttentionWidth, width, describe(qkv), heads, kv_heads);
+  if (options.dropout > 0) forbid_in_capture("the mask of dropout is drawn, which a replay would repeat");
   check(options.dropout >= 0 && options.dropout < 1,
         "causal_self_attention: dropout must be in [0, 1), found {}", options.dropout);
   return {qkv.size(0), qkv.size(1), heads, kv_heads, width, options};

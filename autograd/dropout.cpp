@@ -14,7 +14,7 @@ Tensor dropout(const Tensor& x, double p) {
   check_floating("dropout", x);
   check(p >= 0 && p < 1, "dropout: p must be at least 0 and below 1, found {}", p);
   if (p == 0) return x;
-  forbid_in_capture("dropout: a replay would repeat the mask");
+  forbid_in_capture("the mask of dropout is drawn, which a replay would repeat");
   const OperationScope span("dropout", {&x});
   Tensor y = empty_like(x);
   const std::uint64_t counters = (static_cast<std::uint64_t>(x.elements()) + 3) / 4;

@@ -11,12 +11,6 @@
 namespace ringtape {
 namespace {
 
-/// The dtype that a model with this parameter computes in.
-DType compute_dtype_of(const Tensor& parameter) {
-  const bool has_copy = parameter.autograd != nullptr && parameter.autograd->low_precision.defined();
-  return has_copy ? parameter.autograd->low_precision.dtype() : parameter.dtype();
-}
-
 void set_zero(const Tensor& x) {
   fill(stream_of(x), x.dtype(), x.raw(), x.elements(), 0.0);
 }
@@ -75,9 +69,9 @@ Tensor embedding(const Tensor& tokens, const Tensor& given_weight, const Tensor&
     check(positions.dims() == 2 && positions.size(1) == problem.columns,
           "embedding: positions {} do not fit weight {}: expected [P, {}]", describe(positions),
           describe(weight), problem.columns);
-    check(first_position >= 0 && first_position + problem.sequence <= positions.size(0),
-          "embedding: positions {} to {} of a sequence are beyond the {} positions", first_position,
-          first_position + problem.sequence - 1, positions.size(0));
+    check(first_position >= 0 && first_position <= positions.size(0) - problem.sequence,
+          "embedding: {} tokens from position {} on are beyond the {} positions", problem.sequence,
+          first_position, positions.size(0));
   }
   Tensor y = empty(tokens.shape().inserted(tokens.dims(), problem.columns), dtype, tokens.device());
   add_work({.flops = has_positions ? y.elements() : 0,

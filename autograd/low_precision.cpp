@@ -28,4 +28,9 @@ Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation) {
   return copy;
 }
 
+DType compute_dtype_of(const Tensor& parameter) {
+  const bool has_copy = parameter.autograd != nullptr && parameter.autograd->low_precision.defined();
+  return has_copy ? parameter.autograd->low_precision.dtype() : parameter.dtype();
+}
+
 }  // namespace ringtape

@@ -24,7 +24,7 @@ Tensor rotary(const Tensor& x, std::int64_t head_size, std::int64_t heads, doubl
   check_floating("rotary", x);
   check(x.dims() == 3, "rotary: expected [B, T, C], found {}", describe(x));
   check(head_size > 0 && head_size % 2 == 0, "rotary: the head size must be even, found {}", head_size);
-  check(heads >= 0 && heads * head_size <= x.size(2), "rotary: {} heads of {} do not fit input {}", heads,
+  check(heads >= 0 && heads <= x.size(2) / head_size, "rotary: {} heads of {} do not fit input {}", heads,
         head_size, describe(x));
   check(base > 0, "rotary: base must be above 0, found {}", base);
   check(first_position >= 0, "rotary: the first position must be at least 0, found {}", first_position);

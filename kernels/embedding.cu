@@ -33,7 +33,7 @@ __global__ void embedding_forward(EmbeddingProblem p, const T* weight, const T* 
   }
 }
 
-/// Rows whose tokens a block compares at a time: one for each thread of the GPU.
+/// Rows whose tokens a block compares at a time.
 constexpr int kComparedRows = 256;
 
 /// Whether each of the rows from `first` on, kComparedRows of them or up to `end`, has this token, to

@@ -4,27 +4,41 @@
 #include <cmath>
 #include <string>
 
+#include "autograd/low_precision.h"
 #include "autograd/ops.h"
 #include "autograd/recompute.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "kernels/attention.h"
+#include "kernels/norm.h"
 #include "nn/init.h"
 #include "nn/module_scope.h"
 
 namespace ringtape {
 namespace {
 
+/// Throws Error unless 1 <= value <= most.
+void check_size(const char* what, std::int64_t value, std::int64_t most) {
+  check(value >= 1 && value <= most, "GPT: {}: expected 1 to {}, found {}", what, most, value);
+}
+
 TransformerOptions checked(const TransformerOptions& o) {
-  check(o.vocabulary >= 1 && o.context >= 1 && o.layers >= 1 && o.heads >= 1 && o.width >= 1 && o.hidden >= 0,
-        "GPT: sizes must be at least 1, found a vocabulary of {}, a context of {}, {} layers, {} heads, a "
-        "width "
-        "of {}",
-        o.vocabulary, o.context, o.layers, o.heads, o.width);
+  check_size("vocabulary", o.vocabulary, 1 << 24);
+  check_size("context", o.context, 1 << 24);
+  check_size("layers", o.layers, 10000);
+  check_size("heads", o.heads, 1 << 16);
+  check_size("width", o.width, kMostNormColumns);
+  check_size("hidden", o.hidden_or_default(), 1 << 20);
   check(o.width % o.heads == 0, "GPT: a width of {} is not divisible by {} heads", o.width, o.heads);
+  check(o.head_size() <= kMostAttentionWidth, "GPT: heads have {} elements, expected at most {}",
+        o.head_size(), kMostAttentionWidth);
   check(o.kv_heads >= 0 && o.heads % o.kv_heads_or_default() == 0,
         "GPT: {} heads are not divisible by {} heads of keys and values", o.heads, o.kv_heads);
+  check(o.norm_eps >= 0 && o.norm_eps < 1, "GPT: norm_eps: expected 0 to 1, found {}", o.norm_eps);
   check(o.positions == PositionKind::learned || o.head_size() % 2 == 0,
         "GPT: rotary positions need heads of an even size, found {}", o.head_size());
+  check(o.positions == PositionKind::learned || (std::isfinite(o.rotary_base) && o.rotary_base > 0),
+        "GPT: rotary_base must be above 0, found {}", o.rotary_base);
   return o;
 }
 
@@ -40,18 +54,14 @@ class BlockList : public Module {
   int count_ = 0;
 };
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 /// GPT-2's initial values.
 void initialise(GPT& model) {
   const double of_residual = 0.02 / std::sqrt(2.0 * static_cast<double>(model.options().layers));
   for (const NamedParameter& parameter : model.named_parameters()) {
-    if (ends_with(parameter.name, ".bias")) {
+    if (parameter.name.ends_with(".bias")) {
       parameter.tensor->copy_from(zeros(parameter.tensor->shape()));
     } else if (parameter.tensor->dims() == 2) {
-      init::normal(*parameter.tensor, ends_with(parameter.name, "c_proj.weight") ? of_residual : 0.02);
+      init::normal(*parameter.tensor, parameter.name.ends_with("c_proj.weight") ? of_residual : 0.02);
     }
   }
 }
@@ -67,10 +77,12 @@ GPT::GPT(const TransformerOptions& options) : options_(checked(options)) {
   }
   drop_ = register_module("drop", std::make_shared<Dropout>(options.dropout));
   const auto list = register_module("h", std::make_shared<BlockList>());
+  h_ = list;
   for (std::int64_t i = 0; i < options.layers; ++i) {
     blocks_.push_back(list->push_back(std::make_shared<Block>(options)));
   }
-  ln_f_ = register_module("ln_f", std::make_shared<Norm>(options.norm, options.width, options.norm_eps));
+  ln_f_ = register_module(
+      "ln_f", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
   lm_head_ = wte_;
   if (!options.tied) {
     lm_head_ = &register_module("lm_head", std::make_shared<Linear>(options.width, options.vocabulary, false))
@@ -81,12 +93,22 @@ GPT::GPT(const TransformerOptions& options) : options_(checked(options)) {
 
 Tensor GPT::embed(const Tensor& tokens, std::int64_t first_position) {
   check(tokens.defined() && tokens.dims() == 2, "GPT: expected tokens [B, T], found {}", describe(tokens));
-  check(first_position + tokens.size(1) <= options_.context, "GPT: {} tokens exceed the context of {}",
+  check(tokens.size(1) <= options_.context - first_position, "GPT: {} tokens exceed the context of {}",
         first_position + tokens.size(1), options_.context);
   return (*drop_)(embedding(tokens, *wte_, wpe_ == nullptr ? Tensor() : *wpe_, first_position));
 }
 
+void GPT::set_recompute(std::int64_t blocks) {
+  check(blocks >= 0, "GPT: segments to recompute have at least 0 blocks, found {}", blocks);
+  recompute_ = blocks;
+}
+
+KVCache GPT::make_cache(std::int64_t batch, std::int64_t capacity) const {
+  return KVCache(options_, batch, capacity, compute_dtype_of(*wte_), wte_->device());
+}
+
 Residual GPT::run_blocks(Residual stream) {
+  const ModuleScope scope(*h_);
   const std::size_t segment = static_cast<std::size_t>(recompute_);
   std::size_t first = 0;
   for (; segment > 0 && first + segment < blocks_.size(); first += segment) {
@@ -116,11 +138,18 @@ Tensor GPT::next(const Tensor& tokens, KVCache& cache) {
   check(tokens.defined() && tokens.dims() == 2 && tokens.size(0) == cache.batch() && tokens.size(1) >= 1,
         "GPT: expected at least one token for each of the cache's {} sequences, found {}", cache.batch(),
         describe(tokens));
+  check(!is_training(), "GPT: next() is for evaluation mode: call eval() first");
+  check(cache.layers_.size() == blocks_.size(),
+        "KVCache: made for another model: it has {} layers, expected {}", cache.layers_.size(),
+        blocks_.size());
   check(cache.length() + tokens.size(1) <= cache.capacity(), "GPT: {} tokens exceed the cache's {}",
         cache.length() + tokens.size(1), cache.capacity());
   Residual stream{embed(tokens, cache.length()), {}};
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    stream = blocks_[i]->next(std::move(stream), cache, i);
+  {
+    const ModuleScope blocks(*h_);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      stream = blocks_[i]->next(std::move(stream), cache, i);
+    }
   }
   cache.length_ += tokens.size(1);
   const Tensor normed = (*ln_f_)(stream);

@@ -21,8 +21,8 @@ namespace ringtape {
 /// stream (attn.c_proj, mlp.c_proj) 0.02 / sqrt(2 layers); biases are 0.
 class GPT : public Module {
  public:
-  /// Throws Error for sizes below 1, heads that do not divide the width, or KV heads that do not divide the
-  /// heads.
+  /// Throws Error for sizes below 1 or above what the kernels take, heads that do not divide the width, or KV
+  /// heads that do not divide the heads.
   explicit GPT(const TransformerOptions& options);
 
   /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64). Throws Error for a T above the context.
@@ -30,13 +30,16 @@ class GPT : public Module {
 
   /// The logits of the last of the tokens [B, T], which follow those in the cache: [B, vocabulary]. Their
   /// keys and values are added to the cache. Records nothing on the tape. Throws Error where the cache is too
-  /// short.
+  /// short or of another model, and in training mode.
   Tensor next(const Tensor& tokens, KVCache& cache);
+  /// An empty cache in the dtype and on the device of this model.
+  KVCache make_cache(std::int64_t batch, std::int64_t capacity) const;
 
   const TransformerOptions& options() const { return options_; }
 
-  /// Recomputes blocks in backward, in segments of `blocks` (Sequential::set_recompute). 0: none.
-  void set_recompute(std::int64_t blocks) { recompute_ = blocks; }
+  /// Recomputes blocks in backward, in segments of `blocks` (Sequential::set_recompute). 0: none. Throws
+  /// Error for a negative number.
+  void set_recompute(std::int64_t blocks);
 
  private:
   Tensor embed(const Tensor& tokens, std::int64_t first_position);
@@ -48,6 +51,7 @@ class GPT : public Module {
   Tensor* wpe_ = nullptr;
   Tensor* lm_head_;
   std::shared_ptr<Dropout> drop_;
+  std::shared_ptr<Module> h_;  // the list of the blocks
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> ln_f_;
   std::int64_t recompute_ = 0;

@@ -24,9 +24,11 @@ bool is_llama(const TransformerOptions& o) {
 }
 
 bool is_gpt2(const TransformerOptions& o) {
-  return o.norm != Norm::Kind::rms && o.mlp != MlpKind::swiglu && o.positions == PositionKind::learned &&
-         o.tied && o.kv_heads_or_default() == o.heads;
+  return o.norm == Norm::Kind::layer && o.mlp != MlpKind::swiglu && o.positions == PositionKind::learned &&
+         o.kv_heads_or_default() == o.heads;
 }
+
+const char* const kIndex = "model.safetensors.index.json";
 
 // ---- names ----
 
@@ -71,6 +73,7 @@ std::vector<WeightSource> gpt2_sources(const TransformerOptions& o) {
     add_pair(block + "mlp.c_proj", {o.width}, true);
   }
   add_pair("ln_f", {}, false);
+  if (!o.tied) sources.push_back(same("lm_head.weight", {o.vocabulary}, false));
   return sources;
 }
 
@@ -103,7 +106,10 @@ class Config {
   std::int64_t size(const char* name) const {
     const Json* value = find(name);
     check(value != nullptr, "{}: '{}' is missing", path_, name);
-    return converted(name, [&] { return value->as_int64(); });
+    const std::int64_t found = converted(name, [&] { return value->as_int64(); });
+    constexpr std::int64_t kMost = 1 << 24;
+    check(found >= 1 && found <= kMost, "{}: '{}' is {}, expected 1 to {}", path_, name, found, kMost);
+    return found;
   }
   std::int64_t size_or(const char* name, std::int64_t otherwise) const {
     return find(name) == nullptr ? otherwise : size(name);
@@ -150,7 +156,7 @@ TransformerOptions gpt2_options(const Config& config) {
   o.norm_eps = config.number_or("layer_norm_epsilon", 1e-5);
   o.mlp = activation_of(config, config.text_or("activation_function", "gelu_new"));
   o.bias = config.flag_or("ringtape_bias", true);
-  if (!o.bias) o.norm = Norm::Kind::layer_without_bias;
+  o.tied = config.flag_or("tie_word_embeddings", true);
   return o;
 }
 
@@ -172,10 +178,13 @@ TransformerOptions llama_options_of(const Config& config) {
   o.norm_eps = config.number_or("rms_norm_eps", 1e-6);
   o.rotary_base = config.number_or("rope_theta", 10000);
   if (const Json* rope = config.find("rope_parameters")) {
+    check(rope->is_object(), "{}: 'rope_parameters' is {}, expected an object", config.path(), rope->kind());
     const Json* kind = rope->find("rope_type");
-    check(kind == nullptr || kind->as_string() == "default",
+    check(kind == nullptr || (kind->is_string() && kind->as_string() == "default"),
           "{}: 'rope_parameters' of another type than default are not supported", config.path());
-    if (const Json* base = rope->find("rope_theta")) o.rotary_base = base->as_double();
+    const Json* base = rope->find("rope_theta");
+    check(base == nullptr || base->is_number(), "{}: 'rope_theta' is not a number", config.path());
+    if (base != nullptr) o.rotary_base = base->as_double();
   }
   o.tied = config.flag_or("tie_word_embeddings", false);
   check(o.heads >= 1 && config.size_or("head_dim", o.width / o.heads) == o.width / o.heads,
@@ -215,7 +224,7 @@ Json config_of(const TransformerOptions& o) {
           {"resid_pdrop", o.dropout},
           {"embd_pdrop", o.dropout},
           {"attn_pdrop", o.dropout},
-          {"tie_word_embeddings", true},
+          {"tie_word_embeddings", o.tied},
           {"ringtape_bias", o.bias}};
 }
 
@@ -225,7 +234,7 @@ Json config_of(const TransformerOptions& o) {
 class WeightFiles {
  public:
   explicit WeightFiles(const std::filesystem::path& folder) : folder_(folder) {
-    const std::filesystem::path index = folder / "model.safetensors.index.json";
+    const std::filesystem::path index = folder / kIndex;
     if (std::filesystem::exists(index)) {
       add_shards(index);
     } else {
@@ -365,9 +374,11 @@ TransformerOptions read_transformer_config(const std::filesystem::path& folder) 
   fail("{}: 'model_type' is '{}', expected gpt2 or llama", config.path(), kind);
 }
 
-std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder) {
+std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder, std::optional<double> dropout) {
   const NoGrad no_grad;
-  const auto model = std::make_shared<GPT>(read_transformer_config(folder));
+  TransformerOptions options = read_transformer_config(folder);
+  if (dropout) options.dropout = *dropout;
+  const auto model = std::make_shared<GPT>(options);
   const WeightFiles files(folder);
   const std::vector<WeightSource> sources = weight_sources(model->options());
   check_weights(*model, files, sources, folder.string());
@@ -382,13 +393,24 @@ std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder) {
   return model;
 }
 
+void check_save_gpt(const TransformerOptions& options, const std::filesystem::path& folder) {
+  check(is_llama(options) || is_gpt2(options),
+        "{}: transformers has no such model: expected the shape of GPT-2 (layer norms, learned positions, as "
+        "many "
+        "heads of keys as of queries) or of Llama (RMS norms, rotary positions, SwiGLU, no biases)",
+        folder.string());
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  check(!error, "{}: cannot make the folder: {}", folder.string(), error.message());
+  for (const char* name : {"model.safetensors", "config.json"}) {
+    const AtomicFile probe(folder / name);  // throws if it cannot be written; nothing is changed
+  }
+}
+
 void save_gpt(GPT& model, const std::filesystem::path& folder) {
   const NoGrad no_grad;
   const TransformerOptions& options = model.options();
-  check(is_llama(options) || is_gpt2(options),
-        "save_gpt: the model is shaped neither like GPT-2 (layer norms, learned positions, a tied output "
-        "layer) "
-        "nor like Llama (RMS norms, rotary positions, SwiGLU, no biases)");
+  check_save_gpt(options, folder);
   // GPT-2's layers have biases, its embeddings have none.
   const auto lacks_bias = [&](const WeightSource& source) {
     return is_gpt2(options) && !options.bias &&
@@ -412,9 +434,10 @@ void save_gpt(GPT& model, const std::filesystem::path& folder) {
       }
     }
   }
-  std::filesystem::create_directories(folder);
   save_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
   save_text(folder / "config.json", config_of(options).dump(2) + "\n");
+  std::error_code ignored;
+  std::filesystem::remove(folder / kIndex, ignored);  // of shards that were here before
 }
 
 }  // namespace ringtape

@@ -10,10 +10,10 @@ Tensor Residual::value() const {
   return branch.defined() ? add(sum, branch) : sum;
 }
 
-Norm::Norm(Kind kind, std::int64_t width, double eps) : kind_(kind), eps_(eps) {
+Norm::Norm(Kind kind, std::int64_t width, double eps, bool with_bias) : kind_(kind), eps_(eps) {
   check(width > 0, "Norm: the width must be at least 1, found {}", width);
   weight_ = &register_parameter("weight", full({width}, 1));
-  if (kind == Kind::layer) bias_ = &register_parameter("bias", zeros({width}));
+  if (kind == Kind::layer && with_bias) bias_ = &register_parameter("bias", zeros({width}));
 }
 
 Tensor Norm::forward(const Tensor& x) {

@@ -18,10 +18,10 @@ struct Residual {
 /// with a weight. The weight is 1 and the bias 0 at first.
 class Norm : public Module {
  public:
-  enum class Kind { layer, layer_without_bias, rms };
+  enum class Kind { layer, rms };
 
-  /// Throws Error for a width below 1.
-  Norm(Kind kind, std::int64_t width, double eps = 1e-5);
+  /// `with_bias` is for layer norms; an RMS norm has none. Throws Error for a width below 1.
+  Norm(Kind kind, std::int64_t width, double eps = 1e-5, bool with_bias = true);
   Tensor forward(const Tensor& x) override;
   /// The norm of the stream's value; the branch becomes part of the sum, in the same kernel.
   Tensor operator()(Residual& stream);

@@ -18,43 +18,53 @@ TokenSampler::TokenSampler(const SamplingOptions& options) : options_(options) {
         options.top_p);
 }
 
+/// Keeps the likeliest of order_ that reach `wanted` in all, which a heap gives without sorting the others.
+/// Returns their sum.
+template <class Weight, class Likelier>
+double TokenSampler::keep_likeliest(double wanted, const Weight& weight, const Likelier& likelier) {
+  const auto last_is_top = [&](std::int32_t a, std::int32_t b) { return likelier(b, a); };
+  std::make_heap(order_.begin(), order_.end(), last_is_top);
+  auto end = order_.end();
+  double reached = 0;
+  while (end != order_.begin() && reached < wanted) {
+    std::pop_heap(order_.begin(), end, last_is_top);
+    reached += weight(*--end);
+  }
+  order_.erase(order_.begin(), end);
+  return reached;
+}
+
 std::int32_t TokenSampler::operator()(std::span<const float> logits) {
   check(!logits.empty(), "TokenSampler: there are no logits");
-  for (const float logit : logits) check(!std::isnan(logit), "TokenSampler: a logit is NaN");
+  for (const float logit : logits) {
+    check(!std::isnan(logit) && logit < INFINITY, "TokenSampler: a logit is {}", logit);
+  }
   const auto likelier = [&](std::int32_t a, std::int32_t b) {
     return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
   };
-  std::vector<std::int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (options_.temperature == 0) return *std::min_element(order.begin(), order.end(), likelier);
+  order_.resize(logits.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  const std::int32_t likeliest = *std::min_element(order_.begin(), order_.end(), likelier);
+  if (options_.temperature == 0) return likeliest;
 
-  const bool sorts = options_.top_k > 0 || options_.top_p < 1;
-  const std::size_t kept =
-      options_.top_k > 0 ? std::min<std::size_t>(order.size(), options_.top_k) : order.size();
-  if (sorts)
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
-                      likelier);
-  order.resize(kept);
-  const double largest = logits[*std::min_element(order.begin(), order.end(), likelier)];
-  std::vector<double> weights;
-  for (const std::int32_t token : order) {
-    weights.push_back(std::exp((logits[token] - largest) / options_.temperature));
+  if (options_.top_k > 0 && static_cast<std::size_t>(options_.top_k) < order_.size()) {
+    std::nth_element(order_.begin(), order_.begin() + (options_.top_k - 1), order_.end(), likelier);
+    order_.resize(static_cast<std::size_t>(options_.top_k));
   }
-  double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (options_.top_p < 1) {
-    double reached = 0;
-    std::size_t count = 0;
-    while (count < weights.size() && reached < options_.top_p * sum) reached += weights[count++];
-    weights.resize(count);
-    sum = reached;
-  }
+  const double largest = logits[likeliest];
+  const auto weight = [&](std::int32_t token) {
+    return std::exp((logits[token] - largest) / options_.temperature);
+  };
+  double sum = 0;
+  for (const std::int32_t token : order_) sum += weight(token);
+  if (options_.top_p < 1) sum = keep_likeliest(options_.top_p * sum, weight, likelier);
   const on_cpu::Philox4 bits = on_cpu::philox4x32_10(options_.seed, draws_++, 0);
   double left = (bits.x * 0x1p-64 + bits.y * 0x1p-32) * sum;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    left -= weights[i];
-    if (left < 0) return order[i];
+  for (const std::int32_t token : order_) {
+    left -= weight(token);
+    if (left < 0) return token;
   }
-  return order[weights.size() - 1];
+  return likeliest;  // rounding errors have left something
 }
 
 void generate(GPT& model, const std::vector<std::int32_t>& prompt, const GenerationOptions& options,
@@ -65,10 +75,9 @@ void generate(GPT& model, const std::vector<std::int32_t>& prompt, const Generat
         "generate: the prompt has {} tokens, more than the context of {}", prompt.size(), context);
   check(!model.is_training(), "generate: the model is in training mode: call eval() first");
   TokenSampler sampler(options.sampling);
-  const Tensor& weight = model.parameter("wte.weight");
-  const bool has_copy = weight.autograd != nullptr && weight.autograd->low_precision.defined();
-  KVCache cache(model.options(), 1, context,
-                has_copy ? weight.autograd->low_precision.dtype() : weight.dtype(), weight.device());
+  const Device device = model.parameter("wte.weight").device();
+  const auto known = static_cast<std::int64_t>(prompt.size());
+  KVCache cache = model.make_cache(1, std::min(context, known + std::max<std::int64_t>(options.tokens, 0)));
   std::vector<std::int32_t> text = prompt;
   std::vector<std::int32_t> unseen = prompt;  // tokens that are not in the cache
   for (std::int64_t i = 0; i < options.tokens; ++i) {
@@ -76,10 +85,9 @@ void generate(GPT& model, const std::vector<std::int32_t>& prompt, const Generat
       cache.truncate(0);
       unseen.assign(text.end() - std::max<std::int64_t>(context / 2, 1), text.end());
     }
-    const Tensor tokens =
-        to(from_vector(unseen, {1, static_cast<std::int64_t>(unseen.size())}), weight.device());
+    const Tensor tokens = to(from_vector(unseen, {1, static_cast<std::int64_t>(unseen.size())}), device);
     const Tensor logits = to(model.next(tokens, cache), DType::f32);
-    check_indices(weight.device());
+    check_indices(device);
     const std::int32_t token = sampler(logits.to_vector<float>());
     text.push_back(token);
     unseen = {token};

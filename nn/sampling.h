@@ -25,12 +25,16 @@ class TokenSampler {
   /// (0, 1].
   explicit TokenSampler(const SamplingOptions& options);
   /// A token, given the logits of all. top_k is applied before top_p. Of equal logits the first counts as the
-  /// likeliest. Throws Error for a logit that is NaN.
+  /// likeliest. Throws Error for a logit that is NaN or infinite.
   std::int32_t operator()(std::span<const float> logits);
 
  private:
+  template <class Weight, class Likelier>
+  double keep_likeliest(double wanted, const Weight& weight, const Likelier& likelier);
+
   SamplingOptions options_;
   std::uint64_t draws_ = 0;
+  std::vector<std::int32_t> order_;  // the tokens that may be drawn
 };
 
 struct GenerationOptions {

@@ -79,6 +79,10 @@ Tensor CausalSelfAttention::next(const Tensor& x, KVCache& cache, std::size_t la
   const std::int64_t row = options_.qkv_columns(), kv_columns = 2 * kv_heads * head;
   const Tensor packed = qkv(x, cache.length());
   const Tensor& kept = cache.layers_[layer];
+  check(kept.shape() == Shape{batch, cache.capacity(), kv_columns} && kept.dtype() == packed.dtype() &&
+            kept.device() == packed.device(),
+        "KVCache: made for another model: a layer is {}, expected {} {}", describe(kept),
+        name_of(packed.dtype()), to_string(Shape{batch, cache.capacity(), kv_columns}));
   const Stream stream = Stream::current(x.device());
   const auto at = [](const Tensor& tensor, std::int64_t element) { return tensor.alias({1}, element).raw(); };
   for (std::int64_t b = 0; b < batch; ++b) {
@@ -139,18 +143,24 @@ Tensor MLP::forward(const Tensor& x) {
 // ---- Block ----
 
 Block::Block(const TransformerOptions& options) {
-  ln_1_ = register_module("ln_1", std::make_shared<Norm>(options.norm, options.width, options.norm_eps));
+  ln_1_ = register_module(
+      "ln_1", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
   attn_ = register_module("attn", std::make_shared<CausalSelfAttention>(options));
-  ln_2_ = register_module("ln_2", std::make_shared<Norm>(options.norm, options.width, options.norm_eps));
+  ln_2_ = register_module(
+      "ln_2", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
   mlp_ = register_module("mlp", std::make_shared<MLP>(options));
 }
 
 Tensor Block::forward(const Tensor& x) {
-  return (*this)(Residual{x, {}}).value();
+  return run(Residual{x, {}}).value();
 }
 
 Residual Block::operator()(Residual stream) {
   const ModuleScope scope(*this);
+  return run(std::move(stream));
+}
+
+Residual Block::run(Residual stream) {
   stream.branch = (*attn_)((*ln_1_)(stream));
   stream.branch = (*mlp_)((*ln_2_)(stream));
   return stream;

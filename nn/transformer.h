@@ -24,7 +24,7 @@ struct TransformerOptions {
   std::int64_t width = 768;  ///< elements of a token's vector
   std::int64_t hidden = 0;   ///< of the MLP; 0: 4 width
   double dropout = 0;        ///< of embeddings, attention and the blocks' results
-  bool bias = true;          ///< of the linear layers and the layer norms
+  bool bias = true;          ///< the linear layers and the layer norms have biases
   Norm::Kind norm = Norm::Kind::layer;
   double norm_eps = 1e-5;
   MlpKind mlp = MlpKind::gelu_tanh;
@@ -114,6 +114,8 @@ class Block : public Module {
   Residual next(Residual stream, KVCache& cache, std::size_t layer);
 
  private:
+  Residual run(Residual stream);
+
   std::shared_ptr<Norm> ln_1_, ln_2_;
   std::shared_ptr<CausalSelfAttention> attn_;
   std::shared_ptr<MLP> mlp_;

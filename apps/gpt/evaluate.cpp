@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "apps/gpt/text_model.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "core/error.h"
 #include "data/loader.h"
 #include "nn/arena.h"
 
@@ -31,10 +33,12 @@ struct EvaluateCommand {
     const Device on = Device::parse(device);
     const ParameterArena arena(*loaded.model, on);
     const std::string text = read_text(file);
-    const Tokens tokens = whole ? Tokens(loaded.tokenizer->encode(text), *loaded.tokenizer)
-                                : split_of(text, *loaded.tokenizer).validation;
-    const auto data = std::make_shared<TokenDataset>(tokens, loaded.model->options().context,
-                                                     TokenDataset::Windows::consecutive);
+    const Tokens all = encode(file, text, *loaded.tokenizer);
+    const Tokens tokens = whole ? all : split_of(all).validation;
+    check(tokens.size() >= 2, "{}: found {} tokens, expected at least 2",
+          file.empty() ? "tinyshakespeare" : file, tokens.size());
+    const std::int64_t length = std::min(loaded.model->options().context, tokens.size() - 1);
+    const auto data = std::make_shared<TokenDataset>(tokens, length, TokenDataset::Windows::consecutive);
     DataLoader loader(data, std::make_shared<SequentialSampler>(data->size()),
                       {.batch_size = batch_size, .device = on});
     loader.start_epoch(0);

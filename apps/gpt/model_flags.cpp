@@ -25,11 +25,7 @@ void ModelFlags::add(CommandLine& flags) {
 
 TransformerOptions ModelFlags::shape(std::int64_t vocabulary) const {
   TransformerOptions shape = options;
-  if (architecture == "llama") {
-    shape = llama_options(options);
-  } else if (!options.bias) {
-    shape.norm = Norm::Kind::layer_without_bias;
-  }
+  if (architecture == "llama") shape = llama_options(options);
   shape.vocabulary = vocabulary;
   return shape;
 }

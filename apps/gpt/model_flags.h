@@ -13,7 +13,11 @@ struct ModelFlags {
   std::int64_t recompute = 0;
 
   void add(CommandLine& flags);
+  /// The options of a new model.
   TransformerOptions shape(std::int64_t vocabulary) const;
+  /// Those of a loaded model must not be given.
+  static constexpr const char* kOfShape[] = {"--architecture", "--layers", "--heads",   "--kv-heads",
+                                             "--width",        "--hidden", "--context", "--bias"};
 };
 
 }  // namespace ringtape::gpt

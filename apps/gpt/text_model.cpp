@@ -50,12 +50,14 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& fol
   return make_tokenizer(kind, std::string_view(text).substr(line + 1));
 }
 
-TextModel load_text_model(const std::filesystem::path& folder) {
-  TextModel loaded{load_gpt(folder), load_tokenizer(folder)};
+TextModel load_text_model(const std::filesystem::path& folder, std::optional<double> dropout) {
+  TextModel loaded{load_gpt(folder, dropout), load_tokenizer(folder)};
   const std::int64_t tokens = loaded.tokenizer->vocabulary_size();
   const std::int64_t rows = loaded.model->options().vocabulary;
-  // Models are sometimes made with some rows more than there are tokens.
-  check(tokens <= rows, "{}: the tokenizer has {} tokens, the model has {}", folder.string(), tokens, rows);
+  // Models with GPT-2's tokens are sometimes made with some rows more.
+  const bool may_have_more = dynamic_cast<const BpeTokenizer*>(loaded.tokenizer.get()) != nullptr;
+  check(tokens == rows || (may_have_more && tokens < rows),
+        "{}: the tokenizer has {} tokens, the model has {}", folder.string(), tokens, rows);
   return loaded;
 }
 
@@ -65,11 +67,17 @@ std::string read_text(const std::string& file) {
   return text;
 }
 
-Split split_of(std::string_view text, const Tokenizer& tokenizer) {
-  std::size_t cut = text.size() / 10 * 9 + text.size() % 10 * 9 / 10;
-  while (cut < text.size() && (text[cut] & 0xc0) == 0x80) ++cut;  // not inside of a character
-  return {Tokens(tokenizer.encode(text.substr(0, cut)), tokenizer),
-          Tokens(tokenizer.encode(text.substr(cut)), tokenizer)};
+Tokens encode(const std::string& file, std::string_view text, const Tokenizer& tokenizer) {
+  try {
+    return Tokens(tokenizer.encode(text), tokenizer);
+  } catch (const Error& error) {
+    fail("{}: {}", file.empty() ? "tinyshakespeare" : file, error.what());
+  }
+}
+
+Split split_of(const Tokens& tokens) {
+  const std::int64_t training = tokens.size() / 10 * 9 + tokens.size() % 10 * 9 / 10;
+  return {tokens.slice(0, training), tokens.slice(training, tokens.size() - training)};
 }
 
 }  // namespace ringtape::gpt

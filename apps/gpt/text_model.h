@@ -2,7 +2,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "nn/gpt.h"
 #include "text/token_dataset.h"
@@ -27,16 +30,19 @@ struct TextModel {
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 /// Throws Error where the vocabularies differ, besides what load_gpt() throws.
-TextModel load_text_model(const std::filesystem::path& folder);
+TextModel load_text_model(const std::filesystem::path& folder, std::optional<double> dropout = std::nullopt);
 
 /// The text of a file, or tinyshakespeare if `file` is empty. Throws Error for an empty one.
 std::string read_text(const std::string& file);
 
-/// The first 90% of a text's tokens, and the rest, for training and validation, as nanoGPT splits it: by
-/// characters.
+/// The tokens of read_text(file). Errors name the file.
+Tokens encode(const std::string& file, std::string_view text, const Tokenizer& tokenizer);
+
+/// The first 90% of the tokens, and the rest, for training and validation: nanoGPT's split where each
+/// character is a token.
 struct Split {
   Tokens train, validation;
 };
-Split split_of(std::string_view text, const Tokenizer& tokenizer);
+Split split_of(const Tokens& tokens);
 
 }  // namespace ringtape::gpt

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,13 +32,18 @@ struct TokenizeCommand {
     flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
                  "characters: those of the text itself; bytes; gpt2: its byte pairs");
     flags.file("--text", file, "file with the text [tinyshakespeare]");
-    flags.option("--prompt", prompt, "a text instead of the file").excludes(flags["--text"]);
+    Flag prompt_flag = flags.option("--prompt", prompt, "a text instead of the file");
+    prompt_flag.excludes(flags["--text"]);
+    has_prompt = [prompt_flag] { return prompt_flag.is_given(); };
+    flags.file("--model", model, "folder of a model, for its tokenizer", "DIR")
+        .excludes(flags["--tokenizer"]);
     flags.option("--count", count, "print only the number of tokens");
   }
 
   void run() const {
-    const std::string text = prompt.empty() ? read_text(file) : prompt;
-    const std::shared_ptr<const Tokenizer> chosen = make_tokenizer(tokenizer, text);
+    const std::string text = has_prompt() ? prompt : read_text(file);
+    const std::shared_ptr<const Tokenizer> chosen =
+        model.empty() ? make_tokenizer(tokenizer, text) : load_tokenizer(model);
     const std::vector<std::int32_t> ids = chosen->encode(text);
     if (count) {
       fmt::print("{} bytes, {} tokens of {}\n", text.size(), ids.size(), chosen->name());
@@ -46,7 +52,8 @@ struct TokenizeCommand {
     for (const std::int32_t id : ids) fmt::print("{:>6}  {}\n", id, quoted(chosen->token(id)));
   }
 
-  std::string tokenizer = "gpt2", file, prompt;
+  std::string tokenizer = "gpt2", file, prompt, model;
+  std::function<bool()> has_prompt;
   bool count = false;
 };
 

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/gpt/commands.h"
@@ -53,10 +55,14 @@ struct TrainCommand {
                  "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
     flags.option("--steps-per-epoch", between(steps_per_epoch, 1, 1e9),
                  "updates between two evaluations on the validation text");
-    flags.file("--from", from, "folder of a model to go on from; its shape and tokenizer", "DIR")
-        .excludes(flags["--tokenizer"])
-        .excludes(flags["--architecture"]);
-    flags.file("--save-model", save_model, "folder for the trained model", "DIR");
+    Flag from_flag =
+        flags.file("--from", from, "folder of a model to go on from, with its shape and tokenizer", "DIR");
+    from_flag.excludes(flags["--tokenizer"]);
+    for (const char* name : ModelFlags::kOfShape) from_flag.excludes(flags[name]);
+    dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
+    Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
+    for (const char* name : {"--eval-only", "--print-schedule", "--show-launch"})
+      save_flag.excludes(flags[name]);
     flags.option("--samples", not_negative(samples), "tokens to write with the trained model at the end");
   }
 
@@ -67,21 +73,28 @@ struct TrainCommand {
       loaded.tokenizer = make_tokenizer(tokenizer, learned);
       shape = model.shape(loaded.tokenizer->vocabulary_size());
     } else {
-      loaded = load_text_model(from);
+      loaded =
+          load_text_model(from, dropout_is_given() ? std::optional(model.options.dropout) : std::nullopt);
       shape = loaded.model->options();
     }
-    const Split split = split_of(learned, *loaded.tokenizer);
+    if (!save_model.empty()) check_save_gpt(shape, save_model);
     const std::string name = text.empty() ? "tinyshakespeare" : text;
+    const Tokens tokens = encode(text, learned, *loaded.tokenizer);
+    const Split split = split_of(tokens);
     check(split.validation.size() > shape.context,
           "{}: the last 10% are {} tokens, expected more than the context of {}", name,
           split.validation.size(), shape.context);
+    tokens.read(0, 1, &first_token);
     Task task = language_model_task(
         name, std::make_shared<TokenDataset>(split.train, shape.context, TokenDataset::Windows::all),
         std::make_shared<TokenDataset>(split.validation, shape.context, TokenDataset::Windows::consecutive),
         steps_per_epoch * program.options().data.batch_size);
     task.model_name = fmt::format("GPT, {} layers, {} heads, {} wide, {} tokens of context", shape.layers,
                                   shape.heads, shape.width, shape.context);
-    task.settings["model"] = task.model_name;
+    task.settings["model"] = fmt::format(
+        "{} {}, {} heads of keys, {} in the MLP, dropout {}, {}biases{}",
+        from.empty() ? model.architecture : from, task.model_name, shape.kv_heads_or_default(),
+        shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ", from.empty() ? "" : ", loaded");
     if (!text.empty()) task.input_files = {text};
     task.make_model = [this, shape] {
       const std::shared_ptr<GPT> made = loaded.model != nullptr ? loaded.model : std::make_shared<GPT>(shape);
@@ -99,9 +112,9 @@ struct TrainCommand {
       save_gpt(trained, save_model);
       save_tokenizer(*loaded.tokenizer, save_model);
     }
-    if (samples == 0) return;
+    if (samples == 0 || program.options().observation.quiet) return;
     fmt::print("\n");
-    write_text(trained, *loaded.tokenizer, "\n",
+    write_text(trained, *loaded.tokenizer, loaded.tokenizer->token(first_token),
                {.tokens = samples, .sampling = {.temperature = 0.8, .top_k = 200}}, "");
   }
 
@@ -109,7 +122,9 @@ struct TrainCommand {
   TrainProgram program;
   std::string text, tokenizer = "characters", from, save_model;
   std::int64_t steps_per_epoch = 250, samples = 500;
+  std::function<bool()> dropout_is_given;
   TextModel loaded;
+  std::int32_t first_token = 0;  // of the text: the samples begin with it
 };
 
 }  // namespace

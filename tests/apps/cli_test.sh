@@ -853,7 +853,8 @@ refuse "--record-values cannot be used with --graph" mnist "${small[@]}" --graph
 rm shown ./*.jsonl
 
 # ---- gpt --------------------------------------------------------------------------------------------------
-small=(--layers 1 --heads 2 --width 16 --context 16 --epochs 1 --steps-per-epoch 12 --batch-size 4 --warmup 2 --quiet)
+steps=(--epochs 1 --steps-per-epoch 12 --batch-size 4 --warmup 2 --quiet)
+small=(--layers 1 --heads 2 --width 16 --context 16 "${steps[@]}")
 accept gpt train "${small[@]}" --samples 20 --save-model model
 accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --temperature 0
 cp "$work/out" "$work/first"
@@ -864,7 +865,7 @@ accept gpt generate --model model --tokens 40 --top-k 5 --top-p 0.9 --seed 3 --s
 accept gpt evaluate --model model
 cp "$work/out" "$work/text"
 expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tokens$' "$work/text"
-accept gpt train "${small[@]}" --samples 0 --from model
+accept gpt train "${steps[@]}" --samples 0 --from model
 accept gpt train "${small[@]}" --samples 5 --architecture llama --kv-heads 1 --dropout 0.1 --recompute 1
 accept gpt train "${small[@]}" --samples 0 --resume --checkpoint gpt_run --checkpoint-every 5
 accept gpt tokenize --prompt "Hello, world"
@@ -885,6 +886,19 @@ refuse "top-p must be above 0" gpt generate --model model --top-p 0
 refuse "--temperature" gpt generate --model model --temperature nan
 refuse "(U+00E9) at byte 0 is none of the tokenizer's 65" gpt generate --model model --prompt "é"
 refuse "config.json" gpt generate --model nowhere
+# What cannot be saved in the end is refused at the beginning.
+refuse "/dev/null/x: cannot make the folder" gpt train "${small[@]}" --save-model /dev/null/x
+refuse "transformers has no such model" gpt train "${small[@]}" --kv-heads 1 --save-model other
+refuse "--layers" gpt train --from model --layers 3
+refuse "latin.txt: text: is not UTF-8" gpt evaluate --model model --text latin.txt
+refuse "short.txt: found 1 tokens, expected at least 2" gpt evaluate --model model --text short.txt
+sed -i 's/"n_layer": 1/"n_layer": 1000000000/' model/config.json
+refuse "model/config.json: 'n_layer' is 1000000000, expected 1 to" gpt generate --model model
+sed -i 's/"n_layer": 1000000000/"n_layer": 1/' model/config.json
+cp model/tokenizer.txt whole.txt && head -c 40 whole.txt >model/tokenizer.txt
+refuse "model: the tokenizer has 29 tokens, the model has 65" gpt generate --model model
+cp whole.txt model/tokenizer.txt
+expect "gpt generate: no prompt before an error" [ ! -s "$work/out" ]
 refuse "--model" gpt generate
 truncate -s 1000 model/model.safetensors
 refuse "model.safetensors" gpt generate --model model

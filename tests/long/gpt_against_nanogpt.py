@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Trains nanoGPT's CPU configuration on tinyshakespeare with nanoGPT and with `gpt train`, alternating, for several seeds.
+
+    tests/long/gpt_against_nanogpt.py NANOGPT [--bin build/release/bin] [--seeds 3] [--steps 2000] [--json FILE]
+
+NANOGPT is a checkout of github.com/karpathy/nanoGPT; a copy is trained, whose only change is the seed. Both models are
+evaluated on the same split, all of the last 10% in windows of 64, and timed over the steps alone, without evaluation or
+start. Prints each run, the means, and the medians of the times.
+"""
+import argparse
+import json
+import math
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = ROOT / "text" / "tinyshakespeare" / "input.txt"
+CONTEXT, BATCH = 64, 12
+
+
+def prepare(nanogpt, folder):
+    shutil.copytree(nanogpt, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git"))
+    data = folder / "data" / "shakespeare_char"
+    shutil.copy(TEXT, data / "input.txt")
+    subprocess.run([sys.executable, "prepare.py"], cwd=data, check=True, capture_output=True)
+
+
+def train_nanogpt(folder, seed, steps):
+    source = (folder / "train.py").read_text()
+    (folder / "train_seed.py").write_text(re.sub(r"manual_seed\(\d+", f"manual_seed({seed}", source))
+    flags = dict(device="cpu", compile=False, eval_iters=1, eval_interval=steps, log_interval=1, block_size=CONTEXT,
+                 batch_size=BATCH, n_layer=4, n_head=4, n_embd=128, max_iters=steps, lr_decay_iters=steps, dropout=0.0,
+                 always_save_checkpoint=True)
+    command = [sys.executable, "train_seed.py", "config/train_shakespeare_char.py"]
+    result = subprocess.run(command + [f"--{name}={value}" for name, value in flags.items()], cwd=folder, check=True,
+                            capture_output=True, text=True)
+    times = [float(t) for t in re.findall(r"iter \d+: loss [\d.]+, time ([\d.]+)ms", result.stdout)]
+    return evaluate_nanogpt(folder), statistics.median(times) / 1e3
+
+
+def evaluate_nanogpt(folder):
+    code = f"""
+import math, pickle, sys, torch
+sys.path.insert(0, ".")
+from model import GPT, GPTConfig
+checkpoint = torch.load("out-shakespeare-char/ckpt.pt", weights_only=False)
+model = GPT(GPTConfig(**checkpoint["model_args"]))
+model.load_state_dict(checkpoint["model"])
+model.eval()
+import numpy
+ids = torch.from_numpy(numpy.fromfile("data/shakespeare_char/val.bin", dtype=numpy.uint16).astype(numpy.int64))
+total, count = 0.0, len(ids) - 1
+with torch.no_grad():
+    for first in range(0, count, {CONTEXT}):
+        x = ids[first:min(first + {CONTEXT}, count)]
+        y = ids[first + 1:first + 1 + len(x)]
+        _, loss = model(x[None], y[None])
+        total += loss.item() * len(x)
+print(total / count)
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True, text=True)
+    return float(result.stdout)
+
+
+def train_ringtape(binary, folder, seed, steps):
+    metrics = folder / "metrics.jsonl"
+    # One evaluation, at the end.
+    command = [binary / "gpt", "train", "--seed", str(seed), "--epochs", "1", "--steps-per-epoch", str(steps), "--samples", "0",
+               "--metrics", metrics, "--quiet", "--save-model", folder / "model"]
+    subprocess.run(command, check=True, capture_output=True)
+    result = subprocess.run([binary / "gpt", "evaluate", "--model", folder / "model"], check=True, capture_output=True,
+                            text=True)
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    times = [BATCH / row["samples_per_s"] for row in rows if "samples_per_s" in row]
+    return float(re.search(r"loss ([\d.]+)", result.stdout)[1]), statistics.median(times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("nanogpt", type=Path)
+    parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    runs = {"nanoGPT": [], "Ringtape": []}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(options.nanogpt, folder / "nanogpt")
+        for seed in range(options.seeds):
+            for program, train in [("nanoGPT", lambda: train_nanogpt(folder / "nanogpt", seed, options.steps)),
+                                   ("Ringtape", lambda: train_ringtape(options.bin.resolve(), folder, seed, options.steps))]:
+                start = time.monotonic()
+                loss, step = train()
+                runs[program].append({"seed": seed, "loss": loss, "step_seconds": step})
+                print(f"{program}, seed {seed}: loss {loss:.4f}, {1e3 * step:.2f} ms a step, "
+                      f"{time.monotonic() - start:.0f} s in all", flush=True)
+    for program, results in runs.items():
+        losses = [run["loss"] for run in results]
+        print(f"{program}: loss {statistics.mean(losses):.4f} ({min(losses):.4f} to {max(losses):.4f}), "
+              f"{1e3 * statistics.median(run['step_seconds'] for run in results):.2f} ms a step")
+    if options.json:
+        options.json.write_text(json.dumps({"steps": options.steps, "runs": runs}, indent=1) + "\n")
+    difference = statistics.mean(r["loss"] for r in runs["Ringtape"]) - statistics.mean(r["loss"] for r in runs["nanoGPT"])
+    return 0 if math.isfinite(difference) and difference <= 0.02 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
