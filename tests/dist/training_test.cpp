@@ -57,7 +57,9 @@ Task sentences() {
   std::vector<std::vector<std::int32_t>> sequences;
   for (std::int32_t i = 0; i < kSamples; ++i) {
     sequences.emplace_back();
-    for (std::int32_t t = 0; t < 2 + (i * i) % 7; ++t) sequences.back().push_back((i + t * t) % kClasses);
+    for (std::int32_t t = 0; t < 2 + (i * i) % 7; ++t) {
+      sequences.back().push_back(static_cast<std::int32_t>((i + t * t) % kClasses));
+    }
   }
   return next_tokens(std::make_shared<SequenceDataset>(sequences, kClasses, 7));
 }
@@ -66,7 +68,9 @@ Task sentences() {
 Task windows() {
   constexpr std::int64_t kLength = 5;
   std::vector<std::int32_t> ids;
-  for (std::int32_t i = 0; i < kSamples + kLength; ++i) ids.push_back((i * i / 2) % kClasses);
+  for (std::int32_t i = 0; i < kSamples + kLength; ++i) {
+    ids.push_back(static_cast<std::int32_t>((i * i / 2) % kClasses));
+  }
   const Tokens tokens(ids, CharacterTokenizer("abc"));
   return next_tokens(std::make_shared<TokenDataset>(tokens, kLength, TokenDataset::Windows::all));
 }
