@@ -36,6 +36,13 @@ __global__ void embedding_forward(EmbeddingProblem p, const T* weight, const T* 
 /// Rows whose tokens a block compares at a time.
 constexpr int kComparedRows = 256;
 
+/// Whether each of them has the block's token. Not in the kernel: in a template GCC does not keep a variable
+/// in the section of shared memory (check builds).
+__device__ int* compared_rows() {
+  __shared__ int equal[kComparedRows];
+  return equal;
+}
+
 /// Whether each of the rows from `first` on, kComparedRows of them or up to `end`, has this token, to
 /// `equal`, by all threads of the block. Returns to every thread whether one has.
 template <class Token>
@@ -55,7 +62,7 @@ __device__ bool compare_rows(const Token* tokens, Token token, std::int64_t firs
 
 template <class T, class Token>
 __global__ void embedding_backward(EmbeddingProblem p, const T* dy, accumulate_t<T>* dweight) {
-  __shared__ int equal[kComparedRows];
+  int* const equal = compared_rows();
   const Token* const tokens = static_cast<const Token*>(p.tokens);
   const std::int64_t own = blockIdx.x;
   const Token token = tokens[own];
