@@ -65,7 +65,7 @@ with torch.no_grad():
 print(total / count)
 """
     result = subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True, text=True)
-    return float(result.stdout)
+    return float(result.stdout.splitlines()[-1])  # GPT prints its size first
 
 
 def train_ringtape(binary, folder, seed, steps):
