@@ -6,9 +6,14 @@
 #include "autograd/tape.h"
 #include "core/capture.h"
 #include "kernels/attention.h"
+#include "kernels/copy_rows.h"
 
 namespace ringtape {
 namespace {
+
+void* element(const Tensor& tensor, std::int64_t index) {
+  return static_cast<std::byte*>(tensor.raw()) + index * static_cast<std::int64_t>(size_of(tensor.dtype()));
+}
 
 /// The sizes and options of one call.
 struct Heads {
@@ -17,10 +22,9 @@ struct Heads {
 
   /// Elements of a token of qkv.
   std::int64_t row() const { return (heads + 2 * kv_heads) * width; }
-  /// Heads `first` and on of a tensor [batch, tokens, row].
+  /// Heads `first` and on of a tensor [batch, tokens, row]; of a cache, with tokens for its capacity.
   AttentionOperand operand(const Tensor& tensor, std::int64_t row, std::int64_t first) const {
-    const auto bytes = first * width * static_cast<std::int64_t>(size_of(tensor.dtype()));
-    return {static_cast<std::byte*>(tensor.raw()) + bytes, tokens * row, row, width};
+    return {element(tensor, first * width), tensor.size(1) * row, row, width};
   }
   AttentionOperand queries(const Tensor& qkv) const { return operand(qkv, row(), 0); }
   AttentionOperand keys(const Tensor& qkv) const { return operand(qkv, row(), heads); }
@@ -51,24 +55,23 @@ struct Heads {
   }
 };
 
-Heads heads_of(const Tensor& qkv, int heads, int kv_heads, const AttentionOptions& options) {
-  check_floating("causal_self_attention", qkv);
+Heads heads_of(const char* operation, const Tensor& qkv, int heads, int kv_heads,
+               const AttentionOptions& options) {
+  check_floating(operation, qkv);
   check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
-        "causal_self_attention: the number of heads must be a multiple of kv_heads, found {} and {}", heads,
+        "{}: the number of heads must be a multiple of kv_heads, found {} and {}", operation, heads,
         kv_heads);
   const std::int64_t parts = std::int64_t{heads} + 2 * std::int64_t{kv_heads};
   check(qkv.dims() == 3 && qkv.size(2) % parts == 0 && qkv.size(2) > 0,
-        "causal_self_attention: expected qkv [B, T, (heads + 2 kv_heads) D] with {} heads and {} kv_heads, "
-        "found {}",
+        "{}: expected qkv [B, T, (heads + 2 kv_heads) D] with {} heads and {} kv_heads, found {}", operation,
         heads, kv_heads, describe(qkv));
   const std::int64_t width = qkv.size(2) / parts;
   check(width <= kMostAttentionWidth,
-        "causal_self_attention: expected heads of at most {} elements, found {} in qkv {} with {} heads and "
-        "{} kv_heads",
-        kMostAttentionWidth, width, describe(qkv), heads, kv_heads);
+        "{}: expected heads of at most {} elements, found {} in qkv {} with {} heads and {} kv_heads",
+        operation, kMostAttentionWidth, width, describe(qkv), heads, kv_heads);
   if (options.dropout > 0) forbid_in_capture("the mask of dropout is drawn, which a replay would repeat");
-  check(options.dropout >= 0 && options.dropout < 1,
-        "causal_self_attention: dropout must be in [0, 1), found {}", options.dropout);
+  check(options.dropout >= 0 && options.dropout < 1, "{}: dropout must be in [0, 1), found {}", operation,
+        options.dropout);
   return {qkv.size(0), qkv.size(1), heads, kv_heads, width, options};
 }
 
@@ -92,7 +95,7 @@ void backward(const Heads& sizes, BackwardContext& context) {
 }  // namespace
 
 Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads, const AttentionOptions& options) {
-  const Heads sizes = heads_of(qkv, heads, kv_heads, options);
+  const Heads sizes = heads_of("causal_self_attention", qkv, heads, kv_heads, options);
   const OperationScope span("causal_self_attention", {&qkv});
   Tensor out = empty({sizes.batch, sizes.tokens, sizes.heads * sizes.width}, qkv.dtype(), qkv.device());
   const DType stat = qkv.dtype() == DType::f64 ? DType::f64 : DType::f32;
@@ -103,6 +106,40 @@ Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads, const A
     Tape::current().record("causal_self_attention", {qkv}, out, {qkv, out, lse},
                            [sizes](BackwardContext& context) { backward(sizes, context); });
   }
+  return out;
+}
+
+Tensor cached_self_attention(const Tensor& qkv, int heads, int kv_heads, const Tensor& cache,
+                             std::int64_t length) {
+  const Heads sizes = heads_of("cached_self_attention", qkv, heads, kv_heads, {});
+  const std::int64_t kept = 2 * sizes.kv_heads * sizes.width;
+  check(!Tape::records({&qkv}), "cached_self_attention: has no backward: call it under NoGrad");
+  check(cache.defined() && cache.dims() == 3 && cache.size(0) == sizes.batch && cache.size(2) == kept &&
+            cache.dtype() == qkv.dtype() && cache.device() == qkv.device(),
+        "cached_self_attention: expected a cache {} [{}, capacity, {}] on {}, found {}", name_of(qkv.dtype()),
+        sizes.batch, kept, to_string(qkv.device()), describe(cache));
+  check(length >= 0 && length + sizes.tokens <= cache.size(1),
+        "cached_self_attention: {} tokens and {} more exceed the cache's {}", length, sizes.tokens,
+        cache.size(1));
+  const OperationScope span("cached_self_attention", {&qkv, &cache});
+  const Stream stream = stream_of(qkv);
+  for (std::int64_t b = 0; b < sizes.batch; ++b) {
+    copy_rows(stream, qkv.dtype(), element(qkv, b * sizes.tokens * sizes.row() + sizes.heads * sizes.width),
+              sizes.row(), element(cache, (b * cache.size(1) + length) * kept), kept, sizes.tokens, kept,
+              false);
+  }
+  Tensor out = empty({sizes.batch, sizes.tokens, sizes.heads * sizes.width}, qkv.dtype(), qkv.device());
+  const DType stat = qkv.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Tensor lse = empty({sizes.batch, sizes.heads, sizes.tokens}, stat, qkv.device());
+  AttentionArgs args = sizes.args(qkv, out, lse);
+  args.keys = length + sizes.tokens;
+  args.k = sizes.operand(cache, kept, 0);
+  args.v = sizes.operand(cache, kept, sizes.kv_heads);
+  const std::int64_t seen = sizes.batch * args.keys * kept * static_cast<std::int64_t>(size_of(qkv.dtype()));
+  add_work(
+      {.flops = 2 * sizes.batch * sizes.heads * sizes.tokens * (2 * length + sizes.tokens + 1) * sizes.width,
+       .bytes = bytes_of({&qkv, &out, &lse}) + seen});
+  attention_forward(stream, args);
   return out;
 }
 

@@ -129,6 +129,12 @@ struct AttentionOptions {
 Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads,
                              const AttentionOptions& options = {});
 
+/// The same for T tokens that follow `length` others, whose keys and values are in `cache` [B, capacity,
+/// 2 kv_heads D], for each token all heads' keys, then their values: the new tokens' are written there behind
+/// them, and each new token sees those up to its own. Has no backward: only under NoGrad.
+Tensor cached_self_attention(const Tensor& qkv, int heads, int kv_heads, const Tensor& cache,
+                             std::int64_t length);
+
 // ---- losses ----
 enum class Reduction { mean, sum };
 

@@ -42,6 +42,9 @@ struct AttentionArgs {
 
 inline constexpr std::int64_t kMostAttentionWidth = 128;
 
+/// Up to so many queries are computed by attention_forward_few().
+inline constexpr std::int64_t kFewQueries = 2;
+
 /// The gradients of q, k and v, from that of out. With dp_ij = dout_i . v_j:
 ///
 ///   delta_i = dout_i . out_i      ds_ij = scale * p_ij * (m_ij dp_ij - delta_i)
@@ -59,6 +62,9 @@ struct AttentionGradients {
 /// Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2: Faster Attention
 /// with Better Parallelism and Work Partitioning", 2023): nothing of size queries x keys is stored.
 RINGTAPE_LAUNCHER(attention_forward, const AttentionArgs& args);
+
+/// The same without dropout, for few queries, of which a block computes one: attention_forward() calls it.
+RINGTAPE_LAUNCHER(attention_forward_few, const AttentionArgs& args);
 
 /// Reads q, k, v, out and lse; computes p again from lse. One pass over tiles of queries gives dq, one over
 /// tiles of keys dk and dv, each sum in a fixed order. A single pass would save two of the seven products of

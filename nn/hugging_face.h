@@ -33,14 +33,4 @@ void save_gpt(GPT& model, const std::filesystem::path& folder);
 /// Makes the folder. To be called before a training whose result is to be saved.
 void check_save_gpt(const TransformerOptions& options, const std::filesystem::path& folder);
 
-/// Where a parameter of a GPT comes from in such a folder.
-struct WeightSource {
-  std::string parameter;             ///< its name in GPT
-  std::vector<std::string> tensors;  ///< one, or several whose rows are joined
-  std::vector<std::int64_t> rows;    ///< of each tensor in the parameter; empty for a vector
-  bool transposed = false;           ///< stored as [in, out] (GPT-2's Conv1D)
-};
-/// The sources of all parameters of a model with these options.
-std::vector<WeightSource> weight_sources(const TransformerOptions& options);
-
 }  // namespace ringtape

@@ -1,14 +1,10 @@
 #include "nn/transformer.h"
 
-#include <cmath>
 #include <utility>
 
 #include "autograd/ops.h"
 #include "core/error.h"
 #include "core/random.h"
-#include "core/stream.h"
-#include "kernels/attention.h"
-#include "kernels/copy_rows.h"
 #include "nn/module_scope.h"
 
 namespace ringtape {
@@ -74,40 +70,9 @@ Tensor CausalSelfAttention::forward(const Tensor& x) {
 
 Tensor CausalSelfAttention::next(const Tensor& x, KVCache& cache, std::size_t layer) {
   const ModuleScope scope(*this);
-  const std::int64_t batch = x.size(0), tokens = x.size(1), width = options_.width;
-  const std::int64_t kv_heads = options_.kv_heads_or_default(), head = options_.head_size();
-  const std::int64_t row = options_.qkv_columns(), kv_columns = 2 * kv_heads * head;
-  const Tensor packed = qkv(x, cache.length());
-  const Tensor& kept = cache.layers_[layer];
-  check(kept.shape() == Shape{batch, cache.capacity(), kv_columns} && kept.dtype() == packed.dtype() &&
-            kept.device() == packed.device(),
-        "KVCache: made for another model: a layer is {}, expected {} {}", describe(kept),
-        name_of(packed.dtype()), to_string(Shape{batch, cache.capacity(), kv_columns}));
-  const Stream stream = Stream::current(x.device());
-  const auto at = [](const Tensor& tensor, std::int64_t element) { return tensor.alias({1}, element).raw(); };
-  for (std::int64_t b = 0; b < batch; ++b) {
-    copy_rows(stream, x.dtype(), at(packed, b * tokens * row + width), row,
-              at(kept, (b * cache.capacity() + cache.length()) * kv_columns), kv_columns, tokens, kv_columns,
-              false);
-  }
-  const Tensor y = empty({batch, tokens, width}, x.dtype(), x.device());
-  const Tensor lse = empty({batch, options_.heads, tokens}, DType::f32, x.device());
-  const std::int64_t sequence = cache.capacity() * kv_columns;
-  AttentionArgs args;
-  args.dtype = x.dtype();
-  args.batch = batch;
-  args.heads = options_.heads;
-  args.kv_heads = kv_heads;
-  args.queries = tokens;
-  args.keys = cache.length() + tokens;
-  args.width = head;
-  args.scale = 1 / std::sqrt(static_cast<double>(head));
-  args.q = {packed.raw(), tokens * row, row, head};
-  args.k = {kept.raw(), sequence, kv_columns, head};
-  args.v = {at(kept, kv_heads * head), sequence, kv_columns, head};
-  args.out = {y.raw(), tokens * width, width, head};
-  args.lse = lse.raw();
-  attention_forward(stream, args);
+  const Tensor y = cached_self_attention(qkv(x, cache.length()), static_cast<int>(options_.heads),
+                                         static_cast<int>(options_.kv_heads_or_default()),
+                                         cache.layers_[layer], cache.length());
   return (*c_proj_)(y);
 }
 

@@ -1,7 +1,7 @@
-"""Writes text/unicode_classes.cpp: which code points are letters, numbers and white space, as GPT-2's tokenizer sees them.
+"""Writes text/unicode_ranges.h: which code points are letters, numbers and white space, as GPT-2's tokenizer sees them.
 
     pip install unicodedata2==16.0.0
-    scripts/unicode_classes.py > text/unicode_classes.cpp
+    scripts/unicode_classes.py > text/unicode_ranges.h
 
 unicodedata2 is the Unicode character database of that version. Letters are the general categories L*, numbers N*. White
 space is the property White_Space, which the database does not carry: it is the separators Z* and the control characters
@@ -48,36 +48,22 @@ def main():
     items = [f"{{0x{first:X}, 0x{last:X}, '{name[0].upper()}'}}," for first, last, name in ranges()]
     print(f"""\
 // Written by scripts/unicode_classes.py from Unicode {VERSION}.
-#include "text/unicode_classes.h"
-
-#include <algorithm>
-#include <iterator>
+#pragma once
 
 namespace ringtape {{
-namespace {{
 
+/// The code points first to last are of one kind.
 struct ClassRange {{
   char32_t first, last;
   char kind;  // Letter, Number, Space
 }};
 
 // clang-format off
-constexpr ClassRange kClassRanges[] = {{""")
+inline constexpr ClassRange kClassRanges[] = {{""")
     print("\n".join(rows(items)))
     print("""\
 };
 // clang-format on
-
-}  // namespace
-
-CharacterClass class_of(char32_t code_point) {
-  const auto* const range =
-      std::lower_bound(std::begin(kClassRanges), std::end(kClassRanges), code_point,
-                       [](const ClassRange& candidate, char32_t value) { return candidate.last < value; });
-  if (range == std::end(kClassRanges) || range->first > code_point) return CharacterClass::other;
-  if (range->kind == 'L') return CharacterClass::letter;
-  return range->kind == 'N' ? CharacterClass::number : CharacterClass::space;
-}
 
 }  // namespace ringtape""")
 

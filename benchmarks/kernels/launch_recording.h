@@ -34,13 +34,6 @@ class LaunchRecording final : public simt::Observer {
   void launch_begins(const simt::Launch& launch) override {
     launches_.push_back({launch.kernel, launch.grid, launch.block, launch.shared_bytes});
   }
-  void launch_ends() override {}
-  void block_begins() override {}
-  void thread_returns(int) override {}
-  void block_arrived(simt::SourceLocation) override {}
-  void warp_arrived(int, unsigned, bool) override {}
-  void copies_under_way(int, int) override {}
-  void copy_begins(int, void*, std::size_t, const void*) override {}
 
  private:
   struct Raw {

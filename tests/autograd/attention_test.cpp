@@ -1,4 +1,6 @@
 // causal_self_attention on the tape. The kernels' own tests are in tests/kernels/attention_test.cpp.
+#include <cmath>
+
 #include "autograd/gradcheck.h"
 #include "autograd/ops.h"
 #include "autograd/recompute.h"
@@ -177,6 +179,45 @@ TEST_CASE("causal_self_attention: what does not fit is named", "[ops]") {
   CHECK_FALSE(error_of([&] { causal_self_attention(x, 0, 0); }).empty());
   CHECK_FALSE(error_of([&] { causal_self_attention(to(x, DType::i32), 2, 2); }).empty());
   CHECK_FALSE(error_of([&] { causal_self_attention(view(x, {2, 12}), 2, 2); }).empty());
+}
+
+TEST_CASE("cached_self_attention: token by token gives what the whole sequence gives", "[ops]") {
+  const NoGrad no_grad;
+  const Sizes s{2, 11, 4, 2, 8};
+  const std::vector<double> qkv = random_doubles(s.shape().elements(), 1);
+  const std::int64_t row = s.shape()[2], out_row = s.heads * s.width;
+  const std::vector<double> expected = by_definition(qkv, s);
+  const Tensor cache = full({s.batch, s.tokens + 2, 2 * s.kv_heads * s.width}, NAN, DType::f64);
+  std::int64_t length = 0;
+  for (const std::int64_t tokens : {5, 1, 2, 3}) {
+    std::vector<double> step, wanted;
+    for (std::int64_t b = 0; b < s.batch; ++b) {
+      const auto tokens_of = [&](const std::vector<double>& all, std::int64_t columns) {
+        const auto first = all.begin() + (b * s.tokens + length) * columns;
+        return std::vector<double>(first, first + tokens * columns);
+      };
+      for (const double value : tokens_of(qkv, row)) step.push_back(value);
+      for (const double value : tokens_of(expected, out_row)) wanted.push_back(value);
+    }
+    const Tensor y = cached_self_attention(tensor_of(step, {s.batch, tokens, row}, DType::f64, {}), s.heads,
+                                           s.kv_heads, cache, length);
+    check_close(y.to_doubles(), wanted, 0, 1e-12);
+    length += tokens;
+  }
+}
+
+TEST_CASE("cached_self_attention: what does not fit is named", "[ops]") {
+  const Tensor x = tensor_of(random_doubles(24, 1), {1, 2, 12}, DType::f32, {});
+  const Tensor cache = zeros({1, 3, 8});
+  CHECK(error_of([&] {
+          cached_self_attention(x, 2, 2, zeros({1, 3, 4}), 0);
+        }) ==
+        "cached_self_attention: expected a cache f32 [1, capacity, 8] on cpu, found f32[1, 3, 4] on cpu");
+  CHECK(error_of([&] { cached_self_attention(x, 1, 1, cache, 2); }) ==
+        "cached_self_attention: 2 tokens and 2 more exceed the cache's 3");
+  CHECK(error_of([&] {
+          cached_self_attention(leaf(random_doubles(24, 1), {1, 2, 12}), 1, 1, cache, 0);
+        }) == "cached_self_attention: has no backward: call it under NoGrad");
 }
 
 GPU_TEST_CASE("causal_self_attention: the GPU gives the results of the CPU", "[ops]") {

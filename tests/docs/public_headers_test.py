@@ -22,9 +22,9 @@ INTERNAL = {
             "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices traffic "
             "verify_parameters verify_same watchdog zero1_reducer zero2_reducer",
     "io": "checksum embed json mapped_file parse",
-    "nn": "module_scope",
+    "nn": "hugging_face_config hugging_face_names module_scope",
     "optim": "",
-    "text": "gpt2_pieces unicode_classes utf8",
+    "text": "gpt2_pieces unicode_classes unicode_ranges utf8",
     "train": "checkpointing console json_lines learning_rate make metrics model_input option_list option_types option_value "
              "output_files profile_table progress recorded_steps report/document report/page report/run_report report/step_timeline "
              "report/write_report run_log timeline training_run training_state update value_record value_row",

@@ -29,13 +29,6 @@ class Launches : public simt::Observer {
   void launch_begins(const simt::Launch& launch) override {
     seen = seen || (!trying_thread_orders && launch.block.x * launch.block.y * launch.block.z > 1);
   }
-  void launch_ends() override {}
-  void block_begins() override {}
-  void thread_returns(int) override {}
-  void block_arrived(simt::SourceLocation) override {}
-  void warp_arrived(int, unsigned, bool) override {}
-  void copies_under_way(int, int) override {}
-  void copy_begins(int, void*, std::size_t, const void*) override {}
 };
 
 class OrderDependent : public ListenerBase {
