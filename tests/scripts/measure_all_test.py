@@ -34,7 +34,7 @@ class MeasureAll(unittest.TestCase):
         run = self.run_script()
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual({path.read_text() for path in self.out.glob("*.json")}, {"new\n"})
-        self.assertEqual(len(list(self.out.glob("*.json"))), 3 + 8 + 5)
+        self.assertEqual(len(list(self.out.glob("*.json"))), 3 + 8 + 7)
         self.assertEqual((self.out / "ladder_norm.txt").read_text(), "printed\n")
         self.assertEqual((self.out / "batch_table.csv").read_text(), "old")  # of another script
         self.assertEqual((self.out / "README.md").read_text(), "old")
