@@ -83,10 +83,8 @@ GPT::GPT(const TransformerOptions& options) : options_(checked(options)) {
   }
   ln_f_ = register_module(
       "ln_f", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  lm_head_ = wte_;
   if (!options.tied) {
-    lm_head_ = &register_module("lm_head", std::make_shared<Linear>(options.width, options.vocabulary, false))
-                    ->parameter("weight");
+    lm_head_ = register_module("lm_head", std::make_shared<Linear>(options.width, options.vocabulary, false));
   }
   initialise(*this);
 }
@@ -124,7 +122,7 @@ Residual GPT::run_blocks(Residual stream) {
 }
 
 Tensor GPT::head(const Tensor& normed) {
-  return linear(normed, *lm_head_);
+  return lm_head_ == nullptr ? linear(normed, *wte_) : (*lm_head_)(normed);
 }
 
 Tensor GPT::forward(const Tensor& tokens) {

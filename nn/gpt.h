@@ -49,11 +49,11 @@ class GPT : public Module {
   TransformerOptions options_;
   Tensor* wte_;
   Tensor* wpe_ = nullptr;
-  Tensor* lm_head_;
   std::shared_ptr<Dropout> drop_;
   std::shared_ptr<Module> h_;  // the list of the blocks
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> ln_f_;
+  std::shared_ptr<Linear> lm_head_;  // null where the weight is wte_
   std::int64_t recompute_ = 0;
 };
 

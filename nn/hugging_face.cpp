@@ -15,6 +15,7 @@
 #include "io/safetensors.h"
 #include "nn/hugging_face_config.h"
 #include "nn/hugging_face_names.h"
+#include "nn/lora.h"
 
 namespace ringtape {
 namespace {
@@ -189,6 +190,8 @@ void save_gpt(GPT& model, const std::filesystem::path& folder) {
   const NoGrad no_grad;
   const TransformerOptions& options = model.options();
   check_save_gpt(options, folder);
+  check(!has_unmerged_lora(model),
+        "{}: the model has LoRA's products beside its weights: expected merge_lora() first", folder.string());
   // GPT-2's layers have biases, its embeddings have none.
   const auto lacks_bias = [&](const WeightSource& source) {
     return is_gpt2(options) && !options.bias &&

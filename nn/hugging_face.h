@@ -26,7 +26,8 @@ std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder,
 
 /// Writes the model's config.json and model.safetensors (f32) to the folder, which is made if necessary. Each
 /// file is written whole or not at all. Throws Error for a model that is shaped neither like GPT-2 nor like
-/// Llama. GPT-2 has biases: for a model without them zeros are written, and load_gpt() leaves them out again.
+/// Llama, and one with a Lora that is not merged (nn/lora.h). GPT-2 has biases: for a model without them
+/// zeros are written, and load_gpt() leaves them out again.
 void save_gpt(GPT& model, const std::filesystem::path& folder);
 
 /// Throws Error if save_gpt() would: for the shape of the model, and for a folder that cannot be written.

@@ -6,6 +6,7 @@
 #include "autograd/recompute.h"
 #include "core/error.h"
 #include "nn/init.h"
+#include "nn/lora.h"
 
 namespace ringtape {
 
@@ -20,7 +21,12 @@ Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias) {
 }
 
 Tensor Linear::forward(const Tensor& x) {
-  return linear(x, *weight_, bias_ == nullptr ? Tensor() : *bias_);
+  const Tensor y = linear(x, *weight_, bias_ == nullptr ? Tensor() : *bias_);
+  return lora_ == nullptr ? y : add(y, (*lora_)(x));
+}
+
+void Linear::set_lora(std::shared_ptr<Lora> lora) {
+  lora_ = register_module("lora", std::move(lora));
 }
 
 Embedding::Embedding(std::int64_t count, std::int64_t width) {

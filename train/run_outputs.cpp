@@ -123,13 +123,16 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute) const {
                                 .compute = compute});
 }
 
-/// The same for the arena with its sharding. The gradients are a shard and the buffers of two buckets.
+/// The same for the arena with its sharding and without frozen parameters. The gradients of ZeRO 2 are a
+/// shard and the buffers of two buckets.
 BytesByCategory Trainer::Run::estimate_memory() const {
   BytesByCategory bytes = estimate_memory(arena_->compute_dtype());
-  if (!task_.estimate_memory || !arena_->is_sharded()) return bytes;
+  const bool has_frozen = arena_->trained_elements() < arena_->parameter_elements();
+  if (!task_.estimate_memory || !(arena_->is_sharded() || has_frozen)) return bytes;
   const auto shard = static_cast<std::size_t>(arena_->shard_size()) * sizeof(float);
   bytes[MemoryCategory::optimizer_state] =
       static_cast<std::size_t>(state_per_parameter(options_.optimizer)) * shard;
+  bytes[MemoryCategory::gradients] = static_cast<std::size_t>(arena_->size()) * sizeof(float);
   if (options_.distribution.zero == 2) {
     const auto buckets = static_cast<std::size_t>(most_of_neighbours(arena_->buckets()));
     bytes[MemoryCategory::gradients] = shard + buckets * sizeof(float);

@@ -12,6 +12,7 @@
 #include "dist/traffic.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
+#include "nn/freeze.h"
 #include "nn/model_file.h"
 #include "profile/machine.h"
 #include "trace/spans.h"
@@ -64,6 +65,8 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
   manual_seed(options_.data.seed);
   model_ = task_.make_model();
   check(model_ != nullptr, "trainer: the task's make_model() returned no model");
+  if (!options_.model.freeze.empty()) freeze(*model_, options_.model.freeze);
+  if (!options_.model.train_only.empty()) train_only(*model_, options_.model.train_only);
   const DType dtype = compute_dtype(options_.precision, device_);
   arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, comm_->rank(), comm_->size()));
   optimizer_ = make_optimizer(options_.optimizer, *arena_);
@@ -124,11 +127,13 @@ std::string Trainer::Run::schedule_text() const {
   return ringtape::schedule_text(options_.schedule, schedule_, options_.data.batch_size, length_);
 }
 
-/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"
+/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; of fewer that are trained, their number.
 std::string Trainer::Run::describe_training() const {
   const std::int64_t micro_batch = options_.accumulation.micro_batch;
-  return fmt::format("model {}{}({} parameters), batch {}{}, {} at {}", task_.model_name,
-                     task_.model_name.empty() ? "" : " ", arena_->parameter_elements(),
+  const std::int64_t all = arena_->parameter_elements(), trained = arena_->trained_elements();
+  return fmt::format("model {}{}({} parameters{}), batch {}{}, {} at {}", task_.model_name,
+                     task_.model_name.empty() ? "" : " ", all,
+                     trained < all ? fmt::format(", {} of them trained", trained) : std::string(),
                      options_.data.batch_size,
                      micro_batch > 0 ? fmt::format(" in micro-batches of {}", micro_batch) : std::string(),
                      options_.optimizer.kind->name, learning_rate_);
@@ -306,6 +311,9 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
   for (const auto& [name, value] : task_.settings) settings["--" + name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
+  if (arena_->trained_elements() < arena_->parameter_elements()) {
+    settings["frozen weights"] = fmt::format("CRC-32 {:08x}", checksum_of_frozen(*model_));
+  }
   settings["data"] =
       fmt::format("{} samples with the CRC-32 {:08x}", task_.train->size(), task_.train->checksum());
   if (depends_on_length(options_.schedule)) {

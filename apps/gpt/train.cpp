@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <functional>
@@ -13,6 +13,7 @@
 #include "cli/train_program.h"
 #include "core/error.h"
 #include "nn/hugging_face.h"
+#include "nn/lora.h"
 
 namespace ringtape::gpt {
 namespace {
@@ -47,6 +48,17 @@ const std::vector<Recipe> kRecipes = {{"shakespeare-gpu",
 struct TrainCommand {
   TrainCommand(CommandLine& flags) : program(flags, default_options(), kRecipes) {
     model.add(flags);
+    flags.group("Low-rank adaptation");
+    flags.option(
+        "--lora-rank", not_negative(lora.rank),
+        "train only the factors, of this rank, of what is added to the weights of linear layers; the saved "
+        "model has the sums. 0: train the weights themselves");
+    flags
+        .option("--lora-alpha", between(lora.alpha, 1e-6, 1e9),
+                "what is added is multiplied by this over the rank")
+        .needs(flags["--lora-rank"]);
+    flags.option("--lora-targets", lora.targets, "names of the linear layers; * is any text")
+        .needs(flags["--lora-rank"]);
     flags.group("Text");
     flags.file("--text", text,
                "file with the text to learn, UTF-8; the last 10% are for validation "
@@ -95,10 +107,15 @@ struct TrainCommand {
         "{} {}, {} heads of keys, {} in the MLP, dropout {}, {}biases{}",
         from.empty() ? model.architecture : from, task.model_name, shape.kv_heads_or_default(),
         shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ", from.empty() ? "" : ", loaded");
+    if (lora.rank > 0) {
+      task.settings["lora"] =
+          fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha, fmt::join(lora.targets, ","));
+    }
     if (!text.empty()) task.input_files = {text};
     task.make_model = [this, shape] {
       const std::shared_ptr<GPT> made = loaded.model != nullptr ? loaded.model : std::make_shared<GPT>(shape);
       made->set_recompute(model.recompute);
+      if (lora.rank > 0) add_lora(*made, lora);
       return made;
     };
     return task;
@@ -107,6 +124,7 @@ struct TrainCommand {
   void finish(Trainer& trainer) {
     auto& trained = static_cast<GPT&>(trainer.model());
     trained.eval();
+    merge_lora(trained);
     if (trainer.comm().rank() != 0) return;
     if (!save_model.empty()) {
       save_gpt(trained, save_model);
@@ -119,6 +137,7 @@ struct TrainCommand {
   }
 
   ModelFlags model;
+  LoraOptions lora = {.rank = 0, .targets = {"h.*.attn.c_attn"}};
   TrainProgram program;
   std::string text, tokenizer = "characters", from, save_model;
   std::int64_t steps_per_epoch = 250, samples = 500;
