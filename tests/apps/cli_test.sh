@@ -862,6 +862,17 @@ accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --temperature 0
 cp "$work/out" "$work/text"
 expect "gpt generate: the same text again" cmp "$work/text" "$work/first"
 accept gpt generate --model model --tokens 40 --top-k 5 --top-p 0.9 --seed 3 --stop e
+accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --seed 7
+cp "$work/out" "$work/both"
+accept gpt generate --model model --prompt "The king" --tokens 30 --seed 8
+{ echo && cat "$work/out"; } >>"$work/both"
+accept gpt generate --model model --prompt "ROMEO:" --prompt "The king" --tokens 30 --seed 7
+cp "$work/out" "$work/text"
+expect "gpt generate: each of two texts as if it were written alone" cmp "$work/text" "$work/both"
+printf 'ROMEO:\nThe king\n' >prompts.txt
+accept gpt generate --model model --prompts prompts.txt --tokens 30 --seed 7
+cp "$work/out" "$work/text"
+expect "gpt generate: prompts from a file" cmp "$work/text" "$work/both"
 accept gpt evaluate --model model
 cp "$work/out" "$work/text"
 expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tokens$' "$work/text"
@@ -882,6 +893,9 @@ refuse "nothing.txt" gpt train --text nothing.txt
 refuse "a width of 128 is not divisible by 3 heads" gpt train --heads 3
 refuse "nowhere/config.json" gpt train --from nowhere
 refuse "more than the context of 16" gpt generate --model model --prompt "a prompt of many characters"
+printf 'ROMEO:\n\nThe king\n' >gap.txt
+refuse "gap.txt: line 2 is empty, expected a prompt in each line" gpt generate --model model --prompts gap.txt
+refuse "more than the context of 16" gpt generate --model model --prompt a --prompt "a prompt of many characters"
 refuse "top-p must be above 0" gpt generate --model model --top-p 0
 refuse "--temperature" gpt generate --model model --temperature nan
 refuse "(U+00E9) at byte 0 is none of the tokenizer's 65" gpt generate --model model --prompt "é"
