@@ -39,6 +39,7 @@
 #include "nn/compute_dtype.h"
 #include "nn/freeze.h"
 #include "nn/gpt.h"
+#include "nn/gpt_estimate.h"
 #include "nn/hugging_face.h"
 #include "nn/init.h"
 #include "nn/layers.h"

@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "dist/traffic.h"
 #include "kernels/gemm.h"
+#include "kernels/limits.h"
 #include "nn/compute_dtype.h"
 #include "nn/freeze.h"
 #include "nn/model_file.h"
@@ -108,6 +109,9 @@ void Trainer::Run::check_memory() const {
   const auto world_size = static_cast<std::size_t>(comm_->size());
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
   if (options_.distribution.zero == 2) bytes[MemoryCategory::gradients] /= world_size;
+  // What will be frozen is not known before there is a model.
+  const bool freezes = !options_.model.freeze.empty() || !options_.model.train_only.empty();
+  if (freezes) bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
   const std::size_t needed = bytes.total();
   const std::size_t there = memory_capacity(device_);
   const auto text = [](std::size_t count) { return bytes_text(static_cast<double>(count)); };
@@ -203,7 +207,7 @@ TrainingResult Trainer::Run::train() {
     console_.print("resumed after step {}, {} into epoch {}\n", begin.step, counted(begin.samples, "sample"),
                    begin.epoch + 1);
   }
-  training.log.begin(begin.step, length_.steps, scaler);
+  training.log.begin(begin.step, length_.steps, scaler, throughput());
   TrainingResult ended;
   try {
     const EvaluationResult result = run_steps(training, state, checkpoints);
@@ -286,6 +290,31 @@ void Trainer::Run::run_step(Training& training) {
   step.loss = result.loss;
   step.grad_norm = result.grad_norm;
   for (const Hook& hook : after_step) hook(step);
+  make_texts(training);
+}
+
+void Trainer::Run::make_texts(Training& training) {
+  const ObservationOptions& see = options_.observation;
+  if (!is_first() || (see.quiet && see.report.empty())) return;
+  for (const TextHook& hook : texts) {
+    if (training.at.step % hook.every != 0) continue;
+    training.log.flush();
+    training.recorded.pause();
+    model_->eval();
+    training.log.add({training.at.step, hook.title, hook.make()});
+    model_->train();
+  }
+}
+
+/// Measures the device where the FLOPs of a sample are known and somebody sees the result.
+Throughput Trainer::Run::throughput() const {
+  Throughput result{task_.unit, task_.units_per_sample, task_.flops_per_sample};
+  const ObservationOptions& see = options_.observation;
+  const bool is_seen = !see.quiet || !see.report.empty() || !see.metrics.empty();
+  if (is_first() && is_seen && task_.flops_per_sample > 0) {
+    result.most_flops = most_flops(device_, arena_->compute_dtype()) * comm_->size();
+  }
+  return result;
 }
 
 /// This rank's samples of the next update; none if only other ranks have samples left.

@@ -54,7 +54,7 @@ struct GenerateCommand {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (i > 0) fmt::print("\n");
       own.sampling.seed = options.sampling.seed + i;
-      write_text(*loaded.model, *loaded.tokenizer, all[i], own, stop);
+      print_text(*loaded.model, *loaded.tokenizer, all[i], own, stop);
     }
   }
 
