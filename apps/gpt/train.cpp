@@ -14,7 +14,6 @@
 #include "cli/train_program.h"
 #include "core/error.h"
 #include "nn/gpt_estimate.h"
-#include "nn/hugging_face.h"
 #include "nn/lora.h"
 
 namespace ringtape::gpt {
@@ -95,7 +94,7 @@ struct TrainCommand {
           load_text_model(from, dropout_is_given() ? std::optional(model.options.dropout) : std::nullopt);
       shape = loaded.model->options();
     }
-    if (!save_model.empty()) check_save_gpt(shape, save_model);
+    if (!save_model.empty()) check_save_text_model(shape, save_model);
     const std::string name = text.empty() ? "tinyshakespeare" : text;
     const Tokens tokens = encode(text, learned, *loaded.tokenizer);
     const Split split = split_of(tokens);
@@ -147,10 +146,7 @@ struct TrainCommand {
     trained.eval();
     merge_lora(trained);
     if (trainer.comm().rank() != 0) return;
-    if (!save_model.empty()) {
-      save_gpt(trained, save_model);
-      save_tokenizer(*loaded.tokenizer, save_model);
-    }
+    if (!save_model.empty()) save_text_model(trained, *loaded.tokenizer, save_model);
     if (samples == 0 || program.options().observation.quiet) return;
     fmt::print("\n");
     print_text(trained, *loaded.tokenizer, loaded.tokenizer->token(first_token), sample_options());
