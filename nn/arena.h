@@ -89,6 +89,8 @@ class ParameterArena {
   const Tensor& low_precision() const { return low_precision_; }
   /// Elements of all parameters, frozen ones too, without the padding.
   std::int64_t parameter_elements() const { return parameter_elements_; }
+  /// Those of the parameters that are not frozen.
+  std::int64_t trained_elements() const { return trained_elements_; }
 
   /// Marks all gradients as absent: the next backward overwrites them instead of adding, so no memory is set
   /// to zero. Drops an unused clip factor and skip flag.
@@ -141,6 +143,7 @@ class ParameterArena {
   ShardExchange exchange_;
   std::uint64_t zero_grads_ = 1;
   std::int64_t parameter_elements_ = 0;
+  std::int64_t trained_elements_ = 0;
   Tensor values_;
   mutable bool values_are_current_ = true;  // on this rank, in all slices
   Tensor gradients_;

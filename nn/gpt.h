@@ -21,9 +21,11 @@ namespace ringtape {
 /// stream (attn.c_proj, mlp.c_proj) 0.02 / sqrt(2 layers); biases are 0.
 class GPT : public Module {
  public:
-  /// Throws Error for sizes below 1 or above what the kernels take, heads that do not divide the width, or KV
-  /// heads that do not divide the heads.
+  /// Throws Error like check_options().
   explicit GPT(const TransformerOptions& options);
+  /// Throws Error for sizes below 1 or above what the kernels take, heads that do not divide the width, KV
+  /// heads that do not divide the heads, and other settings out of range.
+  static void check_options(const TransformerOptions& options);
 
   /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64). Throws Error for a T above the context.
   Tensor forward(const Tensor& tokens) override;
@@ -42,6 +44,7 @@ class GPT : public Module {
   void set_recompute(std::int64_t blocks);
 
  private:
+  void make_parts();
   Tensor embed(const Tensor& tokens, std::int64_t first_position);
   Residual run_blocks(Residual stream);
   Tensor head(const Tensor& normed);
@@ -49,11 +52,11 @@ class GPT : public Module {
   TransformerOptions options_;
   Tensor* wte_;
   Tensor* wpe_ = nullptr;
-  Tensor* lm_head_;
   std::shared_ptr<Dropout> drop_;
   std::shared_ptr<Module> h_;  // the list of the blocks
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> ln_f_;
+  std::shared_ptr<Linear> lm_head_;  // null where the weight is wte_
   std::int64_t recompute_ = 0;
 };
 

@@ -1,9 +1,13 @@
 #include "nn/transformer.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "autograd/ops.h"
+#include "core/capture.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/random.h"
 #include "nn/module_scope.h"
 
@@ -40,8 +44,24 @@ void KVCache::truncate(std::int64_t length) {
 
 // ---- CausalSelfAttention ----
 
-CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options)
+RotaryTable RotaryPositions::table(std::int64_t end, const Tensor& x) {
+  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  for (const RotaryTable& made : made_) {
+    const Tensor& cosines = made.cosines;
+    if (cosines.size(0) >= end && cosines.dtype() == dtype && cosines.device() == x.device()) return made;
+  }
+  const MemoryScope scope(MemoryCategory::other);  // not an activation of the layer that asks first
+  const auto positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(end)));
+  const RotaryTable made = make_rotary_table(std::max(end, std::min(positions, options_.context)),
+                                             options_.head_size(), options_.rotary_base, dtype, x.device());
+  if (!is_capturing()) made_.push_back(made);  // a captured one has no values before the graph runs
+  return made;
+}
+
+CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options,
+                                         std::shared_ptr<RotaryPositions> positions)
     : options_(options),
+      positions_(positions != nullptr ? std::move(positions) : std::make_shared<RotaryPositions>(options)),
       c_attn_(register_module("c_attn",
                               std::make_shared<Linear>(options.width, options.qkv_columns(), options.bias))),
       c_proj_(
@@ -52,16 +72,16 @@ CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options)
 Tensor CausalSelfAttention::qkv(const Tensor& x, std::int64_t first_position) {
   Tensor packed = (*c_attn_)(x);
   if (options_.positions == PositionKind::learned) return packed;
-  return rotary(packed, options_.head_size(), options_.heads + options_.kv_heads_or_default(),
-                options_.rotary_base, first_position);
+  const RotaryTable table = positions_->table(first_position + x.size(1), packed);
+  return rotary(packed, table, options_.heads + options_.kv_heads_or_default(), first_position);
 }
 
 Tensor CausalSelfAttention::forward(const Tensor& x) {
   AttentionOptions attention;
-  if (is_training() && options_.dropout > 0) {
-    attention = {.dropout = options_.dropout,
-                 .seed = default_generator().seed,
-                 .counter = default_generator().take(1)};
+  const double dropout = options_.attention_dropout.value_or(options_.dropout);
+  if (is_training() && dropout > 0) {
+    attention = {
+        .dropout = dropout, .seed = default_generator().seed, .counter = default_generator().take(1)};
   }
   const Tensor y = causal_self_attention(qkv(x, 0), static_cast<int>(options_.heads),
                                          static_cast<int>(options_.kv_heads_or_default()), attention);
@@ -107,10 +127,10 @@ Tensor MLP::forward(const Tensor& x) {
 
 // ---- Block ----
 
-Block::Block(const TransformerOptions& options) {
+Block::Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions) {
   ln_1_ = register_module(
       "ln_1", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  attn_ = register_module("attn", std::make_shared<CausalSelfAttention>(options));
+  attn_ = register_module("attn", std::make_shared<CausalSelfAttention>(options, std::move(positions)));
   ln_2_ = register_module(
       "ln_2", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
   mlp_ = register_module("mlp", std::make_shared<MLP>(options));

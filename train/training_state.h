@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,8 @@ class TrainingState {
       : model_(model), arena_(arena), optimizer_(optimizer), scaler_(scaler), comm_(comm) {}
 
   /// The whole state on rank 0, with the names in checkpoints. Shards of the optimizer's state are gathered.
+  /// Frozen parameters are not part of it: training does not change them, and whoever resumes has made or
+  /// loaded the same ones (checksum_of_frozen()).
   std::vector<NamedTensor> gather();
 
   /// Restores rank 0 from the newest checkpoint, if there is one, and all other ranks from rank 0. Returns
@@ -33,7 +36,7 @@ class TrainingState {
 
  private:
   std::vector<NamedTensor> with(const std::vector<NamedTensor>& of_optimizer);
-  std::vector<NamedTensor> replicated();
+  std::vector<NamedTensor> trained();
 
   Module& model_;
   ParameterArena& arena_;
@@ -41,5 +44,8 @@ class TrainingState {
   LossScaler* scaler_;
   Communicator& comm_;
 };
+
+/// CRC-32 of the values of the frozen parameters, in the order of named_parameters().
+std::uint32_t checksum_of_frozen(Module& model);
 
 }  // namespace ringtape
