@@ -76,6 +76,7 @@ number=1
 for file in "$lessons"/[0-9]*/README.md; do
   expect "$file: a title '# $number. ...'" grep -q "^# ${number}[.] " "$file"
   expect "$file: a quiz" grep -q '^<details>' "$file"
+  expect "$file: something to turn" grep -q '^[*][*]Now turn this[.][*][*] ' "$file"
   number=$((number + 1))
 done
 
