@@ -6,6 +6,9 @@ namespace ringtape::tasks {
   void test_##name(const LearnersFile&); \
   void run_##name(const LearnersFile&)
 
+RINGTAPE_TASK(backward);
+RINGTAPE_TASK(reverse_loop);
+RINGTAPE_TASK(block_sum);
 RINGTAPE_TASK(online_softmax);
 RINGTAPE_TASK(divisor);
 RINGTAPE_TASK(adam);
@@ -19,6 +22,9 @@ RINGTAPE_TASK(pipeline);
 
 const std::vector<Task>& all_tasks() {
   static const std::vector<Task> all = {
+      {"backward", test_backward, run_backward},
+      {"reverse_loop", test_reverse_loop, run_reverse_loop},
+      {"block_sum", test_block_sum, run_block_sum},
       {"online_softmax", test_online_softmax, run_online_softmax},
       {"divisor", test_divisor, run_divisor},
       {"adam", test_adam, run_adam},
