@@ -37,11 +37,19 @@ def batch_table_in_words(folder):
     warm = sum(runs.warmup_of(row.flags) > 0 for row in rows.values())
     return [f"Up to a batch of 512 the medians of a row lie within {small:.1f} points. From 4,096 on there are few updates (15 an",
             "epoch, then 8, then 4), each must be large, and the two optimizers that scale a step to the norm of the weights are",
-            f"ahead, at 16,384 by {layerwise:.1f} points. LARS has the highest median in {len(leads)} rows of {len(runs.BATCHES)}; "
+            f"ahead in this search, at 16,384 by {layerwise:.1f} points. LARS has the highest median in {len(leads)} rows of {len(runs.BATCHES)}; "
             f"in {len(clear)} of them its worst",
             f"seed is above every seed of the others. Its seeds differ by up to {spread['lars']:.1f} points where LAMB's differ by "
             f"at most {spread['lamb']:.2f}.",
             f"A warm-up was the better choice in {warm} of the {len(rows)} cells."]
+
+
+def adam_warmup_in_words(folder):
+    rows, table = runs.shown("adam-warmup", folder), runs.shown("batch-table", folder)
+    texts = [f"{row.median:.2f}% ({row.range_text()}) at {batch:,}, where the table has {table[batch, 'adam'].median:.2f}% and "
+             f"LAMB {table[batch, 'lamb'].median:.2f}%" for batch, row in rows.items()]
+    return ["How much that decides: with a constant rate after a warm-up of 40% of the updates, which the table did not offer, Adam",
+            f"reaches {texts[0]},", f"and {texts[1]}."]
 
 
 def recipes(folder):
@@ -91,4 +99,5 @@ def lesson_11_searches(folder):
 
 TABLES = {"training batches": batch_table, "training recipes": recipes, "training lesson 10": lesson_10,
           "training lesson 11": lesson_11, "training lesson 11 searches": lesson_11_searches}
-IN_WORDS = {"training batches in words": batch_table_in_words, "training mnist in words": mnist_in_words}
+IN_WORDS = {"training batches in words": batch_table_in_words, "training mnist in words": mnist_in_words,
+            "training adam warm-up in words": adam_warmup_in_words}
