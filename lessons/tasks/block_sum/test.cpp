@@ -80,8 +80,8 @@ void test_warps(Kernel* kernel, unsigned threads) {
   }
 }
 
-void test_order(Kernel* kernel, simt::ThreadOrder order, const char* name) {
-  const simt::ThreadOrderScope scope(order);
+void test_order(Kernel* kernel, simt::ThreadOrder order, std::uint64_t seed, const char* name) {
+  const simt::ThreadOrderScope scope(order, seed);
   const std::vector<float> x = numbers(4096);
   const std::vector<float> sums = sums_by(kernel, x, 256);
   for (std::size_t block = 0; block < sums.size(); ++block) {
@@ -116,8 +116,10 @@ void test_block_sum(const LearnersFile& file) {
   test_one_warp(kernel);
   test_warps(kernel, 64);
   test_leftovers(kernel);
-  test_order(kernel, simt::ThreadOrder::forward, "forward");
-  test_order(kernel, simt::ThreadOrder::reversed, "reversed");
+  test_order(kernel, simt::ThreadOrder::forward, 0, "forward");
+  test_order(kernel, simt::ThreadOrder::reversed, 0, "reversed");
+  for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}})
+    test_order(kernel, simt::ThreadOrder::shuffled, seed, "shuffled");
   test_warps(kernel, 1024);
 }
 
