@@ -84,7 +84,7 @@ def lesson_11_searches(folder):
     claim = runs.CLAIMS["lesson-11"]
     accuracy = runs.read(folder / "lesson-11.csv")
     means = {name: {flags: statistics.mean(accuracy[flags, seed] for seed in claim.tuned_on)
-                    for flags in dict.fromkeys(claim.candidates(name, runs.RATES) +
+                    for flags in dict.fromkeys(claim.candidates(name, claim.rates) +
                                                claim.candidates(name, claim.finer(name, accuracy)))} for name in runs.OPTIMIZERS}
 
     def best(name, may_take):
