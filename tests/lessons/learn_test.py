@@ -70,7 +70,7 @@ class Learn(unittest.TestCase):
         self.my = pathlib.Path(folder.name) / "my"
 
     def learn(self, *arguments, text=""):
-        return subprocess.run([sys.executable, "-B", ROOT / "learn", *arguments, "--build", BUILD, "--my", self.my], input=text,
+        return subprocess.run([sys.executable, "-B", ROOT / "learn", "--build", BUILD, "--my", self.my, *arguments], input=text,
                               capture_output=True, text=True, check=False, env=dict(os.environ, COLUMNS="100"))
 
     def says(self, expected, *arguments, text="", status=0):
@@ -127,6 +127,7 @@ class Learn(unittest.TestCase):
         self.says("there is no lesson 99: expected 1 to 21", "99", status=1)
         self.says("lesson 17 has no task", "17", "task", status=1)
         self.says("lesson 1 has no task x: expected backward, reverse_loop", "1", "task", "x", status=1)
+        self.says("x/bin is missing: ./run_tests.sh or ./train_mnist.sh builds it", "1", "--build", "x", status=1)
         self.my.mkdir()
         (self.my / "progress.json").write_text("{")
         self.says("is not JSON any more", status=1)
