@@ -15,6 +15,7 @@ RINGTAPE_TASK(adam);
 RINGTAPE_TASK(clip);
 RINGTAPE_TASK(loss_scaler);
 RINGTAPE_TASK(ring);
+RINGTAPE_TASK(bucket_hook);
 RINGTAPE_TASK(zero_slice);
 RINGTAPE_TASK(pipeline);
 
@@ -31,6 +32,7 @@ const std::vector<Task>& all_tasks() {
       {"clip", test_clip, run_clip},
       {"loss_scaler", test_loss_scaler, run_loss_scaler},
       {"ring", test_ring, run_ring},
+      {"bucket_hook", test_bucket_hook, run_bucket_hook},
       {"zero_slice", test_zero_slice, run_zero_slice},
       {"pipeline", test_pipeline, run_pipeline},
   };

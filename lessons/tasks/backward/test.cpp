@@ -35,8 +35,9 @@ void test_slope(Backward* backward) {
     if (close(dx[i], expected, 1e-4)) continue;
     if (std::isnan(dx[i])) {
       wrong(
-          "dx of x = {:g} is not a number: without accumulate dx holds anything, and is overwritten, not "
-          "added to",
+          "dx of x = {:g} is not a number, which it was before the call: without accumulate dx holds "
+          "anything, "
+          "so write it, and do not add to it",
           x[i]);
     }
     if (close(dx[i], sigmoid, 1e-4)) {
