@@ -219,7 +219,7 @@ __device__ void for_each_in_row(const T* row, std::int64_t classes, const Body& 
 }
 
 template <class T, Pass pass, bool kStaged>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     cross_entropy_block_per_row(CrossEntropyProblem problem, Buffers<T> buffers) {
   using A = accumulate_t<T>;
   const std::int64_t classes = problem.classes;

@@ -85,7 +85,7 @@ __global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool acc
 }
 
 /// Neighbouring columns that a thread of the CPU adds up, a loop over contiguous memory. A thread of the GPU
-/// has a vector of 16 bytes where rows consist of these, and else one column.
+/// has a vector of 16 bytes where rows consist of aligned ones, and else one column.
 constexpr int kCpuColumns = 512;
 
 /// The threads of a block of sum_columns, over columns (x, `columns_of_thread` each) and rows (y).
@@ -121,7 +121,7 @@ __global__ void sum_columns(const From* x, Extents e, double scale, To* y, bool 
     for (; row + (kRows - 1) * threads_y < end; row += kRows * threads_y) {
       Vec<From, W> read[kRows];
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) read[r] = load_vec<W>(from + (row + r * threads_y) * e.inner);
+      for (int r = 0; r < kRows; ++r) read[r] = load_aligned<W>(from + (row + r * threads_y) * e.inner);
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         const auto values = to_accumulate(read[r]);
@@ -130,7 +130,7 @@ __global__ void sum_columns(const From* x, Extents e, double scale, To* y, bool 
     }
 #pragma unroll 1
     for (; row < end; row += threads_y) {
-      const auto values = to_accumulate(load_vec<W>(from + row * e.inner));
+      const auto values = to_accumulate(load_aligned<W>(from + row * e.inner));
       for (int k = 0; k < W; ++k) sums[k] += values[k];
     }
   } else {
@@ -185,7 +185,7 @@ void launch_sum_columns(const Stream& stream, const From* x, std::int64_t outer,
   const std::int64_t most =
       minimum(ReduceScratch::kMaxPartials / (outer * inner),
               2 * ReduceScratch::kMaxGroups / groups);  // 1 for more groups than counters
-  const Extents e = with_parts(outer, mid, inner, most, 128);
+  const Extents e = with_parts(outer, mid, inner, most, 256);
   const LaunchShape shape{
       dim3(static_cast<unsigned>(groups), static_cast<unsigned>(e.parts)), threads,
       std::size_t{threads.x} * threads.y * maximum(W * sizeof(accumulate_t<From>), sizeof(double))};
@@ -200,7 +200,7 @@ void launch_sum(const Stream& stream, const From* x, std::int64_t outer, std::in
     launch_sum_rows(stream, x, outer, mid, scale, y, accumulate);
   } else if constexpr (!kGpuGeometry) {
     launch_sum_columns<kCpuColumns>(stream, x, outer, mid, inner, scale, y, accumulate);
-  } else if (inner % kVecLanes<From> == 0) {
+  } else if (inner % kVecLanes<From> == 0 && is_aligned<Vec<From, kVecLanes<From>>>(x)) {
     launch_sum_columns<kVecLanes<From>>(stream, x, outer, mid, inner, scale, y, accumulate);
   } else {
     launch_sum_columns<1>(stream, x, outer, mid, inner, scale, y, accumulate);
