@@ -290,9 +290,10 @@ __global__ void __launch_bounds__(1024, 1)
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
           const std::int64_t begin = j + v * step;
-          Vec<A, lanes> values = to_accumulate(read[v]);
-          for (int k = 0; k < lanes; ++k) values[k] = gradient(values[k]);
-          if (static_cast<std::uint64_t>(target - begin) < lanes) {  // begin <= target < begin + lanes
+          const auto logits_of_vector = to_accumulate(read[v]);
+          Vec<A, lanes> values;
+          for (int k = 0; k < lanes; ++k) values[k] = gradient(logits_of_vector[k]);
+          if (target >= begin && target < begin + lanes) {
             for (int k = 0; k < lanes; ++k) {
               if (begin + k == target) values[k] -= gradient.at_target;
             }

@@ -30,25 +30,30 @@ __device__ double strided_sum(const A* values, int count, int stride) {
 template <class To>
 __device__ void join_parts(const Extents& e, std::int64_t first, std::int64_t count,
                            const ReduceScratch* scratch, To* y, double scale, bool accumulate) {
-  double* const of_threads = dynamic_shared<double>();
   const std::int64_t sums = e.outer * e.inner;
-  const int threads = block_threads(), rank = thread_rank();
-  const int sharers = static_cast<int>(maximum<std::int64_t>(threads / count, 1));
-  for (std::int64_t begin = first; begin < first + count; begin += threads) {
-    const int elements = static_cast<int>(minimum<std::int64_t>(threads, first + count - begin));
-    if (rank < sharers * elements) {
-      const double* const partial = scratch->partial + begin + rank % elements;
-      double total = 0;
+  const auto sum_of_parts = [&](std::int64_t element, std::int64_t first_part, std::int64_t step) {
+    double total = 0;
 #pragma unroll 4
-      for (std::int64_t part = rank / elements; part < e.parts; part += sharers)
-        total += partial[part * sums];
-      of_threads[rank] = total;
+    for (std::int64_t part = first_part; part < e.parts; part += step) {
+      total += scratch->partial[part * sums + element];
     }
-    __syncthreads();
-    if (rank < elements) {
-      write_sum(y, begin + rank, strided_sum(of_threads + rank, sharers, elements), scale, accumulate);
+    return total;
+  };
+  const int threads = block_threads(), rank = thread_rank();
+  if (count >= threads) {
+    for (std::int64_t i = first + rank; i < first + count; i += threads) {
+      write_sum(y, i, sum_of_parts(i, 0, 1), scale, accumulate);
     }
-    __syncthreads();
+    return;
+  }
+  const int elements = static_cast<int>(count), sharers = threads / elements;
+  double* const of_threads = dynamic_shared<double>();
+  if (rank < sharers * elements) {
+    of_threads[rank] = sum_of_parts(first + rank % elements, rank / elements, sharers);
+  }
+  __syncthreads();
+  if (rank < elements) {
+    write_sum(y, first + rank, strided_sum(of_threads + rank, sharers, elements), scale, accumulate);
   }
 }
 
@@ -104,7 +109,8 @@ template <class From, class To, int W>
 __global__ void sum_columns(const From* x, Extents e, double scale, To* y, bool accumulate,
                             ReduceScratch* scratch) {
   using A = accumulate_t<From>;
-  const int width = static_cast<int>(blockDim.x) * W, threads_y = static_cast<int>(blockDim.y);
+  const int width = static_cast<int>(blockDim.x) * W,
+            threads_y = kGpuGeometry ? static_cast<int>(blockDim.y) : 1;
   const std::int64_t groups = ceil_div(e.inner, width);
   const std::int64_t outer = blockIdx.x / groups;
   const std::int64_t first_column = blockIdx.x % groups * width;
