@@ -48,16 +48,11 @@ void weight_gradient(const LinearSizes& s, const Tensor& dy, const Tensor& x, co
   gemm(stream_of(dy), args);
 }
 
-/// dbias (+)= column sums of dy. bias_gradient() writes f32 for a 16-bit dy, as parameters need; a bias
-/// converted to 16 bits needs a 16-bit gradient.
+/// dbias (+)= column sums of dy, in dbias's dtype: that of dy or, as parameters need, f32.
 void bias_gradient(const LinearSizes& s, const Tensor& dy, const GradTarget& dbias) {
   add_work({.flops = dy.elements(), .bytes = bytes_of({&dy}) + bytes_of(dbias)});
-  if (size_of(dbias.grad.dtype()) == 2) {
-    sum_dim(stream_of(dy), dy.dtype(), dy.raw(), std::int64_t{1}, s.rows, s.out, 1.0, dbias.grad.dtype(),
-            dbias.grad.raw(), dbias.accumulate);
-  } else {
-    bias_gradient(stream_of(dy), dy.dtype(), dy.raw(), dbias.grad.raw(), s.rows, s.out, dbias.accumulate);
-  }
+  sum_dim(stream_of(dy), dy.dtype(), dy.raw(), std::int64_t{1}, s.rows, s.out, 1.0, dbias.grad.dtype(),
+          dbias.grad.raw(), dbias.accumulate);
 }
 
 }  // namespace

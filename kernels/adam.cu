@@ -2,6 +2,7 @@
 
 #include "kernels/adam.h"
 #include "kernels/arena_kernel.h"
+#include "kernels/common/math.h"
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
@@ -9,21 +10,23 @@ namespace {
 /// Counts the step of each parameter that has a gradient and computes its factors in double: in float 1 -
 /// 0.999 has a relative error of 1.3e-5.
 __global__ void adam_coefficients(AdamStep step) {
-  for_each_with_grad(step.arena, [=](std::int64_t p, double learning_rate) {
-    const double t = static_cast<double>(++step.steps[p]);
-    const double decay = step.arena.options[p].weight_decay;
-    AdamCoefficients& c = step.coefficients[p];
-    c.decay = step.decoupled_decay ? static_cast<float>(learning_rate * decay) : 0;
-    c.l2 = step.decoupled_decay ? 0 : static_cast<float>(decay);
-    c.step_size = static_cast<float>(learning_rate / (1 - pow(step.beta1, t)));
-    c.inverse_root = static_cast<float>(1 / sqrt(1 - pow(step.beta2, t)));
-  });
+  for_each_with_grad(
+      step.arena, step.steps,
+      [=](std::int64_t p, std::int64_t t, const ParameterOptions& options, double learning_rate) {
+        const double decay = options.weight_decay;
+        AdamCoefficients c;
+        c.decay = step.decoupled_decay ? static_cast<float>(learning_rate * decay) : 0;
+        c.l2 = step.decoupled_decay ? 0 : static_cast<float>(decay);
+        c.step_size = static_cast<float>(learning_rate / (1 - power(step.beta1, t)));
+        c.inverse_root = static_cast<float>(1 / sqrt(1 - power(step.beta2, t)));
+        step.coefficients[p] = c;
+      });
 }
 
 __global__ void adam_update(AdamStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (!takes_part(step.arena, tile.parameter)) return;
   const AdamCoefficients c = step.coefficients[tile.parameter];
+  if (!takes_part(step.arena, tile.parameter)) return;
   const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float beta2 = static_cast<float>(step.beta2);
@@ -54,7 +57,7 @@ __global__ void adam_update(AdamStep step) {
 }  // namespace
 
 void adam_step(const Stream& stream, const AdamStep& step) {
-  launch(adam_coefficients, elementwise_shape<double>(step.arena.parameter_count), stream, step);
+  launch(adam_coefficients, parameter_shape(step.arena), stream, step);
   launch(adam_update, tile_shape(step.arena), stream, step);
 }
 

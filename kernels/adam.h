@@ -6,7 +6,7 @@
 namespace ringtape {
 
 /// Per-parameter factors of one Adam step, computed on the device in double before the step.
-struct AdamCoefficients {
+struct alignas(16) AdamCoefficients {
   float decay;         ///< AdamW: lr * weight_decay (1 - it would lose digits in f32)
   float l2;            ///< Adam: weight_decay, adds decay * value to the gradient
   float step_size;     ///< lr / (1 - beta1^t)

@@ -13,7 +13,12 @@ namespace ringtape::RINGTAPE_TARGET {
 
 /// The shape of a kernel with one block for each tile.
 inline LaunchShape tile_shape(const ArenaView& arena) {
-  return {static_cast<unsigned>(arena.tile_count), kGpuGeometry ? 256u : 1u};
+  return {static_cast<unsigned>(arena.tile_count), kGpuGeometry ? 128u : 1u};
+}
+
+/// The shape of a kernel that goes through the parameters by for_each_with_grad.
+inline LaunchShape parameter_shape(const ArenaView& arena) {
+  return elementwise_shape<ParameterOptions>(arena.parameter_count);
 }
 
 /// The two factors of every gradient. They are applied one after the other: their product may be subnormal.
@@ -31,7 +36,8 @@ __device__ inline bool is_skipped(const ArenaView& arena) {
 
 /// False where parameter p has no gradient, or the whole update must be skipped.
 __device__ inline bool takes_part(const ArenaView& arena, std::int64_t p) {
-  return arena.has_grad[p] != 0 && !is_skipped(arena);
+  const bool has_grad = arena.has_grad[p] != 0;  // read at the same time as `skip`, not after it
+  return has_grad & !is_skipped(arena);
 }
 
 /// All threads of the first launch of a step must call this.
@@ -73,16 +79,20 @@ __device__ void update_values(const ArenaView& arena, const Tile& tile, const Bo
   }
 }
 
-/// Calls prepare(p, learning rate) for each parameter p that takes part in the update. For the first launch
-/// of a step: it counts the update if it is skipped.
+/// Calls prepare(p, t, options, learning rate) for each parameter p that takes part in the update, after it
+/// has counted in steps[p] that this is the parameter's step t. For the first launch of a step: it counts the
+/// update if it is skipped.
 template <class Prepare>
-__device__ void for_each_with_grad(const ArenaView& arena, const Prepare& prepare) {
+__device__ void for_each_with_grad(const ArenaView& arena, std::int64_t* steps, const Prepare& prepare) {
   count_if_skipped(arena);
-  for_each_vec<double>(arena.parameter_count, [=](std::int64_t first, auto lanes) {
-    for (std::int64_t p = first; p < first + lanes; ++p) {
-      if (!takes_part(arena, p)) continue;
-      prepare(p, static_cast<double>(*arena.learning_rate) * arena.options[p].lr_scale);
-    }
+  for_each_vec<ParameterOptions>(arena.parameter_count, [=](std::int64_t p, auto) {
+    // All reads before the branch: they wait for memory together.
+    const ParameterOptions options = arena.options[p];
+    const double learning_rate = static_cast<double>(*arena.learning_rate) * options.lr_scale;
+    const std::int64_t t = steps[p] + 1;
+    if (!takes_part(arena, p)) return;
+    steps[p] = t;
+    prepare(p, t, options, learning_rate);
   });
 }
 

@@ -6,7 +6,7 @@
 namespace ringtape {
 
 /// Sums of squares over a tile or a parameter, in double, for a trust ratio.
-struct SquaredNorms {
+struct alignas(16) SquaredNorms {
   double values;  ///< of the parameter
   double step;    ///< of LAMB's update, or LARS's gradient
 };

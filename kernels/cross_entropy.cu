@@ -110,7 +110,7 @@ template <class T>
 __device__ Softmax<accumulate_t<T>> softmax_of(const T* logits, int classes, int r, bool smoothing) {
   using A = accumulate_t<T>;
   A max = kLowest<A>, sum = 0, shifted_sum = 0;
-  for_each_class(classes, r, [&](int j) { max = maximum(max, to_accumulate(logits[j])); });
+  for_each_class(classes, r, [&](int j) { max = larger_logit(max, to_accumulate(logits[j])); });
   for_each_class(classes, r, [&](int j) { sum += softmax_exp(to_accumulate(logits[j]) - max); });
   if (smoothing) for_each_class(classes, r, [&](int j) { shifted_sum += to_accumulate(logits[j]) - max; });
   return {max, sum, shifted_sum};
@@ -170,7 +170,7 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
 
     if constexpr (pass != Pass::forward) {
       T* dlogits = buffers.dlogits + first * classes;
-      const bool accumulate = buffers.accumulate;
+      const bool accumulate = pass == Pass::backward && buffers.accumulate;
       for_each_vec_in_block<T>(rows * classes, [=](std::int64_t i, auto lanes) {
         const auto read = load_vec<lanes>(staged + i);
         Vec<A, lanes> gradients;
@@ -191,10 +191,11 @@ __device__ int misalignment(const T* row) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
 }
 
-/// Calls body(j, step, vectors, lanes) until every class j of a row has been visited by one thread of the
-/// block. The call covers `vectors` pieces of `lanes` neighbouring classes, the next piece `step` classes on:
-/// on the GPU 16-byte vectors, two at a time to keep enough loads in flight, and on the CPU pieces long
-/// enough for loops that the compiler vectorises. `row` is where the row begins, for its alignment.
+/// Calls body(j, step, vectors, lanes), with row + j aligned for load_aligned<lanes>, until every class j of
+/// a row has been visited by one thread of the block. The call covers `vectors` pieces of `lanes`
+/// neighbouring classes, the next piece `step` classes on: on the GPU 16-byte vectors, two at a time to keep
+/// enough loads in flight, and on the CPU pieces long enough for loops that the compiler vectorises. `row` is
+/// where the row begins, for its alignment.
 template <class T, class Body>
 __device__ void for_each_in_row(const T* row, std::int64_t classes, const Body& body) {
   constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : kSoftmaxSlots;
@@ -218,7 +219,7 @@ __device__ void for_each_in_row(const T* row, std::int64_t classes, const Body& 
 }
 
 template <class T, Pass pass, bool kStaged>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     cross_entropy_block_per_row(CrossEntropyProblem problem, Buffers<T> buffers) {
   using A = accumulate_t<T>;
   const std::int64_t classes = problem.classes;
@@ -254,11 +255,12 @@ __global__ void __launch_bounds__(1024)
         Vec<T, lanes> read[vectors];
         A values[vectors * lanes];
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) read[v] = load_vec<lanes>(logits + j + v * step);
+        for (int v = 0; v < vectors; ++v) read[v] = load_aligned<lanes>(logits + j + v * step);
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
-          if constexpr (kStaged) store_vec(staged + j + v * step, read[v]);
-          for (int k = 0; k < lanes; ++k) values[v * lanes + k] = to_accumulate(read[v][k]);
+          if constexpr (kStaged) store_aligned(staged + j + v * step, read[v]);
+          const auto logits_of_vector = to_accumulate(read[v]);
+          for (int k = 0; k < lanes; ++k) values[v * lanes + k] = logits_of_vector[k];
         }
         running.add(values, smoothing > 0);
       });
@@ -273,7 +275,7 @@ __global__ void __launch_bounds__(1024)
     if constexpr (pass != Pass::forward) {
       const T* source = kStaged ? staged : logits;
       T* dlogits = buffers.dlogits + row * classes;
-      const bool accumulate = buffers.accumulate;
+      const bool accumulate = pass == Pass::backward && buffers.accumulate;
       if (target < 0) {
         for_each_in_row(logits, classes, [=](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
           for (int v = 0; v < vectors; ++v) store_result(dlogits + j + v * step, Vec<A, lanes>{}, accumulate);
@@ -284,12 +286,13 @@ __global__ void __launch_bounds__(1024)
       for_each_in_row(logits, classes, [=](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
         Vec<T, lanes> read[vectors];
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) read[v] = load_vec<lanes>(source + j + v * step);
+        for (int v = 0; v < vectors; ++v) read[v] = load_aligned<lanes>(source + j + v * step);
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
           const std::int64_t begin = j + v * step;
+          const auto logits_of_vector = to_accumulate(read[v]);
           Vec<A, lanes> values;
-          for (int k = 0; k < lanes; ++k) values[k] = gradient(to_accumulate(read[v][k]));
+          for (int k = 0; k < lanes; ++k) values[k] = gradient(logits_of_vector[k]);
           if (target >= begin && target < begin + lanes) {
             for (int k = 0; k < lanes; ++k) {
               if (begin + k == target) values[k] -= gradient.at_target;
@@ -333,7 +336,7 @@ __global__ void count_correct(CrossEntropyProblem problem, const T* logits, Redu
     for_each_in_row(values, problem.classes,
                     [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
                       for (int v = 0; v < vectors; ++v) {
-                        const auto read = load_vec<lanes>(values + j + v * step);
+                        const auto read = load_aligned<lanes>(values + j + v * step);
                         for (int k = 0; k < lanes; ++k) {
                           const auto logit = to_accumulate(read[k]);
                           const bool later = j + v * step + k >= target;
@@ -370,28 +373,42 @@ std::size_t staging_bytes(std::int64_t classes) {
   return static_cast<std::size_t>(classes) * sizeof(T) + 16;
 }
 
-/// Largest row, in bytes of shared memory, that the fused kernel stages.
-std::size_t staging_limit(const Stream& stream) {
+/// Shared memory in bytes: the most that a block of the fused kernel may use for its row, and what a
+/// multiprocessor has.
+struct SharedMemory {
+  std::size_t of_row, of_multiprocessor;
+};
+
+/// Of the kernel besides the row, for reductions, and of the system for each block.
+constexpr std::size_t kForReductions = 2048, kOfSystem = 1024;
+
+SharedMemory shared_memory(const Stream& stream) {
 #if defined(RINGTAPE_FOR_GPU)
-  int bytes = 0;
-  const cudaError_t status =
-      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, stream.device().index);
-  constexpr int kForReductions = 1024;
-  return status == cudaSuccess ? static_cast<std::size_t>(bytes - kForReductions) : 0;
+  const auto attribute = [&](cudaDeviceAttr which) {
+    int bytes = 0;
+    const cudaError_t status = cudaDeviceGetAttribute(&bytes, which, stream.device().index);
+    return status == cudaSuccess ? static_cast<std::size_t>(bytes) : 0;
+  };
+  const std::size_t of_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  return {of_block > kForReductions ? of_block - kForReductions : 0,
+          attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)};
 #elif defined(RINGTAPE_ANALYSIS)
   static_cast<void>(stream);
-  return 226 * 1024;  // as on an H100, which allows a block 227 KiB
+  return {225 * 1024, 228 * 1024};  // as on an H100, which allows a block 227 KiB
 #else
   static_cast<void>(stream);
-  return 64 * 1024;  // stays in the second-level cache
+  return {64 * 1024, 0};  // stays in the second-level cache
 #endif
 }
 
 template <class T>
-LaunchShape block_per_row_shape(const CrossEntropyProblem& problem, std::size_t shared_bytes = 0) {
+LaunchShape block_per_row_shape(const Stream& stream, const CrossEntropyProblem& problem,
+                                std::size_t shared_bytes = 0) {
   if constexpr (!kGpuGeometry) return {blocks_for(problem.rows), 1u, shared_bytes};
-  // Two vectors for each thread. Two blocks share a multiprocessor unless the row takes most of it.
-  const unsigned most = shared_bytes > 112 * 1024 ? 1024 : 512;
+  // Two vectors for each thread. A block that has a multiprocessor for itself takes all of its threads.
+  const bool alone =
+      2 * (shared_bytes + kForReductions + kOfSystem) > shared_memory(stream).of_multiprocessor;
+  const unsigned most = shared_bytes > 0 && alone ? 1024 : 512;
   const std::int64_t wanted = ceil_div(problem.classes, 2 * kVecLanes<T> * 32) * 32;
   return {blocks_for(problem.rows), static_cast<unsigned>(minimum<std::int64_t>(wanted, most)), shared_bytes};
 }
@@ -408,14 +425,14 @@ void run(const Stream& stream, const CrossEntropyProblem& problem, const Buffers
   }
   if constexpr (pass == Pass::fused) {
     const std::size_t bytes = staging_bytes<T>(problem.classes);
-    if (bytes <= staging_limit(stream)) {
-      launch(cross_entropy_block_per_row<T, pass, true>, block_per_row_shape<T>(problem, bytes), stream,
-             problem, buffers);
+    if (bytes <= shared_memory(stream).of_row) {
+      launch(cross_entropy_block_per_row<T, pass, true>, block_per_row_shape<T>(stream, problem, bytes),
+             stream, problem, buffers);
       return;
     }
   }
-  launch(cross_entropy_block_per_row<T, pass, false>, block_per_row_shape<T>(problem), stream, problem,
-         buffers);
+  launch(cross_entropy_block_per_row<T, pass, false>, block_per_row_shape<T>(stream, problem), stream,
+         problem, buffers);
 }
 
 }  // namespace
@@ -470,7 +487,7 @@ void count_correct(const Stream& stream, const CrossEntropyProblem& problem, con
   check_target_dtype("count_correct", problem.target_dtype);
   RINGTAPE_DISPATCH_FLOATING(
       problem.dtype, T,
-      launch(count_correct<T>, block_per_row_shape<T>(problem), stream, problem,
+      launch(count_correct<T>, block_per_row_shape<T>(stream, problem), stream, problem,
              static_cast<const T*>(logits), reduce_scratch(stream), correct, accumulate));
 }
 

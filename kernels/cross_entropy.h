@@ -52,7 +52,7 @@ RINGTAPE_LAUNCHER(cross_entropy_backward, const CrossEntropyProblem& problem, co
                   const void* stats, const void* grad_loss, void* dlogits, bool accumulate);
 
 /// Forward and backward at once: writes the loss, and replaces the logits by their gradient for a grad_loss
-/// of 1. The logits are read once and written once where a row fits in shared memory (staging_limit in the
+/// of 1. The logits are read once and written once where a row fits in shared memory (shared_memory in the
 /// source).
 RINGTAPE_LAUNCHER(cross_entropy_fused, const CrossEntropyProblem& problem, void* logits, void* loss);
 

@@ -222,8 +222,10 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   A* const a_tiles = dynamic_shared<A>();
   A* const b_tiles = a_tiles + 2 * Tile::a_elements;
 
-  const std::int64_t first_row = std::int64_t{blockIdx.x} * Tile::m;
-  const std::int64_t first_column = std::int64_t{blockIdx.y} * Tile::n;
+  // In one dimension: a grid has at most 65,535 blocks in y.
+  const auto tiles_m = static_cast<unsigned>(ceil_div(problem.a.outer, Tile::m));
+  const std::int64_t first_row = std::int64_t{blockIdx.x % tiles_m} * Tile::m;
+  const std::int64_t first_column = std::int64_t{blockIdx.x / tiles_m} * Tile::n;
   TileCopy<T, Tile, Tile::m, Tile::a_stride> copy_a(problem.a, problem.k, first_row);
   TileCopy<T, Tile, Tile::n, Tile::b_stride> copy_b(problem.b, problem.k, first_column);
   const ThreadPart<Tile> part;
@@ -301,8 +303,7 @@ void launch_tile(const Stream& stream, const GemmArgs& args) {
       static_cast<accumulate_t<T>>(args.alpha),
       static_cast<accumulate_t<T>>(args.beta),
   };
-  const dim3 grid(static_cast<unsigned>(ceil_div(args.m, Tile::m)),
-                  static_cast<unsigned>(ceil_div(args.n, Tile::n)));
+  const dim3 grid(static_cast<unsigned>(ceil_div(args.m, Tile::m) * ceil_div(args.n, Tile::n)));
   launch(gemm_tile<T, Out, Tile>, {grid, Tile::threads, Tile::shared_bytes}, stream, problem);
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/common/kernel.h"
 
 #include "kernels/arena_kernel.h"
+#include "kernels/common/math.h"
 #include "kernels/lamb.h"
 
 namespace ringtape::RINGTAPE_TARGET {
@@ -8,19 +9,20 @@ namespace {
 
 /// Counts the step of each parameter that has a gradient and computes its factors.
 __global__ void lamb_coefficients(LambStep step) {
-  for_each_with_grad(step.arena, [=](std::int64_t p, double learning_rate) {
-    const double t = static_cast<double>(++step.steps[p]);
-    const double first_scale = 1 / (1 - pow(step.beta1, t));
-    const double inverse_root = 1 / sqrt(1 - pow(step.beta2, t));
-    LambCoefficients c{static_cast<float>(learning_rate), step.arena.options[p].weight_decay, 1, 1};
-    if (step.debias == LambDebias::in_norm) {
-      c.first_scale = static_cast<float>(first_scale);
-      c.inverse_root = static_cast<float>(inverse_root);
-    } else if (step.debias == LambDebias::out_of_norm) {
-      c.learning_rate = static_cast<float>(learning_rate * first_scale / inverse_root);
-    }
-    step.coefficients[p] = c;
-  });
+  for_each_with_grad(
+      step.arena, step.steps,
+      [=](std::int64_t p, std::int64_t t, const ParameterOptions& options, double learning_rate) {
+        const double first_scale = 1 / (1 - power(step.beta1, t));
+        const double inverse_root = 1 / sqrt(1 - power(step.beta2, t));
+        LambCoefficients c{static_cast<float>(learning_rate), options.weight_decay, 1, 1};
+        if (step.debias == LambDebias::in_norm) {
+          c.first_scale = static_cast<float>(first_scale);
+          c.inverse_root = static_cast<float>(inverse_root);
+        } else if (step.debias == LambDebias::out_of_norm) {
+          c.learning_rate = static_cast<float>(learning_rate * first_scale / inverse_root);
+        }
+        step.coefficients[p] = c;
+      });
 }
 
 __device__ float lamb_direction(const LambCoefficients& c, float eps, float w, float m, float v) {
@@ -29,8 +31,8 @@ __device__ float lamb_direction(const LambCoefficients& c, float eps, float w, f
 
 __global__ void lamb_moments(LambStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (!takes_part(step.arena, tile.parameter)) return;
   const LambCoefficients c = step.coefficients[tile.parameter];
+  if (!takes_part(step.arena, tile.parameter)) return;
   const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float beta2 = static_cast<float>(step.beta2);
@@ -74,8 +76,8 @@ __device__ double trust_ratio(const LambStep& step, std::int64_t p) {
 
 __global__ void lamb_update(LambStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (!takes_part(step.arena, tile.parameter)) return;
   const LambCoefficients c = step.coefficients[tile.parameter];
+  if (!takes_part(step.arena, tile.parameter)) return;
   const float rate = static_cast<float>(c.learning_rate * trust_ratio(step, tile.parameter));
   const float eps = static_cast<float>(step.eps);
   const float* const values = values_of(step.arena, tile);
@@ -93,7 +95,7 @@ __global__ void lamb_update(LambStep step) {
 }  // namespace
 
 void lamb_norms(const Stream& stream, const LambStep& step) {
-  launch(lamb_coefficients, elementwise_shape<double>(step.arena.parameter_count), stream, step);
+  launch(lamb_coefficients, parameter_shape(step.arena), stream, step);
   launch(lamb_moments, tile_shape(step.arena), stream, step);
   sum_tile_norms(stream, step.arena, step.tile_norms, step.norms);
 }

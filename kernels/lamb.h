@@ -14,7 +14,7 @@ enum class LambDebias {
 };
 
 /// Per-parameter factors of one LAMB step, computed on the device in double before the step.
-struct LambCoefficients {
+struct alignas(16) LambCoefficients {
   float learning_rate;  ///< with the bias correction for out_of_norm
   float weight_decay;
   float first_scale;   ///< b1 where the correction is in the norm, else 1

@@ -41,8 +41,8 @@ __device__ float local_rate(const LarsStep& step, std::int64_t p) {
 
 __global__ void lars_update(LarsStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (!takes_part(step.arena, tile.parameter)) return;
   const ParameterOptions options = step.arena.options[tile.parameter];
+  if (!takes_part(step.arena, tile.parameter)) return;
   const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float local = local_rate(step, tile.parameter);

@@ -34,8 +34,7 @@ __device__ inline Vec<accumulate_t<T>, W> load_operand(const PointwiseOperands<T
                       : kOperand == Operand::b ? from.b
                       : kOperand == Operand::y ? from.y
                                                : from.dy;
-    const auto elements = load_vec<W>(memory + i);
-    for (int k = 0; k < W; ++k) values[k] = to_accumulate(elements[k]);
+    values = to_accumulate(load_vec<W>(memory + i));
   }
   return values;
 }

@@ -1,6 +1,7 @@
 #include "kernels/common/kernel.h"
 
 #include "core/philox.h"
+#include "kernels/common/box_muller.h"
 #include "kernels/random.h"
 
 namespace ringtape::RINGTAPE_TARGET {
@@ -10,18 +11,18 @@ namespace {
 template <class T, class Draw>
 __device__ void for_each_counter(T* x, std::int64_t n, std::uint64_t seed, std::uint64_t offset,
                                  const Draw& draw) {
-  const std::int64_t groups = ceil_div(n, 4);
-  for_each_vec<Philox4>(groups, [=](std::int64_t group, auto) {
+  const auto values_of = [=](std::int64_t group) {
     const auto values = draw(philox4x32_10(seed, offset + static_cast<std::uint64_t>(group), 0));
-    const std::int64_t first = 4 * group;
-    if (first + 4 <= n) {
-      Vec<T, 4> result;
-      for (int k = 0; k < 4; ++k) result[k] = from_accumulate<T>(values[k]);
-      store_vec(x + first, result);
-    } else {
-      for (int k = 0; first + k < n; ++k) x[first + k] = from_accumulate<T>(values[k]);
-    }
-  });
+    Vec<T, 4> result;
+    for (int k = 0; k < 4; ++k) result[k] = from_accumulate<T>(values[k]);
+    return result;
+  };
+  const std::int64_t whole = n / 4;
+  for_each_vec<Philox4>(whole, [=](std::int64_t group, auto) { store_vec(x + 4 * group, values_of(group)); });
+  if (blockIdx.x == 0 && threadIdx.x == 0 && n % 4 != 0) {
+    const auto last = values_of(whole);
+    for (int k = 0; k < n % 4; ++k) x[4 * whole + k] = last[k];
+  }
 }
 
 /// `value` rounded to the stored type.
@@ -45,25 +46,13 @@ __global__ void uniform(T* x, std::int64_t n, float low, float high, std::uint64
   });
 }
 
-/// Two independent normal values from two words. In double, so that results of the two targets' libraries
-/// differ only by the last rounding to float.
-__device__ void box_muller(std::uint32_t word0, std::uint32_t word1, float mean, float std, float& first,
-                           float& second) {
-  const double u = (static_cast<double>(word0) + 0.5) * 2.3283064365386963e-10;  // in (0, 1): units of 2^-32
-  const double angle = static_cast<double>(word1) * 1.4629180792671596e-9;       // 2 pi 2^-32
-  const double radius = sqrt(-2.0 * log(u));
-  first = static_cast<float>(mean + std * (radius * cos(angle)));
-  second = static_cast<float>(mean + std * (radius * sin(angle)));
-}
-
 template <class T>
 __global__ void normal(T* x, std::int64_t n, float mean, float std, std::uint64_t seed,
                        std::uint64_t offset) {
   for_each_counter(x, n, seed, offset, [=](Philox4 bits) {
-    Vec<float, 4> values;
-    box_muller(bits.x, bits.y, mean, std, values[0], values[1]);
-    box_muller(bits.z, bits.w, mean, std, values[2], values[3]);
-    return values;
+    const NormalPair front = normal_pair(bits.x, bits.y, mean, std);
+    const NormalPair back = normal_pair(bits.z, bits.w, mean, std);
+    return Vec<float, 4>{{front.first, front.second, back.first, back.second}};
   });
 }
 

@@ -13,6 +13,6 @@ RINGTAPE_LAUNCHER(uniform, DType dtype, void* x, std::int64_t n, float low, floa
 
 /// x[i] normal with this mean and standard deviation, by the Box-Muller transform (Box and Muller, "A note on
 /// the generation of random normal deviates", 1958): words 0 and 1 of a counter give two values, words 2 and
-/// 3 two more. The two devices agree within 2 ulp of the deviate.
+/// 3 two more. On both devices the same bits.
 RINGTAPE_LAUNCHER(normal, DType dtype, void* x, std::int64_t n, float mean, float std, std::uint64_t seed,
                   std::uint64_t offset);

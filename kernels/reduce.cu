@@ -17,15 +17,43 @@ __device__ void write_sum(To* y, std::int64_t index, double sum, double scale, b
   store_result(y + index, Vec<accumulate_t<To>, 1>{{static_cast<accumulate_t<To>>(scale * sum)}}, accumulate);
 }
 
-/// All threads of all blocks must call this after add_part().
+/// The sum of `count` values: values[0], values[stride], ...
+template <class A>
+__device__ double strided_sum(const A* values, int count, int stride) {
+  double total = 0;
+  for (int i = 0; i < count; ++i) total += values[i * stride];
+  return total;
+}
+
+/// Adds up the parts of y's elements first to first + count - 1, in a block with shared memory for a double
+/// of each thread. Where there are more threads than elements, several divide the parts of one.
 template <class To>
-__device__ void join_parts(const Extents& e, ReduceScratch* scratch, To* y, double scale, bool accumulate) {
-  if (e.parts == 1 || !last_block_done(&scratch->blocks_done)) return;
+__device__ void join_parts(const Extents& e, std::int64_t first, std::int64_t count,
+                           const ReduceScratch* scratch, To* y, double scale, bool accumulate) {
   const std::int64_t sums = e.outer * e.inner;
-  for (std::int64_t index = thread_rank(); index < sums; index += block_threads()) {
-    double sum = 0;
-    for (std::int64_t part = 0; part < e.parts; ++part) sum += scratch->partial[part * sums + index];
-    write_sum(y, index, sum, scale, accumulate);
+  const auto sum_of_parts = [&](std::int64_t element, std::int64_t first_part, std::int64_t step) {
+    double total = 0;
+#pragma unroll 4
+    for (std::int64_t part = first_part; part < e.parts; part += step) {
+      total += scratch->partial[part * sums + element];
+    }
+    return total;
+  };
+  const int threads = block_threads(), rank = thread_rank();
+  if (count >= threads) {
+    for (std::int64_t i = first + rank; i < first + count; i += threads) {
+      write_sum(y, i, sum_of_parts(i, 0, 1), scale, accumulate);
+    }
+    return;
+  }
+  const int elements = static_cast<int>(count), sharers = threads / elements;
+  double* const of_threads = dynamic_shared<double>();
+  if (rank < sharers * elements) {
+    of_threads[rank] = sum_of_parts(first + rank % elements, rank / elements, sharers);
+  }
+  __syncthreads();
+  if (rank < elements) {
+    write_sum(y, first + rank, strided_sum(of_threads + rank, sharers, elements), scale, accumulate);
   }
 }
 
@@ -51,66 +79,123 @@ __global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool acc
     const From* part = x + row * e.mid + first;
     LaneSum<accumulate_t<From>> sum;
     for_each_vec_in_block<From>(length, [&](std::int64_t i, auto lanes, int slot) {
-      const auto values = load_vec<lanes>(part + i);
-      for (int k = 0; k < lanes; ++k) sum.add(slot + k, to_accumulate(values[k]));
+      const auto values = to_accumulate(load_vec<lanes>(part + i));
+      for (int k = 0; k < lanes; ++k) sum.add(slot + k, values[k]);
     });
     const double total = block_sum(static_cast<double>(sum.total()));
     if (threadIdx.x == 0) add_part(e, row, total, scratch, y, scale, accumulate);
   }
-  join_parts(e, scratch, y, scale, accumulate);
+  if (e.parts == 1 || !last_block_done(&scratch->blocks_done)) return;
+  join_parts(e, 0, e.outer, scratch, y, scale, accumulate);
 }
 
-/// Neighbouring columns that one thread adds up: on the CPU many, a loop over contiguous memory.
-constexpr int kColumnsOfThread = kGpuGeometry ? 1 : 512;
-constexpr unsigned kColumnThreads = kGpuGeometry ? 32 : 1;
-constexpr unsigned kRowThreads = kGpuGeometry ? 16 : 1;
-constexpr int kColumnsOfBlock = kColumnsOfThread * static_cast<int>(kColumnThreads);
+/// Neighbouring columns that a thread of the CPU adds up, a loop over contiguous memory. A thread of the GPU
+/// has a vector of 16 bytes where rows consist of aligned ones, and else one column.
+constexpr int kCpuColumns = 512;
 
-/// inner > 1: a block for each group of neighbouring columns and part; its threads divide the rows of the
-/// part.
-template <class From, class To>
+/// The threads of a block of sum_columns, over columns (x, `columns_of_thread` each) and rows (y).
+dim3 column_threads(std::int64_t inner, int columns_of_thread) {
+  if constexpr (!kGpuGeometry) return dim3(1, 1);
+  constexpr unsigned kThreads = 256;
+  const unsigned most = columns_of_thread == 1 ? 32 : 8;  // a row's part is 128 bytes
+  unsigned width = 1;
+  while (width < most && width * columns_of_thread < inner) width *= 2;
+  return dim3(width, kThreads / width);
+}
+
+/// inner > 1: a block for each group of neighbouring columns (blockIdx.x) and part of mid (blockIdx.y); its
+/// threads divide the rows of the part. The block of a group that finishes last adds up the parts.
+template <class From, class To, int W>
 __global__ void sum_columns(const From* x, Extents e, double scale, To* y, bool accumulate,
                             ReduceScratch* scratch) {
   using A = accumulate_t<From>;
-  const std::int64_t groups = ceil_div(e.inner, kColumnsOfBlock);
+  const int width = static_cast<int>(blockDim.x) * W,
+            threads_y = kGpuGeometry ? static_cast<int>(blockDim.y) : 1;
+  const std::int64_t groups = ceil_div(e.inner, width);
   const std::int64_t outer = blockIdx.x / groups;
-  const std::int64_t column =
-      blockIdx.x % groups * kColumnsOfBlock + static_cast<std::int64_t>(threadIdx.x) * kColumnsOfThread;
-  const int columns = static_cast<int>(minimum<std::int64_t>(kColumnsOfThread, e.inner - column));
+  const std::int64_t first_column = blockIdx.x % groups * width;
+  const std::int64_t column = first_column + static_cast<std::int64_t>(threadIdx.x) * W;
+  const int columns = static_cast<int>(minimum<std::int64_t>(W, e.inner - column));
   const std::int64_t first = blockIdx.y * e.part_length;
-  const std::int64_t end = minimum(first + e.part_length, e.mid);
+  const std::int64_t end = columns > 0 ? minimum(first + e.part_length, e.mid) : 0;
 
-  A sums[kColumnsOfThread] = {};
-  for (std::int64_t row = first + threadIdx.y; row < end; row += blockDim.y) {
-    const From* values = x + (outer * e.mid + row) * e.inner + column;
-    for (int k = 0; k < columns; ++k) sums[k] += to_accumulate(values[k]);
-  }
-
-  A* shared = dynamic_shared<A>();  // [kRowThreads, kColumnsOfBlock]
-  A* mine = shared + static_cast<int>(threadIdx.y) * kColumnsOfBlock +
-            static_cast<int>(threadIdx.x) * kColumnsOfThread;
-  for (int k = 0; k < kColumnsOfThread; ++k) mine[k] = sums[k];
-  __syncthreads();
-  if (threadIdx.y == 0) {
-    for (int k = 0; k < columns; ++k) {
-      double total = 0;
-      for (unsigned row = 0; row < kRowThreads; ++row)
-        total += mine[k + static_cast<int>(row) * kColumnsOfBlock];
-      add_part(e, outer * e.inner + column + k, total, scratch, y, scale, accumulate);
+  A sums[W] = {};
+  const From* const from = x + outer * e.mid * e.inner + column;
+  std::int64_t row = first + threadIdx.y;
+  if constexpr (kGpuGeometry) {
+    constexpr int kRows = 4;  // of which the loads are under way together
+    for (; row + (kRows - 1) * threads_y < end; row += kRows * threads_y) {
+      Vec<From, W> read[kRows];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) read[r] = load_aligned<W>(from + (row + r * threads_y) * e.inner);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const auto values = to_accumulate(read[r]);
+        for (int k = 0; k < W; ++k) sums[k] += values[k];
+      }
+    }
+#pragma unroll 1
+    for (; row < end; row += threads_y) {
+      const auto values = to_accumulate(load_aligned<W>(from + row * e.inner));
+      for (int k = 0; k < W; ++k) sums[k] += values[k];
+    }
+  } else {
+    for (; row < end; row += threads_y) {
+      for (int k = 0; k < columns; ++k) sums[k] += to_accumulate(from[row * e.inner + k]);
     }
   }
-  join_parts(e, scratch, y, scale, accumulate);
+
+  A* const shared = dynamic_shared<A>();  // [blockDim.y, width]
+  A* const mine = shared + static_cast<int>(threadIdx.y) * width + static_cast<int>(threadIdx.x) * W;
+  for (int k = 0; k < W; ++k) mine[k] = sums[k];
+  __syncthreads();
+  const int columns_of_block = static_cast<int>(minimum<std::int64_t>(width, e.inner - first_column));
+  const std::int64_t of_group = outer * e.inner + first_column;
+  for (int c = thread_rank(); c < columns_of_block; c += block_threads()) {
+    add_part(e, of_group + c, strided_sum(shared + c, threads_y, width), scratch, y, scale, accumulate);
+  }
+  if (e.parts == 1 || !last_block_done(&scratch->of_group_done[blockIdx.x], gridDim.y)) return;
+  join_parts(e, of_group, columns_of_block, scratch, y, scale, accumulate);
 }
 
-/// Divides mid among blocks, in parts of at least `least` elements, where there are few sums.
-Extents with_parts(std::int64_t outer, std::int64_t mid, std::int64_t inner, std::int64_t least) {
-  constexpr std::int64_t kMostParts = 1024;
+/// Divides mid among at most `most` blocks, in parts of at least `least` elements.
+Extents with_parts(std::int64_t outer, std::int64_t mid, std::int64_t inner, std::int64_t most,
+                   std::int64_t least) {
   constexpr std::int64_t kMultiple = 64;  // keeps the parts of a row aligned
-  const std::int64_t room = minimum<std::int64_t>(ReduceScratch::kMaxBlocks / (outer * inner), kMostParts);
-  const std::int64_t parts = maximum<std::int64_t>(minimum(room, mid / least), 1);
+  const std::int64_t parts = maximum<std::int64_t>(minimum(most, mid / least), 1);
   const std::int64_t length = ceil_div(ceil_div(mid, parts), kMultiple) * kMultiple;
   return {outer, mid, inner, maximum<std::int64_t>(ceil_div(mid, maximum<std::int64_t>(length, 1)), 1),
           length};
+}
+
+template <class From, class To>
+void launch_sum_rows(const Stream& stream, const From* x, std::int64_t outer, std::int64_t mid, double scale,
+                     To* y, bool accumulate) {
+  const Extents e =
+      with_parts(outer, mid, 1, minimum<std::int64_t>(ReduceScratch::kMaxBlocks / outer, 1024), 8192);
+  const std::int64_t threads = ceil_div(ceil_div(e.part_length, kVecLanes<From>), 32) * 32;
+  const LaunchShape shape{
+      dim3(static_cast<unsigned>(minimum<std::int64_t>(outer, ReduceScratch::kMaxBlocks)),
+           static_cast<unsigned>(e.parts)),
+      kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(maximum<std::int64_t>(threads, 32), 256))
+                   : 1u,
+      256 * sizeof(double)};
+  launch(sum_rows<From, To>, shape, stream, x, e, scale, y, accumulate, reduce_scratch(stream));
+}
+
+template <int W, class From, class To>
+void launch_sum_columns(const Stream& stream, const From* x, std::int64_t outer, std::int64_t mid,
+                        std::int64_t inner, double scale, To* y, bool accumulate) {
+  const dim3 threads = column_threads(inner, W);
+  const std::int64_t groups = outer * ceil_div(inner, std::int64_t{threads.x} * W);
+  const std::int64_t most =
+      minimum(ReduceScratch::kMaxPartials / (outer * inner),
+              2 * ReduceScratch::kMaxGroups / groups);  // 1 for more groups than counters
+  const Extents e = with_parts(outer, mid, inner, most, 256);
+  const LaunchShape shape{
+      dim3(static_cast<unsigned>(groups), static_cast<unsigned>(e.parts)), threads,
+      std::size_t{threads.x} * threads.y * maximum(W * sizeof(accumulate_t<From>), sizeof(double))};
+  launch(sum_columns<From, To, W>, shape, stream, x, e, scale, y, accumulate, reduce_scratch(stream));
 }
 
 template <class From, class To>
@@ -118,20 +203,13 @@ void launch_sum(const Stream& stream, const From* x, std::int64_t outer, std::in
                 double scale, To* y, bool accumulate) {
   if (outer * inner == 0) return;
   if (inner == 1) {
-    const Extents e = with_parts(outer, mid, 1, 8192);
-    const std::int64_t threads = ceil_div(ceil_div(e.part_length, kVecLanes<From>), 32) * 32;
-    const LaunchShape shape{
-        dim3(static_cast<unsigned>(minimum<std::int64_t>(outer, ReduceScratch::kMaxBlocks)),
-             static_cast<unsigned>(e.parts)),
-        kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(maximum<std::int64_t>(threads, 32), 256))
-                     : 1u};
-    launch(sum_rows<From, To>, shape, stream, x, e, scale, y, accumulate, reduce_scratch(stream));
+    launch_sum_rows(stream, x, outer, mid, scale, y, accumulate);
+  } else if constexpr (!kGpuGeometry) {
+    launch_sum_columns<kCpuColumns>(stream, x, outer, mid, inner, scale, y, accumulate);
+  } else if (inner % kVecLanes<From> == 0 && is_aligned<Vec<From, kVecLanes<From>>>(x)) {
+    launch_sum_columns<kVecLanes<From>>(stream, x, outer, mid, inner, scale, y, accumulate);
   } else {
-    const Extents e = with_parts(outer, mid, inner, 256);
-    const LaunchShape shape{
-        dim3(static_cast<unsigned>(outer * ceil_div(inner, kColumnsOfBlock)), static_cast<unsigned>(e.parts)),
-        dim3(kColumnThreads, kRowThreads), kRowThreads * kColumnsOfBlock * sizeof(accumulate_t<From>)};
-    launch(sum_columns<From, To>, shape, stream, x, e, scale, y, accumulate, reduce_scratch(stream));
+    launch_sum_columns<1>(stream, x, outer, mid, inner, scale, y, accumulate);
   }
 }
 

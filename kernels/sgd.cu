@@ -8,20 +8,23 @@ namespace {
 
 /// Counts the step of each parameter that has a gradient and computes its factors.
 __global__ void sgd_coefficients(SgdStep step) {
-  for_each_with_grad(step.arena, [=](std::int64_t p, double learning_rate) {
-    const bool first = step.steps[p]++ == 0;
-    SgdCoefficients& c = step.coefficients[p];
-    c.learning_rate = static_cast<float>(learning_rate);
-    c.weight_decay = step.arena.options[p].weight_decay;
-    c.momentum = first ? 0 : static_cast<float>(step.momentum);
-    c.gradient_weight = first ? 1 : static_cast<float>(1 - step.dampening);
-  });
+  for_each_with_grad(
+      step.arena, step.steps,
+      [=](std::int64_t p, std::int64_t t, const ParameterOptions& options, double learning_rate) {
+        const bool first = t == 1;
+        SgdCoefficients c;
+        c.learning_rate = static_cast<float>(learning_rate);
+        c.weight_decay = options.weight_decay;
+        c.momentum = first ? 0 : static_cast<float>(step.momentum);
+        c.gradient_weight = first ? 1 : static_cast<float>(1 - step.dampening);
+        step.coefficients[p] = c;
+      });
 }
 
 __global__ void sgd_update(SgdStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (!takes_part(step.arena, tile.parameter)) return;
   const SgdCoefficients c = step.coefficients[tile.parameter];
+  if (!takes_part(step.arena, tile.parameter)) return;
   const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float* const values = values_of(step.arena, tile);
@@ -39,8 +42,8 @@ __global__ void sgd_update(SgdStep step) {
 
 __global__ void sgd_momentum_update(SgdStep step) {
   const Tile tile = step.arena.tiles[blockIdx.x];
-  if (!takes_part(step.arena, tile.parameter)) return;
   const SgdCoefficients c = step.coefficients[tile.parameter];
+  if (!takes_part(step.arena, tile.parameter)) return;
   const float unscale = unscale_factor_of(step.arena);
   const float clip = clip_factor_of(step.arena);
   const float momentum = static_cast<float>(step.momentum);
@@ -64,7 +67,7 @@ __global__ void sgd_momentum_update(SgdStep step) {
 }  // namespace
 
 void sgd_step(const Stream& stream, const SgdStep& step) {
-  launch(sgd_coefficients, elementwise_shape<double>(step.arena.parameter_count), stream, step);
+  launch(sgd_coefficients, parameter_shape(step.arena), stream, step);
   if (step.momentum == 0) {
     launch(sgd_update, tile_shape(step.arena), stream, step);
   } else {

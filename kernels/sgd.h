@@ -6,7 +6,7 @@
 namespace ringtape {
 
 /// Per-parameter factors of one SGD step, computed on the device before the step.
-struct SgdCoefficients {
+struct alignas(16) SgdCoefficients {
   float learning_rate;
   float weight_decay;
   float momentum;         ///< of the old buffer: 0 on the parameter's first step

@@ -50,7 +50,7 @@ class RunningSoftmax {
     A larger[kUsed];
     for (int s = 0; s < kUsed; ++s) larger[s] = max_[s];
     for (int i = 0; i < N; i += kUsed) {
-      for (int s = 0; s < kUsed; ++s) larger[s] = maximum(larger[s], logits[i + s]);
+      for (int s = 0; s < kUsed; ++s) larger[s] = larger_logit(larger[s], logits[i + s]);
     }
     if (smoothing) {
       for (int s = 0; s < kUsed; ++s) shifted_sum_[s] = shifted_to(larger[s], s);
@@ -71,7 +71,7 @@ class RunningSoftmax {
   /// The softmax of the logits of all threads of the block; every thread gets the result.
   __device__ Softmax<A> of_block(bool smoothing) const {
     A max = max_[0], sum = 0, shifted_sum = 0;
-    for (int s = 1; s < kSoftmaxSlots; ++s) max = maximum(max, max_[s]);
+    for (int s = 1; s < kSoftmaxSlots; ++s) max = larger_logit(max, max_[s]);
     max = block_max(max);
     for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * softmax_exp(max_[s] - max);
     sum = block_sum(sum);

@@ -15,9 +15,9 @@ __device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
   A largest[kSlots];
   for (int s = 0; s < kSlots; ++s) largest[s] = kLowest<A>;
   x.for_each([&](std::int64_t, auto lanes, int slot, const auto& values) {
-    for (int k = 0; k < lanes; ++k) largest[slot + k] = maximum(largest[slot + k], values[0][k]);
+    for (int k = 0; k < lanes; ++k) largest[slot + k] = larger_logit(largest[slot + k], values[0][k]);
   });
-  for (int s = 1; s < kSlots; ++s) largest[0] = maximum(largest[0], largest[s]);
+  for (int s = 1; s < kSlots; ++s) largest[0] = larger_logit(largest[0], largest[s]);
   return block_max(largest[0]);
 }
 

@@ -9,12 +9,13 @@
 namespace ringtape::kernel_cases {
 namespace {
 
-/// The scratch memory of the kernels that end in one sum. Its counter is 0 between launches, and so counts as
-/// written.
+/// The scratch memory of the kernels that end in one sum. Its counters are 0 between launches, and so count
+/// as written.
 void add_scratch(analysis::Analysis& analysis) {
   const ReduceScratch* scratch = reduce_scratch(Stream::current({}));
   analysis.add_buffer("partial sums", scratch->partial, sizeof scratch->partial, false);
   analysis.add_buffer("count of blocks", &scratch->blocks_done, sizeof scratch->blocks_done, true);
+  analysis.add_buffer("counts of groups", scratch->of_group_done, sizeof scratch->of_group_done, true);
 }
 
 /// The case's memory, and the memory of library classes in it: an arena, an optimizer. The latter counts as

@@ -158,19 +158,25 @@ static __device__ inline bool& last_block_flag() {
   return last;
 }
 
-/// True in every thread of the last block of the grid to call this, false elsewhere. That block can read all
-/// writes that the other blocks made before their call. `counter` starts at 0 and is 0 again afterwards.
-__device__ inline bool last_block_done(unsigned* counter) {
+/// True in every thread of the last of `blocks` blocks to call this with the same counter, false elsewhere.
+/// That block can read all writes that the other blocks made before their call. `counter` starts at 0 and is
+/// 0 again afterwards.
+__device__ inline bool last_block_done(unsigned* counter, unsigned blocks) {
   __threadfence();
   __syncthreads();  // for other blocks: all threads write before the block is counted
   bool& last = last_block_flag();
   if (thread_rank() == 0) {
-    last = atomicAdd(counter, 1u) == gridDim.x * gridDim.y * gridDim.z - 1;
+    last = atomicAdd(counter, 1u) == blocks - 1;
     if (last) *counter = 0;
   }
   __syncthreads();
   __threadfence();
   return last;
+}
+
+/// The same for all blocks of the grid.
+__device__ inline bool last_block_done(unsigned* counter) {
+  return last_block_done(counter, gridDim.x * gridDim.y * gridDim.z);
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -69,6 +69,24 @@ inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns) {
   return {static_cast<unsigned>(rows), static_cast<unsigned>(minimum(maximum(wanted, least), most))};
 }
 
+/// The elements in the accumulation type. The GPU converts bf16 two at a time, with one instruction for each.
+template <class T, int W>
+RINGTAPE_HOST_DEVICE inline Vec<accumulate_t<T>, W> to_accumulate(const Vec<T, W>& elements) {
+  Vec<accumulate_t<T>, W> values;
+  if constexpr (kGpuGeometry && std::is_same_v<T, bfloat16> && W % 2 == 0) {
+    std::uint32_t pairs[W / 2];
+    __builtin_memcpy(pairs, &elements, sizeof(pairs));
+#pragma unroll
+    for (int i = 0; i < W / 2; ++i) {
+      values[2 * i] = float_from_bits(pairs[i] << 16);
+      values[2 * i + 1] = float_from_bits(pairs[i] & 0xffff0000u);
+    }
+  } else {
+    for (int k = 0; k < W; ++k) values[k] = to_accumulate(elements[k]);
+  }
+  return values;
+}
+
 /// Calls body(i, lanes) or body(i, lanes, slot). See for_each_vec.
 template <class Body, class LaneCount>
 __device__ inline void visit(const Body& body, std::int64_t i, LaneCount lanes, int slot) {
@@ -86,8 +104,25 @@ __device__ inline void for_each_vec_of(std::int64_t n, std::int64_t rank, std::i
   if constexpr (kGpuGeometry) {
     constexpr int kWidth = kVecLanes<T>;
     const std::int64_t vectors = n / kWidth;
-    for (std::int64_t v = rank; v < vectors; v += workers) visit(body, v * kWidth, Lanes<kWidth>{}, 0);
-    for (std::int64_t i = vectors * kWidth + rank; i < n; i += workers) visit(body, i, Lanes<1>{}, 0);
+    std::int64_t v = rank;
+    if constexpr (std::is_invocable_v<const Body&, std::int64_t, Lanes<1>, int>) {
+      // A body that adds up writes little, so the loads of several calls can be under way together.
+      constexpr int kCalls = 4;
+      for (; v + (kCalls - 1) * workers < vectors; v += kCalls * workers) {
+#pragma unroll
+        for (int call = 0; call < kCalls; ++call) {
+          visit(body, (v + call * workers) * kWidth, Lanes<kWidth>{}, 0);
+        }
+      }
+    }
+    // nvcc would unroll these loops too, and divide in every thread to count the rounds; most threads have
+    // one.
+#pragma unroll 1
+    for (; v < vectors; v += workers) visit(body, v * kWidth, Lanes<kWidth>{}, 0);
+    if constexpr (kWidth > 1) {
+#pragma unroll 1
+      for (std::int64_t i = vectors * kWidth + rank; i < n; i += workers) visit(body, i, Lanes<1>{}, 0);
+    }
   } else {
     const std::int64_t share = ceil_div(ceil_div(n, workers), kSlots) * kSlots;
     const std::int64_t begin = minimum(n, rank * share);

@@ -21,10 +21,7 @@ LaunchShape rows_shape(std::int64_t rows, std::int64_t columns) {
 /// Elements i to i + W - 1 in the accumulation type.
 template <int W, class T>
 __device__ inline Vec<accumulate_t<T>, W> load_accumulate(const T* from) {
-  const auto elements = load_vec<W>(from);
-  Vec<accumulate_t<T>, W> values;
-  for (int k = 0; k < W; ++k) values[k] = to_accumulate(elements[k]);
-  return values;
+  return to_accumulate(load_vec<W>(from));
 }
 
 /// N rows of equal length that several passes read together. On the GPU a thread keeps its elements in
@@ -121,9 +118,7 @@ class RowsInPasses {
   }
   __device__ Vec<Vec<A, kWidth>, N> kept(int v) const {
     Vec<Vec<A, kWidth>, N> values;
-    for (int n = 0; n < N; ++n) {
-      for (int k = 0; k < kWidth; ++k) values[n][k] = to_accumulate(kept_[n][v][k]);
-    }
+    for (int n = 0; n < N; ++n) values[n] = to_accumulate(kept_[n][v]);
     return values;
   }
 

@@ -9,8 +9,8 @@ namespace ringtape::RINGTAPE_TARGET {
 template <class T, int W>
 __device__ __forceinline__ void store_result(T* to, Vec<accumulate_t<T>, W> values, bool accumulate) {
   if (accumulate) {
-    const auto before = load_vec<W>(to);
-    for (int k = 0; k < W; ++k) values[k] += to_accumulate(before[k]);
+    const auto before = to_accumulate(load_vec<W>(to));
+    for (int k = 0; k < W; ++k) values[k] += before[k];
   }
   Vec<T, W> rounded;
   for (int k = 0; k < W; ++k) rounded[k] = from_accumulate<T>(values[k]);

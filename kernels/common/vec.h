@@ -26,27 +26,37 @@ struct Vec {
   RINGTAPE_HOST_DEVICE constexpr const T& operator[](int i) const { return lane[i]; }
 };
 
+/// Whether vectors are moved in pieces of up to 16 bytes: on the GPU, and in the analysis, which counts the
+/// GPU's accesses. The CPU's compiler makes its own vectors of loops over elements.
 #if defined(__CUDA_ARCH__)
-#define RINGTAPE_VEC_PIECES
+inline constexpr bool kPieces = true;
 using Piece16 = uint4;
 using Piece8 = uint2;
-using Piece4 = unsigned;
-#elif defined(RINGTAPE_ANALYSIS)  // counts the GPU's accesses
-#define RINGTAPE_VEC_PIECES
+#else
+#if defined(RINGTAPE_ANALYSIS)
+inline constexpr bool kPieces = true;
+#else
+inline constexpr bool kPieces = false;
+#endif
 using Piece16 = unsigned __int128;
 using Piece8 = std::uint64_t;
-using Piece4 = std::uint32_t;
 #endif
+using Piece4 = std::uint32_t;
 
-#if defined(RINGTAPE_VEC_PIECES)
 /// The part of a Vec that one instruction moves: 16 bytes or, where its size is not a multiple of that, 8 or
 /// 4.
 template <class V>
 using Piece = std::conditional_t<sizeof(V) % sizeof(Piece16) == 0, Piece16,
                                  std::conditional_t<sizeof(V) % sizeof(Piece8) == 0, Piece8, Piece4>>;
 /// Whether a Vec of T moves in pieces of P.
-template <class T, class V, class P>
-inline constexpr bool kInPieces = sizeof(V) % sizeof(P) == 0 && sizeof(P) > sizeof(T);
+template <class T, class V, class P = Piece<V>>
+inline constexpr bool kInPieces = kPieces && sizeof(V) % sizeof(P) == 0 && sizeof(P) > sizeof(T);
+
+/// Whether a Vec at this address can be moved in pieces.
+template <class V, class T>
+RINGTAPE_HOST_DEVICE inline bool is_aligned(const T* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % sizeof(Piece<V>) == 0;
+}
 
 template <class P>
 RINGTAPE_HOST_DEVICE inline P read_piece(const P* from) {
@@ -61,30 +71,63 @@ RINGTAPE_HOST_DEVICE inline void write_piece(P* to, P piece) {
 #if defined(RINGTAPE_ANALYSIS)
   *static_cast<volatile P*>(to) = piece;
 #else
+#if defined(__CUDA_ARCH__)
+  // nvcc 13.0 takes an assignment of 16 bytes apart where the same loop also has the elements one by one. It
+  // knows while compiling which memory `to` is in.
+  if constexpr (sizeof(P) == 16) {
+    if (__isGlobal(to)) {
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(piece.x), "r"(piece.y),
+                   "r"(piece.z), "r"(piece.w)
+                   : "memory");
+      return;
+    }
+  }
+#endif
   *to = piece;
 #endif
 }
-#endif
 
-/// Reads W elements that start at `from`. Where `from` and the size of the Vec are multiples of 16 bytes, or
-/// both of 8 or of 4, the GPU reads that many at a time; otherwise element by element.
+/// Reads W elements that start at `from`, which is a multiple of 16 bytes or, where the size of the Vec is
+/// not, of 8 or 4 bytes like that: as many at a time on the GPU.
+template <int W, class T>
+RINGTAPE_HOST_DEVICE inline Vec<T, W> load_aligned(const T* from) {
+  using P = Piece<Vec<T, W>>;
+  Vec<T, W> value;
+  if constexpr (kInPieces<T, Vec<T, W>>) {
+    constexpr int kCount = sizeof(value) / sizeof(P);
+    P pieces[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) pieces[i] = read_piece(reinterpret_cast<const P*>(from) + i);
+    __builtin_memcpy(&value, pieces, sizeof(value));
+  } else {
+    for (int i = 0; i < W; ++i) value.lane[i] = from[i];
+  }
+  return value;
+}
+
+/// Writes W elements that start at `to`, as load_aligned reads them.
+template <class T, int W>
+RINGTAPE_HOST_DEVICE inline void store_aligned(T* to, const Vec<T, W>& value) {
+  using P = Piece<Vec<T, W>>;
+  if constexpr (kInPieces<T, Vec<T, W>>) {
+    constexpr int kCount = sizeof(value) / sizeof(P);
+    P pieces[kCount];
+    __builtin_memcpy(pieces, &value, sizeof(value));
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) write_piece(reinterpret_cast<P*>(to) + i, pieces[i]);
+  } else {
+    for (int i = 0; i < W; ++i) to[i] = value.lane[i];
+  }
+}
+
+/// load_aligned where the address allows it; otherwise element by element.
 template <int W, class T>
 RINGTAPE_HOST_DEVICE inline Vec<T, W> load_vec(const T* from) {
-  Vec<T, W> value;
-#if defined(RINGTAPE_VEC_PIECES)
-  using P = Piece<decltype(value)>;
-  constexpr int kPieces = sizeof(value) / sizeof(P);
-  if constexpr (kInPieces<T, decltype(value), P>) {
-    if (reinterpret_cast<std::uintptr_t>(from) % sizeof(P) == 0) {
-      P pieces[kPieces];
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i) pieces[i] = read_piece(reinterpret_cast<const P*>(from) + i);
-      __builtin_memcpy(&value, pieces, sizeof(value));
-      return value;
-    }
+  if constexpr (kInPieces<T, Vec<T, W>>) {
+    if (is_aligned<Vec<T, W>>(from)) return load_aligned<W>(from);
   }
+  Vec<T, W> value;
 #pragma unroll
-#endif
   for (int i = 0; i < W; ++i) value.lane[i] = from[i];
   return value;
 }
@@ -92,20 +135,10 @@ RINGTAPE_HOST_DEVICE inline Vec<T, W> load_vec(const T* from) {
 /// Writes W elements that start at `to`, as load_vec reads them.
 template <class T, int W>
 RINGTAPE_HOST_DEVICE inline void store_vec(T* to, const Vec<T, W>& value) {
-#if defined(RINGTAPE_VEC_PIECES)
-  using P = Piece<Vec<T, W>>;
-  constexpr int kPieces = sizeof(value) / sizeof(P);
-  if constexpr (kInPieces<T, Vec<T, W>, P>) {
-    if (reinterpret_cast<std::uintptr_t>(to) % sizeof(P) == 0) {
-      P pieces[kPieces];
-      __builtin_memcpy(pieces, &value, sizeof(value));
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i) write_piece(reinterpret_cast<P*>(to) + i, pieces[i]);
-      return;
-    }
+  if constexpr (kInPieces<T, Vec<T, W>>) {
+    if (is_aligned<Vec<T, W>>(to)) return store_aligned(to, value);
   }
 #pragma unroll
-#endif
   for (int i = 0; i < W; ++i) to[i] = value.lane[i];
 }
 

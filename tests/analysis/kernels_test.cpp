@@ -108,7 +108,8 @@ TEST_CASE("analysis: kernels with elements left over have no findings either") {
 
 TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict") {
   // The two passes over a row, for the maximum and for the sum.
-  const int line = line_of("../../kernels/cross_entropy.cu", "max = maximum(max, to_accumulate(logits[j]))");
+  const int line =
+      line_of("../../kernels/cross_entropy.cu", "max = larger_logit(max, to_accumulate(logits[j]))");
   for (const std::int64_t classes : {2, 10, 15, 16, 24, 31, 32}) {
     constexpr std::int64_t kRows = 128;
     kernel_cases::Setup memory(Device{});

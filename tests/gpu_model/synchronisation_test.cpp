@@ -11,7 +11,6 @@
 #include "data/loader.h"
 #include "dist/nccl_communicator.h"
 #include "dist/self_communicator.h"
-#include "kernels/bias.h"
 #include "kernels/common/reduce_scratch.h"
 #include "kernels/relu.h"
 #include "tests/gpu_model/support.h"
@@ -47,21 +46,6 @@ TEST_CASE("the cache of a device is given back, whichever is current and whateve
     REQUIRE(cudaSetDevice(0) == cudaSuccess);
     empty_cache(second);
     CHECK(memory_stats(second).reserved < 4 * kElements);
-  });
-}
-
-/// Rows whose sums go through a workspace.
-constexpr std::int64_t kManyRows = 3000;
-
-TEST_CASE("a kernel's workspace belongs to the stream of the call") {
-  for_each_schedule([] {
-    const Device gpu{DeviceType::cuda, 0};
-    const Tensor dy = full({kManyRows, 2}, 0.5, DType::f32, gpu), d_bias = empty({2}, DType::f32, gpu);
-    Stream::current(gpu).synchronize();
-    const Stream other = Stream::create(gpu);
-    bias_gradient(other, DType::f32, dy.raw(), d_bias.raw(), kManyRows, 2, false);
-    other.synchronize();
-    CHECK(d_bias.to_doubles() == std::vector<double>{kManyRows / 2, kManyRows / 2});
   });
 }
 

@@ -23,4 +23,18 @@ TEST_CASE("softmax_exp of large and special arguments", "[math]") {
   CHECK(std::isnan(on_cpu::softmax_exp(NAN)));
 }
 
+TEST_CASE("power is the product of equal factors", "[math]") {
+  CHECK(on_cpu::power(0.9, 0) == 1);
+  CHECK(on_cpu::power(0.0, 3) == 0);
+  CHECK(on_cpu::power(3.0, 31) == 617673396283947.0);
+  for (const double base : {0.5, 0.9, 0.99, 0.999, 0.999999}) {
+    for (const std::int64_t exponent : {1, 2, 3, 10, 1000, 54321, 1000000}) {
+      INFO(base << "^" << exponent);
+      const double expected = std::pow(base, static_cast<double>(exponent));
+      CHECK(std::abs(on_cpu::power(base, exponent) - expected) <=
+            static_cast<double>(exponent) * 0x1p-53 * expected);
+    }
+  }
+}
+
 }  // namespace ringtape::test

@@ -16,7 +16,7 @@ constexpr std::int64_t kMany = kCheckBuild ? 2001 : 20001;
 const std::vector<Extents> kExtents = {
     {1, 0, 1},    {1, 1, 1},  {1, 31, 1},    {1, 257, 1},    {1, 300001, 1}, {3, 40000, 1},
     {5000, 3, 1}, {1, 5, 33}, {1, 1000, 10}, {1, kMany, 70}, {2, 700, 31},   {3, 4, 5},
-    {2, 0, 3},    {0, 4, 3},  {257, 2, 2},   {1, 3, 5000},
+    {2, 0, 3},    {0, 4, 3},  {257, 2, 2},   {1, 3, 5000},   {1, 3000, 600}, {2, 1025, 64},
 };
 
 /// The sums, and the sums of absolute values that errors are measured against.
@@ -69,6 +69,24 @@ TEMPLATE_TEST_CASE("sum_dim over rows, columns and everything", "[reduce]", floa
       CHECK(own_type.doubles() == to_doubles(convert<T>(again.doubles())));
     }
   });
+}
+
+TEST_CASE("sum_dim gives the same bits every time", "[reduce]") {
+  for (const Extents& e : {Extents{1, 5000, 33}, Extents{1, 5000, 64}, Extents{3, 40000, 1}}) {
+    const std::vector<float> values = random_values<float>(e.outer * e.mid * e.inner, 5);
+    std::vector<float> expected;
+    on_every_device([&](Device device, const Stream& stream) {
+      const DeviceArray<float> x(device, values), first(device, e.outer * e.inner),
+          second(device, e.outer * e.inner);
+      for (const DeviceArray<float>* y : {&first, &second}) {
+        sum_dim(stream, DType::f32, x.data(), e.outer, e.mid, e.inner, 1.0, DType::f32, y->data(), false);
+      }
+      CHECK(first.host() == second.host());
+      if (device.is_cuda()) return;
+      if (expected.empty()) expected = first.host();
+      CHECK(first.host() == expected);  // in any order of the threads
+    });
+  }
 }
 
 TEMPLATE_TEST_CASE("broadcast_dim repeats along the dimension", "[reduce]", float, double, bfloat16,

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads, 2) tile_2d(GemmProblem p) {
       b_tile[i / kTile][i % kTile] = b[(first + i / kTile) * p.n + i % kTile];
     }
     __syncthreads();
-#pragma unroll
+#pragma unroll 2  // more at a time need more registers than two blocks have
     for (int i = 0; i < kDepth; ++i) {
       float a_values[kSide], b_values[kSide];
 #pragma unroll
