@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kQueries) vectorised(LadderAttention p) {
   float q[kWidth], out[kWidth] = {};
 #pragma unroll
   for (int d = 0; d < kWidth; d += 4) {
-    const auto four = load_vec<4>(static_cast<const float*>(p.q) + head_begins + query * kWidth + d);
+    const auto four = load_aligned<4>(static_cast<const float*>(p.q) + head_begins + query * kWidth + d);
 #pragma unroll
     for (int i = 0; i < 4; ++i) q[d + i] = four[i] * kScale;
   }
@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kQueries) vectorised(LadderAttention p) {
   for (int key = 0; key < first + kQueries; key += kKeys) {
     __syncthreads();
     for (int i = 4 * threadIdx.x; i < kKeys * kWidth; i += 4 * kQueries) {
-      store_vec(&keys[i / kWidth][i % kWidth], load_vec<4>(k + key * kWidth + i));
-      store_vec(&values[i / kWidth][i % kWidth], load_vec<4>(v + key * kWidth + i));
+      store_aligned(&keys[i / kWidth][i % kWidth], load_aligned<4>(k + key * kWidth + i));
+      store_aligned(&values[i / kWidth][i % kWidth], load_aligned<4>(v + key * kWidth + i));
     }
     __syncthreads();
     const int visible = minimum(kKeys, query + 1 - key);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kQueries) vectorised(LadderAttention p) {
       for (int d = 0; d < kWidth; d += 4) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const auto four = load_vec<4>(&keys[j + i][d]);
+          const auto four = load_aligned<4>(&keys[j + i][d]);
 #pragma unroll
           for (int e = 0; e < 4; ++e) scores[i] += q[d + e] * four[e];
         }
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kQueries) vectorised(LadderAttention p) {
         sum += weight;
 #pragma unroll
         for (int d = 0; d < kWidth; d += 4) {
-          const auto four = load_vec<4>(&values[j + i][d]);
+          const auto four = load_aligned<4>(&values[j + i][d]);
 #pragma unroll
           for (int e = 0; e < 4; ++e) out[d + e] += weight * four[e];
         }
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kQueries) vectorised(LadderAttention p) {
   const float inverse = 1 / sum;
 #pragma unroll
   for (int d = 0; d < kWidth; d += 4) {
-    store_vec(
+    store_aligned(
         p.out + head_begins + query * kWidth + d,
         Vec<float, 4>{{out[d] * inverse, out[d + 1] * inverse, out[d + 2] * inverse, out[d + 3] * inverse}});
   }

@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(kThreads) tensor_core(LadderAttention p) {
     const float inverse = 1 / sum_of_row(sum[half]);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
-      store_vec(to + 8 * half * kWidth + 8 * c,
-                Vec<float, 2>{{out[c][2 * half] * inverse, out[c][2 * half + 1] * inverse}});
+      store_aligned(to + 8 * half * kWidth + 8 * c,
+                    Vec<float, 2>{{out[c][2 * half] * inverse, out[c][2 * half + 1] * inverse}});
     }
   }
 }

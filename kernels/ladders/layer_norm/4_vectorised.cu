@@ -17,7 +17,7 @@ __global__ void vectorised(LayerNormProblem p) {
   const float shift = x[0];
   float sum = 0, squares = 0;
   for (int j = 4 * threadIdx.x; j < p.columns; j += 4 * kThreads) {
-    const auto values = load_vec<4>(x + j);
+    const auto values = load_aligned<4>(x + j);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float difference = values[i] - shift;
@@ -31,11 +31,11 @@ __global__ void vectorised(LayerNormProblem p) {
   const float rstd = 1 / sqrtf(maximum(variance, 0.0f) + kLadderNormEps);
   float* out = p.out + blockIdx.x * p.columns;
   for (int j = 4 * threadIdx.x; j < p.columns; j += 4 * kThreads) {
-    auto values = load_vec<4>(x + j);
-    const auto weight = load_vec<4>(p.weight + j), bias = load_vec<4>(p.bias + j);
+    auto values = load_aligned<4>(x + j);
+    const auto weight = load_aligned<4>(p.weight + j), bias = load_aligned<4>(p.bias + j);
 #pragma unroll
     for (int i = 0; i < 4; ++i) values[i] = (values[i] - mean) * rstd * weight[i] + bias[i];
-    store_vec(out + j, values);
+    store_aligned(out + j, values);
   }
   if (threadIdx.x == 0) {
     p.mean[blockIdx.x] = mean;

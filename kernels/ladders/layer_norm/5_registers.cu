@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) registers(LayerNormProblem p) {
   for (int v = 0; v < kKept; ++v) {
     const int j = 4 * (threadIdx.x + v * kThreads);
     if (j >= p.columns) continue;
-    kept[v] = load_vec<4>(x + j);
+    kept[v] = load_aligned<4>(x + j);
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum += kept[v][i];
   }
@@ -42,11 +42,11 @@ __global__ void __launch_bounds__(kThreads) registers(LayerNormProblem p) {
   for (int v = 0; v < kKept; ++v) {
     const int j = 4 * (threadIdx.x + v * kThreads);
     if (j >= p.columns) continue;
-    const auto weight = load_vec<4>(p.weight + j), bias = load_vec<4>(p.bias + j);
+    const auto weight = load_aligned<4>(p.weight + j), bias = load_aligned<4>(p.bias + j);
     Vec<float, 4> values;
 #pragma unroll
     for (int i = 0; i < 4; ++i) values[i] = (kept[v][i] - mean) * rstd * weight[i] + bias[i];
-    store_vec(out + j, values);
+    store_aligned(out + j, values);
   }
   if (threadIdx.x == 0) {
     p.mean[blockIdx.x] = mean;
