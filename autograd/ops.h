@@ -63,12 +63,21 @@ AddNorm add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, dou
 Tensor softmax(const Tensor& x);
 
 // ---- tokens ----
+/// Which rows of a larger table a table has.
+struct TablePart {
+  std::int64_t first_token = 0;
+  std::int64_t all_tokens = 0;  ///< 0: weight is the whole table
+};
+
 /// Row `tokens[..]` of weight [V, C] for each token of [.., T], i32 or i64 in [0, V): [.., T, C]. With
 /// `positions` [P, C], row first_position + t of it is added to token t; T + first_position must not exceed
 /// P. The result has the dtype of weight, or of its 16-bit copy (ParameterArena). An invalid token gives a
 /// row of zeros, and the next check_indices() throws.
+///
+/// Where `weight` is a part of a table, with the rows of `part.all_tokens` tokens from `part.first_token` on,
+/// the tokens of other parts give zeros too.
 Tensor embedding(const Tensor& tokens, const Tensor& weight, const Tensor& positions = {},
-                 std::int64_t first_position = 0);
+                 std::int64_t first_position = 0, const TablePart& part = {});
 /// Rotary position embedding (Su et al., "RoFormer", 2021) in the rotate-half order of Llama: x [B, T, N * D]
 /// with N heads of an even D, of which the first `heads` turn. For t the position (first_position + the
 /// token's), elements i and i + D / 2 of a head turn by the angle t * base^(-2 i / D).

@@ -13,6 +13,7 @@
 #include "kernels/norm.h"
 #include "nn/init.h"
 #include "nn/module_scope.h"
+#include "nn/parameter_shard.h"
 
 namespace ringtape {
 namespace {
@@ -61,15 +62,19 @@ void initialise(GPT& model) {
     if (parameter.name.ends_with(".bias")) {
       parameter.tensor->copy_from(zeros(parameter.tensor->shape()));
     } else if (parameter.tensor->dims() == 2) {
-      init::normal(*parameter.tensor, parameter.name.ends_with("c_proj.weight") ? of_residual : 0.02);
+      Tensor whole = empty(whole_shape_of(*parameter.tensor));
+      init::normal(whole, parameter.name.ends_with("c_proj.weight") ? of_residual : 0.02);
+      load_whole(*parameter.tensor, whole);
     }
   }
 }
 
 }  // namespace
 
-GPT::GPT(const TransformerOptions& options) : options_(checked(options)) {
-  const auto tokens = register_module("wte", std::make_shared<Embedding>(options.vocabulary, options.width));
+GPT::GPT(const TransformerOptions& options, std::shared_ptr<LayerFactory> layers)
+    : options_(checked(options)), layers_(std::move(layers)) {
+  const auto tokens = register_module(
+      "wte", layers_->by_vocabulary(std::make_shared<Embedding>(options.vocabulary, options.width)));
   wte_ = &tokens->parameter("weight");
   if (options.positions == PositionKind::learned) {
     wpe_ = &register_module("wpe", std::make_shared<Embedding>(options.context, options.width))
@@ -79,14 +84,14 @@ GPT::GPT(const TransformerOptions& options) : options_(checked(options)) {
   const auto list = register_module("h", std::make_shared<BlockList>());
   h_ = list;
   for (std::int64_t i = 0; i < options.layers; ++i) {
-    blocks_.push_back(list->push_back(std::make_shared<Block>(options)));
+    blocks_.push_back(list->push_back(std::make_shared<Block>(options, *layers_)));
   }
   ln_f_ = register_module(
       "ln_f", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
   lm_head_ = wte_;
   if (!options.tied) {
-    lm_head_ = &register_module("lm_head", std::make_shared<Linear>(options.width, options.vocabulary, false))
-                    ->parameter("weight");
+    const auto output = std::make_shared<Linear>(options.width, options.vocabulary, false);
+    lm_head_ = &register_module("lm_head", layers_->by_vocabulary(output))->parameter("weight");
   }
   initialise(*this);
 }
@@ -95,7 +100,7 @@ Tensor GPT::embed(const Tensor& tokens, std::int64_t first_position) {
   check(tokens.defined() && tokens.dims() == 2, "GPT: expected tokens [B, T], found {}", describe(tokens));
   check(tokens.size(1) <= options_.context - first_position, "GPT: {} tokens exceed the context of {}",
         first_position + tokens.size(1), options_.context);
-  return (*drop_)(embedding(tokens, *wte_, wpe_ == nullptr ? Tensor() : *wpe_, first_position));
+  return (*drop_)(layers_->embed(tokens, *wte_, wpe_ == nullptr ? Tensor() : *wpe_, first_position));
 }
 
 void GPT::set_recompute(std::int64_t blocks) {
@@ -124,7 +129,7 @@ Residual GPT::run_blocks(Residual stream) {
 }
 
 Tensor GPT::head(const Tensor& normed) {
-  return linear(normed, *lm_head_);
+  return layers_->logits(normed, *lm_head_);
 }
 
 Tensor GPT::forward(const Tensor& tokens) {

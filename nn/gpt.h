@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "nn/layer_factory.h"
 #include "nn/layers.h"
 #include "nn/module.h"
 #include "nn/norm.h"
@@ -22,10 +23,12 @@ namespace ringtape {
 class GPT : public Module {
  public:
   /// Throws Error for sizes below 1 or above what the kernels take, heads that do not divide the width, or KV
-  /// heads that do not divide the heads.
-  explicit GPT(const TransformerOptions& options);
+  /// heads that do not divide the heads, and for sizes that the ranks of `layers` cannot divide.
+  explicit GPT(const TransformerOptions& options,
+               std::shared_ptr<LayerFactory> layers = std::make_shared<LayerFactory>());
 
-  /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64). Throws Error for a T above the context.
+  /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64); with ranks that divide the model, those of this
+  /// rank's part of the vocabulary. Throws Error for a T above the context.
   Tensor forward(const Tensor& tokens) override;
 
   /// The logits of the last of the tokens [B, T], which follow those in the cache: [B, vocabulary]. Their
@@ -47,6 +50,7 @@ class GPT : public Module {
   Tensor head(const Tensor& normed);
 
   TransformerOptions options_;
+  std::shared_ptr<LayerFactory> layers_;
   Tensor* wte_;
   Tensor* wpe_ = nullptr;
   Tensor* lm_head_;

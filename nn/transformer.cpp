@@ -40,12 +40,26 @@ void KVCache::truncate(std::int64_t length) {
 
 // ---- CausalSelfAttention ----
 
-CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options)
-    : options_(options),
+/// The rows of c_attn.weight: queries, keys and values.
+std::vector<std::int64_t> blocks_of_qkv(const TransformerOptions& options) {
+  const std::int64_t keys = options.kv_heads_or_default() * options.head_size();
+  return {options.width, keys, keys};
+}
+
+/// The options of the attention by the heads that a rank has.
+TransformerOptions part_of_heads(TransformerOptions options, const LayerFactory& layers) {
+  const std::int64_t kv_heads = options.kv_heads_or_default(), width = options.head_size();
+  options.heads = layers.part_of("heads", options.heads);
+  options.kv_heads = layers.part_of("heads of keys and values", kv_heads);
+  options.width = options.heads * width;
+  return options;
+}
+
+CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options, const LayerFactory& layers)
+    : options_(part_of_heads(options, layers)),
       c_attn_(register_module("c_attn",
-                              std::make_shared<Linear>(options.width, options.qkv_columns(), options.bias))),
-      c_proj_(
-          register_module("c_proj", std::make_shared<Linear>(options.width, options.width, options.bias))),
+                              layers.column_linear(options.width, blocks_of_qkv(options), options.bias))),
+      c_proj_(register_module("c_proj", layers.row_linear(options.width, options.width, options.bias))),
       drop_(register_module("drop", std::make_shared<Dropout>(options.dropout))) {}
 
 /// Queries, keys and values, turned by their positions where these are rotary.
@@ -78,14 +92,12 @@ Tensor CausalSelfAttention::next(const Tensor& x, KVCache& cache, std::size_t la
 
 // ---- MLP ----
 
-MLP::MLP(const TransformerOptions& options) : kind_(options.mlp) {
+MLP::MLP(const TransformerOptions& options, const LayerFactory& layers) : kind_(options.mlp) {
   const std::int64_t hidden = options.hidden_or_default();
-  const auto linear_layer = [&](std::int64_t in, std::int64_t out) {
-    return std::make_shared<Linear>(in, out, options.bias);
-  };
-  if (kind_ == MlpKind::swiglu) c_gate_ = register_module("c_gate", linear_layer(options.width, hidden));
-  c_fc_ = register_module("c_fc", linear_layer(options.width, hidden));
-  c_proj_ = register_module("c_proj", linear_layer(hidden, options.width));
+  const auto to_hidden = [&] { return layers.column_linear(options.width, {hidden}, options.bias); };
+  if (kind_ == MlpKind::swiglu) c_gate_ = register_module("c_gate", to_hidden());
+  c_fc_ = register_module("c_fc", to_hidden());
+  c_proj_ = register_module("c_proj", layers.row_linear(hidden, options.width, options.bias));
   drop_ = register_module("drop", std::make_shared<Dropout>(options.dropout));
 }
 
@@ -107,13 +119,13 @@ Tensor MLP::forward(const Tensor& x) {
 
 // ---- Block ----
 
-Block::Block(const TransformerOptions& options) {
+Block::Block(const TransformerOptions& options, const LayerFactory& layers) {
   ln_1_ = register_module(
       "ln_1", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  attn_ = register_module("attn", std::make_shared<CausalSelfAttention>(options));
+  attn_ = register_module("attn", std::make_shared<CausalSelfAttention>(options, layers));
   ln_2_ = register_module(
       "ln_2", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  mlp_ = register_module("mlp", std::make_shared<MLP>(options));
+  mlp_ = register_module("mlp", std::make_shared<MLP>(options, layers));
 }
 
 Tensor Block::forward(const Tensor& x) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "nn/layer_factory.h"
 #include "nn/layers.h"
 #include "nn/module.h"
 #include "nn/norm.h"
@@ -75,7 +76,7 @@ class KVCache {
 /// values'; c_proj.weight [width, width]; and their biases.
 class CausalSelfAttention : public Module {
  public:
-  explicit CausalSelfAttention(const TransformerOptions& options);
+  explicit CausalSelfAttention(const TransformerOptions& options, const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
   /// For new tokens x [B, T, width] that follow those in the cache, of which this is layer `layer`.
   Tensor next(const Tensor& x, KVCache& cache, std::size_t layer);
@@ -83,8 +84,8 @@ class CausalSelfAttention : public Module {
  private:
   Tensor qkv(const Tensor& x, std::int64_t first_position);
 
-  TransformerOptions options_;
-  std::shared_ptr<Linear> c_attn_, c_proj_;
+  TransformerOptions options_;  // of the heads that this rank has
+  std::shared_ptr<Module> c_attn_, c_proj_;
   std::shared_ptr<Dropout> drop_;
 };
 
@@ -92,12 +93,12 @@ class CausalSelfAttention : public Module {
 /// c_proj(silu(c_gate(x)) * c_fc(x)).
 class MLP : public Module {
  public:
-  explicit MLP(const TransformerOptions& options);
+  explicit MLP(const TransformerOptions& options, const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
 
  private:
   MlpKind kind_;
-  std::shared_ptr<Linear> c_fc_, c_gate_, c_proj_;
+  std::shared_ptr<Module> c_fc_, c_gate_, c_proj_;
   std::shared_ptr<Dropout> drop_;
 };
 
@@ -105,7 +106,7 @@ class MLP : public Module {
 /// mlp(ln_2(x)).
 class Block : public Module {
  public:
-  explicit Block(const TransformerOptions& options);
+  explicit Block(const TransformerOptions& options, const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
   /// The same; the result's last branch is not added yet.
   Residual operator()(Residual stream);

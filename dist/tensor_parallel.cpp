@@ -1,0 +1,134 @@
+#include "dist/tensor_parallel.h"
+
+#include <numeric>
+#include <utility>
+
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "core/numbers.h"
+#include "dist/mesh.h"
+#include "dist/tensor_parallel_ops.h"
+#include "nn/layers.h"
+#include "nn/parameter_shard.h"
+
+namespace ringtape {
+namespace {
+
+/// A module with parts of the parameters of another.
+class PartModule : public Module {
+ protected:
+  /// The part of a parameter of `whole`, under the same name.
+  Tensor& register_part(Module& whole, const std::string& name, ParameterShard shard) {
+    Tensor& part = register_parameter(name, part_of(whole.parameter(name), shard));
+    part.autograd->shard = std::make_shared<const ParameterShard>(std::move(shard));
+    return part;
+  }
+};
+
+/// y = x weight^T + bias for a part of the rows of weight and bias: x is equal on all ranks, and each has a
+/// part of the columns of y.
+class ColumnLinear : public PartModule {
+ public:
+  ColumnLinear(std::int64_t in, const std::vector<std::int64_t>& blocks, bool with_bias,
+               std::shared_ptr<Communicator> comm)
+      : comm_(std::move(comm)) {
+    for (const std::int64_t block : blocks) {
+      check(block >= comm_->size(),
+            "--tensor-parallel {}: a layer of {} cannot be divided, expected at most {}", comm_->size(),
+            counted(block, "output"), block);
+    }
+    Linear whole(in, std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0}), with_bias);
+    const ParameterShard rows{.dim = 0, .blocks = blocks, .rank = comm_->rank(), .ranks = comm_->size()};
+    weight_ = &register_part(whole, "weight", rows);
+    if (with_bias) bias_ = &register_part(whole, "bias", rows);
+  }
+  Tensor forward(const Tensor& x) override {
+    return linear(copy_to_region(x, comm_), *weight_, bias_ == nullptr ? Tensor() : *bias_);
+  }
+
+ private:
+  std::shared_ptr<Communicator> comm_;
+  Tensor* weight_;
+  Tensor* bias_ = nullptr;
+};
+
+/// y = x weight^T + bias for a part of the columns of weight, and so of x: each rank's product is a part of
+/// the sum, and y and bias are equal on all ranks.
+class RowLinear : public PartModule {
+ public:
+  RowLinear(std::int64_t in, std::int64_t out, bool with_bias, std::shared_ptr<Communicator> comm)
+      : comm_(std::move(comm)) {
+    Linear whole(in, out, with_bias);
+    weight_ = &register_part(whole, "weight",
+                             {.dim = 1, .blocks = {in}, .rank = comm_->rank(), .ranks = comm_->size()});
+    if (with_bias) bias_ = &register_parameter("bias", whole.parameter("bias").detach());
+  }
+  Tensor forward(const Tensor& x) override {
+    return reduce_from_region(linear(x, *weight_), bias_ == nullptr ? Tensor() : *bias_, comm_);
+  }
+
+ private:
+  std::shared_ptr<Communicator> comm_;
+  Tensor* weight_;
+  Tensor* bias_ = nullptr;
+};
+
+/// A part of the rows of a table, for embed() and logits().
+class VocabularyPart : public PartModule {
+ public:
+  VocabularyPart(Module& table, const Communicator& comm) {
+    const std::int64_t tokens = table.parameter("weight").size(0);
+    register_part(table, "weight", {.dim = 0, .blocks = {tokens}, .rank = comm.rank(), .ranks = comm.size()});
+  }
+  Tensor forward(const Tensor&) override { fail("tensor parallel: a part of a vocabulary has no forward"); }
+};
+
+}  // namespace
+
+std::int64_t TensorParallelFactory::part_of(const char* what, std::int64_t count) const {
+  check(count % ranks() == 0, "--tensor-parallel {}: does not divide {} {}, the nearest that does is {}",
+        ranks(), count, what, nearest_divisor(count, ranks()));
+  return count / ranks();
+}
+
+std::shared_ptr<Module> TensorParallelFactory::column_linear(std::int64_t in,
+                                                             const std::vector<std::int64_t>& blocks,
+                                                             bool with_bias) const {
+  return std::make_shared<ColumnLinear>(in, blocks, with_bias, comm_);
+}
+
+std::shared_ptr<Module> TensorParallelFactory::row_linear(std::int64_t in, std::int64_t out,
+                                                          bool with_bias) const {
+  return std::make_shared<RowLinear>(in, out, with_bias, comm_);
+}
+
+std::shared_ptr<Module> TensorParallelFactory::by_vocabulary(std::shared_ptr<Module> table) {
+  vocabulary_ = table->parameter("weight").size(0);
+  check(vocabulary_ >= ranks(),
+        "--tensor-parallel {}: a vocabulary of {} has too few tokens, expected at most {}", ranks(),
+        vocabulary_, vocabulary_);
+  return std::make_shared<VocabularyPart>(*table, *comm_);
+}
+
+Tensor TensorParallelFactory::embed(const Tensor& tokens, const Tensor& weight, const Tensor& positions,
+                                    std::int64_t first_position) const {
+  const TablePart part{.first_token = part_of_block(vocabulary_, rank(), ranks()).first,
+                       .all_tokens = vocabulary_};
+  check(first_position == 0, "tensor parallel: positions begin at 0, found {}", first_position);
+  return reduce_from_region(embedding(tokens, weight, {}, 0, part), positions, comm_);
+}
+
+Tensor TensorParallelFactory::logits(const Tensor& x, const Tensor& weight) const {
+  return linear(copy_to_region(x, comm_), weight);
+}
+
+Tensor TensorParallelFactory::cross_entropy(Tensor logits, const Tensor& targets,
+                                            const CrossEntropyOptions& options) const {
+  const PartOfBlock own = part_of_block(vocabulary_, rank(), ranks());
+  check(logits.defined() && logits.size(-1) == own.count,
+        "tensor parallel: found logits {}, expected those of {} classes, a part of {}", describe(logits),
+        own.count, vocabulary_);
+  return cross_entropy_of_parts(std::move(logits), targets, own.first, vocabulary_, options, comm_);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,295 @@
+// A model divided over ranks, compared with the same model on one rank.
+#include "dist/tensor_parallel.h"
+
+#include <algorithm>
+#include <map>
+
+#include "autograd/tape.h"
+#include "dist/model_parts.h"
+#include "dist/self_communicator.h"
+#include "nn/gpt.h"
+#include "optim/clip.h"
+#include "optim/lamb.h"
+#include "optim/sgd.h"
+#include "tests/dist/ranks.h"
+#include "tests/dist/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
+
+namespace ringtape::test {
+namespace {
+
+using Layers = std::shared_ptr<LayerFactory>;
+using Values = std::map<std::string, std::vector<double>>;
+
+/// A kind of model, with a batch: its inputs, and the loss of its outputs. Sizes are divisible by 1 to 4
+/// ranks where they must be, and not elsewhere.
+struct Kind {
+  std::string name;
+  std::function<std::shared_ptr<Module>(const Layers&)> make;
+  std::function<Tensor(DType)> input;
+  std::function<Tensor(const LayerFactory&, Tensor)> loss;
+};
+
+constexpr std::int64_t kBatch = 3, kTokens = 7, kVocabulary = 33;
+
+TransformerOptions gpt_options() {
+  TransformerOptions options;
+  options.vocabulary = kVocabulary;
+  options.context = 9;  // two positions are not used
+  options.layers = 2;
+  options.heads = 12;
+  options.width = 48;
+  options.hidden = 50;
+  return options;
+}
+
+/// Queries of 24 heads, keys and values of 12.
+TransformerOptions llama() {
+  TransformerOptions options = llama_options(gpt_options());
+  options.heads = 24;
+  options.kv_heads = 12;
+  return options;
+}
+
+std::vector<std::int64_t> tokens_from(std::int64_t first) {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t i = 0; i < kBatch * kTokens; ++i) tokens.push_back((first + i * i) % kVocabulary);
+  return tokens;
+}
+
+Kind gpt(const std::string& name, const TransformerOptions& options) {
+  return {name, [options](const Layers& layers) { return std::make_shared<GPT>(options, layers); },
+          [](DType) {
+            return from_vector(tokens_from(2), {kBatch, kTokens});
+          },
+          [](const LayerFactory& layers, Tensor logits) {
+            std::vector<std::int64_t> targets = tokens_from(5);
+            targets[3] = targets[8] = -100;
+            const std::int64_t rows = kBatch * kTokens;
+            const Tensor flat = view(logits, {rows, logits.size(2)});
+            return layers.cross_entropy(flat, from_vector(targets, {rows}),
+                                        {.reduction = Reduction::sum, .divisor = 19});
+          }};
+}
+
+Kind mlp(const std::vector<std::int64_t>& sizes) {
+  return {"MLP of " + std::to_string(sizes.size() - 1) + " layers",
+          [sizes](const Layers& layers) { return make_mlp(sizes, *layers); },
+          [inputs = sizes[0]](DType dtype) {
+            return tensor_of(random_doubles(kBatch * inputs, 1), {kBatch, inputs}, dtype);
+          },
+          [](const LayerFactory&, const Tensor& output) {
+            const Tensor target =
+                tensor_of(random_doubles(output.elements(), 2), output.shape(), output.dtype());
+            return mse_loss(output, target);
+          }};
+}
+
+std::vector<Kind> kinds() {
+  return {gpt("GPT", gpt_options()), gpt("Llama", llama()), mlp({12, 17, 9, 11, 5}), mlp({12, 17, 9, 5})};
+}
+
+const Layers& one_rank() {
+  static const auto layers = std::make_shared<LayerFactory>();
+  return layers;
+}
+
+Layers layers_over(const std::shared_ptr<Communicator>& comm) {
+  return std::make_shared<TensorParallelFactory>(comm);
+}
+
+std::shared_ptr<Module> make(const Kind& kind, const Layers& layers, DType dtype = DType::f32) {
+  manual_seed(3);
+  const std::shared_ptr<Module> model = kind.make(layers);
+  if (dtype == DType::f32) return model;
+  for (const NamedParameter& parameter : model->named_parameters()) {
+    Tensor& tensor = *parameter.tensor;
+    const auto shard = tensor.autograd->shard;
+    tensor = to(tensor.detach(), dtype).set_requires_grad(true);
+    tensor.autograd->shard = shard;
+  }
+  return model;
+}
+
+double backward(const Kind& kind, Module& model, const LayerFactory& layers, DType dtype = DType::f32) {
+  const TapeScope scope;
+  const Tensor loss = kind.loss(layers, model(kind.input(dtype)));
+  loss.backward();
+  return loss.item();
+}
+
+/// The tensors of the whole model by parameter, on rank 0.
+Values wholes(Module& model, Communicator& comm, const std::function<Tensor(const Tensor&)>& of) {
+  Values values;
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    const ParameterShard* const shard = shard_of(*parameter.tensor);
+    Tensor whole = of(*parameter.tensor);
+    if (shard != nullptr) whole = gather_whole(whole, *shard, comm);
+    if (comm.rank() == 0) values[parameter.name] = whole.to_doubles();
+  }
+  return values;
+}
+Values gradients(Module& model, Communicator& comm) {
+  return wholes(model, comm, [](const Tensor& parameter) { return parameter.grad(); });
+}
+Values weights(Module& model, Communicator& comm) {
+  return wholes(model, comm, [](const Tensor& parameter) { return parameter; });
+}
+
+/// The largest difference over all tensors, relative to the largest value of each.
+double difference(const Values& found, const Values& expected) {
+  REQUIRE(found.size() == expected.size());
+  double result = 0;
+  for (const auto& [name, values] : expected) {
+    const std::vector<double>& own = found.at(name);
+    REQUIRE(own.size() == values.size());
+    double largest = 0, off = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      largest = std::max(largest, std::abs(values[i]));
+      off = std::max(off, std::abs(own[i] - values[i]));
+    }
+    result = std::max(result, off / std::max(largest, 1e-300));
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("tensor parallel: equal seeds give the model of one rank, to the bit", "[dist][tensor]") {
+  const auto comm = this_run();
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    const auto whole = make(kind, one_rank()), divided = make(kind, layers_over(comm));
+    const auto alone = std::make_shared<SelfCommunicator>(comm->device());
+    const Values found = weights(*divided, *comm);
+    if (comm->rank() == 0) CHECK(found == weights(*whole, *alone));
+    std::int64_t own = 0;
+    for (const NamedParameter& parameter : divided->named_parameters()) own += parameter.tensor->elements();
+    CHECK(whole_elements(*divided) == whole_elements(*whole));
+    if (comm->size() > 1) CHECK(own < whole_elements(*whole));
+  }
+}
+
+TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[dist][tensor]") {
+  const auto comm = this_run();
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    const auto whole = make(kind, one_rank(), DType::f64);
+    const Layers layers = layers_over(comm);
+    const auto divided = make(kind, layers, DType::f64);
+    const double expected = backward(kind, *whole, *one_rank(), DType::f64);
+    const double found = backward(kind, *divided, *layers, DType::f64);
+    CHECK_THAT(found, Catch::Matchers::WithinRel(expected, 1e-13));
+    const Values all = gradients(*divided, *comm);
+    const auto alone = std::make_shared<SelfCommunicator>(comm->device());
+    if (comm->rank() == 0) CHECK(difference(all, gradients(*whole, *alone)) < 1e-12);
+    // What all ranks have as a whole has the same gradient on all of them, to the bit.
+    for (const NamedParameter& parameter : divided->named_parameters()) {
+      if (shard_of(*parameter.tensor) != nullptr) continue;
+      INFO(parameter.name);
+      const std::vector<double> own = parameter.tensor->grad().to_doubles();
+      const Tensor of_first = tensor_of(own, {std::ssize(own)}, DType::f64);
+      comm->broadcast(of_first, 0).wait();
+      CHECK(of_first.to_doubles() == own);
+    }
+  }
+}
+
+TEST_CASE("tensor parallel: in f32 gradients are at most twice as far from f64 as one rank's",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const auto alone = std::make_shared<SelfCommunicator>(comm->device());
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    const auto exact = make(kind, one_rank(), DType::f64), whole = make(kind, one_rank());
+    const Layers layers = layers_over(comm);
+    const auto divided = make(kind, layers);
+    backward(kind, *exact, *one_rank(), DType::f64);
+    backward(kind, *whole, *one_rank());
+    backward(kind, *divided, *layers);
+    const Values found = gradients(*divided, *comm);
+    if (comm->rank() != 0) continue;
+    const Values expected = gradients(*exact, *alone);
+    CHECK(difference(found, expected) <= 2 * difference(gradients(*whole, *alone), expected));
+  }
+}
+
+TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps are those of one rank",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const auto alone = std::make_shared<SelfCommunicator>(comm->device());
+  for (const Kind& kind : kinds()) {
+    for (const bool is_lamb : {false, true}) {
+      INFO(kind.name << (is_lamb ? ", LAMB" : ", SGD"));
+      const Layers layers = layers_over(comm);
+      const auto whole = make(kind, one_rank()), divided = make(kind, layers);
+      ParameterArena arena(*whole, Device{}), own_arena(*divided, comm->device());
+      own_arena.set_division(division_over(comm));
+      const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
+        if (is_lamb) return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
+        return std::make_unique<SGD>(of, SGDOptions{.learning_rate = 0.1, .momentum = 0.9});
+      };
+      const auto optimizer = optimizer_of(arena), own_optimizer = optimizer_of(own_arena);
+      for (int step = 0; step < 20; ++step) {
+        const double expected = backward(kind, *whole, *one_rank());
+        const double found = backward(kind, *divided, *layers);
+        const double norm_type = step % 3 == 0 ? 2 : step % 3 == 1 ? 1 : INFINITY;
+        const double norm = clip_grad_norm(arena, 0.5, {.norm_type = norm_type}).item();
+        const double own_norm = clip_grad_norm(own_arena, 0.5, {.norm_type = norm_type}).item();
+        CHECK_THAT(found, Catch::Matchers::WithinRel(expected, 1e-4));
+        CHECK_THAT(own_norm, Catch::Matchers::WithinRel(norm, 1e-4));
+        for (Optimizer* const each : {optimizer.get(), own_optimizer.get()}) {
+          each->step();
+          each->zero_grad();
+        }
+      }
+      const Values found = weights(*divided, *comm);
+      if (comm->rank() != 0) continue;
+      // Adam's and LAMB's steps are quotients of moments: rounding weighs more where these are small.
+      CHECK(difference(found, weights(*whole, *alone)) < (is_lamb ? 1e-3 : 1e-5));
+    }
+  }
+}
+
+TEST_CASE("tensor parallel: no rank has all logits, and an ignored or wrong target is one everywhere",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const Layers layers = layers_over(comm);
+  const Kind kind = gpt("GPT", gpt_options());
+  const auto model = make(kind, layers);
+  const NoGrad no_grad;
+  const Tensor logits = (*model)(kind.input(DType::f32));
+  const std::int64_t n = comm->size(), rank = comm->rank();
+  CHECK(logits.shape() == Shape{kBatch, kTokens, kVocabulary * (rank + 1) / n - kVocabulary * rank / n});
+  const std::int64_t rows = kBatch * kTokens;
+  const Tensor flat = logits.alias({rows, logits.size(2)});
+  const auto loss_of = [&](std::int64_t target) {
+    return layers->cross_entropy(flat, from_vector(std::vector<std::int64_t>(rows, target), {rows}),
+                                 {.reduction = Reduction::sum});
+  };
+  CHECK(loss_of(-100).item() == 0);
+  CHECK(error_of([&] { loss_of(kVocabulary); }).find("is outside of [0, classes)") != std::string::npos);
+  CHECK(error_of([&] {
+          (*model)(from_vector(std::vector<std::int64_t>{1, kVocabulary}, {1, 2}));
+        }).find("embedding: token number 1 is outside of [0, vocabulary)") != std::string::npos);
+}
+
+TEST_CASE("tensor parallel: what cannot be divided is an error that names the nearest", "[dist][tensor]") {
+  const auto comm = this_run();
+  if (comm->size() != 4) return;
+  TransformerOptions options = gpt_options();
+  options.heads = 6;
+  CHECK(error_of([&] { GPT(options, layers_over(comm)); }) ==
+        "--tensor-parallel 4: does not divide 6 heads, the nearest that does is 3");
+  options.heads = 24;
+  options.kv_heads = 2;
+  CHECK(error_of([&] { GPT(options, layers_over(comm)); }) ==
+        "--tensor-parallel 4: does not divide 2 heads of keys and values, the nearest that does is 2");
+  options = gpt_options();
+  options.vocabulary = 3;
+  CHECK(error_of([&] { GPT(options, layers_over(comm)); }).find("a vocabulary of 3") != std::string::npos);
+  CHECK(error_of([&] { make_mlp({5, 3, 5}, *layers_over(comm)); }).find("3 outputs") != std::string::npos);
+}
+
+}  // namespace ringtape::test
