@@ -82,6 +82,7 @@ struct DistributionOptions {
   double bucket_mib = 25;             ///< MiB of gradients in a bucket
   bool no_overlap = false;            ///< reduce gradients after backward instead of during it
   int zero = 0;                       ///< stage of ZeRO: 0, 1 or 2
+  int tensor_parallel = 1;            ///< ranks that divide the model's layers (docs/parallel.md)
   std::optional<SlowLink> slow_link;  ///< delays messages between CPU ranks
 };
 

@@ -36,9 +36,10 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   report::RunReport report = report_of(log);
   report.results = results_of(log, result);
   arena_->gather_values();
-  if (is_first() && !options_.model.save.empty()) {
+  const std::shared_ptr<Module> whole = options_.model.save.empty() ? nullptr : whole_model();
+  if (whole != nullptr) {
     attempt([&] {
-      save_model(*model_, options_.model.save);
+      save_model(*whole, options_.model.save);
       console_.print("weights written to {}\n", options_.model.save);
     });
   }

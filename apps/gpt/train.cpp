@@ -13,6 +13,7 @@
 #include "cli/train_program.h"
 #include "core/error.h"
 #include "nn/hugging_face.h"
+#include "nn/parameter_shard.h"
 
 namespace ringtape::gpt {
 namespace {
@@ -96,8 +97,10 @@ struct TrainCommand {
         from.empty() ? model.architecture : from, task.model_name, shape.kv_heads_or_default(),
         shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ", from.empty() ? "" : ", loaded");
     if (!text.empty()) task.input_files = {text};
-    task.make_model = [this, shape] {
-      const std::shared_ptr<GPT> made = loaded.model != nullptr ? loaded.model : std::make_shared<GPT>(shape);
+    task.make_model_with = [this, shape](const std::shared_ptr<LayerFactory>& layers) {
+      const bool is_loaded = loaded.model != nullptr && layers->ranks() == 1;
+      const std::shared_ptr<GPT> made = is_loaded ? loaded.model : std::make_shared<GPT>(shape, layers);
+      if (loaded.model != nullptr && !is_loaded) load_whole(*made, *loaded.model);
       made->set_recompute(model.recompute);
       return made;
     };
@@ -105,9 +108,10 @@ struct TrainCommand {
   }
 
   void finish(Trainer& trainer) {
-    auto& trained = static_cast<GPT&>(trainer.model());
+    const std::shared_ptr<Module> whole = trainer.whole_model();
+    if (whole == nullptr) return;
+    auto& trained = static_cast<GPT&>(*whole);
     trained.eval();
-    if (trainer.comm().rank() != 0) return;
     if (!save_model.empty()) {
       save_gpt(trained, save_model);
       save_tokenizer(*loaded.tokenizer, save_model);
