@@ -124,6 +124,10 @@ struct AttentionOptions {
   /// recomputed segment. Take one counter from a generator for each call (core/random.h).
   std::uint64_t seed = 0;
   std::uint64_t counter = 0;
+  /// Where the heads are some of a larger number: all of them, and the number of the first of these. They
+  /// have the masks that they would have among all. 0: these are all.
+  std::int64_t all_heads = 0;
+  std::int64_t first_head = 0;
 };
 
 /// Causal self-attention of qkv [B, T, (heads + 2 kv_heads) D], each token's queries, then its keys, then its

@@ -40,6 +40,8 @@ void KVCache::truncate(std::int64_t length) {
 
 // ---- CausalSelfAttention ----
 
+namespace {
+
 /// The rows of c_attn.weight: queries, keys and values.
 std::vector<std::int64_t> blocks_of_qkv(const TransformerOptions& options) {
   const std::int64_t keys = options.kv_heads_or_default() * options.head_size();
@@ -55,8 +57,12 @@ TransformerOptions part_of_heads(TransformerOptions options, const LayerFactory&
   return options;
 }
 
+}  // namespace
+
 CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options, const LayerFactory& layers)
     : options_(part_of_heads(options, layers)),
+      all_heads_(options.heads),
+      first_head_(layers.rank() * options_.heads),
       c_attn_(register_module("c_attn",
                               layers.column_linear(options.width, blocks_of_qkv(options), options.bias))),
       c_proj_(register_module("c_proj", layers.row_linear(options.width, options.width, options.bias))),
@@ -75,7 +81,9 @@ Tensor CausalSelfAttention::forward(const Tensor& x) {
   if (is_training() && options_.dropout > 0) {
     attention = {.dropout = options_.dropout,
                  .seed = default_generator().seed,
-                 .counter = default_generator().take(1)};
+                 .counter = default_generator().take(1),
+                 .all_heads = all_heads_,
+                 .first_head = first_head_};
   }
   const Tensor y = causal_self_attention(qkv(x, 0), static_cast<int>(options_.heads),
                                          static_cast<int>(options_.kv_heads_or_default()), attention);

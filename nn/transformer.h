@@ -85,6 +85,7 @@ class CausalSelfAttention : public Module {
   Tensor qkv(const Tensor& x, std::int64_t first_position);
 
   TransformerOptions options_;  // of the heads that this rank has
+  std::int64_t all_heads_, first_head_;
   std::shared_ptr<Module> c_attn_, c_proj_;
   std::shared_ptr<Dropout> drop_;
 };

@@ -86,8 +86,14 @@ Kind mlp(const std::vector<std::int64_t>& sizes) {
           }};
 }
 
+TransformerOptions with_dropout(TransformerOptions options) {
+  options.dropout = 0.3;
+  return options;
+}
+
 std::vector<Kind> kinds() {
-  return {gpt("GPT", gpt_options()), gpt("Llama", llama()), mlp({12, 17, 9, 11, 5}), mlp({12, 17, 9, 5})};
+  return {gpt("GPT", gpt_options()), gpt("GPT with dropout", with_dropout(gpt_options())),
+          gpt("Llama", llama()), mlp({12, 17, 9, 11, 5}), mlp({12, 17, 9, 5})};
 }
 
 const Layers& one_rank() {
@@ -114,6 +120,7 @@ std::shared_ptr<Module> make(const Kind& kind, const Layers& layers, DType dtype
 
 double backward(const Kind& kind, Module& model, const LayerFactory& layers, DType dtype = DType::f32) {
   const TapeScope scope;
+  manual_seed(7);  // of dropout
   const Tensor loss = kind.loss(layers, model(kind.input(dtype)));
   loss.backward();
   return loss.item();
