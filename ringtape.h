@@ -34,6 +34,7 @@
 #include "dist/mesh.h"
 #include "dist/rank_environment.h"
 #include "dist/ring_all_reduce.h"
+#include "dist/sequence_parallel_ops.h"
 #include "dist/tensor_parallel.h"
 #include "dist/tensor_parallel_ops.h"
 #include "io/safetensors.h"

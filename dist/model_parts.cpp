@@ -111,10 +111,11 @@ void scatter_wholes(Module& model, const std::vector<NamedTensor>& wholes,
   }
 }
 
-ModelDivision division_over(const std::shared_ptr<Communicator>& comm) {
+ModelDivision division_over(const std::shared_ptr<Communicator>& comm, bool sequence) {
   return {.rank = comm->rank(),
           .sum = [comm](const Tensor& x) { comm->all_reduce(x, ReduceOp::sum).wait(); },
-          .max = [comm](const Tensor& x) { comm->all_reduce(x, ReduceOp::max).wait(); }};
+          .max = [comm](const Tensor& x) { comm->all_reduce(x, ReduceOp::max).wait(); },
+          .gradients_are_parts = sequence};
 }
 
 }  // namespace ringtape

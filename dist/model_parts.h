@@ -27,7 +27,8 @@ std::vector<NamedTensor> gather_wholes(Module& model, const std::vector<NamedTen
 void scatter_wholes(Module& model, const std::vector<NamedTensor>& wholes,
                     const std::vector<NamedTensor>& parts, Communicator& comm);
 
-/// What the arena of a model divided over the ranks of `comm` needs for norms.
-ModelDivision division_over(const std::shared_ptr<Communicator>& comm);
+/// What the arena of a model divided over the ranks of `comm` needs for norms, and with `sequence`
+/// parallelism for gradients.
+ModelDivision division_over(const std::shared_ptr<Communicator>& comm, bool sequence = false);
 
 }  // namespace ringtape

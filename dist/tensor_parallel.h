@@ -18,7 +18,10 @@ namespace ringtape {
 /// would change the whole.
 class TensorParallelFactory : public LayerFactory {
  public:
-  explicit TensorParallelFactory(std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {}
+  /// With `sequence`, sequence parallelism (dist/sequence_parallel_ops.h), for a model of tokens: outside of
+  /// the divided layers a rank has its part of each sequence instead of all of it.
+  explicit TensorParallelFactory(std::shared_ptr<Communicator> comm, bool sequence = false)
+      : comm_(std::move(comm)), sequence_(sequence) {}
 
   int ranks() const override { return comm_->size(); }
   int rank() const override { return comm_->rank(); }
@@ -26,6 +29,7 @@ class TensorParallelFactory : public LayerFactory {
   std::shared_ptr<Module> column_linear(std::int64_t in, const std::vector<std::int64_t>& blocks,
                                         bool with_bias) const override;
   std::shared_ptr<Module> row_linear(std::int64_t in, std::int64_t out, bool with_bias) const override;
+  std::shared_ptr<Module> dropout(double p) const override;
   std::shared_ptr<Module> by_vocabulary(std::shared_ptr<Module> table) override;
   Tensor embed(const Tensor& tokens, const Tensor& weight, const Tensor& positions,
                std::int64_t first_position) const override;
@@ -35,6 +39,7 @@ class TensorParallelFactory : public LayerFactory {
 
  private:
   std::shared_ptr<Communicator> comm_;
+  bool sequence_;
   std::int64_t vocabulary_ = 0;  // of the model's tables
 };
 

@@ -201,6 +201,16 @@ bool ParameterArena::counts(std::size_t entry) const {
   return !division_ || division_->rank == 0 || entries_[entry].tensor->autograd->shard != nullptr;
 }
 
+void ParameterArena::sum_parts_of_gradients() const {
+  if (!division_ || !division_->gradients_are_parts) return;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].tensor->autograd->shard != nullptr || !has_grad(i)) continue;
+    for (const Tile& tile : tiles_of_entry(i)) {
+      division_->sum(gradients_.alias({tile.length}, tile.offset + tile.gradient_shift));
+    }
+  }
+}
+
 void ParameterArena::update(FlagsOnDevice& flags, const std::function<bool(std::size_t)>& flag_of) {
   bool changed = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {

@@ -44,6 +44,8 @@ struct ModelDivision {
   int rank = 0;                              ///< of this one among them
   std::function<void(const Tensor& x)> sum;  ///< x = the sum over these ranks
   std::function<void(const Tensor& x)> max;
+  /// Of a parameter that all ranks have, each has the gradient by its own tokens (sequence parallelism).
+  bool gradients_are_parts = false;
 };
 
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on
@@ -104,6 +106,10 @@ class ParameterArena {
   const Tensor& low_precision() const { return low_precision_; }
   /// Elements of all parameters, frozen ones too, without the padding.
   std::int64_t parameter_elements() const { return parameter_elements_; }
+
+  /// Completes the gradients of a division whose `gradients_are_parts`: after the mean over other ranks, and
+  /// before norms and the step. Otherwise does nothing.
+  void sum_parts_of_gradients() const;
 
   /// Marks all gradients as absent: the next backward overwrites them instead of adding, so no memory is set
   /// to zero. Drops an unused clip factor and skip flag.

@@ -80,7 +80,7 @@ GPT::GPT(const TransformerOptions& options, std::shared_ptr<LayerFactory> layers
     wpe_ = &register_module("wpe", std::make_shared<Embedding>(options.context, options.width))
                 ->parameter("weight");
   }
-  drop_ = register_module("drop", std::make_shared<Dropout>(options.dropout));
+  drop_ = register_module("drop", layers_->dropout(options.dropout));
   const auto list = register_module("h", std::make_shared<BlockList>());
   h_ = list;
   for (std::int64_t i = 0; i < options.layers; ++i) {

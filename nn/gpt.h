@@ -54,7 +54,7 @@ class GPT : public Module {
   Tensor* wte_;
   Tensor* wpe_ = nullptr;
   Tensor* lm_head_;
-  std::shared_ptr<Dropout> drop_;
+  std::shared_ptr<Module> drop_;
   std::shared_ptr<Module> h_;  // the list of the blocks
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> ln_f_;

@@ -21,6 +21,10 @@ std::shared_ptr<Module> LayerFactory::row_linear(std::int64_t in, std::int64_t o
   return std::make_shared<Linear>(in, out, with_bias);
 }
 
+std::shared_ptr<Module> LayerFactory::dropout(double p) const {
+  return std::make_shared<Dropout>(p);
+}
+
 Tensor LayerFactory::embed(const Tensor& tokens, const Tensor& weight, const Tensor& positions,
                            std::int64_t first_position) const {
   return embedding(tokens, weight, positions, first_position);

@@ -31,6 +31,9 @@ class LayerFactory {
   /// A Linear whose inputs are divided, as a column_linear() has left them; every rank gets all outputs.
   virtual std::shared_ptr<Module> row_linear(std::int64_t in, std::int64_t out, bool with_bias = true) const;
 
+  /// Dropout between those layers, of values that every rank has, or of the tokens that a rank has.
+  virtual std::shared_ptr<Module> dropout(double p) const;
+
   /// `table`, an Embedding or an output layer without a bias, with the rows of "weight" divided.
   virtual std::shared_ptr<Module> by_vocabulary(std::shared_ptr<Module> table) { return table; }
   /// embedding() of all tokens by such a weight.

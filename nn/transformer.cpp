@@ -66,7 +66,7 @@ CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options, cons
       c_attn_(register_module("c_attn",
                               layers.column_linear(options.width, blocks_of_qkv(options), options.bias))),
       c_proj_(register_module("c_proj", layers.row_linear(options.width, options.width, options.bias))),
-      drop_(register_module("drop", std::make_shared<Dropout>(options.dropout))) {}
+      drop_(register_module("drop", layers.dropout(options.dropout))) {}
 
 /// Queries, keys and values, turned by their positions where these are rotary.
 Tensor CausalSelfAttention::qkv(const Tensor& x, std::int64_t first_position) {
@@ -106,7 +106,7 @@ MLP::MLP(const TransformerOptions& options, const LayerFactory& layers) : kind_(
   if (kind_ == MlpKind::swiglu) c_gate_ = register_module("c_gate", to_hidden());
   c_fc_ = register_module("c_fc", to_hidden());
   c_proj_ = register_module("c_proj", layers.row_linear(hidden, options.width, options.bias));
-  drop_ = register_module("drop", std::make_shared<Dropout>(options.dropout));
+  drop_ = register_module("drop", layers.dropout(options.dropout));
 }
 
 Tensor MLP::forward(const Tensor& x) {

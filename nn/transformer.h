@@ -86,8 +86,7 @@ class CausalSelfAttention : public Module {
 
   TransformerOptions options_;  // of the heads that this rank has
   std::int64_t all_heads_, first_head_;
-  std::shared_ptr<Module> c_attn_, c_proj_;
-  std::shared_ptr<Dropout> drop_;
+  std::shared_ptr<Module> c_attn_, c_proj_, drop_;
 };
 
 /// Two linear layers with an activation between them: c_fc, c_proj. With SwiGLU a third, c_gate, and
@@ -99,8 +98,7 @@ class MLP : public Module {
 
  private:
   MlpKind kind_;
-  std::shared_ptr<Module> c_fc_, c_gate_, c_proj_;
-  std::shared_ptr<Dropout> drop_;
+  std::shared_ptr<Module> c_fc_, c_gate_, c_proj_, drop_;
 };
 
 /// A layer of a transformer, with its norms first ("pre-norm"): x + attn(ln_1(x)), then the same with

@@ -369,6 +369,16 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .effect = Effect::execution,
       },
       {
+          .name = "sequence-parallel",
+          .group = ranks,
+          .value = option_value(d.sequence_parallel),
+          .help = "the ranks of --tensor-parallel divide each sequence's tokens where they do not divide the "
+                  "layers: norms, dropout, residual sums; for models of tokens",
+          .effect = Effect::execution,
+          .needs = {"--tensor-parallel", [&d] { return d.tensor_parallel > 1; }},
+          .excludes = {"clip-each-micro-batch"},
+      },
+      {
           .name = "slow-link",
           .group = ranks,
           .value = option_value(d.slow_link),

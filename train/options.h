@@ -83,6 +83,7 @@ struct DistributionOptions {
   bool no_overlap = false;            ///< reduce gradients after backward instead of during it
   int zero = 0;                       ///< stage of ZeRO: 0, 1 or 2
   int tensor_parallel = 1;            ///< ranks that divide the model's layers (docs/parallel.md)
+  bool sequence_parallel = false;     ///< they divide the tokens between those layers too
   std::optional<SlowLink> slow_link;  ///< delays messages between CPU ranks
 };
 

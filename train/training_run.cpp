@@ -35,9 +35,9 @@ Task complete(Task task) {
 }
 
 /// The layers of a model that the ranks of the mesh divide; null for ranks that each have all of it.
-std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh) {
+std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, bool sequence) {
   if (mesh.sizes().tensor == 1) return nullptr;
-  return std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor));
+  return std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), sequence);
 }
 
 std::shared_ptr<Module> make_model(const Task& task, const std::shared_ptr<LayerFactory>& layers) {
@@ -76,7 +76,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
       options_(std::move(options)),
       mesh_(std::move(mesh)),
       comm_(mesh_.world()),
-      layers_(layers_over(mesh_)),
+      layers_(layers_over(mesh_, options_.distribution.sequence_parallel)),
       device_(comm_->device()),
       console_(comm_->rank() == 0 && !options_.observation.quiet),
       memory_before_(memory_stats(device_).live_by_category),
@@ -96,7 +96,10 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
   }
   const DType dtype = compute_dtype(options_.precision, device_);
   arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, data_rank(), data_ranks()));
-  if (divides_model()) arena_->set_division(division_over(mesh_.along(MeshDimension::tensor)));
+  if (divides_model()) {
+    arena_->set_division(
+        division_over(mesh_.along(MeshDimension::tensor), options_.distribution.sequence_parallel));
+  }
   optimizer_ = make_optimizer(options_.optimizer, *arena_);
   learning_rate_ = optimizer_->learning_rate();
   if (dtype == DType::f16) scaler_.emplace(*arena_);

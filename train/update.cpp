@@ -137,6 +137,7 @@ std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_ba
 void Update::reduce(UpdateResult& result) {
   const SpanScope phase(SpanKind::phase, "all-reduce");
   parallel_.finish();
+  arena_.sum_parts_of_gradients();
   reduce_results(result);
 }
 

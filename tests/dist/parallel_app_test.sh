@@ -37,9 +37,12 @@ mnist=(mnist --device cpu --batch-size 96 --max-steps 20)
 sgd=(--optimizer sgd --lr 0.05 --hidden "65,40,33")
 gpt=(gpt train --device cpu --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 20 --epochs 1
   --eval-batch-size 256 --warmup 5 --samples 0)
-# Ways to train: the program, a name, the ranks, the ranks for a model, and flags that one rank has too.
+# Ways to train: the program, a name, the ranks, the ranks for a model, and flags that one rank has too;
+# +sequence: with sequence parallelism.
 while IFS='|' read -r program name number tensor way; do
-  read -ra arguments <<<"$way"
+  read -ra arguments <<<"${way/+sequence/}"
+  divide=(--tensor-parallel "$tensor")
+  [[ $way == *+sequence ]] && divide+=(--sequence-parallel)
   declare -n common=$program
   if [ ! -e "$program-$name.jsonl" ]; then
     timeout 120 "$bin/$program" "${common[@]:1}" "${arguments[@]}" --metrics "$program-$name.jsonl" >out 2>err </dev/null
@@ -47,7 +50,7 @@ while IFS='|' read -r program name number tensor way; do
   fi
   zero=0
   [ "$number" -gt "$tensor" ] && zero=$((number / tensor))
-  ranks 0 "$number" "${common[@]}" "${arguments[@]}" --tensor-parallel "$tensor" --zero "$zero" --metrics found.jsonl
+  ranks 0 "$number" "${common[@]}" "${arguments[@]}" "${divide[@]}" --zero "$zero" --metrics found.jsonl
   expect "$program $way: $number ranks, $tensor for a model: the numbers of one rank" same found.jsonl "$program-$name.jsonl"
 done <<WAYS
 mnist|plain|2|2|${sgd[*]}
@@ -59,6 +62,8 @@ gpt|plain|2|2|
 gpt|micro|4|2|--micro-batch 2 --recompute 1
 gpt|llama|2|2|--architecture llama --kv-heads 2
 gpt|dropout|2|2|--dropout 0.2
+gpt|dropout|2|2|--dropout 0.2 +sequence
+gpt|micro|4|2|--micro-batch 2 --recompute 1 +sequence
 WAYS
 
 # ---- files of any mesh for any other ------------------------------------------------------------------------
@@ -97,6 +102,7 @@ refused() {
 refused 4 "--tensor-parallel 3: expected a divisor of the 4 ranks, the nearest is 2" "${mnist[@]}" --tensor-parallel 3
 refused 3 "--tensor-parallel 3: does not divide 4 heads, the nearest that does is 2" "${gpt[@]}" --tensor-parallel 3
 refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided" "${mnist[@]}" --hidden 1 --tensor-parallel 2
+refused 2 "--sequence-parallel: gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
 ranks 0 8 mnist --show-mesh --tensor-parallel 4
 expect "--show-mesh draws the mesh once" grep -q '^8 ranks: 1 pipeline x 2 data x 1 context x 4 tensor$' out
 expect "--show-mesh has the last rank in its place" grep -qE '^data 1 +4 +5 +6 +7 *$' out

@@ -29,14 +29,15 @@ struct Kind {
   std::function<std::shared_ptr<Module>(const Layers&)> make;
   std::function<Tensor(DType)> input;
   std::function<Tensor(const LayerFactory&, Tensor)> loss;
+  bool sequence = false;  // with sequence parallelism
 };
 
-constexpr std::int64_t kBatch = 3, kTokens = 7, kVocabulary = 33;
+constexpr std::int64_t kBatch = 3, kTokens = 12, kVocabulary = 33;
 
 TransformerOptions gpt_options() {
   TransformerOptions options;
   options.vocabulary = kVocabulary;
-  options.context = 9;  // two positions are not used
+  options.context = 14;  // two positions are not used
   options.layers = 2;
   options.heads = 12;
   options.width = 48;
@@ -69,7 +70,7 @@ Kind gpt(const std::string& name, const TransformerOptions& options) {
             const std::int64_t rows = kBatch * kTokens;
             const Tensor flat = view(logits, {rows, logits.size(2)});
             return layers.cross_entropy(flat, from_vector(targets, {rows}),
-                                        {.reduction = Reduction::sum, .divisor = 19});
+                                        {.reduction = Reduction::sum, .divisor = 34});
           }};
 }
 
@@ -91,9 +92,20 @@ TransformerOptions with_dropout(TransformerOptions options) {
   return options;
 }
 
+Kind with_sequences(Kind kind) {
+  kind.name += ", sequence parallel";
+  kind.sequence = true;
+  return kind;
+}
+
 std::vector<Kind> kinds() {
-  return {gpt("GPT", gpt_options()), gpt("GPT with dropout", with_dropout(gpt_options())),
-          gpt("Llama", llama()), mlp({12, 17, 9, 11, 5}), mlp({12, 17, 9, 5})};
+  return {with_sequences(gpt("GPT with dropout", with_dropout(gpt_options()))),
+          with_sequences(gpt("Llama", llama())),
+          gpt("GPT", gpt_options()),
+          gpt("GPT with dropout", with_dropout(gpt_options())),
+          gpt("Llama", llama()),
+          mlp({12, 17, 9, 11, 5}),
+          mlp({12, 17, 9, 5})};
 }
 
 const Layers& one_rank() {
@@ -101,8 +113,8 @@ const Layers& one_rank() {
   return layers;
 }
 
-Layers layers_over(const std::shared_ptr<Communicator>& comm) {
-  return std::make_shared<TensorParallelFactory>(comm);
+Layers layers_over(const std::shared_ptr<Communicator>& comm, bool sequence = false) {
+  return std::make_shared<TensorParallelFactory>(comm, sequence);
 }
 
 std::shared_ptr<Module> make(const Kind& kind, const Layers& layers, DType dtype = DType::f32) {
@@ -124,6 +136,14 @@ double backward(const Kind& kind, Module& model, const LayerFactory& layers, DTy
   const Tensor loss = kind.loss(layers, model(kind.input(dtype)));
   loss.backward();
   return loss.item();
+}
+
+/// What ParameterArena::sum_parts_of_gradients() does, for a model without an arena.
+void sum_parts(Module& model, Communicator& comm) {
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    if (shard_of(*parameter.tensor) == nullptr)
+      comm.all_reduce(parameter.tensor->grad(), ReduceOp::sum).wait();
+  }
 }
 
 /// The tensors of the whole model by parameter, on rank 0.
@@ -167,7 +187,7 @@ TEST_CASE("tensor parallel: equal seeds give the model of one rank, to the bit",
   const auto comm = this_run();
   for (const Kind& kind : kinds()) {
     INFO(kind.name);
-    const auto whole = make(kind, one_rank()), divided = make(kind, layers_over(comm));
+    const auto whole = make(kind, one_rank()), divided = make(kind, layers_over(comm, kind.sequence));
     const auto alone = std::make_shared<SelfCommunicator>(comm->device());
     const Values found = weights(*divided, *comm);
     if (comm->rank() == 0) CHECK(found == weights(*whole, *alone));
@@ -183,10 +203,11 @@ TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[
   for (const Kind& kind : kinds()) {
     INFO(kind.name);
     const auto whole = make(kind, one_rank(), DType::f64);
-    const Layers layers = layers_over(comm);
+    const Layers layers = layers_over(comm, kind.sequence);
     const auto divided = make(kind, layers, DType::f64);
     const double expected = backward(kind, *whole, *one_rank(), DType::f64);
     const double found = backward(kind, *divided, *layers, DType::f64);
+    if (kind.sequence) sum_parts(*divided, *comm);
     CHECK_THAT(found, Catch::Matchers::WithinRel(expected, 1e-13));
     const Values all = gradients(*divided, *comm);
     const auto alone = std::make_shared<SelfCommunicator>(comm->device());
@@ -210,11 +231,12 @@ TEST_CASE("tensor parallel: in f32 gradients are at most twice as far from f64 a
   for (const Kind& kind : kinds()) {
     INFO(kind.name);
     const auto exact = make(kind, one_rank(), DType::f64), whole = make(kind, one_rank());
-    const Layers layers = layers_over(comm);
+    const Layers layers = layers_over(comm, kind.sequence);
     const auto divided = make(kind, layers);
     backward(kind, *exact, *one_rank(), DType::f64);
     backward(kind, *whole, *one_rank());
     backward(kind, *divided, *layers);
+    if (kind.sequence) sum_parts(*divided, *comm);
     const Values found = gradients(*divided, *comm);
     if (comm->rank() != 0) continue;
     const Values expected = gradients(*exact, *alone);
@@ -229,10 +251,10 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
   for (const Kind& kind : kinds()) {
     for (const bool is_lamb : {false, true}) {
       INFO(kind.name << (is_lamb ? ", LAMB" : ", SGD"));
-      const Layers layers = layers_over(comm);
+      const Layers layers = layers_over(comm, kind.sequence);
       const auto whole = make(kind, one_rank()), divided = make(kind, layers);
       ParameterArena arena(*whole, Device{}), own_arena(*divided, comm->device());
-      own_arena.set_division(division_over(comm));
+      own_arena.set_division(division_over(comm, kind.sequence));
       const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
         if (is_lamb) return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
         return std::make_unique<SGD>(of, SGDOptions{.learning_rate = 0.1, .momentum = 0.9});
@@ -241,6 +263,7 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
       for (int step = 0; step < 20; ++step) {
         const double expected = backward(kind, *whole, *one_rank());
         const double found = backward(kind, *divided, *layers);
+        own_arena.sum_parts_of_gradients();
         const double norm_type = step % 3 == 0 ? 2 : step % 3 == 1 ? 1 : INFINITY;
         const double norm = clip_grad_norm(arena, 0.5, {.norm_type = norm_type}).item();
         const double own_norm = clip_grad_norm(own_arena, 0.5, {.norm_type = norm_type}).item();
@@ -280,6 +303,34 @@ TEST_CASE("tensor parallel: no rank has all logits, and an ignored or wrong targ
   CHECK(error_of([&] {
           (*model)(from_vector(std::vector<std::int64_t>{1, kVocabulary}, {1, 2}));
         }).find("embedding: token number 1 is outside of [0, vocabulary)") != std::string::npos);
+}
+
+TEST_CASE("tensor parallel: sequence parallelism divides tokens, and stores a part of the activations",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const Kind kind = with_sequences(gpt("GPT", gpt_options()));
+  const Layers layers = layers_over(comm, true);
+  const Tensor tokens = kind.input(DType::f32);
+  const auto table = layers->by_vocabulary(std::make_shared<Embedding>(kVocabulary, 4));
+  const Tensor own = layers->embed(tokens, table->parameter("weight"), {}, 0);
+  CHECK(own.shape() == Shape{kBatch, kTokens / comm->size(), 4});
+  Tape::current().clear();
+  std::size_t bytes[2];
+  for (const bool sequence : {false, true}) {
+    const Layers used = layers_over(comm, sequence);
+    const auto model = make(kind, used);
+    const TapeScope scope;
+    kind.loss(*used, (*model)(tokens));
+    bytes[sequence ? 1 : 0] = Tape::current().saved_bytes();
+  }
+  if (comm->size() > 1) CHECK(bytes[1] < bytes[0]);
+  const Tensor odd = from_vector(std::vector<std::int64_t>(5, 1), {1, 5});
+  if (comm->size() > 1 && comm->size() < 5) {
+    CHECK(error_of([&] {
+            layers->embed(odd, table->parameter("weight"), {}, 0);
+          }).find("ranks do not divide sequences of 5 tokens") != std::string::npos);
+  }
+  Tape::current().clear();
 }
 
 TEST_CASE("tensor parallel: what cannot be divided is an error that names the nearest", "[dist][tensor]") {
