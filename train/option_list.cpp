@@ -379,6 +379,14 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .excludes = {"clip-each-micro-batch"},
       },
       {
+          .name = "check-replicas",
+          .group = ranks,
+          .value = option_value(d.check_replicas),
+          .help = "compare the parameters that must be equal on several ranks, bit by bit, after every step; "
+                  "slow",
+          .effect = Effect::execution,
+      },
+      {
           .name = "slow-link",
           .group = ranks,
           .value = option_value(d.slow_link),

@@ -12,6 +12,7 @@
 #include "dist/model_parts.h"
 #include "dist/tensor_parallel.h"
 #include "dist/traffic.h"
+#include "dist/verify_replicas.h"
 #include "kernels/gemm.h"
 #include "nn/compute_dtype.h"
 #include "nn/model_file.h"
@@ -315,6 +316,10 @@ void Trainer::Run::run_step(Training& training) {
   }
   ++at.step;
   at.samples += samples;
+  if (options_.distribution.check_replicas) {
+    arena_->gather_values();
+    verify_replicas(*model_, mesh_, fmt::format("after step {}", at.step));
+  }
   training.log.add({.step = at.step, .epoch = step.epoch, .rate = rate, .samples = samples}, result);
   span.reset();
   training.recorded.end_step();

@@ -41,7 +41,7 @@ gpt=(gpt train --device cpu --layers 2 --heads 4 --width 32 --context 16 --batch
 # +sequence: with sequence parallelism.
 while IFS='|' read -r program name number tensor way; do
   read -ra arguments <<<"${way/+sequence/}"
-  divide=(--tensor-parallel "$tensor")
+  divide=(--tensor-parallel "$tensor" --check-replicas)
   [[ $way == *+sequence ]] && divide+=(--sequence-parallel)
   declare -n common=$program
   if [ ! -e "$program-$name.jsonl" ]; then
