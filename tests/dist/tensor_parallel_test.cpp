@@ -10,6 +10,7 @@
 #include "nn/gpt.h"
 #include "optim/clip.h"
 #include "optim/lamb.h"
+#include "optim/lars.h"
 #include "optim/sgd.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/trainer.h"
@@ -224,6 +225,34 @@ TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[
   }
 }
 
+TEST_CASE("tensor parallel: in f64 20 steps of SGD are those of one rank", "[dist][tensor]") {
+  const auto comm = this_run();
+  const auto alone = std::make_shared<SelfCommunicator>(comm->device());
+  const auto step = [](Module& model) {
+    for (const NamedParameter& parameter : model.named_parameters()) {
+      auto* const values = parameter.tensor->data<double>();
+      const std::vector<double> gradient = parameter.tensor->grad().to_doubles();
+      for (std::size_t i = 0; i < gradient.size(); ++i) values[i] -= 0.2 * gradient[i];
+      parameter.tensor->bump_version();
+      parameter.tensor->autograd->grad_written = false;
+    }
+  };
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    const Layers layers = layers_over(comm, kind.sequence);
+    const auto whole = make(kind, one_rank(), DType::f64), divided = make(kind, layers, DType::f64);
+    for (int i = 0; i < 20; ++i) {
+      const double expected = backward(kind, *whole, *one_rank(), DType::f64);
+      CHECK_THAT(backward(kind, *divided, *layers, DType::f64), Catch::Matchers::WithinRel(expected, 1e-9));
+      if (kind.sequence) sum_parts(*divided, *comm);
+      step(*whole);
+      step(*divided);
+    }
+    const Values found = weights(*divided, *comm);
+    if (comm->rank() == 0) CHECK(difference(found, weights(*whole, *alone)) < 1e-9);
+  }
+}
+
 TEST_CASE("tensor parallel: in f32 gradients are at most twice as far from f64 as one rank's",
           "[dist][tensor]") {
   const auto comm = this_run();
@@ -249,14 +278,19 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
   const auto comm = this_run();
   const auto alone = std::make_shared<SelfCommunicator>(comm->device());
   for (const Kind& kind : kinds()) {
-    for (const bool is_lamb : {false, true}) {
-      INFO(kind.name << (is_lamb ? ", LAMB" : ", SGD"));
+    for (const std::string name : {"SGD", "LAMB", "LARS"}) {
+      INFO(kind.name << ", " << name);
       const Layers layers = layers_over(comm, kind.sequence);
       const auto whole = make(kind, one_rank()), divided = make(kind, layers);
       ParameterArena arena(*whole, Device{}), own_arena(*divided, comm->device());
       own_arena.set_division(division_over(comm, kind.sequence));
       const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
-        if (is_lamb) return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
+        if (name == "LAMB") return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
+        // With a large eps its rates depend on the norms themselves, not only on their quotients.
+        if (name == "LARS") {
+          return std::make_unique<Lars>(
+              of, LarsOptions{.learning_rate = 0.01, .trust_coefficient = 1, .eps = 0.1});
+        }
         return std::make_unique<SGD>(of, SGDOptions{.learning_rate = 0.1, .momentum = 0.9});
       };
       const auto optimizer = optimizer_of(arena), own_optimizer = optimizer_of(own_arena);
@@ -276,8 +310,8 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
       }
       const Values found = weights(*divided, *comm);
       if (comm->rank() != 0) continue;
-      // Adam's and LAMB's steps are quotients of moments: rounding weighs more where these are small.
-      CHECK(difference(found, weights(*whole, *alone)) < (is_lamb ? 1e-3 : 1e-5));
+      // LAMB's steps are quotients of moments: rounding weighs more where these are small.
+      CHECK(difference(found, weights(*whole, *alone)) < (name == "LAMB" ? 1e-3 : 1e-5));
     }
   }
 }
