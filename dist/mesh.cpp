@@ -97,10 +97,10 @@ std::string draw_mesh(const MeshSizes& sizes) {
   }
   const std::size_t width = row_name(sizes, sizes.ranks() - 1).size();
   text += fmt::format("\n\n{:<{}}", "", width);
-  for (int t = 0; t < sizes.tensor; ++t) text += fmt::format("  tensor {:<2}", t);
+  for (int t = 0; t < sizes.tensor; ++t) text += fmt::format("  {:>9}", fmt::format("tensor {}", t));
   for (int rank = 0; rank < sizes.ranks(); ++rank) {
     if (rank % sizes.tensor == 0) text += fmt::format("\n{:<{}}", row_name(sizes, rank), width);
-    text += fmt::format("  {:>8} ", rank);
+    text += fmt::format("  {:>9}", rank);
   }
   return text + "\n";
 }

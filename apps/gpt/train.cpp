@@ -62,7 +62,7 @@ struct TrainCommand {
     for (const char* name : ModelFlags::kOfShape) from_flag.excludes(flags[name]);
     dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
-    for (const char* name : {"--eval-only", "--print-schedule", "--show-launch"})
+    for (const char* name : {"--eval-only", "--print-schedule", "--show-launch", "--show-mesh"})
       save_flag.excludes(flags[name]);
     flags.option("--samples", not_negative(samples), "tokens to write with the trained model at the end");
   }

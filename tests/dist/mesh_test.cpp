@@ -45,11 +45,11 @@ TEST_CASE("mesh: it is drawn with a column for each place along the tensor dimen
   CHECK(draw_mesh({.tensor = 2, .data = 2, .pipeline = 2}) ==
         "8 ranks: 2 pipeline x 2 data x 1 context x 2 tensor\n"
         "\n"
-        "                    tensor 0   tensor 1 \n"
-        "pipeline 0, data 0         0          1 \n"
-        "pipeline 0, data 1         2          3 \n"
-        "pipeline 1, data 0         4          5 \n"
-        "pipeline 1, data 1         6          7 \n");
+        "                     tensor 0   tensor 1\n"
+        "pipeline 0, data 0          0          1\n"
+        "pipeline 0, data 1          2          3\n"
+        "pipeline 1, data 0          4          5\n"
+        "pipeline 1, data 1          6          7\n");
 }
 
 TEST_CASE("mesh: the communicators connect the ranks of a line", "[dist][mesh]") {
