@@ -126,6 +126,7 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute) const {
 
 /// The same for the arena with its sharding. The gradients are a shard and the buffers of two buckets.
 BytesByCategory Trainer::Run::estimate_memory() const {
+  if (divides_model()) return {};  // the formula is of a whole model
   BytesByCategory bytes = estimate_memory(arena_->compute_dtype());
   if (!task_.estimate_memory || !arena_->is_sharded()) return bytes;
   const auto shard = static_cast<std::size_t>(arena_->shard_size()) * sizeof(float);

@@ -308,11 +308,17 @@ void Trainer::Run::run_step(Training& training) {
   const bool is_reported = at.step == training.reported_step;
   if (is_reported) memory_.emplace(device_);
   const CollectiveCounts sent_before = mesh_.of_mean()->collectives();
+  const CollectiveCounts in_model_before = mesh_.along(MeshDimension::tensor)->collectives();
   default_generator() = random_of_step(options_.data.seed, data_rank(), at.step);
   const UpdateResult result = training.update(batch, samples);
   if (is_reported) {
     memory_->stop();
     traffic_ = traffic_table(sent_before, mesh_.of_mean()->collectives(), data_ranks(), 1);
+    if (divides_model()) {
+      const Communicator& in_model = *mesh_.along(MeshDimension::tensor);
+      traffic_ += "\nbetween the ranks of a model:\n" +
+                  traffic_table(in_model_before, in_model.collectives(), in_model.size(), 1);
+    }
   }
   ++at.step;
   at.samples += samples;
@@ -344,10 +350,7 @@ std::shared_ptr<Module> Trainer::Run::whole_model() {
   }
   if (!is_first()) return nullptr;
   const std::shared_ptr<Module> whole = make_model(task_, nullptr);
-  const std::vector<NamedParameter> parameters = whole->named_parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    parameters[i].tensor->copy_from(wholes[i].tensor);
-  }
+  for (const auto& [name, tensor] : wholes) whole->parameter(name).copy_from(tensor);
   if (!device_.is_cpu()) ParameterArena(*whole, device_, arena_->compute_dtype());
   return whole;
 }
