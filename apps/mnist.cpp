@@ -21,7 +21,7 @@ Task mnist_task(const std::string& folder, const MlpOptions& mlp) {
   return task;
 }
 
-/// Large batches for 784-256-10 in 15 epochs, with the learning rates that scripts/batch_table.py found
+/// Large batches for 784-256-10 in 15 epochs, with the learning rates that scripts/training_runs.py found
 /// (docs/large-batch.md has its table).
 const std::vector<Recipe> kRecipes = {
     {"lamb-8192",

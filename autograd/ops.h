@@ -78,11 +78,17 @@ struct TablePart {
 /// the tokens of other parts give zeros too.
 Tensor embedding(const Tensor& tokens, const Tensor& weight, const Tensor& positions = {},
                  std::int64_t first_position = 0, const TablePart& part = {});
+/// The cosines and sines [positions, D / 2] of the angles t * base^(-2 i / D), for heads of an even size D.
+struct RotaryTable {
+  Tensor cosines, sines;
+};
+/// In f64 for an x of f64, else in f32.
+RotaryTable make_rotary_table(std::int64_t positions, std::int64_t head_size, double base, DType dtype,
+                              Device device);
 /// Rotary position embedding (Su et al., "RoFormer", 2021) in the rotate-half order of Llama: x [B, T, N * D]
-/// with N heads of an even D, of which the first `heads` turn. For t the position (first_position + the
-/// token's), elements i and i + D / 2 of a head turn by the angle t * base^(-2 i / D).
-Tensor rotary(const Tensor& x, std::int64_t head_size, std::int64_t heads, double base = 10000,
-              std::int64_t first_position = 0);
+/// with N heads of the table's D, of which the first `heads` turn. For t the position (first_position + the
+/// token's), elements i and i + D / 2 of a head turn by the table's angle.
+Tensor rotary(const Tensor& x, const RotaryTable& table, std::int64_t heads, std::int64_t first_position = 0);
 
 // ---- random ----
 /// 0 with probability p, else x / (1 - p). The mask is a function of the default generator's seed and offset

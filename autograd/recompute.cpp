@@ -112,4 +112,14 @@ Tensor recompute(const std::function<Tensor(const Tensor&)>& segment, const Tens
                    std::vector<Tensor>{input});
 }
 
+std::size_t recompute_segments(
+    Tensor& x, std::size_t parts, std::size_t size,
+    const std::function<Tensor(Tensor x, std::size_t first, std::size_t end)>& run) {
+  std::size_t first = 0;
+  for (; size > 0 && first + size < parts; first += size) {
+    x = recompute([=](const Tensor& input) { return run(input, first, first + size); }, x);
+  }
+  return first;
+}
+
 }  // namespace ringtape

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "autograd/arguments.h"
+#include "autograd/creation.h"
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
@@ -19,15 +20,32 @@ void turn(RotaryProblem problem, const Tensor& cosines, const Tensor& sines, con
 
 }  // namespace
 
-Tensor rotary(const Tensor& x, std::int64_t head_size, std::int64_t heads, double base,
-              std::int64_t first_position) {
+RotaryTable make_rotary_table(std::int64_t positions, std::int64_t head_size, double base, DType dtype,
+                              Device device) {
+  check(positions > 0, "rotary: expected at least 1 position, found {}", positions);
+  check(head_size > 0 && head_size % 2 == 0, "rotary: the head size must be even, found {}", head_size);
+  check(base > 0, "rotary: base must be above 0, found {}", base);
+  RotaryTable table;
+  table.cosines = empty({positions, head_size / 2}, dtype, device);
+  table.sines = empty(table.cosines.shape(), dtype, device);
+  rotary_table(stream_of(table.cosines), dtype, table.cosines.raw(), table.sines.raw(), positions, 0,
+               head_size, base);
+  return table;
+}
+
+Tensor rotary(const Tensor& x, const RotaryTable& table, std::int64_t heads, std::int64_t first_position) {
   check_floating("rotary", x);
   check(x.dims() == 3, "rotary: expected [B, T, C], found {}", describe(x));
-  check(head_size > 0 && head_size % 2 == 0, "rotary: the head size must be even, found {}", head_size);
+  const DType expected = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  check(table.cosines.defined() && table.cosines.dtype() == expected && table.cosines.device() == x.device(),
+        "rotary: expected a table of {} on {}, found {}", name_of(expected), to_string(x.device()),
+        describe(table.cosines));
+  const std::int64_t half = table.cosines.size(1), head_size = 2 * half;
   check(heads >= 0 && heads <= x.size(2) / head_size, "rotary: {} heads of {} do not fit input {}", heads,
         head_size, describe(x));
-  check(base > 0, "rotary: base must be above 0, found {}", base);
-  check(first_position >= 0, "rotary: the first position must be at least 0, found {}", first_position);
+  check(first_position >= 0 && first_position <= table.cosines.size(0) - x.size(1),
+        "rotary: {} tokens from position {} on are beyond the table's {}", x.size(1), first_position,
+        table.cosines.size(0));
   const OperationScope span("rotary", {&x});
   const RotaryProblem problem{.dtype = x.dtype(),
                               .rows = x.size(0) * x.size(1),
@@ -37,10 +55,8 @@ Tensor rotary(const Tensor& x, std::int64_t head_size, std::int64_t heads, doubl
                               .head_size = head_size,
                               .cosines = nullptr,
                               .sines = nullptr};
-  const DType table = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor cosines = empty({x.size(1), head_size / 2}, table, x.device());
-  const Tensor sines = empty(cosines.shape(), table, x.device());
-  rotary_table(stream_of(x), table, cosines.raw(), sines.raw(), x.size(1), first_position, head_size, base);
+  const Tensor cosines = table.cosines.alias({x.size(1), half}, first_position * half);
+  const Tensor sines = table.sines.alias({x.size(1), half}, first_position * half);
   Tensor y = empty_like(x);
   turn(problem, cosines, sines, x, y, false);
   if (Tape::records({&x})) {

@@ -28,7 +28,7 @@ measure() {
 
 for dtype in f32 bf16 f16; do measure bench_step_$dtype "$bin/bench_step" --dtype $dtype; done
 for name in simt gemm attention kernels loader tokenizer accumulation busy; do measure bench_$name "$bin/bench_$name"; done
-for ladder in gemm reduce norm softmax transpose; do measure ladder_$ladder "$bin/ladder" $ladder; done
+for ladder in gemm reduce norm softmax layer_norm attention transpose; do measure ladder_$ladder "$bin/ladder" $ladder; done
 if [ -x "$bin/bench_mpi" ]; then
   measure bench_overlap "${ranks[@]}" "$bin/bench_overlap"
   measure bench_mpi "${ranks[@]}" "$bin/bench_mpi"

@@ -136,6 +136,16 @@ Flag CommandLine::file(const std::string& name, std::string& value, const std::s
   return add(name, file_value(value, type), help);
 }
 
+Flag CommandLine::repeated(const std::string& name, std::vector<std::string>& values,
+                           const std::string& help) {
+  const auto take = [&values](const std::vector<std::string>& texts) { values = texts; };
+  CLI::Option* const option = app_->add_option_function<std::vector<std::string>>(name, take, help);
+  option->allow_extra_args(false)->type_name("TEXT");
+  if (!group_.empty()) option->group(group_);
+  entries_.push_back({name, option, option_value(values)});
+  return Flag(option);
+}
+
 Flag CommandLine::operator[](const std::string& name) const {
   return Flag(app_->get_option(name));
 }

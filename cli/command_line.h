@@ -62,6 +62,8 @@ class CommandLine {
   /// The name of a file or folder, which must not be empty; `type` appears in --help, such as "FILE".
   Flag file(const std::string& name, std::string& value, const std::string& help,
             const std::string& type = "FILE");
+  /// A flag that may be given several times: the texts, in their order, in place of those that are there.
+  Flag repeated(const std::string& name, std::vector<std::string>& values, const std::string& help);
   /// A flag that was added before.
   Flag operator[](const std::string& name) const;
 

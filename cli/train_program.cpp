@@ -88,6 +88,7 @@ int TrainProgram::run(int argc, char** argv, const std::function<Task()>& make_t
 }
 
 void TrainProgram::train(const std::function<Task()>& make_task,
+                         const std::function<void(Trainer&)>& before_training,
                          const std::function<void(Trainer&)>& after_training) const {
   if (show_launch_) {
     fmt::print("{}", describe(detect_rank_environment(process_environment())));
@@ -105,6 +106,7 @@ void TrainProgram::train(const std::function<Task()>& make_task,
   } else if (eval_only_) {
     trainer.evaluate();
   } else {
+    if (before_training) before_training(trainer);
     trainer.train();
     if (after_training) after_training(trainer);
   }

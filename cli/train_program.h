@@ -33,9 +33,10 @@ class TrainProgram {
 
   /// Parses the command line and trains the task that `make_task` returns. Returns the exit code.
   int run(int argc, char** argv, const std::function<Task()>& make_task);
-  /// Trains that task, or does what a flag says instead. `after_training` is called on every rank if it has
-  /// trained.
+  /// Trains that task, or does what a flag says instead. The other functions are called on every rank if it
+  /// trains, before and after.
   void train(const std::function<Task()>& make_task,
+             const std::function<void(Trainer&)>& before_training = nullptr,
              const std::function<void(Trainer&)>& after_training = nullptr) const;
 
  private:

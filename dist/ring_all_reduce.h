@@ -42,7 +42,7 @@ ElementRange ring_chunk(std::int64_t elements, int chunks, int chunk);
 /// Reduce-scatter: at step s, rank r sends chunk r - s to rank r + 1 and adds the chunk that it receives, r -
 /// s - 1, to its own. After n - 1 steps each of the n ranks holds one complete chunk. All-gather: the
 /// complete chunks go round once more and replace the others. Each rank sends 2 (n - 1) / n of the tensor,
-/// the minimum of all algorithms, and all links are busy all the time.
+/// the minimum where the ranks do the adding, and all links are busy all the time.
 ///
 /// A chunk is sent in segments: while one segment is added, the next are in flight. f32, f16, bf16; 16-bit
 /// types are added in f32 and rounded after each addition. The result is the same on all ranks. Exchanges and

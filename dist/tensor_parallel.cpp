@@ -98,14 +98,19 @@ class TokenDropout : public Module {
   std::shared_ptr<Communicator> comm_;
 };
 
-/// A part of the rows of a table, for embed() and logits().
+/// A part of the rows of a table; as an output layer, its logits.
 class VocabularyPart : public PartModule {
  public:
-  VocabularyPart(Module& table, const Communicator& comm) {
+  VocabularyPart(Module& table, const Border& border) : border_(border) {
     const std::int64_t tokens = table.parameter("weight").size(0);
-    register_part(table, "weight", {.dim = 0, .blocks = {tokens}, .rank = comm.rank(), .ranks = comm.size()});
+    const int rank = border.comm->rank(), ranks = border.comm->size();
+    weight_ = &register_part(table, "weight", {.dim = 0, .blocks = {tokens}, .rank = rank, .ranks = ranks});
   }
-  Tensor forward(const Tensor&) override { fail("tensor parallel: a part of a vocabulary has no forward"); }
+  Tensor forward(const Tensor& x) override { return linear(border_.enter(x), *weight_); }
+
+ private:
+  Border border_;
+  Tensor* weight_;
 };
 
 }  // namespace
@@ -137,7 +142,7 @@ std::shared_ptr<Module> TensorParallelFactory::by_vocabulary(std::shared_ptr<Mod
   check(vocabulary_ >= ranks(),
         "--tensor-parallel {}: a vocabulary of {} has too few tokens, expected at most {}", ranks(),
         vocabulary_, vocabulary_);
-  return std::make_shared<VocabularyPart>(*table, *comm_);
+  return std::make_shared<VocabularyPart>(*table, Border{comm_, sequence_});
 }
 
 Tensor TensorParallelFactory::embed(const Tensor& tokens, const Tensor& weight, const Tensor& positions,

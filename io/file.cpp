@@ -133,6 +133,22 @@ bool AtomicFile::is_temporary_name(std::string_view name, std::string_view file)
          is_number(numbers.substr(dash + 1));
 }
 
+NewFolder::NewFolder(const std::filesystem::path& path) {
+  std::filesystem::path missing = path.has_filename() ? path : path.parent_path();
+  std::error_code error;
+  while (!missing.empty() && !std::filesystem::exists(missing, error)) {
+    made_ = missing;
+    missing = missing.parent_path();
+  }
+  std::filesystem::create_directories(path, error);
+  check(!error, "{}: cannot make the folder: {}", path.string(), error.message());
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  if (!made_.empty()) std::filesystem::remove_all(made_, ignored);
+}
+
 void save_text(const std::filesystem::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text.data(), text.size());

@@ -38,6 +38,21 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path);
 /// a power cut.
 void flush_folder(const std::filesystem::path& folder);
 
+/// A folder to write files into. Where there was none, it is made, with its parents, and removed again with
+/// everything in it unless keep() is called.
+class NewFolder {
+ public:
+  /// Throws Error when it cannot be made.
+  explicit NewFolder(const std::filesystem::path& path);
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  void keep() { made_.clear(); }
+
+ private:
+  std::filesystem::path made_;  // the outermost folder that was made; empty for none
+};
+
 /// Writes a file atomically: a reader sees the old or the whole new file, also after a crash or on a full
 /// disk: the bytes go to a temporary file in the same folder, which commit() flushes to the disk and renames.
 /// Without a commit() the temporary file is removed and an old file stays as it was.

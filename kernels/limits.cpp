@@ -24,6 +24,11 @@ Tensor random_matrix(std::int64_t rows, std::int64_t columns, DType dtype, Devic
   return matrix;
 }
 
+double free_bytes(Device device) {
+  const std::size_t all = memory_capacity(device);
+  return static_cast<double>(all - std::min(all, memory_stats(device).live));
+}
+
 }  // namespace
 
 LimitWork multiply_add_work(Device device) {
@@ -76,14 +81,18 @@ double product_rate(Device device, DType dtype, int size) {
   return 2.0 * size * size * size / seconds;
 }
 
+double most_flops(Device device, DType dtype) {
+  // Memory for the two operands and the result.
+  const double most = device.is_cuda() ? 8192 : 1024;
+  const int size = static_cast<int>(std::min(most, std::sqrt(free_bytes(device) / 2 / (3 * sizeof(float)))));
+  return std::max(peak_flops(device), product_rate(device, dtype, std::max(size, 1)));
+}
+
 MachineLimits measure_limits(Device device, DType dtype) {
   MachineLimits limits;
   limits.memory = memory_capacity(device);
-  const auto free = static_cast<double>(limits.memory - std::min(limits.memory, memory_stats(device).live));
-  // Memory for the two operands and the result.
-  const double most = device.is_cuda() ? 8192 : 1024;
-  const int size = static_cast<int>(std::min(most, std::sqrt(free / 2 / (3 * sizeof(float)))));
-  limits.flops_per_second = std::max(peak_flops(device), product_rate(device, dtype, std::max(size, 1)));
+  const double free = free_bytes(device);
+  limits.flops_per_second = most_flops(device, dtype);
   limits.bytes_per_second = copy_rate(device, std::min(large_copy_bytes(device), free / 2));
   return limits;
 }

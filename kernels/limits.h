@@ -34,9 +34,13 @@ double copy_rate(Device device, double bytes);
 /// Operations a second of gemm() on square matrices of `size` in f32, bf16 or f16.
 double product_rate(Device device, DType dtype, int size);
 
-/// Bytes a second: of a copy of large_copy_bytes(). FLOPs a second: the larger of peak_flops() and the rate
-/// of a large product in `dtype`, as 16-bit products have units of their own. Memory: the allowed bytes.
-/// Takes about a second, and memory for the copy and the product, less where little is free.
+/// FLOPs a second: the larger of peak_flops() and the rate of a large product in `dtype`, as 16-bit products
+/// have units of their own. Takes some tenths of a second, and memory for the product, less where little is
+/// free.
+double most_flops(Device device, DType dtype);
+
+/// Bytes a second: of a copy of large_copy_bytes(). FLOPs a second: most_flops(). Memory: the allowed
+/// bytes. Takes about a second, and memory for the copy and the product, less where little is free.
 MachineLimits measure_limits(Device device, DType dtype);
 
 }  // namespace ringtape

@@ -121,6 +121,7 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Devi
           sharding_.stage == 2 ? Tensor() : part_of(gradients_, offsets[i], tensor.shape());
       moved.autograd->grad_written = false;
       entries_.push_back({parameters[i].name, &tensor, offsets[i], tensor.elements()});
+      trained_elements_ += tensor.elements();
     }
     moved.autograd->low_precision =
         copy_of_all.defined() ? part_of(copy_of_all, offsets[i], tensor.shape()) : Tensor();

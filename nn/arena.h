@@ -106,6 +106,8 @@ class ParameterArena {
   const Tensor& low_precision() const { return low_precision_; }
   /// Elements of all parameters, frozen ones too, without the padding.
   std::int64_t parameter_elements() const { return parameter_elements_; }
+  /// Those of the parameters that are not frozen.
+  std::int64_t trained_elements() const { return trained_elements_; }
 
   /// Completes the gradients of a division whose `gradients_are_parts`: after the mean over other ranks, and
   /// before norms and the step. Otherwise does nothing.
@@ -172,6 +174,7 @@ class ParameterArena {
   ShardExchange exchange_;
   std::uint64_t zero_grads_ = 1;
   std::int64_t parameter_elements_ = 0;
+  std::int64_t trained_elements_ = 0;
   Tensor values_;
   mutable bool values_are_current_ = true;  // on this rank, in all slices
   Tensor gradients_;

@@ -23,26 +23,6 @@ void check_size(const char* what, std::int64_t value, std::int64_t most) {
   check(value >= 1 && value <= most, "GPT: {}: expected 1 to {}, found {}", what, most, value);
 }
 
-TransformerOptions checked(const TransformerOptions& o) {
-  check_size("vocabulary", o.vocabulary, 1 << 24);
-  check_size("context", o.context, 1 << 24);
-  check_size("layers", o.layers, 10000);
-  check_size("heads", o.heads, 1 << 16);
-  check_size("width", o.width, kMostNormColumns);
-  check_size("hidden", o.hidden_or_default(), 1 << 20);
-  check(o.width % o.heads == 0, "GPT: a width of {} is not divisible by {} heads", o.width, o.heads);
-  check(o.head_size() <= kMostAttentionWidth, "GPT: heads have {} elements, expected at most {}",
-        o.head_size(), kMostAttentionWidth);
-  check(o.kv_heads >= 0 && o.heads % o.kv_heads_or_default() == 0,
-        "GPT: {} heads are not divisible by {} heads of keys and values", o.heads, o.kv_heads);
-  check(o.norm_eps >= 0 && o.norm_eps < 1, "GPT: norm_eps: expected 0 to 1, found {}", o.norm_eps);
-  check(o.positions == PositionKind::learned || o.head_size() % 2 == 0,
-        "GPT: rotary positions need heads of an even size, found {}", o.head_size());
-  check(o.positions == PositionKind::learned || (std::isfinite(o.rotary_base) && o.rotary_base > 0),
-        "GPT: rotary_base must be above 0, found {}", o.rotary_base);
-  return o;
-}
-
 /// Sequence of blocks "0", "1", ...: named_parameters() lists them as h.0, h.1, ...
 class BlockList : public Module {
  public:
@@ -62,17 +42,52 @@ void initialise(GPT& model) {
     if (parameter.name.ends_with(".bias")) {
       parameter.tensor->copy_from(zeros(parameter.tensor->shape()));
     } else if (parameter.tensor->dims() == 2) {
-      Tensor whole = empty(whole_shape_of(*parameter.tensor));
-      init::normal(whole, parameter.name.ends_with("c_proj.weight") ? of_residual : 0.02);
-      load_whole(*parameter.tensor, whole);
+      const double deviation = parameter.name.ends_with("c_proj.weight") ? of_residual : 0.02;
+      if (shard_of(*parameter.tensor) == nullptr) {
+        init::normal(*parameter.tensor, deviation);
+      } else {
+        Tensor whole = empty(whole_shape_of(*parameter.tensor));
+        init::normal(whole, deviation);
+        load_whole(*parameter.tensor, whole);
+      }
     }
   }
 }
 
 }  // namespace
 
+void GPT::check_options(const TransformerOptions& o) {
+  check_size("vocabulary", o.vocabulary, 1 << 24);
+  check_size("context", o.context, 1 << 24);
+  check_size("layers", o.layers, 10000);
+  check_size("heads", o.heads, 1 << 16);
+  check_size("width", o.width, kMostNormColumns);
+  check_size("hidden", o.hidden_or_default(), 1 << 20);
+  check(o.width % o.heads == 0, "GPT: a width of {} is not divisible by {} heads", o.width, o.heads);
+  check(o.head_size() <= kMostAttentionWidth, "GPT: heads have {} elements, expected at most {}",
+        o.head_size(), kMostAttentionWidth);
+  check(o.kv_heads >= 0 && o.heads % o.kv_heads_or_default() == 0,
+        "GPT: {} heads are not divisible by {} heads of keys and values", o.heads, o.kv_heads);
+  check(o.norm_eps >= 0 && o.norm_eps < 1, "GPT: norm_eps: expected 0 to 1, found {}", o.norm_eps);
+  check(o.positions == PositionKind::learned || o.head_size() % 2 == 0,
+        "GPT: rotary positions need heads of an even size, found {}", o.head_size());
+  check(o.positions == PositionKind::learned || (std::isfinite(o.rotary_base) && o.rotary_base > 0),
+        "GPT: rotary_base must be above 0, found {}", o.rotary_base);
+  for (const double p : {o.dropout, o.embedding_dropout.value_or(0), o.attention_dropout.value_or(0)}) {
+    check(p >= 0 && p < 1, "GPT: a dropout must be at least 0 and below 1, found {}", p);
+  }
+}
+
 GPT::GPT(const TransformerOptions& options, std::shared_ptr<LayerFactory> layers)
-    : options_(checked(options)), layers_(std::move(layers)) {
+    : options_(options), layers_(std::move(layers)) {
+  check_options(options);
+  make_parts();
+  initialise(*this);
+}
+
+void GPT::make_parts() {
+  const init::Skip skip;  // initialise() follows
+  const TransformerOptions& options = options_;
   const auto tokens = register_module(
       "wte", layers_->by_vocabulary(std::make_shared<Embedding>(options.vocabulary, options.width)));
   wte_ = &tokens->parameter("weight");
@@ -80,20 +95,19 @@ GPT::GPT(const TransformerOptions& options, std::shared_ptr<LayerFactory> layers
     wpe_ = &register_module("wpe", std::make_shared<Embedding>(options.context, options.width))
                 ->parameter("weight");
   }
-  drop_ = register_module("drop", layers_->dropout(options.dropout));
+  drop_ = register_module("drop", layers_->dropout(options.embedding_dropout.value_or(options.dropout)));
   const auto list = register_module("h", std::make_shared<BlockList>());
   h_ = list;
+  const auto positions = std::make_shared<RotaryPositions>(options);
   for (std::int64_t i = 0; i < options.layers; ++i) {
-    blocks_.push_back(list->push_back(std::make_shared<Block>(options, *layers_)));
+    blocks_.push_back(list->push_back(std::make_shared<Block>(options, positions, *layers_)));
   }
   ln_f_ = register_module(
       "ln_f", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  lm_head_ = wte_;
   if (!options.tied) {
-    const auto output = std::make_shared<Linear>(options.width, options.vocabulary, false);
-    lm_head_ = &register_module("lm_head", layers_->by_vocabulary(output))->parameter("weight");
+    lm_head_ = register_module("lm_head", layers_->by_vocabulary(std::make_shared<Linear>(
+                                              options.width, options.vocabulary, false)));
   }
-  initialise(*this);
 }
 
 Tensor GPT::embed(const Tensor& tokens, std::int64_t first_position) {
@@ -114,22 +128,18 @@ KVCache GPT::make_cache(std::int64_t batch, std::int64_t capacity) const {
 
 Residual GPT::run_blocks(Residual stream) {
   const ModuleScope scope(*h_);
-  const std::size_t segment = static_cast<std::size_t>(recompute_);
-  std::size_t first = 0;
-  for (; segment > 0 && first + segment < blocks_.size(); first += segment) {
-    const auto run = [this, first, segment](const Tensor& x) {
-      Tensor y = x;
-      for (std::size_t i = first; i < first + segment; ++i) y = (*blocks_[i])(y);
-      return y;
-    };
-    stream.sum = recompute(run, stream.sum);
-  }
-  for (std::size_t i = first; i < blocks_.size(); ++i) stream = (*blocks_[i])(std::move(stream));
+  const auto run = [this](Tensor x, std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < end; ++i) x = (*blocks_[i])(x);
+    return x;
+  };
+  const std::size_t last =
+      recompute_segments(stream.sum, blocks_.size(), static_cast<std::size_t>(recompute_), run);
+  for (std::size_t i = last; i < blocks_.size(); ++i) stream = (*blocks_[i])(std::move(stream));
   return stream;
 }
 
 Tensor GPT::head(const Tensor& normed) {
-  return layers_->logits(normed, *lm_head_);
+  return lm_head_ == nullptr ? layers_->logits(normed, *wte_) : (*lm_head_)(normed);
 }
 
 Tensor GPT::forward(const Tensor& tokens) {

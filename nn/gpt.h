@@ -22,10 +22,12 @@ namespace ringtape {
 /// stream (attn.c_proj, mlp.c_proj) 0.02 / sqrt(2 layers); biases are 0.
 class GPT : public Module {
  public:
-  /// Throws Error for sizes below 1 or above what the kernels take, heads that do not divide the width, or KV
-  /// heads that do not divide the heads, and for sizes that the ranks of `layers` cannot divide.
+  /// Throws Error like check_options(), and for sizes that the ranks of `layers` cannot divide.
   explicit GPT(const TransformerOptions& options,
                std::shared_ptr<LayerFactory> layers = std::make_shared<LayerFactory>());
+  /// Throws Error for sizes below 1 or above what the kernels take, heads that do not divide the width, KV
+  /// heads that do not divide the heads, and other settings out of range.
+  static void check_options(const TransformerOptions& options);
 
   /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64); with ranks that divide the model, those of this
   /// rank's part of the vocabulary. Throws Error for a T above the context.
@@ -45,6 +47,7 @@ class GPT : public Module {
   void set_recompute(std::int64_t blocks);
 
  private:
+  void make_parts();
   Tensor embed(const Tensor& tokens, std::int64_t first_position);
   Residual run_blocks(Residual stream);
   Tensor head(const Tensor& normed);
@@ -53,11 +56,11 @@ class GPT : public Module {
   std::shared_ptr<LayerFactory> layers_;
   Tensor* wte_;
   Tensor* wpe_ = nullptr;
-  Tensor* lm_head_;
   std::shared_ptr<Module> drop_;
   std::shared_ptr<Module> h_;  // the list of the blocks
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> ln_f_;
+  std::shared_ptr<Module> lm_head_;  // null where the weight is wte_
   std::int64_t recompute_ = 0;
 };
 

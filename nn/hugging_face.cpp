@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -13,8 +14,11 @@
 #include "core/error.h"
 #include "io/file.h"
 #include "io/safetensors.h"
+#include "nn/gpt_estimate.h"
 #include "nn/hugging_face_config.h"
 #include "nn/hugging_face_names.h"
+#include "nn/init.h"
+#include "nn/lora.h"
 
 namespace ringtape {
 namespace {
@@ -95,23 +99,28 @@ bool may_be_ignored(const std::string& name, const TransformerOptions& options) 
          name.ends_with(".rotary_emb.inv_freq") || (name == "lm_head.weight" && options.tied);
 }
 
-/// The shape that tensor number `part` of a source has in the file.
-Shape shape_of(const WeightSource& source, std::size_t part, const Tensor& parameter) {
-  if (parameter.dims() == 1) return parameter.shape();
-  const std::int64_t rows = source.rows[part], columns = parameter.size(1);
+/// The shape that tensor number `part` of a source has in the file, for a parameter of this many elements.
+Shape shape_of(const WeightSource& source, std::size_t part, std::int64_t elements) {
+  if (source.rows.empty()) return {elements};
+  const std::int64_t rows = source.rows[part];
+  const std::int64_t columns =
+      elements / std::accumulate(source.rows.begin(), source.rows.end(), std::int64_t{0});
   return source.transposed ? Shape{columns, rows} : Shape{rows, columns};
 }
 
-void check_weights(GPT& model, const WeightFiles& files, const std::vector<WeightSource>& sources,
-                   const std::string& folder) {
+/// Throws Error unless the files have the weights of a model with these options.
+void check_weights(const TransformerOptions& options, const WeightFiles& files, const std::string& folder) {
   std::vector<std::string> missing, extra, different;
   std::set<std::string> expected;
-  for (const WeightSource& source : sources) {
+  const std::vector<WeightSource> sources = weight_sources(options);
+  const std::vector<std::int64_t> sizes = parameter_sizes(options);  // in the same order
+  for (std::size_t parameter = 0; parameter < sources.size(); ++parameter) {
+    const WeightSource& source = sources[parameter];
     for (std::size_t i = 0; i < source.tensors.size(); ++i) {
       const std::string& name = source.tensors[i];
       expected.insert(name);
       const SafetensorsFile::Entry* entry = files.find(name);
-      const Shape shape = shape_of(source, i, model.parameter(source.parameter));
+      const Shape shape = shape_of(source, i, sizes[parameter]);
       if (entry == nullptr) {
         missing.push_back(name);
       } else if (entry->shape != shape) {
@@ -124,9 +133,8 @@ void check_weights(GPT& model, const WeightFiles& files, const std::vector<Weigh
     }
   }
   for (const std::string& name : files.names()) {
-    const bool zero_bias = !model.options().bias && name.ends_with(".bias");
-    if (!expected.contains(name) && !zero_bias && !may_be_ignored(name, model.options()))
-      extra.push_back(name);
+    const bool zero_bias = !options.bias && name.ends_with(".bias");
+    if (!expected.contains(name) && !zero_bias && !may_be_ignored(name, options)) extra.push_back(name);
   }
   const auto listed = [](const char* what, std::vector<std::string> names) {
     if (names.empty()) return std::string();
@@ -156,12 +164,16 @@ Tensor transposed(const Tensor& x) {
 std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder, std::optional<double> dropout) {
   const NoGrad no_grad;
   TransformerOptions options = read_transformer_config(folder);
-  if (dropout) options.dropout = *dropout;
-  const auto model = std::make_shared<GPT>(options);
+  if (dropout) {
+    options.dropout = *dropout;
+    options.embedding_dropout = options.attention_dropout = std::nullopt;
+  }
+  // Before the model is made: what config.json says may be far larger than the files.
   const WeightFiles files(folder);
-  const std::vector<WeightSource> sources = weight_sources(model->options());
-  check_weights(*model, files, sources, folder.string());
-  for (const WeightSource& source : sources) {
+  check_weights(options, files, folder.string());
+  const init::Skip skip;
+  const auto model = std::make_shared<GPT>(options);
+  for (const WeightSource& source : weight_sources(options)) {
     std::vector<Tensor> parts;
     for (const std::string& name : source.tensors) {
       const Tensor part = files.load(name);
@@ -177,9 +189,7 @@ void check_save_gpt(const TransformerOptions& options, const std::filesystem::pa
         "{}: transformers has no such model: expected the shape of GPT-2 (layer norms, learned positions, as "
         "many heads of keys as of queries) or of Llama (RMS norms, rotary positions, SwiGLU, no biases)",
         folder.string());
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  check(!error, "{}: cannot make the folder: {}", folder.string(), error.message());
+  const NewFolder made(folder);
   for (const char* name : {"model.safetensors", "config.json"}) {
     const AtomicFile probe(folder / name);  // throws if it cannot be written; nothing is changed
   }
@@ -189,6 +199,8 @@ void save_gpt(GPT& model, const std::filesystem::path& folder) {
   const NoGrad no_grad;
   const TransformerOptions& options = model.options();
   check_save_gpt(options, folder);
+  check(!has_unmerged_lora(model),
+        "{}: the model has LoRA's products beside its weights: expected merge_lora() first", folder.string());
   // GPT-2's layers have biases, its embeddings have none.
   const auto lacks_bias = [&](const WeightSource& source) {
     return is_gpt2(options) && !options.bias &&
@@ -212,10 +224,12 @@ void save_gpt(GPT& model, const std::filesystem::path& folder) {
       }
     }
   }
+  NewFolder made(folder);
   save_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
   save_text(folder / "config.json", config_of(options).dump(2) + "\n");
   std::error_code ignored;
   std::filesystem::remove(folder / kIndex, ignored);  // of shards that were here before
+  made.keep();
 }
 
 }  // namespace ringtape

@@ -20,17 +20,19 @@ TransformerOptions read_transformer_config(const std::filesystem::path& folder);
 /// A GPT with the weights of the folder (f32, bf16 or f16; kept in f32). Names may begin with "transformer.",
 /// GPT-2's mask buffers are ignored, and a tied lm_head may be absent. Throws Error that names what is
 /// missing, what is left over, and tensors of another shape.
-/// `dropout` replaces the probability of config.json, which is GPT-2's resid_pdrop for all of its dropouts.
+/// `dropout` replaces all probabilities of config.json.
 std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder,
                               std::optional<double> dropout = std::nullopt);
 
 /// Writes the model's config.json and model.safetensors (f32) to the folder, which is made if necessary. Each
-/// file is written whole or not at all. Throws Error for a model that is shaped neither like GPT-2 nor like
-/// Llama. GPT-2 has biases: for a model without them zeros are written, and load_gpt() leaves them out again.
+/// file is written whole or not at all; a folder that was made goes again if one of them cannot be written.
+/// Throws Error for a model that is shaped neither like GPT-2 nor like Llama, and one with a Lora that is not
+/// merged (nn/lora.h). GPT-2 has biases: for a model without them zeros are written, and load_gpt() leaves
+/// them out again.
 void save_gpt(GPT& model, const std::filesystem::path& folder);
 
 /// Throws Error if save_gpt() would: for the shape of the model, and for a folder that cannot be written.
-/// Makes the folder. To be called before a training whose result is to be saved.
+/// Leaves nothing behind. To be called before a training whose result is to be saved.
 void check_save_gpt(const TransformerOptions& options, const std::filesystem::path& folder);
 
 }  // namespace ringtape

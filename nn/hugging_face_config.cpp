@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "io/file.h"
+#include "nn/gpt.h"
 #include "nn/hugging_face.h"
 
 namespace ringtape {
@@ -78,6 +79,8 @@ TransformerOptions gpt2_options(const Config& config) {
   o.heads = config.size("n_head");
   o.hidden = config.size_or("n_inner", 0);
   o.dropout = config.number_or("resid_pdrop", 0.1);
+  o.embedding_dropout = config.number_or("embd_pdrop", 0.1);
+  o.attention_dropout = config.number_or("attn_pdrop", 0.1);
   o.norm_eps = config.number_or("layer_norm_epsilon", 1e-5);
   o.mlp = activation_of(config, config.text_or("activation_function", "gelu_new"));
   o.bias = config.flag_or("ringtape_bias", true);
@@ -164,8 +167,8 @@ Json config_of(const TransformerOptions& o) {
           {"activation_function", o.mlp == MlpKind::gelu ? "gelu" : "gelu_new"},
           {"layer_norm_epsilon", o.norm_eps},
           {"resid_pdrop", o.dropout},
-          {"embd_pdrop", o.dropout},
-          {"attn_pdrop", o.dropout},
+          {"embd_pdrop", o.embedding_dropout.value_or(o.dropout)},
+          {"attn_pdrop", o.attention_dropout.value_or(o.dropout)},
           {"tie_word_embeddings", o.tied},
           {"ringtape_bias", o.bias}};
 }
@@ -173,9 +176,15 @@ Json config_of(const TransformerOptions& o) {
 TransformerOptions read_transformer_config(const std::filesystem::path& folder) {
   const Config config(folder / "config.json");
   const std::string kind = config.text_or("model_type", "");
-  if (kind == "gpt2") return gpt2_options(config);
-  if (kind == "llama") return llama_options_of(config);
-  fail("{}: 'model_type' is '{}', expected gpt2 or llama", config.path(), kind);
+  check(kind == "gpt2" || kind == "llama", "{}: 'model_type' is '{}', expected gpt2 or llama", config.path(),
+        kind);
+  const TransformerOptions options = kind == "gpt2" ? gpt2_options(config) : llama_options_of(config);
+  try {
+    GPT::check_options(options);
+  } catch (const Error& error) {
+    fail("{}: {}", config.path(), error.what());
+  }
+  return options;
 }
 
 }  // namespace ringtape

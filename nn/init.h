@@ -16,4 +16,14 @@ void normal(Tensor& x, double std, Generator& generator = default_generator());
 /// sqrt(in).
 void kaiming_uniform(Tensor& weight, double a = 0, Generator& generator = default_generator());
 
+/// While one exists, the functions above leave this thread's tensors as they are and draw nothing: for
+/// modules whose values are written afterwards.
+class Skip {
+ public:
+  Skip();
+  ~Skip();
+  Skip(const Skip&) = delete;
+  Skip& operator=(const Skip&) = delete;
+};
+
 }  // namespace ringtape::init

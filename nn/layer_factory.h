@@ -39,7 +39,8 @@ class LayerFactory {
   /// embedding() of all tokens by such a weight.
   virtual Tensor embed(const Tensor& tokens, const Tensor& weight, const Tensor& positions,
                        std::int64_t first_position) const;
-  /// The logits of x [.., C] by such a weight: those of the rank's part of the vocabulary.
+  /// The logits of x [.., C] by such a weight, where the output layer is tied to the embedding: those of the
+  /// rank's part of the vocabulary.
   virtual Tensor logits(const Tensor& x, const Tensor& weight) const;
   /// cross_entropy() of such logits.
   virtual Tensor cross_entropy(Tensor logits, const Tensor& targets,

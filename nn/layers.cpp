@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "nn/init.h"
 #include "nn/layer_factory.h"
+#include "nn/lora.h"
 
 namespace ringtape {
 
@@ -21,7 +22,12 @@ Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias) {
 }
 
 Tensor Linear::forward(const Tensor& x) {
-  return linear(x, *weight_, bias_ == nullptr ? Tensor() : *bias_);
+  const Tensor y = linear(x, *weight_, bias_ == nullptr ? Tensor() : *bias_);
+  return lora_ == nullptr ? y : add(y, (*lora_)(x));
+}
+
+void Linear::set_lora(std::shared_ptr<Lora> lora) {
+  lora_ = register_module("lora", std::move(lora));
 }
 
 Embedding::Embedding(std::int64_t count, std::int64_t width) {
@@ -71,11 +77,11 @@ Tensor Sequential::run(Tensor x, std::size_t first, std::size_t end) {
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  std::size_t first = 0;
-  for (; recompute_ > 0 && first + recompute_ < order_.size(); first += recompute_) {
-    y = recompute([=, this](const Tensor& input) { return run(input, first, first + recompute_); }, y);
-  }
-  return run(std::move(y), first, order_.size());
+  const auto run_parts = [this](Tensor input, std::size_t first, std::size_t end) {
+    return run(std::move(input), first, end);
+  };
+  const std::size_t last = recompute_segments(y, order_.size(), recompute_, run_parts);
+  return run(std::move(y), last, order_.size());
 }
 
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes) {

@@ -7,6 +7,8 @@
 
 namespace ringtape {
 
+class Lora;
+
 /// y = x weight^T + bias for x [.., in]: [.., out]. Parameters: weight [out, in] and, unless switched off,
 /// bias [out], both uniform in +-1 / sqrt(in) at first, as in PyTorch. Throws Error for sizes below 1.
 class Linear : public Module {
@@ -14,9 +16,15 @@ class Linear : public Module {
   Linear(std::int64_t in, std::int64_t out, bool with_bias = true);
   Tensor forward(const Tensor& x) override;
 
+  /// Registers a module "lora" whose result is added to that of the layer. Throws Error if there is one.
+  void set_lora(std::shared_ptr<Lora> lora);
+  /// Null without one.
+  Lora* lora() const { return lora_.get(); }
+
  private:
   Tensor* weight_;
   Tensor* bias_ = nullptr;
+  std::shared_ptr<Lora> lora_;
 };
 
 /// A row of weight [count, width] for each token of [.., T]: [.., T, width]. weight is normal with standard

@@ -8,11 +8,6 @@
 namespace ringtape {
 namespace {
 
-/// Bytes of one allocation, rounded up to 256 as by the allocator.
-std::size_t block(std::int64_t elements, DType dtype) {
-  return (static_cast<std::size_t>(elements) * size_of(dtype) + 255) / 256 * 256;
-}
-
 struct Moment {
   std::size_t activations = 0, gradients = 0;
 };
@@ -28,7 +23,7 @@ class PeakOfUpdate {
         loss_in_place_(problem.compute != DType::f16) {
     h_.push_back(0);
     for (std::size_t i = 1; i <= layers_; ++i) {
-      h_.push_back(block(problem.micro_batch * problem.sizes[i], problem.compute));
+      h_.push_back(allocated_bytes(problem.micro_batch * problem.sizes[i], problem.compute));
     }
     if (segment_ == 0) segment_ = layers_;
   }
@@ -71,7 +66,7 @@ class PeakOfUpdate {
   /// overwrites them or, in f16, has its own memory while the loss is computed, whose gradient is one block.
   void backward(std::size_t first, std::size_t end, std::size_t kept) {
     for (std::size_t i = first + 1; i < end; ++i) kept += h_[i];
-    if (end == layers_) note(kept + h_[end], (loss_in_place_ ? 0 : h_[end]) + block(1, DType::f32));
+    if (end == layers_) note(kept + h_[end], (loss_in_place_ ? 0 : h_[end]) + allocated_bytes(1, DType::f32));
     for (std::size_t i = end; i > first; --i) {
       const std::size_t of_input = i - 1 == frozen_ ? 0 : h_[i - 1];  // the first layer's is never needed
       if (i == layers_ && loss_in_place_) {
@@ -91,20 +86,41 @@ class PeakOfUpdate {
   Moment peak_;
 };
 
-/// Elements of the parameters of the layers from number `first` on, each padded as the arena does.
-std::size_t arena_elements(const MlpMemoryProblem& problem, std::int64_t first) {
-  const auto padded = [](std::int64_t elements) {
-    return static_cast<std::size_t>((elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment);
-  };
-  const std::vector<std::int64_t>& sizes = problem.sizes;
-  std::size_t elements = 0;
-  for (auto i = static_cast<std::size_t>(first); i + 1 < sizes.size(); ++i) {
-    elements += padded(sizes[i] * sizes[i + 1]) + (problem.with_bias ? padded(sizes[i + 1]) : 0);
+/// Elements of the weights and biases of layers `first` to `end` - 1.
+std::vector<std::int64_t> mlp_parameter_sizes(const MlpMemoryProblem& problem, std::int64_t first,
+                                              std::int64_t end) {
+  std::vector<std::int64_t> sizes;
+  for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(end); ++i) {
+    sizes.push_back(problem.sizes[i] * problem.sizes[i + 1]);
+    if (problem.with_bias) sizes.push_back(problem.sizes[i + 1]);
   }
-  return elements;
+  return sizes;
 }
 
 }  // namespace
+
+std::size_t allocated_bytes(std::int64_t elements, DType dtype) {
+  return (static_cast<std::size_t>(elements) * size_of(dtype) + 255) / 256 * 256;
+}
+
+BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
+                               const std::vector<std::int64_t>& frozen, std::int64_t state_per_parameter,
+                               DType compute) {
+  using enum MemoryCategory;
+  const auto padded_sum = [](const std::vector<std::int64_t>& sizes) {
+    std::int64_t sum = 0;
+    for (const std::int64_t size : sizes)
+      sum += (size + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+    return sum;
+  };
+  const std::int64_t with_gradient = padded_sum(trained), all = with_gradient + padded_sum(frozen);
+  BytesByCategory estimate;
+  estimate[parameters] =
+      allocated_bytes(all, DType::f32) + (compute == DType::f32 ? 0 : allocated_bytes(all, compute));
+  estimate[gradients] = allocated_bytes(with_gradient, DType::f32);
+  estimate[optimizer_state] = static_cast<std::size_t>(state_per_parameter) * estimate[gradients];
+  return estimate;
+}
 
 BytesByCategory estimate_memory(const MlpMemoryProblem& problem) {
   check(problem.sizes.size() >= 2 && std::all_of(problem.sizes.begin(), problem.sizes.end(),
@@ -122,18 +138,15 @@ BytesByCategory estimate_memory(const MlpMemoryProblem& problem) {
   check(problem.frozen == 0 || problem.recompute == 0,
         "memory estimate: frozen layers and recomputation are not known together");
   using enum MemoryCategory;
-  const bool in_16_bits = problem.compute != DType::f32;
-  check(!in_16_bits || size_of(problem.compute) == 2,
+  check(problem.compute == DType::f32 || size_of(problem.compute) == 2,
         "memory estimate: a model computes in f32, bf16 or f16, not in {}", name_of(problem.compute));
   const Moment peak = PeakOfUpdate(problem).find();
-  const std::size_t elements = arena_elements(problem, 0), trained = arena_elements(problem, problem.frozen);
-  BytesByCategory estimate;
-  estimate[parameters] = 4 * elements + (in_16_bits ? (2 * elements + 255) / 256 * 256 : 0);
-  estimate[gradients] = 4 * trained;
-  estimate[optimizer_state] = static_cast<std::size_t>(problem.state_per_parameter) * 4 * trained;
+  BytesByCategory estimate = estimate_arena(mlp_parameter_sizes(problem, problem.frozen, layers),
+                                            mlp_parameter_sizes(problem, 0, problem.frozen),
+                                            problem.state_per_parameter, problem.compute);
   estimate[activations] = peak.activations;
   estimate[activation_gradients] = peak.gradients;
-  estimate[data] = block(problem.micro_batch * problem.sizes[0], problem.compute);
+  estimate[data] = allocated_bytes(problem.micro_batch * problem.sizes[0], problem.compute);
   return estimate;
 }
 

@@ -24,6 +24,23 @@ void Module::collect(const std::string& prefix, std::vector<NamedParameter>& par
   for (const auto& [name, module] : modules_) module->collect(prefix + name + ".", parameters);
 }
 
+void Module::collect(const std::string& prefix, std::vector<NamedModule>& modules) {
+  for (const auto& [name, module] : modules_) {
+    const bool listed =
+        std::any_of(modules.begin(), modules.end(),
+                    [own = module.get()](const NamedModule& other) { return other.module == own; });
+    if (listed) continue;
+    modules.push_back({prefix + name, module.get()});
+    module->collect(prefix + name + ".", modules);
+  }
+}
+
+std::vector<NamedModule> Module::named_modules() {
+  std::vector<NamedModule> modules;
+  collect("", modules);
+  return modules;
+}
+
 std::vector<NamedParameter> Module::named_parameters() {
   std::vector<NamedParameter> parameters;
   collect("", parameters);

@@ -12,12 +12,19 @@
 namespace ringtape {
 
 struct Layer;
+class Module;
 
 /// A parameter with its full name, such as "0.weight". The pointer is to the tensor that the module computes
 /// with; it stays valid as long as the module, so that the parameter arena can move the elements behind it.
 struct NamedParameter {
   std::string name;
   Tensor* tensor;
+};
+
+/// An inner module with its full name, such as "h.0.attn".
+struct NamedModule {
+  std::string name;
+  Module* module;
 };
 
 /// A part of a model: parameters, other modules, and a forward. Modules are neither copied nor moved.
@@ -37,6 +44,9 @@ class Module {
   /// All parameters, first the module's own, then those of inner modules, each in order of registration.
   /// Names are joined by dots. A parameter shared by two modules is listed once, under its first name.
   std::vector<NamedParameter> named_parameters();
+  /// The inner modules and theirs, each before its own, in order of registration. One that two modules share
+  /// is listed once, under its first name.
+  std::vector<NamedModule> named_modules();
   /// The parameter of that name; throws Error that lists the names otherwise.
   Tensor& parameter(const std::string& name);
   /// Sets requires_grad of all parameters. To be called before the parameter arena is made: parameters that
@@ -70,6 +80,7 @@ class Module {
   void check_new_name(const std::string& name) const;
   void check_new_module(const std::string& name, const Module* module) const;
   void collect(const std::string& prefix, std::vector<NamedParameter>& parameters);
+  void collect(const std::string& prefix, std::vector<NamedModule>& modules);
 
   std::deque<Tensor> owned_;  // a deque keeps its elements where they are
   std::vector<NamedParameter> parameters_;

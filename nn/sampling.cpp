@@ -67,12 +67,17 @@ std::int32_t TokenSampler::operator()(std::span<const float> logits) {
   return likeliest;  // rounding errors have left something
 }
 
-void generate(GPT& model, const std::vector<std::int32_t>& prompt, const GenerationOptions& options,
-              const std::function<bool(std::int32_t token)>& emit) {
+void check_prompt(const GPT& model, const std::vector<std::int32_t>& prompt) {
   const std::int64_t context = model.options().context;
   check(!prompt.empty(), "generate: the prompt has no tokens");
   check(static_cast<std::int64_t>(prompt.size()) <= context,
         "generate: the prompt has {} tokens, more than the context of {}", prompt.size(), context);
+}
+
+void generate(GPT& model, const std::vector<std::int32_t>& prompt, const GenerationOptions& options,
+              const std::function<bool(std::int32_t token)>& emit) {
+  check_prompt(model, prompt);
+  const std::int64_t context = model.options().context;
   check(!model.is_training(), "generate: the model is in training mode: call eval() first");
   TokenSampler sampler(options.sampling);
   const Device device = model.parameter("wte.weight").device();

@@ -1,9 +1,13 @@
 #include "nn/transformer.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "autograd/ops.h"
+#include "core/capture.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/random.h"
 #include "nn/module_scope.h"
 
@@ -40,6 +44,20 @@ void KVCache::truncate(std::int64_t length) {
 
 // ---- CausalSelfAttention ----
 
+RotaryTable RotaryPositions::table(std::int64_t end, const Tensor& x) {
+  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  for (const RotaryTable& made : made_) {
+    const Tensor& cosines = made.cosines;
+    if (cosines.size(0) >= end && cosines.dtype() == dtype && cosines.device() == x.device()) return made;
+  }
+  const MemoryScope scope(MemoryCategory::other);  // not an activation of the layer that asks first
+  const auto positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(end)));
+  const RotaryTable made = make_rotary_table(std::max(end, std::min(positions, options_.context)),
+                                             options_.head_size(), options_.rotary_base, dtype, x.device());
+  if (!is_capturing()) made_.push_back(made);  // a captured one has no values before the graph runs
+  return made;
+}
+
 namespace {
 
 /// The rows of c_attn.weight: queries, keys and values.
@@ -59,10 +77,13 @@ TransformerOptions part_of_heads(TransformerOptions options, const LayerFactory&
 
 }  // namespace
 
-CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options, const LayerFactory& layers)
+CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options,
+                                         std::shared_ptr<RotaryPositions> positions,
+                                         const LayerFactory& layers)
     : options_(part_of_heads(options, layers)),
       all_heads_(options.heads),
       first_head_(layers.rank() * options_.heads),
+      positions_(positions != nullptr ? std::move(positions) : std::make_shared<RotaryPositions>(options)),
       c_attn_(register_module("c_attn",
                               layers.column_linear(options.width, blocks_of_qkv(options), options.bias))),
       c_proj_(register_module("c_proj", layers.row_linear(options.width, options.width, options.bias))),
@@ -72,14 +93,15 @@ CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options, cons
 Tensor CausalSelfAttention::qkv(const Tensor& x, std::int64_t first_position) {
   Tensor packed = (*c_attn_)(x);
   if (options_.positions == PositionKind::learned) return packed;
-  return rotary(packed, options_.head_size(), options_.heads + options_.kv_heads_or_default(),
-                options_.rotary_base, first_position);
+  const RotaryTable table = positions_->table(first_position + packed.size(1), packed);
+  return rotary(packed, table, options_.heads + options_.kv_heads_or_default(), first_position);
 }
 
 Tensor CausalSelfAttention::forward(const Tensor& x) {
   AttentionOptions attention;
-  if (is_training() && options_.dropout > 0) {
-    attention = {.dropout = options_.dropout,
+  const double dropout = options_.attention_dropout.value_or(options_.dropout);
+  if (is_training() && dropout > 0) {
+    attention = {.dropout = dropout,
                  .seed = default_generator().seed,
                  .counter = default_generator().take(1),
                  .all_heads = all_heads_,
@@ -127,10 +149,12 @@ Tensor MLP::forward(const Tensor& x) {
 
 // ---- Block ----
 
-Block::Block(const TransformerOptions& options, const LayerFactory& layers) {
+Block::Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions,
+             const LayerFactory& layers) {
   ln_1_ = register_module(
       "ln_1", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  attn_ = register_module("attn", std::make_shared<CausalSelfAttention>(options, layers));
+  attn_ =
+      register_module("attn", std::make_shared<CausalSelfAttention>(options, std::move(positions), layers));
   ln_2_ = register_module(
       "ln_2", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
   mlp_ = register_module("mlp", std::make_shared<MLP>(options, layers));

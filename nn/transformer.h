@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "autograd/ops.h"
 #include "nn/layer_factory.h"
 #include "nn/layers.h"
 #include "nn/module.h"
@@ -22,10 +24,12 @@ struct TransformerOptions {
   std::int64_t heads = 12;
   std::int64_t kv_heads =
       0;  ///< heads of keys and values, each for several heads of queries; 0: as many as heads
-  std::int64_t width = 768;  ///< elements of a token's vector
-  std::int64_t hidden = 0;   ///< of the MLP; 0: 4 width
-  double dropout = 0;        ///< of embeddings, attention and the blocks' results
-  bool bias = true;          ///< the linear layers and the layer norms have biases
+  std::int64_t width = 768;                      ///< elements of a token's vector
+  std::int64_t hidden = 0;                       ///< of the MLP; 0: 4 width
+  double dropout = 0;                            ///< of embeddings, attention and the blocks' results
+  std::optional<double> embedding_dropout = {};  ///< in place of `dropout` for the embeddings
+  std::optional<double> attention_dropout = {};  ///< and for the attention
+  bool bias = true;                              ///< the linear layers and the layer norms have biases
   Norm::Kind norm = Norm::Kind::layer;
   double norm_eps = 1e-5;
   MlpKind mlp = MlpKind::gelu_tanh;
@@ -70,13 +74,29 @@ class KVCache {
   std::int64_t length_ = 0;
 };
 
+/// The angles of rotary positions, shared by the layers of a model.
+class RotaryPositions {
+ public:
+  explicit RotaryPositions(const TransformerOptions& options) : options_(options) {}
+  /// A table for positions below `end`, at most the context, for an x like this one. It is made at its first
+  /// use, for twice as many positions each time, and lives as long as this object.
+  RotaryTable table(std::int64_t end, const Tensor& x);
+
+ private:
+  TransformerOptions options_;
+  std::vector<RotaryTable> made_;
+};
+
 /// Attention of every token to itself and the ones before it, with heads of their own queries, keys and
 /// values: [B, T, width] to the same (Vaswani et al., "Attention is all you need", 2017). Parameters:
 /// c_attn.weight [qkv_columns, width], its rows those of all queries' heads, then all keys', then all
 /// values'; c_proj.weight [width, width]; and their biases.
 class CausalSelfAttention : public Module {
  public:
-  explicit CausalSelfAttention(const TransformerOptions& options, const LayerFactory& layers = {});
+  /// `positions` are those of the model; without them the module has its own.
+  explicit CausalSelfAttention(const TransformerOptions& options,
+                               std::shared_ptr<RotaryPositions> positions = nullptr,
+                               const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
   /// For new tokens x [B, T, width] that follow those in the cache, of which this is layer `layer`.
   Tensor next(const Tensor& x, KVCache& cache, std::size_t layer);
@@ -86,6 +106,7 @@ class CausalSelfAttention : public Module {
 
   TransformerOptions options_;  // of the heads that this rank has
   std::int64_t all_heads_, first_head_;
+  std::shared_ptr<RotaryPositions> positions_;
   std::shared_ptr<Module> c_attn_, c_proj_, drop_;
 };
 
@@ -105,7 +126,8 @@ class MLP : public Module {
 /// mlp(ln_2(x)).
 class Block : public Module {
  public:
-  explicit Block(const TransformerOptions& options, const LayerFactory& layers = {});
+  explicit Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions = nullptr,
+                 const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
   /// The same; the result's last branch is not added yet.
   Residual operator()(Residual stream);

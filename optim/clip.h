@@ -31,11 +31,11 @@ struct ClipNormOptions {
 Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options = {});
 
 /// The same norm, but the gradients are scaled at once, in memory: for clipping after each micro-batch, which
-/// limits the gradients accumulated so far (usually with max_norm / sqrt(micro-batches)). Each rank clips its
-/// own gradients before they are reduced, so the result depends on the number of ranks and on the size of the
-/// micro-batches. A loss scale stays in the gradients. If the norm is infinite or NaN the gradients do not
-/// change, so that the clip_grad_norm() before the step finds the same norm and skips the step. Throws Error
-/// for a sharded arena.
+/// limits the gradients accumulated so far (the trainer gives max_norm / sqrt(micro-batches)). Each rank
+/// clips its own gradients before they are reduced, so the result depends on the number of ranks and on the
+/// size of the micro-batches. A loss scale stays in the gradients. If the norm is infinite or NaN the
+/// gradients do not change, so that the clip_grad_norm() before the step finds the same norm and skips the
+/// step. Throws Error for a sharded arena.
 Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_type = 2);
 
 /// Limits every gradient element to [-limit, limit], in memory; with a loss scale, to that range times the

@@ -10,7 +10,7 @@
 namespace ringtape::planner {
 
 enum class Algorithm {
-  /// n - 1 steps that add and n - 1 that gather, of S / n bytes each, from rank to rank (Patarasu and Yuan,
+  /// n - 1 steps that add and n - 1 that gather, of S / n bytes each, from rank to rank (Patarasuk and Yuan,
   /// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).
   ring,
   /// Two binary trees of nodes, each with half of the data, in segments: up to the root, and down again

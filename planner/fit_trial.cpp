@@ -1,6 +1,8 @@
 #include "planner/fit_trial.h"
 
 #include <chrono>
+#include <memory>
+#include <utility>
 
 #include "autograd/creation.h"
 #include "autograd/ops.h"
@@ -10,6 +12,7 @@
 #include "core/random.h"
 #include "core/stream.h"
 #include "nn/arena.h"
+#include "nn/gpt.h"
 #include "nn/layers.h"
 #include "optim/registry.h"
 #include "planner/numbers.h"
@@ -23,30 +26,50 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+std::shared_ptr<Module> make_model(const TrialModel& trial) {
+  if (trial.gpt) {
+    auto gpt = std::make_shared<GPT>(gpt_options(*trial.gpt));
+    gpt->set_recompute(trial.recompute);
+    return gpt;
+  }
+  auto mlp = make_mlp(trial.sizes);
+  mlp->set_recompute(2 * trial.recompute);  // a layer is a Linear and its ReLU
+  return mlp;
+}
+
 /// Model, optimizer and data of an update, on the device.
 class Trainer {
  public:
   Trainer(const TrialModel& trial, Device device, std::int64_t micro_batch)
-      : model_(make_mlp(trial.sizes)), arena_(*model_, device, trial.compute) {
-    model_->set_recompute(2 * trial.recompute);  // a layer is a Linear and its ReLU
+      : model_(make_model(trial)), arena_(*model_, device, trial.compute) {
     const OptimizerKind& kind = optimizer_named(trial.optimizer);
     optimizer_ = kind.make(arena_, kind.defaults, {no_decay_below_two_dimensions()});
     const MemoryScope scope(MemoryCategory::data);
-    x_ = randn({micro_batch, trial.sizes.front()}, trial.compute, device);
-    targets_ = zeros({micro_batch}, DType::i64, device);
+    if (trial.gpt) {
+      x_ = zeros({micro_batch, trial.gpt->sequence}, DType::i32, device);
+      targets_ = zeros({micro_batch * trial.gpt->sequence}, DType::i32, device);
+    } else {
+      x_ = randn({micro_batch, trial.sizes.front()}, trial.compute, device);
+      targets_ = zeros({micro_batch}, DType::i64, device);
+    }
   }
 
   /// Ends when the device has finished.
   void update() {
     arena_.zero_grad();
-    const Tensor loss = cross_entropy((*model_)(x_), targets_);
-    loss.backward();
+    loss().backward();
     optimizer_->step();
     Stream::current(arena_.device()).synchronize();
   }
 
  private:
-  std::shared_ptr<Sequential> model_;
+  Tensor loss() {
+    Tensor logits = (*model_)(x_);
+    if (logits.dims() == 3) logits = view(logits, {-1, logits.size(2)});
+    return cross_entropy(std::move(logits), targets_);
+  }
+
+  std::shared_ptr<Module> model_;
   ParameterArena arena_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor x_, targets_;

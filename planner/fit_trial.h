@@ -1,19 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/device.h"
 #include "core/dtype.h"
 #include "planner/fit.h"
+#include "planner/transformer.h"
 
 namespace ringtape::planner {
 
-/// An MLP that is trained for a few updates to test whether it fits.
+/// An MLP, or a GPT, that is trained for a few updates to test whether it fits.
 struct TrialModel {
-  std::vector<std::int64_t> sizes;
-  std::string optimizer = "adam";  ///< by its name in optim/registry.h, with the defaults there
+  std::vector<std::int64_t> sizes;      ///< of an MLP's layers
+  std::optional<Transformer> gpt = {};  ///< in place of them; a sample is a sequence
+  std::string optimizer = "adam";       ///< by its name in optim/registry.h, with the defaults there
   DType compute = DType::f32;
   std::int64_t recompute = 0;  ///< layers in a segment
 };

@@ -1,8 +1,10 @@
 #include "planner/memory.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
+#include "nn/gpt_estimate.h"
 #include "planner/numbers.h"
 
 namespace ringtape::planner {
@@ -49,6 +51,32 @@ std::string in_kib_and_mib(std::int64_t bytes) {
   const std::string text = bytes_text(bytes);
   return bytes < kMib ? fmt::format("{} = {:.4g} MiB", text, static_cast<double>(bytes) / kMib) : text;
 }
+
+/// The rows of a model of this framework: its arena, sharded or not, and the peak of an update.
+std::vector<MemoryRow> framework_rows(const BytesByCategory& estimate, std::int64_t arena_elements,
+                                      std::int64_t largest_layer, const MemoryRequest& request,
+                                      const std::string& data_text) {
+  MemoryPlan plan;
+  plan.rows = state_memory({.parameters = arena_elements,
+                            .trained = bytes_of(estimate, gradients) / 4,
+                            .compute_bytes = static_cast<std::int64_t>(size_of(request.compute)),
+                            .gradient_bytes = 4,
+                            .state_per_parameter = request.state_per_parameter,
+                            .frozen_in_f32 = true,
+                            .block = 256,
+                            .largest_layer = largest_layer},
+                           request.sharding);
+  const std::string batch = count(request.micro_batch, "sample") + ", at the peak";
+  append(plan.rows, {{"activations", bytes_of(estimate, activations), batch},
+                     {"their gradients", bytes_of(estimate, activation_gradients), batch},
+                     {"data", bytes_of(estimate, data), data_text}});
+  add_workspace(plan, request.workspace);
+  return plan.rows;
+}
+
+constexpr const char* kFrameworkNote =
+    "parameters are padded to 256 bytes each, as in the arena; activations are those that the allocator "
+    "counts";
 
 MemoryPlan state_of(std::int64_t parameters, std::int64_t largest, const TransformerRequest& transformer,
                     const MemoryRequest& request) {
@@ -109,25 +137,10 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
   const BytesByCategory estimate = estimate_memory(problem);
   problem.compute = DType::f32;
   const std::int64_t value_bytes = static_cast<std::int64_t>(size_of(request.compute));
-  plan.rows = state_memory({.parameters = bytes_of(estimate_memory(problem), parameters) / 4,
-                            .trained = bytes_of(estimate, gradients) / 4,
-                            .compute_bytes = value_bytes,
-                            .gradient_bytes = 4,
-                            .state_per_parameter = request.state_per_parameter,
-                            .frozen_in_f32 = true,
-                            .block = 256,
-                            .largest_layer = largest_mlp_layer(mlp)},
-                           request.sharding);
-  const std::string batch = count(request.micro_batch, "sample");
-  append(plan.rows,
-         {{"activations", bytes_of(estimate, activations), batch + ", at the peak"},
-          {"their gradients", bytes_of(estimate, activation_gradients), batch + ", at the peak"},
-          {"data", bytes_of(estimate, data),
-           fmt::format("{} x {} x {}", value_bytes, grouped(request.micro_batch), grouped(mlp.sizes[0]))}});
-  add_workspace(plan, request.workspace);
-  plan.notes.push_back(
-      "parameters are padded to 256 bytes each, as in the arena; activations are those that the allocator "
-      "counts");
+  plan.rows = framework_rows(
+      estimate, bytes_of(estimate_memory(problem), parameters) / 4, largest_mlp_layer(mlp), request,
+      fmt::format("{} x {} x {}", value_bytes, grouped(request.micro_batch), grouped(mlp.sizes[0])));
+  plan.notes.push_back(kFrameworkNote);
   if (request.inference) {
     const std::int64_t all = product(value_bytes, product(request.micro_batch, all_sizes));
     plan.notes.push_back(
@@ -135,6 +148,36 @@ MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request) {
                     "more than it needs has less at a time",
                     value_bytes, grouped(request.micro_batch), grouped(all_sizes), in_kib_and_mib(all)));
   }
+  return plan;
+}
+
+MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request) {
+  check_size("the micro-batch", request.micro_batch);
+  check(!request.inference, "attention in tiles is for training: expected no --inference");
+  GptMemoryProblem problem{.model = gpt_options(gpt.model),
+                           .sequences = request.micro_batch,
+                           .state_per_parameter = request.state_per_parameter,
+                           .recompute = gpt.recompute,
+                           .compute = request.compute};
+  check(gpt.recompute <= gpt.model.layers,
+        "segments of {} layers are recomputed: expected at most the {} that there are", gpt.recompute,
+        gpt.model.layers);
+  // Throws where a number of bytes below would be out of range.
+  product(4,
+          product(product(request.micro_batch, gpt.model.sequence),
+                  std::max(gpt.model.vocabulary, product(34, product(gpt.model.layers, gpt.model.hidden)))));
+  MemoryPlan plan;
+  plan.parameters = plan.trained = parameter_count(gpt.model);
+  const BytesByCategory estimate = estimate_memory(problem);
+  problem.compute = DType::f32;
+  plan.rows = framework_rows(estimate, bytes_of(estimate_memory(problem), parameters) / 4,
+                             largest_layer(gpt.model), request,
+                             fmt::format("4 x {} x {} tokens, and as many targets",
+                                         grouped(request.micro_batch), grouped(gpt.model.sequence)));
+  plan.notes.push_back(kFrameworkNote);
+  const double flops =
+      forward_flops(problem.model, 1, gpt.model.sequence) / static_cast<double>(gpt.model.sequence);
+  plan.notes.push_back(fmt::format("{:.4g} GFLOP a token in forward, twice that in backward", flops * 1e-9));
   return plan;
 }
 

@@ -41,6 +41,14 @@ struct MlpRequest {
 };
 MemoryPlan plan_memory(const MlpRequest& mlp, const MemoryRequest& request);
 
+/// A GPT as this framework trains it (nn/gpt.h, attention in tiles), by estimate_memory() of
+/// nn/gpt_estimate.h.
+struct GptRequest {
+  Transformer model;
+  std::int64_t recompute = 0;  ///< blocks in a segment
+};
+MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request);
+
 /// A transformer by formula; a share of its parameters, above 0 and up to 1, is trained.
 struct TransformerRequest {
   Transformer model;

@@ -22,6 +22,8 @@ void check_seconds(const char* name, double seconds) {
 
 /// Seconds of a micro-batch.
 double forward_by_flops(const ScaleRequest& request) {
+  if (request.sample_flops)
+    return *request.sample_flops * static_cast<double>(request.micro_batch) / request.flops;
   const double tokens = static_cast<double>(product(request.micro_batch, request.sequence));
   return 2 * static_cast<double>(request.parameters) * tokens / request.flops;
 }
@@ -33,6 +35,8 @@ void check_model(const ScaleRequest& request) {
   check_size("the accumulation steps", request.accumulation);
   check(request.flops > 0 && std::isfinite(request.flops), "the FLOP/s must be above 0, found {}",
         request.flops);
+  check(!request.sample_flops || (*request.sample_flops > 0 && std::isfinite(*request.sample_flops)),
+        "the FLOPs of a sample must be above 0, found {}", request.sample_flops.value_or(0));
   check(request.forward.has_value() == request.backward.has_value(),
         "forward and backward are given together, or neither is");
   if (request.forward) {

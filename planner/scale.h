@@ -19,6 +19,9 @@ struct ScaleRequest {
   /// FLOP/s that a rank reaches; forward takes 2 and backward 4 FLOPs for a parameter and token (Kaplan et
   /// al., "Scaling laws for neural language models", 2020, section 2.1).
   double flops = 400e12;
+  /// FLOPs of a sample's forward, in place of the 2 for a parameter and token: forward_flops() of
+  /// nn/gpt_estimate.h, which has attention, and no products of embeddings. Backward has twice as many.
+  std::optional<double> sample_flops;
   std::optional<double> forward;   ///< seconds of a micro-batch, in place of `flops`
   std::optional<double> backward;  ///< seconds of a micro-batch, in place of `flops`
   double update = 0;               ///< seconds of the optimizer on all parameters

@@ -52,6 +52,15 @@ void check_batch(const Transformer& model, std::int64_t micro_batch) {
 
 }  // namespace
 
+TransformerOptions gpt_options(const Transformer& model) {
+  check_sizes(model);
+  return {.vocabulary = model.vocabulary,
+          .context = model.sequence,
+          .layers = model.layers,
+          .heads = model.heads,
+          .width = model.hidden};
+}
+
 std::int64_t parameter_count(const Transformer& model) {
   check_sizes(model);
   return product(model.layers, layer_parameters(model)) + embedding_parameters(model) + 2 * model.hidden;

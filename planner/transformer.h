@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nn/transformer.h"
 #include "planner/model_state.h"
 
 namespace ringtape::planner {
@@ -16,6 +17,10 @@ struct Transformer {
   std::int64_t sequence = 0;
   std::int64_t vocabulary = 0;
 };
+
+/// The same as options of nn/gpt.h, with the sequence as the context. Throws Error for sizes out of range and
+/// heads that do not divide the hidden size.
+TransformerOptions gpt_options(const Transformer& model);
 
 /// Which activations of a layer are kept for backward.
 enum class Recompute {

@@ -9,7 +9,8 @@ A table stands in a page between two markers,
     <!-- figures: steps -->
     <!-- end of figures -->
 
-and is made of the files in benchmarks/results/FOLDER (--folder), which the programs of benchmarks/ write with --json.
+and is made of the files in benchmarks/results/FOLDER (--folder), which the programs of benchmarks/ write with --json, or of
+benchmarks/results/training, which scripts/training_runs.py writes.
 Names of tables: see TABLES below. The pictures go to docs/pictures; matplotlib draws them (pip install matplotlib), and
 --check does without it.
 """
@@ -22,10 +23,11 @@ import sys
 import pictures
 import result_files
 import sass_figures
+import training_figures
 from result_files import ResultsError
 
 MARKER = re.compile(r"(<!-- figures: ([a-z0-9 -]+?) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
-PAGES = ["README.md", "docs"]
+PAGES = ["README.md", "docs", "lessons"]
 
 
 class Results:
@@ -49,6 +51,12 @@ class Results:
         """The rows of a file of benchmarks/sass, which are of no machine."""
         return self.file(f"../sass/{name}")["rows"]
 
+    @property
+    def training(self):
+        """The folder of scripts/training_runs.py, of no machine either."""
+        self.used.append("../training/*.csv")
+        return self.folder.parent / "training"
+
     def row(self, name, row, size):
         for found in self.rows(name):
             if (found["name"], found["size"]) == (row, size):
@@ -62,7 +70,7 @@ def made(draw, name, results):
     try:
         return draw(results)
     except (KeyError, IndexError, ValueError, TypeError, AttributeError, ZeroDivisionError, StopIteration) as error:
-        files = ", ".join(f"{used}.json" for used in results.used)
+        files = ", ".join(used if used.endswith(".csv") else f"{used}.json" for used in results.used)
         reason = f"a row or setting lacks {error}" if isinstance(error, KeyError) else error or type(error).__name__
         raise ResultsError(f"'{name}' cannot be made of {files} in {results.folder}: {reason}") from error
 
@@ -324,6 +332,10 @@ TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "sim
           "memory": memory_of_batches, "accumulation": accumulation, "recomputation": recomputation,
           "overlap": overlap, "all-reduce": all_reduce, "machine": machine, "sass estimates": sass_estimates,
           "sass published": sass_published, "sass faults": sass_faults}
+TABLES.update({name: (lambda results, make=make: table(*make(results.training)))
+               for name, make in training_figures.TABLES.items()})
+TABLES.update({name: (lambda results, make=make: make(results.training))
+               for name, make in training_figures.IN_WORDS.items()})
 TABLES.update({f"ladder {name}": (lambda results, name=name: ladder(results, name)) for name in LADDERS})
 
 

@@ -260,7 +260,7 @@ run_ranks() {
 # Every version of every ladder, checked and timed.
 run_ladders() {
   local ladder status=0 notes=""
-  for ladder in transpose reduce norm softmax gemm; do
+  for ladder in transpose reduce norm softmax layer_norm attention gemm; do
     echo
     echo "==== ladder $ladder --device cuda"
     if timeout 40 "$build/bin/ladder" $ladder --device cuda --json "$out/ladder_$ladder.json"; then

@@ -23,7 +23,9 @@ OptimizerSettings settings_of(const OptimizerOptions& options) {
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterArena& arena) {
   std::vector<ParameterGroup> groups;
-  if (!options.decay_biases) groups.push_back(no_decay_below_two_dimensions());
+  const ParameterGroup biases = no_decay_below_two_dimensions();
+  const bool has_biases = std::any_of(arena.entries().begin(), arena.entries().end(), biases.contains);
+  if (!options.decay_biases && has_biases) groups.push_back(biases);
   return options.kind->make(arena, settings_of(options), groups);
 }
 

@@ -94,6 +94,19 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .help = "write the trained weights to this safetensors file",
           .effect = Effect::output,
       },
+      {
+          .name = "freeze",
+          .group = model,
+          .value = option_value(all.model.freeze),
+          .help = "do not train the parameters with these names; * is any text: \"wte.*,h.*.mlp.*\"",
+      },
+      {
+          .name = "train-only",
+          .group = model,
+          .value = option_value(all.model.train_only),
+          .help = "train only the parameters with these names",
+          .excludes = {"freeze"},
+      },
 
       {
           .name = "epochs",
@@ -367,6 +380,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
               "ranks that divide each layer of the model between them (docs/parallel.md); the others divide "
               "the batch",
           .effect = Effect::execution,
+          .excludes = {"freeze", "train-only"},
       },
       {
           .name = "sequence-parallel",

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/dtype.h"
 #include "dist/slow_link.h"
@@ -17,6 +18,9 @@ namespace ringtape {
 struct ModelOptions {
   std::string load;  ///< safetensors file with the weights to start from; empty: the model's own
   std::string save;  ///< safetensors file for the trained weights; empty: none
+  // Patterns of parameters' names (nn/freeze.h): those that are not trained, or the only ones that are.
+  std::vector<std::string> freeze;
+  std::vector<std::string> train_only;
 };
 
 struct DataOptions {

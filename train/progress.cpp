@@ -52,8 +52,8 @@ void Progress::update(const State& state) {
       state.accuracy < 0 ? "" : fmt::format("  accuracy {:5.2f}%", state.accuracy * 100);
   const std::string epoch = fmt::format("epoch {}/{} ", state.epoch, state.epochs);
   const std::string figures =
-      fmt::format("step {}/{}  loss {:.4f}{}  {:.0f} samples/s  {}:{:02} left", state.step, total_steps_,
-                  state.loss, accuracy, state.samples_per_second, left / 60, left % 60);
+      fmt::format("step {}/{}  loss {:.4f}{}  {}  {}:{:02} left", state.step, total_steps_, state.loss,
+                  accuracy, state.rate, left / 60, left % 60);
   console_.print("\r\033[K{}", progress_line(epoch, figures, done, standard_output().columns - 1));
   std::fflush(stdout);
 }

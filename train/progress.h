@@ -22,7 +22,7 @@ class Progress {
     std::int64_t step;  ///< completed steps in total
     double loss;        ///< recent mean
     double accuracy;    ///< recent fraction of correct predictions, in [0, 1]; negative: not counted
-    double samples_per_second;
+    std::string rate;   ///< "1234 samples/s"
   };
   void update(const State& state);
   /// Prints a permanent line, in place of the redrawn one.

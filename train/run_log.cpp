@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "autograd/ops.h"
 #include "core/error.h"
@@ -20,6 +21,20 @@ double seconds_since(RunLog::Clock::time_point start) {
 }
 
 }  // namespace
+
+double Throughput::units_per_second(double samples_per_second) const {
+  return samples_per_second * static_cast<double>(units_per_sample);
+}
+
+double Throughput::utilisation(double samples_per_second) const {
+  return most_flops > 0 ? samples_per_second * flops_per_sample / most_flops : 0;
+}
+
+std::string Throughput::text(double samples_per_second) const {
+  std::string text = fmt::format("{:.0f} {}/s", units_per_second(samples_per_second), unit);
+  if (most_flops > 0) text += fmt::format(", {:.0f}% MFU", 100 * utilisation(samples_per_second));
+  return text;
+}
 
 RunLog::RunLog(Console console, const std::string& metrics, std::int64_t epochs, Device device,
                bool counts_correct, std::optional<std::int64_t> resumed_step)
@@ -41,8 +56,9 @@ std::vector<double> RunLog::losses() const {
   return losses;
 }
 
-void RunLog::begin(std::int64_t first, std::int64_t steps, const LossScaler* scaler) {
+void RunLog::begin(std::int64_t first, std::int64_t steps, const LossScaler* scaler, Throughput throughput) {
   first_ = first;
+  throughput_ = std::move(throughput);
   scaler_ = scaler;
   start_ = last_flush_ = Clock::now();
   progress_.begin(first, steps);
@@ -59,11 +75,14 @@ void RunLog::flush() {
   if (counts_correct_) check_indices(device_);
   std::int64_t samples = 0;
   for (const StepRecord& record : records) samples += record.samples;
-  const double rate = static_cast<double>(samples) / seconds_since(last_flush_);
+  const double seconds = seconds_since(last_flush_);
+  const double rate = static_cast<double>(samples) / seconds;
+  trained_samples_ += static_cast<double>(samples);
+  trained_seconds_ += seconds;
   last_flush_ = Clock::now();
   for (const StepRecord& record : records) show(record, rate);
   progress_.update({records.back().epoch, epochs_, records.back().step, without_nan_sign(recent_loss_),
-                    counts_correct_ ? recent_accuracy_ : -1, 1 / recent_sample_seconds_});
+                    counts_correct_ ? recent_accuracy_ : -1, throughput_.text(1 / recent_sample_seconds_)});
   if (scaler_ != nullptr) scaler_->check_can_go_on();
 }
 
@@ -76,16 +95,27 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
   recent_sample_seconds_ += weight * (1 / samples_per_second - recent_sample_seconds_);
   const double share = static_cast<double>(record.correct) / static_cast<double>(record.samples);
   recent_accuracy_ += weight * (share - recent_accuracy_);
-  metrics_.write(Json{{"step", record.step},
-                      {"epoch", record.epoch},
-                      {"loss", record.loss},
-                      {"lr", record.rate},
-                      {"grad_norm", record.grad_norm},
-                      {"samples_per_s", samples_per_second}});
+  Json line{{"step", record.step}, {"epoch", record.epoch},         {"loss", record.loss},
+            {"lr", record.rate},   {"grad_norm", record.grad_norm}, {"samples_per_s", samples_per_second}};
+  if (throughput_.units_per_sample != 1) {
+    line[throughput_.unit + "_per_s"] = throughput_.units_per_second(samples_per_second);
+  }
+  if (throughput_.most_flops > 0) line["mfu"] = throughput_.utilisation(samples_per_second);
+  metrics_.write(line);
   check(scaler_ != nullptr || std::isfinite(record.loss),
         "training diverged: the loss of step {} is {}; a smaller --lr or --clip-norm, or a longer --warmup, "
         "may help",
         record.step, without_nan_sign(record.loss));
+}
+
+void RunLog::add(StepText text) {
+  progress_.line(fmt::format("step {}, {}:\n{}\n", text.step, text.title, text.text));
+  texts_.push_back(std::move(text));
+  last_flush_ = Clock::now();
+}
+
+double RunLog::samples_per_second() const {
+  return trained_seconds_ > 0 ? trained_samples_ / trained_seconds_ : 0;
 }
 
 void RunLog::end_epoch(std::int64_t epoch, const EvaluationResult& result) {
@@ -138,6 +168,9 @@ void RunLog::report(const EvaluationResult& result, std::int64_t steps, std::int
   const std::string earlier = first_ > 0 ? fmt::format(" ({} of them before it was resumed)", first_) : "";
   console_.print("test loss {:.4f} after {}{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss,
                  counted(steps, "step"), earlier, seconds, to_string(device_), peak);
+  if (throughput_.flops_per_sample > 0 && samples_per_second() > 0) {
+    console_.print("{}\n", throughput_.text(samples_per_second()));
+  }
   if (skipped > 0) console_.print("{} skipped: the gradients were not finite\n", counted(skipped, "update"));
   Json done{{"event", "done"}};
   if (counts_correct_) done["test_accuracy"] = result.accuracy;

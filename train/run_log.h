@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "optim/checkpoint.h"
@@ -28,6 +29,28 @@ struct RunCurves {
   std::vector<EvaluationPoint> evaluations;
 };
 
+/// A text that was made after a step, such as what a language model writes.
+struct StepText {
+  std::int64_t step = 0;
+  std::string title;
+  std::string text;
+};
+
+/// How fast a training is: units, such as tokens, and FLOPs.
+struct Throughput {
+  std::string unit = "samples";
+  std::int64_t units_per_sample = 1;
+  double flops_per_sample = 0;  ///< 0: not known
+  double most_flops = 0;        ///< FLOPs a second of all devices, as measured; 0: not known
+
+  double units_per_second(double samples_per_second) const;
+  /// The share of most_flops that the samples take, without what is computed twice (model FLOPs utilisation:
+  /// Chowdhery et al., "PaLM", 2022, appendix B); 0 where it is not known.
+  double utilisation(double samples_per_second) const;
+  /// "1234 tokens/s, 31% MFU"
+  std::string text(double samples_per_second) const;
+};
+
 /// The output of a running training: the metrics file, the progress line, a line for each epoch, and at the
 /// end the loss curve and the result.
 class RunLog {
@@ -40,12 +63,14 @@ class RunLog {
 
   /// Training begins after step `first` of `steps`. With a `scaler` (else null) a loss that is not finite
   /// does not end the training: the update is skipped and the loss scale lowered.
-  void begin(std::int64_t first, std::int64_t steps, const LossScaler* scaler);
+  void begin(std::int64_t first, std::int64_t steps, const LossScaler* scaler, Throughput throughput = {});
   /// Adds a step. When there are enough steps, writes them to the file and the screen.
   void add(const StepRecord& known, const UpdateResult& result);
   /// Writes all added steps to the file and the screen. Waits for the device. Throws Error for a label out of
   /// range, for a run that diverges, and if the loss scale cannot be lowered further.
   void flush();
+  /// Shows a text. The time since flush(), which must come before, does not count as training.
+  void add(StepText text);
   /// An epoch has ended, with this evaluation of its weights.
   void end_epoch(std::int64_t epoch, const EvaluationResult& result);
   /// The run has ended. `skipped` of the updates were skipped for a gradient that was not finite.
@@ -53,6 +78,10 @@ class RunLog {
 
   /// All steps written so far, and the evaluation after each epoch.
   const RunCurves& curves() const { return curves_; }
+  const std::vector<StepText>& texts() const { return texts_; }
+  const Throughput& throughput() const { return throughput_; }
+  /// Samples a second of the steps since begin(), without evaluations and texts; 0 without steps.
+  double samples_per_second() const;
   /// Steps before begin().
   std::int64_t first() const { return first_; }
   /// Since begin().
@@ -78,6 +107,9 @@ class RunLog {
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_flush_ = start_;
   RunCurves curves_;
+  std::vector<StepText> texts_;
+  Throughput throughput_;
+  double trained_samples_ = 0, trained_seconds_ = 0;
   std::size_t first_of_epoch_ = 0;  // index into curves_.steps
   double recent_loss_ = 0;
   double recent_accuracy_ = 0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/error.h"
@@ -84,6 +85,7 @@ report::RunReport Trainer::Run::report_of(const RunLog& log) const {
     if (!value.empty()) report.settings.emplace_back("--" + name, value);
   }
   report.curves = log.curves();
+  report.texts = log.texts();
   return report;
 }
 
@@ -96,6 +98,12 @@ report::Facts Trainer::Run::results_of(const RunLog& log, const EvaluationResult
       log.first() > 0 ? fmt::format(", {} of them before it was resumed", grouped(log.first())) : "";
   results.emplace_back("steps" + earlier, grouped(std::ssize(log.curves().steps)));
   results.emplace_back(log.first() > 0 ? "time since it was resumed" : "time", time_text(log.seconds()));
+  if (const double rate = log.samples_per_second(); rate > 0 && task_.flops_per_sample > 0) {
+    const Throughput& speed = log.throughput();
+    results.emplace_back(speed.unit + " per second", grouped(std::llround(speed.units_per_second(rate))));
+    results.emplace_back(fmt::format("MFU: share of {:.3g} GFLOP/s, as measured", speed.most_flops * 1e-9),
+                         fmt::format("{:.1f}%", 100 * speed.utilisation(rate)));
+  }
   results.emplace_back("memory at peak", bytes_text(static_cast<double>(memory_stats(device_).peak)));
   return results;
 }
@@ -124,14 +132,17 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute) const {
                                 .compute = compute});
 }
 
-/// The same for the arena with its sharding. The gradients are a shard and the buffers of two buckets.
+/// The same for the arena with its sharding and without frozen parameters. The gradients of ZeRO 2 are a
+/// shard and the buffers of two buckets.
 BytesByCategory Trainer::Run::estimate_memory() const {
   if (divides_model()) return {};  // the formula is of a whole model
   BytesByCategory bytes = estimate_memory(arena_->compute_dtype());
-  if (!task_.estimate_memory || !arena_->is_sharded()) return bytes;
+  const bool has_frozen = arena_->trained_elements() < arena_->parameter_elements();
+  if (!task_.estimate_memory || !(arena_->is_sharded() || has_frozen)) return bytes;
   const auto shard = static_cast<std::size_t>(arena_->shard_size()) * sizeof(float);
   bytes[MemoryCategory::optimizer_state] =
       static_cast<std::size_t>(state_per_parameter(options_.optimizer)) * shard;
+  bytes[MemoryCategory::gradients] = static_cast<std::size_t>(arena_->size()) * sizeof(float);
   if (options_.distribution.zero == 2) {
     const auto buckets = static_cast<std::size_t>(most_of_neighbours(arena_->buckets()));
     bytes[MemoryCategory::gradients] = shard + buckets * sizeof(float);

@@ -62,6 +62,13 @@ struct Task {
   /// each sample.
   std::function<std::int64_t(const Batch& batch)> count_targets;
 
+  /// What a sample consists of, for the throughput: "tokens", and their number. Default: samples themselves.
+  std::string unit = "samples";
+  std::int64_t units_per_sample = 1;
+  /// FLOPs of forward and backward for a sample, for the share of the device's arithmetic that the training
+  /// uses. 0: not known.
+  double flops_per_sample = 0;
+
   /// The memory of an update by formula, for --memory-report and --report. Default: no formula.
   std::function<BytesByCategory(const UpdateShape& shape)> estimate_memory;
   /// The task's input files: a Trainer refuses to overwrite them.

@@ -60,6 +60,12 @@ class Trainer {
   void before_step(Hook hook);
   void after_step(Hook hook);
 
+  /// After every `steps` steps, on rank 0: shows the text that `make` returns, in the terminal and in the
+  /// page of
+  /// --report. It is called with the model in evaluation mode, and must not change it; its time does not
+  /// count as training. Throws Error for a number below 1.
+  void text_every(std::int64_t steps, std::string title, std::function<std::string()> make);
+
   /// Trains, evaluates, and prints and writes the outputs selected by the options. Call it once. Throws Error
   /// for a run that diverges.
   TrainingResult train();

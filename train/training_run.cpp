@@ -14,7 +14,9 @@
 #include "dist/traffic.h"
 #include "dist/verify_replicas.h"
 #include "kernels/gemm.h"
+#include "kernels/limits.h"
 #include "nn/compute_dtype.h"
+#include "nn/freeze.h"
 #include "nn/model_file.h"
 #include "nn/parameter_shard.h"
 #include "profile/machine.h"
@@ -95,6 +97,8 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
       return task_.loss_with(*layers_, std::move(prediction), targets, divisor);
     };
   }
+  if (!options_.model.freeze.empty()) freeze(*model_, options_.model.freeze);
+  if (!options_.model.train_only.empty()) train_only(*model_, options_.model.train_only);
   const DType dtype = compute_dtype(options_.precision, device_);
   arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, data_rank(), data_ranks()));
   if (divides_model()) {
@@ -145,6 +149,9 @@ void Trainer::Run::check_memory() const {
   }
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
   if (options_.distribution.zero == 2) bytes[MemoryCategory::gradients] /= world_size;
+  // What will be frozen is not known before there is a model.
+  const bool freezes = !options_.model.freeze.empty() || !options_.model.train_only.empty();
+  if (freezes) bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
   const std::size_t needed = bytes.total();
   const std::size_t there = memory_capacity(device_);
   const auto text = [](std::size_t count) { return bytes_text(static_cast<double>(count)); };
@@ -164,11 +171,16 @@ std::string Trainer::Run::schedule_text() const {
   return ringtape::schedule_text(options_.schedule, schedule_, options_.data.batch_size, length_);
 }
 
-/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"
+/// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; of fewer that are trained, their number.
 std::string Trainer::Run::describe_training() const {
   const std::int64_t micro_batch = options_.accumulation.micro_batch;
-  return fmt::format("model {}{}({} parameters), batch {}{}, {} at {}", task_.model_name,
-                     task_.model_name.empty() ? "" : " ", whole_elements(*model_), options_.data.batch_size,
+  const std::int64_t all = whole_elements(*model_);
+  // Of a model that ranks divide nothing is frozen.
+  const std::int64_t trained = divides_model() ? all : arena_->trained_elements();
+  return fmt::format("model {}{}({} parameters{}), batch {}{}, {} at {}", task_.model_name,
+                     task_.model_name.empty() ? "" : " ", all,
+                     trained < all ? fmt::format(", {} of them trained", trained) : std::string(),
+                     options_.data.batch_size,
                      micro_batch > 0 ? fmt::format(" in micro-batches of {}", micro_batch) : std::string(),
                      options_.optimizer.kind->name, learning_rate_);
 }
@@ -239,7 +251,7 @@ TrainingResult Trainer::Run::train() {
     console_.print("resumed after step {}, {} into epoch {}\n", begin.step, counted(begin.samples, "sample"),
                    begin.epoch + 1);
   }
-  training.log.begin(begin.step, length_.steps, scaler);
+  training.log.begin(begin.step, length_.steps, scaler, throughput());
   TrainingResult ended;
   try {
     const EvaluationResult result = run_steps(training, state, checkpoints);
@@ -332,6 +344,31 @@ void Trainer::Run::run_step(Training& training) {
   step.loss = result.loss;
   step.grad_norm = result.grad_norm;
   for (const Hook& hook : after_step) hook(step);
+  make_texts(training);
+}
+
+void Trainer::Run::make_texts(Training& training) {
+  const ObservationOptions& see = options_.observation;
+  if (!is_first() || (see.quiet && see.report.empty())) return;
+  for (const TextHook& hook : texts) {
+    if (training.at.step % hook.every != 0) continue;
+    training.log.flush();
+    training.recorded.pause();
+    model_->eval();
+    training.log.add({training.at.step, hook.title, hook.make()});
+    model_->train();
+  }
+}
+
+/// Measures the device where the FLOPs of a sample are known and somebody sees the result.
+Throughput Trainer::Run::throughput() const {
+  Throughput result{task_.unit, task_.units_per_sample, task_.flops_per_sample};
+  const ObservationOptions& see = options_.observation;
+  const bool is_seen = !see.quiet || !see.report.empty() || !see.metrics.empty();
+  if (is_first() && is_seen && task_.flops_per_sample > 0) {
+    result.most_flops = most_flops(device_, arena_->compute_dtype()) * comm_->size();
+  }
+  return result;
 }
 
 /// This rank's samples of the next update; none if only other ranks have samples left.
@@ -371,6 +408,9 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
   for (const auto& [name, value] : task_.settings) settings["--" + name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
+  if (arena_->trained_elements() < arena_->parameter_elements()) {
+    settings["frozen weights"] = fmt::format("CRC-32 {:08x}", checksum_of_frozen(*model_));
+  }
   settings["data"] =
       fmt::format("{} samples with the CRC-32 {:08x}", task_.train->size(), task_.train->checksum());
   if (depends_on_length(options_.schedule)) {

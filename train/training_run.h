@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +39,13 @@ class Trainer::Run {
   Optimizer& optimizer() const { return *optimizer_; }
   Communicator& comm() const { return *comm_; }
 
+  struct TextHook {
+    std::int64_t every;
+    std::string title;
+    std::function<std::string()> make;
+  };
   std::vector<Hook> before_step, after_step;
+  std::vector<TextHook> texts;
 
  private:
   /// The parts that only a training needs.
@@ -60,6 +67,8 @@ class Trainer::Run {
   TrainingSettings checkpoint_settings() const;
   EvaluationResult run_steps(Training& training, TrainingState& state, Checkpointing& checkpoints);
   void run_step(Training& training);
+  void make_texts(Training& training);
+  Throughput throughput() const;
   std::optional<Batch> next_batch();
   EvaluationResult evaluate_weights();
   std::int64_t batch_of_rank() const { return options_.data.batch_size / data_ranks(); }

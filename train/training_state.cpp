@@ -6,7 +6,7 @@
 #include "core/random.h"
 #include "dist/model_parts.h"
 #include "dist/optimizer_state.h"
-#include "nn/model_file.h"
+#include "io/checksum.h"
 
 namespace ringtape {
 
@@ -39,7 +39,10 @@ TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at)
   const std::vector<std::int64_t> found = shared.to_vector<std::int64_t>();
   random.seed = static_cast<std::uint64_t>(found[3]);
   random.offset = static_cast<std::uint64_t>(found[4]);
-  for (const auto& [name, tensor] : replicated()) mesh_.of_mean()->broadcast(tensor, 0).wait();
+  for (const NamedParameter& parameter : model_.named_parameters()) {
+    if (!parameter.tensor->requires_grad()) mesh_.of_mean()->broadcast(*parameter.tensor, 0).wait();
+  }
+  for (const auto& [name, tensor] : trained()) mesh_.of_mean()->broadcast(tensor, 0).wait();
   return {.step = found[0], .epoch = found[1], .samples = found[2]};
 }
 
@@ -54,20 +57,33 @@ std::vector<NamedTensor> TrainingState::wholes_of(const std::vector<NamedTensor>
 }
 
 std::vector<NamedTensor> TrainingState::with(const std::vector<NamedTensor>& of_optimizer) {
-  std::vector<NamedTensor> tensors = replicated();
+  std::vector<NamedTensor> tensors = trained();
   for (const auto& [name, tensor] : of_optimizer) tensors.push_back({"optimizer." + name, tensor});
   return tensors;
 }
 
-/// The tensors that are equal on all ranks with the same part of the model.
-std::vector<NamedTensor> TrainingState::replicated() {
+/// The tensors that training changes, besides the optimizer's state: equal on all ranks with the same part of
+/// the model.
+std::vector<NamedTensor> TrainingState::trained() {
   std::vector<NamedTensor> tensors;
-  for (const auto& [name, tensor] : weights_of(model_)) tensors.push_back({"model." + name, tensor});
+  for (const auto& [name, tensor] : model_.named_parameters()) {
+    if (tensor->requires_grad()) tensors.push_back({"model." + name, *tensor});
+  }
   tensors.push_back({"optimizer.skipped_updates", optimizer_.skipped_updates()});
   if (scaler_ != nullptr) {
     for (const auto& [name, tensor] : scaler_->state()) tensors.push_back({"scaler." + name, tensor});
   }
   return tensors;
+}
+
+std::uint32_t checksum_of_frozen(Module& model) {
+  std::uint32_t checksum = 0;
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    if (parameter.tensor->requires_grad()) continue;
+    const std::vector<float> values = parameter.tensor->to_vector<float>();
+    checksum = crc32(checksum, values.data(), values.size() * sizeof(float));
+  }
+  return checksum;
 }
 
 }  // namespace ringtape

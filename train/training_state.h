@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -21,8 +22,10 @@ class TrainingState {
                 const Mesh& mesh)
       : model_(model), arena_(arena), optimizer_(optimizer), scaler_(scaler), mesh_(mesh) {}
 
-  /// The whole state on rank 0, with the names in checkpoints. Shards of the
-  /// optimizer's state and parts of the model are gathered.
+  /// The whole state on rank 0, with the names in checkpoints. Shards of the optimizer's state and
+  /// parts of the model are gathered.
+  /// Frozen parameters are not part of it: training does not change them, and whoever resumes has made or
+  /// loaded the same ones (checksum_of_frozen()).
   std::vector<NamedTensor> gather();
 
   /// Restores rank 0 from the newest checkpoint, if there is one, and all other ranks from rank 0. Returns
@@ -36,7 +39,7 @@ class TrainingState {
   bool divides_model() const;
   std::vector<NamedTensor> wholes_of(const std::vector<NamedTensor>& parts);
   std::vector<NamedTensor> with(const std::vector<NamedTensor>& of_optimizer);
-  std::vector<NamedTensor> replicated();
+  std::vector<NamedTensor> trained();
 
   Module& model_;
   ParameterArena& arena_;
@@ -44,5 +47,8 @@ class TrainingState {
   LossScaler* scaler_;
   const Mesh& mesh_;
 };
+
+/// CRC-32 of the values of the frozen parameters, in the order of named_parameters().
+std::uint32_t checksum_of_frozen(Module& model);
 
 }  // namespace ringtape

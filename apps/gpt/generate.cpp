@@ -7,34 +7,59 @@
 #include "apps/gpt/commands.h"
 #include "apps/gpt/text_model.h"
 #include "apps/gpt/write_text.h"
+#include "core/error.h"
+#include "io/parse.h"
 #include "nn/arena.h"
 
 namespace ringtape::gpt {
 namespace {
 
+/// The lines of a file, none of which may be empty.
+std::vector<std::string> lines_of(const std::string& file) {
+  std::vector<std::string> lines = split(read_text(file), '\n');
+  if (lines.back().empty()) lines.pop_back();  // after the last line's end
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    check(!lines[i].empty(), "{}: line {} is empty, expected a prompt in each line", file, i + 1);
+  }
+  return lines;
+}
+
 struct GenerateCommand {
   explicit GenerateCommand(CommandLine& flags) {
     flags.file("--model", model, "folder of the model", "DIR").required();
-    flags.option("--prompt", prompt, "the beginning of the text");
+    flags.repeated("--prompt", prompts,
+                   "the beginning of the text; given several times, there are as many texts [a new line]");
+    flags.file("--prompts", file, "file with a beginning in each line, instead").excludes(flags["--prompt"]);
     flags.option("--tokens", between(options.tokens, 1, 1e9), "tokens to write");
     flags.option("--temperature", between(options.sampling.temperature, 0, 1e9),
                  "divides the logits; 0: always the likeliest token");
     flags.option("--top-k", not_negative(options.sampling.top_k), "only the likeliest tokens; 0: all");
     flags.option("--top-p", options.sampling.top_p, "only the likeliest tokens of this probability in all");
-    flags.option("--seed", options.sampling.seed, "of the random numbers");
+    flags.option(
+        "--seed", options.sampling.seed,
+        "of the random numbers; of several texts each has the next, as if it were written alone with it");
     flags.option("--stop", stop, "text at which to stop");
     flags.option("--device", device, "cpu, cuda, cuda:N or auto");
   }
 
-  void run() {
+  void run() const {
     const TokenSampler check_options(options.sampling);
+    const std::vector<std::string> all = file.empty() ? prompts : lines_of(file);
     const TextModel loaded = load_text_model(model);
+    // Before any text: a prompt that is wrong should not be found after minutes.
+    for (const std::string& prompt : all) check_prompt(*loaded.model, loaded.tokenizer->encode(prompt));
     loaded.model->eval();
     const ParameterArena arena(*loaded.model, Device::parse(device));
-    write_text(*loaded.model, *loaded.tokenizer, prompt, options, stop);
+    GenerationOptions own = options;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i > 0) fmt::print("\n");
+      own.sampling.seed = options.sampling.seed + i;
+      print_text(*loaded.model, *loaded.tokenizer, all[i], own, stop);
+    }
   }
 
-  std::string model, prompt = "\n", stop, device = "auto";
+  std::string model, file, stop, device = "auto";
+  std::vector<std::string> prompts = {"\n"};
   GenerationOptions options;
 };
 

@@ -21,14 +21,6 @@ std::string text_of(const std::filesystem::path& path) {
 
 const char* const kTokenizerFile = "tokenizer.txt";
 
-}  // namespace
-
-std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::string_view text) {
-  if (kind == "characters") return std::make_shared<CharacterTokenizer>(text);
-  if (kind == "bytes") return std::make_shared<ByteTokenizer>();
-  return gpt2_tokenizer();
-}
-
 void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder) {
   std::string text = "gpt2\n";
   if (const auto* characters = dynamic_cast<const CharacterTokenizer*>(&tokenizer)) {
@@ -37,6 +29,14 @@ void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& fol
     text = "bytes\n";
   }
   save_text(folder / kTokenizerFile, text);
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::string_view text) {
+  if (kind == "characters") return std::make_shared<CharacterTokenizer>(text);
+  if (kind == "bytes") return std::make_shared<ByteTokenizer>();
+  return gpt2_tokenizer();
 }
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
@@ -59,6 +59,19 @@ TextModel load_text_model(const std::filesystem::path& folder, std::optional<dou
   check(tokens == rows || (may_have_more && tokens < rows),
         "{}: the tokenizer has {} tokens, the model has {}", folder.string(), tokens, rows);
   return loaded;
+}
+
+void check_save_text_model(const TransformerOptions& options, const std::filesystem::path& folder) {
+  const NewFolder made(folder);
+  check_save_gpt(options, folder);
+  const AtomicFile probe(folder / kTokenizerFile);
+}
+
+void save_text_model(GPT& model, const Tokenizer& tokenizer, const std::filesystem::path& folder) {
+  NewFolder made(folder);
+  save_tokenizer(tokenizer, folder);  // without it the model's tokens would be taken for GPT-2's
+  save_gpt(model, folder);
+  made.keep();
 }
 
 std::string read_text(const std::string& file) {

@@ -21,8 +21,7 @@ inline const std::vector<std::string> kTokenizerKinds = {"characters", "bytes", 
 /// A tokenizer of that kind; `text` gives the characters.
 std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::string_view text);
 
-/// The first line is the kind; for characters, they follow.
-void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder);
+/// The first line of tokenizer.txt is the kind; for characters, they follow.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder);
 
 struct TextModel {
@@ -31,6 +30,11 @@ struct TextModel {
 };
 /// Throws Error where the vocabularies differ, besides what load_gpt() throws.
 TextModel load_text_model(const std::filesystem::path& folder, std::optional<double> dropout = std::nullopt);
+
+/// Saves both, or neither where the folder is new. Throws Error as save_gpt() does.
+void save_text_model(GPT& model, const Tokenizer& tokenizer, const std::filesystem::path& folder);
+/// Throws Error if that would, and leaves nothing behind.
+void check_save_text_model(const TransformerOptions& options, const std::filesystem::path& folder);
 
 /// The text of a file, or tinyshakespeare if `file` is empty. Throws Error for an empty one.
 std::string read_text(const std::string& file);

@@ -1,5 +1,6 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -12,7 +13,8 @@
 #include "apps/gpt/write_text.h"
 #include "cli/train_program.h"
 #include "core/error.h"
-#include "nn/hugging_face.h"
+#include "nn/gpt_estimate.h"
+#include "nn/lora.h"
 #include "nn/parameter_shard.h"
 
 namespace ringtape::gpt {
@@ -48,6 +50,17 @@ const std::vector<Recipe> kRecipes = {{"shakespeare-gpu",
 struct TrainCommand {
   TrainCommand(CommandLine& flags) : program(flags, default_options(), kRecipes) {
     model.add(flags);
+    flags.group("Low-rank adaptation");
+    flags.option(
+        "--lora-rank", not_negative(lora.rank),
+        "train only the factors, of this rank, of what is added to the weights of linear layers; the saved "
+        "model has the sums. 0: train the weights themselves");
+    flags
+        .option("--lora-alpha", between(lora.alpha, 1e-6, 1e9),
+                "what is added is multiplied by this over the rank")
+        .needs(flags["--lora-rank"]);
+    flags.option("--lora-targets", lora.targets, "names of the linear layers; * is any text")
+        .needs(flags["--lora-rank"]);
     flags.group("Text");
     flags.file("--text", text,
                "file with the text to learn, UTF-8; the last 10% are for validation "
@@ -65,6 +78,10 @@ struct TrainCommand {
     for (const char* name : {"--eval-only", "--print-schedule", "--show-launch", "--show-mesh"})
       save_flag.excludes(flags[name]);
     flags.option("--samples", not_negative(samples), "tokens to write with the trained model at the end");
+    flags.option(
+        "--sample-every", not_negative(sample_every),
+        "also write that many each time after this many steps, in the terminal and the --report; 0: never");
+    warmup_is_given = [warmup = flags["--warmup"]] { return warmup.is_given(); };
   }
 
   Task make_task() {
@@ -78,7 +95,7 @@ struct TrainCommand {
           load_text_model(from, dropout_is_given() ? std::optional(model.options.dropout) : std::nullopt);
       shape = loaded.model->options();
     }
-    if (!save_model.empty()) check_save_gpt(shape, save_model);
+    if (!save_model.empty()) check_save_text_model(shape, save_model);
     const std::string name = text.empty() ? "tinyshakespeare" : text;
     const Tokens tokens = encode(text, learned, *loaded.tokenizer);
     const Split split = split_of(tokens);
@@ -96,12 +113,34 @@ struct TrainCommand {
         "{} {}, {} heads of keys, {} in the MLP, dropout {}, {}biases{}",
         from.empty() ? model.architecture : from, task.model_name, shape.kv_heads_or_default(),
         shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ", from.empty() ? "" : ", loaded");
+    if (lora.rank > 0) {
+      task.settings["lora"] =
+          fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha, fmt::join(lora.targets, ","));
+    }
+    task.unit = "tokens";
+    task.units_per_sample = shape.context;
+    task.flops_per_sample = 3 * forward_flops(shape, 1, shape.context);
+    task.estimate_memory = [this, shape](const UpdateShape& update) {
+      BytesByCategory bytes =
+          estimate_memory(GptMemoryProblem{.model = shape,
+                                           .sequences = update.micro_batch,
+                                           .state_per_parameter = update.state_per_parameter,
+                                           .recompute = model.recompute,
+                                           .compute = update.compute});
+      if (lora.rank > 0) {  // the factors are small
+        bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
+      }
+      return bytes;
+    };
     if (!text.empty()) task.input_files = {text};
     task.make_model_with = [this, shape](const std::shared_ptr<LayerFactory>& layers) {
+      check(lora.rank == 0 || layers->ranks() == 1,
+            "--lora-rank cannot be used with --tensor-parallel: its factors cannot be divided");
       const bool is_loaded = loaded.model != nullptr && layers->ranks() == 1;
       const std::shared_ptr<GPT> made = is_loaded ? loaded.model : std::make_shared<GPT>(shape, layers);
       if (loaded.model != nullptr && !is_loaded) load_whole(*made, *loaded.model);
       made->set_recompute(model.recompute);
+      if (lora.rank > 0) add_lora(*made, lora);
       return made;
     };
     return task;
@@ -112,20 +151,53 @@ struct TrainCommand {
     if (whole == nullptr) return;
     auto& trained = static_cast<GPT&>(*whole);
     trained.eval();
-    if (!save_model.empty()) {
-      save_gpt(trained, save_model);
-      save_tokenizer(*loaded.tokenizer, save_model);
-    }
+    merge_lora(trained);
+    if (!save_model.empty()) save_text_model(trained, *loaded.tokenizer, save_model);
     if (samples == 0 || program.options().observation.quiet) return;
     fmt::print("\n");
-    write_text(trained, *loaded.tokenizer, loaded.tokenizer->token(first_token),
-               {.tokens = samples, .sampling = {.temperature = 0.8, .top_k = 200}}, "");
+    print_text(trained, *loaded.tokenizer, loaded.tokenizer->token(first_token), sample_options());
+  }
+
+  void prepare(Trainer& trainer) {
+    if (shortened_warmup && trainer.comm().rank() == 0 && !program.options().observation.quiet) {
+      fmt::print("warm-up of {} steps, a quarter of the run, as no --warmup is given\n",
+                 *program.options().schedule.warmup);
+    }
+    if (sample_every == 0 || samples == 0) return;
+    check(
+        program.options().distribution.tensor_parallel == 1,
+        "--sample-every cannot be used with --tensor-parallel: no rank has the whole model during training");
+    trainer.text_every(sample_every, fmt::format("{} tokens", samples), [this, &trainer] {
+      std::string sample;
+      write_text(static_cast<GPT&>(trainer.model()), *loaded.tokenizer, loaded.tokenizer->token(first_token),
+                 sample_options(), "", [&sample](const std::string& piece) { sample += piece; });
+      return sample;
+    });
+  }
+
+  GenerationOptions sample_options() const {
+    return {.tokens = samples, .sampling = {.temperature = 0.8, .top_k = 200}};
+  }
+
+  /// The default warm-up is for the default length: a run that is not longer gets a quarter of its own.
+  void adapt_warmup() {
+    const DataOptions& data = program.options().data;
+    const std::optional<std::int64_t>& warmup = program.options().schedule.warmup;
+    if (warmup_is_given() || !warmup) return;
+    const std::int64_t all = data.epochs * steps_per_epoch;
+    const std::int64_t steps = data.max_steps > 0 ? std::min(all, data.max_steps) : all;
+    if (*warmup < steps) return;
+    program.flags().set("--warmup", fmt::format("{}", steps / 4));
+    shortened_warmup = true;
   }
 
   ModelFlags model;
+  LoraOptions lora = {.rank = 0, .targets = {"h.*.attn.c_attn"}};
   TrainProgram program;
   std::string text, tokenizer = "characters", from, save_model;
-  std::int64_t steps_per_epoch = 250, samples = 500;
+  std::int64_t steps_per_epoch = 250, samples = 500, sample_every = 0;
+  std::function<bool()> warmup_is_given;
+  bool shortened_warmup = false;
   std::function<bool()> dropout_is_given;
   TextModel loaded;
   std::int32_t first_token = 0;  // of the text: the samples begin with it
@@ -137,7 +209,9 @@ void add_train_command(CommandLine& app) {
   const auto run = std::make_shared<std::shared_ptr<TrainCommand>>();
   CommandLine& flags = app.command("train", "train a model on a text, and write some text with it", [run] {
     TrainCommand& command = **run;
+    command.adapt_warmup();
     command.program.train([&command] { return command.make_task(); },
+                          [&command](Trainer& trainer) { command.prepare(trainer); },
                           [&command](Trainer& trainer) { command.finish(trainer); });
   });
   *run = std::make_shared<TrainCommand>(flags);

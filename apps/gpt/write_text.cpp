@@ -10,20 +10,29 @@
 namespace ringtape::gpt {
 
 void write_text(GPT& model, const Tokenizer& tokenizer, const std::string& prompt,
-                const GenerationOptions& options, const std::string& stop) {
+                const GenerationOptions& options, const std::string& stop,
+                const std::function<void(const std::string& piece)>& write) {
   bool has_begun = false;  // the prompt appears with the first token: an error comes before
   StreamingDecoder decoder(tokenizer);
   std::string written;
   generate(model, tokenizer.encode(prompt), options, [&](std::int32_t token) {
-    if (!std::exchange(has_begun, true)) fmt::print("{}", prompt);
+    if (!std::exchange(has_begun, true)) write(prompt);
     if (tokenizer.end_of_text() == token || token >= tokenizer.vocabulary_size()) return false;
     const std::string text = decoder.push(token);
     written += text;
-    fmt::print("{}", text);
-    std::fflush(stdout);
+    write(text);
     return stop.empty() || written.find(stop) == std::string::npos;
   });
-  fmt::print("{}\n", decoder.finish());
+  write(decoder.finish());
+}
+
+void print_text(GPT& model, const Tokenizer& tokenizer, const std::string& prompt,
+                const GenerationOptions& options, const std::string& stop) {
+  write_text(model, tokenizer, prompt, options, stop, [](const std::string& piece) {
+    fmt::print("{}", piece);
+    std::fflush(stdout);
+  });
+  fmt::print("\n");
 }
 
 }  // namespace ringtape::gpt

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "nn/sampling.h"
@@ -7,9 +8,13 @@
 
 namespace ringtape::gpt {
 
-/// Writes a prompt and its continuation to standard output, token by token. Ends where `stop`, unless empty,
-/// has appeared in the continuation, and at the tokenizer's end of a text.
+/// Passes a prompt and its continuation to `write`, token by token. Ends where `stop`, unless empty, has
+/// appeared in the continuation, and at the tokenizer's end of a text.
 void write_text(GPT& model, const Tokenizer& tokenizer, const std::string& prompt,
-                const GenerationOptions& options, const std::string& stop);
+                const GenerationOptions& options, const std::string& stop,
+                const std::function<void(const std::string& piece)>& write);
+/// The same to standard output, with a new line at the end.
+void print_text(GPT& model, const Tokenizer& tokenizer, const std::string& prompt,
+                const GenerationOptions& options, const std::string& stop = "");
 
 }  // namespace ringtape::gpt

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "apps/plan/commands.h"
+#include "apps/plan/transformer_flags.h"
 #include "core/error.h"
 #include "core/quote.h"
 #include "io/parse.h"
@@ -23,6 +24,7 @@ struct Bytes {
 
 struct Options {
   TrialModel model;
+  TransformerFlags transformer;
   std::string dtype = "f32";
   std::string device = "auto";
   Bytes memory, state, sample;
@@ -63,15 +65,16 @@ void add_flags(CommandLine& app, Options& options) {
   state.needs(sample);
   sample.needs(state);
 
-  app.group("An MLP, which is run");
+  app.group("An MLP or a GPT, which is run");
   const Flag mlp =
       app.option("--mlp", between(options.model.sizes, 1, kLargestSize), "sizes of its layers, input first")
           .type_name("INT,INT,...")
           .excludes(state);
-  app.option("--estimate", options.estimate, "compute the memory by formula without running").needs(mlp);
+  options.transformer.add(app).excludes(state).excludes(mlp);
+  app.option("--estimate", options.estimate, "compute the memory by formula without running").excludes(state);
   app.option("--recompute-layers", between(options.model.recompute, 1, kLargestSize),
              "recompute in segments of this many layers")
-      .needs(mlp);
+      .excludes(state);
 
   app.option("--optimizer", word(options.model.optimizer, optimizer_names()),
              "with the defaults of the training programs");
@@ -124,8 +127,11 @@ FitResult fit_by_estimate(const Options& options, std::int64_t most) {
     const MemoryRequest request{.micro_batch = micro_batch,
                                 .compute = options.model.compute,
                                 .state_per_parameter = optimizer.state_per_parameter(optimizer.defaults)};
-    const MlpRequest mlp{.sizes = options.model.sizes, .recompute = options.model.recompute};
-    return worked_out(micro_batch, plan_memory(mlp, request).total(), memory);
+    const TrialModel& model = options.model;
+    const MemoryPlan plan =
+        model.gpt ? plan_memory(GptRequest{*model.gpt, model.recompute}, request)
+                  : plan_memory(MlpRequest{.sizes = model.sizes, .recompute = model.recompute}, request);
+    return worked_out(micro_batch, plan.total(), memory);
   });
   check_fits(result, memory);
   return result;
@@ -160,9 +166,11 @@ BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
 void plan(Options options) {
   options.model.compute = dtype_from_name(options.dtype.c_str());
   const std::int64_t most = divide_up(options.global_batch, options.ranks);
-  const bool is_mlp = !options.model.sizes.empty();
-  check(is_mlp || options.state.number > 0, "which model? Expected --mlp, or --state with --sample");
-  const FitResult result = !is_mlp            ? fit_samples(options, most)
+  if (options.transformer.are_given()) options.model.gpt = options.transformer.model();
+  const bool is_known = !options.model.sizes.empty() || options.model.gpt;
+  check(is_known || options.state.number > 0,
+        "which model? Expected --mlp, --layers, or --state with --sample");
+  const FitResult result = !is_known          ? fit_samples(options, most)
                            : options.estimate ? fit_by_estimate(options, most)
                                               : fit_by_trying(options, most);
   BatchRequest request;

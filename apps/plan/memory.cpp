@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <tuple>
 
 #include "apps/plan/commands.h"
+#include "apps/plan/transformer_flags.h"
 #include "core/error.h"
 #include "optim/registry.h"
 #include "planner/memory.h"
@@ -16,7 +16,9 @@ struct Options {
   MlpRequest mlp;
   bool no_bias = false;
   TransformerRequest transformer;
-  std::optional<std::int64_t> layers;
+  TransformerFlags sizes;
+  std::string attention = "plain";
+  std::optional<std::int64_t> recompute_layers;
   std::optional<std::int64_t> parameters;
   MemoryRequest request;
   std::string dtype = "f32";
@@ -41,21 +43,16 @@ void add_model_flags(CommandLine& app, Options& options) {
              "train only this many of the MLP's last layers [all]")
       .needs(mlp)
       .no_default();
-  app.option("--recompute-layers", between(options.mlp.recompute, 1, kLargestSize),
-             "recompute the MLP's activations in segments of this many layers")
-      .needs(mlp);
+  app.option("--recompute-layers", between(options.recompute_layers, 1, kLargestSize),
+             "recompute activations in segments of this many layers, of an MLP or with --attention tiled")
+      .no_default();
 
-  Transformer& model = options.transformer.model;
-  Flag layers =
-      app.option("--layers", between(options.layers, 1, kLargestSize), "layers of a transformer, as in GPT-2")
-          .excludes(mlp);
-  for (const auto& [name, size, help] : {std::tuple{"--hidden", &model.hidden, "its hidden size"},
-                                         {"--heads", &model.heads, "its attention heads"},
-                                         {"--sequence", &model.sequence, "tokens in a sample"},
-                                         {"--vocabulary", &model.vocabulary, "size of its vocabulary"}}) {
-    const Flag option = app.option(name, between(*size, 1, kLargestSize), help).no_default().needs(layers);
-    layers.needs(option);
-  }
+  const Flag layers = options.sizes.add(app).excludes(mlp);
+  app.option("--attention", word(options.attention, {"plain", "tiled"}),
+             "plain: its activations by the papers' formulas; tiled: the state and activations of this "
+             "framework's "
+             "GPT, which keeps nothing of T x T")
+      .needs(layers);
   app.option("--recompute", named_option_value(options.recompute, kRecompute),
              "recomputation of its activations: none, selective (only attention scores) or full [none]")
       .needs(layers)
@@ -110,13 +107,22 @@ MemoryPlan plan_of(Options options) {
   request.state_per_parameter = optimizer.state_per_parameter(settings);
   request.sharding.bucket_bytes = options.bucket << 20;
   request.workspace = options.workspace << 20;
-  if (!options.mlp.sizes.empty()) {
+  const bool is_mlp = !options.mlp.sizes.empty(), is_tiled = options.attention == "tiled";
+  check(!options.recompute_layers || is_mlp || is_tiled,
+        "--recompute-layers has no effect: expected --mlp or --attention tiled with it");
+  if (is_mlp) {
+    options.mlp.recompute = options.recompute_layers.value_or(0);
     options.mlp.with_bias = !options.no_bias;
     return plan_memory(options.mlp, request);
   }
   if (options.parameters) return plan_state(*options.parameters, options.transformer, request);
-  check(options.layers.has_value(), "which model? Expected --mlp, --layers or --parameters");
-  options.transformer.model.layers = *options.layers;
+  check(options.sizes.are_given(), "which model? Expected --mlp, --layers or --parameters");
+  if (is_tiled) {
+    check(options.recompute == Recompute::none && options.transformer.trained_share == 1,
+          "--recompute and --trained-share are for --attention plain; tiled has --recompute-layers");
+    return plan_memory(GptRequest{options.sizes.model(), options.recompute_layers.value_or(0)}, request);
+  }
+  options.transformer.model = options.sizes.model();
   options.transformer.recompute = options.recompute;
   return plan_memory(options.transformer, request);
 }

@@ -4,7 +4,10 @@
 #include <memory>
 
 #include "apps/plan/commands.h"
+#include "apps/plan/transformer_flags.h"
+#include "core/error.h"
 #include "io/file.h"
+#include "nn/gpt_estimate.h"
 #include "planner/numbers.h"
 #include "planner/scale.h"
 
@@ -13,6 +16,7 @@ namespace {
 
 struct Options {
   ScaleRequest request;
+  TransformerFlags transformer;
   std::string cluster = "h100-ndr";
   std::string algorithm = "ring";
   std::string jitter_shape = "lognormal";
@@ -30,7 +34,10 @@ struct Options {
 void add_model_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
   app.group("Model and batch");
-  app.option("--parameters", between(request.parameters, 1, kLargestSize), "trained parameters").required();
+  const Flag layers = options.transformer.add(app, false);
+  app.option("--parameters", between(request.parameters, 1, kLargestSize), "trained parameters, of any model")
+      .no_default()
+      .excludes(layers);
   Flag forward = app.option("--forward", between(options.forward_ms, 0, 1e12),
                             "ms of a micro-batch's forward; overrides --flops");
   Flag backward = app.option("--backward", between(options.backward_ms, 0, 1e12),
@@ -45,7 +52,8 @@ void add_model_flags(CommandLine& app, Options& options) {
              "samples in a forward pass of a rank");
   app.option("--sequence", between(request.sequence, 1, kLargestSize), "tokens in a sample");
   app.option("--flops", between(request.flops, 1, 1e21),
-             "FLOP/s of a rank; 2 FLOPs per parameter and token forward, 4 backward")
+             "FLOP/s of a rank; 2 FLOPs per parameter and token forward, 4 backward; of a transformer "
+             "those of its matrix products")
       .excludes(forward)
       .excludes(backward);
   app.option("--update", between(options.update_ms, 0, 1e12), "ms of an optimizer step on all parameters");
@@ -146,6 +154,13 @@ Cluster cluster_of(const Options& options) {
 
 void plan(const Options& options) {
   ScaleRequest request = options.request;
+  if (options.transformer.are_given()) {
+    Transformer model = options.transformer.model();
+    model.sequence = request.sequence;
+    request.parameters = parameter_count(model);
+    request.sample_flops = forward_flops(gpt_options(model), 1, request.sequence);
+  }
+  check(request.parameters > 0, "which model? Expected --parameters or --layers");
   request.cluster = cluster_of(options);
   request.algorithm = algorithm_from_name(options.algorithm);
   request.jitter.shape = jitter_shape_from_name(options.jitter_shape);

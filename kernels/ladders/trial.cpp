@@ -7,7 +7,9 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "kernels/ladders/attention/trial.h"
 #include "kernels/ladders/gemm/trial.h"
+#include "kernels/ladders/layer_norm/trial.h"
 #include "kernels/ladders/reduce/trial.h"
 #include "kernels/ladders/softmax/trial.h"
 #include "kernels/ladders/transpose/trial.h"
@@ -15,7 +17,8 @@
 namespace ringtape::ladders {
 
 const std::vector<std::string>& names() {
-  static const std::vector<std::string> all = {"transpose", "reduce", "norm", "softmax", "gemm"};
+  static const std::vector<std::string> all = {"transpose",  "reduce",    "norm", "softmax",
+                                               "layer_norm", "attention", "gemm"};
   return all;
 }
 
@@ -23,7 +26,8 @@ Sizes sizes_of(const std::string& ladder) {
   check(std::find(names().begin(), names().end(), ladder) != names().end(),
         "no ladder is named '{}': expected {}", ladder, fmt::join(names(), ", "));
   if (ladder == "gemm") return {128, 1024, 32768};
-  return {64, 4096, ladder == "softmax" ? 8192 : 32768};
+  if (ladder == "attention") return {64, 1024, 8192};
+  return {64, 4096, ladder == "softmax" || ladder == "layer_norm" ? 8192 : 32768};
 }
 
 void check_size(const std::string& ladder, int size) {
@@ -48,6 +52,8 @@ Trial make_trial(const std::string& name, int size, Device device) {
   if (name == "transpose") return transpose_trial(size, device);
   if (name == "gemm") return gemm_trial(size, device);
   if (name == "softmax") return softmax_trial(size, device);
+  if (name == "layer_norm") return layer_norm_trial(size, device);
+  if (name == "attention") return attention_trial(size, device);
   return reduce_trial(size, name == "norm", device);
 }
 

@@ -8,45 +8,51 @@ namespace {
 
 using namespace ringtape;
 
-constexpr double kX = 3, kW = 2, kB = -1, kTarget = 2;
+struct Numbers {
+  double x = 3, w = 2, b = -1, target = 2;
+};
 
 /// loss = (w x + b - target)^2, in plain C++.
-double loss_of(double w, double b) {
-  const double error = w * kX + b - kTarget;
+double loss_of(const Numbers& n, double w, double b) {
+  const double error = w * n.x + b - n.target;
   return error * error;
 }
 
-void show_by_hand() {
-  const double product = kW * kX, sum = product + kB, error = sum - kTarget;
-  fmt::print("By hand: loss = (w x + b - t)^2 with x = {}, w = {}, b = {}, t = {}\n", kX, kW, kB, kTarget);
+void show_by_hand(const Numbers& n) {
+  const double product = n.w * n.x, sum = product + n.b, error = sum - n.target;
+  fmt::print("By hand: loss = (w x + b - t)^2 with x = {}, w = {}, b = {}, t = {}\n", n.x, n.w, n.b,
+             n.target);
   fmt::print("  forward    w x = {}, w x + b = {}, error = {}, loss = {}\n", product, sum, error,
              error * error);
   const double d_error = 2 * error, d_sum = d_error, d_product = d_sum;
   fmt::print("  backward   dloss/derror = 2 error = {}\n", d_error);
-  fmt::print("             dloss/dw = {} x = {}, dloss/db = {}\n", d_product, d_product * kX, d_sum);
+  fmt::print("             dloss/dw = {} x = {}, dloss/db = {}\n", d_product, d_product * n.x, d_sum);
   const double h = 1e-5;
   fmt::print("  check      dloss/dw = {:.4f}, dloss/db = {:.4f} by differences of {}\n\n",
-             (loss_of(kW + h, kB) - loss_of(kW - h, kB)) / (2 * h),
-             (loss_of(kW, kB + h) - loss_of(kW, kB - h)) / (2 * h), h);
+             (loss_of(n, n.w + h, n.b) - loss_of(n, n.w - h, n.b)) / (2 * h),
+             (loss_of(n, n.w, n.b + h) - loss_of(n, n.w, n.b - h)) / (2 * h), h);
 }
 
 struct Parameters {
-  Tensor w = full({1}, kW).set_requires_grad(true);
-  Tensor b = full({1}, kB).set_requires_grad(true);
-  Parameters() {
+  Tensor w, b, x, target;
+  explicit Parameters(const Numbers& n)
+      : w(full({1}, n.w).set_requires_grad(true)),
+        b(full({1}, n.b).set_requires_grad(true)),
+        x(full({1}, n.x)),
+        target(full({1}, n.target)) {
     w.autograd->name = "w";
     b.autograd->name = "b";
   }
 
   /// Records multiply, add and mse_loss.
-  Tensor forward() const { return mse_loss(add(multiply(w, full({1}, kX)), b), full({1}, kTarget)); }
+  Tensor forward() const { return mse_loss(add(multiply(w, x), b), target); }
   void print(const char* when) const {
     fmt::print("  {:<32} dloss/dw = {}, dloss/db = {}\n", when, w.grad().item(), b.grad().item());
   }
 };
 
-void show_by_tape() {
-  const Parameters parameters;
+void show_by_tape(const Numbers& numbers) {
+  const Parameters parameters(numbers);
   const Tensor loss = parameters.forward();
   fmt::print("By the tape: loss = {}, {} nodes\n", loss.item(), Tape::current().size());
   Tape::current().print();
@@ -88,10 +94,15 @@ void show_change() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Gradients of three operations by hand and by the tape.\nExample: tape");
-  return app.run(argc, argv, [] {
-    show_by_hand();
-    show_by_tape();
+  Numbers numbers;
+  CommandLine app("Gradients of three operations by hand and by the tape.\nExample: tape --w 1");
+  app.option("--x", numbers.x, "the input");
+  app.option("--w", numbers.w, "the weight");
+  app.option("--b", numbers.b, "the bias");
+  app.option("--target", numbers.target, "the target t");
+  return app.run(argc, argv, [&] {
+    show_by_hand(numbers);
+    show_by_tape(numbers);
     show_two_uses();
     show_change();
   });

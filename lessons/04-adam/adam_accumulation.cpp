@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "autograd/ops.h"
 #include "cli/command_line.h"
+#include "core/error.h"
 #include "core/memory.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
@@ -20,24 +22,31 @@ namespace {
 
 using namespace ringtape;
 
-constexpr std::int64_t kBatch = 512, kFeatures = 64, kHidden = 256, kClasses = 10;
+constexpr std::int64_t kFeatures = 64, kHidden = 256, kClasses = 10;
+
+struct Options {
+  std::int64_t batch = 512, steps = 8;  ///< samples of the batch, and the micro-batches it is cut into
+  double lr = 0.01, eps = 1e-8;
+};
 
 /// A network and a batch of random samples, the same for the same seed.
 struct Example {
+  std::int64_t batch;
   Tensor x, y;
   std::shared_ptr<Sequential> model;
   ParameterArena arena;
 
-  Example()
-      : x((manual_seed(0), randn({kBatch, kFeatures}))),
-        y(labels()),
+  explicit Example(std::int64_t samples)
+      : batch(samples),
+        x((manual_seed(0), randn({batch, kFeatures}))),
+        y(labels(batch)),
         model(make_mlp({kFeatures, kHidden, kClasses})),
         arena(*model, Device()) {}
 
-  static Tensor labels() {
+  static Tensor labels(std::int64_t count) {
     std::vector<std::int64_t> values;
-    for (std::int64_t i = 0; i < kBatch; ++i) values.push_back(i * i % kClasses);
-    return from_vector(values, {kBatch});
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(i * i % kClasses);
+    return from_vector(values, {count});
   }
 
   double norm() { return clip_grad_norm(arena, INFINITY).item(); }
@@ -47,8 +56,8 @@ struct Example {
   void accumulate(std::int64_t steps, bool scaled, bool prints = false) {
     arena.zero_grad();
     AccumulationWindow window;
-    window.begin(kBatch);
-    for (const MicroBatch& piece : cut_into_micro_batches(kBatch, kBatch / steps)) {
+    window.begin(batch);
+    for (const MicroBatch& piece : cut_into_micro_batches(batch, batch / steps)) {
       const Tensor features = x.alias({piece.size, kFeatures}, piece.first * kFeatures);
       const Tensor targets = y.alias({piece.size}, piece.first);
       const CrossEntropyOptions options = {.reduction = scaled ? Reduction::sum : Reduction::mean,
@@ -60,12 +69,12 @@ struct Example {
 };
 
 /// Norm of the weights' change by one step of the optimizer.
-template <class AnyOptimizer>
-double change_by(std::int64_t steps, bool scaled) {
-  Example example;
-  AnyOptimizer optimizer(example.arena, {.learning_rate = 0.01});
+template <class AnyOptimizer, class ItsOptions>
+double change_by(const Options& options, const ItsOptions& its_options, bool scaled) {
+  Example example(options.batch);
+  AnyOptimizer optimizer(example.arena, its_options);
   const std::vector<double> before = example.arena.values().to_doubles();
-  example.accumulate(steps, scaled);
+  example.accumulate(options.steps, scaled);
   optimizer.step();
   const std::vector<double> after = example.arena.values().to_doubles();
   double squares = 0;
@@ -74,41 +83,57 @@ double change_by(std::int64_t steps, bool scaled) {
 }
 
 /// Bytes of activations and their gradients at the peak of an update.
-std::size_t activation_bytes(std::int64_t steps) {
-  Example example;
+std::size_t activation_bytes(std::int64_t batch, std::int64_t steps) {
+  Example example(batch);
   reset_peak_memory(Device());
   example.accumulate(steps, true);
   const BytesByCategory peak = memory_stats(Device()).peak_by_category;
   return peak[MemoryCategory::activations] + peak[MemoryCategory::activation_gradients];
 }
 
-void show() {
-  Example example;
-  fmt::print("A batch of {} in 8 micro-batches of {}: the norm of the gradient so far\n", kBatch, kBatch / 8);
-  example.accumulate(8, true, true);
+void show(const Options& options) {
+  const auto [batch, steps, lr, eps] = options;
+  Example example(batch);
+  fmt::print("A batch of {} in {} micro-batches of {}: the norm of the gradient so far\n", batch, steps,
+             batch / steps);
+  example.accumulate(steps, true, true);
   fmt::print("total gradient norm before the step: {:.4f}\n", example.norm());
   example.accumulate(1, true);
   fmt::print("the batch at once:                   {:.4f}\n", example.norm());
-  example.accumulate(8, false);
-  fmt::print("8 means added up, not scaled:        {:.4f}\n\n", example.norm());
+  example.accumulate(steps, false);
+  fmt::print("{} means added up, not scaled:        {:.4f}\n\n", steps, example.norm());
 
   fmt::print("Norm of the change of the weights   scaled   not scaled   ratio\n");
-  const auto line = [](const char* name, double scaled, double unscaled) {
+  const auto line = [](const std::string& name, double scaled, double unscaled) {
     fmt::print("  {:<32} {:>7.4f} {:>12.4f} {:>7.3f}\n", name, scaled, unscaled, unscaled / scaled);
   };
-  line("SGD, learning rate 0.01", change_by<SGD>(8, true), change_by<SGD>(8, false));
-  line("Adam, learning rate 0.01", change_by<Adam>(8, true), change_by<Adam>(8, false));
+  const SGDOptions sgd = {.learning_rate = lr};
+  const AdamOptions adam = {.learning_rate = lr, .eps = eps};
+  line(fmt::format("SGD, learning rate {}", lr), change_by<SGD>(options, sgd, true),
+       change_by<SGD>(options, sgd, false));
+  line(fmt::format("Adam, learning rate {}", lr), change_by<Adam>(options, adam, true),
+       change_by<Adam>(options, adam, false));
 
   fmt::print("\nActivations and their gradients at the peak\n");
-  for (const std::int64_t steps : {1, 2, 4, 8}) {
-    fmt::print("  {} x {:<4} {:>8} bytes\n", steps, kBatch / steps, activation_bytes(steps));
+  for (std::int64_t pieces = 1; pieces <= steps; pieces *= 2) {
+    fmt::print("  {} x {:<4} {:>8} bytes\n", pieces, batch / pieces, activation_bytes(batch, pieces));
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  Options options;
   CommandLine app(
-      "Gradient norms over eight accumulation steps, then a step of Adam.\nExample: adam_accumulation");
-  return app.run(argc, argv, show);
+      "Gradient norms over the steps of an accumulation, then a step of Adam.\n"
+      "Example: adam_accumulation --steps 32");
+  app.option("--batch", between(options.batch, 1, 65536), "samples in the batch");
+  app.option("--steps", between(options.steps, 1, 65536), "micro-batches it is cut into");
+  app.option("--lr", between(options.lr, 0, 1e6), "learning rate of both optimizers");
+  app.option("--eps", between(options.eps, 0, 1e6), "Adam's eps");
+  return app.run(argc, argv, [&] {
+    check(options.batch % options.steps == 0, "--batch must be a multiple of --steps, found {} and {}",
+          options.batch, options.steps);
+    show(options);
+  });
 }

@@ -1,6 +1,7 @@
 // Sequences of different lengths: ignored padding, and a mean loss over tokens rather than over
 // micro-batches.
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -16,29 +17,29 @@ namespace {
 using namespace ringtape;
 
 constexpr std::int64_t kLength = 8, kFeatures = 16, kVocabulary = 32, kPad = -100;
-const std::vector<std::int64_t> kLengths = {8, 7, 2, 1, 0, 0};  // of six sequences
-constexpr std::int64_t kSequences = 6, kPerMicroBatch = 2;
+constexpr std::int64_t kPerMicroBatch = 2;
+using Lengths = std::vector<std::int64_t>;  // of the sequences
 
-/// Six sequences, padded to one length, and a model that predicts a token from each position.
+/// Sequences, padded to one length, and a model that predicts a token from each position.
 struct Example {
   Tensor positions, targets;
   Linear model;
   ParameterArena arena;
 
-  Example()
-      : positions((manual_seed(0), randn({kSequences * kLength, kFeatures}))),
-        targets(padded_targets()),
+  explicit Example(const Lengths& lengths)
+      : positions((manual_seed(0), randn({std::ssize(lengths) * kLength, kFeatures}))),
+        targets(padded_targets(lengths)),
         model(kFeatures, kVocabulary),
         arena(model, Device()) {}
 
-  static Tensor padded_targets() {
+  static Tensor padded_targets(const Lengths& lengths) {
     std::vector<std::int64_t> values;
-    for (std::int64_t s = 0; s < kSequences; ++s) {
+    for (std::int64_t s = 0; s < std::ssize(lengths); ++s) {
       for (std::int64_t i = 0; i < kLength; ++i) {
-        values.push_back(i < kLengths[static_cast<std::size_t>(s)] ? (7 * s + 3 * i) % kVocabulary : kPad);
+        values.push_back(i < lengths[static_cast<std::size_t>(s)] ? (7 * s + 3 * i) % kVocabulary : kPad);
       }
     }
-    return from_vector(values, {kSequences * kLength});
+    return from_vector(values, {std::ssize(lengths) * kLength});
   }
 
   /// The loss of some sequences; adds its gradient to the earlier ones.
@@ -51,10 +52,10 @@ struct Example {
   }
 };
 
-std::int64_t tokens_of(const MicroBatch& sequences) {
+std::int64_t tokens_of(const Lengths& lengths, const MicroBatch& sequences) {
   std::int64_t tokens = 0;
   for (std::int64_t s = sequences.first; s < sequences.first + sequences.size; ++s) {
-    tokens += kLengths[static_cast<std::size_t>(s)];
+    tokens += lengths[static_cast<std::size_t>(s)];
   }
   return tokens;
 }
@@ -73,13 +74,15 @@ double relative_difference(const std::vector<double>& a, const std::vector<doubl
   return std::sqrt(difference / norm);
 }
 
-void show() {
-  Example example;
-  const MicroBatch all = {0, kSequences};
-  const std::vector<MicroBatch> pieces = cut_into_micro_batches(kSequences, kPerMicroBatch);
-  const std::int64_t tokens = tokens_of(all);
-  fmt::print("{} sequences padded to {} positions: {} positions, {} non-ignored tokens\n", kSequences,
-             kLength, kSequences * kLength, tokens);
+void show(const Lengths& lengths) {
+  Example example(lengths);
+  const std::int64_t sequences = std::ssize(lengths);
+  const MicroBatch all = {0, sequences};
+  const std::vector<MicroBatch> pieces = cut_into_micro_batches(sequences, kPerMicroBatch);
+  const std::int64_t tokens = tokens_of(lengths, all);
+  check(tokens > 0, "--lengths: at least one sequence must have a token");
+  fmt::print("{} sequences padded to {} positions: {} positions, {} non-ignored tokens\n", sequences, kLength,
+             sequences * kLength, tokens);
   const double at_once = example.backward(all, {});
   const std::vector<double> expected = example.arena.gradients().to_doubles();
 
@@ -88,11 +91,11 @@ void show() {
   fmt::print("\nmicro-batch  tokens  weight   mean loss  sum of losses / {}\n", tokens);
   const auto print_pieces = [&](const std::vector<MicroBatch>& some) {
     for (const MicroBatch& piece : some) {
-      const double mean = Example().backward(piece, {});
+      const double mean = Example(lengths).backward(piece, {});
       const double sum = example.backward(piece, {.reduction = Reduction::sum, .divisor = window.divisor()});
       fmt::print("{:>11}  {:>6}  {:.4f} {:>11} {:>18.4f}\n", piece.first / kPerMicroBatch + 1,
-                 tokens_of(piece), static_cast<double>(tokens_of(piece)) / window.divisor(), text_of(mean),
-                 sum);
+                 tokens_of(lengths, piece), static_cast<double>(tokens_of(lengths, piece)) / window.divisor(),
+                 text_of(mean), sum);
     }
   };
   example.arena.zero_grad();
@@ -109,8 +112,7 @@ void show() {
     fmt::print("mean of the means of micro-batches 1 to {}: loss {}, gradient off by {:.1f}%\n", count,
                text_of(loss), 100 * relative_difference(example.arena.gradients().to_doubles(), expected));
   };
-  of_means(2);
-  of_means(3);
+  for (std::size_t count = 2; count <= pieces.size(); ++count) of_means(count);
   const double off = relative_difference(by_tokens, expected);
   check(off < 1e-6, "the gradients differ by {:.1e}", off);
   fmt::print("sums over {} tokens: gradient off by less than 1e-6\n", tokens);
@@ -119,6 +121,15 @@ void show() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Losses of padded sequences, normalised by tokens.\nExample: variable_length");
-  return app.run(argc, argv, show);
+  Lengths lengths = {8, 7, 2, 1, 0, 0};
+  CommandLine app(
+      "Losses of padded sequences, normalised by tokens.\nExample: variable_length --lengths 5,4,5,4");
+  app.option("--lengths", lengths, "tokens of each sequence, 0 to 8; two sequences are a micro-batch");
+  return app.run(argc, argv, [&] {
+    for (const std::int64_t length : lengths) {
+      check(length >= 0 && length <= kLength, "--lengths: expected 0 to {} tokens, found {}", kLength,
+            length);
+    }
+    show(lengths);
+  });
 }

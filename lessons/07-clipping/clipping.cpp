@@ -18,17 +18,20 @@ namespace {
 using namespace ringtape;
 
 constexpr std::int64_t kBatch = 64, kFeatures = 32;
-constexpr double kLimit = 1;
+
+struct Options {
+  double limit = 1, target = 100;  ///< of the norm; of the sample that is far off
+};
 
 /// 64 samples, of which one is far off, and a linear model for them.
 class Example {
  public:
-  explicit Example(std::int64_t outlier)
+  Example(std::int64_t outlier, double target)
       : model_((manual_seed(0), kFeatures), 1),
         arena_(model_, Device()),
         x_(randn({kBatch, kFeatures})),
         y_(randn({kBatch, 1}, DType::f32, {}, 1)) {
-    y_.data<float>()[outlier] = 100;
+    y_.data<float>()[outlier] = static_cast<float>(target);
   }
 
   /// The gradient that SGD's step uses: with a learning rate of 1, the decrease of the weights.
@@ -68,18 +71,23 @@ std::string describe(const std::vector<double>& used, const std::vector<double>&
   return fmt::format("{:.3f}, {:.1f} degrees", norm, std::acos(std::fmin(cosine, 1)) * 180 / M_PI);
 }
 
-void show() {
+void show(const Options& options) {
+  const double limit = options.limit;
   for (const std::int64_t outlier : {0, 63}) {
-    const std::vector<double> gradient = Example(outlier).used_gradient(1, INFINITY, INFINITY);
+    const auto used = [&](std::int64_t steps, double each, double after) {
+      return Example(outlier, options.target).used_gradient(steps, each, after);
+    };
+    const std::vector<double> gradient = used(1, INFINITY, INFINITY);
     fmt::print("sample {} is far off: gradient norm {:.3f}, limit {:g}\n", outlier,
-               std::sqrt(product(gradient, gradient)), kLimit);
-    fmt::print("  cut into   clipped once, after  in the loop, to 1    in the loop, to 1/sqrt(steps)\n");
+               std::sqrt(product(gradient, gradient)), limit);
+    fmt::print("  cut into   clipped once, after  {:<19}  in the loop, to {:g}/sqrt(steps)\n",
+               fmt::format("in the loop, to {:g}", limit), limit);
     for (const std::int64_t steps : {1, 2, 4, 8}) {
-      const double share = kLimit / std::sqrt(static_cast<double>(steps));
+      const double share = limit / std::sqrt(static_cast<double>(steps));
       fmt::print("  {:<9}  {:<19}  {:<19}  {}\n", fmt::format("{} x {}", steps, kBatch / steps),
-                 describe(Example(outlier).used_gradient(steps, INFINITY, kLimit), gradient),
-                 describe(Example(outlier).used_gradient(steps, kLimit, INFINITY), gradient),
-                 describe(Example(outlier).used_gradient(steps, share, INFINITY), gradient));
+                 describe(used(steps, INFINITY, limit), gradient),
+                 describe(used(steps, limit, INFINITY), gradient),
+                 describe(used(steps, share, INFINITY), gradient));
     }
   }
 }
@@ -87,6 +95,10 @@ void show() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("Clipping once for a batch, and after each of its micro-batches.\nExample: clipping");
-  return app.run(argc, argv, show);
+  Options options;
+  CommandLine app(
+      "Clipping once for a batch, and after each of its micro-batches.\nExample: clipping --limit 30");
+  app.option("--limit", between(options.limit, 1e-6, 1e6), "limit of the gradient's norm");
+  app.option("--target", between(options.target, -1e6, 1e6), "target of the sample that is far off");
+  return app.run(argc, argv, [&] { show(options); });
 }

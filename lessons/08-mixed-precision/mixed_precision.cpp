@@ -16,6 +16,12 @@ namespace {
 
 using namespace ringtape;
 
+struct Options {
+  double loss = 1e-7;       ///< of the gradients that f16 may lose
+  double scale = 65536;     ///< of the loss
+  int growth_interval = 3;  ///< updates without overflow before the scale is doubled
+};
+
 double rounded(double value, DType dtype) {
   return to(full({1}, value), dtype).to_doubles()[0];
 }
@@ -53,13 +59,13 @@ struct Example {
   Tensor loss(double share) { return mse_loss((*model)(x), target, Reduction::mean, 1 / share); }
 };
 
-void show_gradient() {
-  constexpr double kShare = 1e-7;
-  fmt::print("\nA loss of 1e-7 and its gradient       norm   parameters with a gradient of 0\n");
-  const auto line = [](const char* name, DType compute, double scale) {
+void show_gradient(const Options& options) {
+  fmt::print("\n{:<36}  norm   parameters with a gradient of 0\n",
+             fmt::format("A loss of {:g} and its gradient", options.loss));
+  const auto line = [&](const std::string& name, DType compute, double scale) {
     Example example(compute);
     const LossScaler scaler(example.arena, {.initial_scale = scale});
-    scaler.backward(example.loss(kShare));
+    scaler.backward(example.loss(options.loss));
     const double norm = clip_grad_norm(example.arena, INFINITY).item();
     int zeros = 0;
     for (const ArenaEntry& entry : example.arena.entries()) {
@@ -70,13 +76,14 @@ void show_gradient() {
   line("f32", DType::f32, 1);
   line("bf16, no scale", DType::bf16, 1);
   line("f16, no scale", DType::f16, 1);
-  line("f16, loss times 65536", DType::f16, 65536);
+  line(fmt::format("f16, loss times {}", options.scale), DType::f16, options.scale);
 }
 
-void show_scale() {
+void show_scale(const Options& options) {
   Example example(DType::f16);
   SGD optimizer(example.arena, {.learning_rate = 0.01});
-  LossScaler scaler(example.arena, {.growth_interval = 3});
+  LossScaler scaler(example.arena,
+                    {.initial_scale = options.scale, .growth_interval = options.growth_interval});
   fmt::print("\nstep  loss x      scale  gradient norm  update\n");
   double skipped = 0;
   for (int step = 1; step <= 8; ++step) {
@@ -98,11 +105,17 @@ void show_scale() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  Options options;
   CommandLine app(
-      "Numbers and gradients in 16 bits, with a loss scale and without.\nExample: mixed_precision");
-  return app.run(argc, argv, [] {
+      "Numbers and gradients in 16 bits, with a loss scale and without.\n"
+      "Example: mixed_precision --loss 1e-10");
+  app.option("--loss", between(options.loss, 1e-30, 1e30), "the loss, roughly, whose gradients are counted");
+  app.option("--scale", between(options.scale, 1, 1e30), "factor of the loss, at the beginning");
+  app.option("--growth-interval", between(options.growth_interval, 1, 1000),
+             "updates without overflow before the factor is doubled");
+  return app.run(argc, argv, [&] {
     show_numbers();
-    show_gradient();
-    show_scale();
+    show_gradient(options);
+    show_scale(options);
   });
 }

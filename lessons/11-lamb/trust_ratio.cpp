@@ -17,7 +17,11 @@ namespace {
 using namespace ringtape;
 
 constexpr std::int64_t kBatch = 256;
-constexpr double kRate = 0.01;
+
+struct Options {
+  double lr = 0.01;
+  double scale = 1;  ///< of the loss, and so of all gradients
+};
 
 double norm(const std::vector<double>& values) {
   double squares = 0;
@@ -30,18 +34,19 @@ struct Example {
   std::shared_ptr<Sequential> model = (manual_seed(0), make_mlp({64, 256, 128, 32, 10}));
   ParameterArena arena;
 
-  Example() : arena(*model, Device()) {
+  explicit Example(double scale) : arena(*model, Device()) {
     std::vector<std::int64_t> labels;
     for (std::int64_t i = 0; i < kBatch; ++i) labels.push_back(i % 10 * (i % 3) % 10);
-    cross_entropy((*model)(randn({kBatch, 64})), from_vector(labels, {kBatch})).backward();
+    const Tensor logits = (*model)(randn({kBatch, 64}));
+    cross_entropy(logits, from_vector(labels, {kBatch}), {.divisor = 1 / scale}).backward();
   }
 };
 
 /// For each weight: the norm of its change by one step over the norm of the weight.
-template <class AnyOptimizer, class Options>
-std::vector<double> relative_changes(const Options& options) {
-  Example example;
-  AnyOptimizer optimizer(example.arena, options);
+template <class AnyOptimizer, class ItsOptions>
+std::vector<double> relative_changes(double scale, const ItsOptions& its_options) {
+  Example example(scale);
+  AnyOptimizer optimizer(example.arena, its_options);
   std::vector<std::vector<double>> before;
   for (const ArenaEntry& entry : example.arena.entries()) before.push_back(entry.tensor->to_doubles());
   optimizer.step();
@@ -54,12 +59,13 @@ std::vector<double> relative_changes(const Options& options) {
   return changes;
 }
 
-void show() {
-  Example example;
-  const auto by_sgd = relative_changes<SGD>(SGDOptions{.learning_rate = kRate});
-  const auto by_adam = relative_changes<Adam>(AdamOptions{.learning_rate = kRate});
-  const auto by_lamb = relative_changes<Lamb>(LambOptions{.learning_rate = kRate, .weight_decay = 0});
-  fmt::print("One step at a rate of {}: ||change of w|| / ||w||\n", kRate);
+void show(const Options& options) {
+  const auto [lr, scale] = options;
+  Example example(scale);
+  const auto by_sgd = relative_changes<SGD>(scale, SGDOptions{.learning_rate = lr});
+  const auto by_adam = relative_changes<Adam>(scale, AdamOptions{.learning_rate = lr});
+  const auto by_lamb = relative_changes<Lamb>(scale, LambOptions{.learning_rate = lr, .weight_decay = 0});
+  fmt::print("One step at a rate of {}: ||change of w|| / ||w||\n", lr);
   fmt::print("{:<10} {:>8} {:>10} {:>12} {:>9} {:>9}\n", "parameter", "||w||", "||g||", "SGD", "Adam",
              "LAMB");
   for (std::size_t i = 0; i < example.arena.entries().size(); ++i) {
@@ -73,6 +79,9 @@ void show() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("The relative size of one step by SGD, Adam and LAMB.\nExample: trust_ratio");
-  return app.run(argc, argv, show);
+  Options options;
+  CommandLine app("The relative size of one step by SGD, Adam and LAMB.\nExample: trust_ratio --scale 8");
+  app.option("--lr", between(options.lr, 1e-9, 1e6), "learning rate of all three");
+  app.option("--scale", between(options.scale, 1e-6, 1e6), "factor of the loss, and so of all gradients");
+  return app.run(argc, argv, [&] { show(options); });
 }

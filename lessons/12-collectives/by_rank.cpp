@@ -20,8 +20,10 @@ using namespace ringtape;
 using namespace ringtape::lessons;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRoot = 0, kLate = 2;
-constexpr std::chrono::milliseconds kDelay(150);
+struct Options {
+  int root = 0, late = 2;  ///< ranks
+  int delay = 150;         ///< milliseconds
+};
 
 /// Rank r begins with 10^r times 1, 2, 3, ...: the digits of a sum tell whose values are in it.
 Tensor own_values(const Communicator& comm) {
@@ -41,13 +43,13 @@ struct Collective {
   Needs needs;
   /// Calls the operation with the rank's own values, or the first of them, and returns its result; undefined
   /// for none.
-  std::function<Tensor(Communicator&, const Tensor&)> run;
+  std::function<Tensor(Communicator&, const Tensor&, int root)> run;
 };
 
-bool has_to_wait(Needs needs, int rank, int late) {
+bool has_to_wait(Needs needs, int rank, int late, int root) {
   if (rank == late) return false;
-  if (needs == Needs::nothing_but_the_root) return late == kRoot;
-  if (needs == Needs::all_at_the_root) return rank == kRoot;
+  if (needs == Needs::nothing_but_the_root) return late == root;
+  if (needs == Needs::all_at_the_root) return rank == root;
   return true;
 }
 
@@ -57,47 +59,47 @@ Tensor room(std::int64_t elements) {
 
 const std::vector<Collective> kCollectives = {
     {"broadcast", "all get the root's values", Needs::nothing_but_the_root,
-     [](Communicator& comm, const Tensor& own) {
-       comm.broadcast(own, kRoot).wait();
+     [](Communicator& comm, const Tensor& own, int root) {
+       comm.broadcast(own, root).wait();
        return own;
      }},
     {"reduce", "the root gets the sum", Needs::all_at_the_root,
-     [](Communicator& comm, const Tensor& own) {
-       const Tensor sum = comm.rank() == kRoot ? room(comm.size()) : Tensor();
-       comm.reduce(own, sum, ReduceOp::sum, kRoot).wait();
+     [](Communicator& comm, const Tensor& own, int root) {
+       const Tensor sum = comm.rank() == root ? room(comm.size()) : Tensor();
+       comm.reduce(own, sum, ReduceOp::sum, root).wait();
        return sum;
      }},
     {"all_reduce", "all get the sum", Needs::all_everywhere,
-     [](Communicator& comm, const Tensor& own) {
+     [](Communicator& comm, const Tensor& own, int) {
        comm.all_reduce(own, ReduceOp::sum).wait();
        return own;
      }},
     {"gather", "the root gets everybody's first value", Needs::all_at_the_root,
-     [](Communicator& comm, const Tensor& own) {
-       const Tensor all = comm.rank() == kRoot ? room(comm.size()) : Tensor();
-       comm.gather(own.alias({1}), all, kRoot).wait();
+     [](Communicator& comm, const Tensor& own, int root) {
+       const Tensor all = comm.rank() == root ? room(comm.size()) : Tensor();
+       comm.gather(own.alias({1}), all, root).wait();
        return all;
      }},
     {"all_gather", "all get everybody's first value", Needs::all_everywhere,
-     [](Communicator& comm, const Tensor& own) {
+     [](Communicator& comm, const Tensor& own, int) {
        const Tensor all = room(comm.size());
        comm.all_gather(own.alias({1}), all).wait();
        return all;
      }},
     {"scatter", "each gets its part of the root's values", Needs::nothing_but_the_root,
-     [](Communicator& comm, const Tensor& own) {
+     [](Communicator& comm, const Tensor& own, int root) {
        const Tensor part = room(1);
-       comm.scatter(own, part, kRoot).wait();
+       comm.scatter(own, part, root).wait();
        return part;
      }},
     {"reduce_scatter", "each gets its part of the sum", Needs::all_everywhere,
-     [](Communicator& comm, const Tensor& own) {
+     [](Communicator& comm, const Tensor& own, int) {
        const Tensor part = room(1);
        comm.reduce_scatter(own, part, ReduceOp::sum).wait();
        return part;
      }},
     {"barrier", "nobody goes on before all have come", Needs::all_everywhere,
-     [](Communicator& comm, const Tensor&) {
+     [](Communicator& comm, const Tensor&, int) {
        comm.barrier();
        return Tensor();
      }},
@@ -107,48 +109,49 @@ std::string text_of(const Tensor& values) {
   return values.defined() ? fmt::format("{}", fmt::join(values.to_vector<std::int64_t>(), " ")) : "-";
 }
 
-void show_values(Communicator& comm) {
+void show_values(Communicator& comm, int root) {
   for (const Collective& collective : kCollectives) {
     if (prints(comm)) fmt::print("{}: {}\n", collective.name, collective.meaning);
     const Tensor own = own_values(comm);
     const std::string before = text_of(own);
-    const Tensor after = collective.run(comm, own);
+    const Tensor after = collective.run(comm, own, root);
     print_by_rank(comm, fmt::format("  rank {}   {:<20} -> {}\n", comm.rank(), before, text_of(after)));
   }
 }
 
 /// Whether this rank waited for one that came late. The delay begins after every rank has read its clock, so
 /// a rank that waits for the late one measures the whole delay, even on a busy machine.
-bool waited(Communicator& comm, const Collective& collective, int late) {
+bool waited(Communicator& comm, const Collective& collective, const Options& options, int late) {
+  const std::chrono::milliseconds delay(options.delay);
   const Tensor own = own_values(comm);
   comm.barrier();
   const Clock::time_point start = Clock::now();
   comm.barrier();
-  if (comm.rank() == late) std::this_thread::sleep_for(kDelay);
-  collective.run(comm, own);
-  return comm.rank() != late && Clock::now() - start >= kDelay;
+  if (comm.rank() == late) std::this_thread::sleep_for(delay);
+  collective.run(comm, own, options.root);
+  return comm.rank() != late && Clock::now() - start >= delay;
 }
 
-void show_waiting(Communicator& comm) {
+void show_waiting(Communicator& comm, const Options& options) {
   if (prints(comm)) {
-    fmt::print("\nA rank comes {} ms late: who waited\n{:<15} {:<13} {:<11} {}\n", kDelay.count(), "", "late",
+    fmt::print("\nA rank comes {} ms late: who waited\n{:<15} {:<13} {:<11} {}\n", options.delay, "", "late",
                "had to", "did so without need");
   }
   for (const Collective& collective : kCollectives) {
-    for (const int late : {kRoot, kLate}) {
-      const std::vector<std::int64_t> own = {waited(comm, collective, late)};
+    for (const int late : {options.root, options.late}) {
+      const std::vector<std::int64_t> own = {waited(comm, collective, options, late)};
       const Tensor all = room(comm.size());
       comm.all_gather(from_vector(own, {1}), all).wait();
       std::string needed, unneeded;
       for (int rank = 0; rank < comm.size(); ++rank) {
         const bool did = all.data<std::int64_t>()[rank] != 0,
-                   had_to = has_to_wait(collective.needs, rank, late);
+                   had_to = has_to_wait(collective.needs, rank, late, options.root);
         check(did || !had_to, "{}: rank {} did not wait for rank {}", collective.name, rank, late);
         if (did) (had_to ? needed : unneeded) += fmt::format("{} ", rank);
       }
       if (prints(comm)) {
         fmt::print("{:<15} {:<13} {:<11} {}\n", collective.name,
-                   fmt::format("rank {}{}", late, late == kRoot ? ", root" : ""),
+                   fmt::format("rank {}{}", late, late == options.root ? ", root" : ""),
                    needed.empty() ? "nobody" : needed, unneeded);
       }
     }
@@ -158,11 +161,19 @@ void show_waiting(Communicator& comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("The collective operations, rank by rank.\nExample: mpirun -n 4 by_rank");
-  return app.run(argc, argv, [] {
+  Options options;
+  CommandLine app("The collective operations, rank by rank.\nExample: mpirun -n 4 by_rank --root 3 --late 0");
+  app.option("--root", options.root, "rank that broadcasts, scatters, and receives");
+  app.option("--late", options.late, "rank that comes late, in turn with the root");
+  app.option("--delay", between(options.delay, 1, 10000), "by how much, in milliseconds");
+  return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
     if (!has_ranks(*comm, 4, "by_rank")) return;
-    show_values(*comm);
-    show_waiting(*comm);
+    for (const int rank : {options.root, options.late}) {
+      check(rank >= 0 && rank < comm->size(), "--root and --late are ranks from 0 to {}, found {}",
+            comm->size() - 1, rank);
+    }
+    show_values(*comm, options.root);
+    show_waiting(*comm, options);
   });
 }

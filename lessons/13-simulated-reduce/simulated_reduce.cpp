@@ -15,29 +15,29 @@ namespace {
 using namespace ringtape;
 using namespace ringtape::lessons;
 
-constexpr std::int64_t kElements = 1'000'000;
 using Values = std::vector<float>;
 
 /// A rank's gradient, a function of its number, so that every rank can compute it.
-Tensor gradient_of(int rank) {
+Tensor gradient_of(int rank, std::int64_t elements) {
   Generator generator(static_cast<std::uint64_t>(rank));
-  return rand({kElements}, DType::f32, {}, 0, 1, generator);
+  return rand({elements}, DType::f32, {}, 0, 1, generator);
 }
 
 /// All ranks' gradients, added up on this device in the order 0, 1, 2, ...
-Values simulate(int world_size) {
-  Tensor sum = gradient_of(0);
-  for (int rank = 1; rank < world_size; ++rank) sum = add(sum, gradient_of(rank));
+Values simulate(int world_size, std::int64_t elements) {
+  Tensor sum = gradient_of(0, elements);
+  for (int rank = 1; rank < world_size; ++rank) sum = add(sum, gradient_of(rank, elements));
   return sum.to_vector<float>();
 }
 
 /// The same in the ring's order: chunk c begins on rank c, and goes round from there.
-Values simulate_ring(int world_size) {
+Values simulate_ring(int world_size, std::int64_t elements) {
   std::vector<Values> gradients;
-  for (int rank = 0; rank < world_size; ++rank) gradients.push_back(gradient_of(rank).to_vector<float>());
-  Values sum(kElements);
+  for (int rank = 0; rank < world_size; ++rank)
+    gradients.push_back(gradient_of(rank, elements).to_vector<float>());
+  Values sum(static_cast<std::size_t>(elements));
   for (int chunk = 0; chunk < world_size; ++chunk) {
-    const auto [first, count] = ring_chunk(kElements, world_size, chunk);
+    const auto [first, count] = ring_chunk(elements, world_size, chunk);
     for (std::int64_t i = first; i < first + count; ++i) {
       const auto k = static_cast<std::size_t>(i);
       sum[k] = gradients[static_cast<std::size_t>(chunk)][k];
@@ -58,7 +58,7 @@ void reduce_and_broadcast(Communicator& comm, const Tensor& gradient) {
   }
   Tensor sum = gradient;
   for (int rank = 1; rank < comm.size(); ++rank) {
-    const Tensor received = empty({kElements});
+    const Tensor received = empty({gradient.elements()});
     comm.exchange({}, {{received, rank}}).wait();
     sum = add(sum, received);
   }
@@ -72,8 +72,8 @@ struct Result {
 };
 
 template <class Operation>
-Result run(Communicator& comm, const Operation& operation) {
-  const Tensor gradient = gradient_of(comm.rank());
+Result run(Communicator& comm, std::int64_t elements, const Operation& operation) {
+  const Tensor gradient = gradient_of(comm.rank(), elements);
   const std::uint64_t before = comm.traffic().sent;
   operation(gradient);
   const std::uint64_t sent = comm.traffic().sent - before;
@@ -90,24 +90,25 @@ void compare(const char* name, const Values& found, const Values& simulated, boo
   fmt::print("{:<38} the same {}\n", name, order ? "in every bit" : "but for rounding, below 1e-6");
 }
 
-void show(Communicator& comm) {
-  const Result simple = run(comm, [&](const Tensor& gradient) { reduce_and_broadcast(comm, gradient); });
+void show(Communicator& comm, std::int64_t elements) {
+  const Result simple =
+      run(comm, elements, [&](const Tensor& gradient) { reduce_and_broadcast(comm, gradient); });
   const Result ring =
-      run(comm, [&](const Tensor& gradient) { ring_all_reduce(comm, gradient, ReduceOp::sum); });
+      run(comm, elements, [&](const Tensor& gradient) { ring_all_reduce(comm, gradient, ReduceOp::sum); });
   const Result real =
-      run(comm, [&](const Tensor& gradient) { comm.all_reduce(gradient, ReduceOp::sum).wait(); });
+      run(comm, elements, [&](const Tensor& gradient) { comm.all_reduce(gradient, ReduceOp::sum).wait(); });
   if (!prints(comm)) return;
 
   const int n = comm.size();
-  fmt::print("{} ranks, {} elements each; the first sum is {:.4f}\n", n, kElements, real.values[0]);
-  compare("reduce and broadcast, order of ranks:", simple.values, simulate(n), true);
-  compare("ring_all_reduce, order of the ring:", ring.values, simulate_ring(n), true);
-  compare("all_reduce, an order of its own:", real.values, simulate(n), false);
+  fmt::print("{} ranks, {} elements each; the first sum is {:.4f}\n", n, elements, real.values[0]);
+  compare("reduce and broadcast, order of ranks:", simple.values, simulate(n, elements), true);
+  compare("ring_all_reduce, order of the ring:", ring.values, simulate_ring(n, elements), true);
+  compare("all_reduce, an order of its own:", real.values, simulate(n, elements), false);
   std::size_t differing = 0;
-  const Values in_order = simulate(n);
+  const Values in_order = simulate(n, elements);
   for (std::size_t i = 0; i < in_order.size(); ++i) differing += in_order[i] != ring.values[i];
   fmt::print("the two orders differ in {:.0f}% of the sums\n",
-             100.0 * static_cast<double>(differing) / static_cast<double>(kElements));
+             100.0 * static_cast<double>(differing) / static_cast<double>(elements));
   fmt::print("rank 0 sent, in gradients: {:.2f} by reduce and broadcast, {:.2f} by the ring\n", simple.sent,
              ring.sent);
 }
@@ -115,9 +116,11 @@ void show(Communicator& comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::int64_t elements = 1'000'000;
   CommandLine app("A reduce on one device beside a real one.\nExample: mpirun -n 4 simulated_reduce");
-  return app.run(argc, argv, [] {
+  app.option("--elements", between(elements, 1, 1e8), "elements of each rank's gradient");
+  return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
-    if (has_ranks(*comm, 2, "simulated_reduce")) show(*comm);
+    if (has_ranks(*comm, 2, "simulated_reduce")) show(*comm, elements);
   });
 }

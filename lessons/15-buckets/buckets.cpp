@@ -22,6 +22,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBatch = 64, kWidth = 128;
 
+struct Options {
+  std::int64_t bucket_kib = 128;  ///< of the second row of buckets
+  std::int64_t calls = 256;       ///< that reduce 256 KiB together
+};
+
 /// The same model on all ranks, and samples of this rank's own.
 struct Example {
   std::shared_ptr<Sequential> model = (manual_seed(0), make_mlp({kWidth, kWidth, kWidth, kWidth, 10}));
@@ -109,30 +114,31 @@ double time_of(Communicator& comm, const Tensor& tensor, std::int64_t calls) {
   return Seconds(Clock::now() - start).count();
 }
 
-/// Times one call and 256 calls in turn, so that other work on the machine affects both; the fastest of each
+/// Times one call and many calls in turn, so that other work on the machine affects both; the fastest of each
 /// counts.
-void compare_calls(Communicator& comm) {
+void compare_calls(Communicator& comm, std::int64_t calls) {
   const Tensor tensor = ones({65536});
   double one = 1e9, many = 1e9;
   for (int attempt = 0; attempt < 40; ++attempt) {
     one = std::min(one, time_of(comm, tensor, 1));
-    many = std::min(many, time_of(comm, tensor, 256));
+    many = std::min(many, time_of(comm, tensor, calls));
   }
   if (!prints(comm)) return;
-  fmt::print("\n256 KiB in 256 calls took {:.1f} ms, in one {:.3f} ms\n", many * 1e3, one * 1e3);
+  fmt::print("\n256 KiB in {} calls took {:.1f} ms, in one {:.3f} ms\n", calls, many * 1e3, one * 1e3);
   fmt::print("one call took less than a quarter: {}\n", one < many / 4 ? "yes" : "no");
 }
 
-void show(const std::shared_ptr<Communicator>& comm) {
+void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
   const std::vector<double> by_hand = reduced_by_hand(comm);
   struct Row {
-    const char* name;
+    std::string name;
     BucketSizes sizes;
   };
+  const std::int64_t bytes = options.bucket_kib << 10;
   if (prints(*comm)) fmt::print("DataParallel             buckets  gradients\n");
-  for (const auto& [name, sizes] :
-       {Row{"a bucket a parameter", {1, 1}}, Row{"of 128 KiB", {128 << 10, 128 << 10}},
-        Row{"of 1 MiB, then 25 MiB", {}}}) {
+  for (const auto& [name, sizes] : {Row{"a bucket a parameter", {1, 1}},
+                                    Row{fmt::format("of {} KiB", options.bucket_kib), {bytes, bytes}},
+                                    Row{"of 1 MiB, then 25 MiB", {}}}) {
     std::size_t buckets = 0;
     const std::vector<double> gradients = reduced_by_data_parallel(comm, sizes, buckets);
     if (prints(*comm)) {
@@ -140,15 +146,19 @@ void show(const std::shared_ptr<Communicator>& comm) {
                  gradients == by_hand ? "those by hand in every bit" : "differ");
     }
   }
-  compare_calls(*comm);
+  compare_calls(*comm, options.calls);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  Options options;
   CommandLine app("Gradient buckets by hand and built in.\nExample: mpirun -n 2 buckets");
-  return app.run(argc, argv, [] {
+  app.option("--bucket-kib", between(options.bucket_kib, 1, 1 << 20), "KiB of a bucket in the second row");
+  app.option("--calls", between(options.calls, 1, 65536), "calls that reduce 256 KiB together");
+  return app.run(argc, argv, [&] {
+    check(65536 % options.calls == 0, "--calls must divide 65,536 elements, found {}", options.calls);
     const auto comm = connect_ranks();
-    if (has_ranks(*comm, 2, "buckets")) show(comm);
+    if (has_ranks(*comm, 2, "buckets")) show(comm, options);
   });
 }

@@ -21,7 +21,11 @@ namespace {
 using namespace ringtape;
 using namespace ringtape::lessons;
 
-constexpr std::int64_t kMicroBatch = 16, kSteps = 4, kFeatures = 64, kBatch = kSteps * kMicroBatch;
+constexpr std::int64_t kFeatures = 64;
+
+struct Options {
+  std::int64_t micro_batch = 16, steps = 4;  ///< of each rank
+};
 
 /// An all-reduce that counts its calls and bytes.
 class CountingHook : public AllReduceHook {
@@ -40,26 +44,28 @@ struct Result {
   int calls;
 };
 
-Result run(const std::shared_ptr<Communicator>& comm, bool uses_no_sync) {
+Result run(const std::shared_ptr<Communicator>& comm, const Options& options, bool uses_no_sync) {
+  const auto [micro_batch, steps] = options;
+  const std::int64_t batch = micro_batch * steps;
   manual_seed(0);
   const auto model = make_mlp({kFeatures, 128, 10});
   ParameterArena arena(*model, Device());
   manual_seed(100 + static_cast<std::uint64_t>(comm->rank()));
-  const Tensor x = randn({kBatch, kFeatures}), y = randn({kBatch, 10}, DType::f32, {}, 1);
+  const Tensor x = randn({batch, kFeatures}), y = randn({batch, 10}, DType::f32, {}, 1);
   const auto hook = std::make_shared<CountingHook>();
   DataParallel parallel(*model, arena, comm,
                         {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
   AccumulationWindow window(comm->size(), sum_over(comm));
-  window.begin(kBatch);
+  window.begin(batch);
 
   if (prints(*comm)) {
     fmt::print("{} no_sync\n  micro-batch  all_reduces  bytes  gradient norm on each rank\n",
                uses_no_sync ? "with" : "without");
   }
-  for (std::int64_t i = 0; i < kSteps; ++i) {
-    const auto scope = parallel.no_sync(uses_no_sync && i + 1 < kSteps);
-    const Tensor features = x.alias({kMicroBatch, kFeatures}, i * kMicroBatch * kFeatures);
-    const Tensor targets = y.alias({kMicroBatch, 10}, i * kMicroBatch * 10);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const auto scope = parallel.no_sync(uses_no_sync && i + 1 < steps);
+    const Tensor features = x.alias({micro_batch, kFeatures}, i * micro_batch * kFeatures);
+    const Tensor targets = y.alias({micro_batch, 10}, i * micro_batch * 10);
     mse_loss((*model)(features), targets, Reduction::sum, window.divisor()).backward();
 
     const Tensor norms = empty({comm->size()});
@@ -73,8 +79,8 @@ Result run(const std::shared_ptr<Communicator>& comm, bool uses_no_sync) {
   return {arena.gradients().to_doubles(), hook->calls};
 }
 
-void show(const std::shared_ptr<Communicator>& comm) {
-  const Result with = run(comm, true), without = run(comm, false);
+void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
+  const Result with = run(comm, options, true), without = run(comm, options, false);
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < with.gradients.size(); ++i) {
     difference += std::pow(with.gradients[i] - without.gradients[i], 2);
@@ -91,9 +97,12 @@ void show(const std::shared_ptr<Communicator>& comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  Options options;
   CommandLine app("Accumulation on several ranks, with no_sync and without.\nExample: mpirun -n 2 no_sync");
-  return app.run(argc, argv, [] {
+  app.option("--steps", between(options.steps, 1, 1000), "micro-batches of each rank");
+  app.option("--micro-batch", between(options.micro_batch, 1, 4096), "samples in each");
+  return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
-    if (has_ranks(*comm, 2, "no_sync")) show(comm);
+    if (has_ranks(*comm, 2, "no_sync")) show(comm, options);
   });
 }

@@ -22,22 +22,28 @@ using namespace ringtape;
 using namespace ringtape::lessons;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kBatch = 1024, kWidth = 512;
+constexpr std::int64_t kWidth = 512;
 constexpr int kUpdates = 6, kRounds = 4;
 const std::vector<double> kShares = {0.5, 1, 2, 4};  // of an all_reduce, in the time of computing
 
-/// Five layers of 1 MiB each, each a bucket.
+struct Options {
+  std::int64_t batch = 1024;  ///< samples of each rank
+  std::int64_t layers = 5;
+};
+
+/// Layers of 1 MiB each, each a bucket.
 class Example {
  public:
-  Example(const std::shared_ptr<Communicator>& comm, bool overlap)
+  Example(const std::shared_ptr<Communicator>& comm, const Options& options, bool overlap)
       : comm_(comm),
-        model_((manual_seed(0), make_mlp(std::vector<std::int64_t>(6, kWidth)))),
+        model_((manual_seed(0),
+                make_mlp(std::vector<std::int64_t>(static_cast<std::size_t>(options.layers) + 1, kWidth)))),
         arena_(*model_, Device()),
         parallel_(
             *model_, arena_, comm,
             {.bucket_sizes = {1 << 20, 1 << 20}, .overlap = overlap, .allow_unused = false, .hook = nullptr}),
-        x_(randn({kBatch, kWidth})),
-        y_(randn({kBatch, kWidth})) {}
+        x_(randn({options.batch, kWidth})),
+        y_(randn({options.batch, kWidth})) {}
 
   std::size_t gradient_bytes() const { return arena_.gradients().bytes(); }
   std::size_t buckets() const { return parallel_.buckets().size(); }
@@ -107,15 +113,15 @@ std::pair<double, double> time_in_turns(Communicator& comm, First first, Second 
   return {slowest(comm, best_first), slowest(comm, best_second)};
 }
 
-Times measure(const std::shared_ptr<Communicator>& comm) {
-  Example example(comm, true);
+Times measure(const std::shared_ptr<Communicator>& comm, const Options& options) {
+  Example example(comm, options, true);
   const auto [compute, accumulated] = time_in_turns(
       *comm, [&] { return example.time(1, false); }, [&] { return example.time(comm->size(), false); });
   Times times{compute, accumulated / compute, {}, {}};
   const double sent = 2.0 * (comm->size() - 1) / comm->size() * static_cast<double>(example.gradient_bytes());
   for (const double share : kShares) {
     const auto linked = connect_ranks(SlowLink{Seconds(0), sent / (share * compute)});
-    Example without(linked, false), with(linked, true);
+    Example without(linked, options, false), with(linked, options, true);
     const auto [off, on] = time_in_turns(
         *comm, [&] { return without.time(1, true); }, [&] { return with.time(1, true); });
     times.off.push_back(off / compute);
@@ -137,28 +143,28 @@ bool link_is_the_limit(const Times& times) {
 
 /// The first round that meets all margins, or the last round. A program that does not overlap misses the
 /// margins in every round, however quiet the machine.
-Times measure_in_rounds(const std::shared_ptr<Communicator>& comm) {
-  Times times = measure(comm);
+Times measure_in_rounds(const std::shared_ptr<Communicator>& comm, const Options& options) {
+  Times times = measure(comm, options);
   for (int round = 1; round < kRounds; ++round) {
     if (ranks_beat_accumulation(times) && overlap_saves(times) && link_is_the_limit(times)) break;
-    times = measure(comm);
+    times = measure(comm, options);
   }
   return times;
 }
 
-void show(const std::shared_ptr<Communicator>& comm) {
-  Example with(comm, true), without(comm, false);
+void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
+  Example with(comm, options, true), without(comm, options, false);
   const std::size_t bytes = with.gradient_bytes();
   const std::int64_t early = with.launched_early(), early_without = without.launched_early();
-  const Times times = measure_in_rounds(comm);
+  const Times times = measure_in_rounds(comm, options);
   if (!prints(*comm)) return;
   fmt::print("{:.1f} MiB of gradients; {} samples take a rank {:.1f} ms to compute: a time of 1\n",
-             static_cast<double>(bytes) / (1 << 20), kBatch, times.compute * 1e3);
+             static_cast<double>(bytes) / (1 << 20), options.batch, times.compute * 1e3);
   fmt::print("{} accumulation steps: {:.2f}\n\n", comm->size(), times.accumulated);
   fmt::print("time of all_reduce   update, overlap off   on     samples/s, overlap on\n");
   for (std::size_t i = 0; i < kShares.size(); ++i) {
     fmt::print("{:>18}   {:>19.2f}   {:.2f}   {:>10.0f}\n", kShares[i], times.off[i], times.on[i],
-               static_cast<double>(comm->size() * kBatch) / (times.on[i] * times.compute));
+               static_cast<double>(comm->size() * options.batch) / (times.on[i] * times.compute));
   }
   fmt::print("\nbuckets launched while backward goes on, of {}: {} with overlap on, {} off\n", with.buckets(),
              early, early_without);
@@ -173,9 +179,12 @@ void show(const std::shared_ptr<Communicator>& comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  Options options;
   CommandLine app("What overlapping communication with backward saves.\nExample: mpirun -n 2 overlap");
-  return app.run(argc, argv, [] {
+  app.option("--batch", between(options.batch, 1, 65536), "samples of each rank");
+  app.option("--layers", between(options.layers, 1, 100), "layers of 1 MiB, each a bucket");
+  return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
-    if (has_ranks(*comm, 2, "overlap")) show(comm);
+    if (has_ranks(*comm, 2, "overlap")) show(comm, options);
   });
 }

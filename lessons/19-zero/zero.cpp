@@ -22,8 +22,15 @@ namespace {
 using namespace ringtape;
 using namespace ringtape::lessons;
 
-constexpr std::int64_t kWidth = 128, kBatch = 16;
-constexpr BucketSizes kBuckets = {64 * 1024, 64 * 1024};  // a layer each
+constexpr std::int64_t kBatch = 16;
+
+struct Options {
+  std::int64_t layers = 16, width = 128;
+  int micro_batches = 4;  ///< of the last column
+
+  /// A layer's weights each.
+  BucketSizes buckets() const { return {4 * width * width, 4 * width * width}; }
+};
 
 struct Result {
   BytesByCategory held;  ///< by this rank, at the peak of each category
@@ -61,28 +68,31 @@ double relative_distance(const std::vector<double>& values, const std::vector<do
   return std::sqrt(difference / norm);
 }
 
-/// Trains 16 layers of 64 KiB for three updates.
-Result train(const std::shared_ptr<Communicator>& comm, int stage, int micro_batches) {
+/// Trains the layers for three updates.
+Result train(const std::shared_ptr<Communicator>& comm, const Options& options, int stage,
+             int micro_batches) {
+  const std::int64_t width = options.width;
   MemoryRecording memory{Device()};
   manual_seed(0);
-  const auto model = make_mlp(std::vector<std::int64_t>(17, kWidth));
+  const auto model = make_mlp(std::vector<std::int64_t>(static_cast<std::size_t>(options.layers) + 1, width));
   ParameterArena arena(
       *model, Device(), DType::f32,
-      {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = kBuckets});
+      {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = options.buckets()});
   AdamW optimizer(arena);
-  DataParallel parallel(*model, arena, comm,
-                        {.bucket_sizes = kBuckets, .overlap = true, .allow_unused = false, .hook = nullptr});
+  DataParallel parallel(
+      *model, arena, comm,
+      {.bucket_sizes = options.buckets(), .overlap = true, .allow_unused = false, .hook = nullptr});
   manual_seed(100 + static_cast<std::uint64_t>(comm->rank()));
   const std::int64_t samples = micro_batches * kBatch;
-  const Tensor x = randn({samples, kWidth}), y = randn({samples, kWidth}, DType::f32, {}, 1);
+  const Tensor x = randn({samples, width}), y = randn({samples, width}, DType::f32, {}, 1);
   double sent = 0;
   for (int step = 0; step < 3; ++step) {
     const CollectiveCounts before = comm->collectives();
     optimizer.zero_grad();
     for (int i = 0; i < micro_batches; ++i) {
       const auto scope = parallel.no_sync(i + 1 < micro_batches);
-      const Tensor prediction = (*model)(x.alias({kBatch, kWidth}, i * kBatch * kWidth));
-      const Tensor target = y.alias({kBatch, kWidth}, i * kBatch * kWidth);
+      const Tensor prediction = (*model)(x.alias({kBatch, width}, i * kBatch * width));
+      const Tensor target = y.alias({kBatch, width}, i * kBatch * width);
       mse_loss(prediction, target, Reduction::mean, micro_batches).backward();
     }
     parallel.finish();
@@ -97,40 +107,47 @@ Result train(const std::shared_ptr<Communicator>& comm, int stage, int micro_bat
   return {most_of(memory), sent / static_cast<double>(arena.values().bytes()), values};
 }
 
-void show(const std::shared_ptr<Communicator>& comm) {
+void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
   if (prints(*comm)) {
-    fmt::print("{} ranks, 16 layers of {} x {}, AdamW; KiB on a rank, at the most\n", comm->size(), kWidth,
-               kWidth);
+    fmt::print("{} ranks, {} layers of {} x {}, AdamW; KiB on a rank, at the most\n", comm->size(),
+               options.layers, options.width, options.width);
     fmt::print("stage  parameters  gradients  state  sent in an update, by formula, in sizes of the model\n");
-    fmt::print("                                     1 micro-batch  4 micro-batches\n");
+    fmt::print("                                     1 micro-batch  {} micro-batches\n",
+               options.micro_batches);
   }
-  std::vector<double> one_in_stage_0, four_in_stage_0;
+  std::vector<double> one_in_stage_0, many_in_stage_0;
   for (int stage = 0; stage <= 2; ++stage) {
-    const Result one = train(comm, stage, 1), four = train(comm, stage, 4);
+    const Result one = train(comm, options, stage, 1),
+                 many = train(comm, options, stage, options.micro_batches);
     if (stage == 0) {
       one_in_stage_0 = one.values;
-      four_in_stage_0 = four.values;
+      many_in_stage_0 = many.values;
     }
     const double off = std::max(relative_distance(one.values, one_in_stage_0),
-                                relative_distance(four.values, four_in_stage_0));
+                                relative_distance(many.values, many_in_stage_0));
     check(off < 1e-5, "stage {}: the weights are off by {:.1e}", stage, off);
     const auto kib = [&](MemoryCategory category) { return one.held[category] / 1024; };
     if (!prints(*comm)) continue;
     fmt::print("{:>5}  {:>10}  {:>9}  {:>5}  {:>13.2f}  {:>15.2f}\n", stage, kib(MemoryCategory::parameters),
-               kib(MemoryCategory::gradients), kib(MemoryCategory::optimizer_state), one.sent, four.sent);
+               kib(MemoryCategory::gradients), kib(MemoryCategory::optimizer_state), one.sent, many.sent);
   }
   if (prints(*comm))
     fmt::print(
         "after three updates the weights of all stages are the same, within 1e-5 of their norm,\n"
-        "with 1 micro-batch and with 4\n");
+        "with 1 micro-batch and with {}\n",
+        options.micro_batches);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  Options options;
   CommandLine app("The memory that ZeRO saves, and its traffic.\nExample: mpirun -n 4 zero");
-  return app.run(argc, argv, [] {
+  app.option("--layers", between(options.layers, 1, 1000), "layers");
+  app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
+  app.option("--micro-batches", between(options.micro_batches, 1, 1000), "micro-batches of the last column");
+  return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
-    if (has_ranks(*comm, 2, "zero")) show(comm);
+    if (has_ranks(*comm, 2, "zero")) show(comm, options);
   });
 }

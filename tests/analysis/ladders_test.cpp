@@ -132,6 +132,24 @@ TEST_CASE("analysis: every rung of every ladder is better than the one before in
                {3, "requests", global_requests},
                {4, "requests", global_requests},
                {5, "moved", moved}});
+  check_gains("layer_norm", 256,
+              {{2, "moved", moved},
+               {3, "moved", moved},
+               {4, "requests", global_requests},
+               {5, "moved", moved},
+               {5, "requests", global_requests}});
+  check_gains("attention", 128,
+              {{2, "moved", moved},
+               {2, "requests", global_requests},
+               {3, "moved", moved},
+               {3, "requests", global_requests},
+               {4, "moved", moved},
+               {4, "requests", global_requests},
+               {4, "shared requests", shared_requests},
+               {5, "moved", moved},
+               {5, "shared requests", shared_requests},
+               {5, "bank cycles", bank_cycles},
+               {5, "barriers", barriers}});
   check_gains("gemm", 128,
               {{2, "moved", moved},
                {3, "moved", moved},
@@ -249,6 +267,69 @@ TEST_CASE("analysis: each rung of the softmax ladder shows what it gains") {
   const Cost staged = cost_of(reports[4], Space::shared), vectorised = cost_of(reports[3], Space::shared);
   CHECK(staged.conflicts == 0);
   CHECK(staged.requests - vectorised.requests == 4 * kWalk / 4);
+}
+
+TEST_CASE("analysis: each rung of the layer norm ladder shows what it gains") {
+  constexpr std::int64_t n = 256, kRow = n * 4 / 32;  // sectors of a row
+  const std::vector<KernelReport> reports = reports_of("layer_norm", n);
+  REQUIRE(reports.size() == 5);
+  std::vector<std::int64_t> sectors_read;
+  for (const KernelReport& report : reports) {
+    sectors_read.push_back(report.total(Space::global, Access::read).transactions);
+    CHECK(report.needed_read == n * n * 4 + 2 * n * 4);
+    CHECK(report.needed_written == n * n * 4 + 2 * n * 4);
+  }
+  // 1: three passes in which each lane has a sector of its own, and two floats for all lanes.
+  CHECK(sectors_read[0] == 3 * n * n + 2 * n * n / 32);
+  CHECK(reports[0].total(Space::global, Access::write).transactions == n * n + 2 * kRow);
+  // 2: three passes over whole sectors, weight and bias. 3: one pass less, and each of 4 warps reads x[0].
+  CHECK(sectors_read[1] == n * (3 + 2) * kRow);
+  CHECK(sectors_read[2] == n * ((2 + 2) * kRow + 4));
+  CHECK(reports[1].barrier_count() == n * 4);
+  // 4: the same sectors by a quarter of the requests, but for x[0], mean and rstd.
+  CHECK(sectors_read[3] == sectors_read[2]);
+  CHECK(cost_of(reports[2], Space::global).requests == n * (5 * n / 32 + 4 + 2));
+  CHECK(cost_of(reports[3], Space::global).requests == n * (5 * n / 128 + 4 + 2));
+  // 5: the row is read once.
+  CHECK(sectors_read[4] == n * (1 + 2) * kRow);
+  CHECK(cost_of(reports[4], Space::global).requests == n * (4 * n / 128 + 2));
+}
+
+TEST_CASE("analysis: each rung of the attention ladder shows what it gains") {
+  constexpr std::int64_t n = 128, kHeads = 4, kWidth = 64, kRow = kWidth * 4 / 32;  // sectors of a key
+  constexpr std::int64_t kPairs = n * (n + 1) / 2, kBlocks = n / 64, kWarps = n / 32;
+  const std::vector<KernelReport> reports = reports_of("attention", n);
+  REQUIRE(reports.size() == 5);
+  std::vector<std::int64_t> sectors_read;
+  for (const KernelReport& report : reports) {
+    sectors_read.push_back(report.total(Space::global, Access::read).transactions);
+  }
+  for (std::size_t rung = 1; rung < 5; ++rung) {
+    INFO("version " << rung + 1);
+    CHECK(reports[rung].needed_read == 3 * kHeads * n * kWidth * (rung == 4 ? 2 : 4));
+    CHECK(reports[rung].needed_written == kHeads * n * kWidth * 4);
+  }
+  // 1, the scores: for each element of the head a sector for each key, and one of the query for each warp.
+  constexpr std::int64_t kWarpsWithKeys = 32 * kWarps * (kWarps + 1) / 2;
+  CHECK(sectors_read[0] == kHeads * kWidth * (kPairs + kWarpsWithKeys));
+  CHECK(reports[0].needed_written == kHeads * kPairs * 4);
+  // 2: each key and value whole, for each query, and the query for each of 4 warps.
+  CHECK(sectors_read[1] == kHeads * (2 * kPairs * kRow + 4 * n * kRow));
+  // 3: tiles of 32 keys and values for each block, and the queries, a sector for each element.
+  constexpr std::int64_t kTiles = kBlocks * (kBlocks + 1);
+  CHECK(sectors_read[2] == kHeads * (kTiles * 2 * 32 * kRow + n * kWidth));
+  // A warp sees as many tiles as there are warps up to it; in a tile, 32 keys and values.
+  const std::int64_t reads = kHeads * kWarps * (kWarps + 1) / 2 * 32 * 2 * kWidth;
+  CHECK(reports[2].total(Space::shared, Access::read).requests == reads);
+  // 4: four floats a request.
+  CHECK(sectors_read[3] == kHeads * (kTiles * 2 * 32 * kRow + n * kWidth / 4));
+  CHECK(reports[3].total(Space::shared, Access::read).requests == reads / 4);
+  // 5: half the bytes. ldmatrix: 16 for each product of a warp with a tile of 64 keys, and 4 for its queries.
+  constexpr std::int64_t kTensorTiles = kBlocks * (kBlocks + 1) / 2;
+  CHECK(sectors_read[4] == kHeads * (kTensorTiles * 2 * 64 * kRow / 2 + n * kRow / 2));
+  CHECK(reports[4].total(Space::shared, Access::read).requests ==
+        kHeads * 4 * (kTensorTiles * 2 * 16 + kBlocks * 4));
+  CHECK(cost_of(reports[4], Space::shared).conflicts == 0);
 }
 
 TEST_CASE("analysis: each rung of the GEMM ladder shows what it gains") {

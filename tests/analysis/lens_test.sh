@@ -43,7 +43,7 @@ refuse 'no version 6: expected 1 to 5' lens transpose --size 64 --version 6
 if [ -x "$bin/ladder" ]; then
   expect '^2 tile +[0-9.]+ [a-z]+ +[0-9.]+ +[0-9.]+%' ladder transpose --size 64 --version 2
   expect '^9 tensor core +[0-9.]+ ' ladder gemm --size 128 --version 9
-  refuse "no ladder is named 'sort': expected transpose, reduce, norm, softmax, gemm" ladder sort
+  refuse "no ladder is named 'sort': expected transpose, reduce, norm, softmax, layer_norm, attention, gemm" ladder sort
   refuse 'no version 10: expected 1 to 9' ladder gemm --size 128 --version 10
 fi
 

@@ -862,6 +862,17 @@ accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --temperature 0
 cp "$work/out" "$work/text"
 expect "gpt generate: the same text again" cmp "$work/text" "$work/first"
 accept gpt generate --model model --tokens 40 --top-k 5 --top-p 0.9 --seed 3 --stop e
+accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --seed 7
+cp "$work/out" "$work/both"
+accept gpt generate --model model --prompt "The king" --tokens 30 --seed 8
+{ echo && cat "$work/out"; } >>"$work/both"
+accept gpt generate --model model --prompt "ROMEO:" --prompt "The king" --tokens 30 --seed 7
+cp "$work/out" "$work/text"
+expect "gpt generate: each of two texts as if it were written alone" cmp "$work/text" "$work/both"
+printf 'ROMEO:\nThe king\n' >prompts.txt
+accept gpt generate --model model --prompts prompts.txt --tokens 30 --seed 7
+cp "$work/out" "$work/text"
+expect "gpt generate: prompts from a file" cmp "$work/text" "$work/both"
 accept gpt evaluate --model model
 cp "$work/out" "$work/text"
 expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tokens$' "$work/text"
@@ -871,17 +882,31 @@ accept gpt train "${small[@]}" --samples 0 --resume --checkpoint gpt_run --check
 accept gpt tokenize --prompt "Hello, world"
 cp "$work/out" "$work/text"
 expect "gpt tokenize" grep '^ 15496  "Hello"$' "$work/text"
-rm -rf gpt_run
+accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 9 --samples 8 --sample-every 4 --report gpt.json
+cp "$work/out" "$work/text"
+expect "gpt train: a shorter warm-up" grep -F 'warm-up of 2 steps' "$work/text"
+expect "gpt train: tokens a second" grep -E '^[0-9]+ tokens/s, [0-9]+% MFU$' "$work/text"
+expect "gpt train: samples" grep -F 'step 8, 8 tokens:' "$work/text"
+expect "gpt train: samples in the report" grep -F '"title": "8 tokens"' gpt.json
+accept gpt train --from model "${steps[@]}" --lora-rank 2 --save-model adapted --checkpoint lora --checkpoint-every 6
+accept gpt generate --model adapted --tokens 5
+refuse "no parameter matches 'h.*.atn.*': near are h.0.attn" gpt train "${small[@]}" --freeze "h.*.atn.*"
+refuse "no linear layer matches 'h.*.atn'" gpt train "${small[@]}" --lora-rank 2 --lora-targets "h.*.atn"
+rm -rf gpt_run lora adapted gpt.json
 : >empty.txt
 printf 'too short' >short.txt
 printf 'not UTF-8: \xff\xfe, and some more text for the window' >latin.txt
 refuse "empty.txt: the file is empty, expected a text" gpt train --text empty.txt
 refuse "short.txt: the last 10% are 1 tokens, expected more than the context of 16" gpt train "${small[@]}" --text short.txt
+refuse "short.txt" gpt train "${small[@]}" --text short.txt --save-model nowhere/new
 refuse "UTF-8" gpt train "${small[@]}" --text latin.txt
 refuse "nothing.txt" gpt train --text nothing.txt
 refuse "a width of 128 is not divisible by 3 heads" gpt train --heads 3
 refuse "nowhere/config.json" gpt train --from nowhere
 refuse "more than the context of 16" gpt generate --model model --prompt "a prompt of many characters"
+printf 'ROMEO:\n\nThe king\n' >gap.txt
+refuse "gap.txt: line 2 is empty, expected a prompt in each line" gpt generate --model model --prompts gap.txt
+refuse "more than the context of 16" gpt generate --model model --prompt a --prompt "a prompt of many characters"
 refuse "top-p must be above 0" gpt generate --model model --top-p 0
 refuse "--temperature" gpt generate --model model --temperature nan
 refuse "(U+00E9) at byte 0 is none of the tokenizer's 65" gpt generate --model model --prompt "é"

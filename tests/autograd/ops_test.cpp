@@ -366,7 +366,11 @@ const Operation kOperations[] = {
      [](std::int64_t n) {
        return std::vector<Shapes>{{{2, n, 6}}, {{1, 3, 6 * n + 7}}};
      },
-     [](Inputs x) { return rotary(x[0], 6, x[0].size(2) / 6, 100, 3); },
+     [](Inputs x) {
+       const DType dtype = x[0].dtype() == DType::f64 ? DType::f64 : DType::f32;
+       const RotaryTable table = make_rotary_table(x[0].size(1) + 3, 6, 100, dtype, x[0].device());
+       return rotary(x[0], table, x[0].size(2) / 6, 3);
+     },
      [](Arrays x) { return turned(x[0], x[0].shape[2] / 6); }},
 
     {"matmul",

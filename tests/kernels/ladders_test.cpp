@@ -126,6 +126,19 @@ TEST_CASE("ladders: each softmax cross-entropy is right", "[ladders]") {
   }
 }
 
+TEST_CASE("ladders: each attention and layer norm is right", "[ladders]") {
+  const std::string name = GENERATE("attention", "layer_norm");
+  for (const int size : {64, 192}) {  // one tile; several, the last in another of two buffers
+    on_every_device([&](Device device, const Stream& stream) {
+      const ladders::Trial trial = ladders::make_trial(name, size, device);
+      for (int version = 1; version <= static_cast<int>(trial.rungs.size()); ++version) {
+        INFO(name << " of " << size << ", version " << version);
+        CHECK(error_of(trial, trial.run, stream, version) <= 1);
+      }
+    });
+  }
+}
+
 TEST_CASE("ladders: a trial checks its own result", "[ladders]") {
   for (const std::string& name : ladders::names()) {
     const ladders::Trial trial = ladders::make_trial(name, 128, Device{});

@@ -28,7 +28,8 @@ BETWEEN_BLOCKS = re.compile(r"//\s*between blocks:")
 ORDERS = ["forward", "reversed", "shuffled:1"]
 SOURCES = ["kernels/*.cu", "kernels/*.h", "kernels/common/*.h", "kernels/ladders/*/*.cu", "tests/analysis/*.cu"]
 ANALYSED = ["kernels/ladders", "tests/analysis"]  # tried under the analysis
-LADDER_TESTS = {"gemm": "GEMM", "reduce": "reduction", "softmax": "softmax", "transpose": "transpose"}
+LADDER_TESTS = {"attention": "attention", "gemm": "GEMM", "layer_norm": "layer norm", "reduce": "reduction",
+                "softmax": "softmax", "transpose": "transpose"}
 
 
 def configure(source, build):

@@ -67,7 +67,7 @@ expect "a page without a command" [ "$("$here/lessons_test.sh" page.md "$work" |
 
 listed=$(grep -o '](\([0-9][0-9]-[a-z0-9-]*/README[.]md\))' "$lessons/README.md" | tr -d ']()')
 expect "README.md lists the pages in reading order: $listed" [ "$listed" = "$(cd "$lessons" && ls [0-9]*/README.md)" ]
-for file in "$lessons"/README.md "$lessons"/*/README.md; do
+for file in "$lessons"/README.md "$lessons"/*/README.md "$lessons"/../docs/glossary.md; do
   for link in $(grep -o '](\([^)#]*\)' "$file" | sed 's/^](//' | grep -v '^http'); do
     expect "$file: no file $link" [ -e "$(dirname "$file")/$link" ]
   done
@@ -76,6 +76,7 @@ number=1
 for file in "$lessons"/[0-9]*/README.md; do
   expect "$file: a title '# $number. ...'" grep -q "^# ${number}[.] " "$file"
   expect "$file: a quiz" grep -q '^<details>' "$file"
+  expect "$file: something to turn" grep -q '^[*][*]Now turn this[.][*][*] ' "$file"
   number=$((number + 1))
 done
 

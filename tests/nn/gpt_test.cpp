@@ -80,6 +80,30 @@ TEST_CASE("a GPT's initial values are GPT-2's", "[gpt]") {
   CHECK(deviation("h.3.ln_1.weight") == 1);
 }
 
+TEST_CASE("a GPT draws each initial value once", "[gpt]") {
+  manual_seed(3);
+  GPT model(tiny());
+  std::uint64_t counters = 0;  // each gives four values
+  for (const auto& [name, tensor] : model.named_parameters()) {
+    if (tensor->dims() == 2) counters += (static_cast<std::uint64_t>(tensor->elements()) + 3) / 4;
+  }
+  CHECK(default_generator().offset == counters);
+}
+
+TEST_CASE("the layers of a model share the table of rotary positions", "[gpt]") {
+  RotaryPositions positions(tiny(true));  // a context of 12
+  const Tensor x = zeros({1});
+  const RotaryTable of_5 = positions.table(5, x);
+  CHECK(of_5.cosines.shape() == Shape{8, 2});
+  CHECK(positions.table(8, x).cosines.raw() == of_5.cosines.raw());
+  const RotaryTable of_9 = positions.table(9, x);
+  CHECK(of_9.cosines.shape() == Shape{12, 2});
+  CHECK(of_9.sines.alias({8, 2}).to_doubles() == of_5.sines.to_doubles());
+  // The angle t * base^(-2 i / D), here of t = 7, i = 1, D = 4.
+  CHECK(of_5.sines.to_doubles()[7 * 2 + 1] == Approx(std::sin(7 / std::sqrt(10000.0))));
+  CHECK(positions.table(5, zeros({1}, DType::f64)).cosines.dtype() == DType::f64);
+}
+
 TEST_CASE("a GPT refuses sizes that do not fit", "[gpt]") {
   TransformerOptions o = tiny();
   o.heads = 3;

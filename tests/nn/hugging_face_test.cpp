@@ -163,6 +163,44 @@ TEST_CASE("a config.json that this library cannot follow is refused by its file 
              ContainsSubstring("the activation is 'relu'"));
   CHECK_THAT(refusal(gpt2 + R"(, "scale_attn_by_inverse_layer_idx": true})"),
              ContainsSubstring("'scale_attn_by_inverse_layer_idx' is true, which is not supported"));
+  CHECK_THAT(refusal(gpt2 + R"(, "n_inner": 2000000})"),
+             ContainsSubstring("config.json: GPT: hidden: expected 1 to 1048576, found 2000000"));
+  CHECK_THAT(refusal(gpt2 + R"(, "attn_pdrop": 1.5})"),
+             ContainsSubstring("config.json: GPT: a dropout must be at least 0 and below 1, found 1.5"));
+}
+
+TEST_CASE("config.json has a dropout for the embeddings, one for the attention and one for the rest",
+          "[gpt]") {
+  const TemporaryFolder folder;
+  TransformerOptions options = small_gpt2();
+  options.dropout = 0.3;
+  options.attention_dropout = 0.2;
+  GPT model(options);
+  save_gpt(model, folder.path());
+  const Json config = Json::parse(read_text(folder / "config.json"), "");
+  CHECK(config.at("resid_pdrop").as_double() == 0.3);
+  CHECK(config.at("embd_pdrop").as_double() == 0.3);
+  CHECK(config.at("attn_pdrop").as_double() == 0.2);
+  const TransformerOptions found = load_gpt(folder.path())->options();
+  CHECK(found.dropout == 0.3);
+  CHECK(found.embedding_dropout == 0.3);
+  CHECK(found.attention_dropout == 0.2);
+  const TransformerOptions replaced = load_gpt(folder.path(), 0.1)->options();
+  CHECK(replaced.dropout == 0.1);
+  CHECK_FALSE(replaced.attention_dropout.has_value());
+}
+
+TEST_CASE("weights are compared with config.json before a model of its size is made", "[gpt]") {
+  const TemporaryFolder folder;
+  GPT model(small_gpt2());
+  save_gpt(model, folder.path());
+  // 8 TB of parameters.
+  write_text(folder / "config.json",
+             R"({"model_type": "gpt2", "vocab_size": 11, "n_positions": 6, "n_embd": 4096,
+                                         "n_layer": 10000, "n_head": 32})");
+  const std::string error = error_of([&] { load_gpt(folder.path()); });
+  CHECK_THAT(error, ContainsSubstring("missing: h.2.ln_1.weight, "));
+  CHECK_THAT(error, ContainsSubstring("of another shape: wte.weight [11, 8] instead of [11, 4096]"));
 }
 
 TEST_CASE("a model of neither shape is not written", "[gpt]") {

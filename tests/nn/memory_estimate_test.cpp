@@ -9,25 +9,12 @@
 #include "optim/adam.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory.h"
 
 namespace ringtape::test {
 namespace {
 
 using enum MemoryCategory;
-
-/// The live bytes at the peak of activations and their gradients. (The total peak is at another time if a
-/// kernel has a large workspace, as products of f16 have on a CPU.)
-BytesByCategory highest_activations(const MemoryRecording& recording) {
-  const auto passing = [](const BytesByCategory& live) {
-    return live[activations] + live[activation_gradients];
-  };
-  BytesByCategory live = recording.start(), highest = live;
-  for (const MemoryEvent& event : recording.events()) {
-    live[event.category] += static_cast<std::size_t>(event.bytes);
-    if (passing(live) > passing(highest)) highest = live;
-  }
-  return highest;
-}
 
 /// The network of the problem, its first layers frozen.
 std::shared_ptr<Sequential> make_model(const MlpMemoryProblem& problem) {

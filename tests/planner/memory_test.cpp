@@ -126,8 +126,8 @@ TEST_CASE("activations of a transformer", "[planner]") {
 }
 
 TEST_CASE("inference of a transformer", "[planner]") {
-  const MemoryPlan plan =
-      plan_memory({.model = kGpt2}, {.micro_batch = 2, .compute = DType::bf16, .inference = true});
+  const MemoryPlan plan = plan_memory(TransformerRequest{.model = kGpt2},
+                                      {.micro_batch = 2, .compute = DType::bf16, .inference = true});
   CHECK(bytes_of(plan.rows, "parameters in 16 bits") == 2 * 124'439'808);
   CHECK(bytes_of(plan.rows, "parameters in f32") == 0);
   CHECK(bytes_of(plan.rows, "gradients") + bytes_of(plan.rows, "optimizer state") == 0);
@@ -136,7 +136,7 @@ TEST_CASE("inference of a transformer", "[planner]") {
 }
 
 TEST_CASE("an MLP of 4096-2048-2048-4096 without biases, forward only", "[planner]") {
-  const MemoryPlan plan = plan_memory({.sizes = {4096, 2048, 2048, 4096}, .with_bias = false},
+  const MemoryPlan plan = plan_memory(MlpRequest{.sizes = {4096, 2048, 2048, 4096}, .with_bias = false},
                                       {.micro_batch = 4, .inference = true});
   CHECK(bytes_of(plan.rows, "parameters") == 80 << 20);
   CHECK(plan.parameters == 20 << 20);
@@ -158,7 +158,7 @@ TEST_CASE("an MLP's plan is the estimate that the allocator agrees with", "[plan
             static_cast<std::int64_t>(estimate[MemoryCategory::optimizer_state]));
     }
   }
-  const MemoryPlan plan = plan_memory({.sizes = {784, 256, 10}}, {.micro_batch = 64});
+  const MemoryPlan plan = plan_memory(MlpRequest{.sizes = {784, 256, 10}}, {.micro_batch = 64});
   CHECK(plan.parameters == 203530);
   CHECK_THAT(memory_text(plan), ContainsSubstring("203,530 parameters"));
   CHECK(memory_json(plan).at("total_bytes").as_int64() == plan.total());

@@ -32,6 +32,7 @@ RunReport whole() {
   report.title = "MNIST";
   report.subtitle = "model 784-256-10";
   report.results = {{"test accuracy", "97.00%"}};
+  report.texts = {{5, "3 tokens", "a <b> c"}, {10, "3 tokens", "d"}};
   report.settings = {{"--epochs", "3"}};
   report.machine = {{"cpu", "AMD EPYC"}};
   for (int i = 1; i <= 10; ++i) report.curves.steps.push_back(step(i, 1.0 / i));
@@ -155,7 +156,7 @@ TEST_CASE("charts are well-formed and have no figures that are not numbers", "[r
 TEST_CASE("a whole report lacks nothing, and one of no run has no part", "[report]") {
   CHECK(empty_parts(whole()) == std::set<std::string>{"error", "missing"});
   CHECK(empty_parts({}) == std::set<std::string>{"title", "subtitle", "error", "missing", "results", "curves",
-                                                 "profile", "timeline", "roofline", "memory", "tape",
+                                                 "texts", "profile", "timeline", "roofline", "memory", "tape",
                                                  "settings", "machine"});
 }
 
@@ -163,6 +164,7 @@ TEST_CASE("whatever a user can name ends no script, and is escaped in charts", "
   RunReport report = whole();
   const std::string bad = "</script><!--<script><img src=x onerror=\"alert('1')\">&";
   report.title = report.subtitle = report.error = report.missing = bad;
+  report.texts = {{1, bad, bad}};
   report.results = report.settings = report.machine = {{bad, bad}};
   report.tape->vertices[0].name = bad;
   report.timeline->ranks[0][0].name = bad;
@@ -333,6 +335,14 @@ TEST_CASE("bytes that are not UTF-8 are replaced", "[report]") {
   RunReport report;
   report.title = "a\xFFz";
   CHECK(document_in(html_page(document_of(report))).at("title").as_string() == "a\xEF\xBF\xBDz");
+}
+
+TEST_CASE("texts are in the document with their steps, in their order", "[report]") {
+  const Json::Array texts = document_of(whole()).at("texts").as_array();
+  REQUIRE(texts.size() == 2);
+  CHECK(texts[0].at("step").as_int64() == 5);
+  CHECK(texts[0].at("text").as_string() == "a <b> c");
+  CHECK(texts[1].at("title").as_string() == "3 tokens");
 }
 
 TEST_CASE("the report's memory has categories, the peak and the data set", "[report]") {

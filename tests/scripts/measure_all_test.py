@@ -29,14 +29,14 @@ class MeasureAll(unittest.TestCase):
                               env=dict(os.environ, PYTHON="false"))
 
     def test_all_results_are_of_one_run(self):
-        for name in ("bench_simt.json", "torch_steps.json", "collectives.json", "batch_table.csv", "README.md"):
+        for name in ("bench_simt.json", "torch_steps.json", "collectives.json", "other.csv", "README.md"):
             (self.out / name).write_text("old")
         run = self.run_script()
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual({path.read_text() for path in self.out.glob("*.json")}, {"new\n"})
-        self.assertEqual(len(list(self.out.glob("*.json"))), 3 + 8 + 5)
+        self.assertEqual(len(list(self.out.glob("*.json"))), 3 + 8 + 7)
         self.assertEqual((self.out / "ladder_norm.txt").read_text(), "printed\n")
-        self.assertEqual((self.out / "batch_table.csv").read_text(), "old")  # of another script
+        self.assertEqual((self.out / "other.csv").read_text(), "old")  # of another script
         self.assertEqual((self.out / "README.md").read_text(), "old")
 
     def test_a_program_that_fails_is_named_and_stops_no_other(self):

@@ -24,7 +24,9 @@ class ReadmeFigures(unittest.TestCase):
         shutil.copy(ROOT / "README.md", self.root)
         shutil.copytree(ROOT / "docs", self.root / "docs")
         shutil.copytree(ROOT / RESULTS, self.root / RESULTS)
-        shutil.copytree(ROOT / RESULTS.parent / "sass", self.root / RESULTS.parent / "sass")
+        shutil.copytree(ROOT / "lessons", self.root / "lessons")
+        for shared in ("sass", "training"):
+            shutil.copytree(ROOT / RESULTS.parent / shared, self.root / RESULTS.parent / shared)
 
     def run_script(self, *flags):
         return subprocess.run([sys.executable, "-B", ROOT / "scripts/readme_figures.py", "--root", self.root, *flags],

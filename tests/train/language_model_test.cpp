@@ -1,9 +1,11 @@
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <stdexcept>
 
 #include "autograd/ops.h"
 #include "dist/self_communicator.h"
+#include "io/json.h"
 #include "nn/layers.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
@@ -12,6 +14,7 @@
 #include "text/character_tokenizer.h"
 #include "text/token_dataset.h"
 #include "train/evaluation.h"
+#include "train/run_log.h"
 #include "train/trainer.h"
 #include "train/update.h"
 
@@ -191,6 +194,50 @@ TEST_CASE("language models: an epoch is all windows, or a number of random ones"
     CHECK(trainer.train().steps == (expected + 5) / 6);
   }
   CHECK_THROWS_WITH(play(-1), ContainsSubstring("-1 samples in an epoch, expected 0 or more"));
+}
+
+TEST_CASE("texts made every few steps are in the report, and leave the training as it is", "[train]") {
+  const TemporaryFolder folder;
+  const std::string report = folder / "report.json", metrics = folder / "metrics.jsonl";
+  TrainerOptions options = short_run("", 13);
+  Trainer plain(play(20), options);
+  const std::vector<double> expected = trained_values(plain);
+  options.observation.report = report;
+  options.observation.metrics = metrics;
+  Task task = play(20);
+  task.unit = "tokens";
+  task.units_per_sample = 4;
+  task.flops_per_sample = 3 * 2 * 4 * kVocabulary * kVocabulary;
+  Trainer trainer(task, options);
+  int made = 0;
+  trainer.text_every(5, "a title", [&] {
+    CHECK_FALSE(trainer.model().is_training());
+    return fmt::format("text {}", ++made);
+  });
+  CHECK(trained_values(trainer) == expected);
+  CHECK(trainer.model().is_training() == plain.model().is_training());
+  const Json::Array texts = Json::parse(read_text(report), report).at("texts").as_array();
+  REQUIRE(texts.size() == 2);
+  CHECK(texts[1].at("step").as_int64() == 10);
+  CHECK(texts[1].at("title").as_string() == "a title");
+  CHECK(texts[1].at("text").as_string() == "text 2");
+  std::ifstream lines(metrics);
+  std::string line;
+  std::getline(lines, line);
+  const Json first = Json::parse(line, metrics);
+  const double samples = first.at("samples_per_s").as_double();
+  CHECK(first.at("tokens_per_s").as_double() == Approx(4 * samples));
+  CHECK(first.at("mfu").as_double() > 0);
+  CHECK_THROWS_WITH(trainer.text_every(0, "", [] { return ""; }),
+                    ContainsSubstring("at least 1 step, found 0"));
+}
+
+TEST_CASE("throughput in units and as a share of the machine's arithmetic", "[train]") {
+  const Throughput tokens{"tokens", 64, 3e6, 2e9};
+  CHECK(tokens.units_per_second(100) == 6400);
+  CHECK(tokens.utilisation(100) == Approx(0.15));
+  CHECK(tokens.text(100) == "6400 tokens/s, 15% MFU");
+  CHECK(Throughput().text(12.4) == "12 samples/s");
 }
 
 TEST_CASE("a task that lacks a part is refused", "[train]") {

@@ -23,6 +23,15 @@ Json tape_of(const RunReport& report) {
 
 }  // namespace
 
+Json texts_of(const RunReport& report) {
+  if (report.texts.empty()) return {};
+  Json::Array list;
+  for (const auto& [step, title, text] : report.texts) {
+    list.push_back({{"step", step}, {"title", title}, {"text", text}});
+  }
+  return list;
+}
+
 Json facts_of(const Facts& facts) {
   Json::Array list;
   for (const auto& [name, value] : facts) list.push_back({{"name", name}, {"value", value}});
@@ -47,6 +56,7 @@ Json document_of(const RunReport& report) {
           {"has_ranks", report.world_size > 1},
           {"results", facts_of(report.results)},
           {"curves", curves_of(report)},
+          {"texts", texts_of(report)},
           {"profile", profile_of(report)},
           {"timeline", timeline_of(report)},
           {"roofline", roofline_of(report)},

@@ -17,6 +17,7 @@ Json document_of(const RunReport& report);
 Json curves_of(const RunReport& report);    ///< {"charts": [{"caption", "svg"}], "has_bands"}
 Json profile_of(const RunReport& report);   ///< phases, suggestions, tables by operation and by layer
 Json roofline_of(const RunReport& report);  ///< {"legend", "svg"}
+Json texts_of(const RunReport& report);     ///< [{"step", "title", "text"}]
 Json memory_of(const RunReport& report);    ///< {"step", "legend", "svg", "table"}
 
 /// [{"name", "value"}]

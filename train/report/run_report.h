@@ -47,6 +47,7 @@ struct RunReport {
   Facts settings;  ///< the flags that were given
   Facts machine;
   RunCurves curves;
+  std::vector<StepText> texts;
   std::optional<Profile> profile;
   std::map<std::string, std::string> phases;           ///< of operations by name, for the roofline
   std::int64_t first_profiled = 0, last_profiled = 0;  ///< steps

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "kernels/ladders/attention/attention.h"
+#include "kernels/ladders/trial.h"
+
+namespace ringtape::ladders {
+
+/// Causal attention of four heads of `size` tokens.
+Trial attention_trial(int size, Device device);
+
+}  // namespace ringtape::ladders

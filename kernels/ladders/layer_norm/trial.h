@@ -1,0 +1,11 @@
+#pragma once
+
+#include "kernels/ladders/layer_norm/layer_norm.h"
+#include "kernels/ladders/trial.h"
+
+namespace ringtape::ladders {
+
+/// Layer norm of `size` rows of `size` elements.
+Trial layer_norm_trial(int size, Device device);
+
+}  // namespace ringtape::ladders

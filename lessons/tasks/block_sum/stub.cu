@@ -1,0 +1,11 @@
+// A block sum with shuffles. ./learn 2 task block_sum says what it has to do, ./learn 2 test block_sum tries
+// it.
+#include "lessons/tasks/block_sum/task.h"
+
+using namespace ringtape::RINGTAPE_TARGET;  // CUDA's built-ins, on the CPU too
+
+__global__ void block_sum(const float* x, float* sums) {
+  float value = x[blockIdx.x * blockDim.x + threadIdx.x];
+  // Your code: the sum of the warp by shuffles, the sums of all warps through shared memory.
+  if (threadIdx.x == 0) sums[blockIdx.x] = value;
+}

@@ -1,0 +1,112 @@
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "lessons/tasks/divisor/task.h"
+#include "lessons/tasks/model.h"
+#include "lessons/tasks/tests.h"
+#include "optim/sgd.h"
+
+namespace ringtape::tasks {
+namespace {
+
+using Accumulate = decltype(::accumulate);
+using Counts = std::vector<std::int64_t>;
+
+/// The divisors with which `accumulate` called backward, one for each micro-batch.
+std::vector<double> divisors_of(Accumulate* accumulate, const Counts& targets, std::int64_t all, int ranks) {
+  std::vector<double> found;
+  accumulate(targets, all, ranks, [&](std::size_t k, double divisor) {
+    if (k != found.size())
+      wrong("call {} is backward({}, ...): expected each micro-batch once, in order", found.size(), k);
+    found.push_back(divisor);
+  });
+  if (found.size() != targets.size()) {
+    wrong("backward was called {} times for {} micro-batches", found.size(), targets.size());
+  }
+  return found;
+}
+
+void test_one_rank(Accumulate* accumulate) {
+  const Counts targets = {33, 33, 14};
+  const std::vector<double> found = divisors_of(accumulate, targets, 80, 1);
+  if (found == std::vector<double>(3, 1)) wrong("the sums are not divided at all: every divisor is 1");
+  const auto all_are = [&](double value) { return found == std::vector<double>(3, value); };
+  if (all_are(3)) {
+    wrong(
+        "33 + 33 + 14 targets: you divide by 3, the number of micro-batches; but backward takes sums of "
+        "losses, "
+        "not means");
+  }
+  if (found == std::vector<double>{33, 33, 14}) {
+    wrong(
+        "33 + 33 + 14 targets: you divide each sum by its own targets, which adds up three means: 3 times "
+        "too much");
+  }
+  if (found == std::vector<double>{99, 99, 42}) {
+    wrong(
+        "33 + 33 + 14 targets: this averages the means of the micro-batches, so that the 14 count for a "
+        "third; the "
+        "mean over all targets gives them 14/80");
+  }
+  if (!all_are(80)) {
+    wrong("33 + 33 + 14 targets on one rank: divisors {:g}, {:g}, {:g}; expected 80 for each", found[0],
+          found[1], found[2]);
+  }
+}
+
+void test_ranks(Accumulate* accumulate) {
+  const std::vector<double> found = divisors_of(accumulate, {10, 20}, 120, 4);
+  if (found[0] == 120) {
+    wrong(
+        "120 targets on 4 ranks: you divide by 120, but the gradients are averaged over the ranks "
+        "afterwards, which "
+        "divides by 4 again");
+  }
+  if (found[0] == 30 && found[1] == 30) return;
+  wrong("120 targets on 4 ranks: divisors {:g} and {:g}; expected 120 / 4 = 30", found[0], found[1]);
+}
+
+void test_no_targets(Accumulate* accumulate) {
+  for (const double divisor : divisors_of(accumulate, {0, 0}, 0, 2)) {
+    if (divisor == 0 || std::isnan(divisor)) {
+      wrong("a window without targets: its sums are 0, and 0 / {:g} is NaN; divide by 1", divisor);
+    }
+  }
+}
+
+}  // namespace
+
+void test_divisor(const LearnersFile& file) {
+  auto* const accumulate = file.function<Accumulate>("accumulate");
+  test_one_rank(accumulate);
+  test_ranks(accumulate);
+  test_no_targets(accumulate);
+}
+
+void run_divisor(const LearnersFile& file) {
+  auto* const accumulate = file.function<Accumulate>("accumulate");
+  const Counts sizes = {25, 25, 10};
+  SmallModel mine, at_once;
+  SGD my_steps(mine.arena, {.learning_rate = 0.5}), its_steps(at_once.arena, {.learning_rate = 0.5});
+  std::vector<double> by_mine, by_library;
+  for (int step = 0; step < 40; ++step) {
+    mine.arena.zero_grad();
+    double loss = 0;
+    accumulate(sizes, SmallModel::kSamples, 1, [&](std::size_t k, double divisor) {
+      const std::int64_t first = 25 * static_cast<std::int64_t>(k);
+      const Tensor part = cross_entropy(mine.logits(first, sizes[k]), mine.labels(first, sizes[k]),
+                                        {.reduction = Reduction::sum, .divisor = divisor});
+      part.backward();
+      loss += part.item();
+    });
+    by_mine.push_back(loss);
+    my_steps.step();
+    by_library.push_back(at_once.backward());
+    its_steps.step();
+  }
+  show_losses("25 + 25 + 10", by_mine, "60 at once", by_library);
+}
+
+}  // namespace ringtape::tasks

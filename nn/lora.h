@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nn/module.h"
+
+/// Low-rank adaptation (Hu et al., "LoRA: Low-rank adaptation of large language models", 2021): a linear
+/// layer keeps its weight W [out, in] and learns what to add to it as a product B A of rank r, so that only
+/// r (in + out) values have gradients and optimizer state. Afterwards B A is added to W, and the layer costs
+/// what it did before.
+namespace ringtape {
+
+struct LoraOptions {
+  std::int64_t rank = 8;
+  double alpha = 16;  ///< the product is multiplied by alpha / rank
+  /// Names of linear layers, as patterns (nn/freeze.h).
+  std::vector<std::string> targets = {"*"};
+};
+
+/// What a linear layer adds to its result for x [.., in]: alpha / rank * (x A^T) B^T. Parameters: A [rank,
+/// in], uniform in +-1 / sqrt(in) at first, as a linear layer's weight, and B [out, rank], at first 0, so
+/// that the layer begins as it was.
+class Lora : public Module {
+ public:
+  /// Throws Error for a rank below 1 or above `in` or `out`, and an alpha that is not finite and above 0.
+  Lora(std::int64_t in, std::int64_t out, std::int64_t rank, double alpha);
+  Tensor forward(const Tensor& x) override;
+
+  /// Adds alpha / rank * B A to the layer's weight [out, in], and sets B to 0.
+  void merge_into(Tensor& weight);
+  /// Whether B is 0. Waits for the device.
+  bool is_merged() const;
+
+ private:
+  double scale_;
+  Tensor* a_;
+  Tensor* b_;
+};
+
+/// Freezes all parameters of the model, and gives each linear layer that a target names a Lora. To be called
+/// before the parameter arena is made. Returns the number of layers. Throws Error for a target that names no
+/// linear layer, a layer that has a Lora already, and what Lora throws.
+std::int64_t add_lora(Module& model, const LoraOptions& options);
+
+/// Adds every Lora's product to the weight of its layer (Lora::merge_into): the model computes the same but
+/// for rounding, and its own weights are all there is to it. Needs current values (ParameterArena::
+/// gather_values()).
+void merge_lora(Module& model);
+
+/// Whether a Lora has a product that is not in its layer's weight.
+bool has_unmerged_lora(Module& model);
+
+}  // namespace ringtape

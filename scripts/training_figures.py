@@ -1,0 +1,103 @@
+"""Tables of benchmarks/results/training: what scripts/training_runs.py has trained. Each function takes the folder."""
+import statistics
+
+import training_runs as runs
+
+NAMES = {"sgd": "SGD, momentum 0.9", "adam": "Adam", "lamb": "LAMB", "lars": "LARS"}
+RULES = {"64": "64", "none": "4,096, not scaled", "sqrt": "4,096, square root", "linear": "4,096, linear"}
+
+
+def cell(row, bold=False):
+    mark = "**" if bold else ""
+    return f"{mark}{row.median:.2f}%{mark} ({row.range_text()})"
+
+
+def batch_table(folder):
+    """Rows of batches, columns of optimizers; the highest median of a row in bold."""
+    rows = runs.shown("batch-table", folder)
+    lines = []
+    for batch in runs.BATCHES:
+        best = max(rows[batch, optimizer].median for optimizer in runs.OPTIMIZERS)
+        lines.append([f"{batch:,}"] + [
+            f"{cell(row, row.median == best)}, {runs.rate_of(row.flags):g}, {runs.warmup_of(row.flags)}"
+            for row in (rows[batch, optimizer] for optimizer in runs.OPTIMIZERS)])
+    return ["batch"] + [NAMES[optimizer] for optimizer in runs.OPTIMIZERS], lines
+
+
+def batch_table_in_words(folder):
+    rows = runs.shown("batch-table", folder)
+    medians = {batch: {o: rows[batch, o].median for o in runs.OPTIMIZERS} for batch in runs.BATCHES}
+    leads = [batch for batch in runs.BATCHES if medians[batch]["lars"] == max(medians[batch].values())]
+    clear = [batch for batch in leads if min(rows[batch, "lars"].accuracy) >
+             max(max(rows[batch, o].accuracy) for o in runs.OPTIMIZERS if o != "lars")]
+    small = max(max(medians[b].values()) - min(medians[b].values()) for b in (64, 512))
+    spread = {o: max(max(rows[b, o].accuracy) - min(rows[b, o].accuracy) for b in runs.BATCHES) for o in runs.OPTIMIZERS}
+    largest = medians[16384]
+    layerwise = max(largest["lamb"], largest["lars"]) - max(largest["sgd"], largest["adam"])
+    warm = sum(runs.warmup_of(row.flags) > 0 for row in rows.values())
+    return [f"Up to a batch of 512 the medians of a row lie within {small:.1f} points. From 4,096 on there are few updates (15 an",
+            "epoch, then 8, then 4), each must be large, and the two optimizers that scale a step to the norm of the weights are",
+            f"ahead in this search, at 16,384 by {layerwise:.1f} points. LARS has the highest median in {len(leads)} rows of {len(runs.BATCHES)}; "
+            f"in {len(clear)} of them its worst",
+            f"seed is above every seed of the others. Its seeds differ by up to {spread['lars']:.1f} points where LAMB's differ by "
+            f"at most {spread['lamb']:.2f}.",
+            f"A warm-up was the better choice in {warm} of the {len(rows)} cells."]
+
+
+def adam_warmup_in_words(folder):
+    rows, table = runs.shown("adam-warmup", folder), runs.shown("batch-table", folder)
+    texts = [f"{row.median:.2f}% ({row.range_text()}) at {batch:,}, where the table has {table[batch, 'adam'].median:.2f}% and "
+             f"LAMB {table[batch, 'lamb'].median:.2f}%" for batch, row in rows.items()]
+    return ["How much that decides: with a constant rate after a warm-up of 40% of the updates, which the table did not offer, Adam",
+            f"reaches {texts[0]},", f"and {texts[1]}."]
+
+
+def recipes(folder):
+    rows = runs.shown("recipes", folder)
+    texts = {"lamb-8192": "LAMB, batch 8192, rate 0.06", "lamb-16384": "LAMB, batch 16384, rate 0.1"}
+    return ["recipe", "flags", "test accuracy, seeds 0 to 4"], [
+        [f"`{name}`", texts[name], ", ".join(f"{value:.2f}" for value in row.accuracy) + "%"] for name, row in rows.items()]
+
+
+def mnist_in_words(folder):
+    row = runs.shown("mnist", folder)["default"]
+    return [f"**MNIST**, 784-256-10, Adam, default settings, 3 epochs: {row.median:.2f}% test accuracy as the median of the seeds "
+            f"0 to 4 ({row.range_text()})."]
+
+
+def lesson_10(folder):
+    rows = runs.shown("lesson-10", folder)
+    return ["batch and rule", "without warm-up", "with 15 updates of it"], [
+        [text] + [cell(rows[rule, warmup]) if (rule, warmup) in rows else "" for warmup in ("0", "15")]
+        for rule, text in RULES.items()]
+
+
+def lesson_11(folder):
+    rows = runs.shown("lesson-11", folder)
+    return ["", "rate", "schedule", "updates of warm-up", "test accuracy"], [
+        [NAMES[name], f"{runs.rate_of(row.flags):g}", runs.setting(row.flags, "--schedule"),
+         str(runs.warmup_of(row.flags)), cell(row)] for name, row in rows.items()]
+
+
+def lesson_11_searches(folder):
+    """The best mean over the seeds of the search, with more and more to choose from."""
+    claim = runs.CLAIMS["lesson-11"]
+    accuracy = runs.read(folder / "lesson-11.csv")
+    means = {name: {flags: statistics.mean(accuracy[flags, seed] for seed in claim.tuned_on)
+                    for flags in dict.fromkeys(claim.candidates(name, claim.rates) +
+                                               claim.candidates(name, claim.finer(name, accuracy)))} for name in runs.OPTIMIZERS}
+
+    def best(name, may_take):
+        return f"{max(mean for flags, mean in means[name].items() if may_take(flags)):.2f}%"
+
+    searches = {"the rate alone; linear decay, no warm-up": lambda f: f.endswith("--schedule linear --warmup 0"),
+                "rate and warm-up; linear decay": lambda f: "--schedule linear" in f,
+                "rate, warm-up and schedule": lambda f: True}
+    return ["searched"] + [NAMES[name] for name in runs.OPTIMIZERS], [
+        [text] + [best(name, may_take) for name in runs.OPTIMIZERS] for text, may_take in searches.items()]
+
+
+TABLES = {"training batches": batch_table, "training recipes": recipes, "training lesson 10": lesson_10,
+          "training lesson 11": lesson_11, "training lesson 11 searches": lesson_11_searches}
+IN_WORDS = {"training batches in words": batch_table_in_words, "training mnist in words": mnist_in_words,
+            "training adam warm-up in words": adam_warmup_in_words}

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Tests ./learn as a learner uses it, on the questions of all lessons.
+
+  tests/lessons/learn_test.py BUILD_DIR
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/lessons"))
+from tasks_test import learn  # noqa: E402
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+NUMBER = re.compile(r"\d[\d,]*\.?\d*")
+
+
+class Questions(unittest.TestCase):
+    def test_each_prediction_is_found_in_what_the_command_prints(self):
+        build = learn.Build(BUILD)
+        for number, folder in learn.lessons():
+            predictions = learn.questions_of(folder)["predict"]
+            self.assertTrue(predictions, folder)
+            command = learn.FENCE.search((folder / "README.md").read_text().split("**Run.**", 1)[1])[1].strip()
+            if "mpirun" in command and shutil.which("mpirun") is None:
+                continue
+            status, output = build.shell(command)
+            self.assertEqual(status, 0, output)
+            for prediction, result in zip(predictions, learn.results_in(output, predictions)):
+                self.assertNotEqual(result, "?", f"lesson {number}: {prediction}\n{output}")
+
+    def test_each_choice_is_explained_and_one_is_right(self):
+        for number, folder in learn.lessons():
+            for question in learn.questions_of(folder)["quiz"]:
+                self.assertEqual(sum(choice["right"] for choice in question["choices"]), 1, question)
+                for choice in question["choices"]:
+                    self.assertGreater(len(choice["why"]), 10, question)
+
+    def test_each_page_has_the_parts_that_learn_shows(self):
+        for number, folder in learn.lessons():
+            page = (folder / "README.md").read_text()
+            parts = ["**Predict.**", "**Run.**", "**Now turn this.**", "**In the code.**", "## Quiz"]
+            places = [page.find(part) for part in parts]
+            self.assertNotIn(-1, places, folder)
+            self.assertEqual(places, sorted(places), folder)
+            self.assertEqual([page.count(part) for part in parts], [1] * len(parts), folder)
+
+    def test_numbers_of_the_right_answers_stand_on_the_page(self):
+        for number, folder in learn.lessons():
+            page = set(NUMBER.findall((folder / "README.md").read_text()))
+            for question in learn.questions_of(folder)["quiz"]:
+                for choice in question["choices"]:
+                    if choice["right"]:
+                        found = {text.rstrip(".,") for text in NUMBER.findall(choice["text"] + " " + choice["why"])}
+                        missing = {text for text in found if len(text) > 1} - {text.rstrip(".,") for text in page}
+                        self.assertFalse(missing, f"lesson {number}: {question['ask']}: not on the page")
+
+
+class Learn(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.my = pathlib.Path(folder.name) / "my"
+
+    def learn(self, *arguments, text=""):
+        return subprocess.run([sys.executable, "-B", ROOT / "learn", "--build", BUILD, "--my", self.my, *arguments], input=text,
+                              capture_output=True, text=True, check=False, env=dict(os.environ, COLUMNS="100"))
+
+    def says(self, expected, *arguments, text="", status=0):
+        run = self.learn(*arguments, text=text)
+        self.assertEqual(run.returncode, status, run.stdout + run.stderr)
+        self.assertIn(expected, run.stdout + run.stderr)
+        if status:
+            self.assertEqual(run.stderr.strip().count("\n"), 0, run.stderr)
+        return run.stdout
+
+    def test_a_lesson_predictions_before_the_run_and_beside_it(self):
+        text = "\n".join(["nine", "18 and 6", "4", "the same", "", "zero", "a", "b", "b"]) + "\n"
+        output = self.says("1 of 2 at the first try.", "1", text=text)
+        self.assertLess(output.index("The loss?"), output.index("By the tape"))
+        self.assertRegex(output, r"The loss\? +nine +9\n")
+        self.assertRegex(output, r"nodes on the tape\? +4 +3\n")
+        self.assertLess(output.index("the prediction w x + b is 2"), output.index("w x + b = 2, error = 0, loss = 0"))
+        self.assertIn("Your prediction was: zero", output)
+        self.assertIn("No. Backward needs x", output)
+        self.assertLess(output.index("No. Backward needs x"), output.index("Yes. The gradient with respect to w is x"))
+        self.assertEqual(json.loads((self.my / "progress.json").read_text()), {"1": ["run", "quiz"]})
+        self.says("1  The tape by hand                                     [x] run, [x] quiz, [ ] task backward")
+
+    def test_input_that_ends_keeps_what_is_done(self):
+        self.says("no more input", "1", text="1\n2\n3\n4\n", status=1)
+        self.assertEqual(json.loads((self.my / "progress.json").read_text()), {"1": ["run"]})
+
+    def test_a_task_from_its_stub_to_its_solution(self):
+        self.says("there is no", "4", "test", status=1)
+        self.says("Write one step for all elements", "4", "task")
+        mine = self.my / "adam.cpp"
+        self.assertIn("not yet", self.learn("4", "test").stderr)
+        mine.write_text(mine.read_text().replace("static_cast<void>(g);", "w[i + 1000000000] = 0;"))
+        self.says("index outside of an array", "4", "test", status=1)
+        mine.write_text("int x = ;\n")
+        self.says("It does not compile", "4", "test", status=1)
+        mine.write_text(self.says("adam_step", "4", "solution"))
+        self.says("Task adam is done.", "4", "test")
+        self.says("[x] task adam")
+        self.says("adam_step", "4", "solution", "adam")
+
+    def test_a_second_task_comes_after_the_first(self):
+        self.says("my/backward.cpp", "1", "task")
+        (self.my / "progress.json").write_text('{"1": ["task backward"]}')
+        self.says("my/reverse_loop.cpp", "1", "task")
+
+    def test_hints_come_one_by_one(self):
+        self.assertNotIn("Hint 2", self.says("Hint 1 of 3", "4", "hint"))
+        self.assertNotIn("Hint 3", self.says("Hint 2 of 3", "4", "hint"))
+        self.says("Hint 3 of 3", "4", "hint")
+        self.says("There are no more.", "4", "hint")
+
+    def test_wrong_use_is_one_line(self):
+        self.says("there is no lesson 99: expected 1 to 21", "99", status=1)
+        self.says("lesson 17 has no task", "17", "task", status=1)
+        self.says("lesson 1 has no task x: expected backward, reverse_loop", "1", "task", "x", status=1)
+        self.says("x/bin is missing: ./run_tests.sh or ./train_mnist.sh builds it", "1", "--build", "x", status=1)
+        self.my.mkdir()
+        (self.my / "progress.json").write_text("{")
+        self.says("is not JSON any more", status=1)
+
+
+if __name__ == "__main__":
+    unittest.main()

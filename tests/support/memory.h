@@ -1,0 +1,22 @@
+#pragma once
+
+#include "core/memory.h"
+
+namespace ringtape::test {
+
+/// The live bytes at the peak of activations and their gradients. (The total peak is at another time if a
+/// kernel has a large workspace, as products of f16 have on a CPU.)
+inline BytesByCategory highest_activations(const MemoryRecording& recording) {
+  using enum MemoryCategory;
+  const auto passing = [](const BytesByCategory& live) {
+    return live[activations] + live[activation_gradients];
+  };
+  BytesByCategory live = recording.start(), highest = live;
+  for (const MemoryEvent& event : recording.events()) {
+    live[event.category] += static_cast<std::size_t>(event.bytes);
+    if (passing(live) > passing(highest)) highest = live;
+  }
+  return highest;
+}
+
+}  // namespace ringtape::test
