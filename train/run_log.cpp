@@ -168,7 +168,7 @@ void RunLog::report(const EvaluationResult& result, std::int64_t steps, std::int
   const std::string earlier = first_ > 0 ? fmt::format(" ({} of them before it was resumed)", first_) : "";
   console_.print("test loss {:.4f} after {}{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss,
                  counted(steps, "step"), earlier, seconds, to_string(device_), peak);
-  if (throughput_.flops_per_sample > 0 && samples_per_second() > 0) {
+  if (throughput_.units_per_sample != 1 && samples_per_second() > 0) {
     console_.print("{}\n", throughput_.text(samples_per_second()));
   }
   if (skipped > 0) console_.print("{} skipped: the gradients were not finite\n", counted(skipped, "update"));

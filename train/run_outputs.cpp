@@ -98,9 +98,12 @@ report::Facts Trainer::Run::results_of(const RunLog& log, const EvaluationResult
       log.first() > 0 ? fmt::format(", {} of them before it was resumed", grouped(log.first())) : "";
   results.emplace_back("steps" + earlier, grouped(std::ssize(log.curves().steps)));
   results.emplace_back(log.first() > 0 ? "time since it was resumed" : "time", time_text(log.seconds()));
-  if (const double rate = log.samples_per_second(); rate > 0 && task_.flops_per_sample > 0) {
-    const Throughput& speed = log.throughput();
+  const Throughput& speed = log.throughput();
+  const double rate = log.samples_per_second();
+  if (rate > 0 && speed.units_per_sample != 1) {
     results.emplace_back(speed.unit + " per second", grouped(std::llround(speed.units_per_second(rate))));
+  }
+  if (rate > 0 && speed.most_flops > 0) {
     results.emplace_back(fmt::format("MFU: share of {:.3g} GFLOP/s, as measured", speed.most_flops * 1e-9),
                          fmt::format("{:.1f}%", 100 * speed.utilisation(rate)));
   }

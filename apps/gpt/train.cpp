@@ -119,7 +119,7 @@ struct TrainCommand {
     }
     task.unit = "tokens";
     task.units_per_sample = shape.context;
-    task.flops_per_sample = 3 * forward_flops(shape, 1, shape.context);
+    task.flops_per_sample = training_flops(shape);
     task.estimate_memory = [this, shape](const UpdateShape& update) {
       BytesByCategory bytes =
           estimate_memory(GptMemoryProblem{.model = shape,
@@ -144,6 +144,14 @@ struct TrainCommand {
       return made;
     };
     return task;
+  }
+
+  /// Of a sequence. The weights that LoRA leaves alone have no gradient, which is a third of the products;
+  /// how many of them --freeze saves is not known here.
+  double training_flops(const TransformerOptions& shape) const {
+    const ModelOptions& o = program.options().model;
+    if (!o.freeze.empty() || !o.train_only.empty()) return 0;
+    return (lora.rank > 0 ? 2 : 3) * forward_flops(shape, 1, shape.context);
   }
 
   void finish(Trainer& trainer) {
