@@ -104,7 +104,8 @@ refused 3 "--tensor-parallel 3: does not divide 4 heads, the nearest that does i
 refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided" "${mnist[@]}" --hidden 1 --tensor-parallel 2
 refused 2 "--sequence-parallel: gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
 refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tensor-parallel 2 --lora-rank 2
-refused 2 "--tensor-parallel cannot be used with --freeze" "${gpt[@]}" --tensor-parallel 2 --freeze "wte.*"
+ranks 2 2 "${gpt[@]}" --tensor-parallel 2 --freeze "wte.*"
+expect "--freeze is refused" grep -q -- '--tensor-parallel cannot be used with --freeze' err
 ranks 0 8 mnist --show-mesh --tensor-parallel 4
 expect "--show-mesh draws the mesh once" grep -q '^8 ranks: 1 pipeline x 2 data x 1 context x 4 tensor$' out
 expect "--show-mesh has the last rank in its place" grep -qE '^data 1 +4 +5 +6 +7 *$' out
