@@ -51,6 +51,8 @@ struct Heads {
     args.dropout = options.dropout;
     args.seed = options.seed;
     args.counter = options.counter;
+    args.mask_heads = options.all_heads;
+    args.first_mask_head = options.first_head;
     return args;
   }
 };

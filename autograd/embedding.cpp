@@ -44,7 +44,7 @@ void position_gradient(const EmbeddingProblem& problem, const Tensor& dy, const 
 }  // namespace
 
 Tensor embedding(const Tensor& tokens, const Tensor& given_weight, const Tensor& given_positions,
-                 std::int64_t first_position) {
+                 std::int64_t first_position, const TablePart& part) {
   check_floating("embedding", given_weight);
   check(tokens.defined() && (tokens.dtype() == DType::i32 || tokens.dtype() == DType::i64),
         "embedding: tokens must be i32 or i64, found {}", describe(tokens));
@@ -62,7 +62,9 @@ Tensor embedding(const Tensor& tokens, const Tensor& given_weight, const Tensor&
                            .sequence = tokens.size(-1),
                            .first_position = first_position,
                            .vocabulary = weight.size(0),
-                           .columns = weight.size(1)};
+                           .columns = weight.size(1),
+                           .first_token = part.first_token,
+                           .all_tokens = part.all_tokens};
   const bool has_positions = positions.defined();
   if (has_positions) {
     check_same_kind("embedding", weight, positions);

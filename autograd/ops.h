@@ -63,12 +63,21 @@ AddNorm add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, dou
 Tensor softmax(const Tensor& x);
 
 // ---- tokens ----
+/// Which rows of a larger table a table has.
+struct TablePart {
+  std::int64_t first_token = 0;
+  std::int64_t all_tokens = 0;  ///< 0: weight is the whole table
+};
+
 /// Row `tokens[..]` of weight [V, C] for each token of [.., T], i32 or i64 in [0, V): [.., T, C]. With
 /// `positions` [P, C], row first_position + t of it is added to token t; T + first_position must not exceed
 /// P. The result has the dtype of weight, or of its 16-bit copy (ParameterArena). An invalid token gives a
 /// row of zeros, and the next check_indices() throws.
+///
+/// Where `weight` is a part of a table, with the rows of `part.all_tokens` tokens from `part.first_token` on,
+/// the tokens of other parts give zeros too.
 Tensor embedding(const Tensor& tokens, const Tensor& weight, const Tensor& positions = {},
-                 std::int64_t first_position = 0);
+                 std::int64_t first_position = 0, const TablePart& part = {});
 /// The cosines and sines [positions, D / 2] of the angles t * base^(-2 i / D), for heads of an even size D.
 struct RotaryTable {
   Tensor cosines, sines;
@@ -121,6 +130,10 @@ struct AttentionOptions {
   /// recomputed segment. Take one counter from a generator for each call (core/random.h).
   std::uint64_t seed = 0;
   std::uint64_t counter = 0;
+  /// Where the heads are some of a larger number: all of them, and the number of the first of these. They
+  /// have the masks that they would have among all. 0: these are all.
+  std::int64_t all_heads = 0;
+  std::int64_t first_head = 0;
 };
 
 /// Causal self-attention of qkv [B, T, (heads + 2 kv_heads) D], each token's queries, then its keys, then its

@@ -19,6 +19,7 @@ namespace ringtape {
 
 class BackwardContext;
 class Tape;
+struct ParameterShard;
 
 /// The autograd state of one tensor, shared by all handles to it.
 struct AutogradMeta {
@@ -36,6 +37,9 @@ struct AutogradMeta {
 
   /// Of a parameter: expired unless a ParameterArena holds it.
   std::weak_ptr<void> arena;
+
+  /// Of a parameter that ranks divide between them: which part this one is (nn/parameter_shard.h).
+  std::shared_ptr<const ParameterShard> shard;
 
   /// Called in each backward() that contributes to this leaf, before its first contribution; null for none.
   /// It may give `grad` other memory, and must then clear `grad_written`, because that memory holds no

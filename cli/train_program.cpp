@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "core/error.h"
+#include "dist/mesh.h"
 #include "dist/rank_environment.h"
+#include "train/make.h"
 #include "train/option_list.h"
 
 namespace ringtape {
@@ -42,12 +44,17 @@ void TrainProgram::add_flags() {
   flags_.group("Several ranks (mpirun, torchrun, srun)");
   Flag show_launch = flags_.option("--show-launch", show_launch_,
                                    "print which launcher was found, the rank, and why, and do not train");
+  Flag show_mesh =
+      flags_.option("--show-mesh", show_mesh_,
+                    "print what each rank's place is among the ranks that divide the batch and the "
+                    "model, and do not train");
   // These modes have no such output.
   for (const TrainerOption& option : options_of(options_)) {
     if (option.effect != Effect::output || option.name == "load" || option.name == "quiet") continue;
     const Flag flag = flags_["--" + option.name];
     print_schedule.excludes(flag);
     show_launch.excludes(flag);
+    show_mesh.excludes(flag);
     if (option.name != "metrics") eval_only.excludes(flag);
   }
   flags_.after_parsing([this] {
@@ -85,6 +92,12 @@ void TrainProgram::train(const std::function<Task()>& make_task,
                          const std::function<void(Trainer&)>& after_training) const {
   if (show_launch_) {
     fmt::print("{}", describe(detect_rank_environment(process_environment())));
+    return;
+  }
+  if (show_mesh_) {
+    const RankEnvironment env = detect_rank_environment(process_environment());
+    const MeshSizes sizes = mesh_of(env.world_size, mesh_sizes(options_.distribution));
+    if (env.rank == 0) fmt::print("{}", draw_mesh(sizes));
     return;
   }
   Trainer trainer(make_task(), options_);

@@ -19,7 +19,7 @@ struct Recipe {
 };
 
 /// The command line of a training program: a flag for each option of the trainer, and --eval-only,
-/// --print-schedule and --show-launch. The program adds its own flags, and makes the task.
+/// --print-schedule, --show-launch and --show-mesh. The program adds its own flags, and makes the task.
 class TrainProgram {
  public:
   /// `defaults` are the initial options of this program.
@@ -50,6 +50,7 @@ class TrainProgram {
   bool eval_only_ = false;
   bool print_schedule_ = false;
   bool show_launch_ = false;
+  bool show_mesh_ = false;
   std::unique_ptr<CommandLine> owned_;
   CommandLine& flags_;
 };

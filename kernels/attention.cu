@@ -95,8 +95,8 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     const int padded = write_scores_of_keys<Tile>(p, keys, key, end, first_sees, q_columns, scores, rows);
     softmax.add(scores, padded);
     if (p.dropout.threshold != 0) {
-      mark_dropped<Tile, true>(scores, padded, p.dropout, p.head_number(share.batch, share.head), first_sees,
-                               key);
+      mark_dropped<Tile, true>(scores, padded, p.dropout, p.dropout.head_number(share.batch, share.head),
+                               first_sees, key);
       keep_weights<Tile>(scores, scores, padded, p.dropout.kept);
     }
     load_rows<Tile>(values, key, keys_of_tile<Tile>(key, end), p.width, rows);

@@ -22,8 +22,8 @@ struct AttentionOperand {
 /// m_ij is 1, or with dropout 0 with that probability and else 1 / (1 - dropout): 0 where word j % 4 of
 /// Philox (core/philox.h) is below dropout * 2^32, at the counter whose low half is `counter` and whose high
 /// half is (head * keys + i + keys - queries) * ceil(keys / 4) + j / 4, where heads count through all
-/// sequences. So the backward, and a forward that is computed again, have the same mask, and nothing is
-/// stored.
+/// sequences, all `mask_heads` of each. So the backward, and a forward that is computed again, have the same
+/// mask, and nothing is stored.
 struct AttentionArgs {
   DType dtype = DType::f32;  ///< of q, k, v, out: f32, bf16 or f16; f64 on the CPU
   std::int64_t batch = 0;
@@ -38,6 +38,9 @@ struct AttentionArgs {
   double dropout = 0;   ///< probability, below 1
   std::uint64_t seed = 0;
   std::uint64_t counter = 0;  ///< taken from the generator: one for each call
+  // Where the heads are some of a larger number, whose masks they have:
+  std::int64_t mask_heads = 0;       ///< all of them; 0: `heads`
+  std::int64_t first_mask_head = 0;  ///< number of the first of these
 };
 
 inline constexpr std::int64_t kMostAttentionWidth = 128;

@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     const int count = keys_of_tile<Tile>(key, end);
     const int padded = write_scores_of_keys<Tile>(p, keys, key, end, first_sees, q_columns, scores, rows);
     to_weights<Tile>(scores, padded, [=](int, int column) { return lse[column]; });
-    mark_dropped<Tile, true>(scores, padded, p.dropout, p.head_number(share.batch, share.head), first_sees,
-                             key);
+    mark_dropped<Tile, true>(scores, padded, p.dropout, p.dropout.head_number(share.batch, share.head),
+                             first_sees, key);
     load_rows<Tile>(values, key, count, p.width, rows);
     __syncthreads();
     multiply<Tile, false>(rows, stride, dout_columns, padded, width,
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
                             }));
       __syncthreads();
       to_weights<Tile>(scores, padded, [=](int row, int) { return lse[row]; });
-      mark_dropped<Tile, false>(scores, padded, p.dropout, p.head_number(share.batch, head),
+      mark_dropped<Tile, false>(scores, padded, p.dropout, p.dropout.head_number(share.batch, head),
                                 query + p.offset(), share.first);
       keep_weights<Tile>(scores, weights, padded, p.dropout.kept);
       load_rows<Tile>(douts, query, count, p.width, rows);

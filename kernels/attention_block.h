@@ -30,6 +30,7 @@ struct AttentionInput {
 template <class A>
 struct AttentionDropout {
   std::uint64_t seed, counter, keys;
+  std::int64_t mask_heads, first_mask_head;
   std::uint32_t threshold;  // 0 without dropout
   A kept;                   // factor of what is not dropped
 
@@ -37,9 +38,15 @@ struct AttentionDropout {
       : seed(args.seed),
         counter(args.counter),
         keys(static_cast<std::uint64_t>(args.keys)),
+        mask_heads(args.mask_heads > 0 ? args.mask_heads : args.heads),
+        first_mask_head(args.first_mask_head),
         threshold(static_cast<std::uint32_t>(args.dropout * 4294967296.0)),
         kept(static_cast<A>(1 / (1 - args.dropout))) {}
 
+  /// The number of a head among those of all masks.
+  __device__ std::int64_t head_number(std::int64_t b, std::int64_t h) const {
+    return b * mask_heads + first_mask_head + h;
+  }
   /// The words of the keys `key` to key + 3, for a multiple of 4.
   __device__ Philox4 words(std::int64_t head, std::int64_t query, std::int64_t key) const {
     const std::uint64_t row = static_cast<std::uint64_t>(head) * keys + static_cast<std::uint64_t>(query);
@@ -87,9 +94,8 @@ struct AttentionProblem {
   __device__ std::int64_t heads_per_kv() const { return heads / kv_heads; }
   /// The first row of a head in lse and delta.
   __device__ std::int64_t first_row(std::int64_t b, std::int64_t h) const {
-    return head_number(b, h) * queries;
+    return (b * heads + h) * queries;
   }
-  __device__ std::int64_t head_number(std::int64_t b, std::int64_t h) const { return b * heads + h; }
 };
 
 /// The tokens first to first + count - 1 of a head, that a block computes.

@@ -13,11 +13,12 @@ __global__ void embedding_forward(EmbeddingProblem p, const T* weight, const T* 
   const Token* const tokens = static_cast<const Token*>(p.tokens);
   const BlockShare share = share_of_block(p.rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
-    const std::int64_t token = tokens[row];
-    const bool is_valid = token >= 0 && token < p.vocabulary;
+    const std::int64_t token = tokens[row], own = token - p.first_token;
+    const bool is_own = own >= 0 && own < p.vocabulary;
+    const bool is_valid = is_own || (token >= 0 && token < p.all_tokens);
     if (!is_valid && threadIdx.x == 0) atomicExch(invalid, static_cast<int>(row + 1));
-    const T* const from = is_valid ? weight + token * p.columns : nullptr;
-    const T* const added = !is_valid || positions == nullptr
+    const T* const from = is_own ? weight + own * p.columns : nullptr;
+    const T* const added = !is_own || positions == nullptr
                                ? nullptr
                                : positions + (p.first_position + row % p.sequence) * p.columns;
     T* const to = y + row * p.columns;
@@ -66,11 +67,12 @@ __global__ void embedding_backward(EmbeddingProblem p, const T* dy, accumulate_t
   const Token* const tokens = static_cast<const Token*>(p.tokens);
   const std::int64_t own = blockIdx.x;
   const Token token = tokens[own];
-  if (token < 0 || token >= p.vocabulary) return;
+  const std::int64_t in_table = token - p.first_token;
+  if (in_table < 0 || in_table >= p.vocabulary) return;
   for (std::int64_t first = 0; first < own; first += kComparedRows) {
     if (compare_rows(tokens, token, first, own, equal)) return;  // the block of an earlier row adds this one
   }
-  accumulate_t<T>* const to = dweight + token * p.columns;
+  accumulate_t<T>* const to = dweight + in_table * p.columns;
   for (std::int64_t first = own; first < p.rows; first += kComparedRows) {
     if (!compare_rows(tokens, token, first, p.rows, equal)) continue;
     for (int r = 0; r < kComparedRows; ++r) {

@@ -5,23 +5,27 @@
 namespace ringtape {
 
 /// The tokens of an embedding, i32 or i64 [rows], and the table's sizes. A row is a token of a sequence of
-/// `sequence` tokens; with positions, its position is first_position + row % sequence.
+/// `sequence` tokens; with positions, its position is first_position + row % sequence. A table may be a part
+/// of a larger one: its first row is then that of token `first_token`, and the tokens of other parts give
+/// zeros.
 struct EmbeddingProblem {
   DType token_dtype;
   const void* tokens;
   std::int64_t rows;
   std::int64_t sequence;
   std::int64_t first_position;
-  std::int64_t vocabulary;
+  std::int64_t vocabulary;  ///< rows of the table
   std::int64_t columns;
+  std::int64_t first_token = 0;
+  std::int64_t all_tokens = 0;  ///< of the larger table; 0: there is none
 };
 
 }  // namespace ringtape
 
 /// y [rows, columns] = weight[token] + positions[position]; positions null for none. weight
 /// [vocabulary, columns], positions [.., columns] and y have one dtype: f32, bf16, f16 or, on the CPU, f64. A
-/// token outside [0, vocabulary) gives zeros, and 1 + its row is written to *invalid, which the caller
-/// zeroes.
+/// token outside [0, vocabulary), or outside [0, all_tokens) of the larger table, gives zeros, and 1 + its
+/// row is written to *invalid, which the caller zeroes.
 RINGTAPE_LAUNCHER(embedding_forward, DType dtype, const EmbeddingProblem& problem, const void* weight,
                   const void* positions, void* y, int* invalid);
 

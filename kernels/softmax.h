@@ -5,6 +5,7 @@
 #include <cfloat>
 
 #include "kernels/common/math.h"
+#include "kernels/common/rows.h"
 
 /// The arithmetic of softmax cross-entropy for one row of logits: the softmax in one pass over them (Milakov
 /// and Gimelshein, "Online normalizer calculation for softmax", 2018), the loss, and the gradient. The
@@ -31,6 +32,19 @@ struct Softmax {
 /// The lowest finite value: -inf - lowest is -inf, where -inf - -inf would be NaN.
 template <class A>
 inline constexpr A kLowest = static_cast<A>(sizeof(A) == 8 ? -DBL_MAX : -FLT_MAX);
+
+/// The largest element of a row; every thread of the block gets it.
+template <class T>
+__device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
+  using A = accumulate_t<T>;
+  A largest[kSlots];
+  for (int s = 0; s < kSlots; ++s) largest[s] = kLowest<A>;
+  x.for_each([&](std::int64_t, auto lanes, int slot, const auto& values) {
+    for (int k = 0; k < lanes; ++k) largest[slot + k] = larger_logit(largest[slot + k], values[0][k]);
+  });
+  for (int s = 1; s < kSlots; ++s) largest[0] = larger_logit(largest[0], largest[s]);
+  return block_max(largest[0]);
+}
 
 /// The softmax of the logits seen so far. On the CPU it has slots, each for every kSoftmaxSlots-th logit, so
 /// that the compiler can vectorise.

@@ -8,19 +8,6 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// The largest element of a row; every thread of the block gets it.
-template <class T>
-__device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
-  using A = accumulate_t<T>;
-  A largest[kSlots];
-  for (int s = 0; s < kSlots; ++s) largest[s] = kLowest<A>;
-  x.for_each([&](std::int64_t, auto lanes, int slot, const auto& values) {
-    for (int k = 0; k < lanes; ++k) largest[slot + k] = larger_logit(largest[slot + k], values[0][k]);
-  });
-  for (int s = 1; s < kSlots; ++s) largest[0] = larger_logit(largest[0], largest[s]);
-  return block_max(largest[0]);
-}
-
 template <class T>
 __global__ void softmax_forward(const T* all_x, T* all_y, std::int64_t rows, std::int64_t columns) {
   using A = accumulate_t<T>;

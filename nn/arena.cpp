@@ -162,8 +162,10 @@ void ParameterArena::make_tiles(Device device) {
   }
   tile_count_ = static_cast<std::int64_t>(tiles.size());
   tiles_ = upload(tiles, device);
-  has_grad_on_host_.assign(entries_.size(), 0);
-  has_grad_ = upload(has_grad_on_host_, device);
+  for (FlagsOnDevice* const each : {&has_grad_, &has_counted_grad_}) {
+    each->flags.assign(entries_.size(), 0);
+    each->on_device = upload(each->flags, device);
+  }
 }
 
 const ShardExchange& ParameterArena::shard_exchange() const {
@@ -191,17 +193,44 @@ void ParameterArena::zero_grad() {
   ++zero_grads_;
 }
 
-const std::uint8_t* ParameterArena::has_grad() {
+bool ParameterArena::has_grad(std::size_t entry) const {
+  const AutogradMeta& meta = *entries_[entry].tensor->autograd;
+  return meta.grad_written && meta.requires_grad;
+}
+
+bool ParameterArena::counts(std::size_t entry) const {
+  return !division_ || division_->rank == 0 || entries_[entry].tensor->autograd->shard != nullptr;
+}
+
+void ParameterArena::sum_parts_of_gradients() const {
+  if (!division_ || !division_->gradients_are_parts) return;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].tensor->autograd->shard != nullptr || !has_grad(i)) continue;
+    for (const Tile& tile : tiles_of_entry(i)) {
+      division_->sum(gradients_.alias({tile.length}, tile.offset + tile.gradient_shift));
+    }
+  }
+}
+
+void ParameterArena::update(FlagsOnDevice& flags, const std::function<bool(std::size_t)>& flag_of) {
   bool changed = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const AutogradMeta& meta = *entries_[i].tensor->autograd;
-    const std::uint8_t flag = meta.grad_written && meta.requires_grad ? 1 : 0;
-    changed = changed || flag != has_grad_on_host_[i];
-    has_grad_on_host_[i] = flag;
+    const std::uint8_t flag = flag_of(i) ? 1 : 0;
+    changed = changed || flag != flags.flags[i];
+    flags.flags[i] = flag;
   }
-  if (changed)
-    copy_bytes(has_grad_.raw(), device(), has_grad_on_host_.data(), Device{}, has_grad_on_host_.size());
-  return has_grad_.data<std::uint8_t>();
+  if (changed) copy_bytes(flags.on_device.raw(), device(), flags.flags.data(), Device{}, flags.flags.size());
+}
+
+const std::uint8_t* ParameterArena::has_grad() {
+  update(has_grad_, [this](std::size_t entry) { return has_grad(entry); });
+  return has_grad_.on_device.data<std::uint8_t>();
+}
+
+const std::uint8_t* ParameterArena::has_counted_grad() {
+  if (!division_) return has_grad();
+  update(has_counted_grad_, [this](std::size_t entry) { return has_grad(entry) && counts(entry); });
+  return has_counted_grad_.on_device.data<std::uint8_t>();
 }
 
 void ParameterArena::bump_versions() const {

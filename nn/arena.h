@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,15 @@ struct ShardExchange {
   std::function<void(const Tensor& x)> max;
   /// Fills a tensor of the arena's length with the slices of all ranks.
   std::function<void(const Tensor& flat)> all_gather;
+};
+
+/// The other ranks that have parts of the model's parameters (nn/parameter_shard.h).
+struct ModelDivision {
+  int rank = 0;                              ///< of this one among them
+  std::function<void(const Tensor& x)> sum;  ///< x = the sum over these ranks
+  std::function<void(const Tensor& x)> max;
+  /// Of a parameter that all ranks have, each has the gradient by its own tokens (sequence parallelism).
+  bool gradients_are_parts = false;
 };
 
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on
@@ -80,6 +90,13 @@ class ParameterArena {
   void set_shard_exchange(ShardExchange exchange) { exchange_ = std::move(exchange); }
   /// Throws Error where it has not been set.
   const ShardExchange& shard_exchange() const;
+  /// For a model of which this rank has a part.
+  void set_division(ModelDivision division) { division_ = std::move(division); }
+  const std::optional<ModelDivision>& division() const { return division_; }
+  /// Whether sums over the parameters of all ranks include this entry of this rank: the part of a parameter
+  /// does on every rank, a parameter that all ranks have on rank 0 of the division.
+  bool counts(std::size_t entry) const;
+
   /// Makes values() current on all ranks; all ranks must call it. They are out of date only in a sharded
   /// arena with a 16-bit copy, where a step gathers only the copies.
   void gather_values() const;
@@ -91,6 +108,10 @@ class ParameterArena {
   std::int64_t parameter_elements() const { return parameter_elements_; }
   /// Those of the parameters that are not frozen.
   std::int64_t trained_elements() const { return trained_elements_; }
+
+  /// Completes the gradients of a division whose `gradients_are_parts`: after the mean over other ranks, and
+  /// before norms and the step. Otherwise does nothing.
+  void sum_parts_of_gradients() const;
 
   /// Marks all gradients as absent: the next backward overwrites them instead of adding, so no memory is set
   /// to zero. Drops an unused clip factor and skip flag.
@@ -104,6 +125,8 @@ class ParameterArena {
   /// One flag for each entry on the device: 1 where a gradient has been written since zero_grad(). A
   /// parameter that was frozen after the arena was made has none.
   const std::uint8_t* has_grad();
+  /// The same, but 0 for the entries that do not count().
+  const std::uint8_t* has_counted_grad();
 
   /// On the device: the factor of the gradients from backward() to the optimizer's step, which divides by it,
   /// or null. A LossScaler sets it during its lifetime.
@@ -136,6 +159,14 @@ class ParameterArena {
   std::vector<Tile> tiles_of_entry(std::size_t entry) const;
   void make_tiles(Device device);
 
+  /// A flag for each entry, and a copy on the device.
+  struct FlagsOnDevice {
+    std::vector<std::uint8_t> flags;
+    Tensor on_device;
+  };
+  bool has_grad(std::size_t entry) const;
+  void update(FlagsOnDevice& flags, const std::function<bool(std::size_t entry)>& flag_of);
+
   ArenaSharding sharding_;
   std::vector<ArenaEntry> entries_;
   std::vector<GradientBucket> buckets_;
@@ -150,8 +181,8 @@ class ParameterArena {
   Tensor low_precision_;
   Tensor tiles_;
   std::int64_t tile_count_ = 0;
-  std::vector<std::uint8_t> has_grad_on_host_;
-  Tensor has_grad_;
+  FlagsOnDevice has_grad_, has_counted_grad_;
+  std::optional<ModelDivision> division_;
   Tensor norm_result_;
   std::shared_ptr<void> alive_;  // watched by the parameters' AutogradMeta
   const float* loss_scale_ = nullptr;

@@ -13,6 +13,7 @@
 #include "kernels/norm.h"
 #include "nn/init.h"
 #include "nn/module_scope.h"
+#include "nn/parameter_shard.h"
 
 namespace ringtape {
 namespace {
@@ -41,7 +42,14 @@ void initialise(GPT& model) {
     if (parameter.name.ends_with(".bias")) {
       parameter.tensor->copy_from(zeros(parameter.tensor->shape()));
     } else if (parameter.tensor->dims() == 2) {
-      init::normal(*parameter.tensor, parameter.name.ends_with("c_proj.weight") ? of_residual : 0.02);
+      const double deviation = parameter.name.ends_with("c_proj.weight") ? of_residual : 0.02;
+      if (shard_of(*parameter.tensor) == nullptr) {
+        init::normal(*parameter.tensor, deviation);
+      } else {
+        Tensor whole = empty(whole_shape_of(*parameter.tensor));
+        init::normal(whole, deviation);
+        load_whole(*parameter.tensor, whole);
+      }
     }
   }
 }
@@ -70,7 +78,8 @@ void GPT::check_options(const TransformerOptions& o) {
   }
 }
 
-GPT::GPT(const TransformerOptions& options) : options_(options) {
+GPT::GPT(const TransformerOptions& options, std::shared_ptr<LayerFactory> layers)
+    : options_(options), layers_(std::move(layers)) {
   check_options(options);
   make_parts();
   initialise(*this);
@@ -79,24 +88,25 @@ GPT::GPT(const TransformerOptions& options) : options_(options) {
 void GPT::make_parts() {
   const init::Skip skip;  // initialise() follows
   const TransformerOptions& options = options_;
-  const auto tokens = register_module("wte", std::make_shared<Embedding>(options.vocabulary, options.width));
+  const auto tokens = register_module(
+      "wte", layers_->by_vocabulary(std::make_shared<Embedding>(options.vocabulary, options.width)));
   wte_ = &tokens->parameter("weight");
   if (options.positions == PositionKind::learned) {
     wpe_ = &register_module("wpe", std::make_shared<Embedding>(options.context, options.width))
                 ->parameter("weight");
   }
-  drop_ =
-      register_module("drop", std::make_shared<Dropout>(options.embedding_dropout.value_or(options.dropout)));
+  drop_ = register_module("drop", layers_->dropout(options.embedding_dropout.value_or(options.dropout)));
   const auto list = register_module("h", std::make_shared<BlockList>());
   h_ = list;
   const auto positions = std::make_shared<RotaryPositions>(options);
   for (std::int64_t i = 0; i < options.layers; ++i) {
-    blocks_.push_back(list->push_back(std::make_shared<Block>(options, positions)));
+    blocks_.push_back(list->push_back(std::make_shared<Block>(options, positions, *layers_)));
   }
   ln_f_ = register_module(
       "ln_f", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
   if (!options.tied) {
-    lm_head_ = register_module("lm_head", std::make_shared<Linear>(options.width, options.vocabulary, false));
+    lm_head_ = register_module("lm_head", layers_->by_vocabulary(std::make_shared<Linear>(
+                                              options.width, options.vocabulary, false)));
   }
 }
 
@@ -104,7 +114,7 @@ Tensor GPT::embed(const Tensor& tokens, std::int64_t first_position) {
   check(tokens.defined() && tokens.dims() == 2, "GPT: expected tokens [B, T], found {}", describe(tokens));
   check(tokens.size(1) <= options_.context - first_position, "GPT: {} tokens exceed the context of {}",
         first_position + tokens.size(1), options_.context);
-  return (*drop_)(embedding(tokens, *wte_, wpe_ == nullptr ? Tensor() : *wpe_, first_position));
+  return (*drop_)(layers_->embed(tokens, *wte_, wpe_ == nullptr ? Tensor() : *wpe_, first_position));
 }
 
 void GPT::set_recompute(std::int64_t blocks) {
@@ -129,7 +139,7 @@ Residual GPT::run_blocks(Residual stream) {
 }
 
 Tensor GPT::head(const Tensor& normed) {
-  return lm_head_ == nullptr ? linear(normed, *wte_) : (*lm_head_)(normed);
+  return lm_head_ == nullptr ? layers_->logits(normed, *wte_) : (*lm_head_)(normed);
 }
 
 Tensor GPT::forward(const Tensor& tokens) {

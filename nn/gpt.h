@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "nn/layer_factory.h"
 #include "nn/layers.h"
 #include "nn/module.h"
 #include "nn/norm.h"
@@ -21,13 +22,15 @@ namespace ringtape {
 /// stream (attn.c_proj, mlp.c_proj) 0.02 / sqrt(2 layers); biases are 0.
 class GPT : public Module {
  public:
-  /// Throws Error like check_options().
-  explicit GPT(const TransformerOptions& options);
+  /// Throws Error like check_options(), and for sizes that the ranks of `layers` cannot divide.
+  explicit GPT(const TransformerOptions& options,
+               std::shared_ptr<LayerFactory> layers = std::make_shared<LayerFactory>());
   /// Throws Error for sizes below 1 or above what the kernels take, heads that do not divide the width, KV
   /// heads that do not divide the heads, and other settings out of range.
   static void check_options(const TransformerOptions& options);
 
-  /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64). Throws Error for a T above the context.
+  /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64); with ranks that divide the model, those of this
+  /// rank's part of the vocabulary. Throws Error for a T above the context.
   Tensor forward(const Tensor& tokens) override;
 
   /// The logits of the last of the tokens [B, T], which follow those in the cache: [B, vocabulary]. Their
@@ -50,13 +53,14 @@ class GPT : public Module {
   Tensor head(const Tensor& normed);
 
   TransformerOptions options_;
+  std::shared_ptr<LayerFactory> layers_;
   Tensor* wte_;
   Tensor* wpe_ = nullptr;
-  std::shared_ptr<Dropout> drop_;
+  std::shared_ptr<Module> drop_;
   std::shared_ptr<Module> h_;  // the list of the blocks
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> ln_f_;
-  std::shared_ptr<Linear> lm_head_;  // null where the weight is wte_
+  std::shared_ptr<Module> lm_head_;  // null where the weight is wte_
   std::int64_t recompute_ = 0;
 };
 

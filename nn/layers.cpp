@@ -6,6 +6,7 @@
 #include "autograd/recompute.h"
 #include "core/error.h"
 #include "nn/init.h"
+#include "nn/layer_factory.h"
 #include "nn/lora.h"
 
 namespace ringtape {
@@ -84,11 +85,21 @@ Tensor Sequential::forward(const Tensor& x) {
 }
 
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes) {
+  return make_mlp(sizes, LayerFactory());
+}
+
+std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes, const LayerFactory& layers) {
   check(sizes.size() >= 2, "make_mlp: expected at least an input and an output size, found {}", sizes.size());
   auto model = std::make_shared<Sequential>();
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     if (i > 0) model->push_back(std::make_shared<ReLU>());
-    model->push_back(std::make_shared<Linear>(sizes[i], sizes[i + 1]));
+    if (i % 2 == 1) {
+      model->push_back(layers.row_linear(sizes[i], sizes[i + 1]));
+    } else if (i + 2 < sizes.size()) {
+      model->push_back(layers.column_linear(sizes[i], {sizes[i + 1]}));
+    } else {
+      model->push_back(std::make_shared<Linear>(sizes[i], sizes[i + 1]));
+    }
   }
   return model;
 }

@@ -86,8 +86,12 @@ class Sequential : public Module {
   std::size_t recompute_ = 0;
 };
 
+class LayerFactory;
+
 /// A multilayer perceptron: Linear layers of these sizes with a ReLU between each two, as a Sequential.
-/// Throws Error for fewer than two sizes.
+/// Throws Error for fewer than two sizes. Ranks that divide it divide the outputs of the first of each two
+/// layers and the inputs of the second; each has the last of an odd number as a whole.
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes);
+std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes, const LayerFactory& layers);
 
 }  // namespace ringtape

@@ -1,5 +1,7 @@
 #include "nn/model_file.h"
 
+#include "nn/parameter_shard.h"
+
 namespace ringtape {
 
 std::vector<NamedTensor> weights_of(Module& model) {
@@ -15,7 +17,17 @@ void save_model(Module& model, const std::filesystem::path& path) {
 }
 
 void load_model(Module& model, const std::filesystem::path& path) {
-  SafetensorsFile(path).load_into(weights_of(model));
+  const SafetensorsFile file(path);
+  std::vector<NamedTensor> wholes = weights_of(model);
+  const std::vector<NamedParameter> parameters = model.named_parameters();
+  for (std::size_t i = 0; i < wholes.size(); ++i) {
+    if (shard_of(*parameters[i].tensor) != nullptr)
+      wholes[i].tensor = empty(whole_shape_of(*parameters[i].tensor));
+  }
+  file.load_into(wholes);
+  for (std::size_t i = 0; i < wholes.size(); ++i) {
+    if (shard_of(*parameters[i].tensor) != nullptr) load_whole(*parameters[i].tensor, wholes[i].tensor);
+  }
 }
 
 }  // namespace ringtape

@@ -16,8 +16,8 @@ namespace ringtape {
 void save_model(Module& model, const std::filesystem::path& path);
 
 /// Overwrites the parameters of `model`, before or after an arena holds them, with those in the file. It must
-/// hold exactly these names, with the same dtypes and shapes; otherwise Error names the differences, and
-/// nothing is changed.
+/// hold exactly these names, with the same dtypes and shapes (where ranks divide the model: those of the
+/// whole, of which each rank reads its parts); otherwise Error names the differences, and nothing is changed.
 void load_model(Module& model, const std::filesystem::path& path);
 
 /// Names and tensors of the parameters, as files hold them. The tensors share memory with the model.

@@ -58,21 +58,42 @@ RotaryTable RotaryPositions::table(std::int64_t end, const Tensor& x) {
   return made;
 }
 
+namespace {
+
+/// The rows of c_attn.weight: queries, keys and values.
+std::vector<std::int64_t> blocks_of_qkv(const TransformerOptions& options) {
+  const std::int64_t keys = options.kv_heads_or_default() * options.head_size();
+  return {options.width, keys, keys};
+}
+
+/// The options of the attention by the heads that a rank has.
+TransformerOptions part_of_heads(TransformerOptions options, const LayerFactory& layers) {
+  const std::int64_t kv_heads = options.kv_heads_or_default(), width = options.head_size();
+  options.heads = layers.part_of("heads", options.heads);
+  options.kv_heads = layers.part_of("heads of keys and values", kv_heads);
+  options.width = options.heads * width;
+  return options;
+}
+
+}  // namespace
+
 CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options,
-                                         std::shared_ptr<RotaryPositions> positions)
-    : options_(options),
+                                         std::shared_ptr<RotaryPositions> positions,
+                                         const LayerFactory& layers)
+    : options_(part_of_heads(options, layers)),
+      all_heads_(options.heads),
+      first_head_(layers.rank() * options_.heads),
       positions_(positions != nullptr ? std::move(positions) : std::make_shared<RotaryPositions>(options)),
       c_attn_(register_module("c_attn",
-                              std::make_shared<Linear>(options.width, options.qkv_columns(), options.bias))),
-      c_proj_(
-          register_module("c_proj", std::make_shared<Linear>(options.width, options.width, options.bias))),
-      drop_(register_module("drop", std::make_shared<Dropout>(options.dropout))) {}
+                              layers.column_linear(options.width, blocks_of_qkv(options), options.bias))),
+      c_proj_(register_module("c_proj", layers.row_linear(options.width, options.width, options.bias))),
+      drop_(register_module("drop", layers.dropout(options.dropout))) {}
 
 /// Queries, keys and values, turned by their positions where these are rotary.
 Tensor CausalSelfAttention::qkv(const Tensor& x, std::int64_t first_position) {
   Tensor packed = (*c_attn_)(x);
   if (options_.positions == PositionKind::learned) return packed;
-  const RotaryTable table = positions_->table(first_position + x.size(1), packed);
+  const RotaryTable table = positions_->table(first_position + packed.size(1), packed);
   return rotary(packed, table, options_.heads + options_.kv_heads_or_default(), first_position);
 }
 
@@ -80,8 +101,11 @@ Tensor CausalSelfAttention::forward(const Tensor& x) {
   AttentionOptions attention;
   const double dropout = options_.attention_dropout.value_or(options_.dropout);
   if (is_training() && dropout > 0) {
-    attention = {
-        .dropout = dropout, .seed = default_generator().seed, .counter = default_generator().take(1)};
+    attention = {.dropout = dropout,
+                 .seed = default_generator().seed,
+                 .counter = default_generator().take(1),
+                 .all_heads = all_heads_,
+                 .first_head = first_head_};
   }
   const Tensor y = causal_self_attention(qkv(x, 0), static_cast<int>(options_.heads),
                                          static_cast<int>(options_.kv_heads_or_default()), attention);
@@ -98,15 +122,13 @@ Tensor CausalSelfAttention::next(const Tensor& x, KVCache& cache, std::size_t la
 
 // ---- MLP ----
 
-MLP::MLP(const TransformerOptions& options) : kind_(options.mlp) {
+MLP::MLP(const TransformerOptions& options, const LayerFactory& layers) : kind_(options.mlp) {
   const std::int64_t hidden = options.hidden_or_default();
-  const auto linear_layer = [&](std::int64_t in, std::int64_t out) {
-    return std::make_shared<Linear>(in, out, options.bias);
-  };
-  if (kind_ == MlpKind::swiglu) c_gate_ = register_module("c_gate", linear_layer(options.width, hidden));
-  c_fc_ = register_module("c_fc", linear_layer(options.width, hidden));
-  c_proj_ = register_module("c_proj", linear_layer(hidden, options.width));
-  drop_ = register_module("drop", std::make_shared<Dropout>(options.dropout));
+  const auto to_hidden = [&] { return layers.column_linear(options.width, {hidden}, options.bias); };
+  if (kind_ == MlpKind::swiglu) c_gate_ = register_module("c_gate", to_hidden());
+  c_fc_ = register_module("c_fc", to_hidden());
+  c_proj_ = register_module("c_proj", layers.row_linear(hidden, options.width, options.bias));
+  drop_ = register_module("drop", layers.dropout(options.dropout));
 }
 
 Tensor MLP::forward(const Tensor& x) {
@@ -127,13 +149,15 @@ Tensor MLP::forward(const Tensor& x) {
 
 // ---- Block ----
 
-Block::Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions) {
+Block::Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions,
+             const LayerFactory& layers) {
   ln_1_ = register_module(
       "ln_1", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  attn_ = register_module("attn", std::make_shared<CausalSelfAttention>(options, std::move(positions)));
+  attn_ =
+      register_module("attn", std::make_shared<CausalSelfAttention>(options, std::move(positions), layers));
   ln_2_ = register_module(
       "ln_2", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  mlp_ = register_module("mlp", std::make_shared<MLP>(options));
+  mlp_ = register_module("mlp", std::make_shared<MLP>(options, layers));
 }
 
 Tensor Block::forward(const Tensor& x) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "nn/layer_factory.h"
 #include "nn/layers.h"
 #include "nn/module.h"
 #include "nn/norm.h"
@@ -94,7 +95,8 @@ class CausalSelfAttention : public Module {
  public:
   /// `positions` are those of the model; without them the module has its own.
   explicit CausalSelfAttention(const TransformerOptions& options,
-                               std::shared_ptr<RotaryPositions> positions = nullptr);
+                               std::shared_ptr<RotaryPositions> positions = nullptr,
+                               const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
   /// For new tokens x [B, T, width] that follow those in the cache, of which this is layer `layer`.
   Tensor next(const Tensor& x, KVCache& cache, std::size_t layer);
@@ -102,30 +104,30 @@ class CausalSelfAttention : public Module {
  private:
   Tensor qkv(const Tensor& x, std::int64_t first_position);
 
-  TransformerOptions options_;
+  TransformerOptions options_;  // of the heads that this rank has
+  std::int64_t all_heads_, first_head_;
   std::shared_ptr<RotaryPositions> positions_;
-  std::shared_ptr<Linear> c_attn_, c_proj_;
-  std::shared_ptr<Dropout> drop_;
+  std::shared_ptr<Module> c_attn_, c_proj_, drop_;
 };
 
 /// Two linear layers with an activation between them: c_fc, c_proj. With SwiGLU a third, c_gate, and
 /// c_proj(silu(c_gate(x)) * c_fc(x)).
 class MLP : public Module {
  public:
-  explicit MLP(const TransformerOptions& options);
+  explicit MLP(const TransformerOptions& options, const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
 
  private:
   MlpKind kind_;
-  std::shared_ptr<Linear> c_fc_, c_gate_, c_proj_;
-  std::shared_ptr<Dropout> drop_;
+  std::shared_ptr<Module> c_fc_, c_gate_, c_proj_, drop_;
 };
 
 /// A layer of a transformer, with its norms first ("pre-norm"): x + attn(ln_1(x)), then the same with
 /// mlp(ln_2(x)).
 class Block : public Module {
  public:
-  explicit Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions = nullptr);
+  explicit Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions = nullptr,
+                 const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
   /// The same; the result's last branch is not added yet.
   Residual operator()(Residual stream);

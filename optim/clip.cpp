@@ -25,6 +25,17 @@ float checked_limit(const char* operation, const char* name, double limit) {
   return static_cast<float>(limit);
 }
 
+/// total = the sum, or for the infinite norm the maximum, over the ranks that have other parts of the
+/// gradients.
+void reduce_over_ranks(const ParameterArena& arena, const Tensor& total, double norm_type) {
+  const bool is_max = std::isinf(norm_type);
+  if (arena.is_sharded()) {
+    const ShardExchange& shards = arena.shard_exchange();
+    (is_max ? shards.max : shards.sum)(total);
+  }
+  if (arena.division()) (is_max ? arena.division()->max : arena.division()->sum)(total);
+}
+
 /// The norm of all ranks' shards.
 void measure_over_ranks(const ParameterArena& arena, const GradientNormProblem& problem,
                         GradientNorm* result) {
@@ -38,8 +49,7 @@ void measure_over_ranks(const ParameterArena& arena, const GradientNormProblem& 
   const Stream stream = Stream::current(arena.device());
   const Tensor total = empty({}, DType::f64, arena.device());
   gradient_norm_total(stream, problem, result, total.data<double>());
-  const ShardExchange& exchange = arena.shard_exchange();
-  (std::isinf(p) ? exchange.max : exchange.sum)(total);
+  reduce_over_ranks(arena, total, p);
   gradient_norm_of_total(stream, problem, total.data<double>(), result);
 }
 
@@ -50,7 +60,7 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
   const GradientNormProblem problem{.gradients = arena.gradients().data<float>(),
                                     .tiles = arena.tiles(),
                                     .tile_count = arena.tile_count(),
-                                    .has_grad = arena.has_grad(),
+                                    .has_grad = arena.has_counted_grad(),
                                     .norm_type = norm_type,
                                     .max_norm = limit,
                                     .loss_scale = arena.loss_scale()};
@@ -59,7 +69,7 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
   // Each element is read once, or twice for a norm that needs the largest element first.
   const bool reads_twice = is_finite && norm_type != 1 && norm_type != 2;
   add_work({.flops = is_finite ? (norm_type == 1 ? 1 : 2) * n : 0, .bytes = (reads_twice ? 8 : 4) * n});
-  if (arena.is_sharded()) {
+  if (arena.is_sharded() || arena.division()) {
     measure_over_ranks(arena, problem, result_of(arena));
   } else {
     gradient_norm(Stream::current(arena.device()), problem, result_of(arena));
@@ -86,7 +96,8 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
   check(!arena.is_sharded(),
         "clip_grad_norm_now: found gradients sharded over {} ranks, expected unsharded ones",
         arena.sharding().world_size);
-  const GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type);
+  GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type);
+  problem.has_grad = arena.has_grad();
   clip_gradients(Stream::current(arena.device()), problem, result_of(arena), arena.gradients().data<float>());
   return norm_of(arena);
 }

@@ -23,6 +23,9 @@ struct ClipNormOptions {
 ///
 /// With a loss scale (ParameterArena::loss_scale) norm and max_norm are those of the unscaled gradients.
 ///
+/// With ranks that divide the model (ParameterArena::division) the norm is that of the whole model's
+/// gradients: each part counts, and a parameter that all ranks have counts once.
+///
 /// Throws Error unless norm_type is above 0, and max_norm is infinite or from 1.4e-45 to 3.4e38, the range of
 /// float. The result is overwritten by the next call.
 Tensor clip_grad_norm(ParameterArena& arena, double max_norm, const ClipNormOptions& options = {});

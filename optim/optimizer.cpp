@@ -86,6 +86,14 @@ void Optimizer::add_step_work(const ArenaView& view, std::int64_t flops, std::in
 
 void Optimizer::sum_over_ranks(const Tensor& x) const {
   if (arena_.is_sharded()) arena_.shard_exchange().sum(x);
+  if (!arena_.division()) return;
+  const std::int64_t columns = x.elements() / parameter_count();
+  for (std::int64_t i = 0; i < parameter_count(); ++i) {
+    if (arena_.counts(static_cast<std::size_t>(i))) continue;
+    const Tensor row = x.alias({columns}, i * columns);
+    fill(Stream::current(x.device()), x.dtype(), row.raw(), columns, 0.0);
+  }
+  arena_.division()->sum(x);
 }
 
 }  // namespace ringtape

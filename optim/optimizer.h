@@ -55,7 +55,9 @@ class Optimizer {
   virtual void launch_step(const ArenaView& view) = 0;
   /// Zeros of the length of the arena or of the rank's shard, for a moment or a momentum.
   Tensor make_state() const;
-  /// In a sharded arena: x = its sum over the ranks, queued on the device. Otherwise does nothing.
+  /// In a sharded arena, and with ranks that divide the model: x, with a row for each entry, is replaced by
+  /// its sum over the ranks, queued on the device; a parameter that all ranks have counts once. Otherwise
+  /// does nothing.
   void sum_over_ranks(const Tensor& x) const;
   /// Uninitialised memory for `count` of T, for results that one launch of a step passes to the next. It
   /// counts as workspace: the analysis treats it as unwritten before the step.

@@ -9,6 +9,8 @@
 #   barriers   every barrier of the kernels removed in turn: a test must fail (tests/kernels/remove_barriers.py)
 #   order      everything that orders work on a GPU removed in turn, on the GPU model: a test must fail
 #              (tests/gpu_model/remove_synchronisation.py)
+#   parallel   every collective, scale factor and index of tensor and sequence parallelism changed in turn: a test must
+#              fail (tests/dist/change_parallel.py)
 #   docs       the docs' commands whole, not cut short
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
 #   tokens     GPT-2's tokenizer against tiktoken on every code point and 500,000 random texts (PYTHON likewise)
@@ -17,7 +19,7 @@
 #
 # Needs what ./run_tests.sh has built. Ends with 1 where a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,19s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,21s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -35,6 +37,7 @@ kills() {
 }
 barriers() { python3 tests/kernels/remove_barriers.py; }
 order() { python3 tests/gpu_model/remove_synchronisation.py; }
+parallel() { python3 tests/dist/change_parallel.py; }
 docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]}" --all; }
 torch() { "${PYTHON:-python3}" tests/long/random_against_torch.py --bin $bin --cases 10000; }
 tokens() { "${PYTHON:-python3}" tests/long/tokenizer_against_tiktoken.py --bin $bin --texts 500000; }
@@ -44,7 +47,7 @@ tsan() {
     cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
 }
 
-all=(idle busy kills barriers order docs torch tokens training tsan)
+all=(idle busy kills barriers order parallel docs torch tokens training tsan)
 checks=("${@:-${all[@]}}")
 for check in "${checks[@]}"; do
   [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }

@@ -37,6 +37,10 @@ DType compute_dtype(const PrecisionOptions& options, Device device) {
   return options.dtype.value_or(parse_compute_dtype("auto", device));
 }
 
+MeshSizes mesh_sizes(const DistributionOptions& options) {
+  return {.tensor = options.tensor_parallel};
+}
+
 BucketSizes bucket_sizes(const DistributionOptions& options) {
   const auto bytes = static_cast<std::int64_t>(std::max(1.0, options.bucket_mib * (1 << 20)));
   return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "dist/mesh.h"
 #include "nn/arena.h"
 #include "optim/optimizer.h"
 #include "train/options.h"
@@ -18,6 +19,9 @@ std::int64_t state_per_parameter(const OptimizerOptions& options);
 
 /// The dtype that the model computes in on this device: f32, bf16 or f16.
 DType compute_dtype(const PrecisionOptions& options, Device device);
+
+/// The mesh that the options ask for; mesh_of() (dist/mesh.h) gives data the ranks that are left.
+MeshSizes mesh_sizes(const DistributionOptions& options);
 
 BucketSizes bucket_sizes(const DistributionOptions& options);
 

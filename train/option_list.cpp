@@ -318,8 +318,9 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .group = checkpoints,
           .value = option_value(c.resume),
           .help = "resume from the newest complete checkpoint, with the result of a run that was never "
-                  "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero and "
-                  "the number of ranks may change, with the same result except for rounding",
+                  "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero, "
+                  "--tensor-parallel and the number of ranks may change, with the same result except for "
+                  "rounding",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },
@@ -369,6 +370,34 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .value = in_range(option_value(d.zero), 0, 2),
           .help = "stage of ZeRO sharding over the ranks: 1: the optimizer's state; 2: the gradients too, "
                   "which are then reduced after every micro-batch; 0: nothing. No effect with one rank",
+          .effect = Effect::execution,
+      },
+      {
+          .name = "tensor-parallel",
+          .group = ranks,
+          .value = in_range(option_value(d.tensor_parallel), 1, 1 << 20),
+          .help =
+              "ranks that divide each layer of the model between them (docs/parallel.md); the others divide "
+              "the batch",
+          .effect = Effect::execution,
+          .excludes = {"freeze", "train-only"},
+      },
+      {
+          .name = "sequence-parallel",
+          .group = ranks,
+          .value = option_value(d.sequence_parallel),
+          .help = "the ranks of --tensor-parallel divide each sequence's tokens where they do not divide the "
+                  "layers: norms, dropout, residual sums; for models of tokens",
+          .effect = Effect::execution,
+          .needs = {"--tensor-parallel", [&d] { return d.tensor_parallel > 1; }},
+          .excludes = {"clip-each-micro-batch"},
+      },
+      {
+          .name = "check-replicas",
+          .group = ranks,
+          .value = option_value(d.check_replicas),
+          .help = "compare the parameters that must be equal on several ranks, bit by bit, after every step; "
+                  "slow",
           .effect = Effect::execution,
       },
       {

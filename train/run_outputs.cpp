@@ -37,9 +37,10 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   report::RunReport report = report_of(log);
   report.results = results_of(log, result);
   arena_->gather_values();
-  if (is_first() && !options_.model.save.empty()) {
+  const std::shared_ptr<Module> whole = options_.model.save.empty() ? nullptr : whole_model();
+  if (whole != nullptr) {
     attempt([&] {
-      save_model(*model_, options_.model.save);
+      save_model(*whole, options_.model.save);
       console_.print("weights written to {}\n", options_.model.save);
     });
   }
@@ -137,6 +138,7 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute) const {
 /// The same for the arena with its sharding and without frozen parameters. The gradients of ZeRO 2 are a
 /// shard and the buffers of two buckets.
 BytesByCategory Trainer::Run::estimate_memory() const {
+  if (divides_model()) return {};  // the formula is of a whole model
   BytesByCategory bytes = estimate_memory(arena_->compute_dtype());
   const bool has_frozen = arena_->trained_elements() < arena_->parameter_elements();
   if (!task_.estimate_memory || !(arena_->is_sharded() || has_frozen)) return bytes;

@@ -53,10 +53,14 @@ Task language_model_task(std::string name, std::shared_ptr<const Dataset> train,
     task.settings["samples-per-epoch"] = fmt::format("{}", samples_per_epoch);
   }
   task.prepare = [](const Tensor& tokens, DType) { return tokens; };
-  task.loss = [](Tensor logits, const Tensor& targets, double divisor) {
+  task.loss_with = [](const LayerFactory& layers, Tensor logits, const Tensor& targets, double divisor) {
     if (logits.dims() == 3) logits = view(logits, {logits.size(0) * logits.size(1), logits.size(2)});
-    return cross_entropy(std::move(logits), targets.alias({targets.elements()}),
-                         {.reduction = Reduction::sum, .ignore_index = kIgnoredTarget, .divisor = divisor});
+    return layers.cross_entropy(
+        std::move(logits), targets.alias({targets.elements()}),
+        {.reduction = Reduction::sum, .ignore_index = kIgnoredTarget, .divisor = divisor});
+  };
+  task.loss = [with = task.loss_with](Tensor logits, const Tensor& targets, double divisor) {
+    return with(LayerFactory(), std::move(logits), targets, divisor);
   };
   task.count_targets = [](const Batch& batch) {
     const auto* const targets = batch.targets().data<std::int32_t>();

@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "nn/layer_factory.h"
 #include "nn/module.h"
 
 namespace ringtape {
@@ -34,6 +35,10 @@ struct Task {
   /// Makes the model; called once, after the default generator was seeded. Every rank must make the same
   /// model.
   std::function<std::shared_ptr<Module>()> make_model;
+  /// Makes it with layers from the factory, which ranks may divide between them (docs/parallel.md); called in
+  /// place of make_model, so that a task needs only one of the two. Default: none, and --tensor-parallel is
+  /// an error.
+  std::function<std::shared_ptr<Module>(const std::shared_ptr<LayerFactory>& layers)> make_model_with;
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
 
@@ -46,6 +51,10 @@ struct Task {
   /// Sum of the losses of a batch over `divisor`: a scalar, f32. It owns the prediction, so that the gradient
   /// can reuse its memory (see cross_entropy()).
   std::function<Tensor(Tensor prediction, const Tensor& targets, double divisor)> loss;
+  /// The loss of a model whose output layer is the factory's by_vocabulary(); called in place of `loss` where
+  /// ranks divide the model. Default: `loss`.
+  std::function<Tensor(const LayerFactory& layers, Tensor prediction, const Tensor& targets, double divisor)>
+      loss_with;
   /// Number of correct predictions in a batch, an i64 scalar. Default: none, and no accuracy is printed.
   std::function<Tensor(const Tensor& prediction, const Tensor& targets)> correct;
   /// The number of non-ignored targets of a batch, which is on the CPU. The mean loss is over them. It is not

@@ -8,6 +8,7 @@
 #include "dist/rank_environment.h"
 #include "dist/verify_same.h"
 #include "io/checksum.h"
+#include "train/make.h"
 #include "train/option_list.h"
 #include "train/training_run.h"
 
@@ -41,7 +42,8 @@ std::shared_ptr<Communicator> connect_ranks(const Task& task, const TrainerOptio
 Trainer::Trainer(Task task, TrainerOptions options) {
   check_options(options);
   std::shared_ptr<Communicator> comm = connect_ranks(task, options);
-  run_ = std::make_unique<Run>(std::move(task), std::move(options), std::move(comm));
+  const MeshSizes sizes = mesh_of(comm->size(), mesh_sizes(options.distribution));
+  run_ = std::make_unique<Run>(std::move(task), std::move(options), Mesh(std::move(comm), sizes));
 }
 Trainer::~Trainer() = default;
 
@@ -63,6 +65,9 @@ TrainingResult Trainer::train() {
 }
 EvaluationResult Trainer::evaluate() {
   return run_->evaluate();
+}
+std::shared_ptr<Module> Trainer::whole_model() {
+  return run_->whole_model();
 }
 std::string Trainer::schedule_text() const {
   return run_->schedule_text();

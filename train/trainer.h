@@ -71,6 +71,9 @@ class Trainer {
   TrainingResult train();
   /// Evaluates the current weights, and prints the result.
   EvaluationResult evaluate();
+  /// The model as one rank would have it, on the first rank; null on the others. All ranks must call it. It
+  /// is model() itself unless ranks divide the model between them.
+  std::shared_ptr<Module> whole_model();
   /// The learning rate of every step as a table and a chart.
   std::string schedule_text() const;
 

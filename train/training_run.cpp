@@ -9,12 +9,16 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/random.h"
+#include "dist/model_parts.h"
+#include "dist/tensor_parallel.h"
 #include "dist/traffic.h"
+#include "dist/verify_replicas.h"
 #include "kernels/gemm.h"
 #include "kernels/limits.h"
 #include "nn/compute_dtype.h"
 #include "nn/freeze.h"
 #include "nn/model_file.h"
+#include "nn/parameter_shard.h"
 #include "profile/machine.h"
 #include "trace/spans.h"
 #include "train/make.h"
@@ -28,9 +32,29 @@ namespace {
 constexpr std::int64_t kSamplesAhead = 16384;
 
 Task complete(Task task) {
-  check(task.make_model && task.loss && task.train && task.test,
+  check((task.make_model || task.make_model_with) && task.loss && task.train && task.test,
         "trainer: the task needs make_model, loss, train and test, found one of them empty");
   return task;
+}
+
+/// The layers of a model that the ranks of the mesh divide; null for ranks that each have all of it.
+std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, bool sequence) {
+  if (mesh.sizes().tensor == 1) return nullptr;
+  return std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), sequence);
+}
+
+std::shared_ptr<Module> make_model(const Task& task, const std::shared_ptr<LayerFactory>& layers) {
+  check(layers == nullptr || task.make_model_with != nullptr,
+        "--tensor-parallel: the model of {} cannot be divided, expected a task with make_model_with",
+        task.name);
+  std::shared_ptr<Module> model;
+  if (task.make_model_with) {
+    model = task.make_model_with(layers != nullptr ? layers : std::make_shared<LayerFactory>());
+  } else {
+    model = task.make_model();
+  }
+  check(model != nullptr, "trainer: the task's make_model() returned no model");
+  return model;
 }
 
 std::shared_ptr<const Sampler> order_of(const Task& task, std::uint64_t seed) {
@@ -40,8 +64,8 @@ std::shared_ptr<const Sampler> order_of(const Task& task, std::uint64_t seed) {
   return order;
 }
 
-/// The random numbers of a step, such as those of dropout: a function of seed, rank and step, so that a
-/// resumed run has the same. A step may use 2^40 counters.
+/// The random numbers of a step, such as those of dropout: a function of seed, rank among those that divide
+/// the batch, and step, so that a resumed run has the same. A step may use 2^40 counters.
 Generator random_of_step(std::uint64_t seed, int rank, std::int64_t step) {
   Generator generator(seed + static_cast<std::uint64_t>(rank) * 0x9E3779B97F4A7C15u);
   generator.offset = static_cast<std::uint64_t>(step + 1) << 40;
@@ -50,32 +74,43 @@ Generator random_of_step(std::uint64_t seed, int rank, std::int64_t step) {
 
 }  // namespace
 
-Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicator> comm)
+Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
     : task_(complete(std::move(task))),
       options_(std::move(options)),
-      comm_(std::move(comm)),
+      mesh_(std::move(mesh)),
+      comm_(mesh_.world()),
+      layers_(layers_over(mesh_, options_.distribution.sequence_parallel)),
       device_(comm_->device()),
       console_(comm_->rank() == 0 && !options_.observation.quiet),
       memory_before_(memory_stats(device_).live_by_category),
       order_(order_of(task_, options_.data.seed)),
       length_(run_length(options_.data, order_->size())) {
   check_before_model();
+  options_.observation.print_tape = options_.observation.print_tape && is_first();
   if (options_.gemm) set_gemm_backend(*options_.gemm, device_);
   if (options_.precision.tf32) set_tf32(true, device_);
 
   manual_seed(options_.data.seed);
-  model_ = task_.make_model();
-  check(model_ != nullptr, "trainer: the task's make_model() returned no model");
+  model_ = make_model(task_, layers_);
+  if (divides_model() && task_.loss_with) {
+    task_.loss = [this](Tensor prediction, const Tensor& targets, double divisor) {
+      return task_.loss_with(*layers_, std::move(prediction), targets, divisor);
+    };
+  }
   if (!options_.model.freeze.empty()) freeze(*model_, options_.model.freeze);
   if (!options_.model.train_only.empty()) train_only(*model_, options_.model.train_only);
   const DType dtype = compute_dtype(options_.precision, device_);
-  arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, comm_->rank(), comm_->size()));
+  arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, data_rank(), data_ranks()));
+  if (divides_model()) {
+    arena_->set_division(
+        division_over(mesh_.along(MeshDimension::tensor), options_.distribution.sequence_parallel));
+  }
   optimizer_ = make_optimizer(options_.optimizer, *arena_);
   learning_rate_ = optimizer_->learning_rate();
   if (dtype == DType::f16) scaler_.emplace(*arena_);
   if (!options_.model.load.empty()) load_model(*model_, options_.model.load);
 
-  sampler_ = std::make_shared<DistributedSampler>(order_, comm_->rank(), comm_->size());
+  sampler_ = std::make_shared<DistributedSampler>(order_, data_rank(), data_ranks());
   const std::int64_t ahead = std::clamp<std::int64_t>(kSamplesAhead / options_.data.batch_size, 1, 16);
   loader_.emplace(
       task_.train, sampler_,
@@ -85,17 +120,18 @@ Trainer::Run::Run(Task task, TrainerOptions options, std::shared_ptr<Communicato
 
 /// Checks before the model, which may be large, is made.
 void Trainer::Run::check_before_model() const {
-  const std::int64_t batch = options_.data.batch_size, world_size = comm_->size();
+  const std::int64_t batch = options_.data.batch_size, world_size = data_ranks();
   const std::int64_t below = batch - batch % world_size;
-  check(below == batch, "--batch-size {}: expected a multiple of the {}, such as {}", batch,
-        counted(world_size, "rank"), below > 0 ? below : world_size);
+  check(below == batch, "--batch-size {}: expected a multiple of the {}{}, such as {}", batch,
+        counted(world_size, "rank"), divides_model() ? " that divide it" : "",
+        below > 0 ? below : world_size);
   check(options_.accumulation.micro_batch <= batch_of_rank(),
         "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that "
         "number",
         options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
   check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
         to_string(device_));
-  check(!options_.graph || world_size == 1, "--graph: found {} ranks, expected one", world_size);
+  check(!options_.graph || comm_->size() == 1, "--graph: found {} ranks, expected one", comm_->size());
   warmup_steps(options_.schedule, batch, length_);
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
@@ -106,7 +142,11 @@ void Trainer::Run::check_before_model() const {
 void Trainer::Run::check_memory() const {
   constexpr std::size_t kLarge = std::size_t{2} << 30;
   BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
-  const auto world_size = static_cast<std::size_t>(comm_->size());
+  const auto world_size = static_cast<std::size_t>(data_ranks());
+  for (const MemoryCategory category :
+       {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer_state}) {
+    bytes[category] /= static_cast<std::size_t>(mesh_.sizes().tensor);  // about: of some all ranks have all
+  }
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
   if (options_.distribution.zero == 2) bytes[MemoryCategory::gradients] /= world_size;
   // What will be frozen is not known before there is a model.
@@ -134,7 +174,9 @@ std::string Trainer::Run::schedule_text() const {
 /// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; of fewer that are trained, their number.
 std::string Trainer::Run::describe_training() const {
   const std::int64_t micro_batch = options_.accumulation.micro_batch;
-  const std::int64_t all = arena_->parameter_elements(), trained = arena_->trained_elements();
+  const std::int64_t all = whole_elements(*model_);
+  // Of a model that ranks divide nothing is frozen.
+  const std::int64_t trained = divides_model() ? all : arena_->trained_elements();
   return fmt::format("model {}{}({} parameters{}), batch {}{}, {} at {}", task_.model_name,
                      task_.model_name.empty() ? "" : " ", all,
                      trained < all ? fmt::format(", {} of them trained", trained) : std::string(),
@@ -154,13 +196,15 @@ void Trainer::Run::describe_device() const {
   console_.print("device {} ({}), {}, GEMM by {}\n", to_string(device_), describe(device_),
                  describe_compute_dtype(arena_->compute_dtype(), device_), gemm);
   if (comm_->size() > 1) {
-    console_.print("{} connected by {}, {} of a batch each\n", counted(comm_->size(), "rank"),
-                   comm_->backend(), counted(batch_of_rank(), "sample"));
+    console_.print("{} connected by {}, {} of a batch each{}\n", counted(comm_->size(), "rank"),
+                   comm_->backend(), counted(batch_of_rank(), "sample"),
+                   divides_model() ? fmt::format(", {} for a model", mesh_.sizes().tensor) : "");
   }
 }
 
 EvaluationResult Trainer::Run::evaluate_weights() {
-  return ringtape::evaluate(task_, *model_, arena_->compute_dtype(), options_.data.eval_batch_size, *comm_);
+  return ringtape::evaluate(task_, *model_, arena_->compute_dtype(), options_.data.eval_batch_size,
+                            *mesh_.of_mean());
 }
 
 EvaluationResult Trainer::Run::evaluate() {
@@ -179,7 +223,7 @@ TrainingResult Trainer::Run::train() {
   check(!has_trained_, "trainer: train() was called twice, expected one call: make another Trainer");
   has_trained_ = true;
   LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
-  TrainingState state(*model_, *arena_, *optimizer_, scaler, *comm_);
+  TrainingState state(*model_, *arena_, *optimizer_, scaler, mesh_);
   Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(), is_first());
   std::optional<Checkpoint> resumed;
   const TrainingPosition begin =
@@ -190,7 +234,7 @@ TrainingResult Trainer::Run::train() {
   Training training{
       .at = begin,
       .update = Update(task_, options_, *model_, *arena_, *optimizer_, scaler,
-                       !observation.metrics.empty() || !observation.report.empty(), comm_),
+                       !observation.metrics.empty() || !observation.report.empty(), mesh_.of_mean()),
       .recorded = RecordedSteps(observation, *comm_, begin.step, length_.steps),
       .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
                     counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
@@ -275,15 +319,25 @@ void Trainer::Run::run_step(Training& training) {
   }
   const bool is_reported = at.step == training.reported_step;
   if (is_reported) memory_.emplace(device_);
-  const CollectiveCounts sent_before = comm_->collectives();
-  default_generator() = random_of_step(options_.data.seed, comm_->rank(), at.step);
+  const CollectiveCounts sent_before = mesh_.of_mean()->collectives();
+  const CollectiveCounts in_model_before = mesh_.along(MeshDimension::tensor)->collectives();
+  default_generator() = random_of_step(options_.data.seed, data_rank(), at.step);
   const UpdateResult result = training.update(batch, samples);
   if (is_reported) {
     memory_->stop();
-    traffic_ = traffic_table(sent_before, comm_->collectives(), comm_->size(), 1);
+    traffic_ = traffic_table(sent_before, mesh_.of_mean()->collectives(), data_ranks(), 1);
+    if (divides_model()) {
+      const Communicator& in_model = *mesh_.along(MeshDimension::tensor);
+      traffic_ += "\nbetween the ranks of a model:\n" +
+                  traffic_table(in_model_before, in_model.collectives(), in_model.size(), 1);
+    }
   }
   ++at.step;
   at.samples += samples;
+  if (options_.distribution.check_replicas) {
+    arena_->gather_values();
+    verify_replicas(*model_, mesh_, fmt::format("after step {}", at.step));
+  }
   training.log.add({.step = at.step, .epoch = step.epoch, .rate = rate, .samples = samples}, result);
   span.reset();
   training.recorded.end_step();
@@ -324,6 +378,20 @@ std::optional<Batch> Trainer::Run::next_batch() {
   return loader_->next();
 }
 
+std::shared_ptr<Module> Trainer::Run::whole_model() {
+  arena_->gather_values();
+  if (!divides_model()) return is_first() ? model_ : nullptr;
+  std::vector<NamedTensor> wholes;
+  if (data_rank() == 0) {
+    wholes = gather_wholes(*model_, weights_of(*model_), *mesh_.along(MeshDimension::tensor));
+  }
+  if (!is_first()) return nullptr;
+  const std::shared_ptr<Module> whole = make_model(task_, nullptr);
+  for (const auto& [name, tensor] : wholes) whole->parameter(name).copy_from(tensor);
+  if (!device_.is_cpu()) ParameterArena(*whole, device_, arena_->compute_dtype());
+  return whole;
+}
+
 /// The settings that a resumed run must share with its checkpoint.
 TrainingSettings Trainer::Run::checkpoint_settings() const {
   if (options_.checkpoint.folder.empty()) return {};
@@ -350,7 +418,7 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
   }
   if (options_.optimizer.clip_each_micro_batch) {
     settings["--micro-batch"] = fmt::format("{}", options_.accumulation.micro_batch);
-    settings["ranks"] = fmt::format("{}", comm_->size());
+    settings["ranks"] = fmt::format("{}", data_ranks());
   }
   return settings;
 }

@@ -8,6 +8,7 @@
 
 #include "core/memory.h"
 #include "data/loader.h"
+#include "dist/mesh.h"
 #include "optim/loss_scaler.h"
 #include "profile/profile.h"
 #include "train/checkpointing.h"
@@ -26,11 +27,12 @@ namespace ringtape {
 /// the end (train/run_outputs.cpp). All ranks do the same; only the first prints and writes files.
 class Trainer::Run {
  public:
-  Run(Task task, TrainerOptions options, std::shared_ptr<Communicator> comm);
+  Run(Task task, TrainerOptions options, Mesh mesh);
 
   TrainingResult train();
   EvaluationResult evaluate();
   std::string schedule_text() const;
+  std::shared_ptr<Module> whole_model();
 
   Module& model() const { return *model_; }
   ParameterArena& arena() { return *arena_; }
@@ -69,7 +71,12 @@ class Trainer::Run {
   Throughput throughput() const;
   std::optional<Batch> next_batch();
   EvaluationResult evaluate_weights();
-  std::int64_t batch_of_rank() const { return options_.data.batch_size / comm_->size(); }
+  std::int64_t batch_of_rank() const { return options_.data.batch_size / data_ranks(); }
+  /// Ranks that divide the batch, and which of them this is.
+  int data_ranks() const { return mesh_.of_mean()->size(); }
+  int data_rank() const { return mesh_.of_mean()->rank(); }
+  /// Whether ranks divide the model between them.
+  bool divides_model() const { return layers_ != nullptr; }
   bool counts_correct() const { return task_.correct != nullptr; }
   bool is_first() const { return comm_->rank() == 0; }
 
@@ -83,7 +90,9 @@ class Trainer::Run {
 
   Task task_;
   TrainerOptions options_;
-  std::shared_ptr<Communicator> comm_;
+  Mesh mesh_;
+  std::shared_ptr<Communicator> comm_;    // of all ranks
+  std::shared_ptr<LayerFactory> layers_;  // of a model that ranks divide
   Device device_;
   Console console_;
   BytesByCategory memory_before_;  // such as a dataset on the device

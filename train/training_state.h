@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "dist/communicator.h"
+#include "dist/mesh.h"
 #include "nn/arena.h"
 #include "nn/module.h"
 #include "optim/loss_scaler.h"
@@ -19,10 +19,11 @@ class TrainingState {
  public:
   /// `scaler` may be null. The arguments must outlive this object.
   TrainingState(Module& model, ParameterArena& arena, Optimizer& optimizer, LossScaler* scaler,
-                Communicator& comm)
-      : model_(model), arena_(arena), optimizer_(optimizer), scaler_(scaler), comm_(comm) {}
+                const Mesh& mesh)
+      : model_(model), arena_(arena), optimizer_(optimizer), scaler_(scaler), mesh_(mesh) {}
 
-  /// The whole state on rank 0, with the names in checkpoints. Shards of the optimizer's state are gathered.
+  /// The whole state on rank 0, with the names in checkpoints. Shards of the optimizer's state and
+  /// parts of the model are gathered.
   /// Frozen parameters are not part of it: training does not change them, and whoever resumes has made or
   /// loaded the same ones (checksum_of_frozen()).
   std::vector<NamedTensor> gather();
@@ -35,6 +36,8 @@ class TrainingState {
   TrainingPosition broadcast_from_first(const TrainingPosition& at);
 
  private:
+  bool divides_model() const;
+  std::vector<NamedTensor> wholes_of(const std::vector<NamedTensor>& parts);
   std::vector<NamedTensor> with(const std::vector<NamedTensor>& of_optimizer);
   std::vector<NamedTensor> trained();
 
@@ -42,7 +45,7 @@ class TrainingState {
   ParameterArena& arena_;
   Optimizer& optimizer_;
   LossScaler* scaler_;
-  Communicator& comm_;
+  const Mesh& mesh_;
 };
 
 /// CRC-32 of the values of the frozen parameters, in the order of named_parameters().

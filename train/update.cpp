@@ -8,6 +8,7 @@
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "dist/layout_check.h"
 #include "optim/clip.h"
 #include "trace/spans.h"
 #include "train/make.h"
@@ -137,6 +138,7 @@ std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_ba
 void Update::reduce(UpdateResult& result) {
   const SpanScope phase(SpanKind::phase, "all-reduce");
   parallel_.finish();
+  arena_.sum_parts_of_gradients();
   reduce_results(result);
 }
 
@@ -158,7 +160,9 @@ Tensor Update::forward(const Tensor& features, const Tensor& targets, UpdateResu
 
 void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
   const TapeScope scope;
-  const TapeObserverScope observed(values_);
+  std::optional<LayoutCheck> layouts;
+  if (arena_.division()) layouts.emplace(values_);
+  const TapeObserverScope observed(layouts ? static_cast<TapeObserver*>(&*layouts) : values_);
   const Tensor loss = forward(features, targets, sum);
   if (std::exchange(print_tape_, false)) Tape::current().print();
   if (std::exchange(keeps_tape_, false)) tape_ = graph_of(Tape::current());

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "nn/gpt_estimate.h"
 #include "nn/lora.h"
+#include "nn/parameter_shard.h"
 
 namespace ringtape::gpt {
 namespace {
@@ -74,7 +75,7 @@ struct TrainCommand {
     for (const char* name : ModelFlags::kOfShape) from_flag.excludes(flags[name]);
     dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
-    for (const char* name : {"--eval-only", "--print-schedule", "--show-launch"})
+    for (const char* name : {"--eval-only", "--print-schedule", "--show-launch", "--show-mesh"})
       save_flag.excludes(flags[name]);
     flags.option("--samples", not_negative(samples), "tokens to write with the trained model at the end");
     flags.option(
@@ -132,8 +133,12 @@ struct TrainCommand {
       return bytes;
     };
     if (!text.empty()) task.input_files = {text};
-    task.make_model = [this, shape] {
-      const std::shared_ptr<GPT> made = loaded.model != nullptr ? loaded.model : std::make_shared<GPT>(shape);
+    task.make_model_with = [this, shape](const std::shared_ptr<LayerFactory>& layers) {
+      check(lora.rank == 0 || layers->ranks() == 1,
+            "--lora-rank cannot be used with --tensor-parallel: its factors cannot be divided");
+      const bool is_loaded = loaded.model != nullptr && layers->ranks() == 1;
+      const std::shared_ptr<GPT> made = is_loaded ? loaded.model : std::make_shared<GPT>(shape, layers);
+      if (loaded.model != nullptr && !is_loaded) load_whole(*made, *loaded.model);
       made->set_recompute(model.recompute);
       if (lora.rank > 0) add_lora(*made, lora);
       return made;
@@ -150,10 +155,11 @@ struct TrainCommand {
   }
 
   void finish(Trainer& trainer) {
-    auto& trained = static_cast<GPT&>(trainer.model());
+    const std::shared_ptr<Module> whole = trainer.whole_model();
+    if (whole == nullptr) return;
+    auto& trained = static_cast<GPT&>(*whole);
     trained.eval();
     merge_lora(trained);
-    if (trainer.comm().rank() != 0) return;
     if (!save_model.empty()) save_text_model(trained, *loaded.tokenizer, save_model);
     if (samples == 0 || program.options().observation.quiet) return;
     fmt::print("\n");
@@ -166,6 +172,9 @@ struct TrainCommand {
                  *program.options().schedule.warmup);
     }
     if (sample_every == 0 || samples == 0) return;
+    check(
+        program.options().distribution.tensor_parallel == 1,
+        "--sample-every cannot be used with --tensor-parallel: no rank has the whole model during training");
     trainer.text_every(sample_every, fmt::format("{} tokens", samples), [this, &trainer] {
       std::string sample;
       write_text(static_cast<GPT&>(trainer.model()), *loaded.tokenizer, loaded.tokenizer->token(first_token),

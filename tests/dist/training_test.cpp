@@ -126,7 +126,8 @@ TEST_CASE("training: every rank begins where rank 0 does, with its weights and r
     const auto model = make_mlp({4, 8, kClasses});
     ParameterArena arena(*model, comm->device());
     SGD optimizer(arena, {.learning_rate = 0.1});
-    TrainingState state(*model, arena, optimizer, nullptr, *comm);
+    const Mesh mesh(comm, {.data = comm->size()});
+    TrainingState state(*model, arena, optimizer, nullptr, mesh);
     const TrainingPosition found =
         state.broadcast_from_first({.step = 10 + rank, .epoch = 2 + rank, .samples = 7 + rank});
     CHECK((found.step == 10 && found.epoch == 2 && found.samples == 7));

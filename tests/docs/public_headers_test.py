@@ -18,9 +18,9 @@ INTERNAL = {
     "autograd": "arguments invalid_index low_precision operation_scope tape_graph",
     "core": "capture cuda_check half numbers philox quote target",
     "data": "gzip mnist_embedded",
-    "dist": "bucket_buffers bucket_reducer gather_text mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
+    "dist": "bucket_buffers bucket_reducer gather_text layout_check model_parts mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
             "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices traffic "
-            "verify_parameters verify_same watchdog zero1_reducer zero2_reducer",
+            "verify_parameters verify_replicas verify_same watchdog zero1_reducer zero2_reducer",
     "io": "checksum embed json mapped_file parse",
     "nn": "hugging_face_config hugging_face_names module_scope",
     "optim": "",

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autograd/tape_observer.h"
+
+namespace ringtape {
+
+/// How the ranks that divide a model have a tensor.
+struct Layout {
+  enum class Kind {
+    replicated,  ///< equal on all ranks
+    entered,     ///< equal on all ranks, and its gradient on each is a part of a sum (copy_to_region)
+    shard,       ///< each has its part along dimension `dim`
+    partial,     ///< the value is the sum over the ranks
+    unknown,     ///< the result of a recomputed segment, whose operations are not observed
+  };
+  Kind kind = Kind::replicated;
+  int dim = 0;  ///< of a shard
+  bool operator==(const Layout&) const = default;
+};
+std::string to_string(const Layout& layout);
+
+/// Derives the layout of every result on the tape from those of the operands, by a rule for each operation,
+/// and throws Error that names the operation that mixes them up: an activation of a sum that is not complete,
+/// dropout of tokens that each rank has its part of, a product of parts that do not fit, a divided layer
+/// whose input's gradient nobody adds up. The layouts of parameters are those of their shards
+/// (nn/parameter_shard.h); inputs without a gradient are equal on all ranks. Use one for each forward, with a
+/// TapeObserverScope.
+class LayoutCheck : public TapeObserver {
+ public:
+  /// `next` sees everything after this one; null for none.
+  explicit LayoutCheck(TapeObserver* next = nullptr) : next_(next) {}
+  void on_record(const Node& node, std::size_t index, const Tensor& output) override;
+  void on_backward(const Node& node, std::size_t index, const Tensor& gradient) override;
+
+  /// Of a result recorded so far.
+  Layout of(const Tensor& output) const;
+
+ private:
+  Layout of(const NodeInput& input) const;
+
+  TapeObserver* next_;
+  std::map<const AutogradMeta*, Layout> layouts_;
+};
+
+}  // namespace ringtape

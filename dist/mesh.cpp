@@ -1,0 +1,118 @@
+#include "dist/mesh.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/numbers.h"
+#include "dist/self_communicator.h"
+
+namespace ringtape {
+namespace {
+
+constexpr std::array kDimensions = {MeshDimension::tensor, MeshDimension::context, MeshDimension::data,
+                                    MeshDimension::pipeline};
+
+/// The communicator of the ranks that differ from this one only along `dimensions`.
+std::shared_ptr<Communicator> split_along(const std::shared_ptr<Communicator>& world, const MeshSizes& sizes,
+                                          const std::vector<MeshDimension>& dimensions) {
+  std::array<int, kMeshDimensions> line = place_in(sizes, world->rank());
+  int ranks = 1, number = 0, step = 1;
+  for (const MeshDimension dimension : dimensions) ranks *= sizes.along(dimension);
+  if (ranks == world->size()) return world;
+  if (ranks == 1) return std::make_shared<SelfCommunicator>(world->device(), world->timeout());
+  for (const MeshDimension dimension : dimensions) line[static_cast<std::size_t>(dimension)] = 0;
+  for (const MeshDimension dimension : kDimensions) {
+    number += step * line[static_cast<std::size_t>(dimension)];
+    step *= sizes.along(dimension);
+  }
+  return world->split(number, world->rank());
+}
+
+/// "data 1, context 0": the places along the dimensions of more than one rank but tensor.
+std::string row_name(const MeshSizes& sizes, int rank) {
+  std::string text;
+  const std::array<int, kMeshDimensions> place = place_in(sizes, rank);
+  for (const MeshDimension dimension :
+       {MeshDimension::pipeline, MeshDimension::data, MeshDimension::context}) {
+    if (sizes.along(dimension) == 1) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(dimension),
+                        place[static_cast<std::size_t>(dimension)]);
+  }
+  return text;
+}
+
+}  // namespace
+
+const char* name_of(MeshDimension dimension) {
+  constexpr std::array kNames = {"tensor", "context", "data", "pipeline"};
+  return kNames[static_cast<std::size_t>(dimension)];
+}
+
+int MeshSizes::along(MeshDimension dimension) const {
+  return std::array{tensor, context, data, pipeline}[static_cast<std::size_t>(dimension)];
+}
+
+std::int64_t nearest_divisor(std::int64_t n, std::int64_t wanted) {
+  std::int64_t nearest = 1;
+  for (std::int64_t divisor = 1; divisor <= n; ++divisor) {
+    if (n % divisor == 0 && std::abs(divisor - wanted) < std::abs(nearest - wanted)) nearest = divisor;
+  }
+  return nearest;
+}
+
+MeshSizes mesh_of(int ranks, const MeshSizes& wanted) {
+  MeshSizes sizes = wanted;
+  sizes.data = ranks;
+  for (const MeshDimension dimension :
+       {MeshDimension::tensor, MeshDimension::context, MeshDimension::pipeline}) {
+    const int size = wanted.along(dimension);
+    check(size >= 1 && sizes.data % size == 0,
+          "--{}-parallel {}: expected a divisor of the {}{}, the nearest is {}", name_of(dimension), size,
+          counted(sizes.data, "rank"), sizes.data < ranks ? " that are left" : "",
+          nearest_divisor(sizes.data, size));
+    sizes.data /= size;
+  }
+  return sizes;
+}
+
+std::array<int, kMeshDimensions> place_in(const MeshSizes& sizes, int rank) {
+  std::array<int, kMeshDimensions> place{};
+  for (const MeshDimension dimension : kDimensions) {
+    place[static_cast<std::size_t>(dimension)] = rank % sizes.along(dimension);
+    rank /= sizes.along(dimension);
+  }
+  return place;
+}
+
+std::string draw_mesh(const MeshSizes& sizes) {
+  std::string text = counted(sizes.ranks(), "rank") + ":";
+  for (const MeshDimension dimension :
+       {MeshDimension::pipeline, MeshDimension::data, MeshDimension::context, MeshDimension::tensor}) {
+    text += fmt::format("{} {} {}", dimension == MeshDimension::pipeline ? "" : " x", sizes.along(dimension),
+                        name_of(dimension));
+  }
+  const std::size_t width = row_name(sizes, sizes.ranks() - 1).size();
+  text += fmt::format("\n\n{:<{}}", "", width);
+  for (int t = 0; t < sizes.tensor; ++t) text += fmt::format("  {:>9}", fmt::format("tensor {}", t));
+  for (int rank = 0; rank < sizes.ranks(); ++rank) {
+    if (rank % sizes.tensor == 0) text += fmt::format("\n{:<{}}", row_name(sizes, rank), width);
+    text += fmt::format("  {:>9}", rank);
+  }
+  return text + "\n";
+}
+
+Mesh::Mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes)
+    : sizes_(sizes), world_(std::move(world)) {
+  check(sizes.ranks() == world_->size(), "mesh: sizes for {} ranks, found {}", sizes.ranks(), world_->size());
+  for (const MeshDimension dimension : kDimensions) {
+    lines_[static_cast<std::size_t>(dimension)] = split_along(world_, sizes_, {dimension});
+  }
+  of_mean_ = sizes_.context == 1 ? along(MeshDimension::data)
+                                 : split_along(world_, sizes_, {MeshDimension::data, MeshDimension::context});
+}
+
+}  // namespace ringtape

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "dist/communicator.h"
+
+namespace ringtape {
+
+/// What the ranks of a dimension divide between them. In this order: neighbouring ranks, which are most often
+/// on one machine, differ in the first, which communicates most.
+enum class MeshDimension { tensor, context, data, pipeline };
+inline constexpr std::size_t kMeshDimensions = 4;
+const char* name_of(MeshDimension dimension);
+
+/// Ranks along each dimension.
+struct MeshSizes {
+  int tensor = 1;
+  int context = 1;
+  int data = 1;
+  int pipeline = 1;
+
+  int along(MeshDimension dimension) const;
+  int ranks() const { return tensor * context * data * pipeline; }
+  bool operator==(const MeshSizes&) const = default;
+};
+
+/// The sizes of a mesh of `ranks` ranks, in which the dimensions but data have the sizes of `wanted` and data
+/// the rest. Throws Error that names the flag of a size that does not divide the ranks, and the nearest that
+/// does.
+MeshSizes mesh_of(int ranks, const MeshSizes& wanted);
+
+/// The divisor of `n` that is nearest to `wanted`; of two the smaller.
+std::int64_t nearest_divisor(std::int64_t n, std::int64_t wanted);
+
+/// The place of a rank along each dimension, by MeshDimension.
+std::array<int, kMeshDimensions> place_in(const MeshSizes& sizes, int rank);
+
+/// A table of the ranks: a column for each place along the tensor dimension, and a row for each of the
+/// others.
+std::string draw_mesh(const MeshSizes& sizes);
+
+/// Ranks with names: a grid with a dimension for each way of dividing the work, and a communicator for each
+/// line of it (docs/parallel.md).
+class Mesh {
+ public:
+  /// Splits `world`; all ranks must call it. Throws Error for sizes of another number of ranks.
+  Mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes);
+
+  const MeshSizes& sizes() const { return sizes_; }
+  const std::shared_ptr<Communicator>& world() const { return world_; }
+  /// The ranks that differ from this one only along `dimension`.
+  const std::shared_ptr<Communicator>& along(MeshDimension dimension) const {
+    return lines_[static_cast<std::size_t>(dimension)];
+  }
+  /// The ranks that have the same part of the model: along data and context. Gradients and losses are means
+  /// over them.
+  const std::shared_ptr<Communicator>& of_mean() const { return of_mean_; }
+
+ private:
+  MeshSizes sizes_;
+  std::shared_ptr<Communicator> world_;
+  std::array<std::shared_ptr<Communicator>, kMeshDimensions> lines_;
+  std::shared_ptr<Communicator> of_mean_;
+};
+
+}  // namespace ringtape

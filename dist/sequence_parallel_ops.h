@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+
+#include "autograd/ops.h"
+#include "dist/communicator.h"
+
+/// The borders of a tensor-parallel region with sequence parallelism (Korthikanti et al., "Reducing
+/// activation recomputation in large transformer models", 2022). Outside, where norms, dropout and residual
+/// sums compute token by token, each of R ranks has its part of the tokens: [B, T / R, C] of [B, T, C], the
+/// rank-th of each sequence. An all-reduce is a reduce-scatter and an all-gather, so that as many bytes are
+/// sent as without, and a rank stores a part of these activations.
+///
+///                      forward          backward
+///   gather_tokens      all-gather       reduce-scatter   into the region
+///   scatter_tokens     reduce-scatter   all-gather       out of it, for a part of a sum
+///
+/// A parameter that all ranks have (of norms, biases, positions) gets on each rank the gradient by its own
+/// tokens; their sum, ParameterArena::sum_parts_of_gradients(), is the gradient.
+///
+/// All ranks of `comm` must call them in the same order, also in backward. Throws Error unless R divides T.
+namespace ringtape {
+
+/// All tokens [B, T, C], from the parts x [B, T / R, C].
+Tensor gather_tokens(const Tensor& x, const std::shared_ptr<Communicator>& comm);
+
+/// This rank's tokens [B, T / R, C] of the sum over the ranks of x [B, T, C], plus `added`: a bias [C], or
+/// positions [P, C], of which row t is added to token t; undefined for none.
+Tensor scatter_tokens(const Tensor& x, const Tensor& added, const std::shared_ptr<Communicator>& comm);
+
+/// This rank's tokens of dropout() of all tokens: x [B, T / R, C], part `rank` of `ranks`. Throws Error
+/// unless 4 divides T / R * C, since one counter of the generator is for 4 elements.
+Tensor dropout_of_tokens(const Tensor& x, double p, int rank, int ranks);
+
+}  // namespace ringtape

@@ -1,0 +1,169 @@
+#include "dist/tensor_parallel.h"
+
+#include <numeric>
+#include <utility>
+
+#include "autograd/tape.h"
+#include "core/error.h"
+#include "core/numbers.h"
+#include "dist/mesh.h"
+#include "dist/sequence_parallel_ops.h"
+#include "dist/tensor_parallel_ops.h"
+#include "nn/layers.h"
+#include "nn/parameter_shard.h"
+
+namespace ringtape {
+namespace {
+
+/// The border of the layers that ranks divide: what is outside, and how it comes in and out.
+struct Border {
+  std::shared_ptr<Communicator> comm;
+  bool sequence;
+
+  Tensor enter(const Tensor& x) const { return sequence ? gather_tokens(x, comm) : copy_to_region(x, comm); }
+  Tensor leave(const Tensor& x, const Tensor& added) const {
+    return sequence ? scatter_tokens(x, added, comm) : reduce_from_region(x, added, comm);
+  }
+};
+
+/// A module with parts of the parameters of another.
+class PartModule : public Module {
+ protected:
+  /// The part of a parameter of `whole`, under the same name.
+  Tensor& register_part(Module& whole, const std::string& name, ParameterShard shard) {
+    Tensor& part = register_parameter(name, part_of(whole.parameter(name), shard));
+    part.autograd->shard = std::make_shared<const ParameterShard>(std::move(shard));
+    return part;
+  }
+};
+
+/// y = x weight^T + bias for a part of the rows of weight and bias: x is equal on all ranks, and each has a
+/// part of the columns of y.
+class ColumnLinear : public PartModule {
+ public:
+  ColumnLinear(std::int64_t in, const std::vector<std::int64_t>& blocks, bool with_bias, const Border& border)
+      : border_(border) {
+    const Communicator& comm = *border.comm;
+    for (const std::int64_t block : blocks) {
+      check(block >= comm.size(),
+            "--tensor-parallel {}: a layer of {} cannot be divided, expected at most {}", comm.size(),
+            counted(block, "output"), block);
+    }
+    Linear whole(in, std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0}), with_bias);
+    const ParameterShard rows{.dim = 0, .blocks = blocks, .rank = comm.rank(), .ranks = comm.size()};
+    weight_ = &register_part(whole, "weight", rows);
+    if (with_bias) bias_ = &register_part(whole, "bias", rows);
+  }
+  Tensor forward(const Tensor& x) override {
+    return linear(border_.enter(x), *weight_, bias_ == nullptr ? Tensor() : *bias_);
+  }
+
+ private:
+  Border border_;
+  Tensor* weight_;
+  Tensor* bias_ = nullptr;
+};
+
+/// y = x weight^T + bias for a part of the columns of weight, and so of x: each rank's product is a part of
+/// the sum, and y and bias are equal on all ranks.
+class RowLinear : public PartModule {
+ public:
+  RowLinear(std::int64_t in, std::int64_t out, bool with_bias, const Border& border) : border_(border) {
+    Linear whole(in, out, with_bias);
+    weight_ =
+        &register_part(whole, "weight",
+                       {.dim = 1, .blocks = {in}, .rank = border.comm->rank(), .ranks = border.comm->size()});
+    if (with_bias) bias_ = &register_parameter("bias", whole.parameter("bias").detach());
+  }
+  Tensor forward(const Tensor& x) override {
+    return border_.leave(linear(x, *weight_), bias_ == nullptr ? Tensor() : *bias_);
+  }
+
+ private:
+  Border border_;
+  Tensor* weight_;
+  Tensor* bias_ = nullptr;
+};
+
+/// dropout() of the tokens that this rank has.
+class TokenDropout : public Module {
+ public:
+  TokenDropout(double p, std::shared_ptr<Communicator> comm) : p_(p), comm_(std::move(comm)) {}
+  Tensor forward(const Tensor& x) override {
+    return is_training() ? dropout_of_tokens(x, p_, comm_->rank(), comm_->size()) : x;
+  }
+
+ private:
+  double p_;
+  std::shared_ptr<Communicator> comm_;
+};
+
+/// A part of the rows of a table; as an output layer, its logits.
+class VocabularyPart : public PartModule {
+ public:
+  VocabularyPart(Module& table, const Border& border) : border_(border) {
+    const std::int64_t tokens = table.parameter("weight").size(0);
+    const int rank = border.comm->rank(), ranks = border.comm->size();
+    weight_ = &register_part(table, "weight", {.dim = 0, .blocks = {tokens}, .rank = rank, .ranks = ranks});
+  }
+  Tensor forward(const Tensor& x) override { return linear(border_.enter(x), *weight_); }
+
+ private:
+  Border border_;
+  Tensor* weight_;
+};
+
+}  // namespace
+
+std::int64_t TensorParallelFactory::part_of(const char* what, std::int64_t count) const {
+  check(count % ranks() == 0, "--tensor-parallel {}: does not divide {} {}, the nearest that does is {}",
+        ranks(), count, what, nearest_divisor(count, ranks()));
+  return count / ranks();
+}
+
+std::shared_ptr<Module> TensorParallelFactory::column_linear(std::int64_t in,
+                                                             const std::vector<std::int64_t>& blocks,
+                                                             bool with_bias) const {
+  return std::make_shared<ColumnLinear>(in, blocks, with_bias, Border{comm_, sequence_});
+}
+
+std::shared_ptr<Module> TensorParallelFactory::row_linear(std::int64_t in, std::int64_t out,
+                                                          bool with_bias) const {
+  return std::make_shared<RowLinear>(in, out, with_bias, Border{comm_, sequence_});
+}
+
+std::shared_ptr<Module> TensorParallelFactory::dropout(double p) const {
+  if (!sequence_) return LayerFactory::dropout(p);
+  return std::make_shared<TokenDropout>(p, comm_);
+}
+
+std::shared_ptr<Module> TensorParallelFactory::by_vocabulary(std::shared_ptr<Module> table) {
+  vocabulary_ = table->parameter("weight").size(0);
+  check(vocabulary_ >= ranks(),
+        "--tensor-parallel {}: a vocabulary of {} has too few tokens, expected at most {}", ranks(),
+        vocabulary_, vocabulary_);
+  return std::make_shared<VocabularyPart>(*table, Border{comm_, sequence_});
+}
+
+Tensor TensorParallelFactory::embed(const Tensor& tokens, const Tensor& weight, const Tensor& positions,
+                                    std::int64_t first_position) const {
+  const TablePart part{.first_token = part_of_block(vocabulary_, rank(), ranks()).first,
+                       .all_tokens = vocabulary_};
+  check(first_position == 0, "tensor parallel: positions begin at 0, found {}", first_position);
+  return Border{comm_, sequence_}.leave(embedding(tokens, weight, {}, 0, part), positions);
+}
+
+Tensor TensorParallelFactory::logits(const Tensor& x, const Tensor& weight) const {
+  return linear(Border{comm_, sequence_}.enter(x), weight);
+}
+
+Tensor TensorParallelFactory::cross_entropy(Tensor logits, const Tensor& targets,
+                                            const CrossEntropyOptions& options) const {
+  const PartOfBlock own = part_of_block(vocabulary_, rank(), ranks());
+  check(logits.defined() && logits.size(-1) == own.count,
+        "tensor parallel: found logits {}, expected those of {} classes, a part of {}", describe(logits),
+        own.count, vocabulary_);
+  return cross_entropy_of_parts(std::move(logits), targets, own.first, vocabulary_, options, comm_);
+}
+
+}  // namespace ringtape

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+
+#include "autograd/ops.h"
+#include "dist/communicator.h"
+
+/// The operations at the borders of a tensor-parallel region (Shoeybi et al., "Megatron-LM: Training
+/// multi-billion parameter language models using model parallelism", 2019). Outside, every rank has equal
+/// values; inside, each computes with its part of the weights. Each is the other's backward:
+///
+///                            forward      backward
+///   copy_to_region           nothing      all-reduce     x is equal on all ranks; each rank's gradient is a
+///   part reduce_from_region       all-reduce   nothing        x is a part of a sum; the gradient is equal
+///   everywhere
+///
+/// All ranks of `comm` must call them in the same order, also in backward.
+namespace ringtape {
+
+/// x; its gradient is the sum over the ranks.
+Tensor copy_to_region(const Tensor& x, const std::shared_ptr<Communicator>& comm);
+
+/// The sum of x [.., N] over the ranks, plus `added`, which every rank has as a whole: a bias [N], or
+/// positions [P, N], of which row t is added to x[.., t, :]; undefined for none. x is overwritten.
+Tensor reduce_from_region(const Tensor& x, const Tensor& added, const std::shared_ptr<Communicator>& comm);
+
+/// cross_entropy() of logits [N, own] of which each rank has the part from class `first` on, of `classes` in
+/// all: the same loss on every rank. No rank has the logits of all classes; the ranks exchange three numbers
+/// a row (kernels/cross_entropy_shard.h). Throws Error for the mean, whose divisor the caller has, and for
+/// label smoothing.
+Tensor cross_entropy_of_parts(Tensor logits, const Tensor& targets, std::int64_t first, std::int64_t classes,
+                              const CrossEntropyOptions& options, const std::shared_ptr<Communicator>& comm);
+
+}  // namespace ringtape

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "nn/module.h"
+
+namespace ringtape {
+
+/// Where a model gets the layers that ranks can divide between them, and the operations around them. This one
+/// divides nothing: one rank, or ranks that each have the whole model. dist/tensor_parallel.h has the other.
+///
+/// A rank's part of a layer has the name and, element for element, the initial values of the whole layer's.
+class LayerFactory {
+ public:
+  virtual ~LayerFactory() = default;
+
+  /// The ranks that divide the model, and which of them this is.
+  virtual int ranks() const { return 1; }
+  virtual int rank() const { return 0; }
+  /// The part of `count` things, such as heads, that a rank has. Throws Error that names `what` and the
+  /// nearest number of ranks if they cannot be divided equally.
+  virtual std::int64_t part_of(const char* what, std::int64_t count) const;
+
+  /// A Linear whose outputs are divided: a rank computes its part of each of the `blocks` that they consist
+  /// of.
+  virtual std::shared_ptr<Module> column_linear(std::int64_t in, const std::vector<std::int64_t>& blocks,
+                                                bool with_bias = true) const;
+  /// A Linear whose inputs are divided, as a column_linear() has left them; every rank gets all outputs.
+  virtual std::shared_ptr<Module> row_linear(std::int64_t in, std::int64_t out, bool with_bias = true) const;
+
+  /// Dropout between those layers, of values that every rank has, or of the tokens that a rank has.
+  virtual std::shared_ptr<Module> dropout(double p) const;
+
+  /// `table`, an Embedding or an output layer without a bias, with the rows of "weight" divided.
+  virtual std::shared_ptr<Module> by_vocabulary(std::shared_ptr<Module> table) { return table; }
+  /// embedding() of all tokens by such a weight.
+  virtual Tensor embed(const Tensor& tokens, const Tensor& weight, const Tensor& positions,
+                       std::int64_t first_position) const;
+  /// The logits of x [.., C] by such a weight, where the output layer is tied to the embedding: those of the
+  /// rank's part of the vocabulary.
+  virtual Tensor logits(const Tensor& x, const Tensor& weight) const;
+  /// cross_entropy() of such logits.
+  virtual Tensor cross_entropy(Tensor logits, const Tensor& targets,
+                               const CrossEntropyOptions& options) const;
+};
+
+}  // namespace ringtape

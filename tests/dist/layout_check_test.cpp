@@ -1,0 +1,123 @@
+// Operations that mix up what is replicated, divided or a part of a sum, and replicas that differ.
+#include "dist/layout_check.h"
+
+#include "dist/self_communicator.h"
+#include "dist/tensor_parallel.h"
+#include "dist/tensor_parallel_ops.h"
+#include "dist/verify_replicas.h"
+#include "nn/gpt.h"
+#include "nn/parameter_shard.h"
+#include "tests/dist/ranks.h"
+#include "tests/dist/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
+
+namespace ringtape::test {
+namespace {
+
+/// A parameter [4, 4], divided along `dim` if that is not negative; ranks need not really have parts for
+/// this.
+Tensor parameter(int dim) {
+  Tensor tensor = leaf(random_doubles(16, 1), {4, 4});
+  if (dim >= 0) {
+    tensor.autograd->shard = std::make_shared<const ParameterShard>(
+        ParameterShard{.dim = dim, .blocks = {8}, .rank = 0, .ranks = 2});
+  }
+  return tensor;
+}
+
+/// The layouts of results, and the error of a forward.
+struct Observed {
+  TapeScope scope;
+  LayoutCheck check;
+  TapeObserverScope observed{&check};
+};
+std::string error_in(const std::function<void()>& forward) {
+  Observed observed;
+  return error_of(forward);
+}
+
+const Layout kReplicated{}, kPartial{Layout::Kind::partial, 0};
+
+}  // namespace
+
+TEST_CASE("layouts: an operation's follows from those of its operands", "[dist][tensor][layout]") {
+  const auto comm = std::make_shared<SelfCommunicator>(Device{});
+  Observed observed;
+  const LayoutCheck& check = observed.check;
+  const Tensor x = leaf(random_doubles(8, 2), {2, 4}), bias = leaf({1, 2, 3, 4}, {4});
+  const Tensor same = scale(x, 1);
+  CHECK(check.of(same) == kReplicated);
+  CHECK(check.of(linear(same, parameter(-1), bias)) == kReplicated);
+  const Tensor divided = linear(tensor_of(random_doubles(8, 2), {2, 4}), parameter(0));
+  CHECK(check.of(divided) == Layout{Layout::Kind::shard, 1});
+  CHECK(check.of(gelu(divided)) == Layout{Layout::Kind::shard, 1});
+  CHECK(check.of(view(divided, {1, 2, 4})) == Layout{Layout::Kind::shard, 2});
+  const Tensor part = linear(divided, parameter(1));
+  CHECK(check.of(part) == kPartial);
+  CHECK(check.of(reduce_from_region(part, bias, comm)) == kReplicated);
+  CHECK(check.of(embedding(from_vector(std::vector<std::int64_t>{1, 2}, {2}), parameter(0))) == kPartial);
+}
+
+TEST_CASE("layouts: an operation that mixes them up is named", "[dist][tensor][layout]") {
+  const auto x = [] { return leaf(random_doubles(8, 2), {2, 4}); };
+  const auto input = [] { return tensor_of(random_doubles(8, 2), {2, 4}); };
+  const auto partial = [=] { return linear(linear(input(), parameter(0)), parameter(1)); };
+  CHECK(error_in([=] { linear(x(), parameter(0)); }) ==
+        "layouts: linear of operands that are replicated, shard(0): expected an input that has entered the "
+        "divided layers (copy_to_region, gather_tokens)");
+  CHECK(error_in([=] { linear(input(), parameter(1)); }) ==
+        "layouts: linear of operands that are replicated, shard(1): expected an input divided as the weight");
+  CHECK(error_in([=] { relu(partial()); }) ==
+        "layouts: relu of operands that are partial: expected a complete sum");
+  CHECK(error_in([=] { add(partial(), x()); }) ==
+        "layouts: add of operands that are partial, replicated: expected one layout");
+  CHECK(error_in([=] {
+          layer_norm(linear(input(), parameter(0)), leaf({1, 1, 1, 1}, {4}));
+        }) == "layouts: layer_norm of operands that are shard(1), replicated: expected whole rows");
+  CHECK(error_in([=] { dropout(linear(input(), parameter(0)), 0.5); }) ==
+        "layouts: dropout of operands that are shard(1): expected what is equal on all ranks");
+  CHECK(error_in([=] { view(linear(input(), parameter(0)), {8}); }) ==
+        "layouts: view of operands that are shard(1): expected the divided dimension to stay the last");
+  CHECK(error_in([=] {
+          linear(linear(input(), parameter(0)), parameter(1), leaf({1, 2, 3, 4}, {4}));
+        }) ==
+        "layouts: linear of operands that are shard(1), shard(1), replicated: expected no bias, which every "
+        "rank "
+        "would add");
+  const auto alone = std::make_shared<SelfCommunicator>(Device{});
+  CHECK(error_in([=] { reduce_from_region(x(), {}, alone); }) ==
+        "layouts: reduce_from_region of operands that are replicated: expected a sum over the ranks");
+  const Tensor targets = from_vector(std::vector<std::int64_t>{1, 2}, {2});
+  CHECK(error_in([=] { cross_entropy(linear(input(), parameter(0)), targets); }) ==
+        "layouts: cross_entropy of operands that are shard(1): expected what is equal on all ranks");
+}
+
+TEST_CASE("layouts: replicas that differ in a bit are found on every rank", "[dist][tensor][layout]") {
+  const auto comm = this_run();
+  if (comm->size() == 1) return;
+  TransformerOptions options;
+  options.vocabulary = 12;
+  options.context = 4;
+  options.layers = 1;
+  options.heads = 12;
+  options.width = 24;
+  for (const bool divides : {false, true}) {
+    const Mesh mesh(comm, divides ? MeshSizes{.tensor = comm->size()} : MeshSizes{.data = comm->size()});
+    manual_seed(1);
+    GPT model(options,
+              divides ? std::make_shared<TensorParallelFactory>(comm) : std::make_shared<LayerFactory>());
+    CHECK_NOTHROW(verify_replicas(model, mesh, "after step 3"));
+    if (comm->rank() == 1) {
+      std::vector<double> bias(24);
+      bias[5] = 1e-30;
+      model.parameter("ln_f.bias").copy_from(tensor_of(bias, {24}));
+    }
+    const std::string error = error_of([&] { verify_replicas(model, mesh, "after step 3"); });
+    CHECK(error.find("--check-replicas: after step 3 the ranks' parameters differ") == 0);
+    CHECK(error.find("is ln_f.bias with the CRC-32 ") != std::string::npos);
+    CHECK(error.find("on rank 1") != std::string::npos);
+  }
+}
+
+}  // namespace ringtape::test

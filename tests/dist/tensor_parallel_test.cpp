@@ -1,0 +1,398 @@
+// A model divided over ranks, compared with the same model on one rank.
+#include "dist/tensor_parallel.h"
+
+#include <algorithm>
+#include <map>
+
+#include "autograd/tape.h"
+#include "dist/model_parts.h"
+#include "dist/self_communicator.h"
+#include "nn/gpt.h"
+#include "optim/clip.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
+#include "optim/sgd.h"
+#include "tests/dist/ranks.h"
+#include "tests/dist/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
+
+namespace ringtape::test {
+namespace {
+
+using Layers = std::shared_ptr<LayerFactory>;
+using Values = std::map<std::string, std::vector<double>>;
+
+/// A kind of model, with a batch: its inputs, and the loss of its outputs. Sizes are divisible by 1 to 4
+/// ranks where they must be, and not elsewhere.
+struct Kind {
+  std::string name;
+  std::function<std::shared_ptr<Module>(const Layers&)> make;
+  std::function<Tensor(DType)> input;
+  std::function<Tensor(const LayerFactory&, Tensor)> loss;
+  bool sequence = false;  // with sequence parallelism
+};
+
+constexpr std::int64_t kBatch = 3, kTokens = 12, kVocabulary = 33;
+
+TransformerOptions gpt_options() {
+  TransformerOptions options;
+  options.vocabulary = kVocabulary;
+  options.context = 14;  // two positions are not used
+  options.layers = 2;
+  options.heads = 12;
+  options.width = 48;
+  options.hidden = 50;
+  return options;
+}
+
+/// Queries of 24 heads, keys and values of 12.
+TransformerOptions llama() {
+  TransformerOptions options = llama_options(gpt_options());
+  options.heads = 24;
+  options.kv_heads = 12;
+  return options;
+}
+
+std::vector<std::int64_t> tokens_from(std::int64_t first) {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t i = 0; i < kBatch * kTokens; ++i) tokens.push_back((first + i * i) % kVocabulary);
+  return tokens;
+}
+
+Kind gpt(const std::string& name, const TransformerOptions& options) {
+  return {name, [options](const Layers& layers) { return std::make_shared<GPT>(options, layers); },
+          [](DType) {
+            return from_vector(tokens_from(2), {kBatch, kTokens});
+          },
+          [](const LayerFactory& layers, Tensor logits) {
+            std::vector<std::int64_t> targets = tokens_from(5);
+            targets[3] = targets[8] = -100;
+            const std::int64_t rows = kBatch * kTokens;
+            const Tensor flat = view(logits, {rows, logits.size(2)});
+            return layers.cross_entropy(flat, from_vector(targets, {rows}, logits.device()),
+                                        {.reduction = Reduction::sum, .divisor = 34});
+          }};
+}
+
+Kind mlp(const std::vector<std::int64_t>& sizes) {
+  return {"MLP of " + std::to_string(sizes.size() - 1) + " layers",
+          [sizes](const Layers& layers) { return make_mlp(sizes, *layers); },
+          [inputs = sizes[0]](DType dtype) {
+            return tensor_of(random_doubles(kBatch * inputs, 1), {kBatch, inputs}, dtype);
+          },
+          [](const LayerFactory&, const Tensor& output) {
+            const Tensor target = tensor_of(random_doubles(output.elements(), 2), output.shape(),
+                                            output.dtype(), output.device());
+            return mse_loss(output, target);
+          }};
+}
+
+TransformerOptions with_dropout(TransformerOptions options) {
+  options.dropout = 0.3;
+  return options;
+}
+
+Kind with_sequences(Kind kind) {
+  kind.name += ", sequence parallel";
+  kind.sequence = true;
+  return kind;
+}
+
+std::vector<Kind> kinds() {
+  return {with_sequences(gpt("GPT with dropout", with_dropout(gpt_options()))),
+          with_sequences(gpt("Llama", llama())),
+          gpt("GPT", gpt_options()),
+          gpt("GPT with dropout", with_dropout(gpt_options())),
+          gpt("Llama", llama()),
+          mlp({12, 17, 9, 11, 5}),
+          mlp({12, 17, 9, 5})};
+}
+
+const Layers& one_rank() {
+  static const auto layers = std::make_shared<LayerFactory>();
+  return layers;
+}
+
+Layers layers_over(const std::shared_ptr<Communicator>& comm, bool sequence = false) {
+  return std::make_shared<TensorParallelFactory>(comm, sequence);
+}
+
+std::shared_ptr<Module> make(const Kind& kind, const Layers& layers, DType dtype = DType::f32,
+                             Device device = {}) {
+  manual_seed(3);
+  const std::shared_ptr<Module> model = kind.make(layers);
+  for (const NamedParameter& parameter : model->named_parameters()) {
+    Tensor& tensor = *parameter.tensor;
+    const auto shard = tensor.autograd->shard;
+    tensor = to(to(tensor.detach(), dtype), device).set_requires_grad(true);
+    tensor.autograd->shard = shard;
+  }
+  return model;
+}
+
+double backward(const Kind& kind, Module& model, const LayerFactory& layers, DType dtype = DType::f32) {
+  const TapeScope scope;
+  manual_seed(7);  // of dropout
+  const Device device = model.named_parameters()[0].tensor->device();
+  const Tensor loss = kind.loss(layers, model(to(kind.input(dtype), device)));
+  loss.backward();
+  return loss.item();
+}
+
+/// What ParameterArena::sum_parts_of_gradients() does, for a model without an arena.
+void sum_parts(Module& model, Communicator& comm) {
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    if (shard_of(*parameter.tensor) == nullptr)
+      comm.all_reduce(parameter.tensor->grad(), ReduceOp::sum).wait();
+  }
+}
+
+/// The tensors of the whole model by parameter, on rank 0.
+Values wholes(Module& model, Communicator& comm, const std::function<Tensor(const Tensor&)>& of) {
+  Values values;
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    const ParameterShard* const shard = shard_of(*parameter.tensor);
+    Tensor whole = of(*parameter.tensor);
+    if (shard != nullptr) whole = gather_whole(whole, *shard, comm);
+    if (comm.rank() == 0) values[parameter.name] = whole.to_doubles();
+  }
+  return values;
+}
+Values gradients(Module& model, Communicator& comm) {
+  return wholes(model, comm, [](const Tensor& parameter) { return parameter.grad(); });
+}
+Values weights(Module& model, Communicator& comm) {
+  return wholes(model, comm, [](const Tensor& parameter) { return parameter; });
+}
+
+/// The largest difference over all tensors, relative to the largest value of each.
+double difference(const Values& found, const Values& expected) {
+  REQUIRE(found.size() == expected.size());
+  double result = 0;
+  for (const auto& [name, values] : expected) {
+    const std::vector<double>& own = found.at(name);
+    REQUIRE(own.size() == values.size());
+    double largest = 0, off = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      largest = std::max(largest, std::abs(values[i]));
+      off = std::max(off, std::abs(own[i] - values[i]));
+    }
+    result = std::max(result, off / std::max(largest, 1e-300));
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("tensor parallel: equal seeds give the model of one rank, to the bit", "[dist][tensor]") {
+  const auto comm = this_run();
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    const auto whole = make(kind, one_rank()), divided = make(kind, layers_over(comm, kind.sequence));
+    const auto alone = std::make_shared<SelfCommunicator>(Device{});
+    const Values found = weights(*divided, *comm);
+    if (comm->rank() == 0) CHECK(found == weights(*whole, *alone));
+    std::int64_t own = 0;
+    for (const NamedParameter& parameter : divided->named_parameters()) own += parameter.tensor->elements();
+    CHECK(whole_elements(*divided) == whole_elements(*whole));
+    if (comm->size() > 1) CHECK(own < whole_elements(*whole));
+  }
+}
+
+TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[dist][tensor]") {
+  const auto comm = this_run();
+  if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    const auto whole = make(kind, one_rank(), DType::f64);
+    const Layers layers = layers_over(comm, kind.sequence);
+    const auto divided = make(kind, layers, DType::f64);
+    const double expected = backward(kind, *whole, *one_rank(), DType::f64);
+    const double found = backward(kind, *divided, *layers, DType::f64);
+    if (kind.sequence) sum_parts(*divided, *comm);
+    CHECK_THAT(found, Catch::Matchers::WithinRel(expected, 1e-13));
+    const Values all = gradients(*divided, *comm);
+    const auto alone = std::make_shared<SelfCommunicator>(Device{});
+    if (comm->rank() == 0) CHECK(difference(all, gradients(*whole, *alone)) < 1e-12);
+    // What all ranks have as a whole has the same gradient on all of them, to the bit.
+    for (const NamedParameter& parameter : divided->named_parameters()) {
+      if (shard_of(*parameter.tensor) != nullptr) continue;
+      INFO(parameter.name);
+      const std::vector<double> own = parameter.tensor->grad().to_doubles();
+      const Tensor of_first = tensor_of(own, {std::ssize(own)}, DType::f64);
+      comm->broadcast(of_first, 0).wait();
+      CHECK(of_first.to_doubles() == own);
+    }
+  }
+}
+
+TEST_CASE("tensor parallel: in f64 20 steps of SGD are those of one rank", "[dist][tensor]") {
+  const auto comm = this_run();
+  if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64
+  const auto alone = std::make_shared<SelfCommunicator>(Device{});
+  const auto step = [](Module& model) {
+    for (const NamedParameter& parameter : model.named_parameters()) {
+      auto* const values = parameter.tensor->data<double>();
+      const std::vector<double> gradient = parameter.tensor->grad().to_doubles();
+      for (std::size_t i = 0; i < gradient.size(); ++i) values[i] -= 0.2 * gradient[i];
+      parameter.tensor->bump_version();
+      parameter.tensor->autograd->grad_written = false;
+    }
+  };
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    const Layers layers = layers_over(comm, kind.sequence);
+    const auto whole = make(kind, one_rank(), DType::f64), divided = make(kind, layers, DType::f64);
+    for (int i = 0; i < 20; ++i) {
+      const double expected = backward(kind, *whole, *one_rank(), DType::f64);
+      CHECK_THAT(backward(kind, *divided, *layers, DType::f64), Catch::Matchers::WithinRel(expected, 1e-9));
+      if (kind.sequence) sum_parts(*divided, *comm);
+      step(*whole);
+      step(*divided);
+    }
+    const Values found = weights(*divided, *comm);
+    if (comm->rank() == 0) CHECK(difference(found, weights(*whole, *alone)) < 1e-9);
+  }
+}
+
+TEST_CASE("tensor parallel: in f32 gradients are at most twice as far from f64 as one rank's",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const auto alone = std::make_shared<SelfCommunicator>(Device{});
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    const auto exact = make(kind, one_rank(), DType::f64), whole = make(kind, one_rank());
+    const Layers layers = layers_over(comm, kind.sequence);
+    const auto divided = make(kind, layers, DType::f32, comm->device());
+    backward(kind, *exact, *one_rank(), DType::f64);
+    backward(kind, *whole, *one_rank());
+    backward(kind, *divided, *layers);
+    if (kind.sequence) sum_parts(*divided, *comm);
+    const Values found = gradients(*divided, *comm);
+    if (comm->rank() != 0) continue;
+    const Values expected = gradients(*exact, *alone);
+    CHECK(difference(found, expected) <= 2 * difference(gradients(*whole, *alone), expected));
+  }
+}
+
+TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps are those of one rank",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const auto alone = std::make_shared<SelfCommunicator>(Device{});
+  for (const Kind& kind : kinds()) {
+    for (const std::string name : {"SGD", "LAMB", "LARS"}) {
+      INFO(kind.name << ", " << name);
+      const Layers layers = layers_over(comm, kind.sequence);
+      const auto whole = make(kind, one_rank()), divided = make(kind, layers);
+      ParameterArena arena(*whole, Device{}), own_arena(*divided, comm->device());
+      own_arena.set_division(division_over(comm, kind.sequence));
+      const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
+        if (name == "LAMB") return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
+        // With a large eps its rates depend on the norms themselves, not only on their quotients.
+        if (name == "LARS") {
+          return std::make_unique<Lars>(
+              of, LarsOptions{.learning_rate = 0.01, .trust_coefficient = 1, .eps = 0.1});
+        }
+        return std::make_unique<SGD>(of, SGDOptions{.learning_rate = 0.1, .momentum = 0.9});
+      };
+      const auto optimizer = optimizer_of(arena), own_optimizer = optimizer_of(own_arena);
+      for (int step = 0; step < 20; ++step) {
+        const double expected = backward(kind, *whole, *one_rank());
+        const double found = backward(kind, *divided, *layers);
+        own_arena.sum_parts_of_gradients();
+        const double norm_type = step % 3 == 0 ? 2 : step % 3 == 1 ? 1 : INFINITY;
+        const double norm = clip_grad_norm(arena, 0.5, {.norm_type = norm_type}).item();
+        const double own_norm = clip_grad_norm(own_arena, 0.5, {.norm_type = norm_type}).item();
+        CHECK_THAT(found, Catch::Matchers::WithinRel(expected, 1e-4));
+        CHECK_THAT(own_norm, Catch::Matchers::WithinRel(norm, 1e-4));
+        for (Optimizer* const each : {optimizer.get(), own_optimizer.get()}) {
+          each->step();
+          each->zero_grad();
+        }
+      }
+      const Values found = weights(*divided, *comm);
+      if (comm->rank() != 0) continue;
+      // LAMB's steps are quotients of moments: rounding weighs more where these are small.
+      CHECK(difference(found, weights(*whole, *alone)) < (name == "LAMB" ? 1e-3 : 1e-5));
+    }
+  }
+}
+
+TEST_CASE("tensor parallel: no rank has all logits, and an ignored or wrong target is one everywhere",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const Layers layers = layers_over(comm);
+  const Kind kind = gpt("GPT", gpt_options());
+  const Device device = comm->device();
+  const auto model = make(kind, layers, DType::f32, device);
+  const NoGrad no_grad;
+  const Tensor logits = (*model)(to(kind.input(DType::f32), device));
+  const std::int64_t n = comm->size(), rank = comm->rank();
+  CHECK(logits.shape() == Shape{kBatch, kTokens, kVocabulary * (rank + 1) / n - kVocabulary * rank / n});
+  const std::int64_t rows = kBatch * kTokens;
+  const Tensor flat = logits.alias({rows, logits.size(2)});
+  const auto loss_of = [&](std::int64_t target) {
+    return layers->cross_entropy(flat, from_vector(std::vector<std::int64_t>(rows, target), {rows}, device),
+                                 {.reduction = Reduction::sum});
+  };
+  CHECK(loss_of(-100).item() == 0);
+  CHECK(error_of([&] {
+          loss_of(kVocabulary);
+          check_indices(device);
+        }).find("is outside of [0, classes)") != std::string::npos);
+  CHECK(error_of([&] {
+          (*model)(from_vector(std::vector<std::int64_t>{1, kVocabulary}, {1, 2}, device));
+          check_indices(device);
+        }).find("embedding: token number 1 is outside of [0, vocabulary)") != std::string::npos);
+}
+
+TEST_CASE("tensor parallel: sequence parallelism divides tokens, and stores a part of the activations",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const Kind kind = with_sequences(gpt("GPT", gpt_options()));
+  const Layers layers = layers_over(comm, true);
+  const Device device = comm->device();
+  const Tensor tokens = to(kind.input(DType::f32), device);
+  const auto table = layers->by_vocabulary(std::make_shared<Embedding>(kVocabulary, 4));
+  Tensor& weight = table->parameter("weight");
+  weight = to(weight, device);
+  const Tensor own = layers->embed(tokens, weight, {}, 0);
+  CHECK(own.shape() == Shape{kBatch, kTokens / comm->size(), 4});
+  Tape::current().clear();
+  std::size_t bytes[2];
+  for (const bool sequence : {false, true}) {
+    const Layers used = layers_over(comm, sequence);
+    const auto model = make(kind, used, DType::f32, device);
+    const TapeScope scope;
+    kind.loss(*used, (*model)(tokens));
+    bytes[sequence ? 1 : 0] = Tape::current().saved_bytes();
+  }
+  if (comm->size() > 1) CHECK(bytes[1] < bytes[0]);
+  const Tensor odd = from_vector(std::vector<std::int64_t>(5, 1), {1, 5}, device);
+  if (comm->size() > 1 && comm->size() < 5) {
+    CHECK(error_of([&] {
+            layers->embed(odd, weight, {}, 0);
+          }).find("ranks do not divide sequences of 5 tokens") != std::string::npos);
+  }
+  Tape::current().clear();
+}
+
+TEST_CASE("tensor parallel: what cannot be divided is an error that names the nearest", "[dist][tensor]") {
+  const auto comm = this_run();
+  if (comm->size() != 4) return;
+  TransformerOptions options = gpt_options();
+  options.heads = 6;
+  CHECK(error_of([&] { GPT(options, layers_over(comm)); }) ==
+        "--tensor-parallel 4: does not divide 6 heads, the nearest that does is 3");
+  options.heads = 24;
+  options.kv_heads = 2;
+  CHECK(error_of([&] { GPT(options, layers_over(comm)); }) ==
+        "--tensor-parallel 4: does not divide 2 heads of keys and values, the nearest that does is 2");
+  options = gpt_options();
+  options.vocabulary = 3;
+  CHECK(error_of([&] { GPT(options, layers_over(comm)); }).find("a vocabulary of 3") != std::string::npos);
+  CHECK(error_of([&] { make_mlp({5, 3, 5}, *layers_over(comm)); }).find("3 outputs") != std::string::npos);
+}
+
+}  // namespace ringtape::test
