@@ -52,8 +52,7 @@ __global__ void cross_entropy_shard_loss(CrossEntropyShard p, const A* statistic
         sum += of_rank[1] * softmax_exp(of_rank[0] - max);
         logit += of_rank[2];
       }
-      stats[2 * row] = max;
-      stats[2 * row + 1] = sum;
+      store_aligned(stats + 2 * row, Vec<A, 2>{{max, sum}});
       const std::int64_t target = target_of(p, row);
       if (counts(p, target)) {
         sum_of_losses.add(slot + lane, natural_log(sum) - (logit - max));
