@@ -88,6 +88,7 @@ TABLE = {
     # NVIDIA's disassembler, which .ci/run installs
     "pip install nvidia-cuda-cuobjdump*": Elsewhere(".ci/run", "python3 benchmarks/sass packages"),
     "python3 benchmarks/sass check": Elsewhere(".ci/run", "benchmarks/sass check"),
+    "python3 benchmarks/sass lines *": Elsewhere(".ci/run", "tests/sass/page_outputs.py"),
     "python3 benchmarks/sass table": Elsewhere("benchmarks/sass/__main__.py", 'add_parser("table"'),
     "python3 benchmarks/sass show *": Elsewhere("tests/sass/sass_test.py", '"show"'),
     # ThreadSanitizer
