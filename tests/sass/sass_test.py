@@ -7,6 +7,7 @@ import sys
 import tempfile
 import types
 import unittest
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "sass"))
@@ -15,6 +16,7 @@ import check  # noqa: E402
 import disassemble  # noqa: E402
 import estimate  # noqa: E402
 import faults  # noqa: E402
+import graph  # noqa: E402
 import instructions  # noqa: E402
 import loops  # noqa: E402
 import machine  # noqa: E402
@@ -287,6 +289,54 @@ class SourceLines(unittest.TestCase):
                 "write 512 requests of 31.5 lanes, 1024 bank cycles: 2 each, ideal 1"]})
             with self.assertRaisesRegex(source_lines.tools.SassError, "lens adam runs no kernel 'relu'"):
                 source_lines.counted_by_lens(pathlib.Path(folder), "adam", "relu")
+
+
+def node(after=(), grid=(1, 1, 1), kernel="relu"):
+    return graph.Node(kernel, grid, (256, 1, 1), 0, after)
+
+
+class Graph(unittest.TestCase):
+    def test_the_longest_chain_has_a_gap_between_two_launches(self):
+        nodes = [node(), node((0,)), node((0,)), node((1, 2)), node()]
+        seconds, chain = graph.longest_chain(nodes, [1e-6, 5e-6, 2e-6, 1e-6, 6e-6])
+        self.assertEqual(chain, [0, 1, 3])
+        self.assertAlmostEqual(seconds, 8e-6)  # 1 + 0.5 + 5 + 0.5 + 1
+        self.assertEqual(graph.levels_of(nodes), [0, 1, 1, 2, 0])
+
+    def test_a_launch_takes_at_least_a_block_for_each_wave(self):
+        kernel, gpu = kernel_of("relu_forward_f16.sm_90"), machine.GPUS["H200"]
+        held = occupancy.occupancy(gpu.architecture, 256, kernel.registers, 0).blocks * gpu.multiprocessors
+        one = graph.least_seconds(gpu, kernel, node())
+        self.assertGreater(one, (450 + 4 * 8) / gpu.clock)
+        self.assertEqual(graph.least_seconds(gpu, kernel, node(grid=(held, 1, 1))), one)
+        self.assertAlmostEqual(graph.least_seconds(gpu, kernel, node(grid=(held + 1, 1, 1))), 2 * one)
+        self.assertEqual(graph.least_seconds(gpu, None, node()), 0)
+
+    def test_a_launch_of_unknown_code_is_counted_and_named(self):
+        gpu = machine.GPUS["H200"]
+        text = list(graph.text_of([node(kernel="kernel of a library"), node((0,))], gpu,
+                                  {"relu": kernel_of("relu_forward_f16.sm_90")}))
+        self.assertEqual(text[1].split(), ["1", "kernel", "of", "a", "library", "?", "after", "-"])
+        self.assertTrue(text[-1].endswith(" us, and the time of 1 whose code is in a library"), text[-1])
+
+    def test_the_picture_has_a_box_for_each_launch_and_a_line_for_each_dependency(self):
+        nodes = [node(), node((0,)), node((0,), kernel="cast<long, float>"), node((1, 2))]
+        root = xml.etree.ElementTree.fromstring(graph.picture(nodes, machine.GPUS["H200"], {}))
+        boxes = [each for each in root if each.tag.endswith("rect")][1:]
+        self.assertEqual(len({(each.get("x"), each.get("y")) for each in boxes}), 4)
+        self.assertEqual([each.get("y") for each in boxes][1:3], [boxes[1].get("y")] * 2)  # beside each other
+        self.assertEqual(sum(each.tag.endswith("line") for each in root), 4)
+        self.assertIn("3  cast<long, float>", [each.text for each in root])
+
+    def test_a_launch_cannot_wait_for_a_later_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "graph.json")
+            row = '{"kernel": "relu", "grid": [1, 1, 1], "block": [256, 1, 1], "shared_bytes": 0, "after": [%s]}'
+            file.write_text('{"launches": [%s, %s]}' % (row % "", row % "0"))
+            self.assertEqual([each.after for each in graph.read(file)], [(), (0,)])
+            file.write_text('{"launches": [%s]}' % (row % "1"))
+            with self.assertRaisesRegex(graph.tools.SassError, "launch 1 waits for"):
+                graph.read(file)
 
 
 class Check(unittest.TestCase):
