@@ -13,7 +13,8 @@ namespace ringtape {
 
 #ifdef RINGTAPE_WITH_CUDA
 
-Graph::Graph(Device device, const std::function<void()>& work) : device_(device) {
+Graph::Graph(Device device, const std::function<void()>& work, std::vector<GraphNode>* nodes)
+    : device_(device) {
   check(device.is_cuda(), "CUDA graph: {} has none, expected a GPU", to_string(device));
   const auto stream = static_cast<cudaStream_t>(Stream::current(device).native());
   // Only this thread's calls count: another one may be prefetching batches.
@@ -34,6 +35,7 @@ Graph::Graph(Device device, const std::function<void()>& work) : device_(device)
     std::rethrow_exception(error);
   }
   check_cuda(ended, "cudaStreamEndCapture");
+  if (nodes != nullptr) *nodes = nodes_of_graph(graph);
   cudaGraphExec_t executable = nullptr;
   RINGTAPE_CUDA(cudaGraphInstantiate(&executable, graph, 0));
   native_ = executable;
@@ -51,7 +53,7 @@ void Graph::launch() const {
 
 #else
 
-Graph::Graph(Device device, const std::function<void()>&) {
+Graph::Graph(Device device, const std::function<void()>&, std::vector<GraphNode>*) {
   fail("CUDA graph: {} has none, expected a GPU", to_string(device));
 }
 Graph::~Graph() = default;
@@ -59,10 +61,10 @@ void Graph::launch() const {}
 
 #endif
 
-Replay::Replay(Device device, Work work)
+Replay::Replay(Device device, Work work, std::vector<GraphNode>* nodes)
     : Replay(
-          [device](const Work& captured) -> Work {
-            return [graph = std::make_shared<Graph>(device, captured)] { graph->launch(); };
+          [device, nodes](const Work& captured) -> Work {
+            return [graph = std::make_shared<Graph>(device, captured, nodes)] { graph->launch(); };
           },
           std::move(work)) {}
 

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "core/device.h"
 #include "core/graph_memory.h"
+#include "core/graph_nodes.h"
 
 namespace ringtape {
 
@@ -13,8 +15,8 @@ class Graph {
  public:
   /// Captures the work that `work` queues on the current stream of `device`, without running it. Throws Error
   /// on a device without graphs, and where `work` did something that a graph cannot capture; the text names
-  /// it.
-  Graph(Device device, const std::function<void()>& work);
+  /// it. `nodes`, unless null, receives what was captured.
+  Graph(Device device, const std::function<void()>& work, std::vector<GraphNode>* nodes = nullptr);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -41,7 +43,8 @@ class Replay {
   /// Captures work and returns the function that replays it.
   using Capture = std::function<Work(const Work& work)>;
 
-  Replay(Device device, Work work);
+  /// `nodes`, unless null, receives what the graph contains when it is captured; it must live until then.
+  Replay(Device device, Work work, std::vector<GraphNode>* nodes = nullptr);
   /// The same with another capture function, for tests.
   Replay(Capture capture, Work work);
 

@@ -473,6 +473,15 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .effect = Effect::output,
       },
       {
+          .name = "print-graph",
+          .group = output,
+          .value = option_value(see.print_graph),
+          .help = "print the launches of one update's CUDA graph: kernel, blocks and threads, dynamic shared "
+                  "memory, and the launches that each waits for",
+          .effect = Effect::output,
+          .needs = {"--graph", [&all] { return all.graph; }},
+      },
+      {
           .name = "record-values",
           .group = output,
           .value = file_value(see.record_values),
@@ -489,6 +498,14 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
                   "timeline of a step, memory, tape and machine; or the same as JSON",
           .effect = Effect::output,
           .excludes = {"graph"},
+      },
+      {
+          .name = "save-graph",
+          .group = output,
+          .value = file_value(see.save_graph),
+          .help = "write what --print-graph prints to this file, for benchmarks/sass graph",
+          .effect = Effect::output,
+          .needs = {"--graph", [&all] { return all.graph; }},
       },
       {
           .name = "save-tape",

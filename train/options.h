@@ -109,7 +109,9 @@ struct ObservationOptions {
       profile_steps;          ///< steps of profile, timeline and report; none: 20 from the second on
   std::string sort = "self";  ///< sort column of the table of profile
   bool print_tape = false;    ///< print the tape of the first step
+  bool print_graph = false;   ///< print what the CUDA graph of an update contains
   std::string save_tape;      ///< .svg or .dot file for a drawing of the tape
+  std::string save_graph;     ///< .json file for what the CUDA graph of an update contains
   std::string record_values;  ///< file for a JSON object for each tensor of each step (train/value_row.h)
   std::string report;         ///< .html file for a page about the run
 };

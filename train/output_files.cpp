@@ -53,6 +53,7 @@ void check_output_files(const TrainerOptions& options, const std::vector<std::st
                              {"--metrics", see.metrics, Use::grows},
                              {"--record-values", see.record_values, Use::grows},
                              {"--timeline", see.timeline, Use::replaced},
+                             {"--save-graph", see.save_graph, Use::replaced},
                              {"--save-tape", see.save_tape, Use::replaced},
                              {"--report", see.report, Use::replaced}});
   for (std::size_t i = 0; i < paths.size(); ++i) {

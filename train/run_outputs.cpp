@@ -8,6 +8,7 @@
 #include "nn/model_file.h"
 #include "profile/memory_report.h"
 #include "train/console.h"
+#include "train/graph_table.h"
 #include "train/make.h"
 #include "train/option_list.h"
 #include "train/output_files.h"
@@ -46,6 +47,15 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
   }
   if (is_first() && !observation.save_tape.empty()) {
     attempt([&] { save_tape(update.tape(), observation.save_tape, console_); });
+  }
+  if (observation.print_graph) {
+    attempt([&] { console_.print("\n{}", graph_table(update.graph_nodes())); });
+  }
+  if (!observation.save_graph.empty()) {
+    attempt([&] {
+      save_graph(update.graph_nodes(), observation.save_graph);
+      console_.print("graph written to {}\n", observation.save_graph);
+    });
   }
   std::optional<Profile> profile;
   if (recorded.exist() && is_first() && (observation.profile || !observation.report.empty())) {

@@ -53,6 +53,8 @@ class Update {
   /// Shows the values of later updates to `values`; null: to none.
   void observe(ValueRecord* values) { values_ = values; }
 
+  /// What the first captured graph contains; empty before there is one, and if it was not requested.
+  const std::vector<GraphNode>& graph_nodes() const { return graph_nodes_; }
   /// The tape of the first forward, for drawings; none before it, and if no drawing was requested.
   const std::optional<TapeGraph>& tape() const { return tape_; }
 
@@ -95,6 +97,7 @@ class Update {
   std::int64_t samples_ = 0;  // of the current update, on all ranks
   DataParallel parallel_;
   AccumulationWindow window_;
+  std::vector<GraphNode> graph_nodes_;
   std::map<std::pair<std::int64_t, std::int64_t>, Graphed> graphs_;  // by samples and non-ignored targets
 };
 

@@ -1,6 +1,8 @@
 """Reads what nvcc made of the kernels, and estimates their times on a GPU, without a GPU: docs/sass.md.
 
     python3 benchmarks/sass show NAME       the kernels whose names contain NAME: loops, and estimates on one GPU
+    python3 benchmarks/sass lines KERNEL    one kernel's source lines and what became of them: docs/reading-sass.md
+    python3 benchmarks/sass graph FILE      the least times of the launches that --save-graph of a training wrote
     python3 benchmarks/sass table           writes benchmarks/results/sass/{launches,kernels,estimates}.json
     python3 benchmarks/sass check           compares a build with the committed tables and tests/sass/expected.json
     python3 benchmarks/sass published DIR   writes published.json: the model beside published measurements of other kernels
@@ -16,12 +18,14 @@ import tempfile
 
 import check
 import disassemble
+import graph
 import launches
 import machine
 import published
 import report
 import results
 import rows
+import source_lines
 import tools
 
 
@@ -74,6 +78,29 @@ def show(options):
     print("\n".join(texts))
 
 
+def lines(options):
+    architecture = machine.GPUS[options.gpu].architecture.name
+    objects = disassemble.objects_of_kernels(options.build, architecture)
+    if options.kernel not in objects:
+        near = [name for name in sorted(objects) if options.kernel in name]
+        raise tools.SassError(f"no kernel is named '{options.kernel}'" + (f": expected one of {'; '.join(near)}" if near else ""))
+    path = objects[options.kernel]
+    kernel = next(each for each in disassemble.kernels_of(path, architecture) if each.name == options.kernel)
+    counted = source_lines.counted_by_lens(options.build, options.lens, kernel.name.split("/")[-1]) if options.lens else {}
+    print("\n".join(source_lines.text_of(kernel, source_lines.read_lines(options.build, path, kernel), counted, options.sass)))
+
+
+def show_graph(options):
+    gpu = machine.GPUS[options.gpu]
+    nodes = graph.read(options.file)
+    objects = disassemble.objects_of_kernels(options.build, gpu.architecture.name)
+    needed = {objects[node.kernel] for node in nodes if node.kernel in objects}
+    kernels = {kernel.name: kernel for path in sorted(needed) for kernel in disassemble.kernels_of(path, gpu.architecture.name)}
+    print("\n".join(graph.text_of(nodes, gpu, kernels)))
+    if options.picture:
+        options.picture.write_text(graph.picture(nodes, gpu, kernels), encoding="utf-8")
+
+
 def compare_published(options):
     found = published.rows(published.read(pathlib.Path(__file__).parent / "published.json"), options.folder)
     results.write(results.FOLDER / "published.json", "13.0", found)
@@ -92,6 +119,17 @@ def main():
     command.add_argument("name")
     command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
     command.set_defaults(run=show)
+    command = commands.add_parser("lines", parents=[with_build], help="a kernel's source lines and what became of them")
+    command.add_argument("kernel", help="its name as `show` prints it")
+    command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
+    command.add_argument("--lens", metavar="WORDS", help="add what `lens WORDS` counts for the same lines")
+    command.add_argument("--sass", action="store_true", help="list the main loop's instructions instead of their kinds")
+    command.set_defaults(run=lines)
+    command = commands.add_parser("graph", parents=[with_build], help="the least times of the launches of an update")
+    command.add_argument("file", type=pathlib.Path, help="what --save-graph has written")
+    command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
+    command.add_argument("--picture", type=pathlib.Path, metavar="FILE", help="draw the graph to this file, as SVG")
+    command.set_defaults(run=show_graph)
     commands.add_parser("table", parents=[with_build], help="write the result files").set_defaults(run=table)
     command = commands.add_parser("check", parents=[with_build], help="compare a build with what is expected")
     command.add_argument("--expected", type=pathlib.Path, default=results.ROOT / "tests" / "sass" / "expected.json")

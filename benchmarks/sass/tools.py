@@ -30,15 +30,19 @@ def environment():
     return {**os.environ, "PATH": path}
 
 
-def run_cuobjdump(arguments):
-    """What cuobjdump prints."""
+def run(program, arguments):
+    """What cuobjdump or nvdisasm prints."""
     environ = environment()
-    done = subprocess.run([shutil.which("cuobjdump", path=environ["PATH"]), *map(str, arguments)], env=environ, check=False,
+    done = subprocess.run([shutil.which(program, path=environ["PATH"]), *map(str, arguments)], env=environ, check=False,
                           capture_output=True, text=True)
     if done.returncode != 0:
-        reason = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
-        raise SassError(f"cuobjdump {arguments[-1]}: {reason[-1]}")
+        raise SassError(f"{program} {arguments[-1]}: {reason_of(done)}")
     return done.stdout
+
+
+def reason_of(done):
+    """The last line that a program which failed has printed."""
+    return ((done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
 def demangle(names):

@@ -2,6 +2,18 @@
 
 #include "gpu_model/runtime/state.h"
 
+/// A node of a captured graph.
+struct CUgraphNode_st {
+  std::shared_ptr<const gpu_model::Operation> operation;
+};
+
+/// A captured graph. Its nodes are in the order of the body's entries.
+struct CUgraph_st {
+  std::shared_ptr<const gpu_model::GraphBody> body;
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+  const void* caller;  ///< that ended the capture
+};
+
 namespace gpu_model {
 
 /// For calls that a capture does not allow ("potentially unsafe": they may synchronize, such as cudaMalloc or
@@ -15,6 +27,11 @@ cudaError_t forbid_while_capturing(const CUstream_st& stream);
 
 /// Adds the operation to the graph that the stream captures.
 cudaError_t add_to_capture(CUstream_st& stream, std::shared_ptr<const Operation> operation);
+
+/// The graph of a handle; null for a handle that does not exist.
+CUgraph_st* find_graph(cudaGraph_t handle);
+/// The node of a handle, of any graph; null for a handle that does not exist.
+CUgraphNode_st* find_graph_node(cudaGraphNode_t handle);
 
 /// Calls body() for each graph, captured or executable, that has not been destroyed, with the call that made
 /// it.

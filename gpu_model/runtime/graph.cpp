@@ -5,12 +5,6 @@
 #include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/stream.h"
 
-/// A captured graph.
-struct CUgraph_st {
-  std::shared_ptr<const gpu_model::GraphBody> body;
-  const void* caller;  ///< that ended the capture
-};
-
 /// An executable graph. Its nodes are divided into branches, each a sequence of nodes in order; the position
 /// of a node in the order of all operations is its branch and its number there.
 struct CUgraphExec_st {
@@ -121,6 +115,9 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph, const void* cal
   if (unjoined) return cudaErrorStreamCaptureUnjoined;
   auto made = std::make_unique<CUgraph_st>();
   made->body = std::make_shared<const GraphBody>(std::move(capture->body));
+  for (const GraphBody::Entry& entry : made->body->entries) {
+    made->nodes.push_back(std::make_unique<CUgraphNode_st>(entry.operation));
+  }
   made->caller = caller;
   *graph = made.get();
   graphs().emplace(made.get(), std::move(made));
@@ -165,6 +162,20 @@ cudaError_t launch_graph(CUgraphExec_st& executable, CUstream_st& stream, const 
 }
 
 }  // namespace
+
+CUgraph_st* find_graph(cudaGraph_t handle) {
+  const auto it = graphs().find(handle);
+  return it == graphs().end() ? nullptr : it->second.get();
+}
+
+CUgraphNode_st* find_graph_node(cudaGraphNode_t handle) {
+  for (const auto& [key, graph] : graphs()) {
+    for (const auto& node : graph->nodes) {
+      if (node.get() == handle) return node.get();
+    }
+  }
+  return nullptr;
+}
 
 void for_each_graph(const std::function<void(const char* what, const void* caller)>& body) {
   for (const auto& [handle, graph] : graphs()) body("graph, cudaStreamEndCapture", graph->caller);

@@ -139,6 +139,8 @@ refuse "--profile-steps 1:1 records" mnist --device cpu --timeline t.json --max-
 refuse "--sort device: the table of cpu has no such column" mnist --device cpu --profile --sort device
 refuse "'tpu'" mnist --device tpu
 refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph
+refuse "--graph: cpu has no CUDA graphs, expected a GPU" mnist --device cpu --graph --print-graph
+refuse "--print-graph has no effect: expected --graph with it" mnist --device cpu --print-graph
 refuse "'cuda:99'" mnist --device cuda:99
 refuse "--eval-only: expected --load with it, found none" mnist --eval-only
 refuse "expected at most 1125899906842624 steps in total" mnist --epochs 1099511627776 --batch-size 1 --print-schedule

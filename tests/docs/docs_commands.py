@@ -88,6 +88,8 @@ TABLE = {
     # NVIDIA's disassembler, which .ci/run installs
     "pip install nvidia-cuda-cuobjdump*": Elsewhere(".ci/run", "python3 benchmarks/sass packages"),
     "python3 benchmarks/sass check": Elsewhere(".ci/run", "benchmarks/sass check"),
+    "python3 benchmarks/sass graph *": Elsewhere(".ci/run", "tests/sass/page_outputs.py"),
+    "python3 benchmarks/sass lines *": Elsewhere(".ci/run", "tests/sass/page_outputs.py"),
     "python3 benchmarks/sass table": Elsewhere("benchmarks/sass/__main__.py", 'add_parser("table"'),
     "python3 benchmarks/sass show *": Elsewhere("tests/sass/sass_test.py", '"show"'),
     # ThreadSanitizer
@@ -100,6 +102,8 @@ TABLE = {
     # launchers that are seldom installed
     "torchrun *": Elsewhere("tests/dist/one_process/rank_environment_test.cpp", "torchrun"),
     "srun *": Elsewhere("tests/dist/one_process/rank_environment_test.cpp", "SLURM_STEP_ID"),
+    # a CUDA graph, which the GPU model has
+    "build/release/bin/mnist --device cuda --graph *": Elsewhere("tests/gpu_model/step_graph_test.py", "--print-graph --save-graph"),
     # profilers
     "nsys *": Gpu(),
     "ncu *": Gpu(),

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import types
 import unittest
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "sass"))
@@ -15,11 +16,13 @@ import check  # noqa: E402
 import disassemble  # noqa: E402
 import estimate  # noqa: E402
 import faults  # noqa: E402
+import graph  # noqa: E402
 import instructions  # noqa: E402
 import loops  # noqa: E402
 import machine  # noqa: E402
 import occupancy  # noqa: E402
 import rows  # noqa: E402
+import source_lines  # noqa: E402
 import timeline  # noqa: E402
 
 EXCERPTS = pathlib.Path(__file__).parent / "excerpts"
@@ -210,6 +213,130 @@ class Faults(unittest.TestCase):
 def vars_of(kernel):
     names = ("name", "architecture", "file", "registers", "stack", "local", "shared", "code")
     return {name: getattr(kernel, name) for name in names}
+
+
+# Of relu_forward<float>, as nvdisasm of CUDA 13.5 prints it, with shorter paths: a load, a comparison, a store.
+WITH_PLACES = """
+.text._Zrelu:
+\t//## File "/kernels/relu.cu", line 10
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+\t//## File "/kernels/common/vec.h", line 131 inlined at "/kernels/relu.cu", line 12
+\t//## File "/kernels/relu.cu", line 12 inlined at "/kernels/common/elements.h", line 96
+\t//## File "/kernels/common/elements.h", line 96 inlined at "/kernels/relu.cu", line 11
+\t//## File "/kernels/relu.cu", line 11
+        /*0010*/               @P1 LDG.E R4, desc[UR8][R10.64] ;
+        /*0020*/              @!P1 LDG.E.128 R4, desc[UR8][R10.64] ;
+\t//## File "/kernels/common/elements.h", line 121
+        /*0030*/                   FMNMX.NAN R4, RZ, R4, !PT ;
+\t//## File "/kernels/relu.cu", line 10
+        /*0040*/                   EXIT ;
+"""
+WITH_LIVE = """
+                                                        // +-------+--------+--------+
+                                                        // | PRED  | GPR    | UGPR   |
+.text._Zrelu:                                           // |       |        |        |
+        /*0000*/    LDC R1, c[0x0][0x28] ;              // |       |   3    |        |
+        /*0010*/ @P1 LDG.E R4, desc[UR8][R10.64] ;      // |   2   |  16    |   12   |
+        /*0020*/ @!P1 LDG.E.128 R4, desc[UR8][R10.64] ; // |   2   |  18    |   12   |
+        /*0030*/    FMNMX.NAN R4, RZ, R4, !PT ;         // |   1   |  17    |   12   |
+        /*0040*/    EXIT ;                              // |       |        |        |
+"""
+COUNTS = """relu_forward<double>: 64 x 1 x 1 blocks
+  relu.cu:12                   read            1   32.0          8     8.00     8.00            0
+relu_forward<float>: 64 x 1 x 1 blocks of 256 x 1 x 1 threads; bytes of shared memory: 0 dynamic, 0 static
+
+  global memory                         requests  lanes    sectors     each    ideal bytes unused
+  relu.cu:12                   read          512   32.0       8192    16.00    16.00            0
+
+  shared memory                         requests  lanes     cycles     each    ideal    conflicts
+  relu.cu:12                   write         512   31.5       1024     2.00     1.00          512
+
+relu_forward: every byte once, no waiting; moves 1.00 times the bytes it needs
+"""
+
+
+class SourceLines(unittest.TestCase):
+    def test_an_instruction_counts_for_the_innermost_line_of_a_cu_file(self):
+        relu, elements = "/kernels/relu.cu", "/kernels/common/elements.h"
+        self.assertEqual(source_lines.places_in_text(WITH_PLACES), {"_Zrelu": {
+            0: (relu, 10), 0x10: (relu, 12), 0x20: (relu, 12), 0x30: (elements, 121), 0x40: (relu, 10)}})
+
+    def test_live_registers_are_the_general_ones(self):
+        self.assertEqual(source_lines.live_in_text(WITH_LIVE), {"_Zrelu": {0: 3, 0x10: 16, 0x20: 18, 0x30: 17, 0x40: 0}})
+
+    def test_a_line_has_its_instructions_and_the_most_live_registers(self):
+        parsed = [instructions.parse_line(line) for line in WITH_PLACES.splitlines()]
+        kernel = disassemble.Kernel("relu", "sm_90", "relu.cu", 20, 0, 0, 0, tuple(filter(None, parsed)))
+        lines = source_lines.lines_of(kernel, source_lines.places_in_text(WITH_PLACES)["_Zrelu"],
+                                      source_lines.live_in_text(WITH_LIVE)["_Zrelu"])
+        load = lines["/kernels/relu.cu", 12]
+        self.assertEqual(([each.opcode for each in load.code], max(load.live.values())), (["LDG.E", "LDG.E.128"], 18))
+        counted = {("relu.cu", 12): ["read 512 requests"]}
+        text = list(source_lines.text_of(kernel, lines, counted, False))
+        self.assertEqual(text[0], "relu, sm_90: 20 registers, 5 instructions, 5 in the way through the kernel")
+        self.assertEqual([line.split() for line in text[text.index(f"{'':23}lens: read 512 requests") - 2:][:2]],
+                         [["12", "2", "2", "18"], ["1", "LDG", "16,", "1", "LDG", "4"]])
+
+    def test_counts_of_lens_are_those_of_the_kernel_of_this_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "bin", "lens")
+            program.parent.mkdir()
+            program.write_text(f"#!/bin/sh\ncat <<'END'\n{COUNTS}END\n")
+            program.chmod(0o755)
+            found = source_lines.counted_by_lens(pathlib.Path(folder), "relu_forward", "relu_forward<float>")
+            self.assertEqual(found, {("relu.cu", 12): [
+                "read 512 requests of 32 lanes, 8192 sectors: 16 each, ideal 16",
+                "write 512 requests of 31.5 lanes, 1024 bank cycles: 2 each, ideal 1"]})
+            with self.assertRaisesRegex(source_lines.tools.SassError, "lens adam runs no kernel 'relu'"):
+                source_lines.counted_by_lens(pathlib.Path(folder), "adam", "relu")
+
+
+def node(after=(), grid=(1, 1, 1), kernel="relu"):
+    return graph.Node(kernel, grid, (256, 1, 1), 0, after)
+
+
+class Graph(unittest.TestCase):
+    def test_the_longest_chain_has_a_gap_between_two_launches(self):
+        nodes = [node(), node((0,)), node((0,)), node((1, 2)), node()]
+        seconds, chain = graph.longest_chain(nodes, [1e-6, 5e-6, 2e-6, 1e-6, 6e-6])
+        self.assertEqual(chain, [0, 1, 3])
+        self.assertAlmostEqual(seconds, 8e-6)  # 1 + 0.5 + 5 + 0.5 + 1
+        self.assertEqual(graph.levels_of(nodes), [0, 1, 1, 2, 0])
+
+    def test_a_launch_takes_at_least_a_block_for_each_wave(self):
+        kernel, gpu = kernel_of("relu_forward_f16.sm_90"), machine.GPUS["H200"]
+        held = occupancy.occupancy(gpu.architecture, 256, kernel.registers, 0).blocks * gpu.multiprocessors
+        one = graph.least_seconds(gpu, kernel, node())
+        self.assertGreater(one, (450 + 4 * 8) / gpu.clock)
+        self.assertEqual(graph.least_seconds(gpu, kernel, node(grid=(held, 1, 1))), one)
+        self.assertAlmostEqual(graph.least_seconds(gpu, kernel, node(grid=(held + 1, 1, 1))), 2 * one)
+        self.assertEqual(graph.least_seconds(gpu, None, node()), 0)
+
+    def test_a_launch_of_unknown_code_is_counted_and_named(self):
+        gpu = machine.GPUS["H200"]
+        text = list(graph.text_of([node(kernel="kernel of a library"), node((0,))], gpu,
+                                  {"relu": kernel_of("relu_forward_f16.sm_90")}))
+        self.assertEqual(text[1].split(), ["1", "kernel", "of", "a", "library", "?", "after", "-"])
+        self.assertTrue(text[-1].endswith(" us, and the time of 1 whose code is in a library"), text[-1])
+
+    def test_the_picture_has_a_box_for_each_launch_and_a_line_for_each_dependency(self):
+        nodes = [node(), node((0,)), node((0,), kernel="cast<long, float>"), node((1, 2))]
+        root = xml.etree.ElementTree.fromstring(graph.picture(nodes, machine.GPUS["H200"], {}))
+        boxes = [each for each in root if each.tag.endswith("rect")][1:]
+        self.assertEqual(len({(each.get("x"), each.get("y")) for each in boxes}), 4)
+        self.assertEqual([each.get("y") for each in boxes][1:3], [boxes[1].get("y")] * 2)  # beside each other
+        self.assertEqual(sum(each.tag.endswith("line") for each in root), 4)
+        self.assertIn("3  cast<long, float>", [each.text for each in root])
+
+    def test_a_launch_cannot_wait_for_a_later_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "graph.json")
+            row = '{"kernel": "relu", "grid": [1, 1, 1], "block": [256, 1, 1], "shared_bytes": 0, "after": [%s]}'
+            file.write_text('{"launches": [%s, %s]}' % (row % "", row % "0"))
+            self.assertEqual([each.after for each in graph.read(file)], [(), (0,)])
+            file.write_text('{"launches": [%s]}' % (row % "1"))
+            with self.assertRaisesRegex(graph.tools.SassError, "launch 1 waits for"):
+                graph.read(file)
 
 
 class Check(unittest.TestCase):

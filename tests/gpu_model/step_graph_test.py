@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""What --print-graph lists on the GPU model: step_graph_test.py BIN [--write]. The update is that of mnist's defaults,
+784-256-10 with a batch of 64. docs/profiling.md shows the list, and step_graph.json, which benchmarks/sass graph reads for
+docs/sass.md, is the file; --write writes both anew."""
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, FILE = ROOT / "docs" / "profiling.md", Path(__file__).with_name("step_graph.json")
+SHOWN = re.compile(r"(?<=```\n)CUDA graph of an update: .*?(?=```)", re.DOTALL)
+PRODUCT = "kernel of a library"  # cuBLAS'
+BIN = Path()
+
+
+def run(words, folder):
+    return subprocess.run([BIN / "mnist", *words.split()], capture_output=True, text=True, cwd=folder, check=False)
+
+
+def list_launches(flags=""):
+    """What --print-graph prints of an update with these flags, and what --save-graph writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = run(f"--device cuda --graph --max-steps 2 --print-graph --save-graph graph.json {flags}", folder)
+        if done.returncode != 0:
+            sys.exit(f"mnist: {done.stderr}")
+        text = done.stdout[done.stdout.index("CUDA graph of an update"):]
+        return text[:text.index("graph written to")], Path(folder, "graph.json").read_text()
+
+
+def kernels_of(launches):
+    return [launch["kernel"].split("<")[0] for launch in launches]
+
+
+class StepGraph(unittest.TestCase):
+    def test_the_update_of_784_256_10(self):
+        launches = json.loads(list_launches()[1])["launches"]
+        self.assertEqual(kernels_of(launches), [
+            "normalize_pixels", "broadcast_rows", PRODUCT, "relu_forward", "broadcast_rows", PRODUCT,  # forward
+            "count_correct", "cast", "cross_entropy_thread_per_row",
+            "fill", "scale_by_device", PRODUCT, PRODUCT, "sum_columns", "relu_backward", PRODUCT, "sum_columns",  # backward
+            "adam_coefficients", "adam_update"])
+        self.assertEqual(len(launches), 19)
+        # All of it is queued in one stream: a chain.
+        self.assertEqual([launch["after"] for launch in launches], [[], *([i] for i in range(18))])
+        # 64 rows of 784 pixels, four floats for each thread; 256 outputs of 64 rows
+        self.assertEqual(launches[0]["grid"][0] * launches[0]["block"][0], 64 * 784 // 4)
+        self.assertEqual(launches[3]["grid"][0] * launches[3]["block"][0], 64 * 256 // 4)
+        self.assertEqual(launches[2]["grid"], [0, 0, 0])  # not known of a library's
+
+    def test_clipping_adds_launches_before_the_step(self):
+        plain, clipped = (kernels_of(json.loads(list_launches(flags)[1])["launches"]) for flags in ("", "--clip-norm 1"))
+        added = [kernel for kernel in clipped if kernel not in plain]
+        self.assertIn("gradient_norm", added)
+        self.assertLess(clipped.index("gradient_norm"), clipped.index("adam_update"))
+
+    def test_the_page_and_the_file_show_it(self):
+        text, file = list_launches()
+        self.assertEqual(SHOWN.search(PAGE.read_text())[0], text)
+        self.assertEqual(FILE.read_text(), file)
+
+    def test_a_run_without_a_captured_update_is_refused(self):
+        for flags, reason in (("--device cuda --graph", "no update was captured"),
+                              ("--device cuda", "--print-graph has no effect: expected --graph with it"),
+                              ("--device cpu --graph", "cpu has no CUDA graphs, expected a GPU")):
+            with tempfile.TemporaryDirectory() as folder:
+                done = run(f"{flags} --max-steps 1 --print-graph", folder)
+                self.assertIn(done.returncode, (1, 2), flags)
+                self.assertIn(reason, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    BIN = Path(sys.argv[1]).resolve()
+    if "--write" in sys.argv:
+        shown, saved = list_launches()
+        PAGE.write_text(SHOWN.sub(lambda _: shown, PAGE.read_text()))
+        FILE.write_text(saved)
+    else:
+        unittest.main(argv=sys.argv[:1])
