@@ -1,6 +1,7 @@
 #include "benchmarks/kernels/case.h"
 #include "benchmarks/kernels/loops.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/cross_entropy_shard.h"
 #include "kernels/mse.h"
 
 namespace ringtape::kernel_cases {
@@ -94,6 +95,63 @@ void prepare_count_correct(Setup& s, const Size& size) {
   };
 }
 
+/// Logits whose classes two ranks divide: those of the second.
+struct ShardBatch {
+  ShardBatch(Setup& s, const Size& size) {
+    std::vector<std::int64_t> targets;
+    for (std::int64_t row = 0; row < size.rows; ++row) targets.push_back(row * 7 % (2 * size.columns));
+    logits = s.uniform("logits", size.elements(), size.dtype);
+    problem = {size.dtype,
+               DType::i64,
+               s.input("targets", targets),
+               size.rows,
+               size.columns,
+               size.columns,
+               2 * size.columns,
+               kIgnored,
+               1,
+               s.input<int>("invalid target", {0})};
+  }
+  void* logits;
+  CrossEntropyShard problem;
+};
+
+/// A row's target, and three statistics or two stats. The loss is of the rows alone, which have no formula
+/// here.
+std::vector<Case> shard_cases() {
+  std::vector<Case> cases = {
+      {"cross_entropy_shard_statistics", "what a rank knows of rows whose classes ranks divide", 4, 3,
+       [](Setup& s, const Size& size) {
+         const ShardBatch batch(s, size);
+         s.launch = [batch, statistics = s.output("statistics", 3 * size.rows)](const Stream& stream) {
+           cross_entropy_shard_statistics(stream, batch.problem, batch.logits, statistics);
+         };
+       },
+       Measured::no, "", 8 + 12},
+      {"cross_entropy_shard_loss", "the loss, from what all ranks know", 0, 0,
+       [](Setup& s, const Size& size) {
+         const ShardBatch batch(s, size);
+         s.launch = [batch, statistics = s.floats("statistics", 2 * 3 * size.rows),
+                     stats = s.output("stats", 2 * size.rows),
+                     loss = s.output("loss", 1)](const Stream& stream) {
+           cross_entropy_shard_loss(stream, batch.problem, statistics, 2, stats, loss);
+         };
+       }},
+      {"cross_entropy_shard_backward", "the gradient of a rank's logits", 8, 3,
+       [](Setup& s, const Size& size) {
+         const ShardBatch batch(s, size);
+         s.launch = [batch, stats = s.floats("stats", 2 * size.rows),
+                     upstream = s.input<float>("gradient of the loss", {1}),
+                     dlogits = s.output("dlogits", size.elements())](const Stream& stream) {
+           cross_entropy_shard_backward(stream, batch.problem, batch.logits, stats, upstream, dlogits, false);
+         };
+       },
+       Measured::no, "", 8 + 8},
+  };
+  for (Case& each : cases) each.usual = 64 * (each.columns = 1000);
+  return cases;
+}
+
 /// Cases with rows of `classes` logits. A row has 8 bytes of target and two floats of stats. Forward:
 /// maximum, difference, exp, sum. Backward: difference, exp, product.
 std::vector<Case> cross_entropy_cases(const std::string& suffix, std::int64_t classes, std::int64_t rows) {
@@ -142,7 +200,8 @@ std::vector<Case> loss_cases() {
       {"cross_entropy_fused", "", 8, 7, [](Setup& s, const Size& size) { prepare_fused(s, size, true); },
        Measured::logits, "", 8},
   };
-  for (const auto& part : {cross_entropy_cases("", 1000, 64), cross_entropy_cases("_10", 10, 2048)}) {
+  for (const auto& part :
+       {cross_entropy_cases("", 1000, 64), cross_entropy_cases("_10", 10, 2048), shard_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   all.push_back({.name = "count_targets",

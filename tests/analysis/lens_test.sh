@@ -27,7 +27,7 @@ expect '^  adamw +a step of adamw; 65536 elements$' lens list
 expect '^  gemm_tiled +A B with k = 64; 256 rows and columns of C$' lens list
 expect '^loss_scale .* moves too little to be judged$' lens kernels
 expect 'of shared memory: 0 dynamic, 16384 static$' lens transpose --size 64 --version 2
-expect '^adam_update: 4 x 1 x 1 blocks of 256 x 1 x 1 threads' lens adam --size 32768
+expect '^adam_update: 4 x 1 x 1 blocks of 128 x 1 x 1 threads' lens adam --size 32768
 expect '^adam: every byte once, no waiting; moves 1.0[0-9] times the bytes it needs$' lens adam
 expect '^gemm_tiled .* asks for its bytes [0-9.]+ times$' lens kernels
 expect '2_tile.cu:[0-9]+ +read +128 +32.0 +4096 +32.00 +1.00 +3968$' lens transpose --size 64 --version 2

@@ -514,7 +514,7 @@ accept "${rate[@]}" --batch-size 8192 --lr 0.1 --json
 cp "$work/out" shown
 expect "the number of steps" grep -q '"steps": 14130,$' shown
 scale=(plan scale --parameters 10000000 --micro-batch 4)
-refuse "--parameters: found none, expected one" plan scale
+refuse "which model? Expected --parameters or --layers" plan scale
 refuse "--parameters" plan scale --parameters 0
 refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
 refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --batch-size 2
