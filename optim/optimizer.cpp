@@ -91,7 +91,8 @@ void Optimizer::sum_over_ranks(const Tensor& x) const {
   for (std::int64_t i = 0; i < parameter_count(); ++i) {
     if (arena_.counts(static_cast<std::size_t>(i))) continue;
     const Tensor row = x.alias({columns}, i * columns);
-    fill(Stream::current(x.device()), x.dtype(), row.raw(), columns, 0.0);
+    // As f32, since a GPU has no operations on f64; the bits of 0 are the same.
+    fill(Stream::current(x.device()), DType::f32, row.raw(), row.bytes() / 4, 0.0);
   }
   arena_.division()->sum(x);
 }

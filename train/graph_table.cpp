@@ -66,7 +66,7 @@ void save_graph(const std::vector<GraphNode>& nodes, const std::string& file) {
   check_captured(nodes, "--save-graph");
   const auto list_of = [](const auto& numbers) {
     Json::Array list;
-    for (const auto number : numbers) list.push_back(static_cast<std::int64_t>(number));
+    for (const auto number : numbers) list.emplace_back(static_cast<std::int64_t>(number));
     return list;
   };
   Json::Array launches;
