@@ -14,7 +14,6 @@
 #include "cli/command_line.h"
 #include "core/error.h"
 #include "core/numbers.h"
-#include "core/quote.h"
 #include "train/value_row.h"
 
 namespace {
@@ -136,7 +135,8 @@ int main(int argc, char** argv) {
   bool differ = false;
   CommandLine line(
       "Finds the first values in which two training runs differ, from their files of --record-values. Ends "
-      "with 0 if they agree, else with 1.\nExample: compare_runs a.jsonl b.jsonl --tolerance 1e-5");
+      "with 0 if they agree, else with 1, also where one of them has fewer steps.\n"
+      "Example: compare_runs a.jsonl b.jsonl --tolerance 1e-5");
   line.file("first", first, "file of the first run").required();
   line.file("second", second, "file of the second run").required();
   line.option("--tolerance", between(tolerance, 0, 1e6),
@@ -149,8 +149,9 @@ int main(int argc, char** argv) {
       const std::vector<ValueRow> step_a = a.next(), step_b = b.next();
       if (step_a.empty() || step_b.empty()) {
         if (step_a.empty() != step_b.empty()) {
-          fmt::print("{} ends after {}; the other run continues\n", quote(step_a.empty() ? first : second),
-                     counted(steps, "step"));
+          fmt::print("{} ends after {}; {} continues\n", step_a.empty() ? first : second,
+                     counted(steps, "step"), step_a.empty() ? second : first);
+          differ = true;
         }
         break;
       }

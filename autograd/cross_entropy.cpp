@@ -54,6 +54,7 @@ void fused(const CrossEntropyProblem& problem, Tensor& logits, Tensor& loss) {
   logits.bump_version();
   Tape::current().record("cross_entropy", {logits}, loss, {logits}, [](BackwardContext& context) {
     Tensor dlogits = context.saved(0);
+    if (context.grad_output_is_one()) return context.add_grad(0, std::move(dlogits));
     add_work({.flops = dlogits.elements(), .bytes = 2 * bytes_of({&dlogits})});
     scale_by_device(stream_of(dlogits), dlogits.dtype(), dlogits.raw(), dlogits.elements(),
                     context.grad_output().data<float>());
@@ -75,15 +76,17 @@ void in_two_passes(CrossEntropyProblem problem, const Tensor& logits, const Tens
     context.saved(1);  // the targets must not have changed
     const GradTarget dx = context.grad_target(0);
     add_work({.flops = 2 * x.elements(), .bytes = bytes_of({&x, &context.saved(2)}) + bytes_of(dx)});
-    cross_entropy_backward(stream_of(x), problem, x.raw(), context.saved(2).raw(),
-                           context.grad_output().raw(), dx.grad.raw(), dx.accumulate);
+    const void* const dloss = context.grad_output_is_one() ? nullptr : context.grad_output().raw();
+    cross_entropy_backward(stream_of(x), problem, x.raw(), context.saved(2).raw(), dloss, dx.grad.raw(),
+                           dx.accumulate);
   });
 }
 
-}  // namespace
-
-Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options) {
+/// `correct` is where the correct predictions are counted, undefined for none.
+Tensor cross_entropy(Tensor&& logits, const Tensor& targets, const CrossEntropyOptions& options,
+                     const Tensor& correct) {
   CrossEntropyProblem problem = problem_of(logits, targets, options);
+  if (correct.defined()) problem.correct = correct.data<float>();
   const OperationScope span("cross_entropy", {&logits, &targets});
   add_work({.bytes = bytes_of({&targets})});
   const Tensor count = count_of(targets, options);
@@ -103,12 +106,25 @@ Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOpt
   return loss;
 }
 
+}  // namespace
+
+Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  return cross_entropy(std::move(logits), targets, options, Tensor());
+}
+
+LossAndCorrect cross_entropy_and_correct(Tensor logits, const Tensor& targets,
+                                         const CrossEntropyOptions& options) {
+  const Tensor correct = empty({}, DType::f32, logits.device());
+  Tensor loss = cross_entropy(std::move(logits), targets, options, correct);
+  return {std::move(loss), correct};
+}
+
 Tensor count_correct(const Tensor& logits, const Tensor& targets) {
   const CrossEntropyProblem problem = problem_of(logits, targets, {});
   const OperationScope span("count_correct", {&logits, &targets});
-  Tensor correct = empty({}, DType::i64, logits.device());
+  Tensor correct = empty({}, DType::f32, logits.device());
   add_work({.bytes = bytes_of({&logits, &targets, &correct})});
-  count_correct(stream_of(logits), problem, logits.raw(), correct.data<std::int64_t>(), false);
+  count_correct(stream_of(logits), problem, logits.raw(), correct.data<float>(), false);
   return correct;
 }
 

@@ -22,7 +22,8 @@ void weight_gradient(const EmbeddingProblem& problem, const Tensor& dy, const Gr
   const Tensor sums =
       is_16_bit ? zeros(dweight.grad.shape(), DType::f32, dweight.grad.device()) : dweight.grad;
   if (!is_16_bit && !dweight.accumulate) set_zero(sums);
-  embedding_backward(stream_of(dy), dy.dtype(), problem, dy.raw(), sums.raw());
+  const Tensor workspace = empty({embedding_workspace(problem.rows)}, DType::i64, dy.device());
+  embedding_backward(stream_of(dy), dy.dtype(), problem, dy.raw(), workspace.raw(), sums.raw());
   if (is_16_bit) {
     cast(stream_of(dy), sums.dtype(), sums.raw(), dweight.grad.dtype(), dweight.grad.raw(), sums.elements(),
          dweight.accumulate);
@@ -52,6 +53,9 @@ Tensor embedding(const Tensor& tokens, const Tensor& given_weight, const Tensor&
             tokens.dims() < Shape::kMaxDims,
         "embedding: expected tokens [.., T] and a weight [V, C] on one device, found {} and {}",
         describe(tokens), describe(given_weight));
+  check(tokens.elements() <= kMostEmbeddingRows && given_weight.size(0) <= kMostEmbeddingRows,
+        "embedding: expected at most {} tokens, and rows of the weight, found {} and {}", kMostEmbeddingRows,
+        tokens.elements(), given_weight.size(0));
   const OperationScope span("embedding", {&tokens, &given_weight, &given_positions});
   const DType dtype = compute_dtype_of(given_weight);
   const Tensor weight = in_dtype(given_weight, dtype, "embedding");

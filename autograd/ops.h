@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "autograd/creation.h"
@@ -38,6 +39,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 /// 16-bit x may be f32 if they have a copy of its dtype (ParameterArena): the product uses the copy, and the
 /// gradient is added up in f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// relu(linear(x, weight, bias)) as one operation, which on a GPU is one launch. Only the result is kept.
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- rows: over the last dimension ----
 /// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension of x [.., C], with the variance
@@ -182,13 +185,27 @@ struct CrossEntropyOptions {
 /// check_indices() throws.
 Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
+/// A loss and, where it is counted with it, the number of correct predictions: a scalar, f32.
+struct LossAndCorrect {
+  LossAndCorrect(Tensor loss_alone) : loss(std::move(loss_alone)) {}  // NOLINT(google-explicit-constructor)
+  LossAndCorrect(Tensor of_loss, Tensor of_correct)
+      : loss(std::move(of_loss)), correct(std::move(of_correct)) {}
+  Tensor loss;
+  Tensor correct;  ///< undefined where it is not counted
+};
+
+/// cross_entropy() that counts the correct predictions, as count_correct() does: up to 32 classes in the same
+/// launch.
+LossAndCorrect cross_entropy_and_correct(Tensor logits, const Tensor& targets,
+                                         const CrossEntropyOptions& options = {});
+
 /// Throws Error if an operation on this device has had an index outside its range since the last call (a
 /// target of cross_entropy(), a token of embedding()), naming the operation and the position. Waits for the
 /// device: call it where the loss is read anyway.
 void check_indices(Device device);
 
 /// Number of correct predictions: rows of logits [N, C] whose largest value (the first of equals) is at the
-/// target. An i64 scalar without a gradient.
+/// target. An f32 scalar, exact up to 2^24, without a gradient.
 Tensor count_correct(const Tensor& logits, const Tensor& targets);
 
 }  // namespace ringtape

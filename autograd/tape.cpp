@@ -24,10 +24,10 @@ bool is_input(const Node& node, const std::shared_ptr<AutogradMeta>& meta) {
 }
 
 /// Calls the hooks of the leaves that have a contribution and that no earlier node uses.
-void run_hooks(const Node& node, std::size_t index) {
+void run_hooks(const Node& node) {
   for (auto input = node.inputs.begin(); input != node.inputs.end(); ++input) {
     const std::shared_ptr<AutogradMeta>& meta = input->meta;
-    if (meta == nullptr || !meta->is_leaf || meta->first_use != index || !meta->contributed) continue;
+    if (meta == nullptr || !input->is_first_use || !meta->contributed) continue;
     meta->contributed = false;  // so that the hooks of a leaf listed twice run once
     for (const auto& hook : meta->post_accumulate_hooks) hook();
   }
@@ -64,6 +64,19 @@ void Tensor::backward() const {
   Tape::current().backward(*this);
 }
 
+BackwardContext::BackwardContext(Node& node)
+    : node_(node),
+      grad_output_(std::exchange(node.output->grad, Tensor())),
+      grad_is_one_(std::exchange(node.output->grad_is_one, false)) {}
+
+Tensor& BackwardContext::grad_output() {
+  if (std::exchange(grad_is_one_, false)) {
+    fill(Stream::current(grad_output_.device()), grad_output_.dtype(), grad_output_.raw(), std::int64_t{1},
+         1.0);
+  }
+  return grad_output_;
+}
+
 const Tensor& BackwardContext::saved(std::size_t index) const {
   const auto& [tensor, version] = node_.saved[index];
   if (tensor.storage()->version != version) {
@@ -72,6 +85,14 @@ const Tensor& BackwardContext::saved(std::size_t index) const {
          node_.operation, name.empty() ? "a saved tensor" : name, describe(tensor), tensor.storage()->version,
          version);
   }
+  const bool is_gone = tensor.storage()->data == nullptr && tensor.autograd != nullptr;
+  if (is_gone && tensor.autograd->fetch) tensor.autograd->fetch();
+  return tensor;
+}
+
+Tensor BackwardContext::take_saved(std::size_t index) {
+  Tensor tensor = saved(index);
+  node_.saved[index].tensor = Tensor();
   return tensor;
 }
 
@@ -146,11 +167,12 @@ const char* Tape::why_not_on_tape(const Tensor& tensor) const {
   return "another thread, or a recomputed segment, recorded it on a tape of its own";
 }
 
-/// Remembers the first node that uses the leaf, which is the last to run in backward.
-void Tape::note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf) {
-  // A number left from an earlier tape may be that of a node that does not have this leaf as an input.
+/// Whether the next node is the first that uses the leaf, and so the last in backward.
+bool Tape::is_first_use(const std::shared_ptr<AutogradMeta>& leaf) {
+  // A number left from another tape may be that of a node that does not have this leaf as an input.
   const bool used_before = leaf->first_use < nodes_.size() && is_input(nodes_[leaf->first_use], leaf);
   if (!used_before) leaf->first_use = nodes_.size();
+  return !used_before;
 }
 
 Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Tensor& output,
@@ -175,7 +197,7 @@ Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Ten
                                       [&](const Tensor& outside) { return outside.autograd == meta; });
       if (!listed && !produced(input)) outside_inputs_.push_back(input);
     } else if (meta->is_leaf) {
-      note_leaf_use(meta);
+      node.inputs.back().is_first_use = is_first_use(meta);
     }
   }
   for (Tensor& tensor : saved) {
@@ -213,7 +235,7 @@ void Tape::backward(const Tensor& root, const Tensor& gradient) {
   } else {
     check(root.elements() == 1, "backward() without a gradient needs a single element: the tensor is {}",
           describe(root));
-    fill(Stream::current(root.device()), root.dtype(), root_grad.raw(), std::int64_t{1}, 1.0);
+    root.autograd->grad_is_one = true;
   }
   run_backward(root.autograd, std::move(root_grad));
 }
@@ -230,15 +252,15 @@ void Tape::run_backward(const std::shared_ptr<AutogradMeta>& root, Tensor gradie
       node.output->grad_written = false;
       const LayerScope layer(node.layer);
       const OperationScope span(node);
+      BackwardContext context(node);
       if (observer != nullptr && outer_ == nullptr) {
-        observer->on_backward(node, nodes_.size() - 1, node.output->grad);
+        observer->on_backward(node, nodes_.size() - 1, context.grad_output());
       }
-      BackwardContext context(node, std::exchange(node.output->grad, Tensor()));
       node.backward(context);
       node.saved.clear();  // frees it as early as possible
       node.backward = nullptr;
     }
-    if (outer_ == nullptr) run_hooks(node, nodes_.size() - 1);
+    if (outer_ == nullptr) run_hooks(node);
     nodes_.pop_back();
   }
   for (const auto& callback : std::exchange(at_end_, {})) callback();
@@ -250,7 +272,7 @@ void Tape::clear(std::size_t first) {
     // An exception may have stopped a backward() half-way.
     AutogradMeta& output = *nodes_.back().output;
     output.grad = Tensor();
-    output.grad_written = false;
+    output.grad_written = output.grad_is_one = false;
     for (const NodeInput& input : nodes_.back().inputs) {
       if (input.meta != nullptr && outer_ == nullptr) input.meta->contributed = false;
     }
@@ -271,6 +293,11 @@ NestedTape::~NestedTape() {
 TapeObserverScope::TapeObserverScope(TapeObserver* of_scope) : previous_(std::exchange(observer, of_scope)) {}
 TapeObserverScope::~TapeObserverScope() {
   observer = previous_;
+}
+
+OnTape::OnTape(Tape& tape) : previous_(std::exchange(innermost, &tape)) {}
+OnTape::~OnTape() {
+  innermost = previous_;
 }
 
 NoGrad::NoGrad() : previous_(recording) {

@@ -15,6 +15,7 @@
 /// topological order, so backward() is one loop over the nodes in reverse: no graph search, no recursion.
 ///
 /// Each thread has a tape of its own. backward() clears it; TapeScope clears it where no backward() follows.
+/// With OnTape several tapes are kept at a time.
 namespace ringtape {
 
 class BackwardContext;
@@ -27,6 +28,7 @@ struct AutogradMeta {
   bool is_leaf = true;        ///< no operation on the tape produced it
   bool grad_written = false;  ///< `grad` holds a gradient; when false, its memory (if any) is stale
   bool contributed = false;   ///< the running backward() has written or added to `grad`
+  bool grad_is_one = false;   ///< of the root of the running backward(): `grad` is a 1, yet to be written
   Tensor grad;                ///< of a leaf: kept; of an intermediate: exists only while backward() runs
   std::string name;           ///< of a parameter, for messages and drawings
 
@@ -41,6 +43,10 @@ struct AutogradMeta {
   /// Of a parameter that ranks divide between them: which part this one is (nn/parameter_shard.h).
   std::shared_ptr<const ParameterShard> shard;
 
+  /// Of a parameter whose memory is given back between forward and backward (ZeRO stage 3): called where a
+  /// backward is about to read its elements and they are not in memory; null for none.
+  std::function<void()> fetch;
+
   /// Called in each backward() that contributes to this leaf, before its first contribution; null for none.
   /// It may give `grad` other memory, and must then clear `grad_written`, because that memory holds no
   /// gradient yet.
@@ -50,7 +56,7 @@ struct AutogradMeta {
 
   const Tape* tape = nullptr;  ///< of an intermediate: the tape it was recorded on, which may no longer exist
   std::size_t producer = 0;    ///< of an intermediate: index on that tape of the node whose output it is
-  std::size_t first_use = 0;   ///< of a leaf: index of the first node on the tape that has it as an input
+  std::size_t first_use = 0;   ///< of a leaf: index of its first use on the tape that was last recorded on
 };
 
 /// An input of a node: its shape and dtype, from which backward() allocates the gradient. It does not keep
@@ -60,6 +66,7 @@ struct NodeInput {
   Shape shape;
   DType dtype = DType::f32;
   Device device;
+  bool is_first_use = false;  ///< of a leaf: no earlier node of the tape has it as an input
 };
 
 /// A tensor that a node keeps for its backward, with the version it had when it was saved.
@@ -89,12 +96,18 @@ struct GradTarget {
 /// The argument of a node's backward function.
 class BackwardContext {
  public:
-  BackwardContext(Node& node, Tensor grad_output) : node_(node), grad_output_(std::move(grad_output)) {}
+  /// Takes the gradient of the node's output out of the node.
+  explicit BackwardContext(Node& node);
 
   /// Gradient of the output. It is not read after this node, so the node may overwrite it.
-  Tensor& grad_output() { return grad_output_; }
+  Tensor& grad_output();
+  /// True until the first call of grad_output() if that gradient is the 1 with which backward() begins. A
+  /// loss that checks this saves the launch that writes the 1, and its multiplications by it.
+  bool grad_output_is_one() const { return grad_is_one_; }
   /// Saved tensor number `index` of Tape::record; throws Error if it was changed in place.
   const Tensor& saved(std::size_t index) const;
+  /// The same, which the node then keeps no longer: its memory is free when the caller drops it.
+  Tensor take_saved(std::size_t index);
   bool needs_grad(std::size_t input) const { return node_.inputs[input].meta != nullptr; }
 
   /// The gradient of `input`, for a kernel to write or to add to.
@@ -107,6 +120,7 @@ class BackwardContext {
  private:
   Node& node_;
   Tensor grad_output_;
+  bool grad_is_one_;
 };
 
 class Tape {
@@ -166,7 +180,7 @@ class Tape {
   bool can_reach(const Tensor& tensor) const;
   /// Why `tensor` is on none of these tapes, for messages.
   const char* why_not_on_tape(const Tensor& tensor) const;
-  void note_leaf_use(const std::shared_ptr<AutogradMeta>& leaf);
+  bool is_first_use(const std::shared_ptr<AutogradMeta>& leaf);
 
   std::vector<Node> nodes_;
   std::vector<std::function<void()>> at_end_;  // of the running backward
@@ -197,6 +211,20 @@ class NestedTape {
   Tape tape_;
   Tape* previous_;
   bool was_recording_;
+};
+
+/// Makes `tape` the current one of this thread until the scope ends: for several forwards whose backwards
+/// come later, each with a tape of its own (the micro-batches of a pipeline). Record a forward as a whole
+/// before the next begins.
+class OnTape {
+ public:
+  explicit OnTape(Tape& tape);
+  ~OnTape();
+  OnTape(const OnTape&) = delete;
+  OnTape& operator=(const OnTape&) = delete;
+
+ private:
+  Tape* previous_;
 };
 
 /// Switches recording off in this thread until the scope ends.

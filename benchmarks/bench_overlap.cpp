@@ -1,6 +1,6 @@
 // Measures the cost of data parallelism in a step, and how much of it is hidden: by buckets that are reduced
-// during backward, and by no_sync() under accumulation. On ranks that share a machine, over a simulated slow
-// link:
+// during backward, by no_sync() under accumulation, and by the gathers of ZeRO 3, which are started one unit
+// ahead. On ranks that share a machine, over a simulated slow link:
 //
 //   mpirun -n 2 bench_overlap
 //
@@ -53,6 +53,7 @@ struct Way {
   bool has_buckets = true;  ///< else one bucket for all gradients
   std::int64_t micro_batches = 1;
   bool uses_no_sync = true;
+  bool shards_values = false;  ///< ZeRO 3
 };
 
 std::vector<std::int64_t> sizes_of(const Options& options) {
@@ -77,9 +78,14 @@ class Training {
       : way_(way),
         comm_(way.communicates ? all : std::make_shared<SelfCommunicator>(all->device(), all->timeout())),
         model_((manual_seed(1), make_mlp(sizes_of(options)))),
-        arena_(*model_, all->device()),
+        arena_(*model_, all->device(), DType::f32,
+               {.stage = way.shards_values ? 3 : 0,
+                .rank = comm_->rank(),
+                .world_size = comm_->size(),
+                .bucket_sizes = {}}),
         sgd_(arena_, SGDOptions{.learning_rate = 1e-3, .momentum = 0.9}),
         parallel_(*model_, arena_, comm_, options_of(way, options.bucket_mib)) {
+    parallel_.promise_equal_ranks(way.shards_values);
     manual_seed(2 + static_cast<std::uint64_t>(all->rank()));
     const std::int64_t samples = options.batch / way.micro_batches;
     x_ = randn({samples, options.inputs});
@@ -190,7 +196,7 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
     const double seconds = median(measured[i].seconds);
     if (!way.communicates) alone = &measured[i];
     if (!way.overlaps) one_after_the_other = &measured[i];
-    const bool is_compared = way.communicates && way.overlaps && way.uses_no_sync;
+    const bool is_compared = way.communicates && way.overlaps && way.uses_no_sync && !way.shards_values;
     const bool is_told = is_compared && one_after_the_other->least() > alone->most();
     const double more = seconds - median(alone->seconds);
     const double share =
@@ -216,7 +222,7 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
 std::vector<Way> all_ways(const Options& options) {
   const std::string pieces = fmt::format("{} micro-batches", options.micro_batches);
   const std::int64_t many = options.micro_batches;
-  // The first of a group has no communication, the second no overlap.
+  // The first of a group has no communication, the second no overlap, except in ZeRO 3, which always has.
   return {{.name = "each rank alone", .communicates = false},
           {.name = "reduced after backward", .overlaps = false},
           {.name = "reduced during backward"},
@@ -224,7 +230,9 @@ std::vector<Way> all_ways(const Options& options) {
           {.name = pieces + ", each rank alone", .communicates = false, .micro_batches = many},
           {.name = pieces + ", reduced after the last", .overlaps = false, .micro_batches = many},
           {.name = pieces + ", reduced during the last", .micro_batches = many},
-          {.name = pieces + ", each reduced: no no_sync()", .micro_batches = many, .uses_no_sync = false}};
+          {.name = pieces + ", each reduced: no no_sync()", .micro_batches = many, .uses_no_sync = false},
+          {.name = "ZeRO 3, each rank alone", .communicates = false, .shards_values = true},
+          {.name = "ZeRO 3, gathered one unit ahead", .shards_values = true}};
 }
 
 void benchmark(const Options& options) {

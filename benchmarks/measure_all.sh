@@ -31,6 +31,7 @@ for name in simt gemm attention kernels loader tokenizer accumulation busy; do m
 for ladder in gemm reduce norm softmax layer_norm attention transpose; do measure ladder_$ladder "$bin/ladder" $ladder; done
 if [ -x "$bin/bench_mpi" ]; then
   measure bench_overlap "${ranks[@]}" "$bin/bench_overlap"
+  measure bench_pipeline "${ranks[@]}" "$bin/bench_pipeline"
   measure bench_mpi "${ranks[@]}" "$bin/bench_mpi"
   measure collectives "${ranks[@]}" "$bin/collectives" --operations all_reduce,ring_all_reduce --min-bytes 4194304 \
     --max-bytes 67108864 --iterations 5

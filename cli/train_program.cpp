@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "dist/mesh.h"
+#include "dist/pipeline_schedule.h"
 #include "dist/rank_environment.h"
 #include "train/make.h"
 #include "train/option_list.h"
@@ -48,6 +49,11 @@ void TrainProgram::add_flags() {
       flags_.option("--show-mesh", show_mesh_,
                     "print what each rank's place is among the ranks that divide the batch and the "
                     "model, and do not train");
+  Flag show_pipeline =
+      flags_.option("--show-pipeline", show_pipeline_,
+                    "draw which stage of --pipeline-parallel computes which micro-batch when, and "
+                    "do not train");
+  show_pipeline.needs(flags_["--pipeline-parallel"]);
   // These modes have no such output.
   for (const TrainerOption& option : options_of(options_)) {
     if (option.effect != Effect::output || option.name == "load" || option.name == "quiet") continue;
@@ -55,10 +61,13 @@ void TrainProgram::add_flags() {
     print_schedule.excludes(flag);
     show_launch.excludes(flag);
     show_mesh.excludes(flag);
+    show_pipeline.excludes(flag);
     if (option.name != "metrics") eval_only.excludes(flag);
   }
   flags_.after_parsing([this] {
     if (!recipe_.empty()) apply_recipe();
+    reset_without_effect(options_,
+                         [this](const std::string& name) { return flags_["--" + name].is_given(); });
     check_options(options_);
   });
 }
@@ -87,6 +96,17 @@ int TrainProgram::run(int argc, char** argv, const std::function<Task()>& make_t
   return flags_.run(argc, argv, [&] { train(make_task); });
 }
 
+/// Of a full update. Without a launcher: of one pipeline.
+void TrainProgram::show_pipeline(int ranks) const {
+  const DistributionOptions& options = options_.distribution;
+  const int data = ranks == 1 ? 1 : mesh_of(ranks, mesh_sizes(options)).data;
+  const std::int64_t samples = options_.data.batch_size / data, given = options_.accumulation.micro_batch;
+  const std::int64_t micro_batches = given > 0 ? (samples + given - 1) / given : 1;
+  fmt::print("{}", draw_schedule(options.pipeline_schedule, {.stages = options.pipeline_parallel,
+                                                             .micro_batches = static_cast<int>(micro_batches),
+                                                             .chunks = options.pipeline_chunks}));
+}
+
 void TrainProgram::train(const std::function<Task()>& make_task,
                          const std::function<void(Trainer&)>& before_training,
                          const std::function<void(Trainer&)>& after_training) const {
@@ -98,6 +118,11 @@ void TrainProgram::train(const std::function<Task()>& make_task,
     const RankEnvironment env = detect_rank_environment(process_environment());
     const MeshSizes sizes = mesh_of(env.world_size, mesh_sizes(options_.distribution));
     if (env.rank == 0) fmt::print("{}", draw_mesh(sizes));
+    return;
+  }
+  if (show_pipeline_) {
+    const RankEnvironment env = detect_rank_environment(process_environment());
+    if (env.rank == 0) show_pipeline(env.world_size);
     return;
   }
   Trainer trainer(make_task(), options_);

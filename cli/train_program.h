@@ -19,7 +19,8 @@ struct Recipe {
 };
 
 /// The command line of a training program: a flag for each option of the trainer, and --eval-only,
-/// --print-schedule, --show-launch and --show-mesh. The program adds its own flags, and makes the task.
+/// --print-schedule, --show-launch, --show-mesh and --show-pipeline. The program adds its own flags, and
+/// makes the task.
 class TrainProgram {
  public:
   /// `defaults` are the initial options of this program.
@@ -43,6 +44,7 @@ class TrainProgram {
   void add_flags();
   void add_recipes();
   void apply_recipe();
+  void show_pipeline(int ranks) const;
 
   TrainerOptions options_;
   std::vector<Recipe> recipes_;
@@ -51,6 +53,7 @@ class TrainProgram {
   bool print_schedule_ = false;
   bool show_launch_ = false;
   bool show_mesh_ = false;
+  bool show_pipeline_ = false;
   std::unique_ptr<CommandLine> owned_;
   CommandLine& flags_;
 };

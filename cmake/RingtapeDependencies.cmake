@@ -43,7 +43,7 @@ message(STATUS "Ringtape: fibers by ${RINGTAPE_FIBER}")
 if(RINGTAPE_WITH_GPU_MODEL)
   target_link_libraries(ringtape_dependencies INTERFACE $<BUILD_INTERFACE:ringtape_gpu_model>)
 elseif(RINGTAPE_WITH_CUDA)
-  target_link_libraries(ringtape_dependencies INTERFACE CUDA::cudart CUDA::cublas)
+  target_link_libraries(ringtape_dependencies INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
 endif()
 
 # Times of kernels on a GPU: CUPTI, an optional part of the toolkit.

@@ -7,24 +7,29 @@
 namespace ringtape {
 namespace {
 
-thread_local bool capturing = false;
+thread_local CaptureScope* capture = nullptr;
 
 }  // namespace
 
 bool is_capturing() {
-  return capturing;
+  return capture != nullptr;
 }
 
 void forbid_in_capture(const char* what) {
-  check(!capturing, "CUDA graph: {}, which a graph cannot repeat", what);
+  check(capture == nullptr, "CUDA graph: {}, which a graph cannot repeat", what);
+}
+
+void note_library_work(LibraryWork work) {
+  if (capture != nullptr) capture->library_work_.push_back(std::move(work));
 }
 
 CaptureScope::CaptureScope() {
-  check(!std::exchange(capturing, true), "CUDA graph: this thread is already capturing one");
+  check(capture == nullptr, "CUDA graph: this thread is already capturing one");
+  capture = this;
 }
 
 CaptureScope::~CaptureScope() {
-  capturing = false;
+  capture = nullptr;
 }
 
 }  // namespace ringtape

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <vector>
+
+#include "core/graph_nodes.h"
+
 namespace ringtape {
 
 /// Whether this thread is capturing a CUDA graph (see Graph): the work it queues is then captured, and runs
@@ -10,13 +14,23 @@ bool is_capturing();
 /// value that a replay would not update; `what` names the function and its action.
 void forbid_in_capture(const char* what);
 
+/// Where this thread is capturing, keeps what a library's launch, which it has just queued, computes: the
+/// graph itself does not know.
+void note_library_work(LibraryWork work);
+
 /// Marks this thread as capturing during its lifetime.
 class CaptureScope {
  public:
   CaptureScope();
   ~CaptureScope();
+  /// What was noted so far, in the order of the calls.
+  const std::vector<LibraryWork>& library_work() const { return library_work_; }
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
+
+ private:
+  friend void note_library_work(LibraryWork work);
+  std::vector<LibraryWork> library_work_;
 };
 
 }  // namespace ringtape

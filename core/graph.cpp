@@ -20,9 +20,11 @@ Graph::Graph(Device device, const std::function<void()>& work, std::vector<Graph
   // Only this thread's calls count: another one may be prefetching batches.
   RINGTAPE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   std::exception_ptr error;
+  std::vector<LibraryWork> library_work;
   try {
     const CaptureScope scope;
     work();
+    library_work = scope.library_work();
   } catch (...) {
     error = std::current_exception();
   }
@@ -35,7 +37,10 @@ Graph::Graph(Device device, const std::function<void()>& work, std::vector<Graph
     std::rethrow_exception(error);
   }
   check_cuda(ended, "cudaStreamEndCapture");
-  if (nodes != nullptr) *nodes = nodes_of_graph(graph);
+  if (nodes != nullptr) {
+    *nodes = nodes_of_graph(graph);
+    add_library_work(*nodes, library_work);
+  }
   cudaGraphExec_t executable = nullptr;
   RINGTAPE_CUDA(cudaGraphInstantiate(&executable, graph, 0));
   native_ = executable;

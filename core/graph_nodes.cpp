@@ -120,4 +120,13 @@ std::vector<GraphNode> nodes_of_graph(void*) {
 
 #endif
 
+void add_library_work(std::vector<GraphNode>& nodes, const std::vector<LibraryWork>& noted) {
+  std::vector<GraphNode*> of_libraries;
+  for (GraphNode& node : nodes) {
+    if (node.kind == GraphNode::Kind::kernel && node.symbol.empty()) of_libraries.push_back(&node);
+  }
+  if (of_libraries.size() != noted.size()) return;
+  for (std::size_t i = 0; i < noted.size(); ++i) of_libraries[i]->library_work = noted[i];
+}
+
 }  // namespace ringtape

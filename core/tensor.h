@@ -13,8 +13,8 @@ namespace ringtape {
 
 struct AutogradMeta;  // the tape's data about a tensor: autograd/tape.h
 
-/// Memory of one or more tensors. `version` counts the in-place changes, so that backward detects that a
-/// saved value has been overwritten.
+/// Memory of one or more tensors; `data` is null while it has been given back (ZeRO stage 3). `version`
+/// counts the in-place changes, so that backward detects that a saved value has been overwritten.
 struct Storage {
   std::shared_ptr<void> data;
   std::size_t bytes = 0;

@@ -51,7 +51,7 @@ std::uint32_t read_big_endian(ByteSource& source, const std::string& name, const
 }  // namespace
 
 Tensor parse_idx(std::span<const std::uint8_t> file, int dims, const std::string& name) {
-  check(dims >= 1 && dims <= Shape::kMaxDims, "read_idx: {} dimensions asked for, expected 1 to {}", dims,
+  check(dims >= 1 && dims <= Shape::kMaxDims, "read_idx: {} dimensions requested, expected 1 to {}", dims,
         Shape::kMaxDims);
   ByteSource source(file, name);
   const std::uint32_t expected_magic = 0x0800u + static_cast<std::uint32_t>(dims);

@@ -22,7 +22,7 @@ namespace ringtape {
 /// launch the buckets of a round in the same order, and wait only for buckets that they have launched.
 class BucketBuffers {
  public:
-  /// For an arena of stage 2.
+  /// For an arena of stage 2 or 3.
   BucketBuffers(const ParameterArena& arena, std::shared_ptr<Communicator> comm);
 
   /// The gradient of this entry is about to be written, for the first time in this backward.

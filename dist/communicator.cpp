@@ -255,7 +255,9 @@ void Communicator::barrier(Seconds deadline) {
 }
 
 std::shared_ptr<Communicator> Communicator::split(int color, int key) {
-  return do_split(next_call(Operation::split, DType::i32, 0), color, key);
+  const std::shared_ptr<Communicator> part = do_split(next_call(Operation::split, DType::i32, 0), color, key);
+  if (part != nullptr) part->set_group(group_);
+  return part;
 }
 
 }  // namespace ringtape

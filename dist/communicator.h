@@ -119,6 +119,12 @@ class Communicator {
   /// negative color. All ranks must call it.
   std::shared_ptr<Communicator> split(int color, int key);
 
+  /// What these ranks divide between them, such as "data": names the row of their operations in a timeline.
+  /// Empty until set_group(), which a Mesh calls; a part of a split has its whole's. The text must outlive
+  /// all recordings.
+  const char* group() const { return group_; }
+  void set_group(const char* name) { group_ = name; }
+
   const Traffic& traffic() const { return traffic_; }
   /// Calls and bytes of each operation so far. The number of bytes on a link depends on the backend;
   /// dist/traffic.h has the formulas.
@@ -161,6 +167,7 @@ class Communicator {
   int size_;
   Device device_;
   Seconds timeout_;
+  const char* group_ = "";
   std::uint64_t collectives_ = 0;
   std::uint64_t exchanges_ = 0;
   Traffic traffic_;

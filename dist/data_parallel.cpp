@@ -15,14 +15,16 @@
 #include "dist/verify_parameters.h"
 #include "dist/zero1_reducer.h"
 #include "dist/zero2_reducer.h"
+#include "dist/zero3_reducer.h"
 #include "kernels/elementwise.h"
 
 namespace ringtape {
 namespace {
 
-std::unique_ptr<GradientReducer> make_reducer(const ParameterArena& arena,
+std::unique_ptr<GradientReducer> make_reducer(ParameterArena& arena,
                                               const std::shared_ptr<Communicator>& comm,
                                               const DataParallelOptions& options, UsedParameters& used) {
+  if (arena.sharding().stage == 3) return std::make_unique<Zero3Reducer>(arena, comm, used);
   if (arena.sharding().stage == 2) return std::make_unique<Zero2Reducer>(arena, comm, used);
   if (arena.sharding().stage == 1 && options.hook == nullptr) {
     return std::make_unique<Zero1Reducer>(arena, comm, options.overlap, used);
@@ -41,13 +43,15 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
   check(arena.device() == comm_->device(), "data parallel: the model is on {}, the communicator on {}",
         to_string(arena.device()), to_string(comm_->device()));
   check_sharding();
+  verify_parameters(model, *comm_);
   reducer_ = make_reducer(arena, comm_, options_, used_);
   if (arena.is_sharded()) arena.set_shard_exchange(make_shard_exchange(arena, comm_));
-  verify_parameters(model, *comm_);
 
-  arena.gather_values();  // out of date if another DataParallel has trained it
-  comm_->broadcast(arena.values(), 0).wait();
-  arena.bump_versions();
+  if (arena.has_all_values()) {
+    arena.gather_values();  // out of date if another DataParallel has trained it
+    comm_->broadcast(arena.values(), 0).wait();
+    arena.bump_versions();
+  }
   for (const auto& [name, tensor] : model.named_parameters()) {
     if (!tensor->requires_grad()) comm_->broadcast(tensor->detach(), 0).wait();
   }
@@ -67,11 +71,13 @@ void DataParallel::check_sharding() const {
   check(sharding.rank == comm_->rank() && sharding.world_size == comm_->size(),
         "data parallel: the arena has the shard of rank {} of {}, but this is rank {} of {}", sharding.rank,
         sharding.world_size, comm_->rank(), comm_->size());
-  check(sharding.stage == 1 || options_.hook == nullptr,
-        "data parallel: ZeRO stage 2 has no communication hooks, found one");
-  check(sharding.stage == 1 || options_.overlap,
-        "data parallel: ZeRO stage 2 has no memory for all gradients, but without overlap they would need to "
-        "be kept until backward ends");
+  check(sharding.stage < 2 || options_.hook == nullptr,
+        "data parallel: ZeRO stage {} has no communication hooks, found one", sharding.stage);
+  check(
+      sharding.stage < 2 || options_.overlap,
+      "data parallel: ZeRO stage {} has no memory for all gradients, but without overlap they would need to "
+      "be kept until backward ends",
+      sharding.stage);
 }
 
 void DataParallel::add_hooks() {

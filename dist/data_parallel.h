@@ -55,7 +55,9 @@ struct DataParallelOptions {
 ///
 /// With a sharded arena (ZeRO, see docs/distributed.md) the loop is the same. Afterwards a rank has only the
 /// mean gradients of its slices. In stage 2 every backward reduces, inside no_sync() too; ranks may run
-/// different numbers of them; and a parameter's grad() is undefined.
+/// different numbers of them; and a parameter's grad() is undefined. In stage 3 the values are sharded too:
+/// all ranks run the same forwards and backwards, training or not, and a parameter has elements only
+/// meanwhile.
 ///
 /// It must be destroyed before the model and the arena, and before another DataParallel of the same arena is
 /// made. All ranks must use the same options.
@@ -64,7 +66,7 @@ class DataParallel {
   /// Verifies that the ranks have the same model, and broadcasts the parameters of rank 0, including frozen
   /// ones. Throws Error where models differ (verify_parameters.h), the arena has a DataParallel already, is
   /// on another device than the communicator or sharded for other ranks, or a bucket size is below 1; in ZeRO
-  /// stage 2 also for a hook, and without overlap, which would need memory for all gradients.
+  /// stages 2 and 3 also for a hook, and without overlap, which would need memory for all gradients.
   DataParallel(Module& model, ParameterArena& arena, std::shared_ptr<Communicator> comm,
                DataParallelOptions options = {});
   ~DataParallel();
@@ -107,8 +109,8 @@ class DataParallel {
   void finish();
 
   const std::vector<GradientBucket>& buckets() const { return reducer_->buckets(); }
-  /// In ZeRO stage 2: the largest number of buckets with a buffer at a time; 2 if gradients become complete
-  /// in the order of the arena. 0 otherwise.
+  /// In ZeRO stages 2 and 3: the largest number of buckets with a buffer at a time; 2 if gradients become
+  /// complete in the order of the arena. 0 otherwise.
   std::size_t most_bucket_buffers() const { return reducer_->most_bucket_buffers(); }
 
  private:

@@ -7,13 +7,14 @@
 
 namespace ringtape {
 
-/// A way to average gradients over the ranks. DataParallel selects one of four, and calls it from hooks of
+/// A way to average gradients over the ranks. DataParallel selects one of five, and calls it from hooks of
 /// the tape:
 ///
 ///   naive_reducer   all-reduces after backward
 ///   bucket_reducer  all-reduces each bucket as soon as it is complete, while backward continues
 ///   zero1_reducer   reduce-scatters instead: each rank gets only its slices (ZeRO stage 1)
 ///   zero2_reducer   the same, without memory for all gradients (ZeRO stage 2)
+///   zero3_reducer   the same, without memory for all values (ZeRO stage 3)
 ///
 /// A round averages each bucket once. All ranks run the same rounds.
 class GradientReducer {
@@ -46,7 +47,7 @@ class GradientReducer {
     end_round();
   }
 
-  /// ZeRO stage 2: the largest number of buckets with a buffer at a time; otherwise 0.
+  /// From ZeRO stage 2 on: the largest number of buckets with a buffer at a time; otherwise 0.
   virtual std::size_t most_bucket_buffers() const { return 0; }
 };
 

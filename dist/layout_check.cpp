@@ -129,6 +129,14 @@ Layout loss_of_parts(const Operands& x) {
   return {};
 }
 
+Layout receives(const Operands&) {
+  return {};
+}
+
+Layout receives_tokens(const Operands&) {
+  return {Kind::shard, 1};
+}
+
 Layout part_of_tokens(const Operands& x) {
   x.expect(x.is_shard(0, 1), "tokens of which each rank has its part");
   return x[0];
@@ -156,6 +164,8 @@ Rule rule_of(std::string_view operation) {
       {"gather_tokens", gathers_tokens},
       {"scatter_tokens", scatters_tokens},
       {"dropout_of_tokens", part_of_tokens},
+      {"receive", receives},
+      {"receive_tokens", receives_tokens},
       {"cross_entropy_of_parts", loss_of_parts},
   };
   const auto found = rules.find(operation);

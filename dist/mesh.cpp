@@ -108,11 +108,17 @@ std::string draw_mesh(const MeshSizes& sizes) {
 Mesh::Mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes)
     : sizes_(sizes), world_(std::move(world)) {
   check(sizes.ranks() == world_->size(), "mesh: sizes for {} ranks, found {}", sizes.ranks(), world_->size());
+  world_->set_group("");  // of an earlier mesh
   for (const MeshDimension dimension : kDimensions) {
-    lines_[static_cast<std::size_t>(dimension)] = split_along(world_, sizes_, {dimension});
+    std::shared_ptr<Communicator>& line = lines_[static_cast<std::size_t>(dimension)];
+    line = split_along(world_, sizes_, {dimension});
+    if (line->size() > 1) line->set_group(name_of(dimension));
   }
   of_mean_ = sizes_.context == 1 ? along(MeshDimension::data)
                                  : split_along(world_, sizes_, {MeshDimension::data, MeshDimension::context});
+  if (of_mean_ != along(MeshDimension::data) && of_mean_ != along(MeshDimension::context)) {
+    of_mean_->set_group("data and context");
+  }
 }
 
 }  // namespace ringtape

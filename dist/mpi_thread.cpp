@@ -192,15 +192,21 @@ void MpiThread::end_mpi() {
   watchdog_.end(watched);
 }
 
+bool MpiThread::may_start(const MpiJob& job) const {
+  const auto is_exchange = [](const MpiJob& of) { return of.call.operation == Operation::exchange; };
+  return std::all_of(running_.begin(), running_.end(), [&](const Running& other) {
+    if (is_exchange(job) && is_exchange(other.job)) return true;
+    const bool is_of_another = job.communicator != nullptr && other.job.communicator != nullptr &&
+                               job.communicator != other.job.communicator;
+    return is_of_another && (is_exchange(job) || is_exchange(other.job));
+  });
+}
+
 /// Starts the next job of the queue if its turn has come.
 bool MpiThread::take_next() {
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.empty() || abandoned_) return false;
-    // Exchanges run only beside other exchanges.
-    const bool is_exchange = queue_.front().job.call.operation == Operation::exchange;
-    const bool exchanges_run = running_.empty() || running_.front().job.call.operation == Operation::exchange;
-    if (!running_.empty() && !(is_exchange && exchanges_run)) return false;
+    if (queue_.empty() || abandoned_ || !may_start(queue_.front().job)) return false;
     running_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -218,7 +224,8 @@ void MpiThread::record_span(const Running& running) {
             .begin = running.began,
             .end = Clock::now(),
             .arguments = {{"bytes", call.elements * static_cast<std::int64_t>(size_of(call.dtype))},
-                          {"sequence", static_cast<std::int64_t>(call.sequence)}}});
+                          {"sequence", static_cast<std::int64_t>(call.sequence)}},
+            .group = running.job.group});
 }
 
 void MpiThread::begin_to_move(Running& running) {

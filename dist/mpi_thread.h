@@ -30,7 +30,9 @@ void check_mpi(int code, const char* call);
 struct MpiJob {
   std::string who;  ///< "rank 1 of 4", for messages
   Call call;
+  const void* communicator = nullptr;  ///< whose operation it is; null: of the whole process
   Seconds timeout;
+  const char* group = "";  ///< Communicator::group()
   /// Request 0 receives the Call of another rank, and the transfer of data begins then; otherwise it begins
   /// at once.
   bool meets_first = false;
@@ -52,9 +54,11 @@ struct MpiJob {
 /// MPI transfers data only inside MPI calls, and a non-blocking operation that is not tested makes no
 /// progress.
 ///
-/// Jobs are started in the order of submit(). A collective runs alone; consecutive exchanges are in flight
-/// together. While it waits for other ranks, the thread sleeps between its tests, so that it does not take a
-/// core from the computation. On a slow link it sleeps until the data has arrived.
+/// Jobs are started in the order of submit(). Consecutive exchanges are in flight together, and a collective
+/// runs beside exchanges of other communicators, but not beside a collective: what a stage of a pipeline has
+/// sent may be received only after the tensor-parallel sums that follow on both sides. While it waits for
+/// other ranks, the thread sleeps between its tests, so that it does not take a core from the computation. On
+/// a slow link it sleeps until the data has arrived.
 class MpiThread {
  public:
   /// The thread, started at the first call. Throws Error where MPI cannot be started, or has already been
@@ -86,6 +90,7 @@ class MpiThread {
   void start_mpi();
   void end_mpi();
   void loop();
+  bool may_start(const MpiJob& job) const;
   bool take_next();
   bool test_running();
   void begin_to_move(Running& running);

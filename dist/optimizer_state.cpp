@@ -4,6 +4,7 @@
 
 #include "autograd/creation.h"
 #include "core/error.h"
+#include "nn/model_file.h"
 
 namespace ringtape {
 namespace {
@@ -78,6 +79,20 @@ std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Comm
     if (whole.defined()) append_by_parameter(arena, name, whole, parts);
   }
   return parts;
+}
+
+std::vector<NamedTensor> gather_weights(Module& model, const ParameterArena& arena, Communicator& comm) {
+  arena.gather_values();
+  std::vector<NamedTensor> weights = weights_of(model);
+  if (arena.has_all_values()) return weights;
+  const Tensor whole = gather(arena, comm, arena.values());
+  for (const ArenaEntry& entry : arena.entries()) {
+    const auto found = std::find_if(weights.begin(), weights.end(), [&](const NamedTensor& candidate) {
+      return candidate.name == entry.name;
+    });
+    found->tensor = whole.defined() ? whole.alias(entry.tensor->shape(), entry.offset) : Tensor();
+  }
+  return weights;
 }
 
 void scatter_optimizer_state(const Optimizer& optimizer, Communicator& comm,

@@ -27,26 +27,36 @@ double bytes_sent(Operation operation, int world_size, double bytes) {
   return 0;
 }
 
-std::string traffic_table(const CollectiveCounts& before, const CollectiveCounts& after, int world_size,
-                          std::int64_t updates) {
-  constexpr double kMiB = 1024 * 1024;
-  std::string text = fmt::format("{:<22} {:>12} {:>12} {:>12}\n", "traffic, by formula", "calls",
-                                 "tensors, MiB", "sent, MiB");
-  double sent = 0;
-  for (std::size_t i = 0; i < after.size(); ++i) {
-    const auto operation = static_cast<Operation>(i);
-    const auto per_update = [&](std::uint64_t first, std::uint64_t last) {
-      return static_cast<double>(last - first) / static_cast<double>(updates);
-    };
-    const double calls = per_update(before[i].calls, after[i].calls);
-    const double bytes = per_update(before[i].bytes, after[i].bytes);
-    if (calls == 0) continue;
-    const double of_operation = bytes_sent(operation, world_size, bytes);
-    sent += of_operation;
-    text += fmt::format("{:<22} {:>12g} {:>12.3f} {:>12.3f}\n", name_of(operation), calls, bytes / kMiB,
-                        of_operation / kMiB);
+CollectiveCounts difference(const CollectiveCounts& before, const CollectiveCounts& after) {
+  CollectiveCounts counts{};
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    counts[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes};
   }
-  return text + fmt::format("{:<22} {:>12} {:>12} {:>12.3f}\n", "total", "", "", sent / kMiB);
+  return counts;
+}
+
+double bytes_sent(const CollectiveCounts& counts, int world_size) {
+  double sent = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    sent += bytes_sent(static_cast<Operation>(i), world_size, static_cast<double>(counts[i].bytes));
+  }
+  return sent;
+}
+
+std::string traffic_table(const CollectiveCounts& counts, const std::string& group, int world_size) {
+  constexpr double kMiB = 1024 * 1024;
+  const std::string title = group.empty() ? "traffic" : "traffic, " + group;
+  std::string text =
+      fmt::format("{:<22} {:>12} {:>12} {:>12}\n", title, "calls", "tensors, MiB", "sent, MiB");
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto operation = static_cast<Operation>(i);
+    if (counts[i].calls == 0) continue;
+    const auto bytes = static_cast<double>(counts[i].bytes);
+    text += fmt::format("{:<22} {:>12} {:>12.3f} {:>12.3f}\n", name_of(operation), counts[i].calls,
+                        bytes / kMiB, bytes_sent(operation, world_size, bytes) / kMiB);
+  }
+  return text + fmt::format("{:<22} {:>12} {:>12} {:>12.3f}\n", "total", "", "",
+                            bytes_sent(counts, world_size) / kMiB);
 }
 
 }  // namespace ringtape

@@ -19,9 +19,14 @@ namespace ringtape {
 /// An exchange counts as B; a barrier, and connect, split and disconnect, as 0. A library may send more.
 double bytes_sent(Operation operation, int world_size, double bytes);
 
-/// The bytes that each rank sent between two states of Communicator::collectives(), per update of `updates`
-/// updates: one line for each operation with calls, bytes of its tensors, and bytes_sent().
-std::string traffic_table(const CollectiveCounts& before, const CollectiveCounts& after, int world_size,
-                          std::int64_t updates);
+/// What was called between two states of Communicator::collectives().
+CollectiveCounts difference(const CollectiveCounts& before, const CollectiveCounts& after);
+
+/// bytes_sent() of all calls.
+double bytes_sent(const CollectiveCounts& counts, int world_size);
+
+/// These calls of the ranks of `group` (Communicator::group()) as a table: a line for each operation with
+/// calls, bytes of its tensors, and bytes_sent().
+std::string traffic_table(const CollectiveCounts& counts, const std::string& group, int world_size);
 
 }  // namespace ringtape

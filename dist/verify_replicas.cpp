@@ -24,11 +24,16 @@ std::string checksums(Module& model, const std::function<bool(const Tensor&)>& t
 
 }  // namespace
 
-void verify_replicas(Module& model, const Mesh& mesh, const std::string& when) {
+void verify_replicas(Module& model, const Mesh& mesh, const std::string& when, const Pipeline* pipeline) {
   const std::string what = "--check-replicas: " + when + " the ranks' parameters";
   verify_same(*mesh.of_mean(), what, "parameter", checksums(model, [](const Tensor&) { return true; }));
   verify_same(*mesh.along(MeshDimension::tensor), what, "undivided parameter",
               checksums(model, [](const Tensor& parameter) { return shard_of(parameter) == nullptr; }));
+  if (pipeline == nullptr) return;
+  for (const Pipeline::Copy& copy : pipeline->copies()) {
+    verify_same(*copy.pair, what, "parameter of two stages",
+                checksums(model, [&](const Tensor& parameter) { return &parameter == copy.parameter; }));
+  }
 }
 
 }  // namespace ringtape

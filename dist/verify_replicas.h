@@ -1,14 +1,16 @@
 #pragma once
 
 #include "dist/mesh.h"
+#include "dist/pipeline.h"
 #include "nn/module.h"
 
 namespace ringtape {
 
 /// Compares the parameters that must be equal on several ranks, bit by bit (by their CRC-32): all of them
 /// over the ranks that have the same part of the model, and those that are not divided over the ranks that
-/// divide it. Throws Error, on all ranks of a line of the mesh where one differs, that names the first;
-/// `when` is "after step 3". All ranks must call it.
-void verify_replicas(Module& model, const Mesh& mesh, const std::string& when);
+/// divide it; with a `pipeline`, what two stages have too. Throws Error, on all ranks of a line of the mesh
+/// where one differs, that names the first; `when` is "after step 3". All ranks must call it.
+void verify_replicas(Module& model, const Mesh& mesh, const std::string& when,
+                     const Pipeline* pipeline = nullptr);
 
 }  // namespace ringtape

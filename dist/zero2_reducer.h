@@ -20,7 +20,7 @@ namespace ringtape {
 /// (DataParallel::promise_equal_ranks) the rounds are not announced.
 class Zero2Reducer : public GradientReducer {
  public:
-  /// For an arena of stage 2. The arena and `used` must outlive the reducer.
+  /// For an arena of stage 2 or 3. The arena and `used` must outlive the reducer.
   Zero2Reducer(const ParameterArena& arena, std::shared_ptr<Communicator> comm, UsedParameters& used);
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
@@ -33,8 +33,10 @@ class Zero2Reducer : public GradientReducer {
   void finish(bool is_reduced) override;
   std::size_t most_bucket_buffers() const override { return buffers_.most(); }
 
+ protected:
+  virtual void launch(std::size_t bucket);
+
  private:
-  void launch(std::size_t bucket);
   bool announce_round(bool runs_backward);
 
   std::shared_ptr<Communicator> comm_;

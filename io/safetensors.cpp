@@ -264,12 +264,17 @@ void SafetensorsFile::expect(const Entry& entry, DType dtype, const Shape& shape
         quote(entry.name), name_of(entry.dtype), to_string(entry.shape), name_of(dtype), to_string(shape));
 }
 
-void SafetensorsFile::load_into(const std::vector<NamedTensor>& targets) const {
+void SafetensorsFile::load_into(const std::vector<NamedTensor>& targets,
+                                const std::vector<Expected>& others) const {
   std::unordered_set<std::string_view> expected;
   for (const auto& [name, tensor] : targets) {
     check(tensor.defined() && expected.insert(name).second,
           "{}: load: the target {} is undefined or given twice", file_.name(), quote(name));
     expect(entry(name), tensor.dtype(), tensor.shape());
+  }
+  for (const auto& [name, shape] : others) {
+    expected.insert(name);
+    expect(entry(name), DType::f32, shape);
   }
   for (const Entry& found : entries_) {
     check(expected.contains(found.name), "{}: has a tensor {} that the model lacks", file_.name(),

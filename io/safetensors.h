@@ -54,9 +54,14 @@ class SafetensorsFile {
   Tensor load(std::string_view name, Device device = {}) const;
   /// The same; throws Error unless the file's dtype and shape are these.
   Tensor load(std::string_view name, DType dtype, const Shape& shape, Device device = {}) const;
-  /// Overwrites every target with the tensor of its name. The file must hold these names and no others, with
-  /// the targets' dtypes and shapes; this is checked before any target is changed.
-  void load_into(const std::vector<NamedTensor>& targets) const;
+  /// A tensor that the file must hold, of f32.
+  struct Expected {
+    std::string name;
+    Shape shape;
+  };
+  /// Overwrites every target with the tensor of its name. The file must hold these names, those of `others`
+  /// and no others, with the targets' dtypes and shapes; this is checked before any target is changed.
+  void load_into(const std::vector<NamedTensor>& targets, const std::vector<Expected>& others = {}) const;
 
  private:
   void expect(const Entry& entry, DType dtype, const Shape& shape) const;

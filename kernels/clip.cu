@@ -10,9 +10,13 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
+constexpr unsigned kTileThreads = kGpuGeometry ? 256 : 1;
+
 /// The kinds of norm: each value becomes a term, Op combines the terms, and the norm is the root of the
-/// result.
+/// result. kBlocksHeld is the number of blocks for which a multiprocessor has registers: all of a launch at
+/// once where a term is a few instructions.
 struct EuclideanNorm {
+  static constexpr int kBlocksHeld = 8;
   using Op = Sum;
   using Term = double;  // the square of a float above 1.8e19 or below 1e-23 leaves float's range
   __device__ Term term(float x) const { return static_cast<double>(x) * x; }
@@ -20,6 +24,7 @@ struct EuclideanNorm {
 };
 
 struct AbsoluteNorm {
+  static constexpr int kBlocksHeld = 8;
   using Op = Sum;
   using Term = double;
   __device__ Term term(float x) const { return fabsf(x); }
@@ -35,6 +40,7 @@ struct MaxOrNan {
 };
 
 struct MaximumNorm {
+  static constexpr int kBlocksHeld = 8;
   using Op = MaxOrNan;
   using Term = float;
   __device__ Term term(float x) const { return fabsf(x); }
@@ -48,6 +54,7 @@ RINGTAPE_HOST_DEVICE bool is_finite(T x) {
 
 /// The terms are divided by the largest |x|, since |x|^p easily leaves the range of double.
 struct PowerNorm {
+  static constexpr int kBlocksHeld = 4;
   using Op = Sum;
   using Term = double;
   double p;
@@ -75,8 +82,9 @@ __device__ void store_norm(const GradientNormProblem& problem, const Norm& kind,
 
 /// Writes the norm to `result`, or with a `rank_total` the combined terms to `rank_total`.
 template <class Norm>
-__global__ void gradient_norm(GradientNormProblem problem, Norm kind, double* rank_total,
-                              GradientNorm* result, ReduceScratch* scratch) {
+__global__ void __launch_bounds__(kTileThreads, Norm::kBlocksHeld)
+    gradient_norm(GradientNormProblem problem, Norm kind, double* rank_total, GradientNorm* result,
+                  ReduceScratch* scratch) {
   using Op = typename Norm::Op;
   double of_block = 0;
   const BlockShare share = share_of_block(problem.tile_count);
@@ -85,10 +93,18 @@ __global__ void gradient_norm(GradientNormProblem problem, Norm kind, double* ra
     if (problem.has_grad[tile.parameter] == 0) continue;
     const float* values = problem.gradients + tile.offset + tile.gradient_shift;
     LaneReduction<Op, typename Norm::Term> terms;
-    for_each_vec_in_block<float>(tile.length, [&](std::int64_t i, auto lanes, int slot) {
-      const auto read = load_vec<lanes>(values + i);
-      for (int k = 0; k < lanes; ++k) terms.add(slot + k, kind.term(read[k]));
-    });
+    const auto add_terms = [&](const auto& load) {
+      for_each_vec_of<float, int>(tile.length, thread_rank(), block_threads(),
+                                  [&](std::int64_t i, auto lanes, int slot) {
+                                    const auto read = load(values + i, lanes);
+                                    for (int k = 0; k < lanes; ++k) terms.add(slot + k, kind.term(read[k]));
+                                  });
+    };
+    if (is_aligned<Vec<float, kVecLanes<float>>>(values)) {  // tested once, not for each vector
+      add_terms([](const float* from, auto lanes) { return load_aligned<lanes>(from); });
+    } else {
+      add_terms([](const float* from, auto lanes) { return load_vec<lanes>(from); });
+    }
     of_block = Op::combine(of_block, static_cast<double>(terms.total()));
   }
   double total;
@@ -108,8 +124,6 @@ __global__ void norm_of_total(GradientNormProblem problem, Norm kind, const doub
                               GradientNorm* result) {
   store_norm(problem, kind, *total, result);
 }
-
-constexpr unsigned kTileThreads = kGpuGeometry ? 256 : 1;
 
 template <class Norm>
 void launch_norm(const Stream& stream, const GradientNormProblem& problem, const Norm& kind,

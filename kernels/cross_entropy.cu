@@ -16,9 +16,12 @@ enum class Pass { forward, backward, fused };
 
 constexpr std::int64_t kMostClassesOfThread = 32;
 constexpr int kRowsPerBlock = 128;  // of the kernel with one thread for each row
+/// The classes of MNIST and of other data sets: for these the compiler keeps a row in registers. A kernel for
+/// each number up to kMostClassesOfThread would take nvcc several minutes.
+constexpr int kTenClasses = 10;
 
-constexpr std::int64_t kIgnored = -1;
-constexpr std::int64_t kInvalid = -2;
+constexpr int kIgnored = -1;
+constexpr int kInvalid = -2;
 
 /// The tensors that a pass reads and writes; those it does not use are null.
 template <class T>
@@ -53,8 +56,14 @@ __device__ A divisor_of(const CrossEntropyProblem& problem) {
 template <Pass pass, class T>
 __device__ accumulate_t<T> gradient_scale(const CrossEntropyProblem& problem, const Buffers<T>& buffers) {
   accumulate_t<T> scale = 1;
-  if constexpr (pass == Pass::backward) scale = *buffers.grad_loss;
+  if constexpr (pass == Pass::backward) scale = buffers.grad_loss == nullptr ? 1 : *buffers.grad_loss;
   return scale / divisor_of<accumulate_t<T>>(problem);
+}
+
+/// Writes the loss from the sum of the rows' losses.
+template <class T>
+__device__ void store_loss(const CrossEntropyProblem& problem, const Buffers<T>& buffers, double sum) {
+  *buffers.loss = static_cast<accumulate_t<T>>(sum / divisor_of<accumulate_t<T>>(problem));
 }
 
 /// Adds up the blocks' losses (in thread 0 of each) and writes the total.
@@ -62,15 +71,20 @@ template <class T>
 __device__ void finish_loss(const CrossEntropyProblem& problem, const Buffers<T>& buffers,
                             double block_loss) {
   double total;
-  if (grid_sum(block_loss, buffers.scratch, total) && threadIdx.x == 0) {
-    *buffers.loss = static_cast<accumulate_t<T>>(total / divisor_of<accumulate_t<T>>(problem));
-  }
+  if (grid_sum(block_loss, buffers.scratch, total) && threadIdx.x == 0) store_loss(problem, buffers, total);
 }
 
-/// Writes the forward's results of a row.
-template <class T>
+/// Whether class j keeps the target from being the first of the row's largest logits. A NaN does.
+template <class A>
+__device__ bool beats(A logit, std::int64_t j, A target_logit, std::int64_t target) {
+  return !(logit < target_logit || (logit == target_logit && j >= target));
+}
+
+/// Writes the forward's results of a row, of which the fused pass has none.
+template <Pass pass, class T>
 __device__ void store_row(const Buffers<T>& buffers, std::int64_t row, accumulate_t<T> max,
                           accumulate_t<T> sum, accumulate_t<T> loss) {
+  if constexpr (pass == Pass::fused) return;
   if (buffers.stats != nullptr) {
     store_vec(buffers.stats + 2 * row, Vec<accumulate_t<T>, 2>{{max, sum}});
   }
@@ -86,101 +100,214 @@ __device__ Softmax<accumulate_t<T>> stored_row(const Buffers<T>& buffers, std::i
 
 // ---- one thread for each row ----
 
-/// Calls body(j) for every class. On the GPU the rows of a warp are contiguous in shared memory. If g is the
-/// largest power of 2 that divides the number of classes, every 32 / g-th row begins at the same bank. So
-/// each group of 32 / g rows begins one class after the group before: a warp's reads of f32 fall on 32
-/// different banks.
-template <class Body>
-__device__ void for_each_class(int classes, [[maybe_unused]] int row, const Body& body) {
-  if constexpr (kGpuGeometry) {
-    const int power_of_two = classes & -classes;
-    int j = row * power_of_two / 32 % classes;
-    for (int k = 0; k < classes; ++k) {
-      body(j);
-      j = j + 1 < classes ? j + 1 : 0;
-    }
-  } else {
-#pragma GCC ivdep
-    for (int j = 0; j < classes; ++j) body(j);
-  }
-}
-
-/// Softmax of row r, in shared memory.
-template <class T>
-__device__ Softmax<accumulate_t<T>> softmax_of(const T* logits, int classes, int r, bool smoothing) {
+/// A thread's row of `classes` logits in shared memory; kClasses, where the compiler knows it, is their
+/// number, and 0 elsewhere.
+template <class T, int kClasses>
+class RowOfThread {
+ public:
   using A = accumulate_t<T>;
+
+  __device__ RowOfThread(T* row, int classes, [[maybe_unused]] int number)
+      : row_(row), classes_(classes), first_(0) {
+    if constexpr (kGpuGeometry) {
+      const int power_of_two = classes & -classes;
+      first_ = number * power_of_two / 32 % classes;
+    }
+  }
+
+  /// Calls body(j, logit) for every class. On the GPU the rows of a warp are contiguous in shared memory. If
+  /// g is the largest power of 2 that divides the number of classes, every 32 / g-th row begins at the same
+  /// bank. So each group of 32 / g rows begins one class after the group before: a warp's reads of f32 fall
+  /// on 32 different banks.
+  template <class Body>
+  __device__ void for_each(const Body& body) const {
+    if constexpr (kGpuGeometry) {
+      int j = first_;
+      for (int k = 0; k < classes_; ++k) {
+        body(j, to_accumulate(row_[j]));
+        j = j + 1 < classes_ ? j + 1 : 0;
+      }
+    } else {
+#pragma GCC ivdep
+      for (int j = 0; j < classes_; ++j) body(j, to_accumulate(row_[j]));
+    }
+  }
+
+  /// Replaces each logit by value(logit).
+  template <class Value>
+  __device__ void replace(const Value& value) {
+    for_each([&](int j, A logit) { row_[j] = from_accumulate<T>(value(logit)); });
+  }
+
+ private:
+  T* row_;
+  int classes_, first_;
+};
+
+/// The same in registers.
+template <class T, int kClasses>
+requires(kClasses > 0) class RowOfThread<T, kClasses> {
+ public:
+  using A = accumulate_t<T>;
+
+  __device__ RowOfThread(T* row, int, int) : row_(row), logits_(to_accumulate(load_aligned<kClasses>(row))) {}
+
+  template <class Body>
+  __device__ void for_each(const Body& body) const {
+#pragma unroll
+    for (int j = 0; j < kClasses; ++j) body(j, logits_[j]);
+  }
+
+  template <class Value>
+  __device__ void replace(const Value& value) {
+    Vec<T, kClasses> replaced;
+#pragma unroll
+    for (int j = 0; j < kClasses; ++j) replaced[j] = from_accumulate<T>(value(logits_[j]));
+    store_aligned(row_, replaced);
+  }
+
+ private:
+  T* row_;
+  Vec<A, kClasses> logits_;
+};
+
+template <class Row>
+__device__ Softmax<typename Row::A> softmax_of(const Row& row, bool smoothing) {
+  using A = typename Row::A;
   A max = kLowest<A>, sum = 0, shifted_sum = 0;
-  for_each_class(classes, r, [&](int j) { max = larger_logit(max, to_accumulate(logits[j])); });
-  for_each_class(classes, r, [&](int j) { sum += softmax_exp(to_accumulate(logits[j]) - max); });
-  if (smoothing) for_each_class(classes, r, [&](int j) { shifted_sum += to_accumulate(logits[j]) - max; });
+  row.for_each([&](int, A logit) { max = larger_logit(max, logit); });
+  row.for_each([&](int, A logit) { sum += softmax_exp(logit - max); });
+  if (smoothing) row.for_each([&](int, A logit) { shifted_sum += logit - max; });
   return {max, sum, shifted_sum};
 }
 
-template <class T, Pass pass>
+/// Copies the block's rows, or adds them. With kClasses they begin at a multiple of 16 bytes, and the loads
+/// of all vectors of a thread are under way together.
+template <int kClasses, class T>
+__device__ void copy_rows(const T* from, T* to, int rows, int classes, bool accumulate) {
+  if constexpr (kClasses == 0) {
+    for_each_vec_in_block<T>(rows * classes, [=](std::int64_t i, auto lanes) {
+      const auto read = load_vec<lanes>(from + i);
+      accumulate ? store_result(to + i, to_accumulate(read), true) : store_vec(to + i, read);
+    });
+  } else {
+    constexpr int kWidth = kVecLanes<T>, kVectors = static_cast<int>(ceil_div(kClasses, kWidth));
+    const int elements = rows * kClasses, rank = static_cast<int>(threadIdx.x);
+    Vec<T, kWidth> read[kVectors];
+    const auto for_each_vector = [&](const auto& body) {
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        const int i = (rank + v * kRowsPerBlock) * kWidth;
+        if (i + kWidth <= elements) body(i, read[v]);
+      }
+    };
+    for_each_vector([=](int i, auto& vector) { vector = load_aligned<kWidth>(from + i); });
+    if (accumulate) {
+      for_each_vector([=](int i, auto& vector) {
+        auto sums = to_accumulate(vector);
+        const auto before = to_accumulate(load_aligned<kWidth>(to + i));
+        for (int k = 0; k < kWidth; ++k) vector[k] = from_accumulate<T>(sums[k] + before[k]);
+      });
+    }
+    for_each_vector([=](int i, const auto& vector) { store_aligned(to + i, vector); });
+    static_assert(kRowsPerBlock * kClasses % kWidth == 0,
+                  "only a group of fewer rows has elements beyond the vectors");
+    const int last = elements / kWidth * kWidth + rank;
+    if (rows < kRowsPerBlock && last < elements) {
+      store_result(to + last, to_accumulate(load_aligned<1>(from + last)), accumulate);
+    }
+  }
+}
+
+template <class T, Pass pass, int kClasses>
 __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffers<T> buffers) {
   using A = accumulate_t<T>;
   T* staged = dynamic_shared<T>();
-  const int classes = static_cast<int>(problem.classes);
+  const int classes = kClasses > 0 ? kClasses : static_cast<int>(problem.classes);
   const A smoothing = static_cast<A>(problem.label_smoothing);
   [[maybe_unused]] A scale = 0;
   if constexpr (pass != Pass::forward) scale = gradient_scale<pass>(problem, buffers);
   double loss_of_rows = 0;
+  [[maybe_unused]] int correct_rows = 0;
 
   const BlockShare share = share_of_block(ceil_div(problem.rows, kRowsPerBlock));
   for (std::int64_t group = share.first; group < share.end; group += share.step) {
     const std::int64_t first = group * kRowsPerBlock;
     const int rows = static_cast<int>(minimum<std::int64_t>(kRowsPerBlock, problem.rows - first));
     const T* logits = buffers.logits + first * classes;
-    for_each_vec_in_block<T>(rows * classes, [=](std::int64_t i, auto lanes) {
-      store_vec(staged + i, load_vec<lanes>(logits + i));
-    });
+    // Read with the logits, and not after the barrier.
+    const int rank = static_cast<int>(threadIdx.x);
+    [[maybe_unused]] int own_target = kIgnored;
+    if constexpr (kGpuGeometry) {  // with as many threads as rows
+      if (rank < rows) own_target = static_cast<int>(target_of(problem, first + rank));
+    }
+    copy_rows<kClasses>(logits, staged, rows, classes, false);
     __syncthreads();
 
-    for (int r = static_cast<int>(threadIdx.x); r < rows; r += static_cast<int>(blockDim.x)) {
-      T* row = staged + r * classes;
-      const std::int64_t target = target_of(problem, first + r);
+    const auto compute = [&](int r, int target) {
+      T* const of_row = staged + r * classes;
       if (target < 0) {
         if constexpr (pass != Pass::backward) {
           if (target == kInvalid) atomicExch(problem.invalid_target, static_cast<int>(first + r + 1));
-          store_row(buffers, first + r, A{0}, A{1}, A{0});
+          store_row<pass>(buffers, first + r, A{0}, A{1}, A{0});
         }
         if constexpr (pass != Pass::forward) {
-          for (int j = 0; j < classes; ++j) row[j] = from_accumulate<T>(0);
+          for (int j = 0; j < classes; ++j) of_row[j] = from_accumulate<T>(0);
         }
-        continue;
+        return;
       }
+      RowOfThread<T, kClasses> row(of_row, classes, r);
       Softmax<A> softmax;
       if constexpr (pass == Pass::backward) {
         softmax = stored_row(buffers, first + r);
       } else {
-        softmax = softmax_of(row, classes, r, smoothing > 0);
-        const A loss = softmax.loss(to_accumulate(row[target]), static_cast<A>(classes), smoothing);
-        store_row(buffers, first + r, softmax.max, softmax.sum, loss);
+        softmax = softmax_of(row, smoothing > 0);
+        const A loss = softmax.loss(to_accumulate(of_row[target]), static_cast<A>(classes), smoothing);
+        store_row<pass>(buffers, first + r, softmax.max, softmax.sum, loss);
         loss_of_rows += loss;
+        if (problem.correct != nullptr) {
+          const A at_target = to_accumulate(of_row[target]);
+          int beaten = 0;
+          row.for_each([&](int j, A logit) { beaten |= beats<A>(logit, j, at_target, target); });
+          correct_rows += 1 - beaten;
+        }
       }
       if constexpr (pass != Pass::forward) {
         const RowGradient<A> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes), smoothing);
-        const A at_target = gradient(to_accumulate(row[target])) - gradient.at_target;
-        for_each_class(classes, r,
-                       [=](int j) { row[j] = from_accumulate<T>(gradient(to_accumulate(row[j]))); });
-        row[target] = from_accumulate<T>(at_target);
+        const A at_target = gradient(to_accumulate(of_row[target])) - gradient.at_target;
+        row.replace(gradient);
+        of_row[target] = from_accumulate<T>(at_target);
+      }
+    };
+    if constexpr (kGpuGeometry) {
+      if (rank < rows) compute(rank, own_target);
+    } else {
+      for (int r = rank; r < rows; r += static_cast<int>(blockDim.x)) {
+        compute(r, static_cast<int>(target_of(problem, first + r)));
       }
     }
     __syncthreads();
 
     if constexpr (pass != Pass::forward) {
       T* dlogits = buffers.dlogits + first * classes;
-      const bool accumulate = pass == Pass::backward && buffers.accumulate;
-      for_each_vec_in_block<T>(rows * classes, [=](std::int64_t i, auto lanes) {
-        const auto read = load_vec<lanes>(staged + i);
-        Vec<A, lanes> gradients;
-        for (int k = 0; k < lanes; ++k) gradients[k] = to_accumulate(read[k]);
-        store_result(dlogits + i, gradients, accumulate);
-      });
+      copy_rows<kClasses>(staged, dlogits, rows, classes, pass == Pass::backward && buffers.accumulate);
       __syncthreads();
     }
   }
-  if constexpr (pass != Pass::backward) finish_loss(problem, buffers, block_sum(loss_of_rows));
+  if constexpr (pass != Pass::backward) {
+    const double loss = block_sum(loss_of_rows);
+    if (problem.correct == nullptr) {
+      finish_loss(problem, buffers, loss);
+    } else {
+      double totals[2];
+      const bool is_last =
+          grid_sums({loss, static_cast<double>(block_sum(correct_rows))}, buffers.scratch, totals);
+      if (is_last && threadIdx.x == 0) {
+        store_loss(problem, buffers, totals[0]);
+        *problem.correct = static_cast<float>(totals[1]);
+      }
+    }
+  }
 }
 
 // ---- one block for each row ----
@@ -246,7 +373,7 @@ __global__ void __launch_bounds__(1024, 1)
     } else if (target < 0) {
       if (threadIdx.x == 0) {
         if (target == kInvalid) atomicExch(problem.invalid_target, static_cast<int>(row + 1));
-        store_row(buffers, row, A{0}, A{1}, A{0});
+        store_row<pass>(buffers, row, A{0}, A{1}, A{0});
       }
     } else {
       const A target_logit = to_accumulate(logits[target]);
@@ -267,7 +394,7 @@ __global__ void __launch_bounds__(1024, 1)
       softmax = running.of_block(smoothing > 0);
       if (threadIdx.x == 0) {
         const A loss = softmax.loss(target_logit, static_cast<A>(classes), smoothing);
-        store_row(buffers, row, softmax.max, softmax.sum, loss);
+        store_row<pass>(buffers, row, softmax.max, softmax.sum, loss);
         loss_of_rows += loss;
       }
     }
@@ -324,7 +451,7 @@ __global__ void count_targets(const I* targets, std::int64_t rows, std::int64_t 
 
 template <class T>
 __global__ void count_correct(CrossEntropyProblem problem, const T* logits, ReduceScratch* scratch,
-                              std::int64_t* correct, bool accumulate) {
+                              float* correct, bool accumulate) {
   double correct_rows = 0;
   const BlockShare share = share_of_block(problem.rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
@@ -338,10 +465,7 @@ __global__ void count_correct(CrossEntropyProblem problem, const T* logits, Redu
                       for (int v = 0; v < vectors; ++v) {
                         const auto read = load_aligned<lanes>(values + j + v * step);
                         for (int k = 0; k < lanes; ++k) {
-                          const auto logit = to_accumulate(read[k]);
-                          const bool later = j + v * step + k >= target;
-                          // Negated, so that a NaN beats the target.
-                          beaten |= !(logit < target_logit || (logit == target_logit && later));
+                          beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
                         }
                       }
                     });
@@ -349,7 +473,7 @@ __global__ void count_correct(CrossEntropyProblem problem, const T* logits, Redu
   }
   double total;
   if (grid_sum(correct_rows, scratch, total) && threadIdx.x == 0) {
-    *correct = static_cast<std::int64_t>(total) + (accumulate ? *correct : 0);
+    *correct = static_cast<float>(total) + (accumulate ? *correct : 0);
   }
 }
 
@@ -420,8 +544,20 @@ void check_target_dtype(const char* operation, DType dtype) {
 template <class T, Pass pass>
 void run(const Stream& stream, const CrossEntropyProblem& problem, const Buffers<T>& buffers) {
   if (problem.classes <= kMostClassesOfThread) {
-    launch(cross_entropy_thread_per_row<T, pass>, thread_per_row_shape<T>(problem), stream, problem, buffers);
+    const auto start = [&](auto kernel) {
+      launch(kernel, thread_per_row_shape<T>(problem), stream, problem, buffers);
+    };
+    const bool ten = kGpuGeometry && problem.classes == kTenClasses &&
+                     is_aligned<Vec<T, kVecLanes<T>>>(buffers.logits) &&
+                     is_aligned<Vec<T, kVecLanes<T>>>(buffers.dlogits);
+    ten ? start(cross_entropy_thread_per_row<T, pass, kTenClasses>)
+        : start(cross_entropy_thread_per_row<T, pass, 0>);
     return;
+  }
+  // In a launch of its own: in the loop over long rows it would take registers, and so blocks.
+  if (pass != Pass::backward && problem.correct != nullptr) {
+    launch(count_correct<T>, block_per_row_shape<T>(stream, problem), stream, problem, buffers.logits,
+           buffers.scratch, problem.correct, false);
   }
   if constexpr (pass == Pass::fused) {
     const std::size_t bytes = staging_bytes<T>(problem.classes);
@@ -483,7 +619,7 @@ void cross_entropy_fused(const Stream& stream, const CrossEntropyProblem& proble
 }
 
 void count_correct(const Stream& stream, const CrossEntropyProblem& problem, const void* logits,
-                   std::int64_t* correct, bool accumulate) {
+                   float* correct, bool accumulate) {
   check_target_dtype("count_correct", problem.target_dtype);
   RINGTAPE_DISPATCH_FLOATING(
       problem.dtype, T,

@@ -16,6 +16,9 @@ namespace ringtape {
 /// A target outside [0, classes) that is not ignore_index is an error: nothing is read out of bounds, the row
 /// counts as ignored, and the forward and fused kernels set *invalid_target to 1 + the number of one such
 /// row. The caller zeroes it, and reads it when it next waits for the device.
+///
+/// With `correct` forward and fused also write what count_correct() counts, up to 32 classes in the same
+/// launch.
 struct CrossEntropyProblem {
   DType dtype;         ///< of the logits: f32, bf16, f16, f64 (CPU)
   DType target_dtype;  ///< i32 or i64
@@ -27,6 +30,7 @@ struct CrossEntropyProblem {
   const float* divisor;  ///< on the device, or null for 1
   int* invalid_target;   ///< on the device
   double host_divisor = 1;
+  float* correct = nullptr;  ///< on the device, for the forward and fused kernels; null: not counted
 };
 
 }  // namespace ringtape
@@ -46,8 +50,8 @@ RINGTAPE_LAUNCHER(cross_entropy_forward, const CrossEntropyProblem& problem, con
                   void* row_loss, void* loss);
 
 /// dlogits (+)= (p - (1 - e) * onehot(t) - e / classes) * grad_loss / both divisors, 0 for an ignored row; p
-/// from the stats of the forward. grad_loss: a scalar on the device, f32 (f64 for f64). dlogits may be the
-/// logits unless `accumulate`.
+/// from the stats of the forward. grad_loss: a scalar on the device, f32 (f64 for f64), or null for 1.
+/// dlogits may be the logits unless `accumulate`.
 RINGTAPE_LAUNCHER(cross_entropy_backward, const CrossEntropyProblem& problem, const void* logits,
                   const void* stats, const void* grad_loss, void* dlogits, bool accumulate);
 
@@ -58,6 +62,6 @@ RINGTAPE_LAUNCHER(cross_entropy_fused, const CrossEntropyProblem& problem, void*
 
 /// correct (+)= number of rows whose target has the largest logit (the first of equals); ignored rows, rows
 /// with an invalid target and rows with a NaN do not count. Uses only the problem's dtypes, targets, sizes
-/// and ignore_index.
-RINGTAPE_LAUNCHER(count_correct, const CrossEntropyProblem& problem, const void* logits,
-                  std::int64_t* correct, bool accumulate);
+/// and ignore_index. Exact up to 2^24.
+RINGTAPE_LAUNCHER(count_correct, const CrossEntropyProblem& problem, const void* logits, float* correct,
+                  bool accumulate);

@@ -34,58 +34,167 @@ __global__ void embedding_forward(EmbeddingProblem p, const T* weight, const T* 
   }
 }
 
-/// Rows whose tokens a block compares at a time.
-constexpr int kComparedRows = 256;
+/// A row, and its token as a row of the table; p.vocabulary for a token that the table does not have.
+struct TokenRow {
+  std::int32_t token, row;
+};
 
-/// Whether each of them has the block's token. Not in the kernel: in a template GCC does not keep a variable
-/// in the section of shared memory (check builds).
-__device__ int* compared_rows() {
-  __shared__ int equal[kComparedRows];
-  return equal;
+/// Tokens are sorted by 4 bits at a time.
+constexpr int kDigitBits = 4, kDigits = 1 << kDigitBits;
+
+/// Where counter i stands in shared memory. A thread adds up kDigits neighbouring counters: without the gap
+/// those of a warp's threads would be in two banks.
+__device__ int place_of(int i) {
+  return i + i / kDigits;
 }
 
-/// Whether each of the rows from `first` on, kComparedRows of them or up to `end`, has this token, to
-/// `equal`, by all threads of the block. Returns to every thread whether one has.
-template <class Token>
-__device__ bool compare_rows(const Token* tokens, Token token, std::int64_t first, std::int64_t end,
-                             int* equal) {
-  const int count = static_cast<int>(minimum<std::int64_t>(kComparedRows, end - first));
-  int found = 0;
-  __syncthreads();  // all threads have read the `equal` of the rows before
-  for (int i = static_cast<int>(threadIdx.x); i < kComparedRows; i += static_cast<int>(blockDim.x)) {
-    const int is_equal = i < count && tokens[first + i] == token ? 1 : 0;
-    equal[i] = is_equal;
-    found |= is_equal;
+/// The sum of the values of the threads before this one (Hillis and Steele, "Data parallel algorithms",
+/// 1986). `sums`: an int for each thread.
+__device__ int sum_before(int value, int* sums) {
+  const int thread = thread_rank();
+  int sum = value;
+  sums[thread] = sum;
+  for (int step = 1; step < block_threads(); step *= 2) {
+    __syncthreads();
+    const int other = thread >= step ? sums[thread - step] : 0;
+    __syncthreads();
+    sum += other;
+    sums[thread] = sum;
+  }
+  return sum - value;
+}
+
+/// Replaces the counters [digit][thread] by the sums of those before them.
+__device__ void sum_counters(int* counters, int* sums) {
+  __syncthreads();  // all threads have counted
+  const int first = thread_rank() * kDigits;
+  int sum = 0;
+  for (int i = first; i < first + kDigits; ++i) sum += counters[place_of(i)];
+  int before = sum_before(sum, sums);
+  for (int i = first; i < first + kDigits; ++i) {
+    const int count = counters[place_of(i)];
+    counters[place_of(i)] = before;
+    before += count;
   }
   __syncthreads();
-  return block_max(found) != 0;
 }
 
-template <class T, class Token>
-__global__ void embedding_backward(EmbeddingProblem p, const T* dy, accumulate_t<T>* dweight) {
-  int* const equal = compared_rows();
+/// Shared memory of sort_rows: the counters, and an int for each thread.
+std::size_t sort_bytes(unsigned threads) {
+  return ((kDigits + 1) * threads + threads) * sizeof(int);
+}
+
+/// Writes the rows in the order of their tokens, those of equal tokens in their own order, to `sorted`: a
+/// radix sort from the lowest bits on, by one block. Each thread has a range of the rows; in each pass it
+/// counts its rows with each digit, and so knows where they go. `other` has room for as many.
+template <class Token>
+__global__ void __launch_bounds__(1024) sort_rows(EmbeddingProblem p, TokenRow* sorted, TokenRow* other) {
   const Token* const tokens = static_cast<const Token*>(p.tokens);
-  const std::int64_t own = blockIdx.x;
-  const Token token = tokens[own];
-  const std::int64_t in_table = token - p.first_token;
-  if (in_table < 0 || in_table >= p.vocabulary) return;
-  for (std::int64_t first = 0; first < own; first += kComparedRows) {
-    if (compare_rows(tokens, token, first, own, equal)) return;  // the block of an earlier row adds this one
+  const int thread = thread_rank(), threads = block_threads();
+  int* const counters = dynamic_shared<int>();
+  int* const sums = counters + (kDigits + 1) * threads;
+  const auto counter = [&](TokenRow row, int shift) -> int& {
+    return counters[place_of((row.token >> shift) % kDigits * threads + thread)];
+  };
+  int bits = 0;
+  while (p.vocabulary >> bits != 0) bits += kDigitBits;
+
+  TokenRow* from = bits / kDigitBits % 2 == 0 ? sorted : other;
+  TokenRow* to = bits / kDigitBits % 2 == 0 ? other : sorted;
+  for (std::int64_t row = thread; row < p.rows; row += threads) {
+    const std::int64_t token = tokens[row] - p.first_token;
+    const bool is_own = token >= 0 && token < p.vocabulary;
+    from[row] = {static_cast<std::int32_t>(is_own ? token : p.vocabulary), static_cast<std::int32_t>(row)};
   }
-  accumulate_t<T>* const to = dweight + in_table * p.columns;
-  for (std::int64_t first = own; first < p.rows; first += kComparedRows) {
-    if (!compare_rows(tokens, token, first, p.rows, equal)) continue;
-    for (int r = 0; r < kComparedRows; ++r) {
-      if (equal[r] == 0) continue;
-      const T* const from = dy + (first + r) * p.columns;
-      for_each_vec_in_block<T>(p.columns, [=](std::int64_t i, auto lanes) {
-        auto sum = load_vec<lanes>(to + i);
-        const auto added = load_accumulate<lanes>(from + i);
-        for (int k = 0; k < lanes; ++k) sum[k] += added[k];
-        store_vec(to + i, sum);
-      });
+  __syncthreads();
+  const std::int64_t share = ceil_div(p.rows, threads);
+  const std::int64_t first = minimum(p.rows, thread * share), end = minimum(p.rows, first + share);
+  for (int shift = 0; shift < bits; shift += kDigitBits) {
+    for (int digit = 0; digit < kDigits; ++digit) counters[place_of(digit * threads + thread)] = 0;
+    for (std::int64_t i = first; i < end; ++i) ++counter(from[i], shift);
+    sum_counters(counters, sums);
+    for (std::int64_t i = first; i < end; ++i) to[counter(from[i], shift)++] = from[i];
+    __syncthreads();
+    TokenRow* const written = to;
+    to = from;
+    from = written;
+  }
+}
+
+/// Columns that a thread adds up, a loop over contiguous memory on the CPU; on the GPU a vector of 16 bytes,
+/// or one where rows do not consist of aligned ones.
+constexpr int kCpuColumns = 1024;
+
+/// sums[k] += dy[rows[r].row][column + k] for the N rows, in their order.
+template <int N, class T, int W>
+__device__ void add_rows(Vec<accumulate_t<T>, W>& sums, const TokenRow* rows, const T* dy,
+                         std::int64_t columns, std::int64_t column) {
+  if constexpr (kGpuGeometry) {
+    Vec<T, W> read[N];  // the loads are under way together
+#pragma unroll
+    for (int r = 0; r < N; ++r) read[r] = load_aligned<W>(dy + rows[r].row * columns + column);
+#pragma unroll
+    for (int r = 0; r < N; ++r) {
+      const auto values = to_accumulate(read[r]);
+      for (int k = 0; k < W; ++k) sums[k] += values[k];
+    }
+  } else {
+    const T* from[N];
+    for (int r = 0; r < N; ++r) from[r] = dy + rows[r].row * columns + column;
+    const int width = static_cast<int>(minimum<std::int64_t>(W, columns - column));
+    for (int k = 0; k < width; ++k) {
+      for (int r = 0; r < N; ++r) sums[k] += to_accumulate(from[r][k]);
     }
   }
+}
+
+/// A block has a share of the sorted rows (blockIdx.x) and of the columns (blockIdx.y). For the first row of
+/// each token it adds up all rows of that token, which follow.
+template <class T, int W>
+__global__ void embedding_backward(EmbeddingProblem p, const TokenRow* sorted, const T* dy,
+                                   accumulate_t<T>* dweight) {
+  using A = accumulate_t<T>;
+  const std::int64_t column = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * W;
+  if (column >= p.columns) return;
+  [[maybe_unused]] const int width = static_cast<int>(minimum<std::int64_t>(W, p.columns - column));
+  const BlockShare share = share_of_block(p.rows);
+  for (std::int64_t first = share.first; first < share.end; first += share.step) {
+    const std::int32_t token = sorted[first].token;
+    if (token == p.vocabulary) return;  // and so have the rows that follow
+    if (first > 0 && sorted[first - 1].token == token) continue;
+    A* const to = dweight + token * p.columns + column;
+    Vec<A, W> sums;
+    if constexpr (kGpuGeometry) {
+      sums = load_vec<W>(to);
+    } else {
+      for (int k = 0; k < width; ++k) sums[k] = to[k];
+    }
+    constexpr int kRows = 4;
+    std::int64_t i = first;
+    for (; i + kRows <= p.rows && sorted[i + kRows - 1].token == token; i += kRows) {
+      add_rows<kRows>(sums, sorted + i, dy, p.columns, column);
+    }
+    for (; i < p.rows && sorted[i].token == token; ++i) {
+      add_rows<1>(sums, sorted + i, dy, p.columns, column);
+    }
+    if constexpr (kGpuGeometry) {
+      store_vec(to, sums);
+    } else {
+      for (int k = 0; k < width; ++k) to[k] = sums[k];
+    }
+  }
+}
+
+template <int W, class T>
+void launch_sums(const Stream& stream, const EmbeddingProblem& p, const TokenRow* sorted, const T* dy,
+                 accumulate_t<T>* dweight) {
+  constexpr std::int64_t kRowsOfBlock = kGpuGeometry ? 1 : 32, kMostThreads = kGpuGeometry ? 256 : 1;
+  const std::int64_t vectors = ceil_div(p.columns, W);
+  const std::int64_t threads = minimum(kMostThreads, kGpuGeometry ? ceil_div(vectors, 32) * 32 : 1);
+  const LaunchShape shape{dim3(static_cast<unsigned>(ceil_div(p.rows, kRowsOfBlock)),
+                               static_cast<unsigned>(ceil_div(vectors, threads))),
+                          static_cast<unsigned>(threads)};
+  launch(embedding_backward<T, W>, shape, stream, p, sorted, dy, dweight);
 }
 
 }  // namespace
@@ -114,12 +223,25 @@ void embedding_forward(const Stream& stream, DType dtype, const EmbeddingProblem
 }
 
 void embedding_backward(const Stream& stream, DType dtype, const EmbeddingProblem& problem, const void* dy,
-                        void* dweight) {
+                        void* workspace, void* dweight) {
+  if (problem.rows == 0 || problem.columns == 0) return;
+  TokenRow* const sorted = static_cast<TokenRow*>(workspace);
+  // The threads have at least 16 rows each, like the digits that they count.
+  const auto threads = static_cast<unsigned>(
+      minimum<std::int64_t>(ceil_div(ceil_div(problem.rows, kDigits), 32) * 32, kGpuGeometry ? 1024 : 1));
+  RINGTAPE_WITH_TOKEN(problem.token_dtype, launch(sort_rows<Token>, {1, threads, sort_bytes(threads)}, stream,
+                                                  problem, sorted, sorted + problem.rows));
   RINGTAPE_DISPATCH_FLOATING(dtype, T, {
-    const LaunchShape shape = row_shape<T>(problem.rows, problem.columns);
-    RINGTAPE_WITH_TOKEN(problem.token_dtype,
-                        launch(embedding_backward<T, Token>, shape, stream, problem,
-                               static_cast<const T*>(dy), static_cast<accumulate_t<T>*>(dweight)));
+    const T* const rows = static_cast<const T*>(dy);
+    auto* const sums = static_cast<accumulate_t<T>*>(dweight);
+    constexpr int kWidth = kVecLanes<T>;
+    if constexpr (!kGpuGeometry) {
+      launch_sums<kCpuColumns>(stream, problem, sorted, rows, sums);
+    } else if (problem.columns % kWidth == 0 && is_aligned<Vec<T, kWidth>>(rows)) {
+      launch_sums<kWidth>(stream, problem, sorted, rows, sums);
+    } else {
+      launch_sums<1>(stream, problem, sorted, rows, sums);
+    }
   });
 }
 

@@ -20,6 +20,14 @@ struct EmbeddingProblem {
   std::int64_t all_tokens = 0;  ///< of the larger table; 0: there is none
 };
 
+/// Elements of 8 bytes in the workspace of embedding_backward: two lists of the rows and their tokens.
+constexpr std::int64_t embedding_workspace(std::int64_t rows) {
+  return 2 * rows;
+}
+
+/// Most rows, and most tokens of a table, that have a gradient.
+inline constexpr std::int64_t kMostEmbeddingRows = (std::int64_t{1} << 31) - 1;
+
 }  // namespace ringtape
 
 /// y [rows, columns] = weight[token] + positions[position]; positions null for none. weight
@@ -30,7 +38,8 @@ RINGTAPE_LAUNCHER(embedding_forward, DType dtype, const EmbeddingProblem& proble
                   const void* positions, void* y, int* invalid);
 
 /// dweight[token] += dy for each row, in the order of the rows, whatever the number of threads; dweight is
-/// f32 (f64 for f64). The block of the first row with a token searches the following rows for that token:
-/// rows^2 / 2 comparisons for tokens that all differ, and no sort, workspace or atomic.
+/// f32 (f64 for f64). The rows are sorted by their tokens, in a pass for each 4 bits of a token, and the rows
+/// of a token are then added up together: the work is linear in the rows whatever the tokens, and takes no
+/// atomics. At most kMostEmbeddingRows rows and tokens of the table.
 RINGTAPE_LAUNCHER(embedding_backward, DType dtype, const EmbeddingProblem& problem, const void* dy,
-                  void* dweight);
+                  void* workspace, void* dweight);

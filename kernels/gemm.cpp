@@ -7,6 +7,9 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm_tiled.h"
 #include "kernels/gemm_vendor.h"
+#include "kernels/matvec.h"
+#include "kernels/reduce.h"
+#include "kernels/relu.h"
 
 namespace ringtape {
 namespace {
@@ -98,6 +101,23 @@ bool gemm_through_f32(const Stream& stream, const GemmArgs& given) {
 }
 #endif
 
+void multiply(const Stream& stream, const GemmArgs& args) {
+  const bool by_vendor = gemm_backend(stream.device()) == GemmBackend::vendor;
+  const bool is_matvec = args.m == 1 && args.k > 0 && args.transpose_b && !args.transpose_a;
+  if (is_matvec && (!by_vendor || stream.device().is_cpu())) return matvec(stream, args);
+  if (args.k > 0 && by_vendor) {
+#ifdef RINGTAPE_WITH_CUDA
+    if (stream.device().is_cuda() && gemm_cublas(stream, args)) return;
+#endif
+#ifdef RINGTAPE_WITH_CPU_BLAS
+    if (stream.device().is_cpu()) {
+      if (gemm_cpu_vendor(args) || (is_half(args.dtype) && gemm_through_f32(stream, args))) return;
+    }
+#endif
+  }
+  gemm_tiled(stream, args);
+}
+
 }  // namespace
 
 void set_gemm_backend(GemmBackend backend, Device device) {
@@ -137,22 +157,30 @@ void gemm(const Stream& stream, const GemmArgs& given) {
   GemmArgs args = given;
   if (args.m < 0 || args.n < 0 || args.k < 0) fail("{}: a size is negative", describe(args));
   check_dtypes(stream, args);
-  resolve_leading_dimension(args, "lda", args.transpose_a ? args.m : args.k, args.lda);
+  const std::int64_t row_of_a = args.transpose_a ? args.m : args.k;
+  resolve_leading_dimension(args, "lda", row_of_a, args.lda);
   resolve_leading_dimension(args, "ldb", args.transpose_b ? args.k : args.n, args.ldb);
   resolve_leading_dimension(args, "ldc", args.n, args.ldc);
-  if (args.m == 0 || args.n == 0) return;
-
-  if (args.k > 0 && gemm_backend(stream.device()) == GemmBackend::vendor) {
-#ifdef RINGTAPE_WITH_CUDA
-    if (stream.device().is_cuda() && gemm_cublas(stream, args)) return;
-#endif
-#ifdef RINGTAPE_WITH_CPU_BLAS
-    if (stream.device().is_cpu()) {
-      if (gemm_cpu_vendor(args) || (is_half(args.dtype) && gemm_through_f32(stream, args))) return;
-    }
-#endif
+  if (args.a_sums != nullptr && args.lda != row_of_a) {
+    fail("{}: sums of A with lda {}, but a row has {} elements: expected no gaps", describe(args), args.lda,
+         row_of_a);
   }
-  gemm_tiled(stream, args);
+  if (args.relu && args.ldc != args.n) {
+    fail("{}: ReLU with ldc {}, but a row has {} elements: expected no gaps", describe(args), args.ldc,
+         args.n);
+  }
+  if (args.m == 0) return;
+
+#ifdef RINGTAPE_WITH_CUDA
+  const bool by_cublas = stream.device().is_cuda() && gemm_backend(stream.device()) == GemmBackend::vendor;
+  const bool has_epilogue = args.bias != nullptr || args.relu || args.a_sums != nullptr;
+  if (by_cublas && has_epilogue && args.n > 0 && args.k > 0 && gemm_cublaslt(stream, args)) return;
+#endif
+  if (args.n > 0) multiply(stream, args);
+  if (args.relu) relu_forward(stream, args.out_dtype, args.c, args.c, args.m * args.n);
+  if (args.a_sums == nullptr) return;
+  const std::int64_t outer = args.transpose_a ? 1 : args.m, inner = args.transpose_a ? args.m : 1;
+  sum_dim(stream, args.dtype, args.a, outer, args.k, inner, 1.0, args.out_dtype, args.a_sums, false);
 }
 
 }  // namespace ringtape

@@ -32,6 +32,10 @@ struct GemmArgs {
   double alpha = 1;
   double beta = 0;             ///< 0 means that C is not read, so it may hold anything
   const void* bias = nullptr;  ///< [n], added to every row; null for none
+  bool relu = false;           ///< then negative elements of C become 0; C must have no gaps between its rows
+  /// [m], of C's dtype: gets the sums of op(A) over k, which are a bias's gradient where op(A) is the
+  /// gradient of a layer's output; null for none. A must then have no gaps between its rows.
+  void* a_sums = nullptr;
 };
 
 /// Queues the multiplication on `stream`, by the backend chosen for its device. Sums are kept in f32 (f64 for
@@ -41,13 +45,15 @@ struct GemmArgs {
 /// dX = dY W with neither transposed; dW += dY^T X with transpose_a and beta = 1.
 ///
 /// Throws Error for a negative size, a leading dimension below the row length, and a pair of dtypes not
-/// listed above.
+/// listed above, `a_sums` of an A with gaps, or `relu` of a C with gaps.
 void gemm(const Stream& stream, const GemmArgs& args);
 
-/// `own` is the tiled kernel of kernels/gemm_tiled.cu, `vendor` the library: cuBLAS on the GPU, oneDNN or
-/// OpenBLAS on the CPU. 16-bit types that the CPU's library lacks (f16 with oneDNN, both with OpenBLAS) are
-/// converted to f32; the own kernel computes f64 in place of oneDNN, and in place of cuBLAS a 16-bit result
-/// with both a bias and beta.
+/// `own` is the tiled kernel of kernels/gemm_tiled.cu and, for many tiles on a GPU, those of
+/// gemm_large_f32.cu and gemm_large_half.cu; `vendor` is the library: cuBLAS on the GPU, oneDNN or OpenBLAS
+/// on the CPU. 16-bit types that the CPU's library lacks (f16 with oneDNN, both with OpenBLAS) are converted
+/// to f32; the own kernel computes f64 in place of oneDNN, and in place of cuBLAS a 16-bit result with both a
+/// bias and beta. A single row by a transposed B is left to kernels/matvec.cu by `own`, and on the CPU by
+/// both: oneDNN 2.6 takes up to twice as long.
 enum class GemmBackend { own, vendor };
 
 /// Chooses the backend for devices of this type, in every thread. Throws Error for `vendor` where this build

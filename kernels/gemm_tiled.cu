@@ -1,6 +1,7 @@
 #include "kernels/common/kernel.h"
 
 #include "kernels/common/register_row.h"
+#include "kernels/gemm_problem.h"
 #include "kernels/gemm_tiled.h"
 
 /// Each block computes one tile of C. It loops over k in steps of Tile::k: the threads copy a tile of A and
@@ -9,7 +10,8 @@
 /// tiles after them, so that the GPU computes while it waits for memory, and one barrier per step is enough.
 ///
 /// Every element of C is one chain of multiply-adds in the order of k, whatever the tile. So both tiles give
-/// the same bits, and so do the GPU and a CPU that has fused multiply-add.
+/// the same bits, and so do the GPU and a CPU that has fused multiply-add. (Not the tensor cores, which
+/// multiply 16-bit matrices of many tiles: gemm_large_half.cu.)
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
@@ -48,25 +50,6 @@ template <class A>
 using SmallTile =
     std::conditional_t<kGpuGeometry, TileSizes<A, 32, 32, 32, 4, 4>,
                        TileSizes<A, 32, maximum(16, 2 * kLanes<A>), 256 / sizeof(A), 8, 2 * kLanes<A>>>;
-
-/// op(A) or op(B) as the kernel reads it: `outer` counts rows of op(A) or columns of op(B).
-template <class T>
-struct Operand {
-  const T* data;
-  std::int64_t ld;
-  std::int64_t outer;
-  bool k_contiguous;  // neighbours in memory differ in k, else in outer
-};
-
-template <class T, class Out>
-struct Problem {
-  Operand<T> a, b;
-  std::int64_t k;
-  Out* c;
-  std::int64_t ldc;
-  const Out* bias;
-  accumulate_t<T> alpha, beta;
-};
 
 /// The depth of the step that starts at first_k. On the GPU it is always the tile's whole depth, with zeros
 /// beyond the matrix, so that the loop can be unrolled.
@@ -152,42 +135,6 @@ class TileCopy {
   int steps_ = 0;
   Vec<T, kWidth> pieces_[kPieces] = {};
 };
-
-/// Writes `valid` of W neighbouring elements of C: alpha * sum + beta * C + bias.
-template <class Out, int W>
-__device__ void write_result(Out* c, const Row<accumulate_t<Out>, W>& sum, int valid, const Out* bias,
-                             accumulate_t<Out> alpha, accumulate_t<Out> beta) {
-  using A = accumulate_t<Out>;
-  const bool whole = valid == W;
-  Vec<A, W> value;
-  __builtin_memcpy(&value, &sum, sizeof value);
-#pragma unroll
-  for (int i = 0; i < W; ++i) value[i] *= alpha;
-  if (beta != 0 && whole) {
-    const auto old = load_vec<W>(c);
-#pragma unroll
-    for (int i = 0; i < W; ++i) value[i] += beta * to_accumulate(old[i]);
-  }
-  if (bias != nullptr && whole) {
-    const auto b = load_vec<W>(bias);
-#pragma unroll
-    for (int i = 0; i < W; ++i) value[i] += to_accumulate(b[i]);
-  }
-  if (whole) {
-    Vec<Out, W> result;
-#pragma unroll
-    for (int i = 0; i < W; ++i) result[i] = from_accumulate<Out>(value[i]);
-    store_vec(c, result);
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < W; ++i) {
-    if (i >= valid) break;
-    if (beta != 0) value[i] += beta * to_accumulate(c[i]);
-    if (bias != nullptr) value[i] += to_accumulate(bias[i]);
-    c[i] = from_accumulate<Out>(value[i]);
-  }
-}
 
 /// The position of a thread's part in the tile. The 32 threads of a warp are arranged as 4 x 8, so that one
 /// read of shared memory serves all of them from 4 chunks of A and 8 of B.
@@ -284,41 +231,45 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
       const std::int64_t column = first_column + part.column(j);
       const std::int64_t valid = minimum<std::int64_t>(problem.b.outer - column, Tile::column_chunk);
       if (valid <= 0) continue;
-      write_result<Out, Tile::column_chunk>(
-          problem.c + row * problem.ldc + column, sums[i][j], static_cast<int>(valid),
-          problem.bias == nullptr ? nullptr : problem.bias + column, problem.alpha, problem.beta);
+      Vec<A, Tile::column_chunk> values;
+      __builtin_memcpy(&values, &sums[i][j], sizeof values);
+      write_result<Out>(problem.c + row * problem.ldc + column, values, static_cast<int>(valid),
+                        problem.bias == nullptr ? nullptr : problem.bias + column, problem.alpha,
+                        problem.beta);
     }
   }
 }
 
 template <class T, class Out, class Tile>
 void launch_tile(const Stream& stream, const GemmArgs& args) {
-  const Problem<T, Out> problem{
-      {static_cast<const T*>(args.a), args.lda, args.m, !args.transpose_a},
-      {static_cast<const T*>(args.b), args.ldb, args.n, args.transpose_b},
-      args.k,
-      static_cast<Out*>(args.c),
-      args.ldc,
-      static_cast<const Out*>(args.bias),
-      static_cast<accumulate_t<T>>(args.alpha),
-      static_cast<accumulate_t<T>>(args.beta),
-  };
   const dim3 grid(static_cast<unsigned>(ceil_div(args.m, Tile::m) * ceil_div(args.n, Tile::n)));
-  launch(gemm_tile<T, Out, Tile>, {grid, Tile::threads, Tile::shared_bytes}, stream, problem);
+  launch(gemm_tile<T, Out, Tile>, {grid, Tile::threads, Tile::shared_bytes}, stream,
+         problem_of<T, Out>(args));
+}
+
+/// Whether the rows of a 16-bit operand can be copied 16 bytes at a time.
+bool has_whole_pieces(const void* data, std::int64_t ld) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && ld % 8 == 0;
 }
 
 /// The large tile reads memory less often. The small tile wastes less on a narrow C, and gives a small C
-/// enough blocks to occupy the device.
+/// enough blocks to occupy the device. A GPU has kernels of its own for many large tiles; what they do not
+/// take, 16-bit operands that are not aligned, goes through this file's.
 template <class T, class Out>
 void launch_gemm(const Stream& stream, const GemmArgs& args) {
   using Large = LargeTile<accumulate_t<T>>;
   using Small = SmallTile<accumulate_t<T>>;
   constexpr std::int64_t kEnoughBlocks = kIsCpu ? 2 : 128;
-  const bool narrow = args.m <= Small::m || args.n <= Small::n;
-  if (!narrow && ceil_div(args.m, Large::m) * ceil_div(args.n, Large::n) >= kEnoughBlocks) {
-    launch_tile<T, Out, Large>(stream, args);
-  } else {
+  const bool narrow = args.m <= Small::m || args.n <= Small::n || args.k == 0;
+  if (narrow || ceil_div(args.m, Large::m) * ceil_div(args.n, Large::n) < kEnoughBlocks) {
     launch_tile<T, Out, Small>(stream, args);
+  } else if constexpr (kGpuGeometry && std::is_same_v<T, float>) {
+    gemm_large_f32(stream, args);
+  } else if (kGpuGeometry && sizeof(T) == 2 && has_whole_pieces(args.a, args.lda) &&
+             has_whole_pieces(args.b, args.ldb)) {
+    gemm_large_half(stream, args);
+  } else {
+    launch_tile<T, Out, Large>(stream, args);
   }
 }
 

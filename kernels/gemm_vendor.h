@@ -19,4 +19,9 @@ std::string gemm_cpu_vendor_name();
 bool gemm_cublas(const Stream& stream, const GemmArgs& args);
 std::string gemm_cublas_name();
 
+/// The same for a product with a bias, ReLU or `a_sums`, in one launch with cuBLASLt, as a part of the
+/// product. Returns false (having done nothing) where it has no algorithm for
+/// them.
+bool gemm_cublaslt(const Stream& stream, const GemmArgs& args);
+
 }  // namespace ringtape

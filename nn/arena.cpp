@@ -10,6 +10,7 @@
 #include "core/stream.h"
 #include "kernels/clip.h"
 #include "kernels/elementwise.h"
+#include "nn/parameter_units.h"
 
 namespace ringtape {
 namespace {
@@ -44,10 +45,10 @@ Tensor upload(const std::vector<T>& values, Device device) {
 
 ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype,
                                const ArenaSharding& sharding)
-    : sharding_(sharding), alive_(std::make_shared<char>()) {
+    : sharding_(sharding), model_(&model), alive_(std::make_shared<char>()) {
   check(compute_dtype == DType::f32 || compute_dtype == DType::bf16 || compute_dtype == DType::f16,
         "parameter arena: a model computes in f32, bf16 or f16, not in {}", name_of(compute_dtype));
-  check(sharding.stage >= 0 && sharding.stage <= 2, "parameter arena: ZeRO stage {}, expected 0, 1 or 2",
+  check(sharding.stage >= 0 && sharding.stage <= 3, "parameter arena: ZeRO stage {}, expected 0 to 3",
         sharding.stage);
   check(sharding.rank >= 0 && sharding.rank < sharding.world_size,
         "parameter arena: the shard of rank {} of {}, expected rank 0 to {}", sharding.rank,
@@ -55,22 +56,44 @@ ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype
   std::vector<NamedParameter> parameters = model.named_parameters();
   check(!parameters.empty(), "parameter arena: the model has no parameters");
   std::reverse(parameters.begin(), parameters.end());
-  std::stable_partition(parameters.begin(), parameters.end(),
-                        [](const NamedParameter& parameter) { return parameter.tensor->requires_grad(); });
-  lay_out(parameters, device, compute_dtype);
+  check_parameters(parameters);
+  const auto frozen = std::stable_partition(
+      parameters.begin(), parameters.end(),
+      [](const NamedParameter& parameter) { return parameter.tensor->requires_grad(); });
+  const auto trainable = static_cast<std::size_t>(frozen - parameters.begin());
+  const Device before = parameters.front().tensor->device();
+  if (is_sharded()) make_buckets(model, std::span(parameters).first(trainable));
+  lay_out(parameters, trainable, device, compute_dtype);
+  // A CPU's cache keeps memory by its size: the parameters' own, in all that of the model, would stay unused.
+  if (before.is_cpu()) empty_cache(before);
   make_tiles(device);
   norm_result_ = zeros({static_cast<std::int64_t>(sizeof(GradientNorm) / sizeof(float))}, DType::f32, device);
 }
 
-std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedParameter>& parameters) {
-  std::vector<std::int64_t> trainable;
+void ParameterArena::check_parameters(const std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& parameter : parameters) {
-    if (parameter.tensor->requires_grad()) trainable.push_back(padded(parameter.tensor->elements()));
+    check(parameter.tensor->dtype() == DType::f32, "parameter arena: {} must be f32, found {}",
+          parameter.name, describe(*parameter.tensor));
+    check(parameter.tensor->autograd == nullptr || parameter.tensor->autograd->arena.expired(),
+          "parameter arena: {} is in another arena, whose optimizer would not move it any more: expected one "
+          "arena for a parameter",
+          parameter.name);
+    parameter_elements_ += parameter.tensor->elements();
   }
-  if (is_sharded()) {
-    buckets_ = cut_into_buckets(trainable, sharding_.bucket_sizes, sharding_.world_size);
-    slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.world_size);
-  }
+}
+
+void ParameterArena::make_buckets(Module& model, std::span<NamedParameter> trainable) {
+  UnitOrder order;
+  if (!has_all_values()) order = order_by_units(model, trainable);
+  std::vector<std::int64_t> sizes;
+  for (const NamedParameter& parameter : trainable) sizes.push_back(padded(parameter.tensor->elements()));
+  buckets_ = has_all_values() ? cut_into_buckets(sizes, sharding_.bucket_sizes, sharding_.world_size)
+                              : buckets_of_units(sizes, order.entries, sharding_.world_size);
+  slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.world_size);
+  for (Module* const module : order.modules) units_.push_back({module, {}, {}});
+}
+
+std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedParameter>& parameters) const {
   std::vector<std::int64_t> offsets = {0};
   auto bucket = buckets_.begin();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -84,53 +107,109 @@ std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedPara
   return offsets;
 }
 
-void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, Device device,
-                             DType compute_dtype) {
-  std::size_t trainable_parameters = 0;
-  for (const NamedParameter& parameter : parameters) {
-    check(parameter.tensor->dtype() == DType::f32, "parameter arena: {} must be f32, found {}",
-          parameter.name, describe(*parameter.tensor));
-    check(parameter.tensor->autograd == nullptr || parameter.tensor->autograd->arena.expired(),
-          "parameter arena: {} is in another arena, whose optimizer would not move it any more: expected one "
-          "arena for a parameter",
-          parameter.name);
-    if (parameter.tensor->requires_grad()) ++trainable_parameters;
-    parameter_elements_ += parameter.tensor->elements();
+/// Memory for elements 0 to `total`: in one piece, or in stage 3 in one for each unit and one for the frozen
+/// parameters.
+std::vector<ParameterArena::Buffer> ParameterArena::make_buffers(std::int64_t total, Device device,
+                                                                 DType compute_dtype) const {
+  std::vector<std::int64_t> ends;
+  if (!has_all_values()) {
+    for (const GradientBucket& bucket : buckets_) ends.push_back(bucket.offset + bucket.elements);
   }
-  const std::vector<std::int64_t> offsets = offsets_of(parameters);
-  const std::int64_t total = offsets.back(), trainable = offsets[trainable_parameters];
-  const Tensor all = zeros_of(MemoryCategory::parameters, total, device);
-  values_ = all.alias({trainable});
-  gradients_ = zeros_of(MemoryCategory::gradients, sharding_.stage == 2 ? shard_size() : trainable, device);
-  Tensor copy_of_all;
-  if (compute_dtype != DType::f32) {
-    const MemoryScope scope(MemoryCategory::parameters);
-    copy_of_all = empty({total}, compute_dtype, device);
-    low_precision_ = copy_of_all.alias({trainable});
+  if (ends.empty() || ends.back() < total) ends.push_back(total);
+  std::vector<Buffer> buffers;
+  const MemoryScope scope(MemoryCategory::parameters);
+  for (const std::int64_t end : ends) {
+    const std::int64_t first = buffers.empty() ? 0 : buffers.back().end;
+    buffers.push_back(
+        {.first = first,
+         .end = end,
+         .values = zeros({end - first}, DType::f32, device),
+         .copies = compute_dtype == DType::f32 ? Tensor() : empty({end - first}, compute_dtype, device)});
   }
+  return buffers;
+}
 
+void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std::size_t trainable,
+                             Device device, DType compute_dtype) {
+  const std::vector<std::int64_t> offsets = offsets_of(parameters);
+  size_ = offsets[trainable];
+  const std::vector<Buffer> buffers = make_buffers(offsets.back(), device, compute_dtype);
+  make_flat_tensors(buffers, device, compute_dtype);
+  auto buffer = buffers.begin();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    while (offsets[i] >= buffer->end) ++buffer;
+    const std::int64_t offset = offsets[i] - buffer->first;
     Tensor& tensor = *parameters[i].tensor;
-    Tensor moved = part_of(all, offsets[i], tensor.shape());
+    Tensor moved = part_of(buffer->values, offset, tensor.shape());
     moved.copy_from(tensor);
     moved.autograd = tensor.autograd;
     moved.autograd->arena = alive_;
     moved.autograd->name = parameters[i].name;
     if (tensor.requires_grad()) {
       moved.autograd->grad =
-          sharding_.stage == 2 ? Tensor() : part_of(gradients_, offsets[i], tensor.shape());
+          sharding_.stage >= 2 ? Tensor() : part_of(gradients_, offsets[i], tensor.shape());
       moved.autograd->grad_written = false;
       entries_.push_back({parameters[i].name, &tensor, offsets[i], tensor.elements()});
       trained_elements_ += tensor.elements();
     }
     moved.autograd->low_precision =
-        copy_of_all.defined() ? part_of(copy_of_all, offsets[i], tensor.shape()) : Tensor();
+        buffer->copies.defined() ? part_of(buffer->copies, offset, tensor.shape()) : Tensor();
     moved.autograd->low_precision_version = moved.storage()->version;
     tensor = moved;
   }
-  if (copy_of_all.defined()) {
-    cast(Stream::current(device), all.dtype(), all.raw(), compute_dtype, copy_of_all.raw(), total, false);
+  for (const Buffer& each : buffers) {
+    if (!each.copies.defined()) continue;
+    cast(Stream::current(device), DType::f32, each.values.raw(), compute_dtype, each.copies.raw(),
+         each.values.elements(), false);
   }
+}
+
+/// values(), gradients(), low_precision(), and in stage 3 the units.
+void ParameterArena::make_flat_tensors(const std::vector<Buffer>& buffers, Device device,
+                                       DType compute_dtype) {
+  gradients_ = zeros_of(MemoryCategory::gradients, sharding_.stage >= 2 ? shard_size() : size_, device);
+  if (has_all_values()) {
+    values_ = buffers[0].values.alias({size_});
+    if (buffers[0].copies.defined()) low_precision_ = buffers[0].copies.alias({size_});
+    return;
+  }
+  values_ = zeros_of(MemoryCategory::parameters, shard_size(), device);
+  const MemoryScope scope(MemoryCategory::parameters);
+  if (compute_dtype != DType::f32) low_precision_ = empty({shard_size()}, compute_dtype, device);
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    units_[i].values = buffers[i].values;
+    units_[i].copies = buffers[i].copies;
+  }
+}
+
+void ParameterArena::set_unit(std::size_t unit, const Tensor& values, const Tensor& copies) {
+  units_[unit].values = values;
+  units_[unit].copies = copies;
+  const GradientBucket& bucket = buckets_[unit];
+  const auto place = [&](const Tensor& parameter, const Tensor& elements, std::int64_t offset) {
+    std::shared_ptr<void>& data = parameter.storage()->data;
+    data = elements.defined()
+               ? std::shared_ptr<void>(elements.storage()->data, elements.alias({1}, offset).raw())
+               : nullptr;
+  };
+  for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
+    const ArenaEntry& entry = entries_[i];
+    const Tensor& copy = entry.tensor->autograd->low_precision;
+    place(*entry.tensor, values, entry.offset - bucket.offset);
+    if (copy.defined()) place(copy, copies, entry.offset - bucket.offset);
+  }
+}
+
+void ParameterArena::mark_copies_current() const {
+  for (const ArenaEntry& entry : entries_) {
+    entry.tensor->autograd->low_precision_version = entry.tensor->storage()->version;
+  }
+}
+
+std::int64_t ParameterArena::most_unit_elements() const {
+  const bool has_own = units_.back().module == model_;
+  const std::span others = std::span(buckets_).first(units_.size() - (has_own ? 1 : 0));
+  return (has_own ? buckets_.back().elements : 0) + most_of_neighbours(others);
 }
 
 std::vector<Tile> ParameterArena::tiles_of_entry(std::size_t entry) const {
@@ -143,13 +222,15 @@ std::vector<Tile> ParameterArena::tiles_of_entry(std::size_t entry) const {
     end = std::min(end, own.offset + own.elements);
     shift = own.in_shard - own.offset;
   }
+  // In stage 3 the values are in a shard too, at the offsets of the state.
+  const std::int64_t value_shift = has_all_values() ? 0 : shift;
   std::vector<Tile> tiles;
   for (; first < end; first += kTileElements) {
-    tiles.push_back({.offset = first,
+    tiles.push_back({.offset = first + value_shift,
                      .length = static_cast<std::int32_t>(std::min<std::int64_t>(kTileElements, end - first)),
                      .parameter = static_cast<std::int32_t>(entry),
-                     .gradient_shift = sharding_.stage == 2 ? shift : 0,
-                     .state_shift = shift});
+                     .gradient_shift = sharding_.stage >= 2 ? shift - value_shift : 0,
+                     .state_shift = shift - value_shift});
   }
   return tiles;
 }
@@ -228,8 +309,12 @@ const std::uint8_t* ParameterArena::has_grad() {
 }
 
 const std::uint8_t* ParameterArena::has_counted_grad() {
-  if (!division_) return has_grad();
-  update(has_counted_grad_, [this](std::size_t entry) { return has_grad(entry) && counts(entry); });
+  if (!division_ && !stages_) return has_grad();
+  update(has_counted_grad_, [this](std::size_t entry) {
+    const bool is_copy =
+        stages_ && std::count(stages_->copies.begin(), stages_->copies.end(), entries_[entry].name) > 0;
+    return has_grad(entry) && counts(entry) && !is_copy;
+  });
   return has_counted_grad_.on_device.data<std::uint8_t>();
 }
 
@@ -249,7 +334,7 @@ void ParameterArena::refresh_copies() const {
 }
 
 void ParameterArena::bump_versions_of_values_and_copies() const {
-  if (is_sharded() && low_precision_.defined()) values_are_current_ = false;
+  if (is_sharded() && has_all_values() && low_precision_.defined()) values_are_current_ = false;
   bump_versions_of_values();
   for (const ArenaEntry& entry : entries_) {
     AutogradMeta& meta = *entry.tensor->autograd;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct ArenaEntry {
 /// How an arena is sharded over ranks (ZeRO: Rajbhandari et al., "ZeRO: Memory optimizations toward
 /// training trillion parameter models", 2020). See docs/distributed.md.
 struct ArenaSharding {
-  int stage = 0;  ///< 0: nothing is sharded; 1: the optimizer's state is; 2: the gradients too
+  int stage = 0;  ///< 0: nothing is sharded; 1: the optimizer's state is; 2: the gradients too; 3: the values
   int rank = 0;
   int world_size = 1;
   BucketSizes bucket_sizes = {};
@@ -39,6 +40,13 @@ struct ShardExchange {
   std::function<void(const Tensor& flat)> all_gather;
 };
 
+/// In ZeRO stage 3: parameters that are gathered, computed with, and freed together (nn/parameter_units.h).
+struct ParameterUnit {
+  Module* module;  ///< whose forward needs them
+  Tensor values;   ///< of its bucket; undefined while they are not in memory
+  Tensor copies;   ///< the same in the compute dtype; undefined for f32
+};
+
 /// The other ranks that have parts of the model's parameters (nn/parameter_shard.h).
 struct ModelDivision {
   int rank = 0;                              ///< of this one among them
@@ -46,6 +54,13 @@ struct ModelDivision {
   std::function<void(const Tensor& x)> max;
   /// Of a parameter that all ranks have, each has the gradient by its own tokens (sequence parallelism).
   bool gradients_are_parts = false;
+};
+
+/// The other stages of a pipeline, which have other parameters of the model (nn/stages.h).
+struct ModelStages {
+  std::function<void(const Tensor& x)> sum;  ///< x = the sum over the stages
+  std::function<void(const Tensor& x)> max;
+  std::vector<std::string> copies;  ///< names of the parameters that another stage counts: tied weights
 };
 
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on
@@ -57,7 +72,9 @@ struct ModelDivision {
 /// follow; they have no gradient and no entry.
 ///
 /// A sharded arena is divided into buckets, each padded to world_size times 256 bytes, of which each rank
-/// owns a slice (nn/shard_layout.h); a rank's slices together are its shard. Every rank has all values.
+/// owns a slice (nn/shard_layout.h); a rank's slices together are its shard. Every rank has all values,
+/// except in stage 3: there a bucket is a unit, values() are those of the shard, and a unit's values are in a
+/// buffer of its own, which a DataParallel gives back where no forward or backward needs it.
 class ParameterArena {
  public:
   /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there. With
@@ -65,8 +82,8 @@ class ParameterArena {
   /// linear() multiplies inputs of that dtype (mixed precision: Micikevicius et al., "Mixed precision
   /// training", 2018). The f32 values are the master weights: optimizers change them and write the copy in
   /// the same launch, and files hold them. Throws Error for a parameter that is not f32 or that another arena
-  /// holds, a model without any, another compute_dtype, a stage other than 0, 1 and 2, and a rank that is not
-  /// one of the ranks.
+  /// holds, a model without any, another compute_dtype, a stage other than 0 to 3, and a rank that is not one
+  /// of the ranks.
   ParameterArena(Module& model, Device device, DType compute_dtype = DType::f32,
                  const ArenaSharding& sharding = {});
   ParameterArena(const ParameterArena&) = delete;
@@ -75,10 +92,11 @@ class ParameterArena {
   Device device() const { return values_.device(); }
   const std::vector<ArenaEntry>& entries() const { return entries_; }
   /// Values and gradients of the parameters with requires_grad: f32 [size()]. The few elements between two
-  /// parameters belong to none. In stage 2 the gradients are those of the shard, [shard_size()].
+  /// parameters belong to none. From stage 2 on the gradients are those of the shard, [shard_size()]; in
+  /// stage 3 the values too.
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
-  std::int64_t size() const { return values_.elements(); }
+  std::int64_t size() const { return size_; }
 
   const ArenaSharding& sharding() const { return sharding_; }
   bool is_sharded() const { return sharding_.stage > 0; }
@@ -87,18 +105,35 @@ class ParameterArena {
   const std::vector<ShardSlice>& slices() const { return slices_; }
   /// Elements for which this rank has the optimizer's state: its slices, or without sharding all elements.
   std::int64_t shard_size() const { return is_sharded() ? size() / sharding_.world_size : size(); }
+  /// False in stage 3.
+  bool has_all_values() const { return sharding_.stage < 3; }
+  /// In stage 3: the unit of each bucket. Until a DataParallel shards them, all are in memory.
+  const std::vector<ParameterUnit>& units() const { return units_; }
+  /// Gives a unit's parameters these elements in the layout of its bucket; undefined: none.
+  void set_unit(std::size_t unit, const Tensor& values, const Tensor& copies);
+  /// In stage 3, after a change of all of values() and low_precision(): the copies are current.
+  void mark_copies_current() const;
+  const Module& model() const { return *model_; }
+  /// In stage 3: the most elements of units that are in memory at a time: the model's own, one that is
+  /// computed with, and its neighbour.
+  std::int64_t most_unit_elements() const;
+  /// Keeps what gathers the units for as long as the arena.
+  void keep_gathering(std::shared_ptr<void> gathering) { gathering_ = std::move(gathering); }
   void set_shard_exchange(ShardExchange exchange) { exchange_ = std::move(exchange); }
   /// Throws Error where it has not been set.
   const ShardExchange& shard_exchange() const;
   /// For a model of which this rank has a part.
   void set_division(ModelDivision division) { division_ = std::move(division); }
   const std::optional<ModelDivision>& division() const { return division_; }
+  /// For a model of which this rank has a stage.
+  void set_stages(ModelStages stages) { stages_ = std::move(stages); }
+  const std::optional<ModelStages>& stages() const { return stages_; }
   /// Whether sums over the parameters of all ranks include this entry of this rank: the part of a parameter
   /// does on every rank, a parameter that all ranks have on rank 0 of the division.
   bool counts(std::size_t entry) const;
 
   /// Makes values() current on all ranks; all ranks must call it. They are out of date only in a sharded
-  /// arena with a 16-bit copy, where a step gathers only the copies.
+  /// arena of stage 1 or 2 with a 16-bit copy, where a step gathers only the copies.
   void gather_values() const;
   /// The dtype to give the model's inputs: f32, or that of the copy.
   DType compute_dtype() const { return low_precision_.defined() ? low_precision_.dtype() : DType::f32; }
@@ -125,7 +160,7 @@ class ParameterArena {
   /// One flag for each entry on the device: 1 where a gradient has been written since zero_grad(). A
   /// parameter that was frozen after the arena was made has none.
   const std::uint8_t* has_grad();
-  /// The same, but 0 for the entries that do not count().
+  /// The same, but 0 for the entries that do not count(), and for those that another stage counts.
   const std::uint8_t* has_counted_grad();
 
   /// On the device: the factor of the gradients from backward() to the optimizer's step, which divides by it,
@@ -152,9 +187,19 @@ class ParameterArena {
   void refresh_copies() const;
 
  private:
+  /// Cuts a sharded arena into buckets.
+  void make_buckets(Module& model, std::span<NamedParameter> trainable);
   /// Where each parameter begins, and last where all end.
-  std::vector<std::int64_t> offsets_of(const std::vector<NamedParameter>& parameters);
-  void lay_out(const std::vector<NamedParameter>& parameters, Device device, DType compute_dtype);
+  std::vector<std::int64_t> offsets_of(const std::vector<NamedParameter>& parameters) const;
+  struct Buffer {
+    std::int64_t first, end;  ///< elements of the arena
+    Tensor values, copies;
+  };
+  std::vector<Buffer> make_buffers(std::int64_t total, Device device, DType compute_dtype) const;
+  void make_flat_tensors(const std::vector<Buffer>& buffers, Device device, DType compute_dtype);
+  void check_parameters(const std::vector<NamedParameter>& parameters);
+  void lay_out(const std::vector<NamedParameter>& parameters, std::size_t trainable, Device device,
+               DType compute_dtype);
   void bump_versions_of_values() const;
   std::vector<Tile> tiles_of_entry(std::size_t entry) const;
   void make_tiles(Device device);
@@ -168,9 +213,12 @@ class ParameterArena {
   void update(FlagsOnDevice& flags, const std::function<bool(std::size_t entry)>& flag_of);
 
   ArenaSharding sharding_;
+  Module* model_;
   std::vector<ArenaEntry> entries_;
   std::vector<GradientBucket> buckets_;
   std::vector<ShardSlice> slices_;
+  std::vector<ParameterUnit> units_;
+  std::int64_t size_ = 0;
   ShardExchange exchange_;
   std::uint64_t zero_grads_ = 1;
   std::int64_t parameter_elements_ = 0;
@@ -183,7 +231,9 @@ class ParameterArena {
   std::int64_t tile_count_ = 0;
   FlagsOnDevice has_grad_, has_counted_grad_;
   std::optional<ModelDivision> division_;
+  std::optional<ModelStages> stages_;
   Tensor norm_result_;
+  std::shared_ptr<void> gathering_;
   std::shared_ptr<void> alive_;  // watched by the parameters' AutogradMeta
   const float* loss_scale_ = nullptr;
   const float* clip_factor_ = nullptr;

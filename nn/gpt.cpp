@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "autograd/low_precision.h"
 #include "autograd/ops.h"
@@ -11,6 +12,7 @@
 #include "core/error.h"
 #include "kernels/attention.h"
 #include "kernels/norm.h"
+#include "nn/gpt_estimate.h"
 #include "nn/init.h"
 #include "nn/module_scope.h"
 #include "nn/parameter_shard.h"
@@ -26,20 +28,17 @@ void check_size(const char* what, std::int64_t value, std::int64_t most) {
 /// Sequence of blocks "0", "1", ...: named_parameters() lists them as h.0, h.1, ...
 class BlockList : public Module {
  public:
-  std::shared_ptr<Block> push_back(std::shared_ptr<Block> block) {
-    return register_module(std::to_string(count_++), std::move(block));
+  std::shared_ptr<Block> add(std::int64_t number, std::shared_ptr<Block> block) {
+    return register_module(std::to_string(number), std::move(block));
   }
   Tensor forward(const Tensor&) override { fail("GPT: its blocks are called one by one"); }
-
- private:
-  int count_ = 0;
 };
 
-/// GPT-2's initial values.
-void initialise(GPT& model) {
-  const double of_residual = 0.02 / std::sqrt(2.0 * static_cast<double>(model.options().layers));
-  for (const NamedParameter& parameter : model.named_parameters()) {
-    if (parameter.name.ends_with(".bias")) {
+/// GPT-2's initial values of a part of the model.
+void initialise(Module& part, std::int64_t layers) {
+  const double of_residual = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));
+  for (const NamedParameter& parameter : part.named_parameters()) {
+    if (parameter.name.ends_with("bias")) {
       parameter.tensor->copy_from(zeros(parameter.tensor->shape()));
     } else if (parameter.tensor->dims() == 2) {
       const double deviation = parameter.name.ends_with("c_proj.weight") ? of_residual : 0.02;
@@ -81,33 +80,58 @@ void GPT::check_options(const TransformerOptions& o) {
 GPT::GPT(const TransformerOptions& options, std::shared_ptr<LayerFactory> layers)
     : options_(options), layers_(std::move(layers)) {
   check_options(options);
+  if (layers_->stages() != nullptr) layers_->stages()->divide(costs_of_units(options));
   make_parts();
-  initialise(*this);
+}
+
+bool GPT::has(std::size_t unit) const {
+  return layers_->stages() == nullptr || layers_->stages()->has(unit);
+}
+
+/// Makes and initialises a part of the model, and drops it if another stage has its unit. Null then.
+template <class Make>
+auto GPT::make_part(std::size_t unit, const std::string& name, const Make& make) {
+  auto part = [&] {
+    const init::Skip skip;  // initialise() follows
+    return make();
+  }();
+  initialise(*part, options_.layers);
+  if (layers_->stages() != nullptr) layers_->stages()->add(unit, name, *part);
+  const bool is_copied = name == "wte" && options_.tied;  // the output layer's unit needs it too
+  if (is_copied && layers_->stages() != nullptr) layers_->stages()->add_copy("wte.weight", last_unit());
+  if (!has(unit) && !(is_copied && has(last_unit()))) part = nullptr;
+  return part;
 }
 
 void GPT::make_parts() {
-  const init::Skip skip;  // initialise() follows
   const TransformerOptions& options = options_;
-  const auto tokens = register_module(
-      "wte", layers_->by_vocabulary(std::make_shared<Embedding>(options.vocabulary, options.width)));
-  wte_ = &tokens->parameter("weight");
+  const auto table = make_part(0, "wte", [&] {
+    return layers_->by_vocabulary(std::make_shared<Embedding>(options.vocabulary, options.width));
+  });
+  if (table != nullptr) wte_ = &register_module("wte", table)->parameter("weight");
   if (options.positions == PositionKind::learned) {
-    wpe_ = &register_module("wpe", std::make_shared<Embedding>(options.context, options.width))
-                ->parameter("weight");
+    const auto positions =
+        make_part(0, "wpe", [&] { return std::make_shared<Embedding>(options.context, options.width); });
+    if (positions != nullptr) wpe_ = &register_module("wpe", positions)->parameter("weight");
   }
   drop_ = register_module("drop", layers_->dropout(options.embedding_dropout.value_or(options.dropout)));
   const auto list = register_module("h", std::make_shared<BlockList>());
   h_ = list;
   const auto positions = std::make_shared<RotaryPositions>(options);
   for (std::int64_t i = 0; i < options.layers; ++i) {
-    blocks_.push_back(list->push_back(std::make_shared<Block>(options, positions, *layers_)));
+    blocks_.push_back(make_part(static_cast<std::size_t>(i) + 1, "h." + std::to_string(i),
+                                [&] { return std::make_shared<Block>(options, positions, *layers_); }));
+    if (blocks_.back() != nullptr) list->add(i, blocks_.back());
   }
-  ln_f_ = register_module(
-      "ln_f", std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias));
-  if (!options.tied) {
-    lm_head_ = register_module("lm_head", layers_->by_vocabulary(std::make_shared<Linear>(
-                                              options.width, options.vocabulary, false)));
-  }
+  const auto norm = make_part(last_unit(), "ln_f", [&] {
+    return std::make_shared<Norm>(options.norm, options.width, options.norm_eps, options.bias);
+  });
+  if (norm != nullptr) ln_f_ = register_module("ln_f", norm);
+  if (options.tied) return;
+  const auto output = make_part(last_unit(), "lm_head", [&] {
+    return layers_->by_vocabulary(std::make_shared<Linear>(options.width, options.vocabulary, false));
+  });
+  if (output != nullptr) lm_head_ = register_module("lm_head", output);
 }
 
 Tensor GPT::embed(const Tensor& tokens, std::int64_t first_position) {
@@ -126,15 +150,16 @@ KVCache GPT::make_cache(std::int64_t batch, std::int64_t capacity) const {
   return KVCache(options_, batch, capacity, compute_dtype_of(*wte_), wte_->device());
 }
 
-Residual GPT::run_blocks(Residual stream) {
+/// Blocks `begin` to `end` - 1.
+Residual GPT::run_blocks(Residual stream, std::size_t begin, std::size_t end) {
   const ModuleScope scope(*h_);
-  const auto run = [this](Tensor x, std::size_t first, std::size_t end) {
-    for (std::size_t i = first; i < end; ++i) x = (*blocks_[i])(x);
+  const auto run = [this, begin](Tensor x, std::size_t first, std::size_t last) {
+    for (std::size_t i = begin + first; i < begin + last; ++i) x = (*blocks_[i])(x);
     return x;
   };
-  const std::size_t last =
-      recompute_segments(stream.sum, blocks_.size(), static_cast<std::size_t>(recompute_), run);
-  for (std::size_t i = last; i < blocks_.size(); ++i) stream = (*blocks_[i])(std::move(stream));
+  const std::size_t rest =
+      recompute_segments(stream.sum, end - begin, static_cast<std::size_t>(recompute_), run);
+  for (std::size_t i = begin + rest; i < end; ++i) stream = (*blocks_[i])(std::move(stream));
   return stream;
 }
 
@@ -143,8 +168,14 @@ Tensor GPT::head(const Tensor& normed) {
 }
 
 Tensor GPT::forward(const Tensor& tokens) {
-  Residual stream = run_blocks({embed(tokens, 0), {}});
-  return head((*ln_f_)(stream));
+  return forward_units(tokens, 0, last_unit() + 1);
+}
+
+Tensor GPT::forward_units(const Tensor& x, std::size_t first, std::size_t end) {
+  const bool has_output = end == last_unit() + 1;
+  const std::size_t first_block = first == 0 ? 0 : first - 1, end_block = has_output ? end - 2 : end - 1;
+  Residual stream = run_blocks({first == 0 ? embed(x, 0) : x, {}}, first_block, end_block);
+  return has_output ? head((*ln_f_)(stream)) : stream.value();
 }
 
 Tensor GPT::next(const Tensor& tokens, KVCache& cache) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "nn/layer_factory.h"
@@ -32,6 +33,8 @@ class GPT : public Module {
   /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64); with ranks that divide the model, those of this
   /// rank's part of the vocabulary. Throws Error for a T above the context.
   Tensor forward(const Tensor& tokens) override;
+  /// Unit 0 is the embeddings, then each block is one, and the last is ln_f with the output layer.
+  Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end) override;
 
   /// The logits of the last of the tokens [B, T], which follow those in the cache: [B, vocabulary]. Their
   /// keys and values are added to the cache. Records nothing on the tape. Throws Error where the cache is too
@@ -48,17 +51,21 @@ class GPT : public Module {
 
  private:
   void make_parts();
+  template <class Make>
+  auto make_part(std::size_t unit, const std::string& name, const Make& make);
+  bool has(std::size_t unit) const;
+  std::size_t last_unit() const { return static_cast<std::size_t>(options_.layers) + 1; }
   Tensor embed(const Tensor& tokens, std::int64_t first_position);
-  Residual run_blocks(Residual stream);
+  Residual run_blocks(Residual stream, std::size_t first, std::size_t end);
   Tensor head(const Tensor& normed);
 
   TransformerOptions options_;
   std::shared_ptr<LayerFactory> layers_;
-  Tensor* wte_;
+  Tensor* wte_ = nullptr;
   Tensor* wpe_ = nullptr;
   std::shared_ptr<Module> drop_;
-  std::shared_ptr<Module> h_;  // the list of the blocks
-  std::vector<std::shared_ptr<Block>> blocks_;
+  std::shared_ptr<Module> h_;                   // the list of the blocks
+  std::vector<std::shared_ptr<Block>> blocks_;  // null for those of other stages
   std::shared_ptr<Norm> ln_f_;
   std::shared_ptr<Module> lm_head_;  // null where the weight is wte_
   std::int64_t recompute_ = 0;

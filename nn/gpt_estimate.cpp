@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/error.h"
 #include "nn/memory_estimate.h"
+#include "nn/parameter_shard.h"
+#include "nn/stages.h"
 
 namespace ringtape {
 namespace {
@@ -21,23 +24,50 @@ std::vector<std::int64_t> linear_weights(const TransformerOptions& o) {
   return weights;
 }
 
+/// The part of `size` that the rank has.
+std::int64_t part_of(std::int64_t size, const GptPart& part) {
+  return part_of_block(size, part.tensor_rank, part.tensor).count;
+}
+
+std::int64_t blocks_of(const TransformerOptions& model, const GptPart& part) {
+  return blocks_of_stages(model, part.stages, part.chunks)[static_cast<std::size_t>(part.stage)];
+}
+bool has_embeddings(const GptPart& part) {
+  return part.stage == 0;
+}
+bool has_head(const GptPart& part) {
+  return part.stage + 1 == part.stages;
+}
+
 /// Goes through forward and backward as nn/gpt.cpp does, and finds the moment with the most memory.
 class PeakOfGptUpdate {
  public:
   explicit PeakOfGptUpdate(const GptMemoryProblem& p)
-      : layers_(p.model.layers), segment_(p.recompute), is_swiglu_(is_swiglu(p.model)) {
+      : layers_(blocks_of(p.model, p.part)),
+        segment_(p.recompute),
+        in_flight_(p.part.in_flight),
+        is_swiglu_(is_swiglu(p.model)),
+        has_head_(has_head(p.part)) {
     const TransformerOptions& o = p.model;
-    const std::int64_t rows = p.sequences * p.tokens;
+    const int ranks = p.part.tensor;
+    const std::int64_t rows = p.sequences * p.tokens, own_rows = p.part.sequence ? rows / ranks : rows;
     const auto values = [&](std::int64_t columns) { return allocated_bytes(rows * columns, p.compute); };
-    stream_ = values(o.width);
-    hidden_ = values(o.hidden_or_default());
-    qkv_ = values(o.qkv_columns());
-    logits_ = values(o.vocabulary);
-    loss_in_place_ = p.compute != DType::f16;
-    norm_ = stream_ + (o.norm == Norm::Kind::layer ? 2 : 1) * allocated_bytes(rows, DType::f32);
-    const std::size_t attention = stream_ + allocated_bytes(rows * o.heads, DType::f32);
+    stream_ = allocated_bytes(own_rows * o.width, p.compute);
+    hidden_ = values(part_of(o.hidden_or_default(), p.part));
+    logits_ = values(part_of(o.vocabulary, p.part));
+    // The gradient of logits of which ranks have parts is not written over them.
+    loss_in_place_ = p.compute != DType::f16 && ranks == 1;
+    // What a divided layer reads: the norm's result, or with sequence parallelism all ranks' results.
+    entered_ = values(o.width);
+    norm_ = entered_ + (o.norm == Norm::Kind::layer ? 2 : 1) * allocated_bytes(own_rows, DType::f32);
+    const std::size_t qkv = values(o.qkv_columns() / ranks);
+    const std::size_t attention =
+        values(o.width / ranks) + allocated_bytes(rows * o.heads / ranks, DType::f32);
     mlp_ = (is_swiglu_ ? 3 : 2) * hidden_;
-    block_ = norm_ + qkv_ + attention + stream_ + norm_ + mlp_ + stream_;
+    block_ = norm_ + qkv + attention + stream_ + norm_ + mlp_ + stream_;
+    // With sequence parallelism a part of a sum over all tokens, twice, of which the rank's tokens remain.
+    branch_ = p.part.sequence ? 2 * entered_ : stream_;
+    if (is_swiglu_ && p.part.sequence) block_ += entered_;  // both of its layers gather what they read
   }
 
   BytesByCategory find() {
@@ -46,17 +76,21 @@ class PeakOfGptUpdate {
     const std::int64_t of_last = layers_ - (segments - 1) * segment;
     // Inputs of all segments, the first of which is the embeddings.
     std::size_t kept = static_cast<std::size_t>(segments) * stream_;
+    const std::size_t of_forward = kept + static_cast<std::size_t>(of_last) * block_;
+    // Micro-batches whose backward comes later keep what they have after their forward.
+    const auto others = static_cast<std::size_t>((in_flight_ - 1) * static_cast<double>(of_forward));
+    kept += others;
     if (segments > 1) {
       // A segment's first run holds all of it, and beside the last sum the branch that was added.
-      note(kept - stream_ + static_cast<std::size_t>(segment) * block_ + stream_, 0);
+      note(kept - stream_ + static_cast<std::size_t>(segment) * block_ + branch_, 0);
     }
     const std::size_t last = kept + static_cast<std::size_t>(of_last) * block_;
-    note(last + norm_ + logits_, loss_in_place_ ? stream_ : logits_);
+    if (has_head_) note(last + norm_ + logits_, loss_in_place_ ? entered_ : logits_);
     backward_of_mlp(last);
     if (segments > 1) {
       kept -= stream_;  // the last segment's input is gone
       const std::size_t again = kept + static_cast<std::size_t>(segment) * block_;
-      note(again + stream_, stream_);  // the branch once more, and the gradient of the segment's result
+      note(again + branch_, stream_);  // the branch once more, and the gradient of the segment's result
       backward_of_mlp(again);
     }
     return peak_;
@@ -74,16 +108,30 @@ class PeakOfGptUpdate {
   /// gradient goes on in the stream and in the branch.
   void backward_of_mlp(std::size_t kept) {
     kept -= stream_;
-    note(kept, 2 * stream_ + hidden_);  // and that of the branch's last linear layer's input
+    note(kept, stream_ + entered_ + hidden_);  // and that of the branch's last linear layer's input
     // SwiGLU's result is gone with the branch's gradient, and two gradients follow from one.
     if (is_swiglu_) note(kept - hidden_, stream_ + 3 * hidden_);
   }
 
   std::int64_t layers_, segment_;
-  bool is_swiglu_, loss_in_place_ = true;
-  std::size_t stream_ = 0, hidden_ = 0, qkv_ = 0, logits_ = 0, norm_ = 0, mlp_ = 0, block_ = 0;
+  double in_flight_;
+  bool is_swiglu_, has_head_, loss_in_place_ = true;
+  std::size_t stream_ = 0, branch_ = 0, entered_ = 0, hidden_ = 0, logits_ = 0, norm_ = 0, mlp_ = 0,
+              block_ = 0;
   BytesByCategory peak_;
 };
+
+void check_part(const TransformerOptions& model, const GptPart& part) {
+  check(part.tensor >= 1 && model.heads % part.tensor == 0 && model.kv_heads_or_default() % part.tensor == 0,
+        "GPT: {} ranks do not divide {} heads", part.tensor, model.heads);
+  check(part.tensor_rank >= 0 && part.tensor_rank < part.tensor, "GPT: rank {} of {}, expected 0 to {}",
+        part.tensor_rank, part.tensor, part.tensor - 1);
+  check(part.stage >= 0 && part.stage < part.stages, "GPT: stage {} of {}, expected 0 to {}", part.stage,
+        part.stages, part.stages - 1);
+  check(blocks_of(model, part) >= 1, "GPT: of {} blocks stage {} of {} has none", model.layers, part.stage,
+        part.stages);
+  check(part.in_flight >= 1, "GPT: {} micro-batches in flight, expected at least 1", part.in_flight);
+}
 
 void check_problem(const GptMemoryProblem& p) {
   const auto check_size = [](const char* what, std::int64_t value, std::int64_t least) {
@@ -105,33 +153,113 @@ void check_problem(const GptMemoryProblem& p) {
 
 }  // namespace
 
-std::vector<std::int64_t> parameter_sizes(const TransformerOptions& o) {
+std::vector<GptParameter> parameters_of(const TransformerOptions& o, const GptPart& part) {
+  check_part(o, part);
   const bool norm_bias = o.norm == Norm::Kind::layer && o.bias;
-  std::vector<std::int64_t> sizes = {o.vocabulary * o.width};
-  const auto add_norm = [&] { sizes.insert(sizes.end(), norm_bias ? 2 : 1, o.width); };
-  const auto add_linear = [&](std::int64_t in, std::int64_t out) {
-    sizes.push_back(in * out);
-    if (o.bias) sizes.push_back(out);
+  const std::int64_t ranks = part.tensor, hidden = part_of(o.hidden_or_default(), part);
+  std::vector<GptParameter> parameters;
+  std::int64_t block = -1;
+  const auto add = [&](std::int64_t elements, bool is_part) {
+    parameters.push_back({elements, is_part && ranks > 1, block});
   };
-  if (o.positions == PositionKind::learned) sizes.push_back(o.context * o.width);
-  for (std::int64_t i = 0; i < o.layers; ++i) {
-    const std::int64_t hidden = o.hidden_or_default();
-    add_norm();
-    add_linear(o.width, o.qkv_columns());
-    add_linear(o.width, o.width);
-    add_norm();
-    if (is_swiglu(o)) add_linear(o.width, hidden);
-    add_linear(o.width, hidden);
-    add_linear(hidden, o.width);
+  const auto add_norm = [&] {
+    add(o.width, false);
+    if (norm_bias) add(o.width, false);
+  };
+  const auto add_column = [&](std::int64_t in, std::int64_t out) {  // divided by outputs
+    add(in * out, true);
+    if (o.bias) add(out, true);
+  };
+  const auto add_row = [&](std::int64_t in, std::int64_t out) {  // by inputs
+    add(in * out, true);
+    if (o.bias) add(out, false);
+  };
+  const std::int64_t table = part_of(o.vocabulary, part) * o.width;
+  if (has_embeddings(part)) {
+    add(table, true);
+    if (o.positions == PositionKind::learned) add(o.context * o.width, false);
   }
+  const std::int64_t blocks = blocks_of(o, part);
+  for (block = 0; block < blocks; ++block) {
+    add_norm();
+    add_column(o.width, o.qkv_columns() / ranks);
+    add_row(o.width / ranks, o.width);
+    add_norm();
+    if (is_swiglu(o)) add_column(o.width, hidden);
+    add_column(o.width, hidden);
+    add_row(hidden, o.width);
+  }
+  block = -1;
+  if (!has_head(part)) return parameters;
   add_norm();
-  if (!o.tied) sizes.push_back(o.width * o.vocabulary);
+  if (!o.tied || !has_embeddings(part)) add(table, true);
+  return parameters;
+}
+
+std::vector<std::int64_t> parameter_sizes(const TransformerOptions& model) {
+  std::vector<std::int64_t> sizes;
+  for (const GptParameter& parameter : parameters_of(model)) sizes.push_back(parameter.elements);
   return sizes;
+}
+
+std::vector<GptParameter> arena_order(const std::vector<GptParameter>& parameters, int stage) {
+  std::vector<GptParameter> order(parameters.rbegin(), parameters.rend());
+  if (stage < 3) return order;
+  std::stable_sort(order.begin(), order.end(),
+                   [](const GptParameter& a, const GptParameter& b) { return a.block > b.block; });
+  return order;
+}
+
+ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaSharding& sharding) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::size_t> units;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || order[i].block != order[i - 1].block) units.push_back(0);
+    ++units.back();
+    sizes.push_back(order[i].elements);
+  }
+  return arena_layout(sizes, units, sharding.stage, sharding.world_size, sharding.bucket_sizes);
+}
+
+std::int64_t gathered_elements(const ArenaLayout& layout, std::int64_t recompute) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i + 1 < layout.buckets.size(); ++i) {
+    largest = std::max(largest, layout.buckets[i].elements);
+  }
+  const std::int64_t blocks = std::ssize(layout.buckets) - 1;
+  const std::int64_t at_once = std::min(std::max<std::int64_t>(recompute, 1) + 1, blocks);
+  return layout.buckets.back().elements + at_once * largest;
 }
 
 std::int64_t parameter_count(const TransformerOptions& model) {
   const std::vector<std::int64_t> sizes = parameter_sizes(model);
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+}
+
+std::vector<double> costs_of_units(TransformerOptions options) {
+  const std::int64_t layers = std::exchange(options.layers, 1);
+  const double one = forward_flops(options, 1, options.context);
+  options.layers = 2;
+  const double block = forward_flops(options, 1, options.context) - one;
+  std::vector<double> costs(static_cast<std::size_t>(layers) + 2, block);
+  costs.front() = 0;
+  costs.back() = one - block;
+  return costs;
+}
+
+std::vector<std::int64_t> blocks_of_stages(const TransformerOptions& model, int stages, int chunks) {
+  std::vector<std::int64_t> blocks(static_cast<std::size_t>(stages), 0);
+  if (stages == 1) return {model.layers};
+  const std::vector<std::size_t> begins =
+      divide_evenly(costs_of_units(model), static_cast<std::size_t>(stages * chunks));
+  const auto last_unit = static_cast<std::size_t>(model.layers) + 1;  // the output layer
+  for (std::size_t part = 0; part + 1 < begins.size(); ++part) {
+    const std::size_t first = std::max<std::size_t>(begins[part], 1),
+                      end = std::min(begins[part + 1], last_unit);
+    if (end > first)
+      blocks[part % static_cast<std::size_t>(stages)] += static_cast<std::int64_t>(end - first);
+  }
+  return blocks;
 }
 
 double forward_flops(const TransformerOptions& o, std::int64_t sequences, std::int64_t tokens) {
@@ -149,8 +277,13 @@ BytesByCategory estimate_memory(const GptMemoryProblem& given) {
   GptMemoryProblem problem = given;
   if (problem.tokens == 0) problem.tokens = problem.model.context;
   check_problem(problem);
-  BytesByCategory estimate =
-      estimate_arena(parameter_sizes(problem.model), {}, problem.state_per_parameter, problem.compute);
+  const int stage = problem.sharding.world_size > 1 ? problem.sharding.stage : 0;
+  const ArenaLayout layout =
+      gpt_layout(arena_order(parameters_of(problem.model, problem.part), stage), problem.sharding);
+  BytesByCategory estimate = estimate_arena(layout, stage, problem.state_per_parameter, problem.compute);
+  if (stage >= 2) estimate[gradients] += allocated_bytes(most_of_neighbours(layout.buckets), DType::f32);
+  if (stage == 3)
+    estimate[parameters] += allocated_bytes(gathered_elements(layout, problem.recompute), problem.compute);
   const BytesByCategory peak = PeakOfGptUpdate(problem).find();
   estimate[activations] = peak[activations];
   estimate[activation_gradients] = peak[activation_gradients];

@@ -5,13 +5,47 @@
 
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "nn/arena.h"
+#include "nn/shard_layout.h"
 #include "nn/transformer.h"
 
 /// What a GPT (nn/gpt.h) takes, by formula: parameters, arithmetic, memory.
 namespace ringtape {
 
-/// Elements of each parameter, in the order of named_parameters().
+/// Where ranks divide a model between them (docs/parallel.md), the part of one of them.
+struct GptPart {
+  int tensor = 1;         ///< ranks that divide each layer: tensor parallelism
+  int tensor_rank = 0;    ///< which of them; where parts differ, the last has the largest
+  bool sequence = false;  ///< they divide the tokens between the layers too: sequence parallelism
+  /// Stages that divide the blocks: pipeline parallelism. The first has the embeddings too, the last the
+  /// norm and the output layer, tied to a copy of the embeddings.
+  int stages = 1;
+  int stage = 0;
+  int chunks = 1;  ///< of the model that each stage has
+  /// Micro-batches whose activations the stage has at a time, one of which it computes; of a stage with
+  /// several chunks, each micro-batch through a chunk counts as 1 / chunks.
+  double in_flight = 1;
+};
+
+/// A parameter of such a part.
+struct GptParameter {
+  std::int64_t elements = 0;
+  bool is_part = false;     ///< false: all ranks of `tensor` have it as a whole
+  std::int64_t block = -1;  ///< of the stage, whose unit it belongs to (ZeRO stage 3); -1: of none
+};
+
+/// The parameters in the order of named_parameters(). Throws Error for a stage without a block, and for ranks
+/// that do not divide the heads.
+std::vector<GptParameter> parameters_of(const TransformerOptions& model, const GptPart& part = {});
+/// Elements of each, of the whole model.
 std::vector<std::int64_t> parameter_sizes(const TransformerOptions& model);
+/// The same in the order of an arena: reversed, and in ZeRO stage 3 by units.
+std::vector<GptParameter> arena_order(const std::vector<GptParameter>& parameters, int stage);
+/// The layout of parameters in that order (arena_layout() of nn/shard_layout.h).
+ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaSharding& sharding);
+/// Of a layout of ZeRO stage 3: the most elements of units at a time, that of no block and two blocks', one
+/// that computes and one that is being gathered; with recomputation one more than are recomputed together.
+std::int64_t gathered_elements(const ArenaLayout& layout, std::int64_t recompute);
 std::int64_t parameter_count(const TransformerOptions& model);
 
 /// FLOPs of the matrix products in a forward of `sequences` of `tokens` each, two for a multiply-add: 2 for
@@ -22,6 +56,13 @@ std::int64_t parameter_count(const TransformerOptions& model);
 /// Chowdhery et al., "PaLM", 2022, appendix B; that counts attention as if no token were masked.
 double forward_flops(const TransformerOptions& model, std::int64_t sequences, std::int64_t tokens);
 
+/// FLOPs of a forward by units, as stages divide them (nn/stages.h): the embeddings, each block, the output
+/// layer.
+std::vector<double> costs_of_units(TransformerOptions model);
+
+/// Blocks of each stage of a pipeline. Throws Error for fewer units than parts.
+std::vector<std::int64_t> blocks_of_stages(const TransformerOptions& model, int stages, int chunks);
+
 /// The parameters of the memory formula: training of a GPT on one device.
 struct GptMemoryProblem {
   TransformerOptions model;
@@ -30,6 +71,8 @@ struct GptMemoryProblem {
   std::int64_t state_per_parameter = 2;  ///< values in f32 that the optimizer keeps: Adam 2
   std::int64_t recompute = 0;            ///< blocks in a segment (GPT::set_recompute()); 0: none
   DType compute = DType::f32;            ///< f32, bf16 or f16
+  GptPart part = {};
+  ArenaSharding sharding = {};  ///< ZeRO over the ranks that divide the batch; its rank does not matter
 };
 
 /// Bytes by formula, by category as the allocator counts them at the peak of an update, each memory rounded
@@ -52,6 +95,14 @@ struct GptMemoryProblem {
 /// Attention keeps nothing of T x T. With recomputation in segments of k blocks the tape keeps a segment's
 /// input, 4 N C, and everything for one segment at a time. In 16 bits parameters have a copy of 2 P more,
 /// activations and their gradients take half; in f16 the gradient of the logits has memory of its own.
+///
+/// Of t ranks that divide the layers each has 1 / t of the columns of qkv, attention, H and V; with sequence
+/// parallelism also 1 / t of the tokens of the residual stream, but all of what the divided layers read: the
+/// results of the norms, which are gathered (2 C of the above for a block, 3 C with SwiGLU, C for the output
+/// layer), and the gradient of the logits has memory of its own. A stage
+/// of a pipeline has its blocks' part, for each micro-batch in flight. ZeRO stages shard state, gradients and
+/// values as arena_layout() says; from stage 2 on there are two buckets of gradients beside, in stage 3 the
+/// gathered_elements() of units.
 ///
 /// Left out: workspace of kernels, and values smaller than the rounding. Throws Error for numbers below 1
 /// (state and recompute: 0), more tokens than the context, and other dtypes.

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "autograd/ops.h"
 #include "nn/module.h"
+#include "nn/stages.h"
 
 namespace ringtape {
 
@@ -20,6 +22,12 @@ class LayerFactory {
   /// The ranks that divide the model, and which of them this is.
   virtual int ranks() const { return 1; }
   virtual int rank() const { return 0; }
+  /// Of a model that is a chain of units: the stages of a pipeline, of which this rank has one; null for no
+  /// pipeline.
+  Stages* stages() const { return stages_.get(); }
+  void set_stages(std::shared_ptr<Stages> stages) { stages_ = std::move(stages); }
+  /// Whether a rank has a part of the model only.
+  bool divides() const { return ranks() > 1 || stages_ != nullptr; }
   /// The part of `count` things, such as heads, that a rank has. Throws Error that names `what` and the
   /// nearest number of ranks if they cannot be divided equally.
   virtual std::int64_t part_of(const char* what, std::int64_t count) const;
@@ -45,6 +53,9 @@ class LayerFactory {
   /// cross_entropy() of such logits.
   virtual Tensor cross_entropy(Tensor logits, const Tensor& targets,
                                const CrossEntropyOptions& options) const;
+
+ private:
+  std::shared_ptr<Stages> stages_;
 };
 
 }  // namespace ringtape

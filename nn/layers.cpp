@@ -1,5 +1,6 @@
 #include "nn/layers.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -8,6 +9,7 @@
 #include "nn/init.h"
 #include "nn/layer_factory.h"
 #include "nn/lora.h"
+#include "nn/module_scope.h"
 
 namespace ringtape {
 
@@ -24,6 +26,12 @@ Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias) {
 Tensor Linear::forward(const Tensor& x) {
   const Tensor y = linear(x, *weight_, bias_ == nullptr ? Tensor() : *bias_);
   return lora_ == nullptr ? y : add(y, (*lora_)(x));
+}
+
+Tensor Linear::forward_relu(const Tensor& x) {
+  const ModuleScope scope(*this);
+  if (lora_ != nullptr) return relu(forward(x));
+  return linear_relu(x, *weight_, bias_ == nullptr ? Tensor() : *bias_);
 }
 
 void Linear::set_lora(std::shared_ptr<Lora> lora) {
@@ -65,23 +73,47 @@ void Sequential::push_back(std::shared_ptr<Module> module) {
   order_.push_back(register_module(std::to_string(order_.size()), std::move(module)));
 }
 
+std::vector<Module*> Sequential::units() {
+  std::vector<Module*> units;
+  for (const auto& module : order_) {
+    if (module == nullptr) continue;
+    const std::vector<Module*> inner = module->units();
+    units.insert(units.end(), inner.begin(), inner.end());
+    if (inner.empty()) units.push_back(module.get());
+  }
+  return units;
+}
+
 void Sequential::set_recompute(std::int64_t modules) {
   check(modules >= 0, "Sequential: segments to recompute have at least 0 modules, found {}", modules);
   recompute_ = static_cast<std::size_t>(modules);
 }
 
 Tensor Sequential::run(Tensor x, std::size_t first, std::size_t end) {
-  for (std::size_t i = first; i < end; ++i) x = (*order_[i])(x);
+  for (std::size_t i = first; i < end; ++i) {
+    auto* const layer = dynamic_cast<Linear*>(order_[i].get());
+    if (layer != nullptr && i + 1 < end && dynamic_cast<ReLU*>(order_[i + 1].get()) != nullptr) {
+      x = layer->forward_relu(x);
+      ++i;
+    } else {
+      x = (*order_[i])(x);
+    }
+  }
   return x;
 }
 
 Tensor Sequential::forward(const Tensor& x) {
+  return forward_units(x, 0, order_.size());
+}
+
+Tensor Sequential::forward_units(const Tensor& x, std::size_t first_unit, std::size_t end_unit) {
+  const std::size_t begin = first_unit * unit_, end = std::min(end_unit * unit_, order_.size());
   Tensor y = x;
-  const auto run_parts = [this](Tensor input, std::size_t first, std::size_t end) {
-    return run(std::move(input), first, end);
+  const auto run_parts = [this, begin](Tensor input, std::size_t first, std::size_t last) {
+    return run(std::move(input), begin + first, begin + last);
   };
-  const std::size_t last = recompute_segments(y, order_.size(), recompute_, run_parts);
-  return run(std::move(y), last, order_.size());
+  const std::size_t rest = recompute_segments(y, end - begin, recompute_, run_parts);
+  return run(std::move(y), begin + rest, end);
 }
 
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes) {
@@ -91,14 +123,31 @@ std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes) {
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes, const LayerFactory& layers) {
   check(sizes.size() >= 2, "make_mlp: expected at least an input and an output size, found {}", sizes.size());
   auto model = std::make_shared<Sequential>();
+  const std::size_t of_unit = layers.ranks() > 1 ? 2 : 1;  // layers
+  Stages* const stages = layers.stages();
+  if (stages != nullptr) {
+    std::vector<double> costs((sizes.size() - 2) / of_unit + 1, 0);
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+      costs[i / of_unit] += static_cast<double>(sizes[i]) * static_cast<double>(sizes[i + 1]);
+    }
+    stages->divide(costs);
+    model->set_unit(2 * of_unit);
+  }
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     if (i > 0) model->push_back(std::make_shared<ReLU>());
+    std::shared_ptr<Module> layer;
     if (i % 2 == 1) {
-      model->push_back(layers.row_linear(sizes[i], sizes[i + 1]));
+      layer = layers.row_linear(sizes[i], sizes[i + 1]);
     } else if (i + 2 < sizes.size()) {
-      model->push_back(layers.column_linear(sizes[i], {sizes[i + 1]}));
+      layer = layers.column_linear(sizes[i], {sizes[i + 1]});
     } else {
-      model->push_back(std::make_shared<Linear>(sizes[i], sizes[i + 1]));
+      layer = std::make_shared<Linear>(sizes[i], sizes[i + 1]);
+    }
+    if (stages != nullptr) stages->add(i / of_unit, std::to_string(2 * i), *layer);
+    if (stages == nullptr || stages->has(i / of_unit)) {
+      model->push_back(std::move(layer));
+    } else {
+      model->push_back_of_other_stage();
     }
   }
   return model;

@@ -15,6 +15,8 @@ class Linear : public Module {
  public:
   Linear(std::int64_t in, std::int64_t out, bool with_bias = true);
   Tensor forward(const Tensor& x) override;
+  /// relu() of the result, in one operation where it can be.
+  Tensor forward_relu(const Tensor& x);
 
   /// Registers a module "lora" whose result is added to that of the layer. Throws Error if there is one.
   void set_lora(std::shared_ptr<Lora> lora);
@@ -65,12 +67,20 @@ class GELU : public Module {
   Form form_;
 };
 
-/// Modules one after the other, named "0", "1", ...
+/// Modules one after the other, named "0", "1", ... A Linear and a ReLU behind it run as one operation,
+/// linear_relu(), in the Linear's layer.
 class Sequential : public Module {
  public:
   explicit Sequential(std::vector<std::shared_ptr<Module>> modules = {});
   void push_back(std::shared_ptr<Module> module);
+  /// Leaves out a module that another stage of a pipeline has; those after it keep their names.
+  void push_back_of_other_stage() { order_.push_back(nullptr); }
   Tensor forward(const Tensor& x) override;
+  /// A unit is one module, or as many as set_unit() says.
+  Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end) override;
+  void set_unit(std::size_t modules) { unit_ = modules; }
+  /// Of each module its units, or without any the module itself.
+  std::vector<Module*> units() override;
 
   /// Trades time for memory: divides the modules into segments of `modules` each and keeps only the input of
   /// each segment; backward computes the other activations again (autograd/recompute.h). The activations of
@@ -84,13 +94,15 @@ class Sequential : public Module {
 
   std::vector<std::shared_ptr<Module>> order_;
   std::size_t recompute_ = 0;
+  std::size_t unit_ = 1;
 };
 
 class LayerFactory;
 
 /// A multilayer perceptron: Linear layers of these sizes with a ReLU between each two, as a Sequential.
 /// Throws Error for fewer than two sizes. Ranks that divide it divide the outputs of the first of each two
-/// layers and the inputs of the second; each has the last of an odd number as a whole.
+/// layers and the inputs of the second; each has the last of an odd number as a whole. A unit of a pipeline's
+/// stages is a layer with its ReLU, or two such layers where ranks divide them.
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes);
 std::shared_ptr<Sequential> make_mlp(const std::vector<std::int64_t>& sizes, const LayerFactory& layers);
 

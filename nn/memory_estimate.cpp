@@ -50,15 +50,14 @@ class PeakOfUpdate {
   void forward_without_tape() {
     for (std::size_t i = 1; i <= frozen_; ++i) {
       note(h_[i - 1] + h_[i], 0);
-      if (i < layers_) note(2 * h_[i], 0);
     }
   }
 
-  /// Layers first + 1 to end. During ReLU both its input and its result are live.
+  /// Layers first + 1 to end.
   void forward(std::size_t first, std::size_t end, std::size_t kept, std::size_t gradients) {
     for (std::size_t i = first + 1; i <= end; ++i) {
-      note(kept + (i < layers_ ? 2 * h_[i] : h_[i]), gradients);
       kept += h_[i];
+      note(kept, gradients);
     }
   }
 
@@ -119,6 +118,19 @@ BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
       allocated_bytes(all, DType::f32) + (compute == DType::f32 ? 0 : allocated_bytes(all, compute));
   estimate[gradients] = allocated_bytes(with_gradient, DType::f32);
   estimate[optimizer_state] = static_cast<std::size_t>(state_per_parameter) * estimate[gradients];
+  return estimate;
+}
+
+BytesByCategory estimate_arena(const ArenaLayout& layout, int stage, std::int64_t state_per_parameter,
+                               DType compute) {
+  using enum MemoryCategory;
+  const std::int64_t values = stage == 3 ? layout.shard : layout.elements;
+  BytesByCategory estimate;
+  estimate[parameters] =
+      allocated_bytes(values, DType::f32) + (compute == DType::f32 ? 0 : allocated_bytes(values, compute));
+  estimate[gradients] = allocated_bytes(stage >= 2 ? layout.shard : layout.elements, DType::f32);
+  estimate[optimizer_state] =
+      static_cast<std::size_t>(state_per_parameter) * allocated_bytes(layout.shard, DType::f32);
   return estimate;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/memory.h"
+#include "nn/shard_layout.h"
 
 namespace ringtape {
 
@@ -51,6 +52,11 @@ BytesByCategory estimate_memory(const MlpMemoryProblem& problem);
 /// parameters of these sizes, in elements.
 BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
                                const std::vector<std::int64_t>& frozen, std::int64_t state_per_parameter,
+                               DType compute);
+
+/// The same of an arena sharded by ZeRO. From stage 2 on there are beside it, while a backward runs, buckets
+/// of gradients (most_of_neighbours()), and in stage 3 units of parameters.
+BytesByCategory estimate_arena(const ArenaLayout& layout, int stage, std::int64_t state_per_parameter,
                                DType compute);
 
 /// Bytes of one allocation, rounded up to 256 as by the allocator.

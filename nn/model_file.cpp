@@ -16,7 +16,7 @@ void save_model(Module& model, const std::filesystem::path& path) {
   save_safetensors(path, weights_of(model), {{"format", "pt"}});  // as Python's safetensors.torch writes it
 }
 
-void load_model(Module& model, const std::filesystem::path& path) {
+void load_model(Module& model, const std::filesystem::path& path, const Stages* stages) {
   const SafetensorsFile file(path);
   std::vector<NamedTensor> wholes = weights_of(model);
   const std::vector<NamedParameter> parameters = model.named_parameters();
@@ -24,7 +24,11 @@ void load_model(Module& model, const std::filesystem::path& path) {
     if (shard_of(*parameters[i].tensor) != nullptr)
       wholes[i].tensor = empty(whole_shape_of(*parameters[i].tensor));
   }
-  file.load_into(wholes);
+  std::vector<SafetensorsFile::Expected> of_all;
+  if (stages != nullptr) {
+    for (const Stages::Parameter& each : stages->parameters()) of_all.push_back({each.name, each.shape});
+  }
+  file.load_into(wholes, of_all);
   for (std::size_t i = 0; i < wholes.size(); ++i) {
     if (shard_of(*parameters[i].tensor) != nullptr) load_whole(*parameters[i].tensor, wholes[i].tensor);
   }

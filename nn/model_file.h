@@ -5,6 +5,7 @@
 
 #include "io/safetensors.h"
 #include "nn/module.h"
+#include "nn/stages.h"
 
 /// A model's parameters in one safetensors file, with PyTorch's names and layout: Python's `safetensors`
 /// opens it, and `load_state_dict` takes it where the modules are the same.
@@ -18,7 +19,8 @@ void save_model(Module& model, const std::filesystem::path& path);
 /// Overwrites the parameters of `model`, before or after an arena holds them, with those in the file. It must
 /// hold exactly these names, with the same dtypes and shapes (where ranks divide the model: those of the
 /// whole, of which each rank reads its parts); otherwise Error names the differences, and nothing is changed.
-void load_model(Module& model, const std::filesystem::path& path);
+/// With `stages` the model is one of them, and the file has the whole model.
+void load_model(Module& model, const std::filesystem::path& path, const Stages* stages = nullptr);
 
 /// Names and tensors of the parameters, as files hold them. The tensors share memory with the model.
 std::vector<NamedTensor> weights_of(Module& model);

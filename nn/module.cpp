@@ -15,6 +15,11 @@ Tensor Module::operator()(const Tensor& x) {
   return forward(x);
 }
 
+Tensor Module::forward_units(const Tensor&, std::size_t, std::size_t) {
+  fail("module{}{}: it is no chain of units, which stages of a pipeline could divide",
+       name_.empty() ? "" : " ", name_);
+}
+
 void Module::collect(const std::string& prefix, std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& own : parameters_) {
     const bool listed = std::any_of(parameters.begin(), parameters.end(),
@@ -58,6 +63,15 @@ Tensor& Module::parameter(const std::string& name) {
 
 void Module::requires_grad(bool value) {
   for (const NamedParameter& parameter : named_parameters()) parameter.tensor->set_requires_grad(value);
+}
+
+std::vector<Module*> Module::units() {
+  std::vector<Module*> units;
+  for (const auto& [name, module] : modules_) {
+    const std::vector<Module*> inner = module->units();
+    units.insert(units.end(), inner.begin(), inner.end());
+  }
+  return units;
 }
 
 void Module::train(bool on) {

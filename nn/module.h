@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -38,6 +40,9 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   virtual Tensor forward(const Tensor& x) = 0;
+  /// Of a model that is a chain of units, the forward of units `first` to `end` - 1, for a stage of a
+  /// pipeline (nn/stages.h). Throws Error for other modules.
+  virtual Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end);
   /// forward(x), whose memory counts as activations.
   Tensor operator()(const Tensor& x);
 
@@ -52,6 +57,17 @@ class Module {
   /// Sets requires_grad of all parameters. To be called before the parameter arena is made: parameters that
   /// are frozen then have no gradient, no optimizer state and no weight decay.
   void requires_grad(bool value);
+
+  /// The modules inside this one, none within another, whose parameters ZeRO stage 3 gathers one module at a
+  /// time. Default: those of the inner modules.
+  virtual std::vector<Module*> units();
+  /// Functions called where a forward of this module begins, and where it ends, also by an exception; `after`
+  /// must not throw. Null for none.
+  struct ForwardHooks {
+    std::function<void()> before;
+    std::function<void()> after;
+  };
+  void set_forward_hooks(ForwardHooks hooks) { forward_hooks_ = std::move(hooks); }
 
   /// Training mode, the default; eval() switches it off. Also sets the inner modules.
   void train(bool on = true);
@@ -85,6 +101,7 @@ class Module {
   std::deque<Tensor> owned_;  // a deque keeps its elements where they are
   std::vector<NamedParameter> parameters_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;
+  ForwardHooks forward_hooks_;
   bool training_ = true;
   std::string name_;                           // the first that another module has given it; empty for none
   std::atomic<const Layer*> layer_ = nullptr;  // the last result of layer_in()

@@ -6,6 +6,14 @@
 #include "kernels/arena.h"
 
 namespace ringtape {
+namespace {
+
+std::int64_t padded(std::int64_t elements, int world_size) {
+  const std::int64_t unit = world_size * kTileAlignment;
+  return (elements + unit - 1) / unit * unit;
+}
+
+}  // namespace
 
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
                                              const BucketSizes& bucket_sizes, int world_size) {
@@ -13,7 +21,6 @@ std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes
         "gradient buckets: sizes of {} and {} bytes, expected at least 1", bucket_sizes.first_bytes,
         bucket_sizes.bytes);
   check(world_size > 0, "gradient buckets: {} ranks, expected at least 1", world_size);
-  const std::int64_t unit = world_size * kTileAlignment;
   std::vector<GradientBucket> buckets;
   std::int64_t offset = 0;
   bool is_full = true;
@@ -25,10 +32,38 @@ std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes
     const std::int64_t limit = buckets.size() == 1 ? bucket_sizes.first_bytes : bucket_sizes.bytes;
     is_full = bucket.elements * static_cast<std::int64_t>(sizeof(float)) >= limit;
     if (!is_full && i + 1 < sizes.size()) continue;
-    bucket.elements = (bucket.elements + unit - 1) / unit * unit;
+    bucket.elements = padded(bucket.elements, world_size);
     offset += bucket.elements;
   }
   return buckets;
+}
+
+std::vector<GradientBucket> buckets_of_units(std::span<const std::int64_t> sizes,
+                                             std::span<const std::size_t> entries, int world_size) {
+  std::vector<GradientBucket> buckets;
+  std::size_t first = 0;
+  std::int64_t offset = 0;
+  for (const std::size_t count : entries) {
+    std::int64_t elements = 0;
+    for (const std::int64_t size : sizes.subspan(first, count)) elements += size;
+    buckets.push_back({first, count, offset, padded(elements, world_size)});
+    offset += buckets.back().elements;
+    first += count;
+  }
+  return buckets;
+}
+
+ArenaLayout arena_layout(std::span<const std::int64_t> sizes, std::span<const std::size_t> units, int stage,
+                         int world_size, const BucketSizes& bucket_sizes) {
+  const int ranks = stage > 0 ? world_size : 1;
+  std::vector<std::int64_t> aligned;
+  for (const std::int64_t size : sizes) aligned.push_back(padded(size, 1));
+  ArenaLayout layout;
+  layout.buckets =
+      stage == 3 ? buckets_of_units(aligned, units, ranks) : cut_into_buckets(aligned, bucket_sizes, ranks);
+  for (const GradientBucket& bucket : layout.buckets) layout.elements += bucket.elements;
+  layout.shard = layout.elements / ranks;
+  return layout;
 }
 
 std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int world_size) {

@@ -38,10 +38,26 @@ struct ShardSlice {
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
                                              const BucketSizes& bucket_sizes, int world_size = 1);
 
+/// The same with a bucket for each unit of ZeRO stage 3; `entries` are the numbers of entries of each.
+std::vector<GradientBucket> buckets_of_units(std::span<const std::int64_t> sizes,
+                                             std::span<const std::size_t> entries, int world_size);
+
 /// Slice `rank` of every bucket: the rank's shard. All ranks' slices of a bucket are equally long, begin at
 /// multiples of kTileAlignment, and make up the bucket. Throws Error for buckets that cannot be divided so,
 /// and a rank outside of 0 to world_size - 1.
 std::vector<ShardSlice> slices_of_rank(std::span<const GradientBucket> buckets, int rank, int world_size);
+
+/// The buckets of an arena with trained parameters of `sizes` elements each, in the order of the arena, as
+/// ParameterArena and DataParallel cut them.
+struct ArenaLayout {
+  std::vector<GradientBucket> buckets;  ///< of ZeRO stage 3: units
+  std::int64_t elements = 0;            ///< of all buckets, with padding
+  std::int64_t shard = 0;               ///< a rank's slices of them; without sharding all
+};
+/// `units`: for stage 3, the numbers of parameters of each unit; else none. Throws Error as
+/// cut_into_buckets() does.
+ArenaLayout arena_layout(std::span<const std::int64_t> sizes, std::span<const std::size_t> units, int stage,
+                         int world_size, const BucketSizes& bucket_sizes);
 
 /// Elements of the two neighbouring buckets that are largest together; of a single one its own.
 std::int64_t most_of_neighbours(std::span<const GradientBucket> buckets);

@@ -129,6 +129,7 @@ class Block : public Module {
   explicit Block(const TransformerOptions& options, std::shared_ptr<RotaryPositions> positions = nullptr,
                  const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
+  std::vector<Module*> units() override { return {this}; }
   /// The same; the result's last branch is not added yet.
   Residual operator()(Residual stream);
   using Module::operator();

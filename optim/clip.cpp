@@ -34,6 +34,7 @@ void reduce_over_ranks(const ParameterArena& arena, const Tensor& total, double 
     (is_max ? shards.max : shards.sum)(total);
   }
   if (arena.division()) (is_max ? arena.division()->max : arena.division()->sum)(total);
+  if (arena.stages()) (is_max ? arena.stages()->max : arena.stages()->sum)(total);
 }
 
 /// The norm of all ranks' shards.
@@ -69,7 +70,7 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
   // Each element is read once, or twice for a norm that needs the largest element first.
   const bool reads_twice = is_finite && norm_type != 1 && norm_type != 2;
   add_work({.flops = is_finite ? (norm_type == 1 ? 1 : 2) * n : 0, .bytes = (reads_twice ? 8 : 4) * n});
-  if (arena.is_sharded() || arena.division()) {
+  if (arena.is_sharded() || arena.division() || arena.stages()) {
     measure_over_ranks(arena, problem, result_of(arena));
   } else {
     gradient_norm(Stream::current(arena.device()), problem, result_of(arena));

@@ -72,7 +72,7 @@ void Optimizer::step() {
   arena_.set_clip_factor(nullptr);
   arena_.set_skip(nullptr);
   arena_.bump_versions_of_values_and_copies();
-  if (exchange == nullptr) return;
+  if (exchange == nullptr || !arena_.has_all_values()) return;
   const bool has_copy = arena_.low_precision().defined();
   exchange->all_gather(has_copy ? arena_.low_precision() : arena_.values());
 }

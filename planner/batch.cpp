@@ -214,7 +214,7 @@ class Solver {
   void compare_with_target() {
     const std::int64_t difference = plan_.shape.global_batch() - plan_.target;
     if (difference == 0) return;
-    note("the effective batch is {}, {} {} than the {} asked for",
+    note("the effective batch is {}, {} {} than the {} requested",
          count(plan_.shape.global_batch(), "sample"), grouped(std::abs(difference)),
          difference > 0 ? "more" : "less", grouped(plan_.target));
   }

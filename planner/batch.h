@@ -38,7 +38,7 @@ struct EpochPlan {
 
 struct BatchPlan {
   BatchShape shape;
-  std::int64_t target = 0;  ///< samples asked for
+  std::int64_t target = 0;  ///< samples requested
   std::optional<std::int64_t> sequence;
   std::int64_t idle_ranks = 0;          ///< given ranks that the batch cannot use
   std::vector<std::string> arithmetic;  ///< how each number was computed, a line each

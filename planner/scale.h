@@ -85,7 +85,7 @@ struct ScalePlan {
   double forward = 0, backward = 0;  ///< seconds of a micro-batch
   std::size_t buckets = 0;
   std::int64_t most = 0;  ///< the largest simulated number of ranks
-  /// ZeRO's collectives have no tree: where one was asked for, this is a ring.
+  /// ZeRO's collectives have no tree: where one was requested, this is a ring.
   ScaleVariant asked;
   std::vector<ScaleVariant> others;  ///< larger buckets, and the other algorithms: in closed form, no jitter
   std::vector<std::string> notes;

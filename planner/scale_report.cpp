@@ -38,7 +38,7 @@ std::string limits_text(const ScaleRequest& request, const ScalePlan& plan) {
                         bytes_text(variant.bucket), from_text(variant.latency_from),
                         from_text(variant.exposed_from), mark);
   };
-  line(plan.asked, "   <- asked for");
+  line(plan.asked, "   <- requested");
   for (const ScaleVariant& variant : plan.others) line(variant, "");
   return text + fmt::format("  -: not up to {}\n", count(plan.most, "rank"));
 }

@@ -90,9 +90,11 @@ class Writer {
     return start;
   }
 
-  /// "compute", and for the second thread "compute, thread 2".
+  /// "compute", and for the second thread "compute, thread 2"; "communication, data".
   std::string row_name(const Span& span) {
-    if (span.track == Track::communication) return name_of(span.track);
+    if (span.track == Track::communication) {
+      return fmt::format("{}{}{}", name_of(span.track), span.group.empty() ? "" : ", ", span.group);
+    }
     const std::size_t thread = threads_.try_emplace(span.thread, threads_.size() + 1).first->second;
     return thread == 1 ? name_of(span.track) : fmt::format("{}, thread {}", name_of(span.track), thread);
   }

@@ -21,10 +21,10 @@ struct ProcessTrace {
 };
 
 /// The process as events of Chrome's trace format ("Trace Event Format", Google, 2016): objects with commas
-/// between them. It has rows for each thread's computation, for its waiting, for communication, and for each
-/// stream of the device (streams of NCCL's kernels are marked as communication). Overlapping events of one
-/// row go to further rows of the same name. An arrow leads from a span to each activity that it queued.
-/// Memory is a counter of the bytes of each category.
+/// between them. It has rows for each thread's computation, for its waiting, for the communication of each
+/// group of ranks ("communication, tensor"), and for each stream of the device (streams of NCCL's kernels are
+/// marked as communication). Overlapping events of one row go to further rows of the same name. An arrow
+/// leads from a span to each activity that it queued. Memory is a counter of the bytes of each category.
 std::string chrome_events(const ProcessTrace& process);
 
 /// A trace file of the events of several processes. Perfetto (https://ui.perfetto.dev) and chrome://tracing

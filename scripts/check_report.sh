@@ -5,28 +5,8 @@
 # Ends with 0, 1, or 77 where there is no Chromium.
 set -uo pipefail
 page=$(realpath "$1")
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
-if [ -z "$browser" ]; then
-  echo "skipped: no Chromium here"
-  exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-failure() {
-  failed=1
-  echo "FAILED: $*"
-}
-
-# browse ARGUMENTS...: a browser of its own, with its log in $work/log.
-browse() {
-  timeout 300 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
-    --disable-background-networking --disable-component-update --enable-logging=stderr --v=0 "$@" 2>"$work/log"
-}
-
-check_console() {
-  if grep 'CONSOLE' "$work/log"; then failure "$1: the console is not empty"; fi
-}
+# shellcheck source=scripts/browser.sh
+source "$(dirname "$0")/browser.sh"
 
 # A page can fetch only through one of these; the SVG namespace is a name and is not fetched.
 if sed 's|http://www.w3.org/2000/svg||g' "$page" | grep -noE 'https?:|["(]//|<link [^>]*href="[^d]|@import|url\(|src=|fetch\(|import ' | head -5 | grep .; then

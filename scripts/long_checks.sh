@@ -11,15 +11,18 @@
 #              (tests/gpu_model/remove_synchronisation.py)
 #   parallel   every collective, scale factor and index of tensor and sequence parallelism changed in turn: a test must
 #              fail (tests/dist/change_parallel.py)
+#   meshes     a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (4,000 runs)
 #   docs       the docs' commands whole, not cut short
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
 #   tokens     GPT-2's tokenizer against tiktoken on every code point and 500,000 random texts (PYTHON likewise)
+#   gpt        100 random configurations of GPT-2 and Llama against transformers (PYTHON likewise)
 #   training   the trainings that the docs and lessons speak of, each over its seeds, beside the committed results
+#   check      the check build's tests whole: every order of threads, every number of ranks
 #   tsan       the tests of ranks under ThreadSanitizer, on 1 to 4 ranks
 #
 # Needs what ./run_tests.sh has built. Ends with 1 where a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,21s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,24s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -38,16 +41,19 @@ kills() {
 barriers() { python3 tests/kernels/remove_barriers.py; }
 order() { python3 tests/gpu_model/remove_synchronisation.py; }
 parallel() { python3 tests/dist/change_parallel.py; }
+meshes() { python3 tests/long/meshes.py --bin $bin; }
 docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]}" --all; }
 torch() { "${PYTHON:-python3}" tests/long/random_against_torch.py --bin $bin --cases 10000; }
 tokens() { "${PYTHON:-python3}" tests/long/tokenizer_against_tiktoken.py --bin $bin --texts 500000; }
+gpt() { "${PYTHON:-python3}" tests/long/gpt_against_transformers.py --bin $bin --cases 100; }
 training() { python3 scripts/training_runs.py --bin $bin --again "$out/training"; }
+check() { cmake --preset check && cmake --build --preset check && ctest --preset check --output-on-failure; }
 tsan() {
   cmake -S . -B build/tsan -G Ninja -DRINGTAPE_CUDA=OFF -DRINGTAPE_APPS=OFF -DRINGTAPE_BENCHMARKS=OFF -DRINGTAPE_SANITIZE=thread &&
     cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
 }
 
-all=(idle busy kills barriers order parallel docs torch tokens training tsan)
+all=(idle busy kills barriers order parallel meshes docs torch tokens gpt training check tsan)
 checks=("${@:-${all[@]}}")
 for check in "${checks[@]}"; do
   [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }

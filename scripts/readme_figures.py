@@ -325,7 +325,7 @@ def sass_faults(results):
     return table(*sass_figures.faults(results.sass_rows("kernels")))
 
 
-LADDERS = ["gemm", "reduce", "norm", "softmax", "transpose"]
+LADDERS = ["gemm", "reduce", "norm", "softmax", "layer_norm", "attention", "transpose"]
 TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "simt": simt, "simt costs": simt_costs,
           "kernels": kernels, "behind": behind, "gemm": gemm,
           "gemm in words": gemm_in_words, "loader": loader,
@@ -414,7 +414,17 @@ def steps_picture(results):
 
 
 PICTURES = {"roofline": roofline, "roofline_estimated": estimated_roofline, "steps": steps_picture}
-PICTURES.update({f"ladder_{name}": (lambda results, name=name: ladder_picture(results, name)) for name in LADDERS})
+
+
+def measured_ladders(results):
+    """A ladder has no file before its first measurement; from then on a page has its table, which needs the file."""
+    return [name for name in LADDERS if (results.folder / f"ladder_{name}.json").exists()]
+
+
+def pictures_of(results):
+    """The pictures' names, each with the function that describes it."""
+    return {**PICTURES, **{f"ladder_{name}": (lambda results, name=name: ladder_picture(results, name))
+                           for name in measured_ladders(results)}}
 
 
 # ---- pages ---------------------------------------------------------------------------------------------------
@@ -443,7 +453,7 @@ def stale_files(root, results):
                 made_anew = with_tables(text, results, page.relative_to(root))
                 if made_anew != text:
                     yield page, lambda made_anew=made_anew: made_anew
-    for name, describe in PICTURES.items():
+    for name, describe in pictures_of(results).items():
         path = root / "docs" / "pictures" / f"{name}.svg"
         draw, arguments = made(describe, name, results)
         if not path.exists() or pictures.digest(draw, arguments) not in path.read_text():
@@ -459,7 +469,7 @@ def main():
     results = Results(options.root / "benchmarks" / "results" / options.folder)
     stale = []
     try:
-        for name in LADDERS:
+        for name in measured_ladders(results):
             print(f"ladder {name}, not faster than the rung before: "
                   f"{', '.join(not_faster(results.rows(f'ladder_{name}'))) or 'none'}")
         for path, make in stale_files(options.root, results):

@@ -28,10 +28,10 @@ def batch_table_in_words(folder):
     rows = runs.shown("batch-table", folder)
     medians = {batch: {o: rows[batch, o].median for o in runs.OPTIMIZERS} for batch in runs.BATCHES}
     leads = [batch for batch in runs.BATCHES if medians[batch]["lars"] == max(medians[batch].values())]
-    clear = [batch for batch in leads if min(rows[batch, "lars"].accuracy) >
-             max(max(rows[batch, o].accuracy) for o in runs.OPTIMIZERS if o != "lars")]
+    clear = [batch for batch in leads if min(rows[batch, "lars"].values) >
+             max(max(rows[batch, o].values) for o in runs.OPTIMIZERS if o != "lars")]
     small = max(max(medians[b].values()) - min(medians[b].values()) for b in (64, 512))
-    spread = {o: max(max(rows[b, o].accuracy) - min(rows[b, o].accuracy) for b in runs.BATCHES) for o in runs.OPTIMIZERS}
+    spread = {o: max(max(rows[b, o].values) - min(rows[b, o].values) for b in runs.BATCHES) for o in runs.OPTIMIZERS}
     largest = medians[16384]
     layerwise = max(largest["lamb"], largest["lars"]) - max(largest["sgd"], largest["adam"])
     warm = sum(runs.warmup_of(row.flags) > 0 for row in rows.values())
@@ -56,7 +56,7 @@ def recipes(folder):
     rows = runs.shown("recipes", folder)
     texts = {"lamb-8192": "LAMB, batch 8192, rate 0.06", "lamb-16384": "LAMB, batch 16384, rate 0.1"}
     return ["recipe", "flags", "test accuracy, seeds 0 to 4"], [
-        [f"`{name}`", texts[name], ", ".join(f"{value:.2f}" for value in row.accuracy) + "%"] for name, row in rows.items()]
+        [f"`{name}`", texts[name], ", ".join(f"{value:.2f}" for value in row.values) + "%"] for name, row in rows.items()]
 
 
 def mnist_in_words(folder):
@@ -97,7 +97,38 @@ def lesson_11_searches(folder):
         [text] + [best(name, may_take) for name in runs.OPTIMIZERS] for text, may_take in searches.items()]
 
 
-TABLES = {"training batches": batch_table, "training recipes": recipes, "training lesson 10": lesson_10,
-          "training lesson 11": lesson_11, "training lesson 11 searches": lesson_11_searches}
+WAYS = {"rate": ("rate / 4 after each stage", (64, 64, 64)), "batch": ("batch x 4 after each stage", (64, 256, 1024)),
+        "neither": ("neither", (64, 64, 64)), "large": ("1,024 from the start", (1024, 1024, 1024))}
+
+
+def lesson_32(folder):
+    """The four ways, each by the search's choice, with the updates of its three stages of two epochs and the curvature at the end."""
+    rows, curvature = (runs.shown(claim, folder) for claim in ("lesson-32", "lesson-32-curvature"))
+    lines = []
+    for way, (text, batches) in WAYS.items():
+        if curvature[way].flags != rows[way].flags + " --curvature":
+            raise ValueError(f"lesson-32-curvature: expected the flags that the search of lesson-32 chose, {rows[way].flags}")
+        lines.append([text, f"{runs.rate_of(rows[way].flags):g}", runs.setting(rows[way].flags, "--momentum"),
+                      f"{sum(runs.updates(batch, 2) for batch in batches):,}", cell(rows[way]),
+                      f"{curvature[way].median:.2f} ({curvature[way].range_text()})"])
+    return ["", "first rate", "momentum", "updates", "test accuracy", "largest curvature"], lines
+
+
+def compression(folder):
+    """What gradients in 16 bits send and cost."""
+    sent = {name: runs.shown(f"compress-{name}-bytes", folder) for name in ("mnist", "gpt")}
+    loss = {name: runs.shown(f"compress-{name}", folder) for name in ("mnist", "gpt")}
+    lines = []
+    for dtype in runs.COMPRESSIONS:
+        lines.append(["f32" if dtype == "none" else dtype])
+        for name in ("mnist", "gpt"):
+            row = loss[name][dtype]
+            lines[-1] += [f"{sent[name][dtype].median:,.0f}", f"{row.median:.5f} ({row.range_text()})"]
+    return ["gradients in", "MNIST: bytes a step", "test loss", "GPT: bytes a step", "test loss"], lines
+
+
+TABLES = {"training compression": compression, "training batches": batch_table, "training recipes": recipes, "training lesson 10": lesson_10,
+          "training lesson 11": lesson_11, "training lesson 11 searches": lesson_11_searches,
+          "training lesson 32": lesson_32}
 IN_WORDS = {"training batches in words": batch_table_in_words, "training mnist in words": mnist_in_words,
             "training adam warm-up in words": adam_warmup_in_words}

@@ -6,14 +6,15 @@
   scripts/training_runs.py --bin build/release/bin --again FOLDER         does the shown runs again, and compares
   scripts/training_runs.py --bin build/release/bin --search --again FOLDER    the searches too, about two hours of one core
 
-Every run is a line of benchmarks/results/training/CLAIM.csv: the flags of mnist, the seed, the test accuracy in percent. A
-search that was interrupted goes on where it stopped. scripts/readme_figures.py makes the tables of the pages from these files,
-and fails where a page says something else.
+Every run is a line of benchmarks/results/training/CLAIM.csv: the flags of mnist, the seed, and what the claim measures: the
+test accuracy in percent, the test loss, or bytes. A search that was interrupted goes on where it stopped.
+scripts/readme_figures.py makes the tables of the pages from these files, and fails where a page says something else.
 
 A comparison gives every competitor the same choices: each rate of one grid with each of the same other settings, then half and
 twice the best rate. The settings with the best mean over the seeds of the search are taken, and the table shows other seeds.
 """
 import argparse
+import collections.abc
 import concurrent.futures
 import csv
 import dataclasses
@@ -30,11 +31,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path("benchmarks/results/training")
-FIELDS = ["flags", "seed", "accuracy"]
 TRAINING_SAMPLES = 60000
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
-DIVERGED = 10.0  # percent: a run that diverges has guessed
-TOLERANCE = 0.3  # points by which a median may leave the committed range on a machine that adds in another order
 
 
 def updates(batch, epochs):
@@ -42,12 +40,39 @@ def updates(batch, epochs):
 
 
 @dataclasses.dataclass(frozen=True)
+class Measure:
+    """What a claim's runs are compared by."""
+    name: str  # of the column
+    of: collections.abc.Callable  # of the records of --metrics
+    digits: int
+    unit: str
+    diverged: float  # of a run that diverges
+    tolerance: float  # by which a median may leave the committed range on a machine that adds in another order
+
+    def text(self, value):
+        return f"{value:.{self.digits}f}{self.unit}"
+
+
+# A run that diverges has guessed.
+ACCURACY = Measure("accuracy", lambda records: 100 * records[-1]["test_accuracy"], 2, "%", diverged=10.0, tolerance=0.3)
+LOSS = Measure("loss", lambda records: records[-1]["test_loss"], 5, "", diverged=math.inf, tolerance=0.01)
+# That each rank has sent in the first step, by the formulas of docs/distributed.md.
+BYTES_SENT = Measure("bytes_sent", lambda records: records[0]["bytes_sent"], 0, "", diverged=math.nan, tolerance=0)
+
+# The largest eigenvalue of the Hessian at the end.
+CURVATURE = Measure("curvature", lambda records: records[-1]["curvature"], 2, "", diverged=math.inf, tolerance=0.1)
+
+
+@dataclasses.dataclass(frozen=True)
 class Rows:
     """Settings that are compared as they stand: a label and the flags of each, and the seeds."""
     rows: dict
     seeds: tuple
+    measure: Measure = ACCURACY
+    ranks: int = 0  # of mpirun; 0: without it
+    program: str = "mnist"
 
-    def chosen(self, accuracy):
+    def chosen(self, values):
         return dict(self.rows)
 
     def search(self, complete):
@@ -63,21 +88,24 @@ class Search:
     seeds: tuple  # that the table shows
     rates: tuple = RATES
     factors: tuple = (0.5, 1, 2)  # of the best rate, tried at last
+    measure: Measure = ACCURACY
+    ranks: int = 0
+    program: str = "mnist"
 
     def candidates(self, competitor, rates):
         return [f"{self.competitors[competitor]} --lr {rate:g} {choice}"
                 for rate, choice in itertools.product(rates, self.choices[competitor])]
 
-    def best(self, competitor, rates, accuracy):
+    def best(self, competitor, rates, values):
         return max(self.candidates(competitor, rates),
-                   key=lambda flags: statistics.mean(accuracy[flags, seed] for seed in self.tuned_on))
+                   key=lambda flags: statistics.mean(values[flags, seed] for seed in self.tuned_on))
 
-    def finer(self, competitor, accuracy):
-        rate = rate_of(self.best(competitor, self.rates, accuracy))
+    def finer(self, competitor, values):
+        rate = rate_of(self.best(competitor, self.rates, values))
         return [rate * factor for factor in self.factors]
 
-    def chosen(self, accuracy):
-        return {name: self.best(name, self.finer(name, accuracy), accuracy) for name in self.competitors}
+    def chosen(self, values):
+        return {name: self.best(name, self.finer(name, values), values) for name in self.competitors}
 
     def search(self, complete):
         for rates in (lambda name: self.rates, lambda name: self.finer(name, complete([]))):
@@ -129,6 +157,22 @@ def lesson_10():
     return Rows(rows, seeds=(0, 1, 2, 3, 4))
 
 
+WAYS = ("rate", "batch", "neither", "large")
+
+
+def lesson_32():
+    """A rate that falls, a batch that grows instead, neither, and the large batch from the start."""
+    return Search({way: f"--way {way}" for way in WAYS}, {way: ("--momentum 0", "--momentum 0.9") for way in WAYS}, tuned_on=(0, 1, 2),
+                  seeds=(3, 4, 5, 6, 7), rates=(0.003, 0.01, 0.03, 0.1, 0.3, 1), program="lessons/larger_batch")
+
+
+def lesson_32_curvature():
+    """The curvature at the end of what the search of lesson 32 has chosen."""
+    rates = {"rate": 0.03, "batch": 0.03, "neither": 0.01, "large": 0.1}
+    return Rows({way: f"--way {way} --lr {rates[way]} --momentum 0.9 --curvature" for way in WAYS}, seeds=lesson_32().seeds,
+                measure=CURVATURE, program="lessons/larger_batch")
+
+
 def adam_with_warmup():
     """Adam with choices that the table of batches did not offer: long warm-ups, each with each schedule."""
     batches = (8192, 16384)
@@ -138,81 +182,107 @@ def adam_with_warmup():
                   tuned_on=(0,), seeds=(1, 2, 3), rates=(0.01, 0.02, 0.03), factors=(1,))
 
 
+COMPRESSIONS = ("none", "bf16", "f16")
+
+
+def compressed(flags, **settings):
+    """A training on four ranks, with gradients between them in f32 and in 16 bits."""
+    return Rows({dtype: f"{flags} --compress {dtype}" for dtype in COMPRESSIONS}, ranks=4, **settings)
+
+
+GPT_IN_SHORT = ("train --layers 2 --heads 4 --width 64 --batch-size 12 --steps-per-epoch 400 --epochs 1 --warmup 40 --samples 0 "
+                "--eval-batch-size 256")
 CLAIMS = {
     "batch-table": batch_table(),
     "adam-warmup": adam_with_warmup(),
     "lesson-10": lesson_10(),
     "lesson-11": lesson_11(),
+    "lesson-32": lesson_32(),
+    "lesson-32-curvature": lesson_32_curvature(),
+    "compress-mnist": compressed("--epochs 3", seeds=(0, 1, 2), measure=LOSS),
+    "compress-gpt": compressed(GPT_IN_SHORT, seeds=(0, 1, 2), measure=LOSS, program="gpt"),
+    "compress-mnist-bytes": compressed("--max-steps 1", seeds=(0, 1, 2), measure=BYTES_SENT),
+    "compress-gpt-bytes": compressed(GPT_IN_SHORT + " --max-steps 100", seeds=(0, 1, 2), measure=BYTES_SENT, program="gpt"),
     "mnist": Rows({"default": "--epochs 3"}, seeds=(0, 1, 2, 3, 4)),
     "recipes": Rows({name: f"--recipe {name}" for name in ("lamb-8192", "lamb-16384")}, seeds=(0, 1, 2, 3, 4)),
 }
 
 
-def read(path):
-    """(flags, seed): accuracy, of the runs in a file."""
+def read(path, measure=ACCURACY):
+    """(flags, seed): what was measured, of the runs in a file."""
     with path.open(newline="") as file:
-        return {(row["flags"], int(row["seed"])): float(row["accuracy"]) for row in csv.DictReader(file)}
+        return {(row["flags"], int(row["seed"])): float(row[measure.name]) for row in csv.DictReader(file)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
     """What a table shows of one competitor."""
     flags: str
-    accuracy: tuple
+    values: tuple
+    measure: Measure = ACCURACY
 
     @property
     def median(self):
-        return statistics.median(self.accuracy)
+        return statistics.median(self.values)
 
     def range_text(self):
-        return f"{min(self.accuracy):.2f} to {max(self.accuracy):.2f}"
+        digits = self.measure.digits
+        return f"{min(self.values):.{digits}f} to {max(self.values):.{digits}f}"
 
 
-def rows_of(claim, settings, accuracy):
-    return {name: Shown(flags, tuple(accuracy[flags, seed] for seed in claim.seeds)) for name, flags in settings.items()}
+def rows_of(claim, settings, values):
+    return {name: Shown(flags, tuple(values[flags, seed] for seed in claim.seeds), claim.measure)
+            for name, flags in settings.items()}
 
 
 def shown(name, folder=ROOT / FOLDER):
-    """For each competitor of a claim its settings and its accuracies over the seeds shown."""
-    accuracy = read(folder / f"{name}.csv")
-    return rows_of(CLAIMS[name], CLAIMS[name].chosen(accuracy), accuracy)
+    """For each competitor of a claim its settings and what was measured over the seeds shown."""
+    values = read(folder / f"{name}.csv", CLAIMS[name].measure)
+    return rows_of(CLAIMS[name], CLAIMS[name].chosen(values), values)
 
 
-def train(program, run):
-    """Test accuracy of one run in percent."""
+def train(claim, folder, run):
+    """What one run measures."""
     flags, seed = run
-    with tempfile.TemporaryDirectory() as folder:
-        metrics = pathlib.Path(folder) / "metrics.jsonl"
-        result = subprocess.run([program, *flags.split(), "--seed", str(seed), "--metrics", str(metrics)],
-                                env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, check=False)
+    program = str(folder / claim.program)
+    # More ranks than cores, and as root in a container: both are fine here.
+    ranks = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(claim.ranks)] if claim.ranks else []
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    with tempfile.TemporaryDirectory() as temporary:
+        metrics = pathlib.Path(temporary) / "metrics.jsonl"
+        result = subprocess.run([*ranks, program, *flags.split(), "--seed", str(seed), "--metrics", str(metrics)],
+                                env=environment, capture_output=True, text=True, check=False)
         if "diverged" in result.stderr:
-            return DIVERGED
+            return claim.measure.diverged
         if result.returncode != 0:
             sys.exit(f"{program} {flags} ended with {result.returncode}: {result.stderr.strip()}")
-        return round(100 * json.loads(metrics.read_text().splitlines()[-1])["test_accuracy"], 2)
+        records = [json.loads(line) for line in metrics.read_text().splitlines()]
+        return round(claim.measure.of(records), claim.measure.digits)
 
 
-def complete(path, program, jobs, runs):
-    """Does the runs that the file lacks, each written when it is done; returns the accuracy of all in the file."""
-    accuracy = read(path) if path.exists() else {}
-    missing = [run for run in dict.fromkeys(runs) if run not in accuracy]
+def complete(path, claim, folder, jobs, runs):
+    """Does the runs that the file lacks, each written when it is done; returns what all in the file have measured."""
+    measure = claim.measure
+    values = read(path, measure) if path.exists() else {}
+    missing = [run for run in dict.fromkeys(runs) if run not in values]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         writer = csv.writer(file, lineterminator="\n")
-        if not accuracy:
-            writer.writerow(FIELDS)
-        for number, (run, found) in enumerate(zip(missing, pool.map(lambda r: train(program, r), missing)), 1):
-            accuracy[run] = found
-            writer.writerow([*run, f"{found:.2f}"])
+        if not values:
+            writer.writerow(["flags", "seed", measure.name])
+        for number, (run, found) in enumerate(zip(missing, pool.map(lambda r: train(claim, folder, r), missing)), 1):
+            values[run] = found
+            writer.writerow([*run, f"{found:.{measure.digits}f}"])
             file.flush()
-            print(f"{number}/{len(missing)}  {run[0]} --seed {run[1]}: {found:.2f}%", file=sys.stderr)
-    return accuracy
+            print(f"{number}/{len(missing)}  {run[0]} --seed {run[1]}: {measure.text(found)}", file=sys.stderr)
+    return values
 
 
 def outside(committed, fresh):
     """The competitors whose new median is outside of the committed range, in words."""
-    return [f"{name}: {new.median:.2f}%, committed {committed[name].range_text()}" for name, new in fresh.items()
-            if not min(committed[name].accuracy) - TOLERANCE <= new.median <= max(committed[name].accuracy) + TOLERANCE]
+    return [f"{name}: {new.measure.text(new.median)}, committed {committed[name].range_text()}" for name, new in fresh.items()
+            if not (min(committed[name].values) - new.measure.tolerance <= new.median
+                    <= max(committed[name].values) + new.measure.tolerance)]
 
 
 def runs_of(claim, settings):
@@ -221,7 +291,7 @@ def runs_of(claim, settings):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with the program mnist")
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with the programs")
     parser.add_argument("--only", choices=CLAIMS, help="this claim, not all")
     parser.add_argument("--again", type=pathlib.Path, help="do runs again, with results in this folder")
     parser.add_argument("--search", action="store_true", help="with --again: the searches too")
@@ -233,14 +303,15 @@ def main():
         if options.only not in (None, name):
             continue
         folder = options.again or ROOT / FOLDER
-        do_missing = functools.partial(complete, folder / f"{name}.csv", str(options.bin / "mnist"), options.jobs)
+        do_missing = functools.partial(complete, folder / f"{name}.csv", claim, options.bin,
+                                       options.jobs if claim.ranks == 0 else 1)
         if options.again and not options.search:
             settings = {key: row.flags for key, row in shown(name).items()}
         else:
             settings = claim.search(do_missing)
         fresh = rows_of(claim, settings, do_missing(runs_of(claim, settings)))
         for key, row in fresh.items():
-            print(f"{name}  {key}: median {row.median:.2f}% ({row.range_text()})  {row.flags}")
+            print(f"{name}  {key}: median {row.measure.text(row.median)} ({row.range_text()})  {row.flags}")
         if options.again:
             failures += [f"{name}: {text}" for text in outside(shown(name), fresh)]
     if failures:

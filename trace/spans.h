@@ -64,6 +64,7 @@ struct Span {
   int depth = 0;             ///< the number of enclosing SpanScopes of this thread
   std::uint64_t id = 0;      ///< unique number of a SpanScope while a DeviceRecording runs
   std::string_view layer{};  ///< path of its layer (trace/layer.h), or empty; valid until exit
+  std::string_view group{};  ///< of communication: what its ranks divide, such as "data", or empty
 };
 
 /// Records the spans of all threads, from its construction to stop() or its destruction. Only one can exist

@@ -7,7 +7,7 @@
 namespace ringtape {
 
 double median(std::vector<double> values) {
-  check(!values.empty(), "the median of no values was asked for");
+  check(!values.empty(), "median: expected at least one value, found none");
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;

@@ -43,6 +43,20 @@ void check_options(const TrainerOptions& given) {
   }
 }
 
+void reset_without_effect(TrainerOptions& options,
+                          const std::function<bool(const std::string& name)>& is_given) {
+  TrainerOptions initial;
+  const std::vector<TrainerOption> defaults = options_of(initial);
+  std::size_t i = 0;
+  for (const TrainerOption& option : options_of(options)) {
+    const std::string text = defaults[i++].value.write();
+    if (option.needs.text.empty() || option.needs.is_met() || is_given(option.name)) continue;
+    if (option.value.write() == text) continue;
+    if (!text.empty()) option.value.read(text);
+    if (text.empty() && option.value.clear) option.value.clear();
+  }
+}
+
 std::vector<std::pair<std::string, std::string>> values_of(const TrainerOptions& options,
                                                            const std::vector<Effect>& effects) {
   TrainerOptions copy = options;

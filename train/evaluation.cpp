@@ -26,7 +26,7 @@ T sum_over_ranks(T value, Communicator& comm) {
 }  // namespace
 
 EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int64_t batch_size,
-                          Communicator& comm) {
+                          Communicator& comm, Pipeline* pipeline) {
   const SpanScope phase(SpanKind::phase, "evaluation");
   const NoGrad no_grad;
   model.eval();
@@ -39,16 +39,23 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
   while (std::optional<Batch> batch = loader.next()) {
     counted += count_targets(task, *batch);
     const auto [features, targets] = batch->to(comm.device());
-    Tensor prediction = model(model_input(task, features, dtype));
-    if (task.correct) correct += static_cast<std::int64_t>(task.correct(prediction, targets).item());
-    loss += task.loss(std::move(prediction), targets, 1).item();
+    const Tensor input = model_input(task, features, dtype);
+    Tensor prediction = pipeline != nullptr ? pipeline->forward(input) : model(input);
+    if (!prediction.defined()) continue;  // the last stage has it
+    const LossAndCorrect result = task.loss(std::move(prediction), targets, 1);
+    loss += result.loss.item();
+    if (task.counts_correct) correct += static_cast<std::int64_t>(result.correct.item());
   }
   model.train();
   loss = sum_over_ranks(static_cast<float>(loss), comm);
   correct = sum_over_ranks(correct, comm);
+  if (pipeline != nullptr) {
+    loss = sum_over_ranks(static_cast<float>(loss), pipeline->line());
+    correct = sum_over_ranks(correct, pipeline->line());
+  }
   const auto targets = static_cast<double>(sum_over_ranks(counted, comm));
   return {without_nan_sign(loss / targets),
-          task.correct ? static_cast<double>(correct) / targets : std::nan("")};
+          task.counts_correct ? static_cast<double>(correct) / targets : std::nan("")};
 }
 
 }  // namespace ringtape

@@ -4,6 +4,7 @@
 
 #include "core/dtype.h"
 #include "dist/communicator.h"
+#include "dist/pipeline.h"
 #include "nn/module.h"
 #include "train/task.h"
 
@@ -16,8 +17,9 @@ struct EvaluationResult {
 };
 
 /// Evaluates the model on the task's test samples, `batch_size` at a time; the model computes in `dtype`.
-/// Each rank evaluates its part of the samples, and all ranks get the result of all samples.
+/// Each rank evaluates its part of the samples, and all ranks get the result of all samples. With a
+/// `pipeline` the model is a stage, and `comm` connects the ranks with the same one.
 EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int64_t batch_size,
-                          Communicator& comm);
+                          Communicator& comm, Pipeline* pipeline = nullptr);
 
 }  // namespace ringtape

@@ -17,7 +17,8 @@ namespace {
 std::string launch_name(const GraphNode& node) {
   switch (node.kind) {
     case GraphNode::Kind::kernel:
-      return node.symbol.empty() ? "kernel of a library" : kernel_name(node.symbol.c_str());
+      if (!node.symbol.empty()) return kernel_name(node.symbol.c_str());
+      return node.library_work.name.empty() ? "kernel of a library" : node.library_work.name;
     case GraphNode::Kind::memcpy:
       return "memcpy";
     case GraphNode::Kind::memset:
@@ -71,11 +72,17 @@ void save_graph(const std::vector<GraphNode>& nodes, const std::string& file) {
   };
   Json::Array launches;
   for (const GraphNode& node : nodes) {
-    launches.push_back(Json{{"kernel", launch_name(node)},
-                            {"grid", list_of(node.grid)},
-                            {"block", list_of(node.block)},
-                            {"shared_bytes", static_cast<std::int64_t>(node.shared_bytes)},
-                            {"after", list_of(node.after)}});
+    Json launch{{"kernel", launch_name(node)},
+                {"grid", list_of(node.grid)},
+                {"block", list_of(node.block)},
+                {"shared_bytes", static_cast<std::int64_t>(node.shared_bytes)},
+                {"after", list_of(node.after)}};
+    if (const LibraryWork& work = node.library_work; !work.name.empty()) {
+      launch["dtype"] = work.dtype;
+      launch["flops"] = work.flops;
+      launch["bytes"] = work.bytes;
+    }
+    launches.push_back(std::move(launch));
   }
   save_text(file, Json{{"launches", std::move(launches)}}.dump(1) + "\n");
 }

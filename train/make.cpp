@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "dist/compress_hook.h"
 #include "nn/compute_dtype.h"
 
 namespace ringtape {
@@ -38,7 +39,7 @@ DType compute_dtype(const PrecisionOptions& options, Device device) {
 }
 
 MeshSizes mesh_sizes(const DistributionOptions& options) {
-  return {.tensor = options.tensor_parallel};
+  return {.tensor = options.tensor_parallel, .pipeline = options.pipeline_parallel};
 }
 
 BucketSizes bucket_sizes(const DistributionOptions& options) {
@@ -46,9 +47,17 @@ BucketSizes bucket_sizes(const DistributionOptions& options) {
   return {.first_bytes = std::min(bytes, BucketSizes().first_bytes), .bytes = bytes};
 }
 
+std::shared_ptr<CommHook> make_comm_hook(const DistributionOptions& options, const ParameterArena& arena,
+                                         int ranks) {
+  if (!options.compress || ranks == 1) return nullptr;
+  constexpr bool kErrorFeedback = false;
+  return std::make_shared<CompressHook>(arena, *options.compress, kErrorFeedback);
+}
+
 ArenaSharding make_sharding(const DistributionOptions& options, int rank, int world_size) {
   check(options.zero < 2 || !options.no_overlap,
-        "--zero 2 has no memory for all gradients until backward ends, as --no-overlap requires");
+        "--zero {} has no memory for all gradients until backward ends, as --no-overlap requires",
+        options.zero);
   return {.stage = world_size > 1 ? options.zero : 0,
           .rank = rank,
           .world_size = world_size,

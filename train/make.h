@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "dist/comm_hook.h"
 #include "dist/mesh.h"
 #include "nn/arena.h"
 #include "optim/optimizer.h"
@@ -25,7 +26,12 @@ MeshSizes mesh_sizes(const DistributionOptions& options);
 
 BucketSizes bucket_sizes(const DistributionOptions& options);
 
-/// The sharding of the arena for rank `rank` of `world_size`. Throws Error for ZeRO stage 2 without overlap.
+/// How `ranks` ranks average the arena's buckets; null for the default. The arena must outlive it.
+std::shared_ptr<CommHook> make_comm_hook(const DistributionOptions& options, const ParameterArena& arena,
+                                         int ranks);
+
+/// The sharding of the arena for rank `rank` of `world_size`. Throws Error for ZeRO stages 2 and 3 without
+/// overlap.
 ArenaSharding make_sharding(const DistributionOptions& options, int rank, int world_size);
 
 }  // namespace ringtape

@@ -17,6 +17,7 @@ struct StepRecord {
   std::int64_t epoch;
   double rate;  ///< the learning rate
   std::int64_t samples;
+  double bytes_sent = 0;  ///< to other ranks, of this rank's update: MeshTraffic
   double loss = 0;
   double grad_norm = 0;      ///< NaN when it was not measured
   std::int64_t correct = 0;  ///< correct predictions in the batch; negative when they are not counted

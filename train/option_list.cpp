@@ -319,7 +319,8 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .value = option_value(c.resume),
           .help = "resume from the newest complete checkpoint, with the result of a run that was never "
                   "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero, "
-                  "--tensor-parallel and the number of ranks may change, with the same result except for "
+                  "--tensor-parallel, --pipeline-parallel and the number of ranks may change, with the same "
+                  "result except for "
                   "rounding",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
@@ -356,6 +357,15 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .effect = Effect::execution,
       },
       {
+          .name = "compress",
+          .group = ranks,
+          .value = compression_value(d.compress),
+          .help =
+              "send gradients between the ranks in 16 bits, half the bytes; sums and the update stay f32. "
+              "No effect with one rank; not with ZeRO, whose sums are not all-reduces",
+          .excludes = {"zero"},
+      },
+      {
           .name = "sync-each-micro-batch",
           .group = ranks,
           .value = option_value(all.accumulation.sync_each_micro_batch),
@@ -367,9 +377,10 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       {
           .name = "zero",
           .group = ranks,
-          .value = in_range(option_value(d.zero), 0, 2),
+          .value = in_range(option_value(d.zero), 0, 3),
           .help = "stage of ZeRO sharding over the ranks: 1: the optimizer's state; 2: the gradients too, "
-                  "which are then reduced after every micro-batch; 0: nothing. No effect with one rank",
+                  "which are then reduced after every micro-batch; 3: the parameters too, gathered for each "
+                  "forward and backward; 0: nothing. No effect with one rank",
           .effect = Effect::execution,
       },
       {
@@ -391,6 +402,40 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .effect = Effect::execution,
           .needs = {"--tensor-parallel", [&d] { return d.tensor_parallel > 1; }},
           .excludes = {"clip-each-micro-batch"},
+      },
+      {
+          .name = "pipeline-parallel",
+          .group = ranks,
+          .value = in_range(option_value(d.pipeline_parallel), 1, 1 << 20),
+          .help =
+              "ranks that have some layers of the model each, the stages of a pipeline, through which the "
+              "micro-batches of --micro-batch go (docs/parallel.md); the others divide the batch",
+          .effect = Effect::execution,
+          .excludes = {"freeze", "train-only", "record-values", "print-tape", "save-tape",
+                       "clip-each-micro-batch", "sync-each-micro-batch"},
+      },
+      {
+          .name = "pipeline-schedule",
+          .group = ranks,
+          .value =
+              named_option_value(d.pipeline_schedule, {{"afab", PipelineScheduleKind::afab},
+                                                       {"1f1b", PipelineScheduleKind::one_f_one_b},
+                                                       {"interleaved", PipelineScheduleKind::interleaved}}),
+          .help =
+              "order of a stage's work: all forwards before all backwards; one forward, one backward, which "
+              "keeps fewer micro-batches in memory; or the same with the --pipeline-chunks of each stage, "
+              "which waits less",
+          .effect = Effect::execution,
+          .needs = {"--pipeline-parallel", [&d] { return d.pipeline_parallel > 1; }},
+      },
+      {
+          .name = "pipeline-chunks",
+          .group = ranks,
+          .value = in_range(option_value(d.pipeline_chunks), 1, 1 << 20),
+          .help = "parts of the model in each stage",
+          .effect = Effect::execution,
+          .needs = {"--pipeline-schedule interleaved",
+                    [&d] { return d.pipeline_schedule == PipelineScheduleKind::interleaved; }},
       },
       {
           .name = "check-replicas",

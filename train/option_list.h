@@ -44,6 +44,11 @@ std::vector<TrainerOption> options_of(TrainerOptions& options);
 /// and for an option that is set but has no effect.
 void check_options(const TrainerOptions& options);
 
+/// Gives an option that would have no effect its initial value, unless `is_given(name)`: for a program whose
+/// own defaults are meant for its optimizer and schedule.
+void reset_without_effect(TrainerOptions& options,
+                          const std::function<bool(const std::string& name)>& is_given);
+
 /// Names and values of the options with one of these effects, in the order of the list.
 std::vector<std::pair<std::string, std::string>> values_of(const TrainerOptions& options,
                                                            const std::vector<Effect>& effects);

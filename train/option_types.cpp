@@ -12,12 +12,11 @@ namespace {
 
 /// The same value; `check_value` is called with a text after the variable has its value.
 OptionValue checked_after(OptionValue value, std::function<void(const std::string& text)> check_value) {
-  const auto read = [read = std::move(value.read),
-                     check_value = std::move(check_value)](const std::string& text) {
+  value.read = [read = std::move(value.read), check_value = std::move(check_value)](const std::string& text) {
     read(text);
     check_value(text);
   };
-  return {std::move(value.type), read, std::move(value.write)};
+  return value;
 }
 
 }  // namespace
@@ -56,6 +55,11 @@ OptionValue gemm_value(std::optional<GemmBackend>& backend) {
 OptionValue dtype_value(std::optional<DType>& value) {
   return named_option_value<std::optional<DType>>(
       value, {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"auto", std::nullopt}});
+}
+
+OptionValue compression_value(std::optional<DType>& dtype) {
+  return named_option_value<std::optional<DType>>(
+      dtype, {{"none", std::nullopt}, {"bf16", DType::bf16}, {"f16", DType::f16}});
 }
 
 OptionValue step_range_value(std::optional<StepRange>& range) {

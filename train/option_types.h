@@ -29,6 +29,8 @@ OptionValue optimizer_value(const OptimizerKind*& kind);
 OptionValue gemm_value(std::optional<GemmBackend>& backend);
 /// f32, bf16, f16, or auto (none).
 OptionValue dtype_value(std::optional<DType>& value);
+/// bf16, f16, or none.
+OptionValue compression_value(std::optional<DType>& dtype);
 /// "A:B", or none.
 OptionValue step_range_value(std::optional<StepRange>& range);
 /// A column of the profile's table.

@@ -88,17 +88,20 @@ OptionValue option_value(std::string& value) {
 
 OptionValue option_value(std::optional<int>& value) {
   return {"INT", [&value](const std::string& text) { value = read_int(text); },
-          [&value] { return value ? fmt::format("{}", *value) : std::string(); }};
+          [&value] { return value ? fmt::format("{}", *value) : std::string(); },
+          [&value] { value.reset(); }};
 }
 
 OptionValue option_value(std::optional<double>& value) {
   return {"FLOAT", [&value](const std::string& text) { value = read_real(text); },
-          [&value] { return value ? fmt::format("{}", *value) : std::string(); }};
+          [&value] { return value ? fmt::format("{}", *value) : std::string(); },
+          [&value] { value.reset(); }};
 }
 
 OptionValue option_value(std::optional<std::int64_t>& value) {
   return {"INT", [&value](const std::string& text) { value = read_whole(text); },
-          [&value] { return value ? fmt::format("{}", *value) : std::string(); }};
+          [&value] { return value ? fmt::format("{}", *value) : std::string(); },
+          [&value] { value.reset(); }};
 }
 
 OptionValue option_value(std::vector<std::int64_t>& values) {
@@ -121,7 +124,7 @@ void fail_unknown_word(const std::string& text, const std::vector<std::string>& 
 }
 
 OptionValue in_range(OptionValue value, double low, double high) {
-  const auto read = [read = std::move(value.read), low, high](const std::string& text) {
+  value.read = [read = std::move(value.read), low, high](const std::string& text) {
     read(text);
     for (const std::string& piece : split(text, ',')) {
       const double number = parse_double(piece).value_or(std::numeric_limits<double>::quiet_NaN());
@@ -130,7 +133,7 @@ OptionValue in_range(OptionValue value, double low, double high) {
             has_end ? "from" : "of at least", low, has_end ? fmt::format(" to {}", high) : "", quote(text));
     }
   };
-  return {std::move(value.type), read, std::move(value.write)};
+  return value;
 }
 
 OptionValue file_value(std::string& name, const std::string& type) {
@@ -141,11 +144,11 @@ OptionValue file_value(std::string& name, const std::string& type) {
 }
 
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check) {
-  const auto read = [read = std::move(value.read), check = std::move(check)](const std::string& text) {
+  value.read = [read = std::move(value.read), check = std::move(check)](const std::string& text) {
     check(text);
     read(text);
   };
-  return {std::move(value.type), read, std::move(value.write)};
+  return value;
 }
 
 }  // namespace ringtape

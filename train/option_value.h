@@ -17,6 +17,8 @@ struct OptionValue {
   std::function<void(const std::string& text)> read;
   /// The canonical text of the value; empty for no value.
   std::function<std::string()> write;
+  /// Takes the value away; empty for a variable that always has one.
+  std::function<void()> clear{};
 };
 
 OptionValue option_value(bool& value);  ///< "true" or "false"

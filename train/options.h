@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "dist/pipeline_schedule.h"
 #include "dist/slow_link.h"
 #include "kernels/gemm.h"
 #include "optim/registry.h"
@@ -82,12 +83,16 @@ struct CheckpointOptions {
 };
 
 struct DistributionOptions {
-  double comm_timeout = 60;           ///< timeout of a collective in seconds; a timeout ends the run
-  double bucket_mib = 25;             ///< MiB of gradients in a bucket
-  bool no_overlap = false;            ///< reduce gradients after backward instead of during it
-  int zero = 0;                       ///< stage of ZeRO: 0, 1 or 2
-  int tensor_parallel = 1;            ///< ranks that divide the model's layers (docs/parallel.md)
-  bool sequence_parallel = false;     ///< they divide the tokens between those layers too
+  double comm_timeout = 60;        ///< timeout of a collective in seconds; a timeout ends the run
+  double bucket_mib = 25;          ///< MiB of gradients in a bucket
+  bool no_overlap = false;         ///< reduce gradients after backward instead of during it
+  std::optional<DType> compress;   ///< dtype of gradients on their way between ranks; none: f32
+  int zero = 0;                    ///< stage of ZeRO: 0 to 3
+  int tensor_parallel = 1;         ///< ranks that divide the model's layers (docs/parallel.md)
+  bool sequence_parallel = false;  ///< they divide the tokens between those layers too
+  int pipeline_parallel = 1;       ///< ranks of which each has a stage of the model
+  PipelineScheduleKind pipeline_schedule = PipelineScheduleKind::one_f_one_b;
+  int pipeline_chunks = 1;            ///< parts of the model in each stage
   bool check_replicas = false;        ///< compare what must be equal on several ranks after every step
   std::optional<SlowLink> slow_link;  ///< delays messages between CPU ranks
 };

@@ -100,6 +100,7 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
   if (throughput_.units_per_sample != 1) {
     line[throughput_.unit + "_per_s"] = throughput_.units_per_second(samples_per_second);
   }
+  if (record.bytes_sent > 0) line["bytes_sent"] = record.bytes_sent;
   if (throughput_.most_flops > 0) line["mfu"] = throughput_.utilisation(samples_per_second);
   metrics_.write(line);
   check(scaler_ != nullptr || std::isfinite(record.loss),

@@ -145,8 +145,9 @@ BytesByCategory Trainer::Run::estimate_memory(DType compute) const {
                                 .compute = compute});
 }
 
-/// The same for the arena with its sharding and without frozen parameters. The gradients of ZeRO 2 are a
-/// shard and the buffers of two buckets.
+/// The same for the arena with its sharding and without frozen parameters. From ZeRO 2 on the gradients
+/// are a shard and the buffers of two buckets, in ZeRO 3 the parameters a shard and the units gathered at a
+/// time.
 BytesByCategory Trainer::Run::estimate_memory() const {
   if (divides_model()) return {};  // the formula is of a whole model
   BytesByCategory bytes = estimate_memory(arena_->compute_dtype());
@@ -156,9 +157,18 @@ BytesByCategory Trainer::Run::estimate_memory() const {
   bytes[MemoryCategory::optimizer_state] =
       static_cast<std::size_t>(state_per_parameter(options_.optimizer)) * shard;
   bytes[MemoryCategory::gradients] = static_cast<std::size_t>(arena_->size()) * sizeof(float);
-  if (options_.distribution.zero == 2) {
+  if (options_.distribution.zero >= 2) {
     const auto buckets = static_cast<std::size_t>(most_of_neighbours(arena_->buckets()));
     bytes[MemoryCategory::gradients] = shard + buckets * sizeof(float);
+  }
+  if (!arena_->has_all_values()) {
+    const bool has_copies = arena_->low_precision().defined();
+    const std::size_t copy = has_copies ? size_of(arena_->compute_dtype()) : 0;
+    const auto sharded = static_cast<std::size_t>(arena_->shard_size());
+    const auto gathered = static_cast<std::size_t>(arena_->most_unit_elements());
+    const auto frozen = static_cast<std::size_t>(arena_->parameter_elements() - arena_->trained_elements());
+    bytes[MemoryCategory::parameters] =
+        (sharded + frozen) * (sizeof(float) + copy) + gathered * (has_copies ? copy : sizeof(float));
   }
   return bytes;
 }

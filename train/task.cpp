@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "autograd/ops.h"
 #include "core/error.h"
 #include "data/loader.h"
 #include "text/token_dataset.h"
@@ -25,9 +24,10 @@ Task classification_task(std::string name, std::shared_ptr<const Dataset> train,
                          std::shared_ptr<const Dataset> test) {
   Task task = task_of(std::move(name), std::move(train), std::move(test));
   task.loss = [](Tensor logits, const Tensor& targets, double divisor) {
-    return cross_entropy(std::move(logits), targets, {.reduction = Reduction::sum, .divisor = divisor});
+    return cross_entropy_and_correct(std::move(logits), targets,
+                                     {.reduction = Reduction::sum, .divisor = divisor});
   };
-  task.correct = count_correct;
+  task.counts_correct = true;
   return task;
 }
 

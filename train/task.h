@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/ops.h"
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -49,14 +50,15 @@ struct Task {
   /// Converts a batch's features from the dataset to the model's input of `dtype`. Default: to().
   std::function<Tensor(const Tensor& features, DType dtype)> prepare;
   /// Sum of the losses of a batch over `divisor`: a scalar, f32. It owns the prediction, so that the gradient
-  /// can reuse its memory (see cross_entropy()).
-  std::function<Tensor(Tensor prediction, const Tensor& targets, double divisor)> loss;
+  /// can reuse its memory (see cross_entropy()). A classification task's also returns the number of correct
+  /// predictions of the batch.
+  std::function<LossAndCorrect(Tensor prediction, const Tensor& targets, double divisor)> loss;
+  /// Whether it does. Default: no, and no accuracy is printed.
+  bool counts_correct = false;
   /// The loss of a model whose output layer is the factory's by_vocabulary(); called in place of `loss` where
   /// ranks divide the model. Default: `loss`.
   std::function<Tensor(const LayerFactory& layers, Tensor prediction, const Tensor& targets, double divisor)>
       loss_with;
-  /// Number of correct predictions in a batch, an i64 scalar. Default: none, and no accuracy is printed.
-  std::function<Tensor(const Tensor& prediction, const Tensor& targets)> correct;
   /// The number of non-ignored targets of a batch, which is on the CPU. The mean loss is over them. It is not
   /// called where the training samples know their number (Dataset::targets_per_sample()). Default: one for
   /// each sample.

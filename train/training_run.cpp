@@ -9,9 +9,11 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/random.h"
+#include "dist/mesh_traffic.h"
 #include "dist/model_parts.h"
+#include "dist/optimizer_state.h"
+#include "dist/stage_parts.h"
 #include "dist/tensor_parallel.h"
-#include "dist/traffic.h"
 #include "dist/verify_replicas.h"
 #include "kernels/gemm.h"
 #include "kernels/limits.h"
@@ -38,14 +40,26 @@ Task complete(Task task) {
 }
 
 /// The layers of a model that the ranks of the mesh divide; null for ranks that each have all of it.
-std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, bool sequence) {
-  if (mesh.sizes().tensor == 1) return nullptr;
-  return std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), sequence);
+std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOptions& options) {
+  const MeshSizes& sizes = mesh.sizes();
+  std::shared_ptr<LayerFactory> layers;
+  if (sizes.tensor > 1) {
+    layers =
+        std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), options.sequence_parallel);
+  }
+  if (sizes.pipeline == 1) return layers;
+  if (layers == nullptr) layers = std::make_shared<LayerFactory>();
+  layers->set_stages(
+      std::make_shared<Stages>(PipelinePlace{.stage = mesh.along(MeshDimension::pipeline)->rank(),
+                                             .stages = sizes.pipeline,
+                                             .chunks = options.pipeline_chunks}));
+  return layers;
 }
 
 std::shared_ptr<Module> make_model(const Task& task, const std::shared_ptr<LayerFactory>& layers) {
   check(layers == nullptr || task.make_model_with != nullptr,
-        "--tensor-parallel: the model of {} cannot be divided, expected a task with make_model_with",
+        "--tensor-parallel or --pipeline-parallel: the model of {} cannot be divided, expected a task with "
+        "make_model_with",
         task.name);
   std::shared_ptr<Module> model;
   if (task.make_model_with) {
@@ -54,6 +68,8 @@ std::shared_ptr<Module> make_model(const Task& task, const std::shared_ptr<Layer
     model = task.make_model();
   }
   check(model != nullptr, "trainer: the task's make_model() returned no model");
+  check(layers == nullptr || layers->stages() == nullptr || layers->stages()->are_divided(),
+        "--pipeline-parallel: the model of {} is no chain of units, expected a GPT or an MLP", task.name);
   return model;
 }
 
@@ -79,7 +95,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
       options_(std::move(options)),
       mesh_(std::move(mesh)),
       comm_(mesh_.world()),
-      layers_(layers_over(mesh_, options_.distribution.sequence_parallel)),
+      layers_(layers_over(mesh_, options_.distribution)),
       device_(comm_->device()),
       console_(comm_->rank() == 0 && !options_.observation.quiet),
       memory_before_(memory_stats(device_).live_by_category),
@@ -101,14 +117,15 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
   if (!options_.model.train_only.empty()) train_only(*model_, options_.model.train_only);
   const DType dtype = compute_dtype(options_.precision, device_);
   arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, data_rank(), data_ranks()));
-  if (divides_model()) {
+  if (divides_layers()) {
     arena_->set_division(
         division_over(mesh_.along(MeshDimension::tensor), options_.distribution.sequence_parallel));
   }
+  if (stages() != nullptr) connect_stages();
   optimizer_ = make_optimizer(options_.optimizer, *arena_);
   learning_rate_ = optimizer_->learning_rate();
   if (dtype == DType::f16) scaler_.emplace(*arena_);
-  if (!options_.model.load.empty()) load_model(*model_, options_.model.load);
+  if (!options_.model.load.empty()) load_model(*model_, options_.model.load, stages());
 
   sampler_ = std::make_shared<DistributedSampler>(order_, data_rank(), data_ranks());
   const std::int64_t ahead = std::clamp<std::int64_t>(kSamplesAhead / options_.data.batch_size, 1, 16);
@@ -116,6 +133,27 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
       task_.train, sampler_,
       DataLoaderOptions{.batch_size = batch_of_rank(), .prefetch_batches = ahead, .device = device_});
   schedule_ = make_schedule(options_.schedule, learning_rate_, options_.data.batch_size, length_);
+}
+
+void Trainer::Run::connect_stages() {
+  const DistributionOptions& options = options_.distribution;
+  const std::shared_ptr<Communicator>& line = mesh_.along(MeshDimension::pipeline);
+  check(options.zero == 0 || stages()->copies().empty() || data_ranks() <= 2,
+        "--zero {}: with --pipeline-parallel the copies of tied weights would differ by rounding on {} data "
+        "ranks, "
+        "expected --zero 0 or at most 2 of them",
+        options.zero, data_ranks());
+  pipeline_ = std::make_unique<Pipeline>(*model_, *stages(), line,
+                                         PipelineOptions{.schedule = options.pipeline_schedule,
+                                                         .sequence = options.sequence_parallel,
+                                                         .check_layouts = divides_layers()});
+  std::vector<std::string> copies;
+  for (const Stages::Copy& copy : stages()->copies()) {
+    if (copy.stage == line->rank()) copies.push_back(copy.name);
+  }
+  arena_->set_stages({.sum = [line](const Tensor& x) { line->all_reduce(x, ReduceOp::sum).wait(); },
+                      .max = [line](const Tensor& x) { line->all_reduce(x, ReduceOp::max).wait(); },
+                      .copies = std::move(copies)});
 }
 
 /// Checks before the model, which may be large, is made.
@@ -129,13 +167,45 @@ void Trainer::Run::check_before_model() const {
         "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that "
         "number",
         options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
+  const DistributionOptions& ranks = options_.distribution;
+  check(mesh_.sizes().pipeline == 1 || ranks.zero <= 1,
+        "--zero {}: with --pipeline-parallel expected 0 or 1, the nearest is 1", ranks.zero);
+  check(ranks.pipeline_schedule != PipelineScheduleKind::interleaved || ranks.pipeline_chunks > 1,
+        "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2");
   check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
         to_string(device_));
   check(!options_.graph || comm_->size() == 1, "--graph: found {} ranks, expected one", comm_->size());
   warmup_steps(options_.schedule, batch, length_);
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
+  if (options_.distribution.zero == 3 && world_size > 1) check_sharded_parameters();
   check_memory();
+}
+
+/// Checks what ZeRO stage 3 cannot do, as no rank has all parameters and all ranks run the same forwards.
+void Trainer::Run::check_sharded_parameters() const {
+  check(!options_.distribution.check_replicas,
+        "--check-replicas: with --zero 3 ranks have no equal parameters to compare");
+  check(options_.observation.record_values.empty(),
+        "--record-values: with --zero 3 no rank has the values between two updates");
+  const std::int64_t ranks = data_ranks();
+  const auto check_equal = [&](std::int64_t samples, const char* what, std::int64_t at_once,
+                               const char* flag) {
+    const auto forwards = [&](std::int64_t own) { return (own + at_once - 1) / at_once; };
+    const std::int64_t fewest = forwards(samples / ranks), most = forwards((samples + ranks - 1) / ranks);
+    check(fewest == most,
+          "--zero 3: expected as many forwards on every rank, but of the {} {} some of the {} ranks run {} "
+          "and others {}: change {}",
+          samples, what, ranks, most, fewest, flag);
+  };
+  const std::int64_t batch = options_.data.batch_size, micro_batch = options_.accumulation.micro_batch;
+  const std::int64_t at_once = micro_batch > 0 ? micro_batch : batch;
+  const std::int64_t of_last_update = length_.samples % batch;
+  if (length_.steps > length_.samples / batch) {
+    check_equal(of_last_update, "samples of an epoch's last update", at_once,
+                micro_batch > 0 ? "--micro-batch" : "--batch-size");
+  }
+  check_equal(task_.test->size(), "test samples", options_.data.eval_batch_size, "--eval-batch-size");
 }
 
 /// Throws Error for a model that does not fit, and announces one that takes long to make.
@@ -148,7 +218,7 @@ void Trainer::Run::check_memory() const {
     bytes[category] /= static_cast<std::size_t>(mesh_.sizes().tensor);  // about: of some all ranks have all
   }
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
-  if (options_.distribution.zero == 2) bytes[MemoryCategory::gradients] /= world_size;
+  if (options_.distribution.zero >= 2) bytes[MemoryCategory::gradients] /= world_size;
   // What will be frozen is not known before there is a model.
   const bool freezes = !options_.model.freeze.empty() || !options_.model.train_only.empty();
   if (freezes) bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
@@ -174,7 +244,7 @@ std::string Trainer::Run::schedule_text() const {
 /// "model 784-256-10 (203530 parameters), batch 64, adam at 0.001"; of fewer that are trained, their number.
 std::string Trainer::Run::describe_training() const {
   const std::int64_t micro_batch = options_.accumulation.micro_batch;
-  const std::int64_t all = whole_elements(*model_);
+  const std::int64_t all = model_elements();
   // Of a model that ranks divide nothing is frozen.
   const std::int64_t trained = divides_model() ? all : arena_->trained_elements();
   return fmt::format("model {}{}({} parameters{}), batch {}{}, {} at {}", task_.model_name,
@@ -198,13 +268,22 @@ void Trainer::Run::describe_device() const {
   if (comm_->size() > 1) {
     console_.print("{} connected by {}, {} of a batch each{}\n", counted(comm_->size(), "rank"),
                    comm_->backend(), counted(batch_of_rank(), "sample"),
-                   divides_model() ? fmt::format(", {} for a model", mesh_.sizes().tensor) : "");
+                   divides_model()
+                       ? fmt::format(", {} for a model", mesh_.sizes().tensor * mesh_.sizes().pipeline)
+                       : "");
   }
 }
 
 EvaluationResult Trainer::Run::evaluate_weights() {
   return ringtape::evaluate(task_, *model_, arena_->compute_dtype(), options_.data.eval_batch_size,
-                            *mesh_.of_mean());
+                            *mesh_.of_mean(), pipeline_.get());
+}
+
+std::int64_t Trainer::Run::model_elements() const {
+  if (stages() == nullptr) return whole_elements(*model_);
+  std::int64_t elements = 0;
+  for (const Stages::Parameter& parameter : stages()->parameters()) elements += parameter.shape.elements();
+  return elements;
 }
 
 EvaluationResult Trainer::Run::evaluate() {
@@ -223,7 +302,7 @@ TrainingResult Trainer::Run::train() {
   check(!has_trained_, "trainer: train() was called twice, expected one call: make another Trainer");
   has_trained_ = true;
   LossScaler* const scaler = scaler_ ? &*scaler_ : nullptr;
-  TrainingState state(*model_, *arena_, *optimizer_, scaler, mesh_);
+  TrainingState state(*model_, *arena_, *optimizer_, scaler, mesh_, stages());
   Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(), is_first());
   std::optional<Checkpoint> resumed;
   const TrainingPosition begin =
@@ -234,7 +313,8 @@ TrainingResult Trainer::Run::train() {
   Training training{
       .at = begin,
       .update = Update(task_, options_, *model_, *arena_, *optimizer_, scaler,
-                       !observation.metrics.empty() || !observation.report.empty(), mesh_.of_mean()),
+                       !observation.metrics.empty() || !observation.report.empty(), mesh_.of_mean(),
+                       pipeline_.get()),
       .recorded = RecordedSteps(observation, *comm_, begin.step, length_.steps),
       .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
                     counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
@@ -319,26 +399,24 @@ void Trainer::Run::run_step(Training& training) {
   }
   const bool is_reported = at.step == training.reported_step;
   if (is_reported) memory_.emplace(device_);
-  const CollectiveCounts sent_before = mesh_.of_mean()->collectives();
-  const CollectiveCounts in_model_before = mesh_.along(MeshDimension::tensor)->collectives();
+  const MeshTraffic traffic(mesh_, pipeline_ != nullptr ? pipeline_->communicators()
+                                                        : std::vector<std::shared_ptr<Communicator>>());
   default_generator() = random_of_step(options_.data.seed, data_rank(), at.step);
   const UpdateResult result = training.update(batch, samples);
   if (is_reported) {
     memory_->stop();
-    traffic_ = traffic_table(sent_before, mesh_.of_mean()->collectives(), data_ranks(), 1);
-    if (divides_model()) {
-      const Communicator& in_model = *mesh_.along(MeshDimension::tensor);
-      traffic_ += "\nbetween the ranks of a model:\n" +
-                  traffic_table(in_model_before, in_model.collectives(), in_model.size(), 1);
-    }
+    traffic_ = traffic.table();
   }
+  const double bytes_sent = traffic.bytes_sent();
   ++at.step;
   at.samples += samples;
   if (options_.distribution.check_replicas) {
     arena_->gather_values();
-    verify_replicas(*model_, mesh_, fmt::format("after step {}", at.step));
+    verify_replicas(*model_, mesh_, fmt::format("after step {}", at.step), pipeline_.get());
   }
-  training.log.add({.step = at.step, .epoch = step.epoch, .rate = rate, .samples = samples}, result);
+  training.log.add(
+      {.step = at.step, .epoch = step.epoch, .rate = rate, .samples = samples, .bytes_sent = bytes_sent},
+      result);
   span.reset();
   training.recorded.end_step();
   step.loss = result.loss;
@@ -379,11 +457,12 @@ std::optional<Batch> Trainer::Run::next_batch() {
 }
 
 std::shared_ptr<Module> Trainer::Run::whole_model() {
-  arena_->gather_values();
-  if (!divides_model()) return is_first() ? model_ : nullptr;
-  std::vector<NamedTensor> wholes;
-  if (data_rank() == 0) {
-    wholes = gather_wholes(*model_, weights_of(*model_), *mesh_.along(MeshDimension::tensor));
+  std::vector<NamedTensor> wholes = gather_weights(*model_, *arena_, *mesh_.of_mean());
+  if (!divides_model() && arena_->has_all_values()) return is_first() ? model_ : nullptr;
+  const std::shared_ptr<Communicator>& in_layers = mesh_.along(MeshDimension::tensor);
+  if (divides_layers() && data_rank() == 0) wholes = gather_wholes(*model_, wholes, *in_layers);
+  if (stages() != nullptr && data_rank() == 0 && in_layers->rank() == 0) {
+    wholes = gather_stages(*stages(), wholes, *mesh_.along(MeshDimension::pipeline));
   }
   if (!is_first()) return nullptr;
   const std::shared_ptr<Module> whole = make_model(task_, nullptr);

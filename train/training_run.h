@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "data/loader.h"
 #include "dist/mesh.h"
+#include "dist/pipeline.h"
 #include "optim/loss_scaler.h"
 #include "profile/profile.h"
 #include "train/checkpointing.h"
@@ -60,6 +61,7 @@ class Trainer::Run {
 
   // ---- training_run.cpp ----
   void check_before_model() const;
+  void check_sharded_parameters() const;
   void check_memory() const;
   void describe_model() const;
   void describe_device() const;
@@ -77,7 +79,12 @@ class Trainer::Run {
   int data_rank() const { return mesh_.of_mean()->rank(); }
   /// Whether ranks divide the model between them.
   bool divides_model() const { return layers_ != nullptr; }
-  bool counts_correct() const { return task_.correct != nullptr; }
+  bool divides_layers() const { return mesh_.sizes().divide_layers(); }
+  /// Null without a pipeline.
+  const Stages* stages() const { return divides_model() ? layers_->stages() : nullptr; }
+  void connect_stages();
+  std::int64_t model_elements() const;
+  bool counts_correct() const { return task_.counts_correct; }
   bool is_first() const { return comm_->rank() == 0; }
 
   // ---- run_outputs.cpp ----
@@ -93,6 +100,7 @@ class Trainer::Run {
   Mesh mesh_;
   std::shared_ptr<Communicator> comm_;    // of all ranks
   std::shared_ptr<LayerFactory> layers_;  // of a model that ranks divide
+  std::unique_ptr<Pipeline> pipeline_;    // of a model in stages
   Device device_;
   Console console_;
   BytesByCategory memory_before_;  // such as a dataset on the device

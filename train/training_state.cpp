@@ -6,23 +6,27 @@
 #include "core/random.h"
 #include "dist/model_parts.h"
 #include "dist/optimizer_state.h"
+#include "dist/stage_parts.h"
 #include "io/checksum.h"
+#include "nn/model_file.h"
 
 namespace ringtape {
 
 std::vector<NamedTensor> TrainingState::gather() {
-  arena_.gather_values();
-  return wholes_of(with(gather_optimizer_state(optimizer_, *mesh_.of_mean())));
+  const std::vector<NamedTensor> weights = gather_weights(model_, arena_, *mesh_.of_mean());
+  return of_all_stages(of_stage(with(weights, gather_optimizer_state(optimizer_, *mesh_.of_mean()))));
 }
 
 TrainingPosition TrainingState::resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed) {
   const std::vector<NamedTensor> of_optimizer = gather_optimizer_state(optimizer_, *mesh_.of_mean());
-  const std::vector<NamedTensor> parts = with(of_optimizer), wholes = wholes_of(parts);
-  resumed = checkpoints.resume(wholes);
-  if (divides_model() && mesh_.of_mean()->rank() == 0) {
-    scatter_wholes(model_, wholes, parts, *mesh_.along(MeshDimension::tensor));
-    arena_.bump_versions();
+  const std::vector<NamedTensor> parts = with(weights_of(model_), of_optimizer);
+  const std::vector<NamedTensor> own = of_stage(parts), all = of_all_stages(own);
+  resumed = checkpoints.resume(all);
+  if (has_stage()) scatter_stages(*stages_, all, own, along(MeshDimension::pipeline));
+  if (divides_layers() && mesh_.of_mean()->rank() == 0) {
+    scatter_wholes(model_, own, parts, along(MeshDimension::tensor));
   }
+  if ((stages_ != nullptr || divides_layers()) && mesh_.of_mean()->rank() == 0) arena_.bump_versions();
   scatter_optimizer_state(optimizer_, *mesh_.of_mean(), of_optimizer);
   return broadcast_from_first(resumed ? resumed->position() : TrainingPosition{});
 }
@@ -42,32 +46,42 @@ TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at)
   for (const NamedParameter& parameter : model_.named_parameters()) {
     if (!parameter.tensor->requires_grad()) mesh_.of_mean()->broadcast(*parameter.tensor, 0).wait();
   }
-  for (const auto& [name, tensor] : trained()) mesh_.of_mean()->broadcast(tensor, 0).wait();
+  for (const auto& [name, tensor] : trained(weights_of(model_))) mesh_.of_mean()->broadcast(tensor, 0).wait();
   return {.step = found[0], .epoch = found[1], .samples = found[2]};
 }
 
-bool TrainingState::divides_model() const {
-  return mesh_.along(MeshDimension::tensor)->size() > 1;
+/// On the first of the ranks that divide the layers: the tensors of all of them, of this stage. Elsewhere no
+/// file is written from them.
+std::vector<NamedTensor> TrainingState::of_stage(const std::vector<NamedTensor>& parts) {
+  if (!divides_layers() || mesh_.of_mean()->rank() != 0) return parts;
+  return gather_wholes(model_, parts, along(MeshDimension::tensor));
 }
 
-/// On the first rank: the tensors of the whole model. Elsewhere no file is written from them.
-std::vector<NamedTensor> TrainingState::wholes_of(const std::vector<NamedTensor>& parts) {
-  if (!divides_model() || mesh_.of_mean()->rank() != 0) return parts;
-  return gather_wholes(model_, parts, *mesh_.along(MeshDimension::tensor));
+/// On the first rank: the tensors of the whole model.
+std::vector<NamedTensor> TrainingState::of_all_stages(const std::vector<NamedTensor>& of_stage) {
+  return has_stage() ? gather_stages(*stages_, of_stage, along(MeshDimension::pipeline)) : of_stage;
 }
 
-std::vector<NamedTensor> TrainingState::with(const std::vector<NamedTensor>& of_optimizer) {
-  std::vector<NamedTensor> tensors = trained();
+/// Whether this rank has the tensors of a stage, which is one of several.
+bool TrainingState::has_stage() const {
+  return stages_ != nullptr && mesh_.of_mean()->rank() == 0 && along(MeshDimension::tensor).rank() == 0;
+}
+
+std::vector<NamedTensor> TrainingState::with(const std::vector<NamedTensor>& weights,
+                                             const std::vector<NamedTensor>& of_optimizer) {
+  std::vector<NamedTensor> tensors = trained(weights);
   for (const auto& [name, tensor] : of_optimizer) tensors.push_back({"optimizer." + name, tensor});
   return tensors;
 }
 
 /// The tensors that training changes, besides the optimizer's state: equal on all ranks with the same part of
-/// the model.
-std::vector<NamedTensor> TrainingState::trained() {
+/// the model, before a DataParallel has sharded it.
+std::vector<NamedTensor> TrainingState::trained(const std::vector<NamedTensor>& weights) {
   std::vector<NamedTensor> tensors;
-  for (const auto& [name, tensor] : model_.named_parameters()) {
-    if (tensor->requires_grad()) tensors.push_back({"model." + name, *tensor});
+  const std::vector<NamedParameter> parameters = model_.named_parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].tensor->requires_grad())
+      tensors.push_back({"model." + weights[i].name, weights[i].tensor});
   }
   tensors.push_back({"optimizer.skipped_updates", optimizer_.skipped_updates()});
   if (scaler_ != nullptr) {

@@ -7,6 +7,7 @@
 #include "dist/mesh.h"
 #include "nn/arena.h"
 #include "nn/module.h"
+#include "nn/stages.h"
 #include "optim/loss_scaler.h"
 #include "optim/optimizer.h"
 #include "train/checkpointing.h"
@@ -17,10 +18,10 @@ namespace ringtape {
 /// checkpoints and restores it. All ranks must call each function.
 class TrainingState {
  public:
-  /// `scaler` may be null. The arguments must outlive this object.
+  /// `scaler` may be null, and `stages` without a pipeline. The arguments must outlive this object.
   TrainingState(Module& model, ParameterArena& arena, Optimizer& optimizer, LossScaler* scaler,
-                const Mesh& mesh)
-      : model_(model), arena_(arena), optimizer_(optimizer), scaler_(scaler), mesh_(mesh) {}
+                const Mesh& mesh, const Stages* stages = nullptr)
+      : model_(model), arena_(arena), optimizer_(optimizer), scaler_(scaler), mesh_(mesh), stages_(stages) {}
 
   /// The whole state on rank 0, with the names in checkpoints. Shards of the optimizer's state and
   /// parts of the model are gathered.
@@ -36,16 +37,21 @@ class TrainingState {
   TrainingPosition broadcast_from_first(const TrainingPosition& at);
 
  private:
-  bool divides_model() const;
-  std::vector<NamedTensor> wholes_of(const std::vector<NamedTensor>& parts);
-  std::vector<NamedTensor> with(const std::vector<NamedTensor>& of_optimizer);
-  std::vector<NamedTensor> trained();
+  Communicator& along(MeshDimension dimension) const { return *mesh_.along(dimension); }
+  bool divides_layers() const { return mesh_.sizes().divide_layers(); }
+  std::vector<NamedTensor> of_stage(const std::vector<NamedTensor>& parts);
+  std::vector<NamedTensor> of_all_stages(const std::vector<NamedTensor>& of_stage);
+  bool has_stage() const;
+  std::vector<NamedTensor> with(const std::vector<NamedTensor>& weights,
+                                const std::vector<NamedTensor>& of_optimizer);
+  std::vector<NamedTensor> trained(const std::vector<NamedTensor>& weights);
 
   Module& model_;
   ParameterArena& arena_;
   Optimizer& optimizer_;
   LossScaler* scaler_;
   const Mesh& mesh_;
+  const Stages* stages_;
 };
 
 /// CRC-32 of the values of the frozen parameters, in the order of named_parameters().

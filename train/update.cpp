@@ -35,7 +35,7 @@ std::size_t fewest_micro_batches(std::int64_t samples, int world_size, std::int6
 
 Update::Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
                Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
-               const std::shared_ptr<Communicator>& comm)
+               const std::shared_ptr<Communicator>& comm, Pipeline* pipeline)
     : task_(task),
       options_(options),
       model_(model),
@@ -46,11 +46,12 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
       print_tape_(options.observation.print_tape && comm->rank() == 0),
       keeps_tape_(!options.observation.save_tape.empty() || !options.observation.report.empty()),
       comm_(comm),
+      pipeline_(pipeline),
       parallel_(model, arena, comm,
                 {.bucket_sizes = bucket_sizes(options.distribution),
                  .overlap = !options.distribution.no_overlap,
                  .allow_unused = false,
-                 .hook = nullptr}),
+                 .hook = make_comm_hook(options.distribution, arena, comm->size())}),
       window_(comm->size(), comm->size() == 1 ? nullptr : sum_over(comm)) {}
 
 UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t samples) {
@@ -112,7 +113,8 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
       options_.accumulation.sync_each_micro_batch
           ? fewest_micro_batches(samples_, comm_->size(), options_.accumulation.micro_batch)
           : 1;
-  for (std::size_t i = 0; i < micro_batches; ++i) {
+  if (pipeline_ != nullptr) run_in_stages(micro_batches, inputs, result);
+  for (std::size_t i = 0; pipeline_ == nullptr && i < micro_batches; ++i) {
     const auto [features, targets] = get(inputs, i);
     const bool reduces = i + 1 < reducing || i + 1 == micro_batches;
     // Clipping changes this rank's own gradient, so finish() must reduce it.
@@ -139,10 +141,32 @@ std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_ba
   return inputs(micro_batch);
 }
 
+/// The micro-batches go through the stages of a pipeline. finish() reduces the gradients.
+void Update::run_in_stages(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum) {
+  const auto scope = parallel_.no_sync();
+  std::vector<std::pair<Tensor, Tensor>> pieces;
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < micro_batches; ++i) {
+    pieces.push_back(get(inputs, i));
+    shapes.push_back(pieces.back().first.shape());
+  }
+  pipeline_->forward_backward(
+      shapes,
+      {.input = [&](std::size_t i) { return model_input(task_, pieces[i].first, arena_.compute_dtype()); },
+       .loss = [&](Tensor output,
+                   std::size_t i) { return loss_of(std::move(output), pieces[i].second, sum); },
+       .backward = [&](const Tensor& loss) { backward(loss, sum); }});
+}
+
 /// Waits for the mean of the gradients, and reduces loss and correct predictions over the ranks.
 void Update::reduce(UpdateResult& result) {
   const SpanScope phase(SpanKind::phase, "all-reduce");
+  // Two addends have one sum on both stages. After ZeRO's mean each rank has other slices than on the other
+  // stage.
+  const bool is_sharded = arena_.is_sharded();
+  if (pipeline_ != nullptr && is_sharded) pipeline_->sum_gradients_of_copies();
   parallel_.finish();
+  if (pipeline_ != nullptr && !is_sharded) pipeline_->sum_gradients_of_copies();
   arena_.sum_parts_of_gradients();
   reduce_results(result);
 }
@@ -158,9 +182,13 @@ void Update::step(UpdateResult& result) {
 Tensor Update::forward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
   const Tensor input = model_input(task_, features, arena_.compute_dtype());
   const SpanScope span(SpanKind::phase, "forward");
-  Tensor prediction = model_(input);
-  if (task_.correct) add_to(sum.correct, to(task_.correct(prediction, targets), DType::f32));
-  return task_.loss(std::move(prediction), targets, window_.divisor());
+  return loss_of(model_(input), targets, sum);
+}
+
+Tensor Update::loss_of(Tensor prediction, const Tensor& targets, UpdateResult& sum) {
+  LossAndCorrect result = task_.loss(std::move(prediction), targets, window_.divisor());
+  if (task_.counts_correct) add_to(sum.correct, result.correct);
+  return std::move(result.loss);
 }
 
 void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
@@ -172,22 +200,29 @@ void Update::forward_backward(const Tensor& features, const Tensor& targets, Upd
   if (std::exchange(print_tape_, false)) Tape::current().print();
   if (std::exchange(keeps_tape_, false)) tape_ = graph_of(Tape::current());
   const SpanScope span(SpanKind::phase, "backward");
+  backward(loss, sum);
+}
+
+void Update::backward(const Tensor& loss, UpdateResult& sum) {
   scaler_ != nullptr ? scaler_->backward(loss) : loss.backward();
   add_to(sum.loss, loss.detach());
 }
 
-/// Reduces the loss (mean) and the correct predictions (sum) over the ranks.
+/// Reduces the loss (mean) and the correct predictions (sum) over the ranks. Of stages the last one has them.
 void Update::reduce_results(UpdateResult& result) {
-  if (comm_->size() == 1) return;
+  if (comm_->size() == 1 && pipeline_ == nullptr) return;
   if (!result.loss.defined()) result.loss = zeros({}, DType::f32, arena_.device());
   const Work loss = comm_->all_reduce(result.loss, ReduceOp::mean);
   Work correct;
-  if (task_.correct) {
+  if (task_.counts_correct) {
     if (!result.correct.defined()) result.correct = zeros({}, DType::f32, arena_.device());
     correct = comm_->all_reduce(result.correct, ReduceOp::sum);
   }
   loss.wait();
   correct.wait();
+  if (pipeline_ == nullptr) return;
+  pipeline_->line().all_reduce(result.loss, ReduceOp::sum).wait();
+  if (task_.counts_correct) pipeline_->line().all_reduce(result.correct, ReduceOp::sum).wait();
 }
 
 void Update::clip_after_micro_batch(std::size_t micro_batches) {

@@ -11,6 +11,7 @@
 #include "core/graph.h"
 #include "data/loader.h"
 #include "dist/data_parallel.h"
+#include "dist/pipeline.h"
 #include "nn/arena.h"
 #include "nn/module.h"
 #include "optim/accumulation.h"
@@ -40,10 +41,12 @@ struct UpdateResult {
 /// first four sizes are kept; updates of other sizes run without one.
 class Update {
  public:
-  /// `scaler`: for f16, else null. `measure_norm`: measure the gradient norm even without clipping.
+  /// `comm` connects the ranks with the same part of the model. `pipeline`: the stages of a model in several,
+  /// else null. `scaler`: for f16, else null. `measure_norm`: measure the gradient norm even without
+  /// clipping.
   Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
          Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
-         const std::shared_ptr<Communicator>& comm);
+         const std::shared_ptr<Communicator>& comm, Pipeline* pipeline = nullptr);
 
   /// `batch` holds this rank's samples of the update; none if only other ranks have samples left. `samples`
   /// is the total over all ranks. Without a non-ignored target on any rank, no weight changes. The result is
@@ -72,10 +75,13 @@ class Update {
   UpdateResult replay(const Batch& batch, const std::vector<MicroBatch>& pieces);
   void zero_gradients();
   static std::pair<Tensor, Tensor> get(const Inputs& inputs, std::size_t micro_batch);
+  void run_in_stages(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum);
   void reduce(UpdateResult& result);
   void step(UpdateResult& result);
   /// The loss; adds up the correct predictions.
   Tensor forward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
+  Tensor loss_of(Tensor prediction, const Tensor& targets, UpdateResult& sum);
+  void backward(const Tensor& loss, UpdateResult& sum);
   void forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum);
   void reduce_results(UpdateResult& result);
   void clip_after_micro_batch(std::size_t micro_batches);
@@ -94,6 +100,7 @@ class Update {
   std::optional<TapeGraph> tape_;
   ValueRecord* values_ = nullptr;
   std::shared_ptr<Communicator> comm_;
+  Pipeline* pipeline_;
   std::int64_t samples_ = 0;  // of the current update, on all ranks
   DataParallel parallel_;
   AccumulationWindow window_;

@@ -136,7 +136,9 @@ struct TrainCommand {
     task.make_model_with = [this, shape](const std::shared_ptr<LayerFactory>& layers) {
       check(lora.rank == 0 || layers->ranks() == 1,
             "--lora-rank cannot be used with --tensor-parallel: its factors cannot be divided");
-      const bool is_loaded = loaded.model != nullptr && layers->ranks() == 1;
+      check(lora.rank == 0 || layers->stages() == nullptr,
+            "--lora-rank cannot be used with --pipeline-parallel: its factors are in no stage");
+      const bool is_loaded = loaded.model != nullptr && !layers->divides();
       const std::shared_ptr<GPT> made = is_loaded ? loaded.model : std::make_shared<GPT>(shape, layers);
       if (loaded.model != nullptr && !is_loaded) load_whole(*made, *loaded.model);
       made->set_recompute(model.recompute);
@@ -175,6 +177,11 @@ struct TrainCommand {
     check(
         program.options().distribution.tensor_parallel == 1,
         "--sample-every cannot be used with --tensor-parallel: no rank has the whole model during training");
+    check(program.options().distribution.pipeline_parallel == 1,
+          "--sample-every cannot be used with --pipeline-parallel: no rank has the whole model during "
+          "training");
+    check(program.options().distribution.zero < 3 || trainer.comm().size() == 1,
+          "--sample-every cannot be used with --zero 3: no rank has the whole model during training");
     trainer.text_every(sample_every, fmt::format("{} tokens", samples), [this, &trainer] {
       std::string sample;
       write_text(static_cast<GPT&>(trainer.model()), *loaded.tokenizer, loaded.tokenizer->token(first_token),

@@ -10,5 +10,6 @@ void add_memory_command(CommandLine& app);
 void add_fit_command(CommandLine& app);
 void add_lr_command(CommandLine& app);
 void add_scale_command(CommandLine& app);
+void add_parallel_command(CommandLine& app);
 
 }  // namespace ringtape::planner

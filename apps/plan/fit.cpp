@@ -3,11 +3,10 @@
 #include <cmath>
 #include <memory>
 
+#include "apps/plan/bytes.h"
 #include "apps/plan/commands.h"
 #include "apps/plan/transformer_flags.h"
 #include "core/error.h"
-#include "core/quote.h"
-#include "io/parse.h"
 #include "optim/registry.h"
 #include "planner/fit_trial.h"
 #include "planner/memory.h"
@@ -15,12 +14,6 @@
 
 namespace ringtape::planner {
 namespace {
-
-/// A number of bytes, and its text on the command line: "16GB".
-struct Bytes {
-  std::uint64_t number = 0;
-  std::string text;
-};
 
 struct Options {
   TrialModel model;
@@ -33,17 +26,6 @@ struct Options {
   std::int64_t ranks = 1;
   bool json = false;
 };
-
-OptionValue option_value(Bytes& bytes) {
-  return {"SIZE",
-          [&bytes](const std::string& text) {
-            const std::optional<std::uint64_t> number = parse_bytes(text);
-            check(number.has_value(), "expected a whole number with a unit, such as 1500MB, found {}",
-                  quote(text));
-            bytes = {*number, text};
-          },
-          [&bytes] { return bytes.text; }};
-}
 
 void add_flags(CommandLine& app, Options& options) {
   app.group("Batch");
@@ -82,13 +64,6 @@ void add_flags(CommandLine& app, Options& options) {
   app.option("--device", options.device, "auto, cpu, cuda or cuda:N");
   app.group("Output");
   app.option("--json", options.json, "print the plan as JSON");
-}
-
-std::int64_t bytes_of(const char* flag, const Bytes& given) {
-  const std::uint64_t bytes = given.number;
-  check(bytes >= 1 && bytes <= static_cast<std::uint64_t>(kLargestSize) << 10,
-        "{} must be from 1 byte to {}, found {} bytes", flag, bytes_text(kLargestSize << 10), bytes);
-  return static_cast<std::int64_t>(bytes);
 }
 
 FitTrial worked_out(std::int64_t micro_batch, std::int64_t bytes, std::int64_t memory) {

@@ -11,5 +11,6 @@ int main(int argc, char** argv) {
   ringtape::planner::add_fit_command(app);
   ringtape::planner::add_lr_command(app);
   ringtape::planner::add_scale_command(app);
+  ringtape::planner::add_parallel_command(app);
   return app.run(argc, argv);
 }

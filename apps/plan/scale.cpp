@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "apps/plan/cluster_flags.h"
 #include "apps/plan/commands.h"
 #include "apps/plan/transformer_flags.h"
 #include "core/error.h"
@@ -17,14 +18,12 @@ namespace {
 struct Options {
   ScaleRequest request;
   TransformerFlags transformer;
-  std::string cluster = "h100-ndr";
+  ClusterFlags cluster;
   std::string algorithm = "ring";
   std::string jitter_shape = "lognormal";
   std::optional<double> forward_ms, backward_ms;
   double update_ms = 0;
   std::int64_t bucket_mib = 25, first_bucket_mib = 1, segment_kib = 256;
-  std::optional<std::int64_t> ranks_per_node;
-  std::optional<double> intra_node_us, intra_node_gb, inter_node_us, inter_node_gb, call_us;
   std::int64_t max_ranks = 100'000;
   bool no_overlap = false;
   std::string svg;
@@ -80,19 +79,7 @@ void add_communication_flags(CommandLine& app, Options& options) {
   app.option("--every-micro-batch", request.every_micro_batch,
              "reduce after each micro-batch, as without no_sync()");
 
-  app.group("Cluster: a preset, and changes to it");
-  std::string names;
-  for (const Cluster& cluster : cluster_presets()) names += (names.empty() ? "" : ", ") + cluster.name;
-  app.option("--cluster", options.cluster, names);
-
-  app.option("--ranks-per-node", between(options.ranks_per_node, 1, kLargestSize), "ranks in a node");
-  app.option("--intra-node-latency", between(options.intra_node_us, 0, 1e7), "us of a message inside a node");
-  app.option("--intra-node-bandwidth", between(options.intra_node_gb, 1e-6, 1e6),
-             "GB/s out of a rank inside its node");
-  app.option("--inter-node-latency", between(options.inter_node_us, 0, 1e7), "us of a message between nodes");
-  app.option("--inter-node-bandwidth", between(options.inter_node_gb, 1e-6, 1e6),
-             "GB/s out of a node, all adapters together");
-  app.option("--call", between(options.call_us, 0, 1e7), "us of startup for each collective");
+  options.cluster.add(app);
 }
 
 void add_disturbance_flags(CommandLine& app, Options& options) {
@@ -137,21 +124,6 @@ void add_output_flags(CommandLine& app, Options& options) {
   app.option("--json", options.json, "print the plan as JSON");
 }
 
-/// The preset, with the constants given on the command line.
-Cluster cluster_of(const Options& options) {
-  Cluster cluster = cluster_preset(options.cluster);
-  cluster.ranks_per_node = options.ranks_per_node.value_or(cluster.ranks_per_node);
-  const auto set = [](double& constant, const std::optional<double>& given, double unit) {
-    if (given) constant = *given * unit;
-  };
-  set(cluster.intra_node.latency, options.intra_node_us, 1e-6);
-  set(cluster.intra_node.bandwidth, options.intra_node_gb, 1e9);
-  set(cluster.inter_node.latency, options.inter_node_us, 1e-6);
-  set(cluster.inter_node.bandwidth, options.inter_node_gb, 1e9);
-  set(cluster.call, options.call_us, 1e-6);
-  return cluster;
-}
-
 void plan(const Options& options) {
   ScaleRequest request = options.request;
   if (options.transformer.are_given()) {
@@ -161,7 +133,7 @@ void plan(const Options& options) {
     request.sample_flops = forward_flops(gpt_options(model), 1, request.sequence);
   }
   check(request.parameters > 0, "which model? Expected --parameters or --layers");
-  request.cluster = cluster_of(options);
+  request.cluster = options.cluster.cluster();
   request.algorithm = algorithm_from_name(options.algorithm);
   request.jitter.shape = jitter_shape_from_name(options.jitter_shape);
   if (options.forward_ms) request.forward = *options.forward_ms / 1e3;

@@ -90,7 +90,7 @@ void prepare_two_passes(Setup& s, const Size& size) {
 
 void prepare_count_correct(Setup& s, const Size& size) {
   const Batch batch(s, size, false);
-  s.launch = [batch, correct = s.output<std::int64_t>("correct", 1)](const Stream& stream) {
+  s.launch = [batch, correct = s.output<float>("correct", 1)](const Stream& stream) {
     count_correct(stream, batch.problem, batch.logits, correct, false);
   };
 }

@@ -1,6 +1,7 @@
 #include "benchmarks/kernels/case.h"
 #include "kernels/dropout.h"
 #include "kernels/embedding.h"
+#include "kernels/matvec.h"
 #include "kernels/norm.h"
 #include "kernels/rotary.h"
 #include "kernels/softmax_rows.h"
@@ -116,14 +117,26 @@ std::vector<Case> embedding_cases() {
           rows_case("embedding_backward", "its gradient", 12, 1, [](Setup& s, const Size& size) {
             const EmbeddingProblem problem = embedding_of(s, size);
             float* dweight = s.floats("dweight", problem.vocabulary * size.columns);
+            auto* workspace = s.output<std::int64_t>("workspace", embedding_workspace(size.rows));
             s.launch = [=, dy = s.floats("dy", size.elements())](const Stream& stream) {
-              embedding_backward(stream, kF32, problem, dy, dweight);
+              embedding_backward(stream, kF32, problem, dy, workspace, dweight);
             };
           })};
 }
 
 std::vector<Case> other_cases() {
-  return {{.name = "dropout",
+  return {rows_case("matvec", "a vector of 256 by the rows of a matrix", 4, 2,
+                    [](Setup& s, const Size& size) {
+                      GemmArgs args;
+                      args.m = 1;
+                      args.n = args.ldc = size.rows;
+                      args.k = args.lda = args.ldb = size.columns;
+                      args.a = s.floats("a", size.columns);
+                      args.b = s.floats("b", size.elements());
+                      args.c = s.output("c", size.rows);
+                      s.launch = [args](const Stream& stream) { matvec(stream, args); };
+                    }),
+          {.name = "dropout",
            .does = "a quarter of x set to 0",
            .bytes = 8,
            .flops = 1,

@@ -2,7 +2,7 @@
 
     python3 benchmarks/sass show NAME       the kernels whose names contain NAME: loops, and estimates on one GPU
     python3 benchmarks/sass lines KERNEL    one kernel's source lines and what became of them: docs/reading-sass.md
-    python3 benchmarks/sass graph FILE      the least times of the launches that --save-graph of a training wrote
+    python3 benchmarks/sass graph FILE      the estimated times of the launches that --save-graph of a training wrote
     python3 benchmarks/sass table           writes benchmarks/results/sass/{launches,kernels,estimates}.json
     python3 benchmarks/sass check           compares a build with the committed tables and tests/sass/expected.json
     python3 benchmarks/sass published DIR   writes published.json: the model beside published measurements of other kernels
@@ -96,9 +96,13 @@ def show_graph(options):
     objects = disassemble.objects_of_kernels(options.build, gpu.architecture.name)
     needed = {objects[node.kernel] for node in nodes if node.kernel in objects}
     kernels = {kernel.name: kernel for path in sorted(needed) for kernel in disassemble.kernels_of(path, gpu.architecture.name)}
-    print("\n".join(graph.text_of(nodes, gpu, kernels)))
+    known = {}
+    for _, _, each_launch in launches.read(results.FOLDER / "launches.json"):
+        for launch in each_launch:
+            known.setdefault(launch.kernel, []).append(launch)
+    print("\n".join(graph.text_of(nodes, gpu, kernels, known)))
     if options.picture:
-        options.picture.write_text(graph.picture(nodes, gpu, kernels), encoding="utf-8")
+        options.picture.write_text(graph.picture(nodes, gpu, kernels, known), encoding="utf-8")
 
 
 def compare_published(options):
@@ -125,7 +129,7 @@ def main():
     command.add_argument("--lens", metavar="WORDS", help="add what `lens WORDS` counts for the same lines")
     command.add_argument("--sass", action="store_true", help="list the main loop's instructions instead of their kinds")
     command.set_defaults(run=lines)
-    command = commands.add_parser("graph", parents=[with_build], help="the least times of the launches of an update")
+    command = commands.add_parser("graph", parents=[with_build], help="the estimated times of the launches of an update")
     command.add_argument("file", type=pathlib.Path, help="what --save-graph has written")
     command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
     command.add_argument("--picture", type=pathlib.Path, metavar="FILE", help="draw the graph to this file, as SVG")

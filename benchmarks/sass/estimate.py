@@ -35,6 +35,7 @@ class Launch:
     shared: float = 0  # bytes of shared memory for each element
     shared_cycles: float = 0  # of the banks, for each element
     math: bool = False  # an element is a multiply-add
+    blocks_of_element: float = 0  # as counted at a small size; 0 if it was not
 
     @property
     def threads(self):

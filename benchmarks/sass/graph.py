@@ -1,21 +1,27 @@
-"""The launches of one update as a graph: the least time of each launch, and of the longest chain of them.
+"""The launches of one update as a graph: the time of each launch, and of the longest chain of them.
 
-What a launch reads and writes at a step's sizes is not known here, so there is no estimate of its time, but a floor: the life
-of a block that takes the shortest way through the kernel, for as many waves of blocks as there are. The floor of small
-launches, whose blocks are alone on their multiprocessors, is most of their time; that of large ones is far too low.
+What a launch reads and writes is not in the graph. A launch of our own code gets the model's estimate where the committed
+launches (benchmarks/results/sass/launches.json) have the same kernel with blocks of the same size: they know how many elements
+a block takes. Otherwise it gets a floor: the life of a block that takes the shortest way through the kernel, for as many waves
+of blocks as there are. A product of a library gets a limit, its bytes or its arithmetic at the GPU's rates, or the start of a
+block.
 """
 import dataclasses
 import html
 import json
 import math
 
+import estimate
 import loops
 import machine
 import occupancy
 import timeline
 import tools
 
-GAP = 0.5e-6  # seconds from the end of a launch to the begin of one that waits for it, at least: docs/sass.md
+GAP = 0.5e-6  # seconds from the end of a launch to the begin of one that waits for it, in a graph: docs/sass.md
+SUMS = {"estimate": "estimated", "at least": "at least, by the shortest way through the kernel",
+        "limit": "products of a library at the GPU's rates, which small ones do not reach",
+        "unknown": "in a library, of unknown work"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,14 +31,17 @@ class Node:
     block: tuple
     shared_bytes: int
     after: tuple  # places of the nodes that it waits for
+    dtype: str = ""  # of a product of a library
+    flops: float = 0
+    bytes: float = 0
 
 
 def read(path):
     """The launches of a file that --save-graph has written."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["launches"]
-        nodes = [Node(row["kernel"], tuple(row["grid"]), tuple(row["block"]), row["shared_bytes"], tuple(row["after"]))
-                 for row in rows]
+        nodes = [Node(row["kernel"], tuple(row["grid"]), tuple(row["block"]), row["shared_bytes"], tuple(row["after"]),
+                      row.get("dtype", ""), row.get("flops", 0), row.get("bytes", 0)) for row in rows]
     except OSError as error:
         raise tools.SassError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -44,9 +53,7 @@ def read(path):
 
 
 def least_seconds(gpu, kernel, node):
-    """A launch's floor; 0 for a kernel whose code is unknown (None)."""
-    if kernel is None:
-        return 0.0
+    """A launch's floor."""
     threads = math.prod(node.block)
     held = occupancy.occupancy(gpu.architecture, threads, kernel.registers, kernel.shared + node.shared_bytes).blocks
     if held == 0:
@@ -55,6 +62,38 @@ def least_seconds(gpu, kernel, node):
     shortest = min(timeline.cycles(way, gpu.architecture)[0] for way in ways if way)
     life = machine.BLOCK_CYCLES + machine.WARP_CYCLES * -(-threads // machine.WARP) + shortest
     return -(-math.prod(node.grid) // (held * gpu.multiprocessors)) * life / gpu.clock
+
+
+def known_launch(node, known):
+    """The node as a launch of the model: its elements are those that so many blocks take in the one of `known` (lists of
+    launches.Launch by kernel) that has blocks of the same size and the nearest number of them. None without one."""
+    blocks = math.prod(node.grid)
+    same = [each for each in known.get(node.kernel, []) if each.threads == math.prod(node.block)
+            and each.blocks_of_element > 0 and not each.math]
+    if not same:
+        return None
+    nearest = min(same, key=lambda each: abs(math.log(each.blocks / blocks)))
+    return dataclasses.replace(nearest, grid=node.grid, block=node.block, shared_bytes=node.shared_bytes,
+                               elements=blocks / nearest.blocks_of_element)
+
+
+def library_seconds(gpu, node):
+    """The least time of a library's product: its bytes by a large copy's rate, its arithmetic, or the start of a block of
+    one warp that reads something."""
+    architecture = gpu.architecture
+    multiply_adds = architecture.fp32 if node.dtype == "f32" else architecture.tensor
+    start = machine.BLOCK_CYCLES + machine.WARP_CYCLES + architecture.latency["LDG"]
+    return max(node.bytes / gpu.copy_rate, node.flops / (2 * multiply_adds * gpu.multiprocessors * gpu.clock), start / gpu.clock)
+
+
+def time_of(gpu, node, kernels, known):
+    """Seconds of a launch and what they are: "estimate", "at least", "limit", or "unknown" (0 seconds)."""
+    if node.kernel not in kernels:
+        return (library_seconds(gpu, node), "limit") if node.bytes else (0.0, "unknown")
+    least, launch = least_seconds(gpu, kernels[node.kernel], node), known_launch(node, known)
+    if launch is None:
+        return least, "at least"
+    return max(least, estimate.estimate(gpu, kernels[node.kernel], launch).seconds), "estimate"
 
 
 def longest_chain(nodes, seconds):
@@ -72,19 +111,21 @@ def longest_chain(nodes, seconds):
     return total, chain[::-1]
 
 
-def text_of(nodes, gpu, kernels):
-    """`kernels` by name."""
-    seconds = [least_seconds(gpu, kernels.get(node.kernel), node) for node in nodes]
+def text_of(nodes, gpu, kernels, known):
+    """`kernels` and `known` by name."""
+    times = [time_of(gpu, node, kernels, known) for node in nodes]
     width = max((len(node.kernel) for node in nodes), default=0)
-    yield f"{len(nodes)} launches on {gpu.name}: at least, by the shortest way through each kernel (not measured)"
-    for place, node in enumerate(nodes):
-        known = f"{seconds[place] * 1e6:5.1f} us" if node.kernel in kernels else "       ?"
+    yield f"{len(nodes)} launches on {gpu.name}, estimated by the model (not measured)"
+    for place, (node, (seconds, kind)) in enumerate(zip(nodes, times)):
+        shown = "       ?" if kind == "unknown" else f"{seconds * 1e6:5.1f} us"
         after = ", ".join(str(before + 1) for before in node.after) or "-"
-        yield f"{place + 1:4}  {node.kernel:{width}}  {known}  after {after}"
-    total, chain = longest_chain(nodes, seconds)
-    unknown = sum(node.kernel not in kernels for node in nodes)
-    yield (f"the longest chain: {len(chain)} launches with {GAP * 1e6:g} us between two, at least {total * 1e6:.1f} us"
-           + (f", and the time of {unknown} whose code is in a library" if unknown else ""))
+        yield f"{place + 1:4}  {node.kernel:{width}}  {shown}  {kind:8}  after {after}".rstrip()
+    for kind, what in SUMS.items():
+        of_kind = [seconds for seconds, each in times if each == kind]
+        if of_kind:
+            yield f"{what}: {len(of_kind)} launches" + (f", {sum(of_kind) * 1e6:.1f} us" if kind != "unknown" else "")
+    total, chain = longest_chain(nodes, [seconds for seconds, _ in times])
+    yield f"the longest chain: {len(chain)} launches with {GAP * 1e6:g} us between two, {total * 1e6:.1f} us"
 
 
 def levels_of(nodes):
@@ -95,7 +136,7 @@ def levels_of(nodes):
     return levels
 
 
-def picture(nodes, gpu, kernels):
+def picture(nodes, gpu, kernels, known):
     """The graph as SVG: a row for each level, launches of one level beside each other."""
     wide, high, gap = 330, 34, 22
     levels, taken, places = levels_of(nodes), {}, []
@@ -111,8 +152,9 @@ def picture(nodes, gpu, kernels):
             parts.append(f'<line x1="{x0 + wide / 2}" y1="{y0 + high}" x2="{x1 + wide / 2}" y2="{y1}" stroke="#888"/>')
     for place, (node, (x, y)) in enumerate(zip(nodes, places)):
         shape = " x ".join(map(str, node.grid)) + " blocks of " + " x ".join(map(str, node.block))
-        seconds = least_seconds(gpu, kernels.get(node.kernel), node)
-        detail = (f"{shape}; at least {seconds * 1e6:.1f} us on {gpu.name}" if node.kernel in kernels else "code unknown")
+        seconds, kind = time_of(gpu, node, kernels, known)
+        time = "code unknown" if kind == "unknown" else f"{kind} {seconds * 1e6:.1f} us on {gpu.name}"
+        detail = f"{shape}; {time}" if node.kernel in kernels else time
         parts += [f'<rect x="{x}" y="{y}" width="{wide}" height="{high}" rx="4" fill="#eef3fb" stroke="#47689e"/>',
                   f'<text x="{x + 6}" y="{y + 14}">{place + 1}  {html.escape(node.kernel[:48])}</text>',
                   f'<text x="{x + 6}" y="{y + 28}" fill="#555">{html.escape(detail)}</text>']

@@ -109,8 +109,15 @@ Json case_row(const Case& kernel, const std::string& size_text, const Size& size
               {"launches", to_json(recording.launches(), counted, static_cast<double>(small.elements()))}};
 }
 
+/// A product of a linear layer: its name as it ends a row's size, and which operands are transposed.
+struct ProductForm {
+  const char* suffix;
+  bool transpose_a, transpose_b;
+};
+constexpr ProductForm kForms[] = {{"", false, false}, {", A B^T", false, true}, {", A^T B", true, false}};
+
 /// Our own product of square matrices.
-Json product_row(DType dtype, std::int64_t n) {
+Json product_row(DType dtype, std::int64_t n, const ProductForm& form) {
   const Tensor a = empty({n, n}, dtype, {}), b = empty({n, n}, dtype, {}), c = empty({n, n}, dtype, {});
   GemmArgs args;
   args.m = args.n = args.k = args.lda = args.ldb = args.ldc = n;
@@ -118,11 +125,13 @@ Json product_row(DType dtype, std::int64_t n) {
   args.b = b.raw();
   args.c = c.raw();
   args.dtype = args.out_dtype = dtype;
+  args.transpose_a = form.transpose_a;
+  args.transpose_b = form.transpose_b;
   LaunchRecording recording;
   gemm_tiled(Stream::current({}), args);
   const auto elements = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
   return Json{{"name", "gemm_tiled"},
-              {"size", fmt::format("{0} x {0} x {0} {1}", n, name_of(dtype))},
+              {"size", fmt::format("{0} x {0} x {0} {1}{2}", n, name_of(dtype), form.suffix)},
               {"elements", elements},
               {"bytes", 3.0 * static_cast<double>(n * n) * static_cast<double>(size_of(dtype))},
               {"flops", 2 * elements},
@@ -171,7 +180,9 @@ void write_launches(const std::string& path) {
       }
     }
   }
-  for (const DType dtype : {DType::f32, DType::bf16}) rows.push_back(product_row(dtype, 4096));
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const ProductForm& form : kForms) rows.push_back(product_row(dtype, 4096, form));
+  }
   for (const std::string& ladder : ladders::names()) {
     if (ladder != "attention")
       add_ladder(rows, ladder);  // two products in one loop: not of the model's forms

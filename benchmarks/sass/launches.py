@@ -22,7 +22,8 @@ def launch_of(row, each):
     folder = {"norm": "reduce"}.get(ladder, ladder)
     costs = dict(each.get("of_element", {}))
     math = row["name"].startswith("gemm")
-    counted_blocks = costs.pop("blocks", 0) * row["elements"]
+    blocks_of_element = costs.pop("blocks", 0)
+    counted_blocks = blocks_of_element * row["elements"]
     if math and costs:
         # The bytes of the matrices, which grow with n^2 and not with the multiply-adds.
         costs["read"], costs["written"] = 0, 0
@@ -32,4 +33,4 @@ def launch_of(row, each):
         costs |= {name: costs[name] * more for name in ("moved", "scattered", "shared", "shared_cycles")}
     return Launch(kernel=f"{folder}/{each['kernel']}" if ladder else each["kernel"], grid=tuple(each["grid"]),
                   block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], math=math,
-                  **costs)
+                  blocks_of_element=blocks_of_element, **costs)

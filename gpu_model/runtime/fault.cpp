@@ -53,7 +53,7 @@ std::string place_in_memory(std::uintptr_t address, int device) {
   if (block->number == 0) return "in memory that was never allocated";
   std::string text = std::to_string(address - begin) + " bytes into ";
   if (block->is_free) text += "what was ";
-  text += "allocation #" + std::to_string(block->number) + " (" + std::to_string(block->asked_for) +
+  text += "allocation #" + std::to_string(block->number) + " (" + std::to_string(block->requested) +
           " bytes, " + block->function;
   if (block->stream >= 0) text += " on stream " + std::to_string(block->stream);
   return text + " in " + place_of(block->caller) + ")";

@@ -46,7 +46,7 @@ std::vector<Range> allocations_in(const KernelCall& call) {
     if (device < 0) continue;
     const auto [begin, block] = state().devices[static_cast<std::size_t>(device)]->pool->find(value);
     if (block != nullptr && !block->is_free)
-      found.push_back({reinterpret_cast<const void*>(begin), block->asked_for});
+      found.push_back({reinterpret_cast<const void*>(begin), block->requested});
   }
   return found;
 }

@@ -19,7 +19,7 @@ Block* live_block(const void* address, std::size_t bytes) {
   if (device < 0) return nullptr;
   const auto [begin, block] = state().devices[static_cast<std::size_t>(device)]->pool->find(address);
   if (block == nullptr || block->is_free) return nullptr;
-  return reinterpret_cast<std::uintptr_t>(address) + bytes <= begin + block->asked_for ? block : nullptr;
+  return reinterpret_cast<std::uintptr_t>(address) + bytes <= begin + block->requested ? block : nullptr;
 }
 
 namespace {
@@ -37,7 +37,7 @@ void describe_block(std::uintptr_t begin, Block& block, std::size_t bytes, const
                     const void* caller, int stream) {
   static std::uint64_t numbers = 0;
   block.number = ++numbers;
-  block.asked_for = bytes;
+  block.requested = bytes;
   block.function = function;
   block.caller = caller;
   block.stream = stream;

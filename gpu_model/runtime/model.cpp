@@ -51,7 +51,7 @@ std::vector<std::string> live_objects() {
     lines.push_back(what + " in " + place_of(caller));
   };
   for_each_allocation([&](int device, const Block& block) {
-    add("#" + std::to_string(block.number) + ": " + std::to_string(block.asked_for) + " bytes on device " +
+    add("#" + std::to_string(block.number) + ": " + std::to_string(block.requested) + " bytes on device " +
             std::to_string(device) + ", " + block.function,
         block.caller);
   });
@@ -70,7 +70,7 @@ std::vector<std::string> live_objects() {
 std::size_t live_bytes() {
   const Lock lock(state().mutex);
   std::size_t bytes = 0;
-  for_each_allocation([&](int, const Block& block) { bytes += block.asked_for; });
+  for_each_allocation([&](int, const Block& block) { bytes += block.requested; });
   return bytes;
 }
 

@@ -22,7 +22,7 @@ struct Block {
   std::shared_ptr<Node> freed;  ///< the operation that freed it; null for memory that was never allocated
   // Of the allocation; for free memory, of the last one:
   std::uint64_t number = 0;   ///< from 1 on; 0: never allocated
-  std::size_t asked_for = 0;  ///< bytes
+  std::size_t requested = 0;  ///< bytes
   const char* function = "";  ///< cudaMalloc or cudaMallocAsync
   const void* caller = nullptr;
   int stream = -1;        ///< number of the stream, -1 for cudaMalloc

@@ -25,7 +25,7 @@ void report_race(const BlockHistory& block, const Access& earlier, const Access&
   const std::uintptr_t begin = std::max(earlier.begin, later.begin), end = std::min(earlier.end, later.end);
   report(text_of(later) + " is not ordered after " + text_of(earlier) + ":\n  both touch " +
          (knows_bytes ? std::to_string(end - begin) + " bytes of " : "") + "allocation #" +
-         std::to_string(block.number) + " (" + std::to_string(block.asked_for) + " bytes). Stream " +
+         std::to_string(block.number) + " (" + std::to_string(block.requested) + " bytes). Stream " +
          std::to_string(later.stream) + " has to wait for an event recorded on stream " +
          std::to_string(earlier.stream) + " after it");
 }
@@ -131,7 +131,7 @@ bool knows_kernels_bytes() {
 
 void check_touched(const NodePtr& node, const std::vector<Touched>& touched) {
   for (const auto& history : node->may_touch) {
-    const std::uintptr_t end = history->begin + history->asked_for;
+    const std::uintptr_t end = history->begin + history->requested;
     for (const Touched& piece : touched) {
       if (piece.end <= history->begin || piece.begin >= end) continue;
       Access access = access_of(node);

@@ -29,7 +29,7 @@ struct Access {
 /// The accesses to a block since its allocation that the host has not waited for.
 struct BlockHistory {
   std::uint64_t number = 0;   ///< of the allocation
-  std::size_t asked_for = 0;  ///< bytes
+  std::size_t requested = 0;  ///< bytes
   std::uintptr_t begin = 0;
   Access allocated{};
   std::vector<Access> accesses{};

@@ -11,10 +11,28 @@ namespace ringtape::RINGTAPE_TARGET {
 class AsyncCopies {
  public:
 #if defined(__CUDACC__)
-  /// Begins to copy 16 bytes. Both addresses are multiples of 16.
+  /// Begins to copy 16 or 4 bytes. Both addresses are multiples of that. (16 bytes bypass the first-level
+  /// cache, which 4 cannot.)
+  template <int kBytes = 16>
   __device__ __forceinline__ void copy(void* shared, const void* global) {
     const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+    if constexpr (kBytes == 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(global) : "memory");
+    }
+  }
+  /// The same with only the first `valid` bytes from `global`, where no other need exist, and then zeros.
+  template <int kBytes = 16>
+  __device__ __forceinline__ void copy(void* shared, const void* global, int valid) {
+    const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (kBytes == 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid)
+                   : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(global), "r"(valid)
+                   : "memory");
+    }
   }
   __device__ __forceinline__ void commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -27,14 +45,16 @@ class AsyncCopies {
   // The model reads the source at once, but the copy arrives as late as possible, and until then the
   // destination holds NaN: a kernel that does not wait, or that begins a copy while others still read the old
   // values, computes NaN.
+  template <int kBytes = 16>
   void copy(void* shared, const void* global) {
-#if defined(RINGTAPE_ANALYSIS)
-    simt::note_copy_begins(shared, sizeof(Bytes));
-#else
-    __builtin_memset(shared, 0xff, sizeof(Bytes));
-#endif
-    copies_[count_++] = {static_cast<Bytes*>(shared), *static_cast<const volatile Bytes*>(global)};
-    note_for_analysis(count_);
+    begin({shared, *static_cast<const volatile Bytes<kBytes>*>(global), kBytes});
+  }
+  template <int kBytes = 16>
+  void copy(void* shared, const void* global, int valid) {
+    if (valid == kBytes) return copy<kBytes>(shared, global);
+    Sixteen value = 0;
+    __builtin_memcpy(&value, global, static_cast<std::size_t>(valid));
+    begin({shared, value, kBytes});
   }
   void commit() {
     group_ends_[groups_++] = count_;
@@ -45,7 +65,7 @@ class AsyncCopies {
     const int arriving = groups_ - kGroupsLeft;
     const int arrived = group_ends_[arriving - 1];
     note_for_analysis(count_ - arrived);
-    for (int i = 0; i < arrived; ++i) *static_cast<volatile Bytes*>(copies_[i].to) = copies_[i].value;
+    for (int i = 0; i < arrived; ++i) copies_[i].arrive();
     for (int i = arrived; i < count_; ++i) copies_[i - arrived] = copies_[i];
     for (int i = arriving; i < groups_; ++i) group_ends_[i - arriving] = group_ends_[i] - arrived;
     count_ -= arrived;
@@ -53,18 +73,42 @@ class AsyncCopies {
   }
 
  private:
+  // Volatile when moved: one access for the analysis to count.
+  using Sixteen = unsigned __int128;
+  using Four = std::uint32_t;
+  template <int kBytes>
+  using Bytes = std::conditional_t<kBytes == 16, Sixteen, Four>;
+  struct Copy {
+    void* to;
+    Sixteen value;
+    int bytes;
+
+    void arrive() const {
+      if (bytes == 16) {
+        *static_cast<volatile Sixteen*>(to) = value;
+      } else {
+        *static_cast<volatile Four*>(to) = static_cast<Four>(value);
+      }
+    }
+  };
+
+  void begin(const Copy& copy) {
+#if defined(RINGTAPE_ANALYSIS)
+    simt::note_copy_begins(copy.to, static_cast<std::size_t>(copy.bytes));
+#else
+    __builtin_memset(copy.to, 0xff, static_cast<std::size_t>(copy.bytes));
+#endif
+    copies_[count_++] = copy;
+    note_for_analysis(count_);
+  }
+
   static void note_for_analysis([[maybe_unused]] int under_way) {
 #if defined(RINGTAPE_ANALYSIS)
     simt::note_copies_under_way(under_way);
 #endif
   }
 
-  using Bytes = unsigned __int128;  // volatile when moved: one access for the analysis to count
-  struct Copy {
-    Bytes* to;
-    Bytes value;
-  };
-  static constexpr int kMostCopies = 32, kMostGroups = 8;
+  static constexpr int kMostCopies = 64, kMostGroups = 8;
   Copy copies_[kMostCopies];
   int group_ends_[kMostGroups];
   int count_ = 0;

@@ -33,22 +33,24 @@ RINGTAPE_HOST_DEVICE inline float log_near_one(float f) {
 /// log(u) for u = (word + 1/2) / 2^32. Above 1 / sqrt(2) it is that of 1 - (1 - u), whose rounding is
 /// smaller.
 RINGTAPE_HOST_DEVICE inline float log_of_word(std::uint32_t word) {
-  const bool near_one = word >= 0xb504f334u;                                             // 2^32 / sqrt(2)
-  const float below_one = (static_cast<float>(~word) + 0.5f) * 2.3283064365386963e-10f;  // 1 - u
-  const float scaled = static_cast<float>(word) + 0.5f;                                  // 2^32 u
-  const std::uint32_t bits = float_bits(scaled);
-  const int exponent = static_cast<int>(bits - 0x3f3504f3u) >> 23;  // scaled = 2^exponent (1 + f)
-  const std::uint32_t mantissa = bits - (static_cast<std::uint32_t>(exponent) << 23);
-  const float f = near_one ? -below_one : float_from_bits(mantissa) - 1.0f;
-  const float twos = near_one ? 0.0f : static_cast<float>(exponent - 32);
-  return fmaf(twos, 0.693147182f, log_near_one(f));
+  const float u = fmaf(static_cast<float>(word), 2.3283064365386963e-10f, 1.1641532182693481e-10f);
+  // u = 2^exponent (1 + f) with 1 / sqrt(2) <= 1 + f < sqrt(2): the exponent in the bits where a float has
+  // its own.
+  const std::uint32_t exponent = (float_bits(u) - 0x3f3504f3u) & 0xff800000u;
+  const float u_minus_one =
+      fmaf(static_cast<float>(~word), -2.3283064365386963e-10f, -1.1641532182693481e-10f);
+  const bool near_one = word >= 0xb504f334u;  // 2^32 / sqrt(2); the exponent is 0
+  const float f = near_one ? u_minus_one : float_from_bits(float_bits(u) - exponent) - 1.0f;
+  constexpr float kLog2 = 0.693147182f, kUnit = 0x1p-23f;
+  return fmaf(static_cast<float>(static_cast<std::int32_t>(exponent)), kLog2 * kUnit, log_near_one(f));
 }
 
 /// The sine and cosine of 2 pi word / 2^32: Taylor's series on an eighth of the circle to either side of the
 /// nearest axis.
 RINGTAPE_HOST_DEVICE inline NormalPair cosine_and_sine(std::uint32_t word) {
-  const std::uint32_t axis = (word + 0x20000000u) >> 30;
-  const float t = static_cast<float>(static_cast<std::int32_t>(word - (axis << 30))) * 1.46291808e-9f;
+  const std::uint32_t turned = word + 0x20000000u;  // the nearest axis in the two highest bits
+  // Times 4 the axis overflows, and the difference to it is left.
+  const float t = static_cast<float>(static_cast<std::int32_t>(word << 2)) * (1.46291808e-9f / 4);
   const float square = t * t;
   float sine = 2.75573192e-6f;
   sine = fmaf(sine, square, -1.98412698e-4f);
@@ -61,17 +63,31 @@ RINGTAPE_HOST_DEVICE inline NormalPair cosine_and_sine(std::uint32_t word) {
   cosine = fmaf(cosine, square, 4.16666667e-2f);
   cosine = fmaf(cosine, square, -0.5f);
   cosine = fmaf(cosine, square, 1.0f);
-  const bool odd = axis % 2 == 1;  // the axis is vertical
-  const std::uint32_t minus_cosine = ((axis + 1) & 2) << 30, minus_sine = (axis & 2) << 30;
+  const bool odd = (turned & 0x40000000u) != 0;  // the axis is vertical
+  constexpr std::uint32_t kSign = 0x80000000u;
+  const std::uint32_t minus_cosine = (turned + 0x40000000u) & kSign, minus_sine = turned & kSign;
   return {float_from_bits(float_bits(odd ? sine : cosine) ^ minus_cosine),
           float_from_bits(float_bits(odd ? cosine : sine) ^ minus_sine)};
+}
+
+/// sqrt(x), correctly rounded, for x from 2^-100 to 2^100.
+RINGTAPE_HOST_DEVICE inline float root_of_moderate(float x) {
+#if defined(__CUDA_ARCH__)
+  // What nvcc makes of sqrtf(x), without its branch for other x.
+  float inverse;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  const float root = x * inverse;
+  return fmaf(fmaf(-root, root, x), 0.5f * inverse, root);
+#else
+  return sqrtf(x);
+#endif
 }
 
 /// Two independent values of a normal distribution from two random words, each within six roundings of the
 /// transform's exact value for mean 0: three of the radius, three of the angle's function.
 RINGTAPE_HOST_DEVICE inline NormalPair normal_pair(std::uint32_t word0, std::uint32_t word1, float mean,
                                                    float std) {
-  const float radius = sqrtf(-2.0f * log_of_word(word0));
+  const float radius = root_of_moderate(-2.0f * log_of_word(word0));
   const NormalPair direction = cosine_and_sine(word1);
   return {fmaf(std, radius * direction.first, mean), fmaf(std, radius * direction.second, mean)};
 }

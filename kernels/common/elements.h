@@ -97,14 +97,14 @@ __device__ inline void visit(const Body& body, std::int64_t i, LaneCount lanes, 
   }
 }
 
-/// Visits the elements, out of n, of worker `rank` of `workers`.
-template <class T, class Body>
-__device__ inline void for_each_vec_of(std::int64_t n, std::int64_t rank, std::int64_t workers,
-                                       const Body& body) {
+/// Visits the elements, out of n, of worker `rank` of `workers`. A number of 32 bits (I) takes the GPU half
+/// the registers and instructions of one of 64.
+template <class T, class I, class Body>
+__device__ inline void for_each_vec_of(I n, I rank, I workers, const Body& body) {
   if constexpr (kGpuGeometry) {
     constexpr int kWidth = kVecLanes<T>;
-    const std::int64_t vectors = n / kWidth;
-    std::int64_t v = rank;
+    const I vectors = n / kWidth;
+    I v = rank;
     if constexpr (std::is_invocable_v<const Body&, std::int64_t, Lanes<1>, int>) {
       // A body that adds up writes little, so the loads of several calls can be under way together.
       constexpr int kCalls = 4;
@@ -121,12 +121,12 @@ __device__ inline void for_each_vec_of(std::int64_t n, std::int64_t rank, std::i
     for (; v < vectors; v += workers) visit(body, v * kWidth, Lanes<kWidth>{}, 0);
     if constexpr (kWidth > 1) {
 #pragma unroll 1
-      for (std::int64_t i = vectors * kWidth + rank; i < n; i += workers) visit(body, i, Lanes<1>{}, 0);
+      for (I i = vectors * kWidth + rank; i < n; i += workers) visit(body, i, Lanes<1>{}, 0);
     }
   } else {
     const std::int64_t share = ceil_div(ceil_div(n, workers), kSlots) * kSlots;
-    const std::int64_t begin = minimum(n, rank * share);
-    const std::int64_t end = minimum(n, begin + share);
+    const std::int64_t begin = minimum<std::int64_t>(n, rank * share);
+    const std::int64_t end = minimum<std::int64_t>(n, begin + share);
     if constexpr (std::is_invocable_v<const Body&, std::int64_t, Lanes<1>, int>) {
       std::int64_t i = begin;
       for (; i + kSlots <= end; i += kSlots) {
@@ -151,13 +151,13 @@ __device__ inline void for_each_vec_of(std::int64_t n, std::int64_t rank, std::i
 template <class T, class Body>
 __device__ inline void for_each_vec(std::int64_t n, const Body& body) {
   const std::int64_t rank = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  for_each_vec_of<T>(n, rank, std::int64_t{gridDim.x} * blockDim.x, body);
+  for_each_vec_of<T, std::int64_t>(n, rank, std::int64_t{gridDim.x} * blockDim.x, body);
 }
 
 /// for_each_vec over the threads of one block, for n elements of this block only.
 template <class T, class Body>
 __device__ inline void for_each_vec_in_block(std::int64_t n, const Body& body) {
-  for_each_vec_of<T>(n, thread_rank(), block_threads(), body);
+  for_each_vec_of<T, std::int64_t>(n, thread_rank(), block_threads(), body);
 }
 
 /// A reduction with kSlots running values that start at 0, for the bodies of for_each_vec:

@@ -42,6 +42,23 @@ __device__ inline bool grid_reduce(double block_partial, ReduceScratch* scratch,
   return true;
 }
 
+/// The same for two sums at once. At most ReduceScratch::kMaxPartials / 2 blocks.
+__device__ inline bool grid_sums(const double (&block_partials)[2], ReduceScratch* scratch,
+                                 double (&totals)[2]) {
+  if (threadIdx.x == 0) {
+    for (unsigned s = 0; s < 2; ++s) scratch->partial[s * gridDim.x + blockIdx.x] = block_partials[s];
+  }
+  if (!last_block_done(&scratch->blocks_done)) return false;
+  for (unsigned s = 0; s < 2; ++s) {
+    double sum = 0;
+    for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
+      sum += scratch->partial[s * gridDim.x + block];
+    }
+    totals[s] = block_sum(sum);
+  }
+  return true;
+}
+
 __device__ inline bool grid_sum(double block_partial, ReduceScratch* scratch, double& total) {
   return grid_reduce<Sum>(block_partial, scratch, total);
 }

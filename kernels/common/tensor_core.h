@@ -40,21 +40,31 @@ __device__ __forceinline__ void load_matrices(
 #endif
 }
 
-/// sums += A B on the tensor cores: A is 16 x 16 and B 16 x 8, both bf16, sums 16 x 8 in f32. In terms of 8 x
-/// 8 quarters as load_matrices leaves them, `a` holds A's upper left, lower left, upper right and lower
-/// right; `b` holds B's upper and lower half, transposed. Of the sums, lane l holds [l / 4][2 (l % 4)] and
-/// the next column, then the same columns of row l / 4 + 8.
+/// sums += A B on the tensor cores: A is 16 x 16 and B 16 x 8, both of T, bfloat16 or float16, sums 16 x 8 in
+/// f32. In terms of 8 x 8 quarters as load_matrices leaves them, `a` holds A's upper left, lower left, upper
+/// right and lower right; `b` holds B's upper and lower half, transposed. Of the sums, lane l holds [l / 4][2
+/// (l % 4)] and the next column, then the same columns of row l / 4 + 8.
+template <class T = bfloat16>
 __device__ __forceinline__ void multiply_matrices(
     float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
     [[maybe_unused]] SourceLocation location = SourceLocation::here()) {
 #if defined(__CUDACC__)
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
 #else
-  simt::multiply_matrices(sums, a, b, location);
+  constexpr DType kDType = std::is_same_v<T, bfloat16> ? DType::bf16 : DType::f16;
+  simt::multiply_matrices(sums, a, b, kDType, location);
 #endif
 }
 

@@ -1,7 +1,8 @@
 #include "kernels/simt/tensor_core.h"
 
-#include <bit>
 #include <utility>
+
+#include "core/half.h"
 
 namespace ringtape::simt {
 namespace {
@@ -49,10 +50,12 @@ struct Multiply {
   float* sums;
   const unsigned* a;
   const unsigned* b;
+  DType dtype;
 };
 
-float bf16_value(const unsigned* registers, int element) {
-  return std::bit_cast<float>(half_of(registers, element) << 16);
+float value_of(DType dtype, const unsigned* registers, int element) {
+  const auto bits = static_cast<std::uint16_t>(half_of(registers, element));
+  return dtype == DType::bf16 ? on_cpu::to_float(bfloat16{bits}) : on_cpu::to_float(float16{bits});
 }
 
 // Layouts from the PTX ISA's figures for mma.m16n8k16, with its names: lane = 4 group + thread.
@@ -64,11 +67,11 @@ std::uint64_t multiply_all(const std::uint64_t* words, int) {
     for (int i = 0; i < 8; ++i) {  // a0 to a7
       const int row = i / 2 % 2 == 0 ? group : group + 8;
       const int column = thread * 2 + i % 2 + (i < 4 ? 0 : 8);
-      a[row][column] = bf16_value(from.a, i);
+      a[row][column] = value_of(from.dtype, from.a, i);
     }
     for (int i = 0; i < 4; ++i) {  // b0 to b3
       const int row = thread * 2 + i % 2 + (i < 2 ? 0 : 8);
-      b[row][group] = bf16_value(from.b, i);
+      b[row][group] = value_of(from.dtype, from.b, i);
     }
   }
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -91,9 +94,9 @@ void exchange_matrices(const MatrixRow& row, bool transposed, unsigned (&registe
   combine_warp(to_word(own), exchange_all, location);
 }
 
-void multiply_matrices(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+void multiply_matrices(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2], DType dtype,
                        SourceLocation location) {
-  Multiply own{sums, a, b};
+  Multiply own{sums, a, b, dtype};
   combine_warp(to_word(own), multiply_all, location);
 }
 

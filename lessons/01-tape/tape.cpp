@@ -3,6 +3,8 @@
 #include "autograd/ops.h"
 #include "cli/command_line.h"
 #include "core/error.h"
+#include "io/file.h"
+#include "profile/tape_picture.h"
 
 namespace {
 
@@ -51,9 +53,12 @@ struct Parameters {
   }
 };
 
-void show_by_tape(const Numbers& numbers) {
+void show_by_tape(const Numbers& numbers, const std::string& picture) {
   const Parameters parameters(numbers);
   const Tensor loss = parameters.forward();
+  if (!picture.empty()) {
+    save_text(picture, tape_svg(graph_of(Tape::current())).file());
+  }
   fmt::print("By the tape: loss = {}, {} nodes\n", loss.item(), Tape::current().size());
   Tape::current().print();
   loss.backward();
@@ -100,9 +105,11 @@ int main(int argc, char** argv) {
   app.option("--w", numbers.w, "the weight");
   app.option("--b", numbers.b, "the bias");
   app.option("--target", numbers.target, "the target t");
+  std::string picture;
+  app.file("--svg", picture, "draw the tape to this file");
   return app.run(argc, argv, [&] {
     show_by_hand(numbers);
-    show_by_tape(numbers);
+    show_by_tape(numbers, picture);
     show_two_uses();
     show_change();
   });

@@ -23,11 +23,11 @@ Tensor gradient_of(int rank, std::int64_t elements) {
   return rand({elements}, DType::f32, {}, 0, 1, generator);
 }
 
-/// All ranks' gradients, added up on this device in the order 0, 1, 2, ...
+/// All ranks' gradients, side by side on this device, added up in the order 0, 1, 2, ...
 Values simulate(int world_size, std::int64_t elements) {
-  Tensor sum = gradient_of(0, elements);
-  for (int rank = 1; rank < world_size; ++rank) sum = add(sum, gradient_of(rank, elements));
-  return sum.to_vector<float>();
+  std::vector<Tensor> gradients;
+  for (int rank = 0; rank < world_size; ++rank) gradients.push_back(gradient_of(rank, elements));
+  return sum(stack(gradients), 0).to_vector<float>();
 }
 
 /// The same in the ring's order: chunk c begins on rank c, and goes round from there.

@@ -20,22 +20,24 @@ using namespace ringtape;
 using namespace ringtape::lessons;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kBatch = 64, kWidth = 128;
+constexpr std::int64_t kBatch = 64;
 
 struct Options {
+  std::int64_t width = 128;       ///< of the layers
   std::int64_t bucket_kib = 128;  ///< of the second row of buckets
   std::int64_t calls = 256;       ///< that reduce 256 KiB together
 };
 
 /// The same model on all ranks, and samples of this rank's own.
 struct Example {
-  std::shared_ptr<Sequential> model = (manual_seed(0), make_mlp({kWidth, kWidth, kWidth, kWidth, 10}));
+  std::shared_ptr<Sequential> model;
   ParameterArena arena{*model, Device()};
   Tensor x, y;
 
-  explicit Example(const Communicator& comm) {
+  Example(const Communicator& comm, std::int64_t width)
+      : model((manual_seed(0), make_mlp({width, width, width, width, 10}))) {
     manual_seed(100 + static_cast<std::uint64_t>(comm.rank()));
-    x = randn({kBatch, kWidth});
+    x = randn({kBatch, width});
     y = randn({kBatch, 10}, DType::f32, {}, 1);
   }
   void backward() { mse_loss((*model)(x), y).backward(); }
@@ -65,6 +67,8 @@ class Halves {
     for (const Work& work : works_) work.wait();
   }
   const std::string& log() const { return log_; }
+  /// The share of half 0.
+  double early() const { return static_cast<double>(begin_[1]) / static_cast<double>(begin_[2]); }
 
  private:
   void launch(std::size_t half) {
@@ -81,24 +85,33 @@ class Halves {
   std::string log_;
 };
 
-std::vector<double> reduced_by_hand(const std::shared_ptr<Communicator>& comm) {
-  Example example(*comm);
+/// Averaged gradients, in how many calls, and the share of them in calls before the last, which can begin
+/// while backward goes on.
+struct Reduced {
+  std::vector<double> gradients;
+  std::size_t calls;
+  double early;
+};
+
+Reduced reduced_by_hand(const std::shared_ptr<Communicator>& comm, std::int64_t width) {
+  Example example(*comm, width);
   Halves halves(example, *comm);
   example.backward();
   halves.wait();
   if (prints(*comm)) fmt::print("By hand, on rank 0:\n{}\n", halves.log());
-  return example.arena.gradients().to_doubles();
+  return {example.arena.gradients().to_doubles(), 2, halves.early()};
 }
 
-std::vector<double> reduced_by_data_parallel(const std::shared_ptr<Communicator>& comm,
-                                             const BucketSizes& sizes, std::size_t& buckets) {
-  Example example(*comm);
+Reduced reduced_by_data_parallel(const std::shared_ptr<Communicator>& comm, const BucketSizes& sizes,
+                                 std::int64_t width) {
+  Example example(*comm, width);
   DataParallel parallel(*example.model, example.arena, comm,
                         {.bucket_sizes = sizes, .overlap = true, .allow_unused = false, .hook = nullptr});
-  buckets = parallel.buckets().size();
   example.backward();
   parallel.finish();
-  return example.arena.gradients().to_doubles();
+  const GradientBucket& last = parallel.buckets().back();
+  return {example.arena.gradients().to_doubles(), parallel.buckets().size(),
+          static_cast<double>(last.offset) / static_cast<double>(example.arena.size())};
 }
 
 /// Seconds to reduce the tensor in `calls` calls.
@@ -129,21 +142,23 @@ void compare_calls(Communicator& comm, std::int64_t calls) {
 }
 
 void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
-  const std::vector<double> by_hand = reduced_by_hand(comm);
+  const Reduced by_hand = reduced_by_hand(comm, options.width);
   struct Row {
     std::string name;
     BucketSizes sizes;
   };
   const std::int64_t bytes = options.bucket_kib << 10;
-  if (prints(*comm)) fmt::print("DataParallel             buckets  gradients\n");
+  if (prints(*comm)) {
+    fmt::print("DataParallel             buckets  early  gradients\n");
+    fmt::print("  (by hand)              {:>7}  {:>4.0f}%\n", by_hand.calls, 100 * by_hand.early);
+  }
   for (const auto& [name, sizes] : {Row{"a bucket a parameter", {1, 1}},
                                     Row{fmt::format("of {} KiB", options.bucket_kib), {bytes, bytes}},
                                     Row{"of 1 MiB, then 25 MiB", {}}}) {
-    std::size_t buckets = 0;
-    const std::vector<double> gradients = reduced_by_data_parallel(comm, sizes, buckets);
+    const Reduced reduced = reduced_by_data_parallel(comm, sizes, options.width);
     if (prints(*comm)) {
-      fmt::print("  {:<22} {:>7}  {}\n", name, buckets,
-                 gradients == by_hand ? "those by hand in every bit" : "differ");
+      fmt::print("  {:<22} {:>7}  {:>4.0f}%  {}\n", name, reduced.calls, 100 * reduced.early,
+                 reduced.gradients == by_hand.gradients ? "those by hand in every bit" : "differ");
     }
   }
   compare_calls(*comm, options.calls);
@@ -154,6 +169,7 @@ void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app("Gradient buckets by hand and built in.\nExample: mpirun -n 2 buckets");
+  app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
   app.option("--bucket-kib", between(options.bucket_kib, 1, 1 << 20), "KiB of a bucket in the second row");
   app.option("--calls", between(options.calls, 1, 65536), "calls that reduce 256 KiB together");
   return app.run(argc, argv, [&] {

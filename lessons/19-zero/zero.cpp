@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "dist/data_parallel.h"
 #include "dist/traffic.h"
+#include "lessons/peaks.h"
 #include "lessons/ranks.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
@@ -37,26 +38,6 @@ struct Result {
   double sent;           ///< by each rank in an update, by formula, over the bytes of the parameters
   std::vector<double> values;
 };
-
-/// The peak bytes of each category.
-BytesByCategory most_of(const MemoryRecording& recording) {
-  BytesByCategory now = recording.start(), most = now;
-  for (const MemoryEvent& event : recording.events()) {
-    now[event.category] += static_cast<std::size_t>(event.bytes);
-    most[event.category] = std::max(most[event.category], now[event.category]);
-  }
-  return most;
-}
-
-/// Bytes that a rank sends for the calls between two counts: dist/traffic.h has the formulas.
-double bytes_between(const CollectiveCounts& before, const CollectiveCounts& after, int world_size) {
-  double bytes = 0;
-  for (std::size_t i = 0; i < after.size(); ++i) {
-    const std::uint64_t called = after[i].bytes - before[i].bytes;
-    bytes += bytes_sent(static_cast<Operation>(i), world_size, static_cast<double>(called));
-  }
-  return bytes;
-}
 
 /// The norm of (values - expected) over the norm of `expected`.
 double relative_distance(const std::vector<double>& values, const std::vector<double>& expected) {
@@ -97,7 +78,7 @@ Result train(const std::shared_ptr<Communicator>& comm, const Options& options, 
     }
     parallel.finish();
     optimizer.step();
-    sent = bytes_between(before, comm->collectives(), comm->size());
+    sent = bytes_sent(difference(before, comm->collectives()), comm->size());
   }
   memory.stop();
   std::vector<double> values;

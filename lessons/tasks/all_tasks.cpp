@@ -18,6 +18,9 @@ RINGTAPE_TASK(ring);
 RINGTAPE_TASK(bucket_hook);
 RINGTAPE_TASK(zero_slice);
 RINGTAPE_TASK(pipeline);
+RINGTAPE_TASK(tiled_product);
+RINGTAPE_TASK(attention);
+RINGTAPE_TASK(column_row);
 
 #undef RINGTAPE_TASK
 
@@ -35,6 +38,9 @@ const std::vector<Task>& all_tasks() {
       {"bucket_hook", test_bucket_hook, run_bucket_hook},
       {"zero_slice", test_zero_slice, run_zero_slice},
       {"pipeline", test_pipeline, run_pipeline},
+      {"tiled_product", test_tiled_product, run_tiled_product},
+      {"attention", test_attention, run_attention},
+      {"column_row", test_column_row, run_column_row},
   };
   return all;
 }

@@ -30,7 +30,8 @@ double allowed_surplus(const std::string& name) {
   if (name.find("_norm_") != std::string::npos) return 1.1;
   if (name == "rotary") return 0.6;              // the angles of a position for each of its heads and rows
   if (name == "embedding_forward") return 0.1;   // a row's token for each warp
-  if (name == "embedding_backward") return 0.5;  // every block compares the tokens of all rows
+  if (name == "embedding_backward") return 0.3;  // the tokens are sorted, and compared with the row before
+  if (name == "matvec") return 1.1;              // the vector, for each row
   // A tile of keys or queries is read twice in a pass, those of 32 tokens by each block that computes with
   // them.
   if (name == "attention_backward") return 0.3;
@@ -107,10 +108,9 @@ TEST_CASE("analysis: kernels with elements left over have no findings either") {
 }
 
 TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict") {
-  // The two passes over a row, for the maximum and for the sum.
-  const int line =
-      line_of("../../kernels/cross_entropy.cu", "max = larger_logit(max, to_accumulate(logits[j]))");
-  for (const std::int64_t classes : {2, 10, 15, 16, 24, 31, 32}) {
+  // The same line in two passes over a row, for the maximum and for the sum. (Rows of 10 are in registers.)
+  const int line = line_of("../../kernels/cross_entropy.cu", "body(j, to_accumulate(row_[j]));");
+  for (const std::int64_t classes : {2, 9, 12, 15, 16, 24, 31, 32}) {
     constexpr std::int64_t kRows = 128;
     kernel_cases::Setup memory(Device{});
     const CrossEntropyProblem problem{
@@ -122,16 +122,14 @@ TEST_CASE("analysis: rows of up to 32 classes are read without a bank conflict")
     analysis::Analysis analysis;
     cross_entropy_forward(Stream::current({}), problem, logits, nullptr, nullptr, loss);
     INFO(classes << " classes");
-    int walks = 0;
     const KernelReport report = analysis.reports().at(0);
-    for (const analysis::LineCounts& each : report.lines) {
-      if (each.where.file != "cross_entropy.cu" || each.where.line < line || each.where.line > line + 1)
-        continue;
-      ++walks;
-      CHECK(each.requests == kRows / 32 * classes);
-      CHECK(each.conflicts() == 0);
-    }
-    CHECK(walks == 2);
+    const auto walk =
+        std::find_if(report.lines.begin(), report.lines.end(), [&](const analysis::LineCounts& each) {
+          return each.where.file == "cross_entropy.cu" && each.where.line == line;
+        });
+    REQUIRE(walk != report.lines.end());
+    CHECK(walk->requests == 2 * kRows / 32 * classes);
+    CHECK(walk->conflicts() == 0);
   }
 }
 
@@ -144,10 +142,12 @@ TEST_CASE("analysis: what the library's kernels ask of shared memory") {
   // A thread for each row of ten logits in shared memory: rows are ten banks apart, without conflicts.
   const Totals few = totals("cross_entropy_forward_10");
   CHECK(few.shared.conflicts() * 20 < few.shared.transactions);
-  // Tiles of 128 x 128 in steps of 16: A's stores transpose, two lanes to a bank, in one of a step's 18
-  // requests. (The reads have no conflict: the transposed product has none at all.)
-  CHECK(totals("gemm_tiled").shared.conflicts() * 30 < totals("gemm_tiled").shared.transactions);
-  CHECK(totals("gemm_tiled_tn").shared.conflicts() == 0);
+  // Tiles of 128 x 128: no conflict, whichever operands are transposed.
+  for (const char* name : {"gemm_tiled", "gemm_tiled_nt", "gemm_tiled_tn", "gemm_tiled_bf16",
+                           "gemm_tiled_bf16_nt", "gemm_tiled_bf16_tn"}) {
+    INFO(name);
+    CHECK(totals(name).shared.conflicts() == 0);
+  }
   // Each float of A and B is read once for 128 columns or rows: (2 n k n / 128 + n^2) floats.
   constexpr std::int64_t n = 256, k = 64;
   CHECK(totals("gemm_tiled").moved() == (2 * n * k * (n / 128) + n * n) * 4);

@@ -283,8 +283,8 @@ rm shown
 accept mnist "${small[@]}" --profile --profile-steps 3:5 --micro-batch 24 --sort calls
 cp "$work/out" shown
 expect "the profile's steps" grep -q '^profile of steps 3 to 5, figures of one step:$' shown
-expect "64 samples as 24 + 24 + 16" grep -qE '^linear +2 .* 0 +24x784 32x784 32$' shown
-expect "the rest of them" grep -qE '^linear +1 .* 0 +16x784 32x784 32$' shown
+expect "64 samples as 24 + 24 + 16" grep -qE '^linear_relu +2 .* 0 +24x784 32x784 32$' shown
+expect "the rest of them" grep -qE '^linear_relu +1 .* 0 +16x784 32x784 32$' shown
 expect "a closing row" grep -qE '^step +[0-9.]+ +100% ' shown
 expect "a verdict" grep -qE '^data [0-9.]+%, forward [0-9.]+%, backward [0-9.]+%, optimizer [0-9.]+% of a step' shown
 expect "a layer" grep -qE '^0 +[0-9.]+ +[0-9.]+ ' shown
@@ -434,7 +434,7 @@ rm d.json
 
 # ---- the planner ------------------------------------------------------------------------------------------
 
-refuse "no command: expected batch, memory, fit, lr or scale" plan
+refuse "no command: expected batch, memory, fit, lr, scale or parallel" plan
 refuse "'bogus' is not a command" plan bogus --ranks 8
 refuse "--ranks" plan --ranks 8
 refuse "extra" plan batch --micro-batch 8 extra
@@ -532,6 +532,26 @@ refuse "--flops: expected a number from 1 to" "${scale[@]}" --flops inf
 refuse "--forward cannot be used with --flops" "${scale[@]}" --flops 1e12 --forward 1 --backward 1
 refuse "--mtbf-hours: expected a number from 1 to" "${scale[@]}" --mtbf-hours 1e-9 --checkpoint-seconds 1
 refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
+gpt=(--layers 8 --hidden 256 --heads 8 --sequence 128 --vocabulary 1000)
+accept plan parallel --help
+accept plan parallel "${gpt[@]}" --ranks 16 --batch-size 64 --json
+cp "$work/out" plans.json
+expect "plan parallel: all meshes, by their time" python3 -c '
+import json
+plans = json.load(open("plans.json"))
+found = {(p["tensor"], p["pipeline"], p["data"]) for p in plans["plans"]}
+powers = [1, 2, 4, 8, 16]
+assert found == {(t, p, 16 // t // p) for t in powers[:4] for p in powers[:4] if t * p <= 16}, found
+times = [p["step_seconds"] for p in plans["plans"]]
+assert times == sorted(times)
+assert {(l["tensor"], l["reason"]) for l in plans["left_out"]} == {(16, "16 tensor ranks do not divide 8 heads"), (1, "8 layers do not give each of 16 stages a block"), (1, "stages with ZeRO 0 or 1 only"), (2, "stages with ZeRO 0 or 1 only"), (4, "stages with ZeRO 0 or 1 only"), (1, "stages with ZeRO 1 on at most 2 data ranks"), (2, "stages with ZeRO 1 on at most 2 data ranks")}'
+rm plans.json
+refuse "--layers" plan parallel --ranks 16
+refuse "--ranks" plan parallel "${gpt[@]}" --ranks 0
+refuse "--tensor-parallel 3: expected a divisor of the 16 ranks" plan parallel "${gpt[@]}" --ranks 16 --tensor-parallel 3
+refuse "fits into 1 MiB a rank: the least," plan parallel "${gpt[@]}" --ranks 16 --memory 1MiB
+refuse "--memory: expected a whole number with a unit" plan parallel "${gpt[@]}" --memory 1.5GB
+refuse "--compress cannot be used with --zero 1" plan parallel "${gpt[@]}" --ranks 16 --compress bf16 --zero 1
 accept plan scale --help
 accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
 expect "four rows, the last in closed form" [ "$(grep -cE '^ +[0-9,]+ +1 +[0-9,]+ .*%( +[*])?$' "$work/out")" -eq 4 ]
@@ -837,15 +857,20 @@ differ() { # TEXT ARGUMENTS...: compare_runs finds a difference, with a line tha
 python3 - <<'EOF'
 import json
 rows = [json.loads(line) for line in open("a.jsonl")]
-row = next(r for r in rows if r["step"] == 3 and r["kind"] == "gradient" and r["operation"] == "relu")
+row = next(r for r in rows if r["step"] == 3 and r["kind"] == "gradient" and r["operation"] == "linear_relu")
 row["samples"][7] += 0.5
 row["crc32"] ^= 1
 with open("b.jsonl", "w") as out:
     out.writelines(json.dumps(r) + "\n" for r in rows)
 EOF
-differ "first difference: step 3, micro-batch 0, operation 1 on the tape, relu in layer 1: gradient" a.jsonl b.jsonl
+differ "first difference: step 3, micro-batch 0, operation 0 on the tape, linear_relu in layer 0: gradient" a.jsonl b.jsonl
 differ "largest difference 0.5, among 64 of its" a.jsonl b.jsonl --tolerance 1e-3
 differ "first difference: step 1, value of the parameter 0.weight" a.jsonl <(sed 's/"crc32":[0-9]*/"crc32":1/' a.jsonl)
+# The first 40 of 60 steps, as first and as second file.
+python3 -c 'import json; print(*[line for line in open("a.jsonl") if json.loads(line)["step"] <= 40], sep="", end="")' >short.jsonl
+differ "short.jsonl ends after 40 steps; a.jsonl continues" a.jsonl short.jsonl
+expect "the steps of both are compared" grep -q "^no difference in 40 steps" shown
+differ "short.jsonl ends after 40 steps; a.jsonl continues" short.jsonl a.jsonl
 refuse "missing.jsonl cannot be read" compare_runs a.jsonl missing.jsonl
 refuse "/dev/null is empty, expected the rows of --record-values" compare_runs a.jsonl /dev/null
 echo '{"step":1}' >bad.jsonl
@@ -881,6 +906,9 @@ expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tok
 accept gpt train "${steps[@]}" --samples 0 --from model
 accept gpt train "${small[@]}" --samples 5 --architecture llama --kv-heads 1 --dropout 0.1 --recompute 1
 accept gpt train "${small[@]}" --samples 0 --resume --checkpoint gpt_run --checkpoint-every 5
+# The program's own defaults for AdamW and a cosine are no flags that the user gave.
+accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 2 --samples 0 --optimizer sgd --schedule constant
+refuse "--beta2 0.9 has no effect: expected --optimizer adam, adamw or lamb with it" gpt train --optimizer sgd --beta2 0.9
 accept gpt tokenize --prompt "Hello, world"
 cp "$work/out" "$work/text"
 expect "gpt tokenize" grep '^ 15496  "Hello"$' "$work/text"

@@ -18,7 +18,7 @@ fail() {
 
 # The training loss of the whole last epoch, and its test.
 last_epoch() { grep '^epoch ' log | tail -n 1 | sed -E 's/ [0-9.]+ s$//'; }
-without_times() { sed -E 's/"(samples_per_s|seconds)":[^,}]+//g' "$1"; }
+without_times() { sed -E 's/"(samples_per_s|tokens_per_s|mfu|seconds)":[^,}]+//g' "$1"; }
 
 # start PROGRAM ARGUMENTS...: in the background, as process $child.
 start() {
@@ -36,7 +36,7 @@ kill_after() {
 
 # resumed FOLDER PROGRAM ARGUMENTS...: runs to the end, from the newest checkpoint of the folder.
 resumed() {
-  "$bin/$2" --checkpoint "$1" --resume "${@:3}" >log 2>&1 || fail "resuming ended with $?: $(cat log)"
+  "$bin/$2" "${@:3}" --checkpoint "$1" --resume >log 2>&1 || fail "resuming ended with $?: $(cat log)"
 }
 
 # same WHAT: the current files equal those of the undisturbed run.
@@ -49,22 +49,12 @@ same() {
 
 # ---- at any moment ----------------------------------------------------------------------------------------
 
-training=(regression --device cpu --epochs 4 --hidden 16 --optimizer adamw --batch-size 100 --micro-batch 30
-  --clip-norm 1)
-files=(--metrics killed.jsonl --save killed.safetensors --checkpoint-every 17)
 reference() {
   "$bin/${training[0]}" "${training[@]:1}" --metrics reference.jsonl --save reference.safetensors >log 2>&1 ||
     fail "$(cat log)"
   last_epoch >reference.epoch
 }
 checkpointed() { resumed run "${training[@]}" "${files[@]}"; }
-reference
-before=$(date +%s%N)
-checkpointed
-length=$((($(date +%s%N) - before) / 1000))  # microseconds
-same "a run with checkpoints"
-checkpointed
-cmp reference.safetensors killed.safetensors || fail "resumed after its end: other weights"
 
 # random_moment [TWENTIETHS]: a random time within a run, or within the first TWENTIETHS / 20 of it, in seconds.
 random_moment() {
@@ -72,24 +62,48 @@ random_moment() {
   printf '%d.%06d' $((moment / 1000000)) $((moment % 1000000))
 }
 
-hits=0
-for ((i = 1; i <= kills; ++i)); do
-  # Kills earlier and earlier until one comes before the end of training; then up to two more before that.
-  for ((late = 0; late < 20; ++late)); do
-    rm -rf run killed.*
-    start "${training[@]}" --checkpoint run --resume "${files[@]}"
-    if kill_after "$(random_moment $((20 - late)))"; then break; fi
-  done
-  [ $late -lt 20 ] || fail "run $i ended 20 times before it could be killed"
-  hits=$((hits + 1))
-  for ((again = 0; again < RANDOM % 3; ++again)); do
-    start "${training[@]}" --checkpoint run --resume "${files[@]}"
-    if kill_after "$(random_moment)"; then hits=$((hits + 1)); fi
-  done
+# killed_at_random_moments RUNS: of $training with $files.
+killed_at_random_moments() {
+  rm -rf run killed.*
+  reference
+  local before
+  before=$(date +%s%N)
   checkpointed
-  same "run $i"
-done
-echo "$kills runs killed at $hits random moments ended with the same weights and metrics"
+  length=$((($(date +%s%N) - before) / 1000))  # microseconds
+  same "a run with checkpoints"
+  checkpointed
+  cmp reference.safetensors killed.safetensors || fail "resumed after its end: other weights"
+
+  local i late again hits=0
+  for ((i = 1; i <= $1; ++i)); do
+    # Kills earlier and earlier until one comes before the end of training; then up to two more before that.
+    for ((late = 0; late < 20; ++late)); do
+      rm -rf run killed.*
+      start "${training[@]}" --checkpoint run --resume "${files[@]}"
+      if kill_after "$(random_moment $((20 - late)))"; then break; fi
+    done
+    [ $late -lt 20 ] || fail "run $i ended 20 times before it could be killed"
+    hits=$((hits + 1))
+    for ((again = 0; again < RANDOM % 3; ++again)); do
+      start "${training[@]}" --checkpoint run --resume "${files[@]}"
+      if kill_after "$(random_moment)"; then hits=$((hits + 1)); fi
+    done
+    checkpointed
+    same "run $i"
+  done
+  echo "${training[0]}: $1 runs killed at $hits random moments ended with the same weights and metrics"
+}
+
+training=(regression --device cpu --epochs 4 --hidden 16 --optimizer adamw --batch-size 100 --micro-batch 30
+  --clip-norm 1)
+files=(--metrics killed.jsonl --save killed.safetensors --checkpoint-every 17)
+killed_at_random_moments "$kills"
+
+# Dropout's masks and the windows of the text go on where they stopped, too.
+training=(gpt train --device cpu --max-steps 60 --steps-per-epoch 20 --layers 2 --heads 2 --width 32 --context 16
+  --dropout 0.1 --batch-size 6 --micro-batch 4 --samples 0)
+files=(--metrics killed.jsonl --save killed.safetensors --checkpoint-every 7)
+killed_at_random_moments $(((kills + 1) / 2))
 
 # ---- while a checkpoint is written ------------------------------------------------------------------------
 

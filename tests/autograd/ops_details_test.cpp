@@ -137,6 +137,30 @@ TEST_CASE("count_correct counts rows whose first largest logit is at the target"
   CHECK(count_correct(zeros({0, 3}), tensor_of({}, {0}, DType::i64)).item() == 0);
 }
 
+TEST_CASE("cross_entropy_and_correct is cross_entropy and count_correct", "[ops]") {
+  for (const std::int64_t classes : {7, 40}) {  // a thread, or a block, for each row
+    std::vector<double> values = random_doubles(100 * classes, 3);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::round(2 * values[i]);  // many equal ones
+    values[5] = NAN;
+    std::vector<double> labels;
+    for (int row = 0; row < 100; ++row) labels.push_back(row % 9 == 4 ? -100 : row * 5 % 7);
+    const Tensor targets = tensor_of(labels, {100}, DType::i64);
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+      const Tensor logits = tensor_of(values, {100, classes}, dtype);
+      const double count = count_correct(logits, targets).item();
+      CHECK(count > 0);
+      CHECK(count < 89);
+      const LossAndCorrect found = cross_entropy_and_correct(logits, targets);
+      CHECK(found.correct.dtype() == DType::f32);
+      CHECK(found.correct.item() == count);
+      const Tensor x = to(logits, dtype == DType::f64 ? DType::f64 : DType::f32).set_requires_grad(true);
+      const LossAndCorrect owned = cross_entropy_and_correct(scale(x, 1), targets);  // the gradient with it
+      CHECK(owned.correct.item() == count);
+      owned.loss.backward();
+    }
+  }
+}
+
 TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and takes the lowest finite logits", "[ops]") {
   for (const std::uint32_t bits : {0x7fc00000u, 0x7fc00001u, 0xffffffffu}) {
     Tensor logits = zeros({2, 40});

@@ -413,6 +413,19 @@ const Operation kOperations[] = {
        return std::vector<Shapes>{{{n, 5}, {7, 5}}, {{6, n}, {7, n}}};
      },
      [](Inputs x) { return linear(x[0], x[1]); }, [](Arrays x) { return products(x[0], false, x[1], true); }},
+    {"linear_relu",
+     [](std::int64_t n) {
+       return std::vector<Shapes>{{{n, 5}, {7, 5}, {7}}, {{6, n}, {7, n}, {7}}, {{6, 5}, {n, 5}, {n}}};
+     },
+     [](Inputs x) { return linear_relu(x[0], x[1], x[2]); },
+     [](Arrays x) {
+       Sums y = products(x[0], false, x[1], true);
+       for (std::size_t i = 0; i < y.size(); ++i) {
+         y[i] += x[2][static_cast<std::int64_t>(i) % x[2].elements()];
+         y[i].value = std::max(y[i].value, 0.0);
+       }
+       return y;
+     }},
 
     {"sum", one, [](Inputs x) { return sum(x[0]); }, [](Arrays x) { return total(x[0], false); }},
     {"mean", one, [](Inputs x) { return mean(x[0]); }, [](Arrays x) { return total(x[0], true); }},

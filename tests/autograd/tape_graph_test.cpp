@@ -14,10 +14,10 @@
 namespace ringtape::test {
 namespace {
 
-/// y = relu(x w^T + b), used by both z = y + y and the sum.
+/// Two linear layers around a ReLU, whose result is used three times.
 TapeGraph example() {
-  const std::shared_ptr<Sequential> model = make_mlp({4, 3, 2});
-  const Tensor h = (*model)(tensor_of(std::vector<double>(20, 1.0), {5, 4}));
+  Linear first(4, 3), second(3, 2);
+  const Tensor h = second(relu(first(tensor_of(std::vector<double>(20, 1.0), {5, 4}))));
   const Tensor loss = sum(add(add(h, h), h));
   const TapeGraph graph = graph_of(Tape::current());
   Tape::current().clear();

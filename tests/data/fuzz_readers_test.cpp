@@ -8,7 +8,11 @@
 #include <set>
 
 #include "core/memory.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "nn/hugging_face.h"
 #include "optim/checkpoint.h"
+#include "tests/fuzz/gpt_readers.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/readers.h"
 #include "tests/support/catch.h"
@@ -142,6 +146,35 @@ TEST_CASE("fuzz: texts", "[fuzz]") {
       "text",
       {"\u00e4\u20ac\U00010348\u4e2d\u6587", "the \u03b1\u03b2\u03b3 aaaaaaa\u00a0\u3000 it's 12\u00bd"},
       fuzz::encode_text);
+}
+
+TEST_CASE("fuzz: folders of transformers", "[fuzz]") {
+  const bool has_memory_disk = std::filesystem::is_directory("/dev/shm");
+  const TemporaryFolder folder(has_memory_disk ? "/dev/shm" : std::filesystem::temp_directory_path());
+  const TransformerOptions sizes{.vocabulary = 5, .context = 4, .layers = 1, .heads = 2, .width = 4};
+  GPT gpt2(sizes), llama(llama_options(sizes));
+
+  save_gpt(llama, folder / "llama");
+  save_gpt(gpt2, folder / "gpt2");
+  const std::string config = read_text(folder / "gpt2" / "config.json");
+  fuzz_reader("config.json", {config, read_text(folder / "llama" / "config.json")},
+              [&](const std::string& input) { return fuzz::read_gpt_config(input, folder / "llama"); });
+
+  const std::string weights = read_text(folder / "gpt2" / "model.safetensors");
+  fuzz_reader("model.safetensors", {weights}, [&](const std::string& input) {
+    return fuzz::read_gpt(input, folder / "gpt2", "model.safetensors");
+  });
+
+  write_text(folder / "gpt2" / "model.safetensors", weights);
+  Json::Object map;
+  const SafetensorsFile file(folder / "gpt2" / "model.safetensors");
+  for (const auto& entry : file.entries()) {
+    map.push_back({entry.name, "model.safetensors"});
+  }
+  const std::string index = Json(Json::Object{{"metadata", Json::Object{}}, {"weight_map", map}}).dump(2);
+  fuzz_reader("index.json", {index}, [&](const std::string& input) {
+    return fuzz::read_gpt(input, folder / "gpt2", "model.safetensors.index.json");
+  });
 }
 
 TEST_CASE("fuzz: CSV", "[fuzz]") {

@@ -103,7 +103,7 @@ TEST_CASE("idx: damaged and lying files", "[idx]") {
     INFO(bad.what);
     CHECK_THROWS_WITH(parse(bad.bytes, 2), ContainsSubstring(bad.error) && ContainsSubstring("FILE: "));
   }
-  CHECK_THROWS_WITH(parse(good, 0), ContainsSubstring("0 dimensions asked for, expected 1 to 4"));
+  CHECK_THROWS_WITH(parse(good, 0), ContainsSubstring("0 dimensions requested, expected 1 to 4"));
   CHECK_THROWS_WITH(read_idx("/nonexistent/x", 2), ContainsSubstring("/nonexistent/x: cannot open"));
 }
 

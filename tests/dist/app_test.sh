@@ -19,3 +19,30 @@ expect() {
     printf 'FAILED: %s: %s\n' "$what" "$(head -c 600 "$work/shown" "$work/out" "$work/err")"
   fi
 }
+
+# run_ranks STATUS NUMBER PROGRAM ARGUMENTS...: a program of "$bin" on so many ranks, started by "${mpirun[@]}": output to out
+# and err; it must end with this status.
+# shellcheck disable=SC2154  # the test sets bin and mpirun
+run_ranks() {
+  local status=$1 number=$2
+  shift 2
+  timeout 120 "${mpirun[@]}" -n "$number" "$bin/$1" "${@:2}" >out 2>err </dev/null
+  expect "$number ranks: $*: ends with $status" [ $? -eq "$status" ]
+}
+
+# same TOLERANCE FILE OTHER: two metrics files with the same steps, whose losses, norms and accuracies differ at most by so
+# much of their value.
+same() {
+  paste -d '|' <(tr -d '{}"' <"$2") <(tr -d '{}"' <"$3") | awk -F '|' -v tolerance="$1" '
+    function far(a, b) { return (a > b ? a - b : b - a) > tolerance * (b > 0 ? b : -b) }
+    {
+      split("", found); split("", expected)
+      n = split($1, items, ","); for (i = 1; i <= n; ++i) { split(items[i], pair, ":"); found[pair[1]] = pair[2] }
+      n = split($2, items, ","); for (i = 1; i <= n; ++i) { split(items[i], pair, ":"); expected[pair[1]] = pair[2] }
+      if (found["step"] != expected["step"]) bad = 1
+      if (far(found["loss"], expected["loss"]) || far(found["test_loss"], expected["test_loss"])) bad = 1
+      if (far(found["grad_norm"], expected["grad_norm"])) bad = 1
+      if (far(found["test_accuracy"], expected["test_accuracy"])) bad = 1
+    }
+    END { exit bad || NR < 3 }'
+}

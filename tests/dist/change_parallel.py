@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Changes tensor and sequence parallelism in one place at a time, and runs their tests: each change must fail one of them.
+"""Changes tensor, sequence and pipeline parallelism and ZeRO 3 in one place at a time, and runs their tests: each change must fail one of them.
 
     tests/dist/change_parallel.py [--only TEXT]   tries the changes whose description contains TEXT (all: half an hour)
     tests/dist/change_parallel.py --fits          only checks that each change still finds its place in the sources
@@ -20,6 +20,8 @@ from removal import ROOT, copy_tree, first_failure  # noqa: E402
 
 OPS, SEQUENCE, LAYERS = "dist/tensor_parallel_ops.cpp", "dist/sequence_parallel_ops.cpp", "dist/tensor_parallel.cpp"
 LOSS, EMBEDDING = "kernels/cross_entropy_shard.cu", "kernels/embedding.cu"
+UNITS, ARENA = "dist/unit_values.cpp", "nn/arena.cpp"
+PIPELINE, SCHEDULE, PARTS, STAGES = "dist/pipeline.cpp", "dist/pipeline_schedule.cpp", "dist/stage_parts.cpp", "nn/stages.cpp"
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 
 # What is changed, the file, the text (its first occurrence), and what takes its place.
@@ -50,7 +52,7 @@ CHANGES = [
      "own = target;\n    const bool"),
     ("cross-entropy: gradient of class 0's rank", LOSS, "own = target - p.first_class;\n    const A", "own = target;\n    const A"),
     ("embedding: rows from token 0", EMBEDDING, "own = token - p.first_token;", "own = token;"),
-    ("embedding: gradient of rows from token 0", EMBEDDING, "in_table = token - p.first_token", "in_table = token"),
+    ("embedding: gradient of rows from token 0", EMBEDDING, "token = tokens[row] - p.first_token;", "token = tokens[row];"),
     ("column layer: its input does not enter", LAYERS, "linear(border_.enter(x), *weight_", "linear(x, *weight_"),
     ("row layer: its output does not leave", LAYERS,
      "border_.leave(linear(x, *weight_), bias_ == nullptr ? Tensor() : *bias_)",
@@ -83,6 +85,83 @@ CHANGES = [
      "static_cast<void>(gradients_.alias("),
     ("sequence parallelism: gradients of divided parameters added up too", "nn/arena.cpp",
      "entries_[i].tensor->autograd->shard != nullptr || !has_grad(i)", "!has_grad(i)"),
+    ("ZeRO 3: each rank begins with its own values", UNITS, "comm_->broadcast(whole, 0).wait();", ""),
+    ("ZeRO 3: the shard is the units' beginnings", UNITS, "slice.offset - arena_.buckets()[unit].offset", "0"),
+    ("ZeRO 3: no 16-bit copies of the first values", UNITS, "cast(Stream::current", "if (false) cast(Stream::current"),
+    ("ZeRO 3: copies are taken for out of date", UNITS, "arena_.mark_copies_current();", ""),
+    ("ZeRO 3: a unit's values not gathered", UNITS,
+     "gather.work = comm_->all_gather(shard.alias({slice.elements}, slice.in_shard), gather.whole);", "static_cast<void>(slice);"),
+    ("ZeRO 3: each unit gathered from the first one's slice", UNITS, "shard.alias({slice.elements}, slice.in_shard)",
+     "shard.alias({slice.elements}, 0)"),
+    ("ZeRO 3: f32 values gathered for 16 bits", UNITS, "in_16_bits = arena_.low_precision().defined();", "in_16_bits = false;"),
+    ("ZeRO 3: not freed after forward", UNITS, "if (in_backward_[unit] == 0) arena_.set_unit(unit, {}, {});", "static_cast<void>(unit);"),
+    ("ZeRO 3: a recomputed forward frees what backward reads", UNITS, "if (in_backward_[unit] == 0) arena_", "arena_"),
+    ("ZeRO 3: backward does not gather", UNITS, "in_backward_[unit] = 1;\n      provide(unit, Direction::backward);", "in_backward_[unit] = 1;"),
+    ("ZeRO 3: the next unit is not gathered ahead", UNITS, "if (const auto neighbour = next(unit, direction)) start_gather(*neighbour);", ""),
+    ("ZeRO 3: backward gathers ahead as forward does", UNITS, "provide(unit, Direction::backward);", "provide(unit, Direction::forward);"),
+    ("ZeRO 3: a gather is not waited for", UNITS, "own.work.wait();", ""),
+    ("ZeRO 3: a gather of values that have changed is used", UNITS, " && gather.version == version_of(unit)", ""),
+    ("ZeRO 3: a gather that was not used is kept", UNITS, "gathers_[unit] = {};\n  arena_", "arena_"),
+    ("ZeRO 3: not freed when its gradients are complete", "dist/zero3_reducer.cpp", "values_->end_of(bucket);", ""),
+    ("ZeRO 3: not freed at the end of backward", "dist/zero3_reducer.cpp", "values_->end_of_backward();", ""),
+    ("ZeRO 3: gradients added up, without a mean", "dist/bucket_buffers.cpp", "reduce_scatter(buffer, own, ReduceOp::mean)",
+     "reduce_scatter(buffer, own, ReduceOp::sum)"),
+    ("ZeRO 3: a step changes values as if they were whole", ARENA, ".offset = first + value_shift", ".offset = first"),
+    ("ZeRO 3: a shard's state is found as if values were whole", ARENA, ".state_shift = shift - value_shift",
+     ".state_shift = shift"),
+    ("ZeRO 3: a shard's gradients are found as if values were whole", ARENA, "? shift - value_shift : 0", "? shift : 0"),
+    ("ZeRO 3: a weight of two units belongs to one", "nn/parameter_units.cpp", "if (!is_first) place->second = 0;",
+     "static_cast<void>(place), static_cast<void>(is_first);"),
+    ("ZeRO 3: norms of the shard", "optim/clip.cpp", "(is_max ? shards.max : shards.sum)(total);",
+     "static_cast<void>(shards);"),
+    ("pipeline: results are not sent", PIPELINE, "flight.dtype = y.dtype();\n  send(*next_.results, y);", "flight.dtype = y.dtype();"),
+    ("pipeline: gradients are not sent", PIPELINE, "send(*previous_.gradients, context.grad_output());", "static_cast<void>(context);"),
+    ("pipeline: an evaluation's results are not sent", PIPELINE, "if (!is_last_part(chunk)) send(*next_.results, y);", ""),
+    ("pipeline: gradients go the way of results", PIPELINE, "receive(*next_.gradients, gradient);", "receive(*next_.results, gradient);"),
+    ("pipeline: no ring for chunks", PIPELINE, "(is_ring ? ranks : ranks - 1)", "(is_ring ? ranks - 1 : ranks - 1)"),
+    ("pipeline: every stage has chunk 0's units", PIPELINE, "static_cast<std::size_t>(chunk) * static_cast<std::size_t>(place.stages) +",
+     "static_cast<std::size_t>(0 * chunk) * static_cast<std::size_t>(place.stages) +"),
+    ("pipeline: each micro-batch has the first one's masks", PIPELINE, "first_counters.back() + plans.back()->counters",
+     "first_counters.back() + 0 * plans.back()->counters"),
+    ("pipeline: each stage has the first one's masks", PIPELINE, "before.counters + default_generator().offset - first", "0 * first"),
+    ("pipeline: chunks begin at their micro-batch's masks", PIPELINE, "plan.chunks[static_cast<std::size_t>(task.chunk)].counters;", "0;"),
+    ("pipeline: an update leaves the random numbers where its last chunk did", PIPELINE, "default_generator().offset = first_counters.back();", ""),
+    ("pipeline: only the last stage learns how many random numbers", PIPELINE, "line_->broadcast(in_all, line_->size() - 1).wait();", ""),
+    ("pipeline: all micro-batches on one tape", PIPELINE, "void Pipeline::forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends) {\n  const OnTape on_tape(flight.tape);",
+     "void Pipeline::forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends) {"),
+    ("pipeline: tied gradients not added up", PIPELINE, "if (meta.grad_written) pair->all_reduce(meta.grad, ReduceOp::sum).wait();", ""),
+    ("pipeline: tied gradients are a mean", PIPELINE, "pair->all_reduce(meta.grad, ReduceOp::sum)", "pair->all_reduce(meta.grad, ReduceOp::mean)"),
+    ("pipeline: under ZeRO tied gradients not added up", "train/update.cpp",
+     "if (pipeline_ != nullptr && is_sharded) pipeline_->sum_gradients_of_copies();", ""),
+    ("pipeline: the loss stays on the last stage", "train/update.cpp",
+     "pipeline_->line().all_reduce(result.loss, ReduceOp::sum).wait();", ""),
+    ("pipeline: the loss is a mean over stages", "train/update.cpp", "pipeline_->line().all_reduce(result.loss, ReduceOp::sum)",
+     "pipeline_->line().all_reduce(result.loss, ReduceOp::mean)"),
+    ("pipeline: correct predictions stay on the last stage", "train/update.cpp",
+     "pipeline_->line().all_reduce(result.correct, ReduceOp::sum).wait();", "static_cast<void>(0);"),
+    ("pipeline: an evaluation's loss stays on the last stage", "train/evaluation.cpp",
+     "loss = sum_over_ranks(static_cast<float>(loss), pipeline->line());", ""),
+    ("pipeline: an evaluation's correct predictions stay on the last stage", "train/evaluation.cpp",
+     "correct = sum_over_ranks(correct, pipeline->line());", ""),
+    ("pipeline: norm of the stage", "optim/clip.cpp", "if (arena.stages()) (is_max", "if (false) (is_max"),
+    ("pipeline: norm adds up largest elements", "optim/clip.cpp", "(is_max ? arena.stages()->max : arena.stages()->sum)", "arena.stages()->sum"),
+    ("pipeline: norm counts tied weights twice", ARENA, "counts(entry) && !is_copy", "counts(entry) && (!is_copy || is_copy)"),
+    ("pipeline: collectives wait until what was sent is received", "dist/mpi_thread.cpp",
+     "return is_of_another && (is_exchange(job) || is_exchange(other.job));", "return is_of_another && false;"),
+    ("schedule: one more forward before 1F1B's first backward", SCHEDULE, "return after;", "return after + 1;"),
+    ("schedule: backwards begin with the first chunk", SCHEDULE, "is_backward ? shape.chunks - 1 - c : c", "c"),
+    ("schedule: groups smaller than the stages", SCHEDULE, "(shape.micro_batches + groups - 1) / groups", "shape.stages"),
+    ("schedule: interleaved warms up as 1F1B", SCHEDULE, "return 2 * after + (shape.chunks - 1) * group_of(shape);", "return after;"),
+    ("stages: a model in two halves for each chunk", STAGES, "% place_.stages;", "/ place_.chunks % place_.stages;"),
+    ("stages: step counts from the stage's front", PARTS, "std::find(own.rbegin(), own.rend(), name)", "std::find(own.rbegin(), own.rend(), own.front())"),
+    ("stages: step counts of the whole model from its front", PARTS, "static_cast<std::size_t>(all - 1 - i)", "static_cast<std::size_t>(i)"),
+    ("stages: step counts go back in another order", PARTS, "part.alias({1}, j).copy_from(whole.alias({1}, i));",
+     "part.alias({1}, j).copy_from(whole.alias({1}, i - i + j));"),
+    ("stages: tensors of other stages are not gathered", PARTS, "move(from, parameter.stage, all.back().tensor, 0, line);", "static_cast<void>(0);"),
+    ("stages: a copy is not restored", STAGES, "return copy.name == parameter.name && copy.stage == stage;",
+     "return copy.name == parameter.name && copy.stage == -1 - stage;"),
+    ("ZeRO 3: LAMB's and LARS' norms of the shard", "optim/optimizer.cpp",
+     "if (arena_.is_sharded()) arena_.shard_exchange().sum(x);", ""),
 ]
 
 
@@ -100,7 +179,7 @@ def failure(build):
     program = next(Path(build).rglob("dist_tests"))
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
     for ranks in ["2", "4"]:
-        name = first_failure([*MPIRUN, "-n", ranks, program, "[tensor]"], environment, timeout=300)
+        name = first_failure([*MPIRUN, "-n", ranks, program, "[tensor],[zero],[stages]"], environment, timeout=300)
         if name:
             return f"{name} ({ranks} ranks)"
     return None

@@ -262,6 +262,26 @@ TEST_CASE("exchange: every rank to every rank, itself included, twice", "[dist]"
   }
 }
 
+TEST_CASE("exchange: a collective of another communicator does not wait until the receiver is ready",
+          "[dist][stages]") {
+  const auto world = all_communicators().front().communicator;
+  if (world->size() == 1) return;
+  const auto pairs = world->split(0, world->rank()), sums = world->split(0, world->rank());
+  const int rank = world->rank(), last = world->size() - 1;
+  constexpr std::int64_t kElements = 100'000;  // more than MPI keeps for a receiver that is not ready
+  const Tensor values = tensor_on(*pairs, values_of(0, kElements), DType::f32);
+  const Work sent = rank == 0 ? pairs->exchange({{values, last}}, {}) : Work();
+  const Tensor sum = tensor_on(*sums, values_of(rank, 10), DType::f32);
+  sums->all_reduce(sum, ReduceOp::sum).wait();
+  CHECK(sum.to_doubles() == reduced(ReduceOp::sum, world->size(), 10));
+  const Tensor received = zeros_on(*pairs, kElements, DType::f32);
+  if (rank == last) {
+    pairs->exchange({}, {{received, 0}}).wait();
+    CHECK(received.to_doubles() == values_of(0, kElements));
+  }
+  sent.wait();
+}
+
 TEST_CASE("operations under way together, waited for in another order", "[dist]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);

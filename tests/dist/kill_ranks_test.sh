@@ -2,7 +2,8 @@
 # Kills or stops a rank of a training at a random moment, with mpirun running or stopped itself, so that it cannot clean up.
 # All ranks must end within the deadline and leave no process, each survivor that was not killed with an error about what it
 # waited for; the resumed training must end with the weights of an undisturbed one, bit for bit.
-#   tests/dist/kill_ranks_test.sh RUNS BIN_DIR MPIRUN [ARGUMENTS OF MPIRUN...]      SEED=N repeats a course
+#   tests/dist/kill_ranks_test.sh RUNS BIN_DIR MPIRUN [ARGUMENTS OF MPIRUN...]
+# SEED=N repeats a course; FLAGS="--zero 3" adds flags of the training.
 set -uo pipefail
 runs=$1
 bin=$(realpath "$2")
@@ -17,7 +18,8 @@ cd "$work" || exit 1
 ranks=3
 timeout=5 # of every operation of a disturbed run, in seconds; the other runs have the longer default
 export OMP_NUM_THREADS=1
-training=(--device cpu --epochs 4 --hidden "64,64" --optimizer adamw --batch-size 300)
+read -ra more <<<"${FLAGS:-}"
+training=(--device cpu --epochs 4 --hidden "64,64" --optimizer adamw --batch-size 300 "${more[@]}")
 
 fail() {
   printf 'FAILED: run %s (%s): %s\n' "$run" "$way" "$*"
@@ -90,7 +92,7 @@ disturb() {
   # SIGSTOP.
   local untold=0
   for rank in "${!survivors[@]}"; do
-    grep -qE "error: (rank $rank of $ranks|this process): .* did not finish within $timeout s" out || untold=$((untold + 1))
+    grep -qE "error: (rank $rank of $ranks( \\([^)]*\\))*|this process): .* did not finish within $timeout s" out || untold=$((untold + 1))
   done
   case "$1 $2" in
     "KILL running") ;;

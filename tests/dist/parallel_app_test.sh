@@ -8,29 +8,6 @@ mpirun=("$@")
 # shellcheck source-path=SCRIPTDIR source=app_test.sh
 . "$(dirname "$0")/app_test.sh"
 
-# ranks STATUS NUMBER PROGRAM ARGUMENTS...: output to out and err; it must end with this status.
-ranks() {
-  local status=$1 number=$2
-  shift 2
-  timeout 120 "${mpirun[@]}" -n "$number" "$bin/$1" "${@:2}" >out 2>err </dev/null
-  expect "$number ranks: $*: ends with $status" [ $? -eq "$status" ]
-}
-
-# same FILE OTHER: two metrics files with the same steps, whose losses and norms differ by 1e-4 of their value at most.
-same() {
-  paste -d '|' <(tr -d '{}"' <"$1") <(tr -d '{}"' <"$2") | awk -F '|' '
-    function far(a, b) { return (a > b ? a - b : b - a) > 1e-4 * (b > 0 ? b : -b) }
-    {
-      split("", found); split("", expected)
-      n = split($1, items, ","); for (i = 1; i <= n; ++i) { split(items[i], pair, ":"); found[pair[1]] = pair[2] }
-      n = split($2, items, ","); for (i = 1; i <= n; ++i) { split(items[i], pair, ":"); expected[pair[1]] = pair[2] }
-      if (found["step"] != expected["step"]) bad = 1
-      if (far(found["loss"], expected["loss"]) || far(found["test_loss"], expected["test_loss"])) bad = 1
-      if (far(found["grad_norm"], expected["grad_norm"])) bad = 1
-    }
-    END { exit bad || NR < 3 }'
-}
-
 # ---- the numbers of one rank --------------------------------------------------------------------------------
 
 mnist=(mnist --device cpu --batch-size 96 --max-steps 20)
@@ -50,8 +27,8 @@ while IFS='|' read -r program name number tensor way; do
   fi
   zero=0
   [ "$number" -gt "$tensor" ] && zero=$((number / tensor))
-  ranks 0 "$number" "${common[@]}" "${arguments[@]}" "${divide[@]}" --zero "$zero" --metrics found.jsonl
-  expect "$program $way: $number ranks, $tensor for a model: the numbers of one rank" same found.jsonl "$program-$name.jsonl"
+  run_ranks 0 "$number" "${common[@]}" "${arguments[@]}" "${divide[@]}" --zero "$zero" --metrics found.jsonl
+  expect "$program $way: $number ranks, $tensor for a model: the numbers of one rank" same 1e-4 found.jsonl "$program-$name.jsonl"
 done <<WAYS
 mnist|plain|2|2|${sgd[*]}
 mnist|plain|3|3|${sgd[*]}
@@ -66,47 +43,152 @@ gpt|dropout|2|2|--dropout 0.2 +sequence
 gpt|micro|4|2|--micro-batch 2 --recompute 1 +sequence
 WAYS
 
+# ---- stages of a pipeline -----------------------------------------------------------------------------------
+
+# The program, a name, the ranks, how they divide the model and the batch, and flags that one rank has too.
+while IFS='|' read -r program name number divide way; do
+  read -ra arguments <<<"$way"
+  read -ra dividing <<<"$divide --check-replicas"
+  declare -n common=$program
+  if [ ! -e "$program-$name.jsonl" ]; then
+    timeout 120 "$bin/$program" "${common[@]:1}" "${arguments[@]}" --metrics "$program-$name.jsonl" >out 2>err </dev/null
+    expect "$program $way: one rank" [ $? -eq 0 ]
+  fi
+  run_ranks 0 "$number" "${common[@]}" "${arguments[@]}" --pipeline-parallel "${dividing[@]}" --metrics found.jsonl
+  expect "$program $way: $number ranks, --pipeline-parallel $divide: the numbers of one rank" same 1e-4 found.jsonl "$program-$name.jsonl"
+done <<WAYS
+mnist|plain|2|2|${sgd[*]}
+mnist|clip|4|4 --pipeline-schedule afab|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
+mnist|clip|4|2 --pipeline-schedule interleaved --pipeline-chunks 2|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
+mnist|clip|4|2 --tensor-parallel 2|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
+mnist|lamb|4|2 --zero 1|--optimizer lamb --lr 0.01 --hidden 65,40
+gpt|micro|2|2|--micro-batch 2 --recompute 1
+gpt|micro|4|2 --zero 1|--micro-batch 2 --recompute 1
+gpt|drop-micro|4|4|--dropout 0.2 --micro-batch 3
+gpt|drop-micro|2|2 --pipeline-schedule interleaved --pipeline-chunks 2|--dropout 0.2 --micro-batch 3
+gpt|drop-micro|4|2 --tensor-parallel 2 --sequence-parallel|--dropout 0.2 --micro-batch 3
+gpt|micro|4|2 --tensor-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2|--micro-batch 2 --recompute 1
+gpt|llama|4|2 --tensor-parallel 2|--architecture llama --kv-heads 2
+gpt|bf16|2|2|--micro-batch 2 --dtype bf16 --architecture llama
+WAYS
+run_ranks 0 2 "${gpt[@]}" --micro-batch 1 --pipeline-parallel 2 --save 1f1b.safetensors
+for schedule in "afab" "interleaved --pipeline-chunks 2"; do
+  read -ra flags <<<"--pipeline-schedule $schedule"
+  run_ranks 0 2 "${gpt[@]}" --micro-batch 1 --pipeline-parallel 2 "${flags[@]}" --save other.safetensors
+  expect "--pipeline-schedule $schedule has the bits of 1f1b" cmp other.safetensors 1f1b.safetensors
+done
+
+# ---- ZeRO 3: the bits of ZeRO 2 ---------------------------------------------------------------------------
+
+# Of two data ranks the order of sums is the same: ranks, and ways to train.
+while IFS='|' read -r number way; do
+  read -ra arguments <<<"$way"
+  for stage in 2 3; do
+    run_ranks 0 "$number" "${gpt[@]}" "${arguments[@]}" --zero $stage --save "zero-$stage.safetensors"
+  done
+  expect "gpt $way: $number ranks: --zero 3 has the bits of --zero 2" cmp zero-3.safetensors zero-2.safetensors
+done <<WAYS
+2|--dtype bf16 --recompute 1 --clip-norm 0.5 --micro-batch 2
+2|--lora-rank 2
+2|--freeze wte.*,h.0.*
+4|--tensor-parallel 2
+4|--tensor-parallel 2 --sequence-parallel --optimizer lamb --lr 0.01
+WAYS
+run_ranks 0 4 "${gpt[@]}" --tensor-parallel 2 --zero 3 --checkpoint sharded --checkpoint-every 10 --save undisturbed.safetensors
+rm sharded/*20*
+run_ranks 0 4 "${gpt[@]}" --tensor-parallel 2 --zero 3 --checkpoint sharded --resume --save resumed.safetensors
+expect "--zero 3 of a divided model is resumed with the same bits" cmp resumed.safetensors undisturbed.safetensors
 # ---- files of any mesh for any other ------------------------------------------------------------------------
 
 short=("${mnist[@]}" "${sgd[@]}" --momentum 0.9)
-ranks 0 2 "${short[@]}" --tensor-parallel 2 --checkpoint run --checkpoint-every 10 --save two.safetensors
+run_ranks 0 2 "${short[@]}" --tensor-parallel 2 --checkpoint run --checkpoint-every 10 --save two.safetensors
 for number in 1 2 4; do
   tensor=$((number < 2 ? 1 : 2))
-  ranks 0 "$number" "${short[@]}" --tensor-parallel "$tensor" --zero "$((number / tensor - 1))" --checkpoint run --resume --save again.safetensors
+  run_ranks 0 "$number" "${short[@]}" --tensor-parallel "$tensor" --zero "$((number / tensor - 1))" --checkpoint run --resume --save again.safetensors
   expect "$number ranks resume at the end of two: the same bits" cmp again.safetensors two.safetensors
-  ranks 0 "$number" "${mnist[@]}" --optimizer sgd --lr 0 --hidden "65,40,33" --tensor-parallel "$tensor" --load two.safetensors --save loaded.safetensors
+  run_ranks 0 "$number" "${mnist[@]}" --optimizer sgd --lr 0 --hidden "65,40,33" --tensor-parallel "$tensor" --load two.safetensors --save loaded.safetensors
   expect "$number ranks load the weights of two: the same bits" cmp loaded.safetensors two.safetensors
 done
 rm run/*20*
 for number in 1 4; do
   tensor=$((number < 4 ? 1 : 2))
   cp -r run "run-$number"
-  ranks 0 "$number" "${short[@]}" --tensor-parallel "$tensor" --zero "$((number / tensor - 1))" --checkpoint "run-$number" --resume --metrics resumed.jsonl
-  ranks 0 2 "${short[@]}" --tensor-parallel 2 --metrics whole.jsonl
-  expect "$number ranks resume half-way: the numbers of two" same <(tail -n 11 resumed.jsonl) <(tail -n 11 whole.jsonl)
+  run_ranks 0 "$number" "${short[@]}" --tensor-parallel "$tensor" --zero "$((number / tensor - 1))" --checkpoint "run-$number" --resume --metrics resumed.jsonl
+  run_ranks 0 2 "${short[@]}" --tensor-parallel 2 --metrics whole.jsonl
+  expect "$number ranks resume half-way: the numbers of two" same 1e-4 <(tail -n 11 resumed.jsonl) <(tail -n 11 whole.jsonl)
 done
-ranks 0 2 "${gpt[@]}" --tensor-parallel 2 --save-model shakespeare
+staged=("${gpt[@]}" --micro-batch 2)
+run_ranks 0 2 "${staged[@]}" --pipeline-parallel 2 --checkpoint stages --checkpoint-every 10 --save staged.safetensors
+while read -ra way; do
+  run_ranks 0 "${way[0]}" "${staged[@]}" "${way[@]:1}" --checkpoint stages --resume --save again.safetensors
+  expect "${way[*]}: resumes at the end of two stages: the same bits" cmp again.safetensors staged.safetensors
+  run_ranks 0 "${way[0]}" "${staged[@]}" "${way[@]:1}" --lr 0 --load staged.safetensors --save loaded.safetensors
+  expect "${way[*]}: loads the weights of two stages: the same bits" cmp loaded.safetensors staged.safetensors
+done <<WAYS
+1
+2 --zero 2
+3 --pipeline-parallel 3
+4 --pipeline-parallel 2 --zero 1
+4 --pipeline-parallel 2 --tensor-parallel 2
+WAYS
+rm stages/*20*
+run_ranks 0 2 "${staged[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2 --checkpoint stages --resume --save again.safetensors
+expect "other chunks resume half-way: the same bits" cmp again.safetensors staged.safetensors
+run_ranks 0 2 "${gpt[@]}" --tensor-parallel 2 --save-model shakespeare
 timeout 120 "$bin/gpt" evaluate --device cpu --model shakespeare >evaluated 2>err
 expect "one rank reads the GPT that two have written" [ $? -eq 0 ]
-ranks 0 2 gpt train --device cpu --batch-size 8 --warmup 0 --from shakespeare --tensor-parallel 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --samples 0
+run_ranks 0 2 gpt train --device cpu --batch-size 8 --warmup 0 --from shakespeare --tensor-parallel 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --samples 0
 expect "two ranks read it, and write the same bits" cmp shakespeare/model.safetensors again/model.safetensors
+
+# ---- what is sent, by dimension of the mesh ---------------------------------------------------------------------
+
+run_ranks 0 4 "${gpt[@]}" --tensor-parallel 2 --memory-report --timeline trace.json --profile-steps 2:3 --compress bf16
+for rank in 0 3; do
+  for row in "communication, tensor" "communication, data"; do
+    expect "rank $rank has a row for $row" grep -q "\"thread_name\",.*\"pid\":$rank,.*\"name\":\"$row\"" trace.json
+  done
+done
+row_of() { sed -nE "s/.*\"thread_name\".*\"pid\":0,\"tid\":([0-9]+).*\"name\":\"communication, $1\".*/\1/p" trace.json; }
+expect "the sums of layers are in the row of the tensor dimension, 9 and more in each of 2 updates" \
+  [ "$(grep -c "\"all_reduce #.*\"pid\":0,\"tid\":$(row_of tensor)," trace.json)" -ge 18 ]
+expect "the sums of gradients, losses and flags are in that of the data dimension" \
+  [ "$(grep -c "\"all_reduce #.*\"pid\":0,\"tid\":$(row_of data)," trace.json)" -eq 6 ]
+expect "a table for the data dimension" grep -q '^traffic, data ' out
+expect "a table for the tensor dimension" grep -q '^traffic, tensor ' out
 
 # ---- what does not fit --------------------------------------------------------------------------------------
 
 # refused NUMBER TEXT PROGRAM ARGUMENTS...: ends with 1 and one line that has TEXT.
 refused() {
   local text=$2
-  ranks 1 "$1" "${@:3}"
+  run_ranks 1 "$1" "${@:3}"
   expect "'$text' in one line" [ "$(grep -cF -- "$text" err)" -eq 1 ]
 }
 refused 4 "--tensor-parallel 3: expected a divisor of the 4 ranks, the nearest is 2" "${mnist[@]}" --tensor-parallel 3
 refused 3 "--tensor-parallel 3: does not divide 4 heads, the nearest that does is 2" "${gpt[@]}" --tensor-parallel 3
 refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided" "${mnist[@]}" --hidden 1 --tensor-parallel 2
 refused 2 "--sequence-parallel: gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
+refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu --sample-every 5 --zero 3
 refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tensor-parallel 2 --lora-rank 2
-ranks 2 2 "${gpt[@]}" --tensor-parallel 2 --freeze "wte.*"
+refused 3 "--pipeline-parallel 2: expected a divisor of the 3 ranks, the nearest is 1" "${gpt[@]}" --pipeline-parallel 2
+refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected at most as many parts" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
+refused 4 "--zero 2: with --pipeline-parallel expected 0 or 1, the nearest is 1" "${gpt[@]}" --pipeline-parallel 2 --zero 2
+refused 2 "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved
+refused 6 "the copies of tied weights would differ by rounding on 3 data ranks, expected --zero 0 or at most 2 of them" gpt train --device cpu --batch-size 6 --pipeline-parallel 2 --zero 1
+refused 2 "--lora-rank cannot be used with --pipeline-parallel" "${gpt[@]}" --pipeline-parallel 2 --lora-rank 2
+refused 2 "--sample-every cannot be used with --pipeline-parallel" gpt train --device cpu --sample-every 5 --pipeline-parallel 2
+refused 2 "two.safetensors: tensor '6.weight' is f32[10, 33], expected f32[20, 33]" "${mnist[@]}" --hidden 65,40,33,20 --pipeline-parallel 2 --load two.safetensors
+for flags in "--pipeline-schedule afab" "--pipeline-parallel 2 --pipeline-chunks 2" "--pipeline-parallel 2 --freeze wte.*" \
+  "--pipeline-parallel 2 --micro-batch 2 --sync-each-micro-batch" "--show-pipeline" "--pipeline-parallel 0"; do
+  read -ra given <<<"$flags"
+  run_ranks 2 2 "${gpt[@]}" "${given[@]}"
+  expect "$flags is refused in one line" [ "$(grep -c '^error: ' err)" -eq 1 ]
+done
+timeout 60 "$bin/mnist" --show-pipeline --pipeline-parallel 2 --batch-size 64 --micro-batch 16 >out 2>err
+expect "--show-pipeline draws the schedule" grep -qF 'stage 1      f0 b0--- f1 b1--- f2 b2--- f3 b3---' out
+run_ranks 2 2 "${gpt[@]}" --tensor-parallel 2 --freeze "wte.*"
 expect "--freeze is refused" grep -q -- '--tensor-parallel cannot be used with --freeze' err
-ranks 0 8 mnist --show-mesh --tensor-parallel 4
+run_ranks 0 8 mnist --show-mesh --tensor-parallel 4
 expect "--show-mesh draws the mesh once" grep -q '^8 ranks: 1 pipeline x 2 data x 1 context x 4 tensor$' out
 expect "--show-mesh has the last rank in its place" grep -qE '^data 1 +4 +5 +6 +7 *$' out
 

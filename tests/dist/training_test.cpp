@@ -1,10 +1,14 @@
 // What a training run asks of its ranks: the results of an update, and those of an evaluation.
+#include <functional>
 #include <memory>
 #include <numeric>
 
 #include "core/random.h"
 #include "data/loader.h"
+#include "dist/mesh.h"
+#include "dist/pipeline.h"
 #include "dist/self_communicator.h"
+#include "nn/gpt.h"
 #include "nn/layers.h"
 #include "optim/sgd.h"
 #include "tests/dist/ranks.h"
@@ -65,14 +69,29 @@ Task sentences() {
 }
 
 /// Windows of one text, which all have as many targets.
-Task windows() {
+std::shared_ptr<const Dataset> windows_of_text() {
   constexpr std::int64_t kLength = 5;
   std::vector<std::int32_t> ids;
   for (std::int32_t i = 0; i < kSamples + kLength; ++i) {
     ids.push_back(static_cast<std::int32_t>((i * i / 2) % kClasses));
   }
   const Tokens tokens(ids, CharacterTokenizer("abc"));
-  return next_tokens(std::make_shared<TokenDataset>(tokens, kLength, TokenDataset::Windows::all));
+  return std::make_shared<TokenDataset>(tokens, kLength, TokenDataset::Windows::all);
+}
+Task windows() {
+  return next_tokens(windows_of_text());
+}
+
+using MakeModel = std::function<std::shared_ptr<Module>(const std::shared_ptr<LayerFactory>& layers)>;
+
+std::shared_ptr<Module> mlp(const std::shared_ptr<LayerFactory>& layers) {
+  return make_mlp({4, 8, kClasses}, *layers);
+}
+
+/// With tied weights.
+std::shared_ptr<Module> gpt(const std::shared_ptr<LayerFactory>& layers) {
+  const TransformerOptions shape{.vocabulary = kClasses, .context = 5, .layers = 2, .heads = 1, .width = 8};
+  return std::make_shared<GPT>(shape, layers);
 }
 
 struct Results {
@@ -80,13 +99,26 @@ struct Results {
 };
 
 /// One update on all samples, of which each rank has its part, and the evaluation after it.
-Results train_once(const Task& task, const std::shared_ptr<Communicator>& comm) {
+Results train_once(const Task& task, const Mesh& mesh, const MakeModel& make = mlp, int zero = 0) {
+  const std::shared_ptr<Communicator>& comm = mesh.of_mean();
+  const std::shared_ptr<Communicator>& line = mesh.along(MeshDimension::pipeline);
+  const auto layers = std::make_shared<LayerFactory>();
+  if (line->size() > 1) {
+    layers->set_stages(
+        std::make_shared<Stages>(PipelinePlace{.stage = line->rank(), .stages = line->size()}));
+  }
   manual_seed(1);
-  const auto model = make_mlp({4, 8, kClasses});
-  ParameterArena arena(*model, comm->device());
+  const auto model = make(layers);
+  ParameterArena arena(*model, comm->device(), DType::f32,
+                       {.stage = zero, .rank = comm->rank(), .world_size = comm->size()});
+  std::unique_ptr<Pipeline> pipeline;
+  if (line->size() > 1) {
+    pipeline = std::make_unique<Pipeline>(*model, *layers->stages(), line, PipelineOptions{});
+  }
   SGD optimizer(arena, {.learning_rate = 0.1});
-  const TrainerOptions options;
-  Update update(task, options, *model, arena, optimizer, nullptr, false, comm);
+  TrainerOptions options;
+  options.accumulation.micro_batch = 5;
+  Update update(task, options, *model, arena, optimizer, nullptr, false, comm, pipeline.get());
   const auto all = std::make_shared<SequentialSampler>(kSamples);
   DataLoader loader(task.train, std::make_shared<DistributedSampler>(all, comm->rank(), comm->size()),
                     {.batch_size = kSamples / comm->size(), .device = comm->device()});
@@ -94,8 +126,19 @@ Results train_once(const Task& task, const std::shared_ptr<Communicator>& comm) 
   const UpdateResult result = update(loader.next(), kSamples);
   // Read before anything else makes the streams wait for each other.
   const double loss = result.loss.item(), correct = result.correct.defined() ? result.correct.item() : 0;
-  const EvaluationResult test = evaluate(task, *model, DType::f32, 5, *comm);
-  return {loss, correct, test.loss, task.correct ? test.accuracy : 0};
+  const EvaluationResult test = evaluate(task, *model, DType::f32, 5, *comm, pipeline.get());
+  return {loss, correct, test.loss, task.counts_correct ? test.accuracy : 0};
+}
+
+Mesh one_rank(Device device) {
+  return Mesh(std::make_shared<SelfCommunicator>(device), {});
+}
+
+void check_same(const Results& found, const Results& expected) {
+  CHECK_THAT(found.loss, Catch::Matchers::WithinRel(expected.loss, 1e-5));
+  CHECK(found.correct == expected.correct);
+  CHECK_THAT(found.test_loss, Catch::Matchers::WithinRel(expected.test_loss, 1e-5));
+  CHECK(found.test_accuracy == expected.test_accuracy);
 }
 
 TEST_CASE("training: an update and an evaluation give every rank the results of one process",
@@ -103,12 +146,25 @@ TEST_CASE("training: an update and an evaluation give every rank the results of 
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
     for (const Task& task : {classes(), numbers(), sentences(), windows()}) {
-      const Results found = train_once(task, comm);
-      const Results expected = train_once(task, std::make_shared<SelfCommunicator>(comm->device()));
-      CHECK_THAT(found.loss, Catch::Matchers::WithinRel(expected.loss, 1e-5));
-      CHECK(found.correct == expected.correct);
-      CHECK_THAT(found.test_loss, Catch::Matchers::WithinRel(expected.test_loss, 1e-5));
-      CHECK(found.test_accuracy == expected.test_accuracy);
+      check_same(train_once(task, Mesh(comm, {.data = comm->size()})),
+                 train_once(task, one_rank(comm->device())));
+    }
+  }
+}
+
+TEST_CASE("training: so do an update and an evaluation in two stages", "[dist][train][stages]") {
+  for (const auto& [name, comm] : all_communicators()) {
+    if (comm->size() % 2 != 0) continue;
+    INFO(name);
+    const Mesh mesh(comm, {.data = comm->size() / 2, .pipeline = 2}), alone = one_rank(comm->device());
+    for (const Task& task : {classes(), numbers(), sentences(), windows()}) {
+      check_same(train_once(task, mesh), train_once(task, alone));
+    }
+    const auto text = windows_of_text();
+    const Task task = language_model_task("", text, text);
+    for (const int zero : {0, 1}) {
+      INFO("ZeRO " << zero);
+      check_same(train_once(task, mesh, gpt, zero), train_once(task, alone, gpt));
     }
   }
 }

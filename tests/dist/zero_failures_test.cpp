@@ -92,10 +92,10 @@ TEST_CASE("ZeRO: what does not fit is an error", "[dist][zero]") {
   const ArenaSharding first = sharding_of(*comm, 1, 1), second = sharding_of(*comm, 2, 1);
   ArenaSharding other = first, third = first, outside = first;
   other.world_size = comm->size() + 1;
-  third.stage = 3;
+  third.stage = 4;
   outside.rank = comm->size();
   CHECK_THAT(error_of([&] { make(other, {}); }), ContainsSubstring("the arena has the shard of rank"));
-  CHECK_THAT(error_of([&] { make(third, {}); }), ContainsSubstring("ZeRO stage 3, expected 0, 1 or 2"));
+  CHECK_THAT(error_of([&] { make(third, {}); }), ContainsSubstring("ZeRO stage 4, expected 0 to 3"));
   CHECK_THAT(error_of([&] { make(outside, {}); }), ContainsSubstring("expected rank 0 to"));
   DataParallelOptions hooked, late;
   hooked.hook = std::make_shared<AllReduceHook>();

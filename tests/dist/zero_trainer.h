@@ -99,8 +99,11 @@ class ZeroTrainer {
   /// The values of all parameters, current on all ranks.
   std::vector<std::vector<double>> values() {
     arena.gather_values();
+    const Tensor flat = arena.has_all_values() ? arena.values() : values_of_all_shards();
     std::vector<std::vector<double>> all;
-    for (const ArenaEntry& entry : arena.entries()) all.push_back(entry.tensor->to_doubles());
+    for (const ArenaEntry& entry : arena.entries()) {
+      all.push_back(flat.alias(entry.tensor->shape(), entry.offset).to_doubles());
+    }
     return all;
   }
 
@@ -114,6 +117,17 @@ class ZeroTrainer {
   std::optional<LossScaler> scaler;
 
  private:
+  Tensor values_of_all_shards() const {
+    const Tensor flat = empty({arena.size()}, DType::f32, arena.device());
+    for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
+      const GradientBucket& bucket = arena.buckets()[b];
+      const ShardSlice& slice = arena.slices()[b];
+      comm->all_gather(arena.values().alias({slice.elements}, slice.in_shard),
+                       flat.alias({bucket.elements}, bucket.offset))
+          .wait();
+    }
+    return flat;
+  }
   std::vector<std::int64_t> sizes() const {
     std::vector<std::int64_t> all = {kInputs};
     all.insert(all.end(), options.hidden.begin(), options.hidden.end());

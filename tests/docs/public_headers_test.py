@@ -18,11 +18,11 @@ INTERNAL = {
     "autograd": "arguments invalid_index low_precision operation_scope tape_graph",
     "core": "capture cuda_check half numbers philox quote target",
     "data": "gzip mnist_embedded",
-    "dist": "bucket_buffers bucket_reducer gather_text layout_check model_parts mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
-            "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices traffic "
-            "verify_parameters verify_replicas verify_same watchdog zero1_reducer zero2_reducer",
+    "dist": "bucket_buffers bucket_reducer gather_text layout_check mesh_traffic model_parts mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
+            "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices stage_parts traffic unit_values "
+            "verify_parameters verify_replicas verify_same watchdog zero1_reducer zero2_reducer zero3_reducer",
     "io": "checksum embed json mapped_file parse",
-    "nn": "hugging_face_config hugging_face_names module_scope",
+    "nn": "hugging_face_config hugging_face_names module_scope parameter_units",
     "optim": "",
     "text": "gpt2_pieces unicode_classes unicode_ranges utf8",
     "train": "checkpointing console graph_table json_lines learning_rate make metrics model_input option_list option_types option_value "

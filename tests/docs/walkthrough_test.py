@@ -140,7 +140,10 @@ class WalkThroughs(unittest.TestCase):
 
     def test_the_operation_is_in_the_profile_with_its_flops_and_bytes(self):
         layers = self.copy.source / "nn/layers.cpp"  # where tanh is to take relu's place
-        layers.write_text(layers.read_text().replace("return relu(x);", "return tanh(x);"))
+        text = layers.read_text()
+        changed = re.sub(r"return linear_relu\((.*)\);", r"return tanh(linear(\1));", text)
+        self.assertNotEqual(changed, text)
+        layers.write_text(changed)
         self.copy.make("mnist")
         profile = self.copy.program("mnist", "--device", "cpu", "--hidden", "1000", "--max-steps", "4", "--profile")
         values = 64 * 1000

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <stdexcept>
 
-#include "core/error.h"
 #include "data/csv.h"
 #include "data/gzip.h"
 #include "data/idx.h"
 #include "io/checksum.h"
 #include "io/safetensors.h"
 #include "optim/checkpoint.h"
+#include "tests/fuzz/error_of.h"
 #include "text/bpe_tokenizer.h"
 #include "text/byte_tokenizer.h"
 #include "text/character_tokenizer.h"
@@ -20,25 +19,6 @@
 
 namespace ringtape::fuzz {
 namespace {
-
-void expect(bool condition, const char* what) {
-  if (!condition) throw std::logic_error(what);
-}
-
-// Runs `read`; a malformed file must not make the reader run out of memory.
-template <class Read>
-std::optional<std::string> error_of(Read read) {
-  try {
-    read();
-  } catch (const OutOfMemoryError&) {
-    throw std::logic_error("a reader asked for more memory than there is");
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    expect(text.find('\n') == std::string::npos, "an error has more than one line");
-    return text;
-  }
-  return std::nullopt;
-}
 
 // The text that a tokenizer gives back, token by token.
 std::string through(const Tokenizer& tokenizer, const std::string& text) {

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 OURS = Path(__file__).resolve().parents[2] / "gpu_model" / "include"
-HEADERS = ["cuda_runtime_api.h", "cuda_profiler_api.h", "library_types.h", "cublas_v2.h", "nccl.h", "cupti.h"]
+HEADERS = ["cuda_runtime_api.h", "cuda_profiler_api.h", "library_types.h", "cublas_v2.h", "cublasLt.h", "nccl.h", "cupti.h"]
 FUNCTION = re.compile(r"^([\w\s*]+?)\b(\w+)\(([^;{}]*)\);", re.MULTILINE)
 ENUMERATION = re.compile(r"\benum\b[^{};]*\{([^}]*)\}")
 CONSTANT = re.compile(r"(\w+)\s*=\s*(-?\d+|0x[0-9a-f]+)")

@@ -29,7 +29,7 @@ struct Case {
 
   struct Expected {
     std::vector<double> row_loss, gradient;
-    double loss = 0;
+    double loss = 0, correct = 0;
   };
 
   Expected expected() const {
@@ -51,6 +51,7 @@ struct Case {
         loss = (1 - label_smoothing) * (std::log(sum) - (x[static_cast<std::size_t>(target)] - max));
         if (label_smoothing > 0) loss += label_smoothing / static_cast<double>(classes) * smooth;
       }
+      if (counts && std::max_element(x.begin(), x.end()) - x.begin() == target) e.correct += 1;
       e.row_loss.push_back(static_cast<double>(loss));
       e.loss += e.row_loss.back();
       for (std::int64_t j = 0; j < classes; ++j) {
@@ -82,16 +83,19 @@ void check_case(const Case<T>& c, double relative, double absolute) {
     const DeviceArray<std::int64_t> targets(device, c.targets);
     DeviceArray<T> logits(device, c.logits);
     DeviceArray<A> stats(device, 2 * c.rows), row_loss(device, c.rows), loss(device, 1), again(device, 1);
-    DeviceArray<float> count(device, 1);
+    DeviceArray<float> count(device, 1), correct(device, 1), correct_again(device, 1);
     DeviceArray<int> invalid(device, 1);
     count_targets(stream, DType::i64, targets.data(), c.rows, c.ignore_index, count.data());
     if (c.mean) CHECK(count.doubles() == std::vector<double>{c.divisor()});
 
-    const CrossEntropyProblem problem{
-        dtype_of<T>,   DType::i64,     targets.data(),    c.rows,
-        c.classes,     c.ignore_index, c.label_smoothing, c.mean ? count.data() : nullptr,
-        invalid.data()};
+    const CrossEntropyProblem problem{dtype_of<T>,       DType::i64,
+                                      targets.data(),    c.rows,
+                                      c.classes,         c.ignore_index,
+                                      c.label_smoothing, c.mean ? count.data() : nullptr,
+                                      invalid.data(),    1,
+                                      correct.data()};
     cross_entropy_forward(stream, problem, logits.data(), stats.data(), row_loss.data(), loss.data());
+    CHECK(correct.doubles() == std::vector<double>{e.correct});
     CHECK(worst_error(row_loss.doubles(), e.row_loss, relative, absolute) <= 1);
     CHECK(worst_error(loss.doubles(), {e.loss}, relative, absolute) <= 1);
     cross_entropy_forward(stream, problem, logits.data(), stats.data(), nullptr, again.data());
@@ -107,13 +111,20 @@ void check_case(const Case<T>& c, double relative, double absolute) {
     const double tiny = std::is_same_v<T, float16> ? 0x1p-25 : 0;  // half a unit of f16's subnormals
     CHECK(worst_error(gradient.doubles(), e.gradient, rounded, absolute * one + tiny) <= 1);
 
+    DeviceArray<T> of_one(device, c.rows * c.classes, from_double<T>(9));
+    cross_entropy_backward(stream, problem, logits.data(), stats.data(), nullptr, of_one.data(), false);
+    CHECK(of_one.doubles() == gradient.doubles());
+
     // A second one of half the size, added.
     std::vector<double> sum = gradient.doubles();
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += 0.5 * e.gradient[i];
     cross_entropy_backward(stream, problem, logits.data(), stats.data(), half.data(), gradient.data(), true);
     CHECK(worst_error(gradient.doubles(), sum, 2 * rounded, absolute * one + 2 * tiny) <= 1);
 
-    cross_entropy_fused(stream, problem, logits.data(), again.data());
+    CrossEntropyProblem fused = problem;
+    fused.correct = correct_again.data();
+    cross_entropy_fused(stream, fused, logits.data(), again.data());
+    CHECK(correct_again.doubles() == std::vector<double>{e.correct});
     CHECK(worst_error(again.doubles(), {e.loss}, relative, absolute) <= 1);
     CHECK(worst_error(logits.doubles(), e.gradient, rounded, absolute * one + tiny) <= 1);
     CHECK(invalid.host()[0] == 0);
@@ -161,6 +172,34 @@ TEST_CASE("cross-entropy: more rows than one round of blocks takes", "[cross_ent
   check_case(narrow, 1e-6, 1e-6);
   Case<float> wide = random_case<float>(2048 + 5, 40);
   check_case(wide, 1e-6, 1e-6);
+}
+
+TEST_CASE("cross-entropy: 10 classes, in whole groups of rows and a part of one", "[cross_entropy]") {
+  for (const std::int64_t rows : {128, 3 * 128 + 77}) {
+    INFO("rows " << rows);
+    check_case(random_case<float>(rows, 10), 1e-6, 1e-6);
+    check_case(random_case<bfloat16>(rows, 10), 1e-6, 1e-6);
+  }
+}
+
+TEST_CASE("cross-entropy: 10 classes of logits that are not at a multiple of 16 bytes", "[cross_entropy]") {
+  Case<float> c = random_case<float>(200, 10);
+  c.mean = false;
+  const typename Case<float>::Expected e = c.expected();
+  std::vector<float> shifted = {5};
+  shifted.insert(shifted.end(), c.logits.begin(), c.logits.end());
+  on_every_device([&](Device device, const Stream& stream) {
+    const DeviceArray<std::int64_t> targets(device, c.targets);
+    DeviceArray<float> logits(device, shifted), loss(device, 1);
+    DeviceArray<int> invalid(device, 1);
+    const CrossEntropyProblem problem{DType::f32,     DType::i64, targets.data(), c.rows,        c.classes,
+                                      c.ignore_index, 0,          nullptr,        invalid.data()};
+    cross_entropy_fused(stream, problem, logits.data() + 1, loss.data());
+    const std::vector<double> found = logits.doubles();
+    CHECK(found[0] == 5);
+    CHECK(worst_error({found.begin() + 1, found.end()}, e.gradient, 1e-6, 1e-6) <= 1);
+    CHECK(worst_error(loss.doubles(), {e.loss}, 1e-6, 1e-6) <= 1);
+  });
 }
 
 TEST_CASE("cross-entropy: no rows, and rows that are all ignored", "[cross_entropy]") {
@@ -285,7 +324,7 @@ TEST_CASE("count_correct: first of equals wins, NaN never does", "[cross_entropy
       const DeviceArray<std::int32_t> targets(device,
                                               {2, 1, 1, static_cast<std::int32_t>(classes - 1), 1, -100});
       const DeviceArray<float> x(device, logits);
-      DeviceArray<std::int64_t> correct(device, {100});
+      DeviceArray<float> correct(device, {100});
       const CrossEntropyProblem problem{DType::f32, DType::i32, targets.data(), 6,      classes,
                                         -100,       0,          nullptr,        nullptr};
       count_correct(stream, problem, x.data(), correct.data(), true);

@@ -23,6 +23,7 @@ struct Case {
   DType dtype = DType::f32;
   DType out_dtype = DType::f32;
   std::int64_t padding = 0;  // elements between the end of a row and the next
+  bool with_sums = false;    // of A, over k
 };
 
 /// A stored matrix: its values as rounded to the dtype, with the row length including the padding.
@@ -85,6 +86,8 @@ void check_gemm(const Case& c, Device device = {}) {
   args.alpha = c.alpha;
   args.beta = c.beta;
   args.bias = c.with_bias ? bias.tensor.raw() : nullptr;
+  const Tensor sums = full({c.m}, std::numeric_limits<double>::quiet_NaN(), c.out_dtype, device);
+  if (c.with_sums) args.a_sums = sums.raw();
   gemm(Stream::current(device), args);
 
   const std::vector<double> result = out.tensor.to_doubles();
@@ -123,6 +126,17 @@ void check_gemm(const Case& c, Device device = {}) {
     }
   }
   REQUIRE(wrong == 0);
+  if (!c.with_sums) return;
+  const std::vector<double> found = sums.to_doubles();
+  for (std::int64_t i = 0; i < c.m; ++i) {
+    double sum = 0, magnitude = 0;
+    for (std::int64_t p = 0; p < c.k; ++p) {
+      sum += c.transpose_a ? a.at(p, i) : a.at(i, p);
+      magnitude += std::abs(c.transpose_a ? a.at(p, i) : a.at(i, p));
+    }
+    const double bound = static_cast<double>(c.k) * u * magnitude;
+    REQUIRE(std::abs(found[i] - sum) <= bound + rounding_of(c.out_dtype) * (std::abs(sum) + bound));
+  }
 }
 
 /// Chooses a backend for one test and puts the old one back.
@@ -203,6 +217,37 @@ TEST_CASE("gemm: alpha, beta, bias and leading dimensions", "[gemm]") {
   });
 }
 
+TEST_CASE("gemm: the sums of A over k with the product", "[gemm]") {
+  for_each_backend([](Device device) {
+    for (const bool transpose_a : {false, true}) {
+      for (const std::int64_t size : {0, 1, 33, 130}) {
+        for (const double beta : {0.0, 1.0}) {
+          for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+            check_gemm({.m = size + 2,
+                        .n = size + 1,
+                        .k = size,
+                        .transpose_a = transpose_a,
+                        .alpha = beta == 0 ? 1 : -0.5,
+                        .beta = beta,
+                        .with_bias = size == 33,
+                        .dtype = dtype,
+                        .with_sums = true},
+                       device);
+            check_gemm({.m = size,
+                        .n = 3,
+                        .k = 70,
+                        .beta = beta,
+                        .dtype = dtype,
+                        .out_dtype = dtype,
+                        .with_sums = true},
+                       device);
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("gemm: bf16, f16 and f64", "[gemm]") {
   struct Pair {
     DType dtype, out_dtype;
@@ -241,6 +286,41 @@ TEST_CASE("gemm: bf16, f16 and f64", "[gemm]") {
         }
       }
     }
+  });
+}
+
+TEST_CASE("gemm: one row by a transposed matrix", "[gemm][matvec]") {
+  for_each_backend([](Device device) {
+    for_each_thread_order([&] {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+        if (dtype == DType::f64 && device.is_cuda()) continue;
+        for (const DType out_dtype : {dtype, DType::f32}) {
+          if (dtype == DType::f64 && out_dtype != dtype) continue;
+          // With and without vectors left over, and longer than what a block's threads keep.
+          for (const std::int64_t k : {1, 64, 768, 771, 9000}) {
+            for (const std::int64_t n : {1, 37}) {
+              const Case plain{
+                  .m = 1, .n = n, .k = k, .transpose_b = true, .dtype = dtype, .out_dtype = out_dtype};
+              Case full = plain;
+              full.alpha = -0.5;
+              full.beta = 0.75;
+              full.with_bias = true;
+              full.padding = 3;
+              check_gemm(plain, device);
+              check_gemm(full, device);
+            }
+          }
+        }
+      }
+    });
+  });
+}
+
+TEST_CASE("gemm: more tiles along a side than a grid has blocks in y", "[gemm]") {
+  constexpr std::int64_t kMany = 65536 * 32 + 1;  // a tile has at least 32 rows on a GPU, and 32 columns
+  for_each_backend([](Device device) {
+    check_gemm({.m = 1, .n = kMany, .k = 2}, device);
+    check_gemm({.m = kMany, .n = 1, .k = 2}, device);
   });
 }
 
@@ -329,6 +409,11 @@ TEST_CASE("gemm: what it refuses", "[gemm]") {
   args = good;
   args.ldc = 2;
   CHECK_THROWS_WITH(gemm(stream, args), ContainsSubstring("ldc is 2, but a row has 3 elements"));
+  args = good;
+  args.lda = 5;
+  args.a_sums = memory.data() + 60;
+  CHECK_THROWS_WITH(gemm(stream, args),
+                    ContainsSubstring("sums of A with lda 5, but a row has 4 elements: expected no gaps"));
   args = good;
   args.dtype = DType::i32;
   CHECK_THROWS_WITH(gemm(stream, args), ContainsSubstring("expected f32, bf16, f16"));

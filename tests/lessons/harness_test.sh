@@ -46,6 +46,7 @@ page 1 "lines in another order" "$output" $'four\n...\none 1'
 page 1 "a line too many" "$output" $'four\nfive'
 page 1 "a command that fails" 'echo one; false' 'one'
 page 1 "nothing quoted" 'echo one' ''
+page 77 "no GPU model" 'build/model/bin/lessons/none' 'one'
 page 77 "no MPI" 'mpirun -n 2 build/release/bin/lessons/none' 'one'
 
 # A bare name is looked for in PATH, where the function that pages call has the same.

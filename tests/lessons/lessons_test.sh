@@ -5,8 +5,8 @@
 # A fence ```sh of the page is a command, and the fences ``` after it quote its output. Quoted lines follow each
 # other in the output; "..." stands for any number of lines. Words and whole numbers must be the same. Numbers with
 # a point or an exponent may differ by 0.1%, or by one in their last digit; a fence "```text within 2%" says what
-# else they may. Other fences are ignored. Commands with mpirun are skipped where there is no MPIRUN;
-# a program of lessons that they start must also end well as one rank.
+# else they may. Other fences are ignored. Commands with mpirun are skipped where there is no MPIRUN, and those with
+# build/model where this is no build of the GPU model; a program of lessons that they start must also end well as one rank.
 set -uo pipefail
 page=$(realpath "$1")
 bin=$(realpath "$2")
@@ -43,7 +43,7 @@ awk '
 
 # Commands are as a reader types them at the root of the repository.
 run() { # COMMAND_FILE OUTPUT_FILE: the command, with this build'"'"'s programs
-  sed "s|build/release/bin/|$bin/|g" "$1" >to_run
+  sed -E "s,build/(release|model)/bin/,$bin/,g" "$1" >to_run
   (mpirun() { "${launcher[@]}" "$@"; } && source ./to_run) >"$2" 2>&1 </dev/null
 }
 
@@ -54,6 +54,11 @@ for command in *.sh; do
   [ -f "$command" ] || { failure "no command"; break; }
   number=${command%.sh}
   [ -f "$number.quoted" ] || { failure "the output of a command is not quoted" "$command"; continue; }
+  if grep -q 'build/model/' "$command" && ! grep -qs '^RINGTAPE_CUDA:.*=MODEL$' "$bin/../CMakeCache.txt"; then
+    skipped=$((skipped + 1))
+    printf 'skipped: %s: no GPU model: %s\n' "$(basename "$page")" "$(head -n 1 "$command")"
+    continue
+  fi
   if grep -q 'mpirun' "$command"; then
     if [ ${#mpirun[@]} -eq 0 ]; then
       skipped=$((skipped + 1))

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Tests the flags of the lessons' programs: --help, the examples in it, and bad input.
 
+Pages also have pictures that a program draws: a line "<!-- picture: PROGRAM FLAGS -->" before one says how.
+
   tests/lessons/programs_test.py BUILD_DIR
 """
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,11 +46,54 @@ class Programs(unittest.TestCase):
         self.refused(1, "--batch must be a multiple of --steps, found 100 and 16", "recompute", "--batch", "100", "--steps", "16")
         self.refused(1, "--lengths: expected 0 to 8 tokens, found 9", "variable_length", "--lengths", "1,9")
         self.refused(1, "--lengths: at least one sequence must have a token", "variable_length", "--lengths", "0,0")
+        self.refused(1, "--width must be a power of two, found 12", "warps", "--width", "12")
+        self.refused(2, "down, xor, up or all", "warps", "--shuffle", "left")
+        self.refused(1, "--bytes must be 4, 8 or 16, found 2", "requests", "--bytes", "2")
+        self.refused(1, "--strides: expected 0 to 4096, found -1", "requests", "--strides", "1,-1")
+        self.refused(1, "--version: expected 1 to 9, found 10", "tiles", "--version", "10")
+        self.refused(1, "--size must be a multiple of 128, found 200", "tiles", "--size", "200")
+        self.refused(1, "--cell must divide 128, found 48", "tiles", "--cell", "48")
+        self.refused(1, "--block: rung 3 has no block 4,0 at this size", "tiles", "--block", "4,0")
+        self.refused(1, "--block: expected the block's two indices", "tiles", "--block", "1")
+        self.refused(1, "--thread: a block of rung 4 has 512 threads, found 512", "tiles", "--version", "4", "--thread", "512")
+        self.refused(1, "--step: rung 3 has steps 0 to 3 at this size, found 4", "tiles", "--step", "4")
+        self.refused(1, "--scores and --values: expected as many of each, found 1 and 4", "online_attention", "--scores", "1")
+        self.refused(1, "--tokens: expected 1 to 4096, found 0", "online_attention", "--tokens", "0")
+        self.refused(1, "expected as many numbers of each, at least 2, found 3, 4 and 3", "layer_norm_backward", "--x", "1,2,3")
+        self.refused(2, "--without: expected nothing, host-wait or stream-wait, found 'x'", "race", "--without", "x")
+        self.refused(1, "--lengths: expected 1 to 65536 tokens, found 0", "memory_kept", "--lengths", "0")
+        self.refused(1, "--widths: expected at least 2 numbers, found 1", "bottleneck", "--widths", "10")
+        self.refused(1, "--large must be a multiple of --small, found 1024 and 100", "noise_scale", "--small", "100")
+        self.refused(1, "--updates: expected numbers from 0 on in ascending order, found 10,5", "noise_scale", "--updates", "10,5")
+        self.refused(2, "rate, batch, neither or large", "larger_batch", "--way", "both")
+        self.refused(1, "--metrics: cannot write /nowhere/x", "larger_batch", "--epochs", "1", "--metrics", "/nowhere/x")
+        self.refused(2, "bf16 or f16", "compression", "--dtype", "f32")
+        self.refused(1, "--batch must be a multiple of --ranks, found 4 and 3", "sample_order", "--ranks", "3")
+        self.refused(1, "--samples: expected at least the batch, 4, found 3", "sample_order", "--samples", "3")
+        self.refused(1, "--consumed: expected 0 to 10, found 11", "sample_order", "--consumed", "11")
+        self.refused(2, "--read", "loader_waits", "--read", "0")
         self.refused(1, "--calls must divide 65,536 elements, found 100", "buckets", "--calls", "100")
+        self.refused(1, "--micro-batches must divide 16 samples, found 3", "fsdp", "--micro-batches", "3")
+        self.refused(1, "--x: expected two numbers, found 3", "divided_layers", "--x", "1,2,3")
         for program, flag, value in (("kernel", "--threads", "0"), ("clipping", "--limit", "-1"), ("trust_ratio", "--lr", "0"),
                                      ("mixed_precision", "--scale", "0.5"), ("zero", "--layers", "0"), ("overlap", "--layers", "x"),
-                                     ("no_sync", "--steps", "0"), ("simulated_reduce", "--elements", "0")):
+                                     ("no_sync", "--steps", "0"), ("fragments", "--lane", "32"), ("pipeline", "--stages", "1"), ("simulated_reduce", "--elements", "0")):
             self.refused(2, flag, program, flag, value)
+
+    def test_pictures_are_those_that_the_programs_draw(self):
+        pictures = 0
+        with tempfile.TemporaryDirectory() as folder:
+            drawn = pathlib.Path(folder) / "drawn.svg"
+            for page in sorted((ROOT / "lessons").glob("[0-9]*/README.md")):
+                text = page.read_text()
+                marked = re.findall(r"^<!-- picture: (.*) -->\n!\[.+\]\((\S+)\)$", text, re.MULTILINE)
+                self.assertEqual(len(marked), text.count("!["), f"{page}: a picture without the command that draws it")
+                for command, file in marked:
+                    result = run(*command.split(), "--svg", drawn)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertEqual(drawn.read_text(), (page.parent / file).read_text(), f"{page}: {command} --svg {file}")
+                    pictures += 1
+        self.assertGreater(pictures, 0)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "optim/adam.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
+#include "tests/support/check_build.h"
 #include "tests/support/memory.h"
 #include "tests/support/tensors.h"
 #include "trace/spans.h"
@@ -80,7 +81,7 @@ BytesByCategory measure(const GptMemoryProblem& p) {
   for (int update = 0; update < 2; ++update) {
     MemoryRecording recording({});
     arena.zero_grad();
-    task.loss(model(tokens), targets, static_cast<double>(targets.elements())).backward();
+    task.loss(model(tokens), targets, static_cast<double>(targets.elements())).loss.backward();
     optimizer->step();
     recording.stop();
     peak = highest_activations(recording);
@@ -90,7 +91,7 @@ BytesByCategory measure(const GptMemoryProblem& p) {
 }
 
 TEST_CASE("the memory estimate of a GPT is what the allocator counts", "[memory][gpt]") {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < (kCheckBuild ? 4 : 40); ++seed) {
     const GptMemoryProblem problem = random_problem(seed);
     INFO(text_of(problem));
     const BytesByCategory found = measure(problem), expected = estimate_memory(problem);
@@ -104,7 +105,7 @@ TEST_CASE("the memory estimate of a GPT is what the allocator counts", "[memory]
 }
 
 TEST_CASE("the parameter count of a GPT by formula is that of the model", "[gpt]") {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < (kCheckBuild ? 4 : 20); ++seed) {
     const TransformerOptions options = random_problem(seed).model;
     GPT model(options);
     std::vector<std::int64_t> found;
@@ -125,7 +126,7 @@ double counted(const std::vector<Span>& spans, const std::string& name) {
 }
 
 TEST_CASE("the FLOPs of a GPT by formula are those that its operations count", "[gpt]") {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < (kCheckBuild ? 4 : 20); ++seed) {
     GptMemoryProblem p = random_problem(seed);
     p.model.bias = false;  // whose sums are no matrix products
     INFO(text_of(p));

@@ -1,13 +1,16 @@
 #include "nn/gpt.h"
 
 #include <cmath>
+#include <set>
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "nn/arena.h"
 #include "nn/sampling.h"
 #include "tests/support/catch.h"
+#include "tests/support/check_build.h"
 #include "tests/support/gpu.h"
 #include "tests/support/tensors.h"
 
@@ -56,6 +59,7 @@ TEST_CASE("a GPT has the parameters of the paper's formula, named as Hugging Fac
   CHECK(model.parameter("h.0.mlp.c_proj.bias").shape() == Shape{c});
   CHECK_THROWS_WITH(model.parameter("lm_head.weight"), ContainsSubstring("no parameter"));
 
+  if (kCheckBuild) return;
   GPT gpt2{TransformerOptions()};
   count = 0;
   for (const NamedParameter& parameter : gpt2.named_parameters()) count += parameter.tensor->elements();
@@ -234,6 +238,26 @@ GPU_TEST_CASE("a GPT on the GPU computes the loss and gradients of the CPU", "[g
   const auto found = run(Device::parse("cuda")), expected = run(Device{});
   for (std::size_t i = 0; i < found.size(); ++i) {
     check_close(found[i], expected[i], 0, 1e-5 * largest_of(expected[i]));
+  }
+}
+
+TEST_CASE("a generated token takes no memory that those before it have not used", "[gpt][memory]") {
+  for (const bool llama : {false, true}) {
+    INFO("llama " << llama);
+    TransformerOptions options = tiny(llama);
+    const std::int64_t table = kCheckBuild ? 128 : 256;  // beyond a tile of keys
+    options.context = table + 44;
+    const auto model = make_model(options);
+    model->eval();
+    std::vector<std::size_t> reserved;
+    generate(*model, {1, 2, 3}, {.tokens = table + 24, .sampling = {}}, [&](std::int32_t) {
+      reserved.push_back(memory_stats(Device{}).reserved);
+      return true;
+    });
+    REQUIRE(std::ssize(reserved) == table + 24);
+    // The prompt and the first token alone have shapes of their own; rotary's table grows by doubling.
+    const std::int64_t first = llama ? table - 2 : 2;
+    CHECK(std::set<std::size_t>(reserved.begin() + first, reserved.end()).size() == 1);
   }
 }
 

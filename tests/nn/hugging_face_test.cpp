@@ -13,6 +13,8 @@
 namespace ringtape::test {
 namespace {
 
+using std::string_literals::operator""s;
+
 TransformerOptions small_gpt2() {
   return {.vocabulary = 11, .context = 6, .layers = 2, .heads = 2, .width = 8};
 }
@@ -31,6 +33,13 @@ std::vector<double> logits_of(GPT& model) {
   const NoGrad no_grad;
   model.eval();
   return model(from_vector(std::vector<std::int32_t>{1, 5, 3, 10, 0, 2}, {2, 3})).to_doubles();
+}
+
+/// The options of a model after it is written and read.
+TransformerOptions load_saved(const TransformerOptions& options, const std::filesystem::path& folder) {
+  GPT model(options);
+  save_gpt(model, folder);
+  return load_gpt(folder)->options();
 }
 
 /// The tensors of a file, to be changed and written again.
@@ -188,6 +197,25 @@ TEST_CASE("config.json has a dropout for the embeddings, one for the attention a
   const TransformerOptions replaced = load_gpt(folder.path(), 0.1)->options();
   CHECK(replaced.dropout == 0.1);
   CHECK_FALSE(replaced.attention_dropout.has_value());
+}
+
+TEST_CASE("Llama's config.json has a dropout for the attention alone", "[gpt]") {
+  const TemporaryFolder folder;
+  TransformerOptions options = small_llama();
+  CHECK(load_saved(options, folder.path()).attention_dropout == 0);
+  options.attention_dropout = 0.25;
+  CHECK(load_saved(options, folder.path()).attention_dropout == 0.25);
+  CHECK(load_saved(options, folder.path()).dropout == 0);
+  const std::string text = read_text(folder / "config.json");
+  const std::string member = "\"attention_dropout\": 0.25";
+  REQUIRE(text.find(member) != std::string::npos);
+  for (const auto& [value, reason] : {std::pair{"1", "a dropout must be at least 0 and below 1, found 1"},
+                                      std::pair{"\"some\"", "'attention_dropout': "}}) {
+    std::string other = text;
+    write_text(folder / "config.json",
+               other.replace(text.find(member), member.size(), "\"attention_dropout\": "s + value));
+    CHECK_THAT(error_of([&] { load_gpt(folder.path()); }), ContainsSubstring(reason));
+  }
 }
 
 TEST_CASE("weights are compared with config.json before a model of its size is made", "[gpt]") {

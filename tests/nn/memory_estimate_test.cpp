@@ -171,4 +171,12 @@ TEST_CASE("the memory estimate refuses what makes no sense", "[memory]") {
                     ContainsSubstring("frozen layers and recomputation"));
 }
 
+TEST_CASE("an arena keeps no memory that its parameters had before", "[memory]") {
+  Linear model(500, 700);
+  const ParameterArena arena(model, Device{});
+  const MemoryStats stats = memory_stats(Device{});
+  CHECK(stats.live > 2 * 500 * 700 * sizeof(float));  // values and gradients
+  CHECK(stats.reserved - stats.live < 500 * 700 * sizeof(float) / 10);
+}
+
 }  // namespace ringtape::test

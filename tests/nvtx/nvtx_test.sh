@@ -39,15 +39,15 @@ done
 for operation in "load batch" "batch to device" "prepare input"; do within "step 1" "$operation"; done
 within forward model
 within model "layer 0"
-within "layer 0" "linear 64x784, 32x784, 32"
-within forward "relu 64x32"
+within "layer 0" "linear_relu 64x784, 32x784, 32"
+within forward "linear 64x32, 10x32, 10"
 within forward "cross_entropy 64x10, 64"
 within backward "linear backward 64x32, 10x32, 10"
-within backward "relu backward 64x32"
+within backward "linear_relu backward 64x784, 32x784, 32"
 within optimizer zero_grad
 within "step 1" clip
 within "step 1" "optimizer step"
-within evaluation "linear 1000x784, 32x784, 32"
+within evaluation "linear_relu 1000x784, 32x784, 32"
 
 if [ ${#mpirun[@]} -gt 0 ]; then
   trained "${mpirun[@]}" -n 2 "$bin/mnist" "${flags[@]}"

@@ -111,7 +111,7 @@ TEST_CASE("an f32 input to a model whose arena computes in 16 bits is refused", 
   {
     const ParameterArena arena(*model, Device{}, DType::bf16);
     CHECK(error_of([&] { (*model)(x); }) ==
-          "linear: the input is f32, but the arena of 0.weight computes in bf16: expected "
+          "linear_relu: the input is f32, but the arena of 0.weight computes in bf16: expected "
           "to(input, arena.compute_dtype())");
     CHECK((*model)(to(x, arena.compute_dtype())).dtype() == DType::bf16);
   }

@@ -33,7 +33,7 @@ TEST_CASE("4,000,000 tokens in samples of 4,000", "[planner]") {
   CHECK(few.shape.global_batch() == 1024);
   CHECK_THAT(all(few.arithmetic), ContainsSubstring("4,000,000 tokens / 4,000 = 1,000 samples"));
   CHECK_THAT(all(few.arithmetic), ContainsSubstring("1,000 / (2 x 128) = 3.90625, rounded up to 4"));
-  CHECK_THAT(all(few.notes), ContainsSubstring("1,024 samples, 24 more than the 1,000 asked for"));
+  CHECK_THAT(all(few.notes), ContainsSubstring("1,024 samples, 24 more than the 1,000 requested"));
   // 1000 / 2 = 500 steps of all ranks: its divisors next to 128 are 125 and 250. 128 does not divide 1000.
   CHECK(few.exact == std::vector<BatchShape>{shape(2, 4, 125), shape(2, 2, 250), shape(2, 3, 128)});
 }
@@ -107,7 +107,7 @@ TEST_CASE("accumulation is capped when asked", "[planner]") {
   CHECK(plan.shape == shape(4, 8, 16));
   CHECK_THAT(all(plan.notes), ContainsSubstring("16 accumulation steps were capped at 8"));
   CHECK_THAT(all(plan.notes), ContainsSubstring("32 ranks would meet the target, or a micro-batch of 8"));
-  CHECK_THAT(all(plan.notes), ContainsSubstring("512 less than the 1,024 asked for"));
+  CHECK_THAT(all(plan.notes), ContainsSubstring("512 less than the 1,024 requested"));
   CHECK(plan.exact == std::vector<BatchShape>{shape(8, 8, 16), shape(4, 8, 32)});
   CHECK_THROWS_WITH(plan_batch({.micro_batch = 1, .accumulation = 9, .max_accumulation = 8}),
                     ContainsSubstring("9 accumulation steps are more than the cap of 8"));

@@ -139,6 +139,16 @@ TEST_CASE("chrome trace: what overlaps goes to several rows", "[chrome_trace]") 
         std::map<int, std::string>{{0, "communication"}, {1, "communication 2"}, {2, "communication 3"}});
 }
 
+TEST_CASE("chrome trace: a row for each group of ranks that communicates", "[chrome_trace]") {
+  std::vector<Span> spans = {communication(1, 4), communication(2, 3), communication(5, 6)};
+  spans[0].group = "data";
+  spans[1].group = "tensor";
+  const Json trace = parse({chrome_events({.name = "rank 0", .zero = kZero, .spans = spans})});
+  CHECK(rows_of(trace, 0) == std::map<int, std::string>{{0, "communication, data"},
+                                                        {1, "communication, tensor"},
+                                                        {2, "communication"}});
+}
+
 TEST_CASE("chrome trace: a row for each thread, that of the steps first", "[chrome_trace]") {
   std::thread other([] {});
   Span loading = span(Track::compute, "read", 0, 5), step = span(Track::compute, "step 3", 1, 6);
@@ -211,7 +221,7 @@ TEST_CASE("chrome trace: of a training step, with its memory", "[chrome_trace]")
   CHECK(complete.size() == recording.spans().size());
   CHECK(complete[0]["name"] == "step 1");
   const auto linear = std::find_if(complete.begin(), complete.end(),
-                                   [](const Json& event) { return event["name"] == "linear"; });
+                                   [](const Json& event) { return event["name"] == "linear_relu"; });
   REQUIRE(linear != complete.end());
   CHECK((*linear)["args"]["shapes"] == "5x3, 4x3, 4");
   CHECK((*linear)["args"]["FLOPs"] == 2 * 5 * 3 * 4);

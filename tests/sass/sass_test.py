@@ -1,5 +1,6 @@
 """Tests of benchmarks/sass on small excerpts of SASS, which nvcc 13.0 made of kernels/relu.cu (and, for the scalar store, of
 a copy whose store_vec is a loop over the lanes). They need neither nvcc nor the disassembler."""
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -152,15 +153,17 @@ class Timeline(unittest.TestCase):
         self.assertEqual(timeline.cycles(apart, machine.SM_90)[0], 2 * load + machine.ARITHMETIC["FADD"])
 
 
+def launch_of_relu(**fields):
+    n = 1 << 28
+    return estimate.Launch(**{"kernel": "relu_forward<float16>", "grid": (n // 2048, 1, 1), "block": (256, 1, 1),
+                              "shared_bytes": 0, "elements": n, "read": 2, "written": 2, "requested": 4, "moved": 4, **fields})
+
+
 class Estimates(unittest.TestCase):
-    def launch(self, **fields):
-        n = 1 << 28
-        return estimate.Launch(**{"kernel": "relu_forward<float16>", "grid": (n // 2048, 1, 1), "block": (256, 1, 1),
-                                  "shared_bytes": 0, "elements": n, "read": 2, "written": 2, "requested": 4, "moved": 4, **fields})
 
     def test_a_copy_is_limited_by_its_bytes(self):
         kernel = kernel_of("relu_forward_f16.sm_90")
-        found = estimate.estimate(machine.H200, kernel, self.launch())
+        found = estimate.estimate(machine.H200, kernel, launch_of_relu())
         self.assertEqual([each.elements for each in found.passes], [8])
         self.assertEqual(found.limit, "bytes")
         self.assertAlmostEqual(found.terms["bytes"], 4 * (1 << 28) / 4.256e12)
@@ -172,19 +175,19 @@ class Estimates(unittest.TestCase):
 
     def test_littles_law(self):
         """With one block of one warp on a GPU the time is the latency of its chain."""
-        launch = self.launch(grid=(1, 1, 1), block=(32, 1, 1), elements=256)
+        launch = launch_of_relu(grid=(1, 1, 1), block=(32, 1, 1), elements=256)
         found = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), launch)
         self.assertEqual(found.limit, "latency")
         self.assertGreater(found.seconds, (machine.BLOCK_CYCLES + machine.SM_90.latency["LDG"]) / 1.98e9)
 
     def test_a_block_that_does_not_fit_has_no_estimate(self):
         kernel = kernel_of("relu_forward_f16.sm_90")
-        self.assertIsNone(estimate.estimate(machine.H200, kernel, self.launch(shared_bytes=228 << 10)))
-        self.assertIsNotNone(estimate.estimate(machine.H200, kernel, self.launch(shared_bytes=227 << 10)))
+        self.assertIsNone(estimate.estimate(machine.H200, kernel, launch_of_relu(shared_bytes=228 << 10)))
+        self.assertIsNotNone(estimate.estimate(machine.H200, kernel, launch_of_relu(shared_bytes=227 << 10)))
 
     def test_stores_in_pieces_touch_more_sectors(self):
-        whole = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), self.launch())
-        pieces = estimate.estimate(machine.H200, kernel_of("relu_forward_f16_scalar_store.sm_90"), self.launch())
+        whole = estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), launch_of_relu())
+        pieces = estimate.estimate(machine.H200, kernel_of("relu_forward_f16_scalar_store.sm_90"), launch_of_relu())
         # Eight stores of 2 bytes, each over the sectors of whole vectors: 14 bytes more for each of 8 elements.
         self.assertAlmostEqual(pieces.terms["cache"] - whole.terms["cache"], 14 * (1 << 28) / machine.H200.cache_rate)
 
@@ -310,18 +313,45 @@ class Graph(unittest.TestCase):
         self.assertGreater(one, (450 + 4 * 8) / gpu.clock)
         self.assertEqual(graph.least_seconds(gpu, kernel, node(grid=(held, 1, 1))), one)
         self.assertAlmostEqual(graph.least_seconds(gpu, kernel, node(grid=(held + 1, 1, 1))), 2 * one)
-        self.assertEqual(graph.least_seconds(gpu, None, node()), 0)
+
+    def test_a_launch_is_estimated_for_the_elements_that_its_blocks_take(self):
+        kernel, gpu = kernel_of("relu_forward_f16.sm_90"), machine.GPUS["H200"]
+        known = launch_of_relu(blocks_of_element=1 / 2048)  # 256 threads with 8 f16 each
+        for blocks in (3, 4096, 1 << 17):
+            found = graph.known_launch(node(grid=(blocks, 1, 1)), {"relu": [known]})
+            self.assertEqual((found.elements, found.blocks), (2048 * blocks, blocks))
+            seconds, kind = graph.time_of(gpu, node(grid=(blocks, 1, 1)), {"relu": kernel}, {"relu": [known]})
+            self.assertEqual(kind, "estimate")
+            self.assertGreaterEqual(seconds, 4 * 2048 * blocks / gpu.copy_rate)  # 2 bytes read and 2 written
+            self.assertGreaterEqual(seconds, graph.least_seconds(gpu, kernel, node(grid=(blocks, 1, 1))))
+        whole = dataclasses.replace(known, grid=(1 << 17, 1, 1))
+        self.assertEqual(seconds, estimate.estimate(gpu, kernel, whole).seconds)
+        # Blocks of another size, or a launch that was not counted: a floor.
+        for other in (dataclasses.replace(known, block=(128, 1, 1)), dataclasses.replace(known, blocks_of_element=0)):
+            self.assertEqual(graph.time_of(gpu, node(), {"relu": kernel}, {"relu": [other]}),
+                             (graph.least_seconds(gpu, kernel, node()), "at least"))
+
+    def test_a_product_of_a_library_takes_its_bytes_or_its_arithmetic(self):
+        gpu = machine.GPUS["H200"]
+        product = graph.Node("product", (0, 0, 0), (0, 0, 0), 0, (), "f32", 2e9, 4.256e6)
+        seconds, kind = graph.time_of(gpu, product, {}, {})
+        self.assertEqual(kind, "limit")
+        self.assertAlmostEqual(seconds, 2e9 / (2 * 128 * 132 * 1.98e9))  # 30 us of multiply-adds, 1 us of bytes
+        of_bytes = dataclasses.replace(product, flops=1, dtype="bf16")
+        self.assertAlmostEqual(graph.time_of(gpu, of_bytes, {}, {})[0], 1e-6)
+        self.assertAlmostEqual(graph.time_of(gpu, dataclasses.replace(of_bytes, bytes=4), {}, {})[0], (450 + 4 + 625) / gpu.clock)
 
     def test_a_launch_of_unknown_code_is_counted_and_named(self):
         gpu = machine.GPUS["H200"]
         text = list(graph.text_of([node(kernel="kernel of a library"), node((0,))], gpu,
-                                  {"relu": kernel_of("relu_forward_f16.sm_90")}))
-        self.assertEqual(text[1].split(), ["1", "kernel", "of", "a", "library", "?", "after", "-"])
-        self.assertTrue(text[-1].endswith(" us, and the time of 1 whose code is in a library"), text[-1])
+                                  {"relu": kernel_of("relu_forward_f16.sm_90")}, {}))
+        self.assertEqual(text[1].split(), ["1", "kernel", "of", "a", "library", "?", "unknown", "after", "-"])
+        self.assertIn("in a library, of unknown work: 1 launches", text)
+        self.assertTrue(text[-1].startswith("the longest chain: 2 launches with 0.5 us between two, "), text[-1])
 
     def test_the_picture_has_a_box_for_each_launch_and_a_line_for_each_dependency(self):
         nodes = [node(), node((0,)), node((0,), kernel="cast<long, float>"), node((1, 2))]
-        root = xml.etree.ElementTree.fromstring(graph.picture(nodes, machine.GPUS["H200"], {}))
+        root = xml.etree.ElementTree.fromstring(graph.picture(nodes, machine.GPUS["H200"], {}, {}))
         boxes = [each for each in root if each.tag.endswith("rect")][1:]
         self.assertEqual(len({(each.get("x"), each.get("y")) for each in boxes}), 4)
         self.assertEqual([each.get("y") for each in boxes][1:3], [boxes[1].get("y")] * 2)  # beside each other

@@ -8,8 +8,8 @@ import unittest
 
 BIN = pathlib.Path(sys.argv.pop()).resolve()
 COMPARE = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "compare_results.py"
-PROGRAMS = ["bench_accumulation", "bench_attention", "bench_busy", "bench_gemm", "bench_kernels", "bench_loader",
-            "bench_overlap", "bench_simt", "bench_step", "bench_tokenizer", "ladder"]
+PROGRAMS = ["bench_accumulation", "bench_attention", "bench_busy", "bench_gemm", "bench_gpt", "bench_kernels",
+            "bench_loader", "bench_overlap", "bench_pipeline", "bench_simt", "bench_step", "bench_tokenizer", "ladder"]
 if (BIN / "bench_mpi").exists():
     PROGRAMS.append("bench_mpi")
 
@@ -43,8 +43,10 @@ class Benchmarks(unittest.TestCase):
         self.refused("a size of 100, expected a multiple", "ladder", "gemm", "--size", "100", status=1)
         self.refused("device 'tpu' is unknown", "bench_kernels", "--device", "tpu", status=1)
         self.refused("--dtype", "bench_gemm", "--dtype", "f8", status=2)
+        self.refused("--length", "bench_gpt", "--length", "1025", status=2)
         self.refused("expected a number from 1", "bench_loader", "--step-us", "nan", status=2)
         self.refused("found one rank, expected at least two", "bench_overlap", status=1)
+        self.refused("found one rank, expected at least two", "bench_pipeline", status=1)
 
     def check_format(self, path):
         result = json.loads(path.read_text())
@@ -94,8 +96,8 @@ class Benchmarks(unittest.TestCase):
     def test_a_file_that_cannot_be_written_is_refused_before_measuring(self):
         missing = str(pathlib.Path(__file__).parent / "no folder" / "x.json")
         for program in PROGRAMS:
-            if program == "bench_overlap":
-                continue  # needs two ranks
+            if program in ("bench_overlap", "bench_pipeline"):
+                continue  # need two ranks
             arguments = ["gemm"] if program == "ladder" else []
             result = run(program, *arguments, "--json", missing)
             self.assertEqual(result.returncode, 1, result.stdout)

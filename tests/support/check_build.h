@@ -10,4 +10,16 @@ constexpr bool kCheckBuild = true;
 constexpr bool kCheckBuild = false;
 #endif
 
+/// So it is, if less, on the GPU model, whose kernels have a GPU's geometry too.
+#if defined(RINGTAPE_CHECK) || defined(RINGTAPE_TESTS_ON_MODEL)
+constexpr bool kSlowKernels = true;
+#else
+constexpr bool kSlowKernels = false;
+#endif
+
+/// How often a test repeats something: `times`, and twice where kernels are slow.
+constexpr int repetitions(int times) {
+  return kSlowKernels ? 2 : times;
+}
+
 }  // namespace ringtape::test

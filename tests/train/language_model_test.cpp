@@ -9,6 +9,7 @@
 #include "nn/layers.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
+#include "tests/support/check_build.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tensors.h"
 #include "text/character_tokenizer.h"
@@ -207,7 +208,8 @@ TEST_CASE("texts made every few steps are in the report, and leave the training 
   Task task = play(20);
   task.unit = "tokens";
   task.units_per_sample = 4;
-  task.flops_per_sample = 3 * 2 * 4 * kVocabulary * kVocabulary;
+  // The machine's arithmetic is measured for it, which takes long in a check build.
+  task.flops_per_sample = kCheckBuild ? 0 : 3 * 2 * 4 * kVocabulary * kVocabulary;
   Trainer trainer(task, options);
   int made = 0;
   trainer.text_every(5, "a title", [&] {
@@ -227,7 +229,7 @@ TEST_CASE("texts made every few steps are in the report, and leave the training 
   const Json first = Json::parse(line, metrics);
   const double samples = first.at("samples_per_s").as_double();
   CHECK(first.at("tokens_per_s").as_double() == Approx(4 * samples));
-  CHECK(first.at("mfu").as_double() > 0);
+  if (!kCheckBuild) CHECK(first.at("mfu").as_double() > 0);
   CHECK_THROWS_WITH(trainer.text_every(0, "", [] { return ""; }),
                     ContainsSubstring("at least 1 step, found 0"));
 }

@@ -84,6 +84,10 @@ std::size_t live_bytes();
 /// cudaErrorMemoryAllocation; 0 cancels it. RINGTAPE_MODEL_OOM=NUMBER counts from the start of the process.
 void fail_allocation(int number);
 
+/// Whether cuBLASLt's heuristic finds no algorithm for a product with an epilogue, as the reference allows it
+/// for any: for tests.
+void refuse_epilogues(bool refused);
+
 /// Reads or writes device memory from the host, bypassing the protection: for tests.
 void peek(void* to, const void* device_address, std::size_t bytes);
 

@@ -1,5 +1,4 @@
-// A block sum with shuffles. ./learn 2 task block_sum says what it has to do, ./learn 2 test block_sum tries
-// it.
+// A block sum with shuffles. ./learn 22 task says what it has to do, ./learn 22 test tries it.
 #include "lessons/tasks/block_sum/task.h"
 
 using namespace ringtape::RINGTAPE_TARGET;  // CUDA's built-ins, on the CPU too

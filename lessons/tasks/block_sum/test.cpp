@@ -1,9 +1,9 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/simt/executor.h"
 #include "kernels/simt/thread_order.h"
 #include "lessons/tasks/model.h"
+#include "lessons/tasks/run_kernel.h"
 #include "lessons/tasks/tests.h"
 #include "optim/clip.h"
 
@@ -12,22 +12,10 @@ namespace {
 
 using Kernel = void(const float* x, float* sums);
 
-struct Arguments {
-  Kernel* kernel;
-  const float* x;
-  float* sums;
-};
-
 /// The sums of blocks of that many threads, as the executor runs the kernel.
 std::vector<float> sums_by(Kernel* kernel, const std::vector<float>& x, unsigned threads) {
   std::vector<float> sums(x.size() / threads, -1.0F);
-  const Arguments arguments = {kernel, x.data(), sums.data()};
-  const auto thread = [](const void* given) {
-    const auto& [run, in, out] = *static_cast<const Arguments*>(given);
-    run(in, out);
-  };
-  simt::run_grid({static_cast<unsigned>(sums.size())}, {threads}, 0, thread, &arguments,
-                 reinterpret_cast<const void*>(kernel));
+  run_kernel(kernel, {static_cast<unsigned>(sums.size())}, {threads}, x.data(), sums.data());
   return sums;
 }
 

@@ -1,4 +1,4 @@
-// Online softmax. ./learn 2 task online_softmax says what it has to do, ./learn 2 test online_softmax tries
+// Online softmax. ./learn 27 task online_softmax says what it has to do, ./learn 27 test online_softmax tries
 // it.
 #include "lessons/tasks/online_softmax/task.h"
 

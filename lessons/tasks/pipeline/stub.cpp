@@ -1,4 +1,4 @@
-// 1F1B. ./learn 20 task says what it has to do, ./learn 20 test tries it.
+// 1F1B. ./learn 37 task says what it has to do, ./learn 37 test tries it.
 #include "lessons/tasks/pipeline/task.h"
 
 void one_forward_one_backward(int stage, int stages, int micro_batches, std::vector<Work>& order) {

@@ -124,7 +124,8 @@ struct Translation {
       kept.push_back(std::exchange(input->grad, Tensor()));
       input->grad_written = false;
     }
-    BackwardContext context(node, from_vector(gradient, node.output_shape));
+    node.output->grad = from_vector(gradient, node.output_shape);
+    BackwardContext context(node);
     node.backward(context);
     std::vector<Gradient> result;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

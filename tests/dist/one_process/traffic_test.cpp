@@ -16,15 +16,17 @@ TEST_CASE("bytes sent for a collective: what a ring sends", "[traffic]") {
   CHECK(bytes_sent(Operation::barrier, 4, 240) == 0);
 }
 
-TEST_CASE("the traffic of an update as a table", "[traffic]") {
+TEST_CASE("the traffic between two moments as a table", "[traffic]") {
   CollectiveCounts before{}, after{};
   const auto at = [](Operation operation) { return static_cast<std::size_t>(operation); };
   before[at(Operation::all_reduce)] = {2, 1 << 20};
   after[at(Operation::all_reduce)] = {6, 5 << 20};
   after[at(Operation::all_gather)] = {1, 1 << 20};
-  CHECK(traffic_table(before, after, 4, 2) ==
-        "traffic, by formula           calls tensors, MiB    sent, MiB\n"
-        "all_reduce                        2        2.000        3.000\n"
-        "all_gather                      0.5        0.500        0.375\n"
-        "total                                                   3.375\n");
+  const CollectiveCounts counts = difference(before, after);
+  CHECK(bytes_sent(counts, 4) == 6.75 * (1 << 20));
+  CHECK(traffic_table(counts, "data", 4) ==
+        "traffic, data                 calls tensors, MiB    sent, MiB\n"
+        "all_reduce                        4        4.000        6.000\n"
+        "all_gather                        1        1.000        0.750\n"
+        "total                                                   6.750\n");
 }

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "train/option_value.h"
+
+namespace ringtape::planner {
+
+/// A number of bytes, and its text on the command line: "16GB".
+struct Bytes {
+  std::uint64_t number = 0;
+  std::string text;
+};
+
+OptionValue option_value(Bytes& bytes);
+
+/// Throws Error that names the flag for a number out of range.
+std::int64_t bytes_of(const char* flag, const Bytes& given);
+
+}  // namespace ringtape::planner

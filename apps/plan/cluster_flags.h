@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/command_line.h"
+#include "planner/cluster.h"
+
+namespace ringtape::planner {
+
+/// The flags of a cluster: a preset, and changes to it.
+class ClusterFlags {
+ public:
+  void add(CommandLine& app);
+  /// The preset, with the constants given on the command line. Throws Error for a preset that there is not.
+  Cluster cluster() const;
+
+ private:
+  std::string name_ = "h100-ndr";
+  std::optional<std::int64_t> ranks_per_node_;
+  std::optional<double> intra_node_us_, intra_node_gb_, inter_node_us_, inter_node_gb_, call_us_;
+};
+
+}  // namespace ringtape::planner

@@ -1,0 +1,101 @@
+#include "planner/parallel.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/plan/bytes.h"
+#include "apps/plan/cluster_flags.h"
+#include "apps/plan/commands.h"
+#include "apps/plan/transformer_flags.h"
+#include "optim/registry.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+namespace {
+
+struct Options {
+  ParallelRequest request;
+  TransformerFlags transformer;
+  ClusterFlags cluster;
+  Bytes memory{.number = 80'000'000'000, .text = "80GB"};
+  std::string dtype = "bf16";
+  std::string optimizer = "adam";
+  std::string algorithm = "ring";
+  std::string compress = "none";
+  std::int64_t workspace_mib = 0, bucket_mib = 25;
+  std::int64_t show = 5;
+  bool json = false;
+};
+
+void add_model_flags(CommandLine& app, Options& options) {
+  ParallelRequest& request = options.request;
+  app.group("Model and batch");
+  options.transformer.add(app).required();
+  app.option("--batch-size", between(request.global_batch, 1, kLargestSize), "samples in an update");
+  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
+  app.option("--optimizer", word(options.optimizer, optimizer_names()),
+             "the optimizer, with the defaults of the training programs");
+  app.option("--compress", word(options.compress, {"none", "bf16", "f16"}),
+             "dtype of gradients between ranks; leaves ZeRO out");
+  app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
+}
+
+void add_rank_flags(CommandLine& app, Options& options) {
+  ParallelRequest& request = options.request;
+  app.group("Ranks");
+  app.option("--ranks", between(request.ranks, 1, 100'000), "GPUs");
+  app.option("--memory", option_value(options.memory),
+             "memory of one GPU, such as 80GB (10^9) or 80GiB (2^30)");
+  app.option("--workspace", between(options.workspace_mib, 0, 1 << 20),
+             "MiB of it that are not the model's; on a GPU Ringtape gives cuBLAS 32 for each stream");
+  app.option("--flops", between(request.flops, 1, 1e21), "FLOP/s of a rank in matrix products");
+  app.option("--algorithm", options.algorithm, "of collectives: ring, tree or hierarchical");
+
+  app.group("What is not searched");
+  app.option("--tensor-parallel", between(request.tensor, 1, 100'000), "ranks that divide each layer")
+      .no_default();
+  app.option("--pipeline-parallel", between(request.pipeline, 1, 100'000), "stages").no_default();
+  app.option("--zero", between(request.zero, 0, 3), "ZeRO stage").no_default();
+  app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize), "samples in a forward pass")
+      .no_default();
+  options.cluster.add(app);
+  app.group("Output");
+  app.option("--show", between(options.show, 1, 1'000'000), "number of rows");
+  app.option("--json", options.json, "print all plans as JSON");
+}
+
+void plan(const Options& options) {
+  ParallelRequest request = options.request;
+  request.model = options.transformer.model();
+  request.cluster = options.cluster.cluster();
+  request.algorithm = algorithm_from_name(options.algorithm);
+  request.memory = bytes_of("--memory", options.memory);
+  request.workspace = options.workspace_mib << 20;
+  request.bucket_sizes.bytes = options.bucket_mib << 20;
+  request.compute = dtype_from_name(options.dtype.c_str());
+  if (options.compress != "none") request.compress = dtype_from_name(options.compress.c_str());
+  const OptimizerKind& optimizer = optimizer_named(options.optimizer);
+  request.state_per_parameter = optimizer.state_per_parameter(optimizer.defaults);
+  const ParallelPlans plans = plan_parallel(request);
+  fmt::print("{}", options.json ? parallel_json(request, plans).dump(2) + "\n"
+                                : parallel_text(request, plans, options.show));
+}
+
+}  // namespace
+
+void add_parallel_command(CommandLine& app) {
+  const auto options = std::make_shared<Options>();
+  CommandLine& command = app.command(
+      "parallel",
+      "Works out which mesh of tensor, pipeline and data ranks trains a GPT fastest: memory, traffic and the "
+      "time of a step of each, and why others do not fit.\n"
+      "Example: plan parallel --layers 32 --hidden 4096 --heads 32 --sequence 4096 --vocabulary 50257 "
+      "--ranks 64 "
+      "--batch-size 512",
+      [options] { plan(*options); });
+  add_model_flags(command, *options);
+  add_rank_flags(command, *options);
+}
+
+}  // namespace ringtape::planner

@@ -1,0 +1,186 @@
+// Measures the bubble of a pipeline: the share of an update in which a stage waits. Each rank is a stage:
+//
+//   OMP_NUM_THREADS=1 mpirun -n 2 bench_pipeline
+//   mpirun -n 8 bench_pipeline --sleep-ms 20
+//
+// Each stage has as much work: layers of an MLP, or with --sleep-ms a sleep in place of each stage's forward
+// and one of twice that in place of its backward, so that there may be more stages than cores. The bubble is
+// 1 - alone / time, with the time that the stage's work takes alone. It is compared with (p-1)/(vm+p-1).
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "cli/command_line.h"
+#include "core/error.h"
+#include "dist/connect.h"
+#include "dist/pipeline.h"
+#include "dist/rank_environment.h"
+#include "nn/layer_factory.h"
+#include "nn/layers.h"
+#include "profile/result_file.h"
+#include "trace/timing.h"
+
+namespace {
+
+using namespace ringtape;
+using namespace ringtape::benchmarks;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  double sleep_ms = 0;
+  std::int64_t width = 768;
+  std::int64_t samples = 128;  // of a micro-batch
+  int layers = 4;              // of a stage
+  int rounds = 5;
+  std::string json;
+};
+
+struct Way {
+  const char* name;
+  PipelineScheduleKind schedule;
+  int micro_batches;
+  int chunks;
+};
+constexpr Way kWays[] = {{"afab", PipelineScheduleKind::afab, 8, 1},
+                         {"1f1b", PipelineScheduleKind::one_f_one_b, 8, 1},
+                         {"interleaved", PipelineScheduleKind::interleaved, 8, 2},
+                         {"1f1b", PipelineScheduleKind::one_f_one_b, 32, 1},
+                         {"interleaved", PipelineScheduleKind::interleaved, 32, 2}};
+
+void sleep_for(double seconds) {
+  std::this_thread::sleep_for(Seconds(seconds));
+}
+
+/// Units that sleep instead of computing.
+class Sleeping : public Module {
+ public:
+  Sleeping(std::size_t units, double seconds, Stages& stages)
+      : seconds_(seconds), weight_(register_parameter("weight", zeros({1}))) {
+    stages.divide(std::vector<double>(units, 1));
+  }
+  Tensor forward(const Tensor& x) override { return x; }
+  Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end) override {
+    const double seconds = static_cast<double>(end - first) * seconds_;
+    sleep_for(seconds);
+    Tensor y = x.detach();
+    if (!Tape::is_recording()) return y;
+    Tape::current().record("sleep", {x, weight_}, y, {}, [seconds](BackwardContext& context) {
+      sleep_for(2 * seconds);
+      if (context.needs_grad(0)) context.add_grad(0, context.grad_output());
+    });
+    return y;
+  }
+
+ private:
+  double seconds_;
+  Tensor& weight_;
+};
+
+std::shared_ptr<Module> make_model(const Options& options, const LayerFactory& layers) {
+  const PipelinePlace& place = layers.stages()->place();
+  const auto parts = static_cast<std::size_t>(place.stages) * static_cast<std::size_t>(place.chunks);
+  if (options.sleep_ms > 0) {
+    return std::make_shared<Sleeping>(parts, options.sleep_ms * 1e-3 / place.chunks, *layers.stages());
+  }
+  const auto of_all = static_cast<std::size_t>(place.stages) * static_cast<std::size_t>(options.layers);
+  return make_mlp(std::vector<std::int64_t>(of_all + 1, options.width), layers);
+}
+
+double slowest(Communicator& comm, Clock::duration own) {
+  const Tensor seconds = from_vector(std::vector{Seconds(own).count()}, {1});
+  comm.all_reduce(seconds, ReduceOp::max).wait();
+  return seconds.to_doubles()[0];
+}
+
+/// Median seconds of an update, and of the work of the slowest stage alone.
+struct Measured {
+  double update, alone;
+};
+
+Measured measure(const Way& way, const Options& options, const std::shared_ptr<Communicator>& comm) {
+  LayerFactory layers;
+  layers.set_stages(std::make_shared<Stages>(
+      PipelinePlace{.stage = comm->rank(), .stages = comm->size(), .chunks = way.chunks}));
+  const std::shared_ptr<Module> model = make_model(options, layers);
+  Pipeline pipeline(*model, *layers.stages(), comm, {.schedule = way.schedule});
+  const Tensor x =
+      randn({options.sleep_ms > 0 ? 1 : options.samples, options.sleep_ms > 0 ? 1 : options.width});
+  const std::vector<Shape> shapes(static_cast<std::size_t>(way.micro_batches), x.shape());
+  const auto update = [&] {
+    pipeline.forward_backward(shapes, {.input = [&](std::size_t) { return x; },
+                                       .loss = [](const Tensor& y, std::size_t) { return sum(y); },
+                                       .backward = [](const Tensor& loss) { loss.backward(); }});
+  };
+  const auto work_alone = [&] {
+    for (int m = 0; m < way.micro_batches; ++m) {
+      for (int chunk = 0; chunk < way.chunks; ++chunk) {
+        const auto part = static_cast<std::size_t>(chunk * comm->size() + comm->rank());
+        Tensor input = x;
+        if (part > 0) input.set_requires_grad(true);
+        const auto& begins = layers.stages()->begins();
+        sum(model->forward_units(input, begins[part], begins[part + 1])).backward();
+      }
+    }
+  };
+  std::vector<double> updates, alone;
+  for (int round = -1; round < options.rounds; ++round) {  // -1: to warm up
+    for (const bool is_alone : {false, true}) {
+      comm->barrier();
+      const Clock::time_point start = Clock::now();
+      is_alone ? work_alone() : update();
+      const double seconds = slowest(*comm, Clock::now() - start);
+      if (round >= 0) (is_alone ? alone : updates).push_back(seconds);
+    }
+  }
+  return {median(updates), median(alone)};
+}
+
+void benchmark(const Options& options) {
+  const auto comm = connect(detect_rank_environment(process_environment()), Device{}, Seconds(60));
+  check(comm->size() > 1, "found one rank, expected at least two: mpirun -n 2 bench_pipeline");
+  if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  Results results("bench_pipeline", comm->device(), comm->rank() == 0 ? options.json : "");
+  const int p = comm->size();
+  fmt::print("{} stages, {}\n\n", p,
+             options.sleep_ms > 0
+                 ? fmt::format("no work: timed sleeps of {:g} ms for a forward, twice that for a backward",
+                               options.sleep_ms)
+                 : fmt::format("each {} layers of {}, {} samples in a micro-batch", options.layers,
+                               options.width, options.samples));
+  fmt::print("{:<12} {:>14} {:>7} {:>11} {:>10} {:>8} {:>16}\n", "schedule", "micro-batches", "chunks",
+             "ms/update", "alone, ms", "bubble", "(p-1)/(vm+p-1)");
+  results.setting("stages", p);
+  results.setting("sleep_ms", options.sleep_ms);
+  for (const Way& way : kWays) {
+    const Measured measured = measure(way, options, comm);
+    const double bubble = 1 - measured.alone / measured.update;
+    const double formula = (p - 1.0) / (way.chunks * way.micro_batches + p - 1.0);
+    fmt::print("{:<12} {:>14} {:>7} {:>11.1f} {:>10.1f} {:>7.1f}% {:>15.1f}%\n", way.name, way.micro_batches,
+               way.chunks, measured.update * 1e3, measured.alone * 1e3, bubble * 100, formula * 100);
+    Row row{.name = way.name,
+            .size = fmt::format("{} micro-batches, {} chunks", way.micro_batches, way.chunks),
+            .seconds = measured.update};
+    row.more["alone_seconds"] = measured.alone;
+    row.more["bubble"] = bubble;
+    row.more["bubble_by_formula"] = formula;
+    results.add(row);
+  }
+  results.save();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine app("Measures the share of an update in which the stages of a pipeline wait.");
+  Options options;
+  app.option("--sleep-ms", between(options.sleep_ms, 0, 1e4),
+             "sleep so long in place of a stage's forward; 0: compute");
+  app.option("--width", positive(options.width), "width of the layers");
+  app.option("--samples", positive(options.samples), "samples in a micro-batch");
+  app.option("--layers", between(options.layers, 2, 1000), "layers of a stage, a multiple of two");
+  app.option("--rounds", positive(options.rounds), "updates of each way");
+  app.file("--json", options.json, kJsonHelp);
+  return app.run(argc, argv, [&] { benchmark(options); });
+}

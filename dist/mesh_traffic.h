@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/mesh.h"
+
+namespace ringtape {
+
+/// What this rank has called on each communicator of a mesh since a moment.
+class MeshTraffic {
+ public:
+  /// The calls on the communicators of a group with as many ranks.
+  struct Line {
+    std::string group;  ///< Communicator::group()
+    int ranks = 1;
+    CollectiveCounts counts{};
+  };
+
+  /// Counts from here on: the communicators of the mesh, and `others`, such as a pipeline's, which may be
+  /// null.
+  explicit MeshTraffic(const Mesh& mesh, const std::vector<std::shared_ptr<Communicator>>& others = {});
+
+  /// Of all communicators with several ranks.
+  std::vector<Line> lines() const;
+  /// Bytes that this rank has sent, by the formulas of bytes_sent() (dist/traffic.h).
+  double bytes_sent() const;
+  /// A table of each line (traffic_table() of dist/traffic.h) with calls.
+  std::string table() const;
+
+ private:
+  std::vector<std::shared_ptr<Communicator>> communicators_;
+  std::vector<CollectiveCounts> before_;
+};
+
+}  // namespace ringtape

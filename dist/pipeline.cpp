@@ -1,0 +1,221 @@
+#include "dist/pipeline.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "autograd/creation.h"
+#include "autograd/tape_observer.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/random.h"
+#include "dist/layout_check.h"
+#include "nn/module_scope.h"
+#include "trace/spans.h"
+
+namespace ringtape {
+namespace {
+
+/// Sizes, their number, the dtype, and the counters so far: what the next stage must know of a result.
+constexpr std::int64_t kHeader = Shape::kMaxDims + 3;
+
+/// Fills `tensor` with what the neighbour sends.
+void receive(Communicator& from, const Tensor& tensor) {
+  const SpanScope span(Track::waiting, "receive");
+  from.exchange({}, {{tensor, 1 - from.rank()}}).wait();
+}
+
+/// The communicator of ranks `a` and `b` of `line`; null on the others. All must call it.
+std::shared_ptr<Communicator> pair_of(Communicator& line, int a, int b) {
+  return line.split(line.rank() == a || line.rank() == b ? 0 : -1, line.rank());
+}
+
+}  // namespace
+
+Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communicator> line,
+                   const PipelineOptions& options)
+    : model_(model), stages_(stages), line_(std::move(line)), options_(options) {
+  const int ranks = line_->size(), rank = line_->rank();
+  check(stages.place().stages == ranks && stages.place().stage == rank && ranks > 1,
+        "pipeline: stage {} of {} on rank {} of {}, expected the same, and at least two",
+        stages.place().stage, stages.place().stages, rank, ranks);
+  const bool is_ring =
+      stages.place().chunks > 1;  // the last stage's results go to the first one's next chunk
+  for (int from = 0; from < (is_ring ? ranks : ranks - 1); ++from) {
+    const int to = (from + 1) % ranks;
+    Link link{pair_of(*line_, from, to), pair_of(*line_, from, to)};
+    if (rank == from) next_ = link;
+    if (rank == to) previous_ = link;
+  }
+  for (const Stages::Copy& copy : stages.copies()) {
+    const auto pair = pair_of(*line_, copy.owner, copy.stage);
+    if (pair != nullptr) copies_.push_back({&model.parameter(copy.name), pair});
+  }
+}
+
+std::size_t Pipeline::part_of(int chunk) const {
+  const PipelinePlace& place = stages_.place();
+  return static_cast<std::size_t>(chunk) * static_cast<std::size_t>(place.stages) +
+         static_cast<std::size_t>(place.stage);
+}
+
+void Pipeline::send(Communicator& to, const Tensor& tensor) {
+  sends_.push_back(to.exchange({{tensor.detach(), 1 - to.rank()}}, {}));
+}
+
+/// Only for errors: whoever received has gone on.
+void Pipeline::wait_for_sends() {
+  for (const Work& work : std::exchange(sends_, {})) work.wait();
+}
+
+Tensor Pipeline::run_chunk(int chunk, const Tensor& x) {
+  const SpanScope phase(SpanKind::phase, "forward");
+  const MemoryScope category(MemoryCategory::activations);
+  const ModuleScope scope(model_);
+  const std::size_t part = part_of(chunk);
+  return model_.forward_units(x, stages_.begins()[part], stages_.begins()[part + 1]);
+}
+
+/// The input of a chunk: the model's, or the result of the part before. Its backward sends the gradient
+/// there.
+Tensor Pipeline::input_of(int chunk, const Plan& plan, const std::function<Tensor()>& input) {
+  if (part_of(chunk) == 0) return input();
+  const MemoryScope category(MemoryCategory::activations);
+  const Before& before = plan.chunks[static_cast<std::size_t>(chunk)];
+  Tensor x = empty(before.shape, before.dtype, line_->device());
+  receive(*previous_.results, x);
+  if (!Tape::is_recording()) return x;
+  Tape::current().record(
+      options_.sequence ? "receive_tokens" : "receive", {}, x, {},
+      [this](BackwardContext& context) { send(*previous_.gradients, context.grad_output()); });
+  return x;
+}
+
+const Pipeline::Plan& Pipeline::plan(const Shape& shape, const std::function<Tensor()>& input) {
+  const std::string key = to_string(shape) + (model_.is_training() ? " in training" : "");
+  const auto found = plans_.find(key);
+  return found != plans_.end() ? found->second : plans_.emplace(key, find_plan(input)).first->second;
+}
+
+/// A forward through all stages with zeros between them, to learn shapes and counts of random numbers: once
+/// for each shape of a micro-batch.
+Pipeline::Plan Pipeline::find_plan(const std::function<Tensor()>& input) {
+  const NoGrad no_grad;
+  const Device device = line_->device();
+  Plan plan;
+  std::uint64_t counters = 0;
+  for (int chunk = 0; chunk < stages_.place().chunks; ++chunk) {
+    Before before;
+    if (part_of(chunk) > 0) {
+      const Tensor received = empty({kHeader}, DType::i64, device);
+      receive(*previous_.results, received);
+      const std::vector<std::int64_t> header = received.to_vector<std::int64_t>();
+      before = {Shape(header.data(), header.data() + header[Shape::kMaxDims]),
+                static_cast<DType>(header[Shape::kMaxDims + 1]),
+                static_cast<std::uint64_t>(header[Shape::kMaxDims + 2])};
+    }
+    plan.chunks.push_back(before);
+    const std::uint64_t first = default_generator().offset;
+    const Tensor y =
+        run_chunk(chunk, part_of(chunk) == 0 ? input() : zeros(before.shape, before.dtype, device));
+    counters = before.counters + default_generator().offset - first;
+    if (is_last_part(chunk)) break;
+    std::vector<std::int64_t> header(kHeader, 0);
+    std::copy(y.shape().begin(), y.shape().end(), header.begin());
+    header[Shape::kMaxDims] = y.dims();
+    header[Shape::kMaxDims + 1] = static_cast<std::int64_t>(y.dtype());
+    header[Shape::kMaxDims + 2] = static_cast<std::int64_t>(counters);
+    send(*next_.results, copy_to(from_vector(header, {kHeader}), device));
+  }
+  const Tensor in_all = copy_to(from_vector(std::vector{static_cast<std::int64_t>(counters)}, {1}), device);
+  line_->broadcast(in_all, line_->size() - 1).wait();
+  plan.counters = static_cast<std::uint64_t>(in_all.to_vector<std::int64_t>()[0]);
+  wait_for_sends();
+  return plan;
+}
+
+void Pipeline::forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends) {
+  const OnTape on_tape(flight.tape);
+  std::optional<LayoutCheck> layouts;
+  if (options_.check_layouts) layouts.emplace();
+  const TapeObserverScope observed(layouts ? &*layouts : nullptr);
+  const auto micro_batch = static_cast<std::size_t>(task.micro_batch);
+  Tensor y = run_chunk(task.chunk, input_of(task.chunk, plan, [&] { return ends.input(micro_batch); }));
+  if (is_last_part(task.chunk)) {
+    flight.loss = ends.loss(std::move(y), micro_batch);
+    return;
+  }
+  flight.root = y.autograd;
+  flight.shape = y.shape();
+  flight.dtype = y.dtype();
+  send(*next_.results, y);
+}
+
+void Pipeline::backward(InFlight& flight, const Ends& ends) {
+  const OnTape on_tape(flight.tape);
+  if (flight.loss.defined()) {
+    const SpanScope phase(SpanKind::phase, "backward");
+    ends.backward(flight.loss);
+    return;
+  }
+  const MemoryScope category(MemoryCategory::activation_gradients);
+  Tensor gradient = empty(flight.shape, flight.dtype, line_->device());
+  receive(*next_.gradients, gradient);
+  const SpanScope phase(SpanKind::phase, "backward");
+  flight.tape.run_backward(flight.root, std::move(gradient));
+}
+
+void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& ends) {
+  if (shapes.empty()) return;
+  std::vector<const Plan*> plans;
+  std::vector<std::uint64_t> first_counters = {
+      default_generator().offset};  // of each micro-batch, and of what follows
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    plans.push_back(&plan(shapes[i], [&] { return ends.input(i); }));
+    first_counters.push_back(first_counters.back() + plans.back()->counters);
+  }
+  const PipelineShape shape{stages_.place().stages, static_cast<int>(shapes.size()), stages_.place().chunks};
+  std::map<std::pair<int, int>, InFlight> in_flight;  // by micro-batch and chunk
+  for (const StageTask& task : stage_schedule(options_.schedule, shape, stages_.place().stage)) {
+    const std::pair key(task.micro_batch, task.chunk);
+    if (task.is_backward) {
+      backward(in_flight.at(key), ends);
+      in_flight.erase(key);
+    } else {
+      const Plan& plan = *plans[static_cast<std::size_t>(task.micro_batch)];
+      default_generator().offset = first_counters[static_cast<std::size_t>(task.micro_batch)] +
+                                   plan.chunks[static_cast<std::size_t>(task.chunk)].counters;
+      forward(in_flight[key], task, plan, ends);
+    }
+  }
+  default_generator().offset = first_counters.back();
+  wait_for_sends();
+}
+
+std::vector<std::shared_ptr<Communicator>> Pipeline::communicators() const {
+  std::vector<std::shared_ptr<Communicator>> all = {previous_.results, previous_.gradients, next_.results,
+                                                    next_.gradients};
+  for (const Copy& copy : copies_) all.push_back(copy.pair);
+  return all;
+}
+
+Tensor Pipeline::forward(const Tensor& input) {
+  const NoGrad no_grad;
+  const auto given = [&] { return input; };
+  const Plan& known = plan(input.shape(), given);
+  Tensor y;
+  for (int chunk = 0; chunk < stages_.place().chunks; ++chunk) {
+    y = run_chunk(chunk, input_of(chunk, known, given));
+    if (!is_last_part(chunk)) send(*next_.results, y);
+  }
+  wait_for_sends();
+  return is_last() ? y : Tensor();
+}
+
+void Pipeline::sum_gradients_of_copies() {
+  for (const auto& [parameter, pair] : copies_) {
+    const AutogradMeta& meta = *parameter->autograd;
+    if (meta.grad_written) pair->all_reduce(meta.grad, ReduceOp::sum).wait();
+  }
+}
+
+}  // namespace ringtape

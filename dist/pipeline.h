@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/tape.h"
+#include "dist/communicator.h"
+#include "dist/pipeline_schedule.h"
+#include "nn/module.h"
+#include "nn/stages.h"
+
+namespace ringtape {
+
+struct PipelineOptions {
+  PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
+  bool sequence = false;       ///< between stages a rank has its part of each sequence (sequence parallelism)
+  bool check_layouts = false;  ///< with a LayoutCheck, for stages that tensor parallelism divides
+};
+
+/// A stage of a pipeline: runs this rank's units of a model for the micro-batches of an update, in the order
+/// of a schedule, and sends results and gradients to the neighbouring stages (docs/parallel.md).
+class Pipeline {
+ public:
+  /// `model` has been made with `stages`; `line` connects the stages in their order. All of its ranks must
+  /// call it.
+  Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communicator> line,
+           const PipelineOptions& options);
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  /// The two ends of the model. Each stage has all functions and calls those of the ends that it has.
+  struct Ends {
+    std::function<Tensor(std::size_t micro_batch)> input;
+    /// The loss of the model's output, a scalar.
+    std::function<Tensor(Tensor output, std::size_t micro_batch)> loss;
+    std::function<void(const Tensor& loss)> backward;
+  };
+  /// Forward and backward of a micro-batch for each of `shapes`, those of its samples; gradients are added up
+  /// in the order of micro-batches. All stages must call it with the same shapes. Random numbers are those of
+  /// one rank that computes the micro-batches one after the other.
+  void forward_backward(const std::vector<Shape>& shapes, const Ends& ends);
+  /// The model's output for `input` on the last stage; undefined on the others, which read no more than its
+  /// shape.
+  Tensor forward(const Tensor& input);
+
+  /// Adds up the gradients of a parameter that two stages have (tied weights), once an update.
+  void sum_gradients_of_copies();
+
+  /// A parameter that this rank and another stage's have, and the communicator of these two.
+  struct Copy {
+    Tensor* parameter;
+    std::shared_ptr<Communicator> pair;
+  };
+  const std::vector<Copy>& copies() const { return copies_; }
+
+  Communicator& line() const { return *line_; }
+  /// Those of this rank beside line(): with its neighbours, and for copies(). Null where there is none.
+  std::vector<std::shared_ptr<Communicator>> communicators() const;
+  bool is_last() const { return line_->rank() + 1 == line_->size(); }
+
+ private:
+  /// The two communicators with a neighbour. It is rank 1 - rank() there.
+  struct Link {
+    std::shared_ptr<Communicator> results, gradients;
+  };
+  /// A chunk's input, and the counters of random numbers that the parts before it use.
+  struct Before {
+    Shape shape;
+    DType dtype = DType::f32;
+    std::uint64_t counters = 0;
+  };
+  /// What a stage must know of a forward before it runs it.
+  struct Plan {
+    std::vector<Before> chunks;
+    std::uint64_t counters = 0;  ///< of the whole model
+  };
+  /// A forward whose backward has not run.
+  struct InFlight {
+    Tape tape;
+    std::shared_ptr<AutogradMeta> root;  ///< of what was sent
+    Shape shape;
+    DType dtype;
+    Tensor loss;
+  };
+
+  std::size_t part_of(int chunk) const;
+  bool is_last_part(int chunk) const { return part_of(chunk) + 2 == stages_.begins().size(); }
+  const Plan& plan(const Shape& shape, const std::function<Tensor()>& input);
+  Plan find_plan(const std::function<Tensor()>& input);
+  Tensor run_chunk(int chunk, const Tensor& x);
+  Tensor input_of(int chunk, const Plan& plan, const std::function<Tensor()>& input);
+  void forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends);
+  void backward(InFlight& flight, const Ends& ends);
+  void send(Communicator& to, const Tensor& tensor);
+  void wait_for_sends();
+
+  Module& model_;
+  const Stages& stages_;
+  std::shared_ptr<Communicator> line_;
+  PipelineOptions options_;
+  Link previous_, next_;
+  std::vector<Copy> copies_;
+  std::map<std::string, Plan> plans_;  // by the samples' shape and the mode
+  std::vector<Work> sends_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,146 @@
+#include "dist/stage_parts.h"
+
+#include <algorithm>
+#include <string>
+
+#include "autograd/creation.h"
+#include "core/error.h"
+
+namespace ringtape {
+namespace {
+
+/// What the tensors of every stage are in order: those of all parameters under a prefix, or one tensor.
+struct Group {
+  std::string name;  ///< the prefix, or the tensor's name
+  bool is_by_parameter;
+  bool operator==(const Group&) const = default;
+};
+
+/// The words before the name of one of `parameters`.
+Group group_of(const std::string& name, const std::vector<std::string>& parameters) {
+  for (std::size_t first = 0;; ++first) {
+    if (std::count(parameters.begin(), parameters.end(), name.substr(first)) > 0)
+      return {name.substr(0, first), true};
+    first = name.find('.', first);
+    if (first == std::string::npos) return {name, false};
+  }
+}
+
+std::vector<Group> groups_of(const std::vector<NamedTensor>& tensors,
+                             const std::vector<std::string>& parameters) {
+  std::vector<Group> groups;
+  for (const NamedTensor& each : tensors) {
+    const Group group = group_of(each.name, parameters);
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+  }
+  return groups;
+}
+
+const Tensor& tensor_of(const std::vector<NamedTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const NamedTensor& each) { return each.name == name; });
+  check(found != tensors.end(), "pipeline: stage has no tensor {}", name);
+  return found->tensor;
+}
+
+/// Copies `from` on rank `sender` to `to` on rank `receiver`, which may be the same.
+void move(const Tensor& from, int sender, const Tensor& to, int receiver, Communicator& line) {
+  if (line.rank() == sender && sender == receiver) {
+    Tensor target = to.detach();
+    if (target.raw() != from.raw()) target.copy_from(from);
+  } else if (line.rank() == sender) {
+    line.exchange({{copy_to(from.detach(), line.device()), receiver}}, {}).wait();
+  } else if (line.rank() == receiver) {
+    const Tensor received = empty(to.shape(), to.dtype(), line.device());
+    line.exchange({}, {{received, sender}}).wait();
+    Tensor target = to.detach();
+    target.copy_from(received);
+  }
+}
+
+/// Calls body(i, j) for the parameters of `stage`: i is their place in the arena of the whole model, j in the
+/// stage's.
+template <class Body>
+void for_each_entry(const Stages& stages, int stage, const Body& body) {
+  const std::vector<std::string> own = stages.names_of(stage);
+  const std::int64_t all = std::ssize(stages.parameters());
+  for (std::int64_t i = 0; i < all; ++i) {
+    const std::string& name = stages.parameters()[static_cast<std::size_t>(all - 1 - i)].name;
+    const auto found = std::find(own.rbegin(), own.rend(), name);
+    if (found != own.rend()) body(i, found - own.rbegin());
+  }
+}
+
+/// An element for each parameter.
+bool is_by_entry(const Tensor& tensor) {
+  return tensor.dims() == 1;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<NamedTensor>& own,
+                                       Communicator& line) {
+  const int rank = line.rank();
+  const bool is_first = rank == 0;
+  std::vector<NamedTensor> all;
+  for (const Group& group : groups_of(own, stages.names_of(rank))) {
+    if (group.is_by_parameter) {
+      const DType dtype = tensor_of(own, group.name + stages.names_of(rank).front()).dtype();
+      for (const Stages::Parameter& parameter : stages.parameters()) {
+        const std::string name = group.name + parameter.name;
+        const Tensor from = rank == parameter.stage ? tensor_of(own, name) : Tensor();
+        if (!is_first || parameter.stage == 0) {
+          all.push_back({name, from});
+        } else {
+          all.push_back({name, empty(parameter.shape, dtype)});
+        }
+        if (parameter.stage != 0) move(from, parameter.stage, all.back().tensor, 0, line);
+      }
+      continue;
+    }
+    const Tensor& of_stage = tensor_of(own, group.name);
+    all.push_back({group.name, of_stage});
+    if (!is_by_entry(of_stage)) continue;
+    const Tensor whole = empty({std::ssize(stages.parameters())}, of_stage.dtype());
+    for (int stage = 0; stage < line.size(); ++stage) {
+      const Tensor part = empty({std::ssize(stages.names_of(stage))}, of_stage.dtype());
+      move(of_stage, stage, part, 0, line);
+      for_each_entry(stages, stage, [&](std::int64_t i, std::int64_t j) {
+        whole.alias({1}, i).copy_from(part.alias({1}, j));
+      });
+    }
+    all.back().tensor = whole;
+  }
+  return is_first ? all : own;
+}
+
+void scatter_stages(const Stages& stages, const std::vector<NamedTensor>& all,
+                    const std::vector<NamedTensor>& own, Communicator& line) {
+  const int rank = line.rank();
+  const auto of_whole = [&](const std::string& name) { return rank == 0 ? tensor_of(all, name) : Tensor(); };
+  for (const Group& group : groups_of(own, stages.names_of(rank))) {
+    if (group.is_by_parameter) {
+      for (int stage = 0; stage < line.size(); ++stage) {
+        for (const std::string& name : stages.names_of(stage)) {
+          const std::string full = group.name + name;
+          move(of_whole(full), 0, rank == stage ? tensor_of(own, full) : Tensor(), stage, line);
+        }
+      }
+      continue;
+    }
+    const Tensor& of_stage = tensor_of(own, group.name);
+    for (int stage = 0; stage < line.size(); ++stage) {
+      Tensor part = of_whole(group.name);
+      if (is_by_entry(of_stage) && rank == 0) {
+        const Tensor whole = copy_to(part, Device{});
+        part = empty({std::ssize(stages.names_of(stage))}, whole.dtype());
+        for_each_entry(stages, stage, [&](std::int64_t i, std::int64_t j) {
+          part.alias({1}, j).copy_from(whole.alias({1}, i));
+        });
+      }
+      move(part, 0, of_stage, stage, line);
+    }
+  }
+}
+
+}  // namespace ringtape

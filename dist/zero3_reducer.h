@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+
+#include "dist/unit_values.h"
+#include "dist/zero2_reducer.h"
+
+namespace ringtape {
+
+/// ZeRO stage 3 (Rajbhandari et al., 2020): the gradients of stage 2, with a bucket for each unit, and values
+/// that are sharded too (UnitValues). Once a unit's gradients are complete its values are freed.
+///
+/// As every forward and backward gathers, all ranks run the same ones, inside no_sync() too; an exception on
+/// one rank has to end the run.
+class Zero3Reducer : public Zero2Reducer {
+ public:
+  /// For an arena of stage 3, whose units keep being gathered for its forwards when the reducer is gone. The
+  /// arena and `used` must outlive the reducer.
+  Zero3Reducer(ParameterArena& arena, std::shared_ptr<Communicator> comm, UsedParameters& used);
+
+  void promise_equal_rounds(bool /*equal*/) override {}  // they are always equal
+  void end_round() override;
+
+ private:
+  void launch(std::size_t bucket) override;
+
+  std::shared_ptr<UnitValues> values_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "nn/module.h"
+
+namespace ringtape {
+
+/// Which stage of a pipeline a rank is (docs/parallel.md).
+struct PipelinePlace {
+  int stage = 0;
+  int stages = 1;
+  int chunks = 1;  ///< parts of the model that each stage has
+};
+
+/// Divides `costs` into `parts` runs of neighbours, each of at least one, so that the largest sum of a run is
+/// as small as possible. Returns where each run begins, and last the number of costs. Throws Error for fewer
+/// costs than parts.
+std::vector<std::size_t> divide_evenly(const std::vector<double>& costs, std::size_t parts);
+
+/// How a model that is a chain of units is divided over the stages of a pipeline. Of stages * chunks parts,
+/// part k is on stage k % stages. The model calls divide() and add() while it is made; every rank makes every
+/// unit, for its random numbers, and drops those of other stages at once.
+class Stages {
+ public:
+  explicit Stages(const PipelinePlace& place) : place_(place) {}
+
+  /// Divides units with these costs, such as FLOPs. Throws Error that names the flags for too few units.
+  void divide(const std::vector<double>& costs);
+  /// Whether this rank has the unit.
+  bool has(std::size_t unit) const { return stage_of(unit) == place_.stage; }
+  /// Notes the parameters of a module of this unit, whose name in the model is `name`. Called in the order of
+  /// the whole model's parameters.
+  void add(std::size_t unit, const std::string& name, Module& module);
+
+  const PipelinePlace& place() const { return place_; }
+  /// True once a model has called divide().
+  bool are_divided() const { return !begins_.empty(); }
+  /// The units of part k are begins()[k] to begins()[k + 1] - 1.
+  const std::vector<std::size_t>& begins() const { return begins_; }
+
+  /// A parameter of the whole model, and the stage whose it is. (The last stage may have a copy: tied
+  /// weights.)
+  struct Parameter {
+    std::string name;
+    int stage;
+    Shape shape;  ///< of the whole parameter, where ranks divide it
+  };
+  /// In the order of the whole model.
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  /// A parameter of which another stage has a copy with equal values.
+  struct Copy {
+    std::string name;
+    int owner;
+    int stage;
+  };
+  const std::vector<Copy>& copies() const { return copies_; }
+  /// The stage of `unit` has a copy of the parameter, which has been added.
+  void add_copy(const std::string& name, std::size_t unit);
+  /// The names of the parameters that a stage has, its copies included, in the order of the whole model.
+  std::vector<std::string> names_of(int stage) const;
+
+ private:
+  int stage_of(std::size_t unit) const;
+
+  PipelinePlace place_;
+  std::vector<std::size_t> begins_;
+  std::vector<Parameter> parameters_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,133 @@
+#include "planner/parallel_traffic.h"
+
+#include <algorithm>
+
+#include "kernels/arena.h"
+#include "nn/parameter_shard.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+namespace {
+
+void add_in_all(CollectiveCounts& counts, Operation operation, std::int64_t calls, std::int64_t bytes) {
+  CollectiveCount& count = counts[static_cast<std::size_t>(operation)];
+  count.calls += static_cast<std::uint64_t>(calls);
+  count.bytes += static_cast<std::uint64_t>(bytes);
+}
+
+void add(CollectiveCounts& counts, Operation operation, std::int64_t calls, std::int64_t bytes_of_each) {
+  add_in_all(counts, operation, calls, calls * bytes_of_each);
+}
+
+/// What one rank of an update has.
+struct Sizes {
+  explicit Sizes(const ParallelUpdate& update)
+      : gpt(update.gpt),
+        stage(gpt.sharding.world_size > 1 ? gpt.sharding.stage : 0),
+        first(gpt.part.stage == 0),
+        last(gpt.part.stage + 1 == gpt.part.stages),
+        micro_batches(update.micro_batches),
+        tokens(gpt.sequences * (gpt.tokens == 0 ? gpt.model.context : gpt.tokens)),
+        blocks(blocks_of_stages(gpt.model, gpt.part.stages,
+                                gpt.part.chunks)[static_cast<std::size_t>(gpt.part.stage)]),
+        value_bytes(static_cast<std::int64_t>(size_of(gpt.compute))),
+        stream_bytes(tokens * gpt.model.width * value_bytes),
+        parameters(arena_order(parameters_of(gpt.model, gpt.part), stage)),
+        layout(gpt_layout(parameters, gpt.sharding)) {
+    const std::int64_t segment = gpt.recompute == 0 ? blocks : gpt.recompute;
+    recomputed = (blocks - 1) / segment * segment;
+  }
+
+  const GptMemoryProblem& gpt;
+  int stage;
+  bool first, last;
+  std::int64_t micro_batches, tokens, blocks, recomputed = 0;
+  std::int64_t value_bytes, stream_bytes;
+  std::vector<GptParameter> parameters;  // in the order of the arena
+  ArenaLayout layout;
+};
+
+/// The gradients that sequence parallelism adds up: of parameters that all tensor ranks have, as far as this
+/// rank keeps them, tile by tile (ParameterArena::sum_parts_of_gradients()).
+void add_sums_of_parts(const Sizes& s, CollectiveCounts& counts) {
+  const int ranks = s.stage > 0 ? s.gpt.sharding.world_size : 1, rank = s.stage > 0 ? s.gpt.sharding.rank : 0;
+  const std::vector<ShardSlice> slices = slices_of_rank(s.layout.buckets, rank, ranks);
+  for (std::size_t b = 0; b < slices.size(); ++b) {
+    const GradientBucket& bucket = s.layout.buckets[b];
+    std::int64_t offset = bucket.offset;
+    for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
+      const std::int64_t begin = std::max(offset, slices[b].offset);
+      const std::int64_t end =
+          std::min(offset + s.parameters[i].elements, slices[b].offset + slices[b].elements);
+      offset += (s.parameters[i].elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+      if (s.parameters[i].is_part || begin >= end) continue;
+      add_in_all(counts, Operation::all_reduce, divide_up(end - begin, kTileElements), 4 * (end - begin));
+    }
+  }
+}
+
+CollectiveCounts tensor_traffic(const Sizes& s) {
+  CollectiveCounts counts{};
+  if (s.gpt.part.tensor == 1) return counts;
+  const std::int64_t k = s.micro_batches;
+  // Borders out of the divided layers add up in forward, those into them in backward.
+  const std::int64_t into_block = s.gpt.model.mlp == MlpKind::swiglu ? 3 : 2;
+  const std::int64_t out = 2 * s.blocks + (s.first ? 1 : 0), out_again = 2 * s.recomputed;
+  const std::int64_t into = into_block * s.blocks + (s.last ? 1 : 0), into_again = into_block * s.recomputed;
+  if (s.gpt.part.sequence) {
+    // Each adds up in one direction and gathers in the other.
+    add(counts, Operation::reduce_scatter, k * (out + out_again + into), s.stream_bytes);
+    add(counts, Operation::all_gather, k * (into + into_again + out), s.stream_bytes);
+    add_sums_of_parts(s, counts);
+  } else {
+    add(counts, Operation::all_reduce, k * (out + out_again + into), s.stream_bytes);
+  }
+  if (s.last) add(counts, Operation::all_gather, k, 4 * 3 * s.tokens * s.gpt.part.tensor);
+  return counts;
+}
+
+CollectiveCounts data_traffic(const Sizes& s, const std::optional<DType>& compress) {
+  CollectiveCounts counts{};
+  if (s.gpt.sharding.world_size == 1) return counts;
+  const std::int64_t k = s.micro_batches;
+  for (const GradientBucket& bucket : s.layout.buckets) {
+    const std::int64_t gradients = 4 * bucket.elements, values = s.value_bytes * bucket.elements;
+    if (s.stage == 0) {
+      const auto bytes = static_cast<std::int64_t>(size_of(compress.value_or(DType::f32)));
+      add(counts, Operation::all_reduce, 1, bytes * bucket.elements);
+      if (compress == DType::f16) add(counts, Operation::all_reduce, 1, 4);  // the largest element
+    } else {
+      add(counts, Operation::reduce_scatter, s.stage == 1 ? 1 : k, gradients);
+      add(counts, Operation::all_gather, s.stage == 3 ? 2 * k : 1, values);
+    }
+  }
+  add(counts, Operation::all_reduce, 1, 4 * (std::ssize(s.parameters) + 1));
+  add(counts, Operation::all_reduce, 1, 4);
+  return counts;
+}
+
+CollectiveCounts pipeline_traffic(const Sizes& s) {
+  CollectiveCounts counts{};
+  if (s.gpt.part.stages == 1) return counts;
+  const std::int64_t bytes = s.stream_bytes / (s.gpt.part.sequence ? s.gpt.part.tensor : 1);
+  const std::int64_t chunks = s.gpt.part.chunks;
+  const std::int64_t forward = chunks - (s.last ? 1 : 0), backward = chunks - (s.first ? 1 : 0);
+  add(counts, Operation::exchange, s.micro_batches * (forward + backward), bytes);
+  if (s.gpt.model.tied && (s.first || s.last)) {
+    const std::int64_t table =
+        part_of_block(s.gpt.model.vocabulary, s.gpt.part.tensor_rank, s.gpt.part.tensor).count;
+    add(counts, Operation::all_reduce, 1, 4 * table * s.gpt.model.width);
+  }
+  return counts;
+}
+
+}  // namespace
+
+ParallelTraffic update_traffic(const ParallelUpdate& update) {
+  const Sizes sizes(update);
+  return {.data = data_traffic(sizes, update.compress),
+          .tensor = tensor_traffic(sizes),
+          .pipeline = pipeline_traffic(sizes)};
+}
+
+}  // namespace ringtape::planner

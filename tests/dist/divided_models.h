@@ -1,0 +1,94 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/tape.h"
+#include "nn/gpt.h"
+#include "tests/support/catch.h"
+
+// Models for the tests of ranks that divide them.
+namespace ringtape::test {
+
+using Layers = std::shared_ptr<LayerFactory>;
+using Values = std::map<std::string, std::vector<double>>;
+
+inline constexpr std::int64_t kBatch = 3, kTokens = 12, kVocabulary = 33;
+
+inline TransformerOptions gpt_options() {
+  TransformerOptions options;
+  options.vocabulary = kVocabulary;
+  options.context = 14;  // two positions are not used
+  options.layers = 2;
+  options.heads = 12;
+  options.width = 48;
+  options.hidden = 50;
+  return options;
+}
+
+/// Queries of 24 heads, keys and values of 12.
+inline TransformerOptions llama() {
+  TransformerOptions options = llama_options(gpt_options());
+  options.heads = 24;
+  options.kv_heads = 12;
+  return options;
+}
+
+inline std::vector<std::int64_t> tokens_from(std::int64_t first) {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t i = 0; i < kBatch * kTokens; ++i) tokens.push_back((first + i * i) % kVocabulary);
+  return tokens;
+}
+
+inline TransformerOptions with_dropout(TransformerOptions options) {
+  options.dropout = 0.3;
+  return options;
+}
+
+inline const Layers& one_rank() {
+  static const auto layers = std::make_shared<LayerFactory>();
+  return layers;
+}
+
+/// Converts the parameters.
+inline void convert(Module& model, DType dtype, Device device) {
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    Tensor& tensor = *parameter.tensor;
+    const auto shard = tensor.autograd->shard;
+    tensor = to(to(tensor.detach(), dtype), device).set_requires_grad(true);
+    tensor.autograd->shard = shard;
+  }
+}
+
+/// A step of SGD, which optimizers take in f32 only.
+inline void step_in_f64(Module& model) {
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    auto* const values = parameter.tensor->data<double>();
+    const std::vector<double> gradient = parameter.tensor->grad().to_doubles();
+    for (std::size_t i = 0; i < gradient.size(); ++i) values[i] -= 0.2 * gradient[i];
+    parameter.tensor->bump_version();
+    parameter.tensor->autograd->grad_written = false;
+  }
+}
+
+/// The largest difference over all tensors, relative to the largest value of each.
+inline double difference(const Values& found, const Values& expected) {
+  REQUIRE(found.size() == expected.size());
+  double result = 0;
+  for (const auto& [name, values] : expected) {
+    const std::vector<double>& own = found.at(name);
+    REQUIRE(own.size() == values.size());
+    double largest = 0, off = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      largest = std::max(largest, std::abs(values[i]));
+      off = std::max(off, std::abs(own[i] - values[i]));
+    }
+    result = std::max(result, off / std::max(largest, 1e-300));
+  }
+  return result;
+}
+
+}  // namespace ringtape::test

@@ -1,0 +1,233 @@
+// What the planner says that a rank's part of a GPT takes, and what it sends, beside the counts of real
+// updates.
+#include <algorithm>
+
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "core/memory.h"
+#include "dist/compress_hook.h"
+#include "dist/data_parallel.h"
+#include "dist/mesh_traffic.h"
+#include "dist/model_parts.h"
+#include "dist/tensor_parallel.h"
+#include "nn/gpt.h"
+#include "nn/gpt_estimate.h"
+#include "nn/memory_estimate.h"
+#include "optim/adam.h"
+#include "planner/parallel_traffic.h"
+#include "tests/dist/ranks.h"
+#include "tests/dist/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/memory.h"
+#include "train/task.h"
+
+namespace ringtape::test {
+namespace {
+
+using enum MemoryCategory;
+
+/// A way to train a GPT.
+struct Way {
+  int tensor = 1;
+  int zero = 0;
+  bool sequence = false;
+  std::int64_t recompute = 0;
+  std::int64_t micro_batches = 1;
+  DType compute = DType::f32;
+  bool llama = false;
+  std::optional<DType> compress = {};
+};
+
+std::string text_of(const Way& way) {
+  return fmt::format("{} tensor ranks{}, ZeRO {}, recompute {}, {} micro-batches, {}{}", way.tensor,
+                     way.sequence ? " with sequences" : "", way.zero, way.recompute, way.micro_batches,
+                     name_of(way.compute), way.llama ? ", llama" : "");
+}
+
+constexpr std::int64_t kTokens = 24, kSequences = 3;
+
+GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
+  TransformerOptions options;
+  options.vocabulary = 203;
+  options.context = 30;
+  options.layers = 3;
+  options.heads = 4;
+  options.width = 48;
+  if (way.llama) {
+    options = llama_options(options);
+    options.kv_heads = 4;
+    options.hidden = 68;
+  }
+  return {.model = options,
+          .sequences = kSequences,
+          .tokens = kTokens,
+          .recompute = way.recompute,
+          .compute = way.compute,
+          .part = {.tensor = way.tensor,
+                   .tensor_rank = mesh.along(MeshDimension::tensor)->rank(),
+                   .sequence = way.sequence},
+          .sharding = {.stage = mesh.sizes().data > 1 ? way.zero : 0,
+                       .rank = mesh.of_mean()->rank(),
+                       .world_size = mesh.sizes().data,
+                       .bucket_sizes = {.first_bytes = 20'000, .bytes = 60'000}}};
+}
+
+std::shared_ptr<CommHook> hook_of(const Way& way, const ParameterArena& arena) {
+  if (!way.compress) return nullptr;
+  return std::make_shared<CompressHook>(arena, *way.compress, false);
+}
+
+/// Updates on this mesh, of a micro-batch of the same samples on every rank.
+class PartTrainer {
+ public:
+  PartTrainer(const GptMemoryProblem& problem, const Mesh& mesh, const Way& way)
+      : way_(way),
+        mesh_(mesh),
+        before_(memory_stats(mesh.world()->device()).live_by_category),
+        layers_(way.tensor == 1 ? std::make_shared<LayerFactory>()
+                                : std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor),
+                                                                          way.sequence)),
+        model_((manual_seed(3), problem.model), layers_),
+        arena_(model_, mesh.world()->device(), way.compute, problem.sharding),
+        optimizer_(arena_),
+        parallel_(model_, arena_, mesh.of_mean(),
+                  {.bucket_sizes = problem.sharding.bucket_sizes, .hook = hook_of(way, arena_)}) {
+    model_.set_recompute(way.recompute);
+    parallel_.promise_equal_ranks(true);
+    if (way.tensor > 1) {
+      arena_.set_division(division_over(mesh.along(MeshDimension::tensor), way.sequence));
+    }
+  }
+
+  void update() {
+    optimizer_.zero_grad();
+    for (std::int64_t i = 0; i < way_.micro_batches; ++i) {
+      const auto scope = parallel_.no_sync(i + 1 < way_.micro_batches);
+      backward();
+    }
+    parallel_.finish();
+    arena_.sum_parts_of_gradients();
+    mesh_.of_mean()->all_reduce(full({}, 0, DType::f32, arena_.device()), ReduceOp::mean).wait();  // the loss
+    optimizer_.step();
+  }
+
+  /// The bytes of this trainer that are live.
+  BytesByCategory live() const { return less_before(memory_stats(arena_.device()).live_by_category); }
+  BytesByCategory less_before(BytesByCategory bytes) const {
+    for (std::size_t i = 0; i < kMemoryCategories; ++i) bytes.bytes[i] -= before_.bytes[i];
+    return bytes;
+  }
+
+ private:
+  void backward() {
+    const TapeScope scope;
+    const std::vector<std::int32_t> some(kSequences * kTokens, 3);
+    const auto batch = [&](const Shape& shape) {
+      const MemoryScope category(data);
+      return copy_to(from_vector(some, shape), arena_.device());
+    };
+    const Tensor tokens = batch({kSequences, kTokens}), targets = batch({kSequences * kTokens});
+    const Task task = language_model_task("", nullptr, nullptr);
+    task.loss_with(*layers_, model_(tokens), targets, 100).backward();
+  }
+
+  Way way_;
+  const Mesh& mesh_;
+  BytesByCategory before_;
+  std::shared_ptr<LayerFactory> layers_;
+  GPT model_;
+  ParameterArena arena_;
+  Adam optimizer_;
+  DataParallel parallel_;
+};
+
+/// Ways for this number of ranks: each feature alone and some together.
+std::vector<Way> ways_for(int ranks) {
+  std::vector<Way> ways;
+  for (const int tensor : {1, 2, 4}) {
+    if (ranks % tensor != 0) continue;
+    for (int zero = 0; zero <= (ranks > tensor ? 3 : 0); ++zero) {
+      for (const DType dtype : {DType::bf16, DType::f16}) {
+        if (zero == 0) ways.push_back({.tensor = tensor, .compress = dtype});
+      }
+      for (const bool sequence : {false, true}) {
+        if (sequence && tensor == 1) continue;
+        ways.push_back({.tensor = tensor, .zero = zero, .sequence = sequence});
+        ways.push_back({.tensor = tensor,
+                        .zero = zero,
+                        .sequence = sequence,
+                        .recompute = 1 + zero % 2,
+                        .micro_batches = 2,
+                        .compute = zero == 1 ? DType::f16 : DType::bf16,
+                        .llama = zero >= 2});
+      }
+    }
+  }
+  return ways;
+}
+
+}  // namespace
+
+TEST_CASE("planner: the memory of a rank's part of a GPT is what the allocator counts", "[dist][plan]") {
+  const auto world = this_run();
+  for (const Way& way : ways_for(world->size())) {
+    INFO(text_of(way));
+    const Mesh mesh(world, {.tensor = way.tensor, .data = world->size() / way.tensor});
+    const GptMemoryProblem problem = problem_of(way, mesh);
+    const BytesByCategory expected = estimate_memory(problem);
+    const int stage = problem.sharding.stage;
+    const ArenaLayout layout =
+        gpt_layout(arena_order(parameters_of(problem.model, problem.part), stage), problem.sharding);
+    const BytesByCategory between =
+        estimate_arena(layout, stage, problem.state_per_parameter, problem.compute);
+    PartTrainer trainer(problem, mesh, way);
+    trainer.update();
+    const BytesByCategory found = trainer.live();
+    CHECK(found[parameters] == between[parameters]);
+    CHECK(found[gradients] == between[gradients]);
+    CHECK(found[optimizer_state] == between[optimizer_state]);
+    MemoryRecording recording(world->device());
+    trainer.update();
+    recording.stop();
+    const BytesByCategory peak = trainer.less_before(highest_activations(recording));
+    const auto passing = [](const BytesByCategory& bytes) {
+      return static_cast<double>(bytes[activations] + bytes[activation_gradients]);
+    };
+    CHECK(passing(peak) == Approx(passing(expected)).epsilon(0.05));
+    CHECK(peak[parameters] <= expected[parameters]);
+    CHECK(peak[gradients] <= expected[gradients]);
+  }
+}
+
+/// The calls of one communicator as text, for messages.
+static std::string text_of(const CollectiveCounts& counts) {
+  std::string text;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i].calls == 0) continue;
+    text += fmt::format("{}: {} calls, {} bytes; ", name_of(static_cast<Operation>(i)), counts[i].calls,
+                        counts[i].bytes);
+  }
+  return text;
+}
+
+TEST_CASE("planner: the calls of an update of a GPT are those that communicators count", "[dist][plan]") {
+  const auto world = this_run();
+  for (const Way& way : ways_for(world->size())) {
+    INFO(text_of(way));
+    const Mesh mesh(world, {.tensor = way.tensor, .data = world->size() / way.tensor});
+    const GptMemoryProblem problem = problem_of(way, mesh);
+    PartTrainer trainer(problem, mesh, way);
+    trainer.update();
+    const MeshTraffic traffic(mesh);
+    trainer.update();
+    const planner::ParallelTraffic expected = planner::update_traffic(
+        {.gpt = problem, .micro_batches = way.micro_batches, .compress = way.compress});
+    for (const MeshTraffic::Line& line : traffic.lines()) {
+      INFO(line.group);
+      if (line.group == "data") CHECK(text_of(line.counts) == text_of(expected.data));
+      if (line.group == "tensor") CHECK(text_of(line.counts) == text_of(expected.tensor));
+    }
+  }
+}
+
+}  // namespace ringtape::test

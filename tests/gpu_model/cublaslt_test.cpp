@@ -1,0 +1,215 @@
+// cuBLASLt as the cuBLAS reference describes it, and Ringtape's use of it.
+#include <cublasLt.h>
+
+#include <vector>
+
+#include "autograd/ops.h"
+#include "autograd/tape.h"
+#include "core/stream.h"
+#include "gpu_model/runtime/engine.h"
+#include "kernels/gemm.h"
+#include "tests/gpu_model/support.h"
+#include "tests/support/tensors.h"
+
+namespace gpu_model::test {
+namespace {
+
+using namespace ringtape;
+
+const Device kGpu{DeviceType::cuda, 0};
+
+/// The names of the operations that are queued while it exists, without allocations and copies.
+struct Launches : Observer {
+  Launches() { set_observer(this); }
+  ~Launches() override { set_observer(nullptr); }
+  void queued(std::uint64_t /*correlation*/, const Operation& operation) override {
+    if (operation.kind != Kind::kernel) return;
+    const std::string name = operation.name.substr(0, operation.name.find('<'));
+    names.push_back(name.substr(name.rfind(':') + 1));
+  }
+  void finished(const Activity& /*activity*/) override {}
+  std::vector<std::string> names;
+};
+
+struct RefusedEpilogues {
+  RefusedEpilogues() { refuse_epilogues(true); }
+  ~RefusedEpilogues() { refuse_epilogues(false); }
+};
+
+/// The output of a linear layer and ReLU, and the gradients of its input, weight and bias for the sum of the
+/// squares of its output; the second time the gradients are added.
+std::vector<std::vector<double>> train_twice(Device device, DType dtype) {
+  const auto leaf = [&](std::int64_t seed, const ringtape::Shape& shape) {
+    Tensor x = ringtape::test::tensor_of(ringtape::test::random_doubles(shape.elements(), seed), shape,
+                                         DType::f32, device);
+    return x.set_requires_grad(true);
+  };
+  const Tensor x = leaf(1, {6, 5}), weight = leaf(2, {3, 5}), bias = leaf(3, {3});
+  Tensor y;
+  for (int i = 0; i < 2; ++i) {
+    y = to(linear_relu(to(x, dtype), to(weight, dtype), to(bias, dtype)), DType::f32);
+    sum(multiply(y, y)).backward();
+  }
+  return {y.to_doubles(), x.grad().to_doubles(), weight.grad().to_doubles(), bias.grad().to_doubles()};
+}
+
+TEST_CASE("a linear layer is one launch forward, and one for the gradients of weight and bias") {
+  const Tensor x = ringtape::test::tensor_of(ringtape::test::random_doubles(30, 1), {6, 5}, DType::f32, kGpu);
+  Tensor weight = ringtape::test::tensor_of(ringtape::test::random_doubles(15, 2), {3, 5}, DType::f32, kGpu);
+  Tensor bias = zeros({3}, DType::f32, kGpu);
+  weight.set_requires_grad(true);
+  bias.set_requires_grad(true);
+  const Tensor dy =
+      ringtape::test::tensor_of(ringtape::test::random_doubles(18, 3), {6, 3}, DType::f32, kGpu);
+  const auto launches = [&](bool with_relu = false) {
+    const Launches found;
+    Tape::current().backward(with_relu ? linear_relu(x, weight, bias) : linear(x, weight, bias), dy);
+    return found.names;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(launches() == Names{"cublasLtMatmul", "cublasLtMatmul"});
+  // A bias's further gradients are added.
+  CHECK(launches() == Names{"cublasLtMatmul", "cublasGemmEx", "sum_columns"});
+  const auto forget_gradients = [&] { weight.autograd->grad_written = bias.autograd->grad_written = false; };
+  forget_gradients();
+  CHECK(launches(true) == Names{"cublasLtMatmul", "relu_backward", "cublasLtMatmul"});
+  const RefusedEpilogues refused;
+  forget_gradients();
+  CHECK(launches(true) == Names{"broadcast_rows", "cublasGemmEx", "relu_forward", "relu_backward",
+                                "cublasGemmEx", "sum_columns"});
+}
+
+TEST_CASE("a linear layer and ReLU, with and without epilogues, agree with the CPU, in every schedule") {
+  for_each_schedule([] {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      const auto expected = train_twice({}, dtype), found = train_twice(kGpu, dtype);
+      const double tolerance = dtype == DType::f32 ? 1e-5 : 2e-2;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        ringtape::test::check_close(found[i], expected[i], tolerance, tolerance);
+      }
+      const RefusedEpilogues refused;
+      const auto separate = train_twice(kGpu, dtype);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        ringtape::test::check_close(separate[i], expected[i], tolerance, tolerance);
+      }
+    }
+  });
+}
+
+TEST_CASE("products of parts of tensors, at any alignment") {
+  const Tensor memory =
+      ringtape::test::tensor_of(ringtape::test::random_doubles(100, 1), {100}, DType::f32, kGpu);
+  const Tensor out = zeros({9}, DType::f32, kGpu);
+  const std::vector<double> values = memory.to_doubles();
+  for (const std::int64_t offset : {0, 1, 2, 5}) {
+    GemmArgs args{.m = 2, .n = 3, .k = 4};
+    args.a = memory.data<float>() + offset;
+    args.b = memory.data<float>() + 20 + offset;
+    args.bias = memory.data<float>() + 50 + offset;
+    args.c = out.data<float>() + offset % 3;
+    gemm(Stream::current(kGpu), args);
+    const std::vector<double> found = out.to_doubles();
+    for (std::int64_t i = 0; i < 2; ++i) {
+      for (std::int64_t j = 0; j < 3; ++j) {
+        double expected = values[50 + offset + j];
+        for (std::int64_t p = 0; p < 4; ++p) {
+          expected += values[offset + 4 * i + p] * values[20 + offset + 3 * p + j];
+        }
+        CHECK(ringtape::test::is_close(found[offset % 3 + 3 * i + j], expected, 1e-5, 1e-6));
+      }
+    }
+  }
+}
+
+/// A product of cuBLASLt that a test can spoil: D [3, 2] = A [3, 4] B [4, 2] in columns, with a bias.
+struct Call {
+  Call() {
+    cudaMalloc(reinterpret_cast<void**>(&memory), 4096);
+    cudaMemset(memory, 0, 4096);
+    cublasLtCreate(&handle);
+    cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    cublasLtMatmulPreferenceCreate(&preference);
+    cublasLtMatrixLayoutCreate(&a, CUDA_R_32F, 3, 4, 3);
+    cublasLtMatrixLayoutCreate(&b, CUDA_R_32F, 4, 2, 4);
+    cublasLtMatrixLayoutCreate(&d, CUDA_R_32F, 3, 2, 3);
+    set_epilogue(CUBLASLT_EPILOGUE_BIAS);
+    set_bias(memory + 256);
+    const std::uint64_t bytes = 1024;
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
+                                         sizeof bytes);
+  }
+  ~Call() {
+    cublasLtMatrixLayoutDestroy(a);
+    cublasLtMatrixLayoutDestroy(b);
+    cublasLtMatrixLayoutDestroy(d);
+    cublasLtMatmulPreferenceDestroy(preference);
+    cublasLtMatmulDescDestroy(operation);
+    cublasLtDestroy(handle);
+    cudaFree(memory);
+  }
+  void set_epilogue(std::uint32_t epilogue) {
+    cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  }
+  void set_bias(float* bias) {
+    cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+  }
+  cublasStatus_t choose() {
+    int count = 0;
+    return cublasLtMatmulAlgoGetHeuristic(handle, operation, a, b, d, d, preference, 1, &found, &count);
+  }
+  cublasStatus_t run(std::size_t workspace_bytes = 1024, std::ptrdiff_t shift = 0) {
+    const float one = 1, zero = 0;
+    float* const c = memory + 192 + shift;
+    return cublasLtMatmul(handle, operation, &one, memory, a, memory + 64, b, &zero, c, d, c, d, &found.algo,
+                          memory + 512, workspace_bytes, nullptr);
+  }
+
+  float* memory = nullptr;
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+  cublasLtMatmulHeuristicResult_t found{};
+};
+
+TEST_CASE("cuBLASLt's documented errors") {
+  {
+    Call good;
+    REQUIRE(good.choose() == CUBLAS_STATUS_SUCCESS);
+    CHECK(good.found.workspaceSize == 1024);
+    CHECK(good.run() == CUBLAS_STATUS_SUCCESS);
+    CHECK(good.run(512) == CUBLAS_STATUS_INVALID_VALUE);         // less workspace than the algorithm takes
+    CHECK(good.run(1024, 1) == CUBLAS_STATUS_EXECUTION_FAILED);  // not aligned to the 256 bytes of the choice
+    good.set_bias(nullptr);
+    CHECK(good.choose() == CUBLAS_STATUS_INVALID_VALUE);
+    CHECK(good.run() == CUBLAS_STATUS_INVALID_VALUE);
+  }
+  {
+    Call other;
+    other.set_epilogue(32);  // GELU, which Ringtape does not use
+    CHECK(other.choose() == CUBLAS_STATUS_NOT_SUPPORTED);
+    const std::uint64_t wide = CUBLASLT_EPILOGUE_BIAS;
+    CHECK(cublasLtMatmulDescSetAttribute(other.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &wide,
+                                         sizeof wide) == CUBLAS_STATUS_INVALID_VALUE);
+    CHECK(cublasLtMatmulDescSetAttribute(other.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, nullptr, 4) ==
+          CUBLAS_STATUS_INVALID_VALUE);
+  }
+  struct Layout {
+    cudaDataType type;
+    std::uint64_t rows, columns;
+    std::int64_t ld;
+    cublasStatus_t expected;
+  };
+  for (const Layout& layout : {Layout{CUDA_R_32F, 3, 2, 2, CUBLAS_STATUS_INVALID_VALUE},  // columns overlap
+                               Layout{CUDA_R_32F, 2, 2, 2, CUBLAS_STATUS_INVALID_VALUE},  // not op(A)'s rows
+                               Layout{CUDA_R_16BF, 3, 2, 3, CUBLAS_STATUS_NOT_SUPPORTED}}) {
+    Call call;
+    cublasLtMatrixLayoutDestroy(call.d);
+    cublasLtMatrixLayoutCreate(&call.d, layout.type, layout.rows, layout.columns, layout.ld);
+    CHECK(call.choose() == layout.expected);
+  }
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+}  // namespace
+}  // namespace gpu_model::test

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Trains a small GPT and an MLP under every mesh of up to 8 ranks, and compares each run with one rank.
+
+    tests/long/meshes.py [--bin build/release/bin] [--ranks 8] [--every 1] [--only TEXT] [--list]
+
+Meshes: tensor x pipeline x data ranks, ZeRO 0 to 3 where it exists, sequence parallelism on and off, the schedules in turn.
+Ways: with and without micro-batches, recomputation, bfloat16, clipping. --every 7 takes each seventh run, --only those
+whose line contains the text.
+
+Twenty steps of SGD. In f32 losses and gradient norms must be one rank's within 1e-4 of their value, and weights within 1e-5
+of each tensor's largest. In bfloat16 sums that are divided are rounded at other places, so that two runs part as both part
+from f32: the weights' distance from those in f32, over all elements, must be at most twice one rank's, and losses may differ
+by 2^-8, two roundings. A line for each run; exits with 1 where one fails.
+"""
+import argparse
+import array
+import itertools
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+STEPS = 20
+HEADS, UNITS = 8, 8  # of the GPT; the MLP has as many layers
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+PROGRAMS = {
+    "gpt": ["gpt", "train", "--layers", "6", "--heads", str(HEADS), "--width", "32", "--context", "16", "--batch-size", "24",
+            "--eval-batch-size", "256", "--samples", "0", "--epochs", "1", "--steps-per-epoch", str(STEPS)],
+    "mlp": ["mnist", "--batch-size", "96", "--max-steps", str(STEPS), "--hidden", "40,36,33,28,24,20,16"],
+}
+COMMON = ["--device", "cpu", "--optimizer", "sgd", "--lr", "0.05", "--warmup", "0"]
+MICRO_BATCH = {"gpt": "2", "mlp": "7"}
+CLIP_NORM = {"gpt": "0.5", "mlp": "0.1"}
+
+
+def ways(program):
+    for micro, recompute, dtype, clip in itertools.product([False, True], [False, True], ["f32", "bf16"], [False, True]):
+        flags = ["--micro-batch", MICRO_BATCH[program]] * micro + ["--recompute", "1"] * recompute
+        yield flags + ["--dtype", "bf16"] * (dtype == "bf16") + ["--clip-norm", CLIP_NORM[program]] * clip
+
+
+def schedules(stages):
+    yield []
+    if stages > 1:
+        yield ["--pipeline-schedule", "afab"]
+    if 1 < stages <= UNITS // 2:
+        yield ["--pipeline-schedule", "interleaved", "--pipeline-chunks", "2"]
+
+
+def meshes(program, most):
+    """Each mesh of several ranks as (ranks, flags), those aside that docs/parallel.md says are refused."""
+    for ranks in range(2, most + 1):
+        for tensor, stages in itertools.product(range(1, ranks + 1), repeat=2):
+            if ranks % (tensor * stages) != 0:
+                continue
+            data = ranks // (tensor * stages)
+            if program == "gpt" and (HEADS % tensor != 0 or 24 % data != 0):
+                continue
+            for zero in range(4 if data > 1 else 1):
+                if stages > 1 and (zero > 1 or (zero == 1 and program == "gpt" and data > 2)):
+                    continue
+                if program == "mlp" and 96 % data != 0:
+                    continue
+                for sequence in [False, True] if program == "gpt" and tensor > 1 else [False]:
+                    for schedule in schedules(stages):
+                        flags = ["--tensor-parallel", str(tensor)] * (tensor > 1) + ["--pipeline-parallel", str(stages)] * (stages > 1)
+                        yield ranks, flags + schedule + ["--sequence-parallel"] * sequence + ["--zero", str(zero)] * (zero > 0)
+
+
+def tensors_of(path):
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    tensors = {}
+    for name, entry in json.loads(data[8:end]).items():
+        if name == "__metadata__":
+            continue
+        assert entry["dtype"] == "F32", f"{name}: {entry['dtype']}"
+        first, last = entry["data_offsets"]
+        tensors[name] = array.array("f", data[end + first:end + last])
+    return tensors
+
+
+def train(bin_dir, program, ranks, flags, folder):
+    """The steps' losses and norms, and the weights at the end; or a text that says what went wrong."""
+    metrics, weights = folder / "metrics.jsonl", folder / "weights.safetensors"
+    for file in metrics, weights:
+        file.unlink(missing_ok=True)
+    name, *arguments = PROGRAMS[program]
+    command = [str(bin_dir / name), *arguments, *COMMON, *flags, "--metrics", str(metrics), "--save", str(weights)]
+    if ranks > 1:
+        command = [*MPIRUN, "-n", str(ranks), *command]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except subprocess.TimeoutExpired:
+        return "not ended after 600 s"
+    if done.returncode != 0:
+        own = [line for line in done.stderr.splitlines() if "error: " in line] or [done.stderr.strip()[-300:]]
+        return f"ended with {done.returncode}: {own[0]}"
+    return [json.loads(line) for line in metrics.read_text().splitlines()], tensors_of(weights)
+
+
+def distance(found, expected):
+    return math.sqrt(sum((a - b) ** 2 for name in expected for a, b in zip(found[name], expected[name])))
+
+
+def difference(found, one, exact):
+    """What is wrong, or nothing. `exact` is one rank's run in f32 where `one` is in bfloat16."""
+    (lines, weights), (expected_lines, expected) = found, one
+    steps = [line for line in lines if "loss" in line]
+    expected_steps = [line for line in expected_lines if "loss" in line]
+    if len(steps) != STEPS or len(expected_steps) != STEPS:
+        return f"{len(steps)} steps beside {len(expected_steps)}"
+    if {name: len(values) for name, values in weights.items()} != {name: len(values) for name, values in expected.items()}:
+        return "the weights have other names or sizes"
+    for line, other in zip(steps, expected_steps):
+        for key, tolerance in [("loss", 2**-8 if exact else 1e-4)] + ([] if exact else [("grad_norm", 1e-4)]):
+            if key in other and not abs(line[key] - other[key]) <= tolerance * abs(other[key]):
+                return f"step {other['step']}: {key} {line[key]}, expected {other[key]}"
+    if exact:
+        mine, ones = distance(weights, exact[1]), distance(expected, exact[1])
+        return "" if mine <= 2 * ones else f"the weights are {mine:.3g} from f32's, one rank's {ones:.3g}"
+    for name, values in expected.items():
+        far, largest = max(abs(a - b) for a, b in zip(weights[name], values)), max(map(abs, values))
+        if not far <= 1e-5 * largest:
+            return f"{name} differs by {far:.3g}, its largest value is {largest:.3g}"
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=Path, default=Path("build/release/bin"))
+    parser.add_argument("--ranks", type=int, default=8)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--list", action="store_true", help="only list the runs")
+    options = parser.parse_args()
+    runs = [(program, way, ranks, mesh) for program in PROGRAMS for ranks, mesh in meshes(program, options.ranks) for way in ways(program)]
+    text_of = lambda run: f"{run[0]} on {run[2]} ranks: {' '.join(run[3] + run[1]) or 'plain'}"
+    runs = [run for run in runs[::options.every] if options.only in text_of(run)]
+    ones, failed = {}, 0
+    with tempfile.TemporaryDirectory() as folder:
+
+        def one_rank(program, way):
+            key = (program, *way)
+            if key not in ones:
+                ones[key] = train(options.bin, program, 1, way, Path(folder))
+                if isinstance(ones[key], str):
+                    sys.exit(f"{program} on one rank: {' '.join(way)}: {ones[key]}")
+            return ones[key]
+
+        for run in runs:
+            if options.list:
+                print(text_of(run))
+                continue
+            program, way, ranks, mesh = run
+            found = train(options.bin, program, ranks, mesh + way, Path(folder))
+            exact = one_rank(program, [flag for flag in way if flag not in ("--dtype", "bf16")]) if "bf16" in way else None
+            wrong = found if isinstance(found, str) else difference(found, one_rank(program, way), exact)
+            failed += wrong != ""
+            print(f"{text_of(run)}: {wrong or 'as one rank'}", flush=True)
+    print(f"{len(runs) - failed} passed, {failed} failed" if not options.list else f"{len(runs)} runs")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

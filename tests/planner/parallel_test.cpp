@@ -1,0 +1,174 @@
+#include "planner/parallel.h"
+
+#include "core/error.h"
+#include "dist/traffic.h"
+#include "nn/gpt_estimate.h"
+#include "planner/memory.h"
+#include "tests/support/catch.h"
+
+namespace ringtape::planner::test {
+namespace {
+
+ParallelRequest request_of(std::int64_t ranks) {
+  ParallelRequest request;
+  request.model = {.layers = 8, .hidden = 1024, .heads = 16, .sequence = 512, .vocabulary = 20'000};
+  request.ranks = ranks;
+  request.global_batch = 64;
+  request.compute = DType::f32;
+  request.cluster = cluster_preset("h100-ndr");
+  return request;
+}
+
+/// The same with one way alone: no recomputation and no sequence parallelism win where there is memory.
+ParallelPlan only_plan(ParallelRequest request, std::int64_t tensor, std::int64_t pipeline, int zero,
+                       std::int64_t micro_batch) {
+  request.tensor = tensor;
+  request.pipeline = pipeline;
+  request.zero = zero;
+  request.micro_batch = micro_batch;
+  const ParallelPlans plans = plan_parallel(request);
+  REQUIRE(plans.plans.size() == 1);
+  return plans.plans.front();
+}
+
+/// Seconds of a sample's forward on one rank.
+double forward_of_sample(const ParallelRequest& request) {
+  return forward_flops(gpt_options(request.model), 1, request.model.sequence) / request.flops;
+}
+
+std::int64_t row(const ParallelPlan& plan, const std::string& name) {
+  for (const MemoryRow& each : plan.memory) {
+    if (each.name == name) return each.bytes;
+  }
+  FAIL("no row " << name);
+  return 0;
+}
+
+}  // namespace
+
+// tests/dist/gpt_part_test.cpp compares memory and calls with those of real updates.
+
+TEST_CASE("plan parallel: one rank has the memory of plan memory and the time of its FLOPs",
+          "[planner][parallel]") {
+  const ParallelRequest request = request_of(1);
+  const ParallelPlan plan = only_plan(request, 1, 1, 0, 4);
+  CHECK(plan.bytes == plan_memory(GptRequest{request.model}, {.micro_batch = 4}).total());
+  CHECK(plan.way.micro_batches == 16);
+  CHECK(plan.step == Approx(3 * 64 * forward_of_sample(request)));
+  CHECK(plan.utilisation == Approx(1));
+  CHECK(plan.bytes_sent == 0);
+}
+
+TEST_CASE("plan parallel: tensor ranks add the time of their all-reduces", "[planner][parallel]") {
+  const ParallelRequest request = request_of(4);
+  const ParallelPlan plan = only_plan(request, 4, 1, 0, 2);
+  // 4 x 8 + 2 all-reduces of 2 x 512 x 1024 f32, and a gather of 3 x 4 f32 for each of 1024 tokens.
+  const double reduce = collective_time(request.cluster, {.ranks = 4, .bytes = 4.0 * 2 * 512 * 1024});
+  const double gather = collective_time(
+      request.cluster, {.kind = Collective::all_gather, .ranks = 4, .bytes = 4.0 * 12 * 1024});
+  const double least = 3 * 64 * forward_of_sample(request) / 4 + 32 * (34 * reduce + gather);
+  if (!plan.way.sequence) CHECK(plan.step == Approx(least));
+  CHECK(plan.step <= least * (1 + 1e-9));
+  CHECK(plan.bytes_sent > 0);
+}
+
+TEST_CASE("plan parallel: an all-reduce of the gradients, hidden but for the last bucket",
+          "[planner][parallel]") {
+  ParallelRequest request = request_of(8);
+  request.bucket_sizes = {.first_bytes = std::int64_t{1} << 40, .bytes = std::int64_t{1} << 40};
+  const ParallelPlan plan = only_plan(request, 1, 1, 0, 8);
+  const double elements = static_cast<double>(row(plan, "gradients")) / 4;
+  CHECK(plan.step == Approx(3 * 8 * forward_of_sample(request) +
+                            collective_time(request.cluster, {.ranks = 8, .bytes = 4 * elements})));
+  CHECK(bytes_sent(Operation::all_reduce, 8, 4 * elements) == Approx(plan.bytes_sent).epsilon(1e-5));
+
+  // Half the bytes in 16 bits. A slower network makes the step longer.
+  request.compress = DType::bf16;
+  const ParallelPlan compressed = only_plan(request, 1, 1, 0, 8);
+  CHECK(compressed.bytes_sent == Approx(plan.bytes_sent / 2).epsilon(1e-5));
+  CHECK(compressed.step < plan.step);
+}
+
+TEST_CASE("plan parallel: a pipeline's bubble is (p - 1) / (v m + p - 1)", "[planner][parallel]") {
+  ParallelRequest request = request_of(4);
+  request.cluster.intra_node = {.latency = 0, .bandwidth = 1e30};
+  request.cluster.call = 0;
+  const ParallelPlan plan = only_plan(request, 1, 4, 0, 2);
+  const std::int64_t m = 32, p = 4, v = plan.way.chunks;
+  CHECK(v == 2);  // 8 layers in 4 stages: two chunks each, with half of the bubble
+  CHECK(plan.bubble == Approx(static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1)));
+  // The step is m micro-batches of the slowest stage over the part of the time that is no bubble.
+  CHECK(plan.step == Approx(plan.computing / (1 - plan.bubble)));
+}
+
+TEST_CASE("plan parallel: ZeRO divides state, gradients and values", "[planner][parallel]") {
+  const ParallelRequest request = request_of(8);
+  std::vector<ParallelPlan> plans;
+  for (const int zero : {0, 1, 2, 3}) plans.push_back(only_plan(request, 1, 1, zero, 2));
+  const auto about = [](std::int64_t bytes) { return Approx(static_cast<double>(bytes)).epsilon(1e-3); };
+  CHECK(static_cast<double>(8 * row(plans[1], "optimizer state")) == about(row(plans[0], "optimizer state")));
+  CHECK(static_cast<double>(8 * row(plans[2], "gradients")) == about(row(plans[0], "gradients")));
+  CHECK(static_cast<double>(8 * row(plans[3], "parameters")) == about(row(plans[0], "parameters")));
+  // Rajbhandari et al., 2020, section 7: as many bytes as without, in stage 3 half more; for 4 micro-batches
+  // stages 2 and 3 reduce four times, and stage 3 gathers eight times.
+  CHECK(plans[1].bytes_sent == Approx(plans[0].bytes_sent).epsilon(1e-3));
+  CHECK(plans[2].bytes_sent == Approx(plans[0].bytes_sent * 5 / 2).epsilon(1e-3));
+  CHECK(plans[3].bytes_sent == Approx(plans[0].bytes_sent * 12 / 2).epsilon(1e-3));
+}
+
+TEST_CASE("plan parallel: the fastest first, and what is left out says why", "[planner][parallel]") {
+  ParallelRequest request = request_of(48);
+  request.memory = 1'500'000'000;
+  request.global_batch = 96;
+  const ParallelPlans plans = plan_parallel(request);
+  REQUIRE(plans.plans.size() > 5);
+  for (std::size_t i = 0; i < plans.plans.size(); ++i) {
+    CHECK(plans.plans[i].bytes <= request.memory);
+    if (i > 0) CHECK(plans.plans[i - 1].step <= plans.plans[i].step);
+    CHECK(plans.plans[i].way.mesh.ranks() == 48);
+  }
+  bool too_large = false, heads = false, layers = false;
+  for (const LeftOut& each : plans.left_out) {
+    if (each.least_bytes > 0) {
+      CHECK(each.least_bytes > request.memory);
+      CHECK_THAT(each.reason, ContainsSubstring("more than there are"));
+      too_large = true;
+    }
+    heads = heads || each.reason == "3 tensor ranks do not divide 16 heads";
+    layers = layers || each.reason == "8 layers do not give each of 12 stages a block";
+  }
+  CHECK(too_large);
+  CHECK(heads);
+  CHECK(layers);
+}
+
+TEST_CASE("plan parallel: lines of ranks have their share of a node's adapters", "[planner][parallel]") {
+  const Cluster cluster = cluster_preset("h100-ndr");  // nodes of 8
+  CHECK(line_of_ranks(cluster, 1).ranks_per_node == 8);
+  CHECK(line_of_ranks(cluster, 2).ranks_per_node == 4);
+  CHECK(line_of_ranks(cluster, 2).inter_node.bandwidth == cluster.inter_node.bandwidth / 2);
+  CHECK(line_of_ranks(cluster, 32).ranks_per_node == 1);
+  CHECK(line_of_ranks(cluster, 32).inter_node.bandwidth == cluster.inter_node.bandwidth / 8);
+}
+
+TEST_CASE("plan parallel refuses what it cannot plan", "[planner][parallel]") {
+  const auto refuses = [](const std::function<void(ParallelRequest&)>& change, const std::string& text) {
+    ParallelRequest request = request_of(16);
+    change(request);
+    CHECK_THROWS_WITH(plan_parallel(request), ContainsSubstring(text));
+  };
+  refuses([](ParallelRequest& r) { r.ranks = 12; }, "12");
+  refuses([](ParallelRequest& r) { r.tensor = 3; },
+          "--tensor-parallel 3: expected a divisor of the 16 ranks");
+  refuses([](ParallelRequest& r) { r.tensor = r.pipeline = 8; },
+          "8 tensor ranks and 8 stages do not divide 16 ranks");
+  refuses([](ParallelRequest& r) { r.memory = 1'000'000; }, "fits into");
+  refuses([](ParallelRequest& r) { r.memory = 0; }, "the memory of a rank");
+  refuses([](ParallelRequest& r) { r.pipeline = 16; }, "8 layers do not give each of 16 stages a block");
+  refuses([](ParallelRequest& r) { r.model.vocabulary = 3, r.tensor = 4; }, "more than a vocabulary of 3");
+  refuses([](ParallelRequest& r) { r.compress = DType::bf16, r.zero = 1; }, "--compress cannot be used");
+  refuses([](ParallelRequest& r) { r.flops = 0; }, "FLOP/s");
+  refuses([](ParallelRequest& r) { r.global_batch = std::int64_t{1} << 40; }, "too large");
+}
+
+}  // namespace ringtape::planner::test
