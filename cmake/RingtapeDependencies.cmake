@@ -48,7 +48,9 @@ endif()
 
 # Times of kernels on a GPU: CUPTI, an optional part of the toolkit.
 set(RINGTAPE_WITH_CUPTI OFF)
-if(RINGTAPE_WITH_CUDA)
+if(RINGTAPE_WITH_GPU_MODEL)
+  set(RINGTAPE_WITH_CUPTI ON)
+elseif(RINGTAPE_WITH_CUDA)
   if(TARGET CUDA::cupti)
     set(RINGTAPE_WITH_CUPTI ON)
     target_link_libraries(ringtape_dependencies INTERFACE CUDA::cupti)

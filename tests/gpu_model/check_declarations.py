@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the GPU model's headers with CUDA's own, if a CUDA Toolkit is installed: a program that takes every function of
-our headers by the parameters and the result that they have there, and every constant by its value, must compile with the
-toolkit's headers.
+our headers by the parameters and the result that they have there, every constant by its value, and every layout that they
+assert, must compile with the toolkit's headers.
 
     tests/gpu_model/check_declarations.py CXX TOOLKIT_INCLUDE_FOLDER...
 """
@@ -16,6 +16,7 @@ FUNCTION = re.compile(r"^([\w\s*]+?)\b(\w+)\(([^;{}]*)\);", re.MULTILINE)
 ENUMERATION = re.compile(r"\benum\b[^{};]*\{([^}]*)\}")
 CONSTANT = re.compile(r"(\w+)\s*=\s*(-?\d+|0x[0-9a-f]+)")
 DEFINE = re.compile(r"^#define (\w+) +(-?\d+|0x[0-9a-f]+)$", re.MULTILINE)
+LAYOUT = re.compile(r"^static_assert\(.*\);$", re.MULTILINE)
 VERSION = re.compile("VERSION|NCCL_(MAJOR|MINOR|PATCH)")  # the toolkit has its own
 
 
@@ -25,6 +26,7 @@ def checks(header):
     constants = [pair for body in ENUMERATION.findall(text) for pair in CONSTANT.findall(body)]
     constants += [(name, value) for name, value in DEFINE.findall(text) if not VERSION.search(name)]
     lines = [f"static_assert({name} == {value});" for name, value in constants]
+    lines += LAYOUT.findall(text)
     for block in re.findall(r'extern "C" \{(.*?)\n\}', text, re.DOTALL):
         for number, (result, name, parameters) in enumerate(FUNCTION.findall(block)):
             parameters = re.sub(r"\s*=\s*\w+", "", parameters)

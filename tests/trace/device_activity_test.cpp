@@ -1,8 +1,16 @@
 #include "trace/device_activity.h"
 
+#ifdef RINGTAPE_WITH_CUPTI
+#include <cupti.h>
+#endif
+
+#include "autograd/creation.h"
+#include "core/error.h"
+#include "core/stream.h"
 #include "profile/device_time.h"
 #include "profile/overlap.h"
 #include "tests/support/catch.h"
+#include "tests/support/gpu.h"
 
 using namespace ringtape;
 
@@ -172,3 +180,58 @@ TEST_CASE("device recording: without a GPU it says why there is nothing", "[devi
 #endif
   CHECK_FALSE(is_recording_device());
 }
+
+#ifdef RINGTAPE_WITH_CUPTI
+GPU_TEST_CASE("device recording: kernels and copies, each with the span that queued it", "[device_time]") {
+  const Device gpu{DeviceType::cuda, 0};
+  Stream::current(gpu).synchronize();
+  DeviceRecording device(gpu);
+  SpanRecording host;
+  Tensor x;
+  {
+    const SpanScope outer(SpanKind::phase, "outer");
+    x = full({4}, 3.0, DType::f32, gpu);
+    const SpanScope inner(SpanKind::operation, "inner");
+    CHECK(x.to_vector<float>() == std::vector<float>(4, 3.0f));
+  }
+  x = full({4}, 4.0, DType::f32, gpu);  // in no span
+  device.stop();
+  host.stop();
+  REQUIRE(host.spans().size() == 2);  // in the order of their end
+  const DeviceActivities& found = device.activities();
+  CHECK(found.missing.empty());
+  REQUIRE(found.all.size() == 3);
+  const DeviceActivity &filled = found.all[0], &copied = found.all[1], &last = found.all[2];
+  CHECK(filled.work == DeviceWork::kernel);
+  CHECK_THAT(filled.name, ContainsSubstring("fill"));
+  CHECK(filled.grid == std::array{1, 1, 1});
+  CHECK(filled.block[0] > 1);
+  CHECK(filled.span == host.spans()[1].id);
+  CHECK(copied.name == "copy device to host");
+  CHECK(copied.bytes == 16);
+  CHECK(copied.span == host.spans()[0].id);
+  CHECK(filled.end <= copied.begin);
+  CHECK(last.span == 0);
+}
+
+GPU_TEST_CASE("device recording: says that another profiler is attached, and works after it",
+              "[device_time]") {
+  const Device gpu{DeviceType::cuda, 0};
+  CUpti_SubscriberHandle other = nullptr;
+  REQUIRE(cuptiSubscribe(
+              &other, [](void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}, nullptr) ==
+          CUPTI_SUCCESS);
+  {
+    DeviceRecording recording(gpu);
+    CHECK_FALSE(is_recording_device());
+    recording.stop();
+    CHECK(recording.activities().missing == "another profiler is attached, such as Nsight");
+  }
+  REQUIRE(cuptiUnsubscribe(other) == CUPTI_SUCCESS);
+  DeviceRecording recording(gpu);
+  CHECK(is_recording_device());
+  CHECK_THROWS_AS(DeviceRecording(gpu), Error);
+  recording.stop();
+  CHECK(recording.activities().missing.empty());
+}
+#endif
