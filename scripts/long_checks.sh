@@ -9,6 +9,7 @@
 #   barriers   every barrier of the kernels removed in turn: a test must fail (tests/kernels/remove_barriers.py)
 #   order      everything that orders work on a GPU removed in turn, on the GPU model: a test must fail
 #              (tests/gpu_model/remove_synchronisation.py)
+#   schedules  tests and programs on the GPU model under 100 random schedules (tests/gpu_model/random_schedules.py)
 #   parallel   every collective, scale factor and index of tensor and sequence parallelism changed in turn: a test must
 #              fail (tests/dist/change_parallel.py)
 #   meshes     a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (4,000 runs)
@@ -22,7 +23,7 @@
 #
 # Needs what ./run_tests.sh has built. Ends with 1 where a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,24s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,25s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -40,6 +41,10 @@ kills() {
 }
 barriers() { python3 tests/kernels/remove_barriers.py; }
 order() { python3 tests/gpu_model/remove_synchronisation.py; }
+schedules() {
+  cmake --preset model && cmake --build --preset model --target ringtape_tests dist_tests mnist &&
+    python3 tests/gpu_model/random_schedules.py --bin build/model/bin
+}
 parallel() { python3 tests/dist/change_parallel.py; }
 meshes() { python3 tests/long/meshes.py --bin $bin; }
 docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]}" --all; }
@@ -53,7 +58,7 @@ tsan() {
     cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
 }
 
-all=(idle busy kills barriers order parallel meshes docs torch tokens gpt training check tsan)
+all=(idle busy kills barriers order schedules parallel meshes docs torch tokens gpt training check tsan)
 checks=("${@:-${all[@]}}")
 for check in "${checks[@]}"; do
   [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }

@@ -64,8 +64,11 @@ def check_registers(kernels, committed):
 
 
 def check_instructions(found, committed):
-    """Problems: a launch with more instructions for each element than the table allows, or not in the table."""
-    problems = []
+    """Problems: a launch with more instructions for each element than the table allows, one that is not in the table, and
+    one that only the table has, as a multiprocessor no longer holds a block of it."""
+    kept = {(row["name"], row["size"]) for row in found}
+    problems = [f"{name} ({size}): has an estimate in estimates.json, and a multiprocessor no longer holds a block of it"
+                for name, size in sorted(committed.keys() - kept)]
     for row in found:
         key = row["name"], row["size"]
         count = row["instructions_of_element"]

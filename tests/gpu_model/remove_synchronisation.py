@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
@@ -165,6 +166,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", default="", help="only files whose path contains TEXT")
     parser.add_argument("--list", action="store_true", help="list the places and try none")
+    parser.add_argument("--jobs", type=int, default=1, help="places tried at once [1]")
     parser.add_argument("--result", metavar="FILE", type=Path, help="write a Markdown table")
     arguments = parser.parse_args()
 
@@ -183,8 +185,9 @@ def main():
             sys.exit(f"before any change a test fails: {failed}")
 
     rows, missed = [], 0
-    for number, (source, line, text) in enumerate(places, 1):
-        failed = find_failure(bin_folder, source, number)
+    pool = ThreadPoolExecutor(arguments.jobs)
+    failures = pool.map(lambda each: find_failure(bin_folder, each[1][0], each[0]), enumerate(places, 1))
+    for (source, line, text), failed in zip(places, failures):
         missed += failed is None
         print(f"{f'{source}:{line}':<36} {text[:60]:<60} {failed or 'NOT CAUGHT'}", flush=True)
         rows.append(f"| `{source}` | `{text}` | {failed or '**none**'} |")

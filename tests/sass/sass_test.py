@@ -394,6 +394,7 @@ class Check(unittest.TestCase):
         self.assertEqual(check.check_instructions([row], committed), [])
         self.assertIn("10.6 instructions", check.check_instructions([{**row, "instructions_of_element": 10.6}], committed)[0])
         self.assertIn("is not in estimates.json", check.check_instructions([row], {})[0])
+        self.assertIn("no longer holds a block", check.check_instructions([], committed)[0])
 
     def test_other_launches_are_a_difference(self):
         def work(grid):
