@@ -1,8 +1,17 @@
 #!/bin/sh
 # A compiler launcher for a build of a changed copy of a tree: reuse_objects.sh COMPILER ARGUMENTS...
 # Takes the object of the original's build where the source file is the same in both trees, and compiles it otherwise. A
-# header that differs does not count, so changes of headers may only add declarations; neither do paths in -D. Reads
-# from the environment ORIGINAL_SOURCE, ORIGINAL_BUILD, COPY_SOURCE (folders); runs in the copy's build folder.
+# batch of a unity build is the same where it names the same files and each of them is. A header that differs does not
+# count, so changes of headers may only add declarations; neither do paths in -D. Reads from the environment
+# ORIGINAL_SOURCE, ORIGINAL_BUILD, COPY_SOURCE (folders); runs in the copy's build folder.
+is_same() { cmp -s "$1" "$ORIGINAL_SOURCE/${1#"$COPY_SOURCE"/}"; }
+
+is_same_batch() {
+  [ -f "$ORIGINAL_BUILD/$1" ] || return 1
+  sed "s|\"$COPY_SOURCE/|\"$ORIGINAL_SOURCE/|" "$1" | cmp -s - "$ORIGINAL_BUILD/$1" || return 1
+  sed -n 's/^#include "\(.*\)"$/\1/p' "$1" | while read -r each; do is_same "$each" || exit 1; done
+}
+
 object='' source='' dependencies='' previous=''
 for argument in "$@"; do
   case $previous in
@@ -12,8 +21,11 @@ for argument in "$@"; do
   esac
   previous=$argument
 done
-original=$ORIGINAL_SOURCE/${source#"$COPY_SOURCE"/}
-if [ -n "$object" ] && [ -f "$ORIGINAL_BUILD/$object" ] && cmp -s "$source" "$original"; then
+if [ -n "$object" ] && [ -f "$ORIGINAL_BUILD/$object" ] &&
+  case $source in
+    "$PWD"/*Unity/*) is_same_batch "${source#"$PWD"/}" ;;
+    *) is_same "$source" ;;
+  esac; then
   if [ -n "$dependencies" ]; then echo "$object: $source" >"$dependencies"; fi
   exec cp "$ORIGINAL_BUILD/$object" "$object"
 fi
