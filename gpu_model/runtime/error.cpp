@@ -40,6 +40,7 @@ constexpr ErrorText kErrors[] = {
     GPU_MODEL_ERROR(cudaErrorMisalignedAddress, "misaligned address"),
     GPU_MODEL_ERROR(cudaErrorLaunchOutOfResources, "too many resources requested for launch"),
     GPU_MODEL_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
+    GPU_MODEL_ERROR(cudaErrorNotPermitted, "operation not permitted"),
     GPU_MODEL_ERROR(cudaErrorNotSupported, "operation not supported"),
     GPU_MODEL_ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
     GPU_MODEL_ERROR(cudaErrorStreamCaptureInvalidated,
