@@ -117,15 +117,20 @@ std::string objection(const Hello& hello, const std::vector<Hello>& here) {
   return "";
 }
 
-ncclResult_t serve(const std::string& place, const Hello& own, int& file) {
-  const File listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+/// A socket that listens at `place`, or errno as a negative number.
+int listen_at(const std::string& place) {
+  File listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   socklen_t length = 0;
   const sockaddr_un address = address_of(place, length);
   if (listener.number < 0 ||
       bind(listener.number, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       listen(listener.number, kMaxRanks) != 0) {
-    return fail(ncclSystemError, "rank 0 cannot listen at " + place + ": " + std::strerror(errno));
+    return -errno;
   }
+  return std::exchange(listener.number, -1);
+}
+
+ncclResult_t serve(const File& listener, const Hello& own, int& file) {
   std::vector<Hello> here{own};
   std::vector<File> sockets;
   Answer answer{ncclSuccess, {}};
@@ -167,7 +172,14 @@ ncclResult_t serve(const std::string& place, const Hello& own, int& file) {
 ncclResult_t connect(const std::string& place, int ranks, int rank, int device, int& file) {
   file = -1;
   const Hello hello = hello_of(ranks, rank, device);
-  if (rank == 0) return serve(place, hello, file);
+  if (rank == 0) {
+    const int listener = listen_at(place);
+    if (listener >= 0) return serve(File(listener), hello, file);
+    // In use: another rank 0 listens there, and answers as to any rank that comes twice.
+    if (listener != -EADDRINUSE) {
+      return fail(ncclSystemError, "rank 0 cannot listen at " + place + ": " + std::strerror(-listener));
+    }
+  }
   socklen_t length = 0;
   const sockaddr_un address = address_of(place, length);
   for (;;) {

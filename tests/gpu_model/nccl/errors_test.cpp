@@ -278,6 +278,7 @@ TEST_CASE("ranks with conflicting arguments cannot connect", "[nccl]") {
   CHECK(both(connect(2, 0, 1, id), connect(2, 1, 1, id)) ==
         "duplicate GPU: rank 1 and rank 0 are both on CUDA device 1");
   CHECK(both(connect(2, 0, 0, id), connect(3, 2, 2, id)) == "rank 2 expects 3 ranks, rank 0 expects 2");
+  CHECK(both(connect(2, 0, 0, id), connect(2, 0, 1, id)) == "rank 0 has connected twice");
   ncclComm_t comm = nullptr;
   CHECK(ncclCommInitRank(&comm, 2, id, 2) == ncclInvalidArgument);
   CHECK(ncclCommInitRank(&comm, 0, id, 0) == ncclInvalidArgument);
