@@ -40,10 +40,10 @@ kills() {
     OMP_NUM_THREADS=1 tests/dist/kill_ranks_test.sh 50 $bin "${mpirun[@]}"
 }
 barriers() { python3 tests/kernels/remove_barriers.py; }
-order() { python3 tests/gpu_model/remove_synchronisation.py; }
+order() { python3 tests/gpu_model/remove_synchronisation.py --jobs 2 --result "$out/removals.md"; }
 schedules() {
   cmake --preset model && cmake --build --preset model --target ringtape_tests dist_tests mnist &&
-    python3 tests/gpu_model/random_schedules.py --bin build/model/bin
+    python3 tests/gpu_model/random_schedules.py --bin build/model/bin --result "$out/schedules.md"
 }
 parallel() { python3 tests/dist/change_parallel.py; }
 meshes() { python3 tests/long/meshes.py --bin $bin; }

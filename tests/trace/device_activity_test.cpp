@@ -183,7 +183,7 @@ TEST_CASE("device recording: without a GPU it says why there is nothing", "[devi
 
 #ifdef RINGTAPE_WITH_CUPTI
 GPU_TEST_CASE("device recording: kernels and copies, each with the span that queued it", "[device_time]") {
-  const Device gpu{DeviceType::cuda, 0};
+  const Device gpu{DeviceType::cuda, cuda_device_count() - 1};
   Stream::current(gpu).synchronize();
   DeviceRecording device(gpu);
   SpanRecording host;
@@ -194,7 +194,8 @@ GPU_TEST_CASE("device recording: kernels and copies, each with the span that que
     const SpanScope inner(SpanKind::operation, "inner");
     CHECK(x.to_vector<float>() == std::vector<float>(4, 3.0f));
   }
-  x = full({4}, 4.0, DType::f32, gpu);  // in no span
+  x = full({4}, 4.0, DType::f32, gpu);                   // in no span
+  Stream::current({DeviceType::cuda, 0}).synchronize();  // another device may be the current one
   device.stop();
   host.stop();
   REQUIRE(host.spans().size() == 2);  // in the order of their end
