@@ -21,7 +21,6 @@ namespace {
 
 using namespace gpu_model;
 
-constexpr std::uintptr_t kWorkspaceAlignment = 256;
 /// "Workspace size equal to or larger than 16KiB is enough to prevent CUBLAS_STATUS_ALLOC_FAILED."
 constexpr std::size_t kEnoughWorkspace = std::size_t{16} << 10;
 

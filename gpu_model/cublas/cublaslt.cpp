@@ -31,9 +31,6 @@ namespace {
 
 bool epilogues_refused = false;
 
-/// "Must be 256B aligned", of the workspace of cublasLtMatmul().
-constexpr std::uint32_t kWorkspaceAlignment = 256;
-
 /// What the heuristic's choice counts on. The real structure is opaque.
 struct Algorithm {
   std::uint64_t workspace_bytes;
@@ -250,7 +247,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   Algorithm chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
   if (workspace_bytes < chosen.workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
-  if (chosen.workspace_bytes > 0 && alignment_of(workspace) < kWorkspaceAlignment) {
+  if (chosen.workspace_bytes > 0 && alignment_of(workspace) < gpu_model::kWorkspaceAlignment) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   // A GPU would stop at a misaligned address.

@@ -4,6 +4,9 @@
 
 namespace gpu_model {
 
+/// "Must be 256B aligned", of the workspaces of cuBLAS and cuBLASLt.
+constexpr std::uintptr_t kWorkspaceAlignment = 256;
+
 /// A call that queues a product.
 struct Call {
   const char* name;

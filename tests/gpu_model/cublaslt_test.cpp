@@ -339,6 +339,11 @@ TEST_CASE("memory that nobody has written makes a product NaN, with every epilog
       for (int which = 0; which < (has_bias ? 3 : 2); ++which) {
         INFO(name_of(in) << " to " << name_of(out) << ", epilogue " << epilogue << ", operand " << which);
         for (const double value : poisoned(in, out, epilogue, which)) CHECK(std::isnan(value));
+        if (in != DType::f32) continue;
+        const bool before = tf32(kGpu);
+        set_tf32(true, kGpu);
+        for (const double value : poisoned(in, out, epilogue, which)) CHECK(std::isnan(value));
+        set_tf32(before, kGpu);
       }
     }
   }
