@@ -5,21 +5,19 @@
 #include <cstring>
 #include <utility>
 
-#include "gpu_model/cublas/product.h"
+#include "gpu_model/cublas/checks.h"
+#include "gpu_model/cublas/handles.h"
+#include "gpu_model/cublas/queue.h"
 #include "gpu_model/include/gpu_model/model.h"
 
 struct cublasLtContext {
   int device;
 };
-struct cublasLtMatrixLayoutOpaque_t {
-  cudaDataType type;
-  std::uint64_t rows, columns;
-  std::int64_t ld;
-};
+struct cublasLtMatrixLayoutOpaque_t : gpu_model::Layout {};
 struct cublasLtMatmulDescOpaque_t {
   cublasComputeType_t compute_type;
   cudaDataType scale_type;
-  std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+  std::int32_t op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
 };
@@ -64,62 +62,69 @@ bool has_vector(std::uint32_t epilogue) {
   return has_bias(epilogue) || epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 
-struct Layouts {
-  const cublasLtMatrixLayoutOpaque_t &a, &b, &c, &d;
-};
-
-/// The errors of sizes and leading dimensions that contradict each other, and of a bias without its vector.
-bool fit(const cublasLtMatmulDescOpaque_t& operation, const Layouts& l) {
-  const bool ta = operation.transpose_a != CUBLAS_OP_N, tb = operation.transpose_b != CUBLAS_OP_N;
-  const auto m = ta ? l.a.columns : l.a.rows, k = ta ? l.a.rows : l.a.columns;
-  const auto n = tb ? l.b.rows : l.b.columns, k_of_b = tb ? l.b.columns : l.b.rows;
-  if (k != k_of_b || l.d.rows != m || l.d.columns != n || l.c.rows != m || l.c.columns != n) return false;
-  for (const auto* const layout : {&l.a, &l.b, &l.c, &l.d}) {
-    if (layout->ld < static_cast<std::int64_t>(layout->rows)) return false;
-  }
-  return !has_vector(operation.epilogue) || operation.bias != nullptr;
-}
-
-/// The rows of the reference's table of types for a scale of f32 and regular matrices. The bias has D's type.
-bool supported(const cublasLtMatmulDescOpaque_t& operation, const Layouts& l) {
-  if (operation.scale_type != CUDA_R_32F || l.a.type != l.b.type || l.c.type != l.d.type) return false;
-  if (operation.compute_type != CUBLAS_COMPUTE_32F &&
-      !(operation.compute_type == CUBLAS_COMPUTE_32F_FAST_TF32 && l.a.type == CUDA_R_32F)) {
-    return false;
-  }
-  const bool has_epilogue = operation.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
-  if (has_epilogue && epilogues_refused) return false;
-  if (has_epilogue && !has_vector(operation.epilogue) && !has_relu(operation.epilogue)) return false;
-  const bool half = l.a.type == CUDA_R_16F || l.a.type == CUDA_R_16BF;
-  return l.d.type == l.a.type ? half || l.a.type == CUDA_R_32F : half && l.d.type == CUDA_R_32F;
-}
-
-gpu_model::Product product_of(const cublasLtMatmulDescOpaque_t& operation, const Layouts& l, float alpha,
-                              const void* a, const void* b, float beta, void* d) {
-  const bool ta = operation.transpose_a != CUBLAS_OP_N, tb = operation.transpose_b != CUBLAS_OP_N;
-  gpu_model::Product product{
-      operation.compute_type == CUBLAS_COMPUTE_32F_FAST_TF32,
-      ta,
-      tb,
-      l.d.rows,
-      l.d.columns,
-      ta ? l.a.rows : l.a.columns,
-      alpha,
-      beta,
-      a,
-      l.a.type,
-      static_cast<std::size_t>(l.a.ld),
-      b,
-      l.b.type,
-      static_cast<std::size_t>(l.b.ld),
-      d,
-      l.d.type,
-      static_cast<std::size_t>(l.d.ld),
-  };
+/// The product that the descriptors describe. Ringtape's C is D.
+gpu_model::Product product_of(const cublasLtMatmulDescOpaque_t& operation, const gpu_model::Layout& a,
+                              const gpu_model::Layout& b, const gpu_model::Layout& d) {
+  gpu_model::Product product{.compute_type = operation.compute_type,
+                             .scale_type = operation.scale_type,
+                             .op_a = static_cast<cublasOperation_t>(operation.op_a),
+                             .op_b = static_cast<cublasOperation_t>(operation.op_b),
+                             .a_layout = a,
+                             .b_layout = b,
+                             .c_layout = d};
   if (has_bias(operation.epilogue)) product.bias = operation.bias;
   product.relu = has_relu(operation.epilogue);
   if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB) product.bias_gradient = operation.bias;
   return product;
+}
+
+/// The errors of cuBLAS' products, of C and D that differ, and of epilogues. The bias has D's type.
+cublasStatus_t check(const cublasLtMatmulDescOpaque_t& operation, const gpu_model::Product& product,
+                     const gpu_model::Layout& c) {
+  const gpu_model::Layout& d = product.c_layout;
+  if (c.rows != d.rows || c.columns != d.columns || c.ld < static_cast<std::int64_t>(c.rows)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const bool is_empty = product.m() == 0 || product.n() == 0 || product.k() == 0;
+  if (is_empty || (has_vector(operation.epilogue) && operation.bias == nullptr)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (const cublasStatus_t error = gpu_model::check(product)) return error;
+  if (c.type != d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
+  const bool is_known = has_vector(operation.epilogue) || has_relu(operation.epilogue);
+  return is_known && !epilogues_refused ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+/// Whether A, B, C, D and the bias have the alignments that the algorithm counts on.
+bool are_aligned(const Algorithm& algorithm, const void* const (&operands)[4], const void* bias) {
+  for (int i = 0; i < 4; ++i) {
+    if (alignment_of(operands[i]) < algorithm.alignments[i]) return false;
+  }
+  return alignment_of(bias) >= algorithm.bias_alignment;
+}
+
+// The objects that the program has handles of.
+template <class Object>
+gpu_model::Handles<Object>& live() {
+  static auto& all = *new gpu_model::Handles<Object>;
+  return all;
+}
+template <class... Objects>
+bool are_live(const Objects*... objects) {
+  return (live<Objects>().contains(objects) && ...);
+}
+template <class Object, class... Values>
+cublasStatus_t make(Object** handle, Values... values) {
+  if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *handle = live<Object>().make(values...);
+  return CUBLAS_STATUS_SUCCESS;
+}
+/// Null is no error, as for free().
+template <class Object>
+cublasStatus_t destroy(const Object* handle) {
+  return handle == nullptr || live<Object>().destroy(handle) ? CUBLAS_STATUS_SUCCESS
+                                                             : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 }  // namespace
@@ -135,31 +140,31 @@ void refuse_epilogues(bool refused) {
 extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  *handle = new cublasLtContext{gpu_model::current_device()};
-  return CUBLAS_STATUS_SUCCESS;
+  if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  const int device = gpu_model::current_device();
+  if (const cublasStatus_t error = gpu_model::open_context(device)) return error;
+  return make(handle, device);
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  delete handle;
-  return CUBLAS_STATUS_SUCCESS;
+  return live<cublasLtContext>().destroy(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t compute_type,
                                         cudaDataType scale_type) {
-  *description = new cublasLtMatmulDescOpaque_t{compute_type, scale_type};
-  return CUBLAS_STATUS_SUCCESS;
+  return make(description, compute_type, scale_type);
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
-  delete description;
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy(description);
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute, const void* value,
                                               std::size_t bytes) {
+  if (!are_live(description)) return CUBLAS_STATUS_INVALID_VALUE;
   switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
-      return set(description->transpose_a, value, bytes);
+      return set(description->op_a, value, bytes);
     case CUBLASLT_MATMUL_DESC_TRANSB:
-      return set(description->transpose_b, value, bytes);
+      return set(description->op_b, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
       return set(description->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
@@ -170,25 +175,22 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
                                           std::uint64_t rows, std::uint64_t columns, std::int64_t ld) {
-  *layout = new cublasLtMatrixLayoutOpaque_t{type, rows, columns, ld};
-  return CUBLAS_STATUS_SUCCESS;
+  return make(layout, gpu_model::Layout{type, rows, columns, ld});
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  delete layout;
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy(layout);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  *preference = new cublasLtMatmulPreferenceOpaque_t;
-  return CUBLAS_STATUS_SUCCESS;
+  return make(preference);
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete preference;
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy(preference);
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes) {
+  if (!are_live(preference)) return CUBLAS_STATUS_INVALID_VALUE;
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
       return set(preference->workspace_bytes, value, bytes);
@@ -209,11 +211,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int requested,
                                               cublasLtMatmulHeuristicResult_t* results, int* returned) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!are_live(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!are_live(description, a, b, c, d, preference)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (requested < 1 || results == nullptr || returned == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   *returned = 0;
-  const Layouts layouts{*a, *b, *c, *d};
-  if (requested < 1 || !fit(*description, layouts)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (!supported(*description, layouts)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (const cublasStatus_t error = check(*description, product_of(*description, *a, *b, *d), *c))
+    return error;
   // As much of the workspace as an algorithm that divides k may take.
   Algorithm chosen{
       std::min<std::uint64_t>(preference->workspace_bytes, 1 << 20), alignment_of(description->bias), {}};
@@ -232,31 +235,32 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               std::size_t workspace_bytes, cudaStream_t stream) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  const Layouts layouts{*a_layout, *b_layout, *c_layout, *d_layout};
-  if (!fit(*description, layouts) || algorithm == nullptr || alpha == nullptr || beta == nullptr) {
+  if (!are_live(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!are_live(description, a_layout, b_layout, c_layout, d_layout) || algorithm == nullptr ||
+      alpha == nullptr || beta == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  gpu_model::Product product = product_of(*description, *a_layout, *b_layout, *d_layout);
+  if (const cublasStatus_t error = check(*description, product, *c_layout)) return error;
   if (c == d && c_layout->ld != d_layout->ld) return CUBLAS_STATUS_INVALID_VALUE;
-  if (!supported(*description, layouts) || c != d) return CUBLAS_STATUS_NOT_SUPPORTED;  // Ringtape's C is D
+  if (c != d) return CUBLAS_STATUS_NOT_SUPPORTED;
   Algorithm chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
   if (workspace_bytes < chosen.workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
-  if (chosen.workspace_bytes > 0 && alignment_of(workspace) < 16) return CUBLAS_STATUS_INVALID_VALUE;
-  if (handle->device != gpu_model::current_device()) return CUBLAS_STATUS_EXECUTION_FAILED;
-  // A GPU would stop at a misaligned address.
-  const void* const operands[] = {a, b, c, d};
-  for (int i = 0; i < 4; ++i) {
-    if (alignment_of(operands[i]) < chosen.alignments[i]) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (chosen.workspace_bytes > 0 && alignment_of(workspace) < gpu_model::kWorkspaceAlignment) {
+    return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (alignment_of(description->bias) < chosen.bias_alignment) return CUBLAS_STATUS_EXECUTION_FAILED;
-
-  gpu_model::Operation operation =
-      gpu_model::operation_of(product_of(*description, layouts, *static_cast<const float*>(alpha), a, b,
-                                         *static_cast<const float*>(beta), d),
-                              "cublasLtMatmul", __builtin_return_address(0));
-  if (chosen.workspace_bytes > 0) operation.writes.push_back({workspace, chosen.workspace_bytes});
-  return gpu_model::enqueue(stream, std::move(operation)) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
-                                                                         : CUBLAS_STATUS_EXECUTION_FAILED;
+  // A GPU would stop at a misaligned address.
+  if (!are_aligned(chosen, {a, b, c, d}, description->bias)) return CUBLAS_STATUS_EXECUTION_FAILED;
+  product.alpha = {*static_cast<const float*>(alpha)};
+  product.beta = {*static_cast<const float*>(beta)};
+  product.a = a;
+  product.b = b;
+  product.c = d;
+  return gpu_model::queue_product(product, {"cublasLtMatmul",
+                                            __builtin_return_address(0),
+                                            handle->device,
+                                            stream,
+                                            {workspace, chosen.workspace_bytes}});
 }
 }

@@ -1,17 +1,10 @@
 #include "gpu_model/cublas/product.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <cstring>
-#include <vector>
 
 namespace gpu_model {
 namespace {
-
-std::size_t size_of(cudaDataType type) {
-  return type == CUDA_R_32F ? 4 : 2;
-}
 
 float from_half(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
@@ -57,6 +50,7 @@ void write(void* to, cudaDataType type, std::size_t i, float value) {
 
 /// Rounds an f32 operand to the 10 mantissa bits of a tensor core, to nearest.
 float to_tf32(float value) {
+  if (value != value) return value;  // the addition would carry a NaN's bits over to 0
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   bits = (bits + 0x1000u) & ~0x1fffu;
@@ -64,55 +58,91 @@ float to_tf32(float value) {
   return value;
 }
 
-/// Sums in f32, in the order of k.
-void multiply(const Product& p) {
-  std::vector<float> a(p.m * p.k), sums(p.m);
-  for (std::size_t l = 0; l < p.k; ++l) {
-    for (std::size_t i = 0; i < p.m; ++i)
-      a[l * p.m + i] = read(p.a, p.a_type, p.transpose_a ? i * p.lda + l : l * p.lda + i);
+float to_16_bits(float value, cudaDataType type) {
+  std::uint16_t bits;
+  write(&bits, type, 0, value);
+  return read(&bits, type, 0);
+}
+
+/// "Down-conversion" of an operand, as cublasComputeType_t describes it.
+float round_operand(float value, cublasComputeType_t compute_type) {
+  switch (compute_type) {
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+      return to_tf32(value);
+    case CUBLAS_COMPUTE_32F_FAST_16F:
+      return to_16_bits(value, CUDA_R_16F);
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+      return to_16_bits(value, CUDA_R_16BF);
+    default:
+      return value;
   }
-  if (p.rounds) std::transform(a.begin(), a.end(), a.begin(), to_tf32);
-  for (std::size_t j = 0; j < p.n; ++j) {
-    sums.assign(p.m, 0.0f);
-    float sum_of_b = 0;
-    for (std::size_t l = 0; l < p.k; ++l) {
-      const float given = read(p.b, p.b_type, p.transpose_b ? l * p.ldb + j : j * p.ldb + l);
-      const float b = p.rounds ? to_tf32(given) : given;
-      for (std::size_t i = 0; i < p.m; ++i) sums[i] += a[l * p.m + i] * b;
-      sum_of_b += given;
-    }
-    if (p.bias_gradient != nullptr) write(p.bias_gradient, p.c_type, j, sum_of_b);
-    for (std::size_t i = 0; i < p.m; ++i) {
-      const std::size_t at = j * p.ldc + i;
-      const float before = p.beta == 0 ? 0 : p.beta * read(p.c, p.c_type, at);  // with beta 0 C is not read
-      const float bias = p.bias == nullptr ? 0 : read(p.bias, p.c_type, i);
-      const float result = p.alpha * sums[i] + before + bias;
-      write(p.c, p.c_type, at, p.relu ? std::fmax(result, 0.0f) : result);
-    }
-  }
+}
+
+float value_of(const Scale& scale) {
+  return scale.device == nullptr ? scale.value : *scale.device;
 }
 
 }  // namespace
 
-Operation operation_of(const Product& product, const char* name, const void* caller) {
-  const auto extent = [](std::size_t columns, std::size_t rows, std::size_t ld, cudaDataType type) {
-    return ((columns - 1) * ld + rows) * size_of(type);
+std::size_t size_of(cudaDataType type) {
+  return type == CUDA_R_32F ? 4 : 2;
+}
+
+std::size_t Layout::bytes() const {
+  return rows == 0 || columns == 0 ? 0
+                                   : ((columns - 1) * static_cast<std::size_t>(ld) + rows) * size_of(type);
+}
+
+std::vector<Operand> operands_of(const Product& p) {
+  const auto matrix = [](const char* name, const void* at, const Layout& layout, bool written) {
+    return Operand{name, {at, layout.bytes()}, size_of(layout.type), written};
   };
-  const Product& p = product;
-  Operation operation;
-  operation.name = name;
-  operation.caller = caller;
-  operation.reads = {
-      {p.a, p.transpose_a ? extent(p.m, p.k, p.lda, p.a_type) : extent(p.k, p.m, p.lda, p.a_type)},
-      {p.b, p.transpose_b ? extent(p.k, p.n, p.ldb, p.b_type) : extent(p.n, p.k, p.ldb, p.b_type)}};
-  operation.writes = {{p.c, extent(p.n, p.m, p.ldc, p.c_type)}};
-  if (p.bias != nullptr) operation.reads.push_back({p.bias, p.m * size_of(p.c_type)});
-  if (p.bias_gradient != nullptr) operation.writes.push_back({p.bias_gradient, p.n * size_of(p.c_type)});
-  operation.run = [product] {
-    multiply(product);
-    return Progress::done;
-  };
-  return operation;
+  std::vector<Operand> operands = {matrix("A", p.a, p.a_layout, false), matrix("B", p.b, p.b_layout, false),
+                                   matrix("C", p.c, p.c_layout, true)};
+  const std::size_t element = size_of(p.c_layout.type);
+  if (p.bias != nullptr) operands.push_back({"the bias", {p.bias, p.m() * element}, element, false});
+  if (p.bias_gradient != nullptr) {
+    operands.push_back({"the bias' gradient", {p.bias_gradient, p.n() * element}, element, true});
+  }
+  if (p.alpha.device != nullptr) {
+    operands.push_back({"alpha", {p.alpha.device, sizeof(float)}, sizeof(float), false});
+    operands.push_back({"beta", {p.beta.device, sizeof(float)}, sizeof(float), false});
+  }
+  return operands;
+}
+
+void multiply(const Product& p) {
+  const std::size_t m = p.m(), n = p.n(), k = p.k();
+  const auto lda = static_cast<std::size_t>(p.a_layout.ld), ldb = static_cast<std::size_t>(p.b_layout.ld),
+             ldc = static_cast<std::size_t>(p.c_layout.ld);
+  const cudaDataType type = p.c_layout.type;
+  const float alpha = value_of(p.alpha), beta = value_of(p.beta);
+  std::vector<float> a(m * k), sums(m);
+  for (std::size_t l = 0; l < k; ++l) {
+    for (std::size_t i = 0; i < m; ++i) {
+      a[l * m + i] = read(p.a, p.a_layout.type, p.op_a == CUBLAS_OP_N ? l * lda + i : i * lda + l);
+    }
+  }
+  std::transform(a.begin(), a.end(), a.begin(),
+                 [&](float value) { return round_operand(value, p.compute_type); });
+  for (std::size_t j = 0; j < n; ++j) {
+    sums.assign(m, 0.0f);
+    float sum_of_b = 0;
+    for (std::size_t l = 0; l < k; ++l) {
+      const float given = read(p.b, p.b_layout.type, p.op_b == CUBLAS_OP_N ? j * ldb + l : l * ldb + j);
+      const float b = round_operand(given, p.compute_type);
+      for (std::size_t i = 0; i < m; ++i) sums[i] += a[l * m + i] * b;
+      sum_of_b += given;
+    }
+    if (p.bias_gradient != nullptr) write(p.bias_gradient, type, j, sum_of_b);
+    for (std::size_t i = 0; i < m; ++i) {
+      const std::size_t at = j * ldc + i;
+      const float before = beta == 0 ? 0 : beta * read(p.c, type, at);  // with beta 0 C is not read
+      const float bias = p.bias == nullptr ? 0 : read(p.bias, type, i);
+      const float result = alpha * sums[i] + before + bias;
+      write(p.c, type, at, p.relu && result < 0 ? 0 : result);  // NaN stays NaN
+    }
+  }
 }
 
 }  // namespace gpu_model

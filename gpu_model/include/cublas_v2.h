@@ -6,7 +6,7 @@
 /// The part of cuBLAS that Ringtape calls, as the cuBLAS reference (13.0) describes it, for the GPU model.
 using cublasHandle_t = struct cublasContext*;
 
-enum cublasStatus_t {
+enum cublasStatus_t : int {
   CUBLAS_STATUS_SUCCESS = 0,
   CUBLAS_STATUS_NOT_INITIALIZED = 1,
   CUBLAS_STATUS_ALLOC_FAILED = 3,
@@ -18,10 +18,10 @@ enum cublasStatus_t {
   CUBLAS_STATUS_NOT_SUPPORTED = 15
 };
 
-enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 };
-enum cublasPointerMode_t { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 };
-enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1 };
-enum cublasComputeType_t {
+enum cublasOperation_t : int { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 };
+enum cublasPointerMode_t : int { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 };
+enum cublasGemmAlgo_t : int { CUBLAS_GEMM_DEFAULT = -1 };
+enum cublasComputeType_t : int {
   CUBLAS_COMPUTE_16F = 64,
   CUBLAS_COMPUTE_32F = 68,
   CUBLAS_COMPUTE_32F_FAST_16F = 74,
@@ -29,7 +29,7 @@ enum cublasComputeType_t {
   CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
   CUBLAS_COMPUTE_64F = 70
 };
-enum cublasMath_t {
+enum cublasMath_t : int {
   CUBLAS_DEFAULT_MATH = 0,
   CUBLAS_PEDANTIC_MATH = 2,
   CUBLAS_TF32_TENSOR_OP_MATH = 3,

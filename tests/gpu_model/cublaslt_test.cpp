@@ -1,6 +1,8 @@
 // cuBLASLt as the cuBLAS reference describes it, and Ringtape's use of it.
 #include <cublasLt.h>
 
+#include <cmath>
+#include <string>
 #include <vector>
 
 #include "autograd/ops.h"
@@ -209,6 +211,142 @@ TEST_CASE("cuBLASLt's documented errors") {
     CHECK(call.choose() == layout.expected);
   }
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEST_CASE("cuBLASLt's errors of handles and descriptors that do not exist") {
+  constexpr auto invalid = CUBLAS_STATUS_INVALID_VALUE;
+  CHECK(cublasLtCreate(nullptr) == invalid);
+  CHECK(cublasLtDestroy(nullptr) == CUBLAS_STATUS_NOT_INITIALIZED);
+  CHECK(cublasLtMatmulDescCreate(nullptr, CUBLAS_COMPUTE_32F, CUDA_R_32F) == invalid);
+  CHECK(cublasLtMatrixLayoutCreate(nullptr, CUDA_R_32F, 3, 4, 3) == invalid);
+  CHECK(cublasLtMatmulPreferenceCreate(nullptr) == invalid);
+  CHECK(cublasLtMatmulDescDestroy(nullptr) == CUBLAS_STATUS_SUCCESS);
+  const std::uint64_t bytes = 0;
+  CHECK(cublasLtMatmulPreferenceSetAttribute(nullptr, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
+                                             sizeof bytes) == invalid);
+  const std::int32_t op = CUBLAS_OP_T;
+  CHECK(cublasLtMatmulDescSetAttribute(nullptr, CUBLASLT_MATMUL_DESC_TRANSA, &op, sizeof op) == invalid);
+
+  Call call;
+  cublasLtHandle_t destroyed = nullptr;
+  REQUIRE(cublasLtCreate(&destroyed) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtDestroy(destroyed) == CUBLAS_STATUS_SUCCESS);
+  const auto choose = [&](cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                          cublasLtMatmulPreference_t preference, int requested,
+                          cublasLtMatmulHeuristicResult_t* results) {
+    int count = 0;
+    return cublasLtMatmulAlgoGetHeuristic(handle, operation, a, call.b, call.d, call.d, preference, requested,
+                                          results, &count);
+  };
+  const auto [memory, handle, operation, preference, a, b, d, found] = call;
+  cublasLtMatmulHeuristicResult_t result;
+  CHECK(choose(handle, operation, a, preference, 1, &result) == CUBLAS_STATUS_SUCCESS);
+  CHECK(choose(nullptr, operation, a, preference, 1, &result) == CUBLAS_STATUS_NOT_INITIALIZED);
+  CHECK(choose(destroyed, operation, a, preference, 1, &result) == CUBLAS_STATUS_NOT_INITIALIZED);
+  CHECK(choose(handle, nullptr, a, preference, 1, &result) == invalid);
+  CHECK(choose(handle, operation, nullptr, preference, 1, &result) == invalid);
+  CHECK(choose(handle, operation, a, nullptr, 1, &result) == invalid);
+  CHECK(choose(handle, operation, a, preference, 0, &result) == invalid);
+  CHECK(choose(handle, operation, a, preference, 1, nullptr) == invalid);
+
+  const float one = 1;
+  const auto run = [&](cublasLtMatmulDesc_t with, cublasLtMatrixLayout_t a_layout, const float* alpha,
+                       const cublasLtMatmulAlgo_t* algorithm, float* workspace) {
+    return cublasLtMatmul(handle, with, alpha, memory, a_layout, memory + 64, b, &one, memory + 192, d,
+                          memory + 192, d, algorithm, workspace, 1024, nullptr);
+  };
+  float* const workspace = memory + 512;
+  CHECK(run(operation, a, &one, &result.algo, workspace) == CUBLAS_STATUS_SUCCESS);
+  CHECK(run(nullptr, a, &one, &result.algo, workspace) == invalid);
+  CHECK(run(operation, nullptr, &one, &result.algo, workspace) == invalid);
+  CHECK(run(operation, a, nullptr, &result.algo, workspace) == invalid);
+  CHECK(run(operation, a, &one, nullptr, workspace) == invalid);
+  CHECK(run(operation, a, &one, &result.algo, workspace + 4) == invalid);  // not a multiple of 256 bytes
+  cublasLtMatrixLayout_t gone = nullptr;
+  REQUIRE(cublasLtMatrixLayoutCreate(&gone, CUDA_R_32F, 3, 4, 3) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatrixLayoutDestroy(gone) == CUBLAS_STATUS_SUCCESS);
+  CHECK(run(operation, gone, &one, &result.algo, workspace) == invalid);
+  const std::int32_t no_op = 77;
+  REQUIRE(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &no_op, sizeof no_op) ==
+          CUBLAS_STATUS_SUCCESS);  // which cuBLASLt notices when it is used
+  CHECK(run(operation, a, &one, &result.algo, workspace) == invalid);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+std::string last_report;
+
+TEST_CASE("cuBLASLt: vectors and workspaces that a GPU could not access are reported, and fail the device") {
+  const auto report_of = [](const auto& body) {
+    last_report.clear();
+    const ReportHandler previous = set_report_handler([](const std::string& text) { last_report = text; });
+    body();
+    CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+    set_report_handler(previous);
+    forgive_sticky_errors();
+    cudaGetLastError();
+    return last_report;
+  };
+  Call call;
+  alignas(256) float host[512] = {};
+  call.set_bias(host);
+  REQUIRE(call.choose() == CUBLAS_STATUS_SUCCESS);
+  CHECK_THAT(report_of([&] { CHECK(call.run() == CUBLAS_STATUS_SUCCESS); }),
+             ContainsSubstring("cublasLtMatmul (queued in ") &&
+                 ContainsSubstring("needs 12 bytes for the bias, which is host memory that is not pinned"));
+  call.set_epilogue(CUBLASLT_EPILOGUE_BGRADB);
+  CHECK_THAT(report_of([&] { CHECK(call.run() == CUBLAS_STATUS_SUCCESS); }),
+             ContainsSubstring("needs 8 bytes for the bias' gradient, which is host memory"));
+  call.set_bias(call.memory + 256);
+  const float one = 1;
+  CHECK_THAT(report_of([&] {
+               CHECK(cublasLtMatmul(call.handle, call.operation, &one, call.memory, call.a, call.memory + 64,
+                                    call.b, &one, call.memory + 192, call.d, call.memory + 192, call.d,
+                                    &call.found.algo, host, sizeof host, nullptr) == CUBLAS_STATUS_SUCCESS);
+             }),
+             ContainsSubstring("needs 1024 bytes for the workspace, which is host memory"));
+}
+
+/// C of a 3 x 4 by 4 x 2 product with this epilogue, or the bias' gradient, where one of A, B and the bias is
+/// memory that nobody has written.
+std::vector<double> poisoned(DType dtype, DType out_dtype, std::uint32_t epilogue, int which) {
+  const auto operand = [&](int number, const ringtape::Shape& shape, DType type) {
+    return number == which ? empty(shape, type, kGpu) : zeros(shape, type, kGpu);
+  };
+  const Tensor a = operand(0, {3, 4}, dtype), b = operand(1, {4, 2}, dtype),
+               bias = operand(2, {2}, out_dtype);
+  const Tensor c = zeros({3, 2}, out_dtype, kGpu), sums = zeros({3}, out_dtype, kGpu);
+  GemmArgs args{.m = 3, .n = 2, .k = 4};
+  args.dtype = dtype, args.out_dtype = out_dtype;
+  args.a = a.raw(), args.b = b.raw(), args.c = c.raw();
+  if (epilogue & CUBLASLT_EPILOGUE_BIAS) args.bias = bias.raw();
+  args.relu = (epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
+  if (epilogue == CUBLASLT_EPILOGUE_BGRADB) args.a_sums = sums.raw();
+  const Launches launches;
+  gemm(Stream::current(kGpu), args);
+  CHECK(launches.names == std::vector<std::string>{"cublasLtMatmul"});
+  return epilogue == CUBLASLT_EPILOGUE_BGRADB && which == 0 ? sums.to_doubles() : c.to_doubles();
+}
+
+TEST_CASE("memory that nobody has written makes a product NaN, with every epilogue") {
+  struct Types {
+    DType in, out;
+  };
+  for (const auto& [in, out] : {Types{DType::f32, DType::f32}, Types{DType::f16, DType::f16},
+                                Types{DType::bf16, DType::bf16}, Types{DType::bf16, DType::f32}}) {
+    for (const std::uint32_t epilogue : {CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_BIAS,
+                                         CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_BGRADB}) {
+      const bool has_bias = (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+      for (int which = 0; which < (has_bias ? 3 : 2); ++which) {
+        INFO(name_of(in) << " to " << name_of(out) << ", epilogue " << epilogue << ", operand " << which);
+        for (const double value : poisoned(in, out, epilogue, which)) CHECK(std::isnan(value));
+        if (in != DType::f32) continue;
+        const bool before = tf32(kGpu);
+        set_tf32(true, kGpu);
+        for (const double value : poisoned(in, out, epilogue, which)) CHECK(std::isnan(value));
+        set_tf32(before, kGpu);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,116 @@
+#include "gpu_model/cublas/queue.h"
+
+#include <string>
+#include <utility>
+
+#include "gpu_model/runtime/stream.h"
+#include "gpu_model/runtime/symbols.h"
+
+namespace gpu_model {
+namespace {
+
+/// What a GPU would stop at; `error` is cudaSuccess if it would not.
+struct Fault {
+  cudaError_t error = cudaSuccess;
+  std::string text{};
+};
+
+Fault illegal(std::string text) {
+  return {cudaErrorIllegalAddress, std::move(text)};
+}
+
+std::string describe(const Block& block, int device) {
+  return "allocation #" + std::to_string(block.number) + " (" + std::to_string(block.requested) +
+         " bytes on device " + std::to_string(device) + ", " + block.function + " in " +
+         place_of(block.caller) + ")";
+}
+
+/// The fault of an operand in a stream of `device`. With the mutex held.
+Fault fault_of(const Operand& operand, int device) {
+  const auto [begin, bytes] = operand.range;
+  if (bytes == 0) return {};
+  if (begin == nullptr) return illegal("is null");
+  if (reinterpret_cast<std::uintptr_t>(begin) % operand.alignment != 0) {
+    return {cudaErrorMisalignedAddress,
+            "is not at a multiple of " + std::to_string(operand.alignment) + " bytes"};
+  }
+  const int owner = memory_device(begin);
+  if (owner < 0) {
+    if (state().pinned.find(begin, bytes).second != nullptr) return {};
+    return illegal("is host memory that is not pinned");
+  }
+  const auto [address, block] = state().devices[static_cast<std::size_t>(owner)]->pool->find(begin);
+  if (block == nullptr || block->number == 0) return illegal("is memory that was never allocated");
+  if (block->is_free) return illegal("is freed: " + describe(*block, owner));
+  if (owner != device) {
+    return illegal("is " + describe(*block, owner) + ", the stream's device is " + std::to_string(device));
+  }
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) - address;
+  if (before + bytes <= block->requested) return {};
+  return illegal("begins at byte " + std::to_string(before) + " of " + describe(*block, owner) +
+                 ", which is too short");
+}
+
+/// Takes the product's place in its stream: the work before it is done as usual.
+Operation operation_of(const Fault& fault, const Call& call) {
+  Operation operation;
+  operation.name = call.name;
+  operation.caller = call.caller;
+  operation.run = [error = fault.error, device = static_cast<std::size_t>(call.device)] {
+    state().devices[device]->sticky = error;
+    return Progress::done;
+  };
+  return operation;
+}
+
+Operation operation_of(Product product, const std::vector<Operand>& operands, const Call& call) {
+  Operation operation;
+  operation.name = call.name;
+  operation.caller = call.caller;
+  for (const Operand& operand : operands) {
+    if (operand.range.bytes == 0) continue;
+    (operand.written ? operation.writes : operation.reads).push_back(operand.range);
+  }
+  const auto map = []<class T>(T*& address) {
+    if (address != nullptr) address = reinterpret_cast<T*>(for_operations(address));
+  };
+  map(product.a), map(product.b), map(product.c);
+  map(product.bias), map(product.bias_gradient);
+  map(product.alpha.device), map(product.beta.device);
+  operation.run = [product] {
+    multiply(product);
+    return Progress::done;
+  };
+  return operation;
+}
+
+/// Reports the first operand with a fault.
+Fault find_fault(const std::vector<Operand>& operands, const Call& call) {
+  const Lock lock(state().mutex);
+  for (const Operand& operand : operands) {
+    Fault fault = fault_of(operand, call.device);
+    if (fault.error == cudaSuccess) continue;
+    report(std::string(call.name) + " (queued in " + place_of(call.caller) + ") needs " +
+           std::to_string(operand.range.bytes) + " bytes for " + operand.name + ", which " + fault.text);
+    return fault;
+  }
+  return {};
+}
+
+}  // namespace
+
+cublasStatus_t queue_product(const Product& product, const Call& call) {
+  // "The cuBLAS library context is tied to the CUDA context that was current at the time of cublasCreate()."
+  if (call.device != current_device() || call.device != device_of(call.stream)) {
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+  std::vector<Operand> operands = operands_of(product);
+  operands.push_back({"the workspace", call.workspace, 1, true});
+  const Fault fault = find_fault(operands, call);
+  Operation operation =
+      fault.error == cudaSuccess ? operation_of(product, operands, call) : operation_of(fault, call);
+  return enqueue(call.stream, std::move(operation)) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                                   : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // namespace gpu_model
