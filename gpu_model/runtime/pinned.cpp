@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "gpu_model/runtime/state.h"
 
@@ -88,6 +89,19 @@ bool PinnedMemory::is_in_use(const void* address) const {
          });
 }
 
+void PinnedMemory::lend(const std::function<bool(const Use&)>& begins_after) {
+  for (Use& use : uses_) use.is_lent = begins_after(use);
+  for (const Use& use : uses_) {
+    if (use.is_lent) protect(use.begin, use.bytes);
+  }
+}
+
+void PinnedMemory::take_back() {
+  for (Use& use : uses_) {
+    if (std::exchange(use.is_lent, false)) protect(use.begin, use.bytes);
+  }
+}
+
 void PinnedMemory::open_page(std::uintptr_t address) const {
   mprotect(reinterpret_cast<void*>(address / kPage * kPage), kPage, PROT_READ | PROT_WRITE);
 }
@@ -98,7 +112,7 @@ void PinnedMemory::protect(std::uintptr_t begin, std::size_t bytes) const {
   const auto protection_of = [&](std::uintptr_t page) {
     int protection = PROT_READ | PROT_WRITE;
     for (const Use& use : uses_) {
-      if (use.begin >= page + kPage || page >= use.begin + use.bytes) continue;
+      if (use.is_lent || use.begin >= page + kPage || page >= use.begin + use.bytes) continue;
       if (use.writes) return PROT_NONE;
       protection = PROT_READ;
     }
