@@ -5,7 +5,6 @@
 #include <deque>
 
 #include "gpu_model/runtime/api.h"
-#include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/stream.h"
 
 namespace gpu_model {
@@ -19,8 +18,9 @@ constexpr std::chrono::milliseconds kIdleTime{100};
 
 struct HostFunctions {
   std::condition_variable changed;
-  std::deque<NodePtr> started;  ///< the first one runs
-  std::thread::id thread;       ///< that calls them, from the first function on
+  std::deque<NodePtr> started;
+  NodePtr runs;            ///< the first of them; null if none has been called yet
+  std::thread::id thread;  ///< that calls them, from the first function on
 };
 
 /// Never destroyed, as its thread does not end.
@@ -29,19 +29,21 @@ HostFunctions& functions() {
   return *all;
 }
 
-/// Whether an operation that uses pinned memory begins after the function.
-bool begins_after(const Node& function, Stamp use) {
+/// Whether the host function that runs may use the memory of a later operation.
+bool is_open_to_function(const PinnedMemory::Use& use) {
   return std::any_of(state().pending.begin(), state().pending.end(), [&](const auto& entry) {
     const Node& node = *entry.second;
-    return node.stamp.lane == use.lane && node.stamp.tick == use.tick && node.clock.knows(function.stamp);
+    return node.stamp.lane == use.stamp.lane && node.stamp.tick == use.stamp.tick &&
+           comes_after_host_function(node);
   });
 }
 
 void call(Lock& lock, const NodePtr& node) {
   // The function may tell any thread that the stream has come to it ("stream synchronization can be done by
   // signaling from a host function"), which the model does not see.
-  host_has_waited_for(node->clock);
-  state().pinned.lend([&](const PinnedMemory::Use& use) { return begins_after(*node, use.stamp); });
+  host_has_waited_for(node->clock.without(node->stamp));
+  functions().runs = node;
+  state().pinned.lend(is_open_to_function);
   close_device_memory();
   thread_state().host_function = node->operation.get();
   const std::int64_t start = now();
@@ -49,6 +51,7 @@ void call(Lock& lock, const NodePtr& node) {
   node->operation->run();
   lock.lock();
   thread_state().host_function = nullptr;
+  functions().runs = nullptr;
   state().pinned.take_back();
   finish(*node, start);
   functions().started.pop_front();
@@ -94,7 +97,7 @@ void expect_host_function() {
   functions().changed.notify_one();
 }
 
-void start_host_function(const NodePtr& node) {
+void start_host_function(NodePtr node) {
   functions().started.push_back(node);
   if (std::this_thread::get_id() == functions().thread) return;  // calls it next
   functions().changed.notify_one();
@@ -106,6 +109,11 @@ void start_host_function(const NodePtr& node) {
 
 bool host_function_runs() {
   return !functions().started.empty();
+}
+
+bool comes_after_host_function(const Node& node) {
+  const NodePtr& function = functions().runs;
+  return function != nullptr && node.id != function->id && node.clock.knows(function->stamp);
 }
 
 cudaError_t forbid_in_host_function() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpu_model/runtime/host_function.h"
 #include "gpu_model/runtime/state.h"
 
 namespace gpu_model {
@@ -63,8 +64,8 @@ char* PinnedMemory::alias(const void* address) const {
 
 void PinnedMemory::use(const void* address, std::size_t bytes, bool writes, const Node& node) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  uses_.push_back(
-      {begin, bytes, writes, node.stamp, writes ? "writes" : "reads", node.operation->caller, node.stream});
+  uses_.push_back({begin, bytes, writes, node.stamp, writes ? "writes" : "reads", node.operation->caller,
+                   node.stream, comes_after_host_function(node)});
   protect(begin, bytes);
 }
 
@@ -89,8 +90,8 @@ bool PinnedMemory::is_in_use(const void* address) const {
          });
 }
 
-void PinnedMemory::lend(const std::function<bool(const Use&)>& begins_after) {
-  for (Use& use : uses_) use.is_lent = begins_after(use);
+void PinnedMemory::lend(const std::function<bool(const Use&)>& comes_after) {
+  for (Use& use : uses_) use.is_lent = comes_after(use);
   for (const Use& use : uses_) {
     if (use.is_lent) protect(use.begin, use.bytes);
   }

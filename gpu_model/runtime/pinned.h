@@ -32,7 +32,7 @@ class PinnedMemory {
     const char* name;
     const void* caller;
     int stream;
-    bool is_lent = false;
+    bool is_lent;  ///< to a host function that comes before
   };
 
   /// Null if no memory is left.
@@ -49,8 +49,8 @@ class PinnedMemory {
   /// Returns memory to the host once it has waited for the operations.
   void host_has_waited_for(const Clock& clock);
   bool is_in_use(const void* address) const;
-  /// Opens the bytes of uses that begin after a host function, which may access them, until its end.
-  void lend(const std::function<bool(const Use&)>& begins_after);
+  /// Opens the bytes of the uses that come after a host function, which may access them, until it ends.
+  void lend(const std::function<bool(const Use&)>& comes_after);
   void take_back();
 
   const std::map<std::uintptr_t, Allocation>& allocations() const { return allocations_; }
