@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu_model/runtime/host_function.h"
 #include "gpu_model/runtime/state.h"
 
 /// The common part of the runtime's functions: locks the mutex, creates the current device's context ("the
@@ -11,6 +12,7 @@ namespace gpu_model {
 struct ThreadState {
   int device = 0;
   cudaError_t last_error = cudaSuccess;
+  const Operation* host_function = nullptr;  ///< in the thread that calls it
 };
 ThreadState& thread_state();
 
@@ -21,6 +23,7 @@ cudaError_t note(cudaError_t error);
 template <class Body>
 cudaError_t api(const Body& body) {
   Lock lock(state().mutex);
+  if (const cudaError_t error = forbid_in_host_function()) return note(error);
   ++state().calls;
   const auto sticky = [] {
     const auto device = static_cast<std::size_t>(thread_state().device);
@@ -41,6 +44,7 @@ cudaError_t api(const Body& body) {
 template <class Body>
 cudaError_t query_api(const Body& body) {
   Lock lock(state().mutex);
+  if (const cudaError_t error = forbid_in_host_function()) return note(error);
   return note(body());
 }
 

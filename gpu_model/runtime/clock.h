@@ -25,6 +25,12 @@ class Clock {
     if (ticks_.size() < other.ticks_.size()) ticks_.resize(other.ticks_.size());
     for (std::size_t i = 0; i < other.ticks_.size(); ++i) ticks_[i] = std::max(ticks_[i], other.ticks_[i]);
   }
+  /// The clock of an operation without the operation itself, whose stamp it is.
+  Clock without(Stamp stamp) const {
+    Clock before = *this;
+    before.ticks_[stamp.lane] = stamp.tick - 1;
+    return before;
+  }
   void set(Stamp stamp) {
     if (ticks_.size() <= stamp.lane) ticks_.resize(stamp.lane + 1);
     ticks_[stamp.lane] = std::max(ticks_[stamp.lane], stamp.tick);

@@ -45,6 +45,14 @@ cudaMemcpyKind direction_of(const Side& to, const Side& from) {
   return from.is_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost;
 }
 
+/// Waits for an operation of this device.
+cudaError_t wait_for(Lock& lock, int device, const NodePtr& node) {
+  ++state().host_waits;
+  run_until(lock, node);
+  host_has_waited_for(node->clock);
+  return state().devices[static_cast<std::size_t>(device)]->sticky;
+}
+
 struct Request {
   void* to;
   const void* from;
@@ -69,6 +77,12 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
   if (!classify(to, bytes, target) || !classify(from, bytes, source) || !fits(kind, target, source)) {
     return cudaErrorInvalidValue;
   }
+  const int device = stream->device;
+  const bool from_pageable = target.is_device && !source.is_device && !source.is_pinned;
+  if (is_synchronous && from_pageable) {
+    if (const cudaError_t error = forbid_while_capturing(*stream)) return error;
+    wait_for_stream(lock, *stream);  // "a stream sync is performed before the copy is initiated"
+  }
   const bool captures = stream->capture != nullptr;
   Operation operation;
   operation.kind = Kind::copy;
@@ -82,7 +96,7 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
   void* const write_to = target.is_pinned ? state().pinned.alias(to) : to;
   const void* read_from = source.is_pinned ? state().pinned.alias(from) : from;
   std::shared_ptr<char[]> staged;
-  if (!captures && target.is_device && !source.is_device && !source.is_pinned) {
+  if (!captures && from_pageable) {
     staged = std::shared_ptr<char[]>(new char[bytes]);  // the caller may overwrite its memory at once
     std::memcpy(staged.get(), from, bytes);
     read_from = staged.get();
@@ -98,17 +112,13 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
   const bool with_pinned = source.is_pinned || target.is_pinned;
   const bool between_hosts = !target.is_device && !source.is_device;
   if (node != nullptr && (to_pageable || between_hosts || (is_synchronous && with_pinned))) {
-    const int device = stream->device;
-    ++state().host_waits;
-    run_until(lock, node);
-    host_has_waited_for(node->clock);
-    return state().devices[static_cast<std::size_t>(device)]->sticky;
+    return wait_for(lock, device, node);
   }
   return cudaSuccess;
 }
 
-cudaError_t fill(void* address, int value, std::size_t bytes, cudaStream_t handle, const char* name,
-                 const void* caller, bool is_synchronous) {
+cudaError_t fill(Lock& lock, void* address, int value, std::size_t bytes, cudaStream_t handle,
+                 const char* name, const void* caller, bool is_synchronous) {
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (bytes == 0) return cudaSuccess;
@@ -130,8 +140,11 @@ cudaError_t fill(void* address, int value, std::size_t bytes, cudaStream_t handl
     std::memset(write_to, value, bytes);
     return Progress::done;
   };
+  const int device = stream->device;
   NodePtr node;
-  return queue(*stream, std::make_shared<const Operation>(std::move(operation)), node);
+  if (const cudaError_t error = queue(*stream, std::make_shared<const Operation>(std::move(operation)), node))
+    return error;
+  return is_synchronous && target.is_pinned ? wait_for(lock, device, node) : cudaSuccess;
 }
 
 }  // namespace
@@ -158,12 +171,15 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 
 cudaError_t cudaMemset(void* address, int value, std::size_t bytes) {
   const void* const caller = GPU_MODEL_CALLER;
-  return api(
-      [&](Lock&) { return fill(address, value, bytes, cudaStreamLegacy, "cudaMemset", caller, true); });
+  return api([&](Lock& lock) {
+    return fill(lock, address, value, bytes, cudaStreamLegacy, "cudaMemset", caller, true);
+  });
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, std::size_t bytes, cudaStream_t stream) {
   const void* const caller = GPU_MODEL_CALLER;
-  return api([&](Lock&) { return fill(address, value, bytes, stream, "cudaMemsetAsync", caller, false); });
+  return api([&](Lock& lock) {
+    return fill(lock, address, value, bytes, stream, "cudaMemsetAsync", caller, false);
+  });
 }
 }

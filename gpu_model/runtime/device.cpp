@@ -1,5 +1,6 @@
 #include <cuda_profiler_api.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,21 +15,19 @@ namespace {
 void read_schedule(State& of) {
   const char* const text = std::getenv("RINGTAPE_MODEL_SCHEDULE");
   if (text == nullptr || std::strcmp(text, "order") == 0) return;
+  if (std::strcmp(text, "late") == 0) return follow(of, Schedule::late, 0);
+  if (std::strcmp(text, "early") == 0) return follow(of, Schedule::early, 0);
   constexpr char kRandom[] = "random:";
-  char* end = nullptr;
-  if (std::strcmp(text, "late") == 0) {
-    of.schedule = Schedule::late;
-  } else if (std::strcmp(text, "early") == 0) {
-    of.schedule = Schedule::early;
-  } else if (std::strncmp(text, kRandom, sizeof kRandom - 1) == 0) {
-    of.schedule = Schedule::random;
-    of.random.seed(std::strtoull(text + sizeof kRandom - 1, &end, 10));
+  const char* const digits = text + sizeof kRandom - 1;
+  if (std::strncmp(text, kRandom, sizeof kRandom - 1) == 0 && *digits >= '0' && *digits <= '9') {
+    char* end = nullptr;
+    errno = 0;
+    const unsigned long long seed = std::strtoull(digits, &end, 10);
+    if (errno == 0 && *end == 0) return follow(of, Schedule::random, seed);
   }
-  if (of.schedule == Schedule::order || (end != nullptr && (end == text + sizeof kRandom - 1 || *end != 0))) {
-    std::fprintf(stderr,
-                 "gpu model: RINGTAPE_MODEL_SCHEDULE=%s: expected order, late, early or random:SEED\n", text);
-    std::_Exit(2);
-  }
+  std::fprintf(stderr, "gpu model: RINGTAPE_MODEL_SCHEDULE=%s: expected order, late, early or random:SEED\n",
+               text);
+  std::_Exit(2);
 }
 
 /// A number from 1 on; 0 where the variable is not set.
@@ -70,7 +69,6 @@ State* make_state() {
   for (int i = 0; i < device_count(); ++i) {
     made->devices.push_back(std::make_unique<Device>());
     made->devices.back()->index = i;
-    made->devices.back()->destroyed_lane = made->lanes++;
   }
   read_schedule(*made);
   made->allocations_until_failure = read_number("RINGTAPE_MODEL_OOM");

@@ -8,7 +8,9 @@
 #include <unordered_set>
 
 #include "gpu_model/runtime/alignment.h"
+#include "gpu_model/runtime/api.h"
 #include "gpu_model/runtime/capture.h"
+#include "gpu_model/runtime/host_function.h"
 #include "gpu_model/runtime/races.h"
 #include "gpu_model/runtime/state.h"
 #include "gpu_model/runtime/stream.h"
@@ -21,6 +23,8 @@ namespace {
 constexpr std::chrono::milliseconds kBlockedPause{2};
 constexpr int kQueriesUntilLate = 3;
 constexpr int kExitAfterReports = 66;
+
+}  // namespace
 
 std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -45,11 +49,19 @@ void finish(Node& node, std::int64_t start) {
   state().pending.erase(node.id);  // may destroy the node
 }
 
-/// False if it is blocked.
+namespace {
+
+/// False if it is blocked. A host function may be unfinished; it runs in its own thread, with the lock
+/// released.
 bool run(Node& node) {
   Device& device = *state().devices[static_cast<std::size_t>(node.device)];
   const std::int64_t start = now();
   if (node.operation->run && device.sticky == cudaSuccess) {
+    if (node.operation->kind == Kind::host_function) {
+      state().ready.erase(node.id);
+      start_host_function(state().pending.at(node.id));
+      return true;
+    }
     if (node.operation->kind != Kind::collective) open_device_memory();
     const bool records = !node.may_touch.empty();
     try {
@@ -113,25 +125,37 @@ bool run_one_of(const Ids& ids) {
 
 bool run_any() {
   if (state().ready.empty()) return false;
-  if (state().schedule == Schedule::order || state().schedule == Schedule::late) {
-    // The common case: the first one.
-    Node* const first = state().ready.begin()->second;
+  if (state().schedule != Schedule::random) {
+    // The common case: the first one is not blocked.
+    Node* const first =
+        state().schedule == Schedule::early ? state().ready.rbegin()->second : state().ready.begin()->second;
     if (run(*first)) return true;
   }
   return run_first(ready_by_choice());
 }
 
+bool run_towards(const Node& node) {
+  return run_one_of(needed_for(node));
+}
+
+void follow(State& of, Schedule schedule, std::uint64_t seed) {
+  of.schedule = schedule;
+  of.seed = seed;
+  of.random.seed(seed);
+}
+
 void run_at_call() {
   switch (state().schedule) {
     case Schedule::order:
-    case Schedule::early:
       while (run_any()) {
       }
       return;
     case Schedule::late:
+    case Schedule::early:
       return;
     case Schedule::random:
-      while (state().random() % 2 == 0 && run_any()) {
+      // A chance of 1/2, 1/4 or 0 by the seed: one chance for all would make an order much more frequent.
+      while (state().random() % 4 > 1 + state().seed % 3 && run_any()) {
       }
       return;
   }
@@ -152,6 +176,9 @@ void run_until(Lock& lock, const NodePtr& node) {
     state().changed.wait_for(lock, kBlockedPause);
   }
   if (waits) state().wait_hook(nullptr);
+  if (state().schedule != Schedule::early) return;
+  while (run_any()) {
+  }
 }
 
 NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,
@@ -187,6 +214,7 @@ NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int str
   if (state().observer != nullptr) state().observer->queued(node->correlation, *node->operation);
   state().pending.emplace(node->id, node);
   if (node->waits_for == 0) state().ready.emplace(node->id, node.get());
+  if (node->operation->kind == Kind::host_function) expect_host_function();
   return node;
 }
 
@@ -195,14 +223,23 @@ void host_has_waited_for(const Clock& clock) {
   state().pinned.host_has_waited_for(state().host);
 }
 
-bool query(const NodePtr& node) {
-  if (node == nullptr || node->done) return true;
-  if (state().schedule != Schedule::late || ++node->queries < kQueriesUntilLate) return false;
-  node->queries = 0;
-  const Ids needed = needed_for(*node);
-  while (!node->done && run_one_of(needed)) {
+bool query(const std::vector<NodePtr>& nodes) {
+  if (state().schedule == Schedule::early) {
+    while (run_any()) {
+    }
   }
-  return node->done;
+  while (state().schedule == Schedule::random && state().random() % 2 == 0 && run_any()) {
+  }
+  bool all_done = true;
+  for (const NodePtr& node : nodes) {
+    if (!node->done && state().schedule == Schedule::late && ++node->queries == kQueriesUntilLate) {
+      node->queries = 0;
+      while (!node->done && run_towards(*node)) {
+      }
+    }
+    all_done = all_done && node->done;
+  }
+  return all_done;
 }
 
 void set_observer(Observer* observer) {
@@ -217,6 +254,7 @@ void set_wait_hook(WaitHook hook) {
 
 cudaError_t enqueue(cudaStream_t handle, Operation operation) {
   const Lock lock(state().mutex);
+  if (const cudaError_t error = forbid_in_host_function()) return error;
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   ++state().calls;
@@ -229,18 +267,24 @@ cudaError_t enqueue(cudaStream_t handle, Operation operation) {
 
 cudaError_t wait(cudaStream_t handle) {
   Lock lock(state().mutex);
+  if (const cudaError_t error = forbid_in_host_function()) return error;
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  const int device = stream->device;
   wait_for_stream(lock, *stream);
   close_device_memory();
-  return state().devices[static_cast<std::size_t>(stream->device)]->sticky;
+  return state().devices[static_cast<std::size_t>(device)]->sticky;
 }
 
 bool make_progress(bool everything) {
-  const Lock lock(state().mutex);
+  Lock lock(state().mutex);
   bool has_run = false;
   if (everything) {
     while (run_any()) has_run = true;
+    if (!has_run && host_function_runs()) {  // which may let others run
+      state().changed.wait_for(lock, kBlockedPause);
+      has_run = true;
+    }
   } else {
     run_at_call();
   }

@@ -142,9 +142,12 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
     CUevent_st* const event = find_event(handle);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     if (const cudaError_t error = forbid_captured(*event)) return error;
-    if (!query(event->node)) return cudaErrorNotReady;
-    if (event->node != nullptr) host_has_waited_for(event->node->clock);
-    return state().devices[static_cast<std::size_t>(event->device)]->sticky;
+    const NodePtr node = event->node;
+    const int device = event->device;
+    if (node == nullptr) return cudaSuccess;
+    if (!query({node})) return cudaErrorNotReady;
+    host_has_waited_for(node->clock);
+    return state().devices[static_cast<std::size_t>(device)]->sticky;
   });
 }
 

@@ -76,7 +76,7 @@ void explain_device_fault(std::uintptr_t address, int device, const char* access
 bool explain_pinned_fault(std::uintptr_t address, const char* access, const void* code) {
   if (state().pinned.find(reinterpret_cast<const void*>(address), 0).second == nullptr) return false;
   for (const PinnedMemory::Use& use : state().pinned.uses()) {
-    if (address < use.begin || address >= use.begin + use.bytes) continue;
+    if (use.is_lent || address < use.begin || address >= use.begin + use.bytes) continue;
     end_process("host code " + std::string(access) + " pinned memory that a copy on stream " +
                 std::to_string(use.stream) + " " + use.name + " (" + std::to_string(use.bytes) +
                 " bytes, queued in " + place_of(use.caller) +

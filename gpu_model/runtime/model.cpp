@@ -11,8 +11,7 @@ namespace gpu_model {
 
 void set_schedule(Schedule schedule, std::uint64_t seed) {
   const Lock lock(state().mutex);
-  state().schedule = schedule;
-  state().random.seed(seed);
+  follow(state(), schedule, seed);
 }
 
 Schedule schedule() {

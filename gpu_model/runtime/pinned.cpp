@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "gpu_model/runtime/host_function.h"
 #include "gpu_model/runtime/state.h"
 
 namespace gpu_model {
@@ -62,8 +64,8 @@ char* PinnedMemory::alias(const void* address) const {
 
 void PinnedMemory::use(const void* address, std::size_t bytes, bool writes, const Node& node) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  uses_.push_back(
-      {begin, bytes, writes, node.stamp, writes ? "writes" : "reads", node.operation->caller, node.stream});
+  uses_.push_back({begin, bytes, writes, node.stamp, writes ? "writes" : "reads", node.operation->caller,
+                   node.stream, comes_after_host_function(node)});
   protect(begin, bytes);
 }
 
@@ -88,6 +90,19 @@ bool PinnedMemory::is_in_use(const void* address) const {
          });
 }
 
+void PinnedMemory::lend(const std::function<bool(const Use&)>& comes_after) {
+  for (Use& use : uses_) use.is_lent = comes_after(use);
+  for (const Use& use : uses_) {
+    if (use.is_lent) protect(use.begin, use.bytes);
+  }
+}
+
+void PinnedMemory::take_back() {
+  for (Use& use : uses_) {
+    if (std::exchange(use.is_lent, false)) protect(use.begin, use.bytes);
+  }
+}
+
 void PinnedMemory::open_page(std::uintptr_t address) const {
   mprotect(reinterpret_cast<void*>(address / kPage * kPage), kPage, PROT_READ | PROT_WRITE);
 }
@@ -98,7 +113,7 @@ void PinnedMemory::protect(std::uintptr_t begin, std::size_t bytes) const {
   const auto protection_of = [&](std::uintptr_t page) {
     int protection = PROT_READ | PROT_WRITE;
     for (const Use& use : uses_) {
-      if (use.begin >= page + kPage || page >= use.begin + use.bytes) continue;
+      if (use.is_lent || use.begin >= page + kPage || page >= use.begin + use.bytes) continue;
       if (use.writes) return PROT_NONE;
       protection = PROT_READ;
     }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 
@@ -31,6 +32,7 @@ class PinnedMemory {
     const char* name;
     const void* caller;
     int stream;
+    bool is_lent;  ///< to a host function that comes before
   };
 
   /// Null if no memory is left.
@@ -47,6 +49,9 @@ class PinnedMemory {
   /// Returns memory to the host once it has waited for the operations.
   void host_has_waited_for(const Clock& clock);
   bool is_in_use(const void* address) const;
+  /// Opens the bytes of the uses that come after a host function, which may access them, until it ends.
+  void lend(const std::function<bool(const Use&)>& comes_after);
+  void take_back();
 
   const std::map<std::uintptr_t, Allocation>& allocations() const { return allocations_; }
   const std::list<Use>& uses() const { return uses_; }

@@ -80,11 +80,9 @@ struct Device {
   std::unique_ptr<MemorySpace> space;  ///< null until the context is open
   std::unique_ptr<CUmemPoolHandle_st> pool;
   cudaError_t sticky = cudaSuccess;
-  NodePtr left_by_destroyed;  ///< after all work in destroyed streams
-  std::size_t destroyed_lane = 0;
-  std::uint64_t destroyed_tick = 0;
   std::unique_ptr<CUstream_st> legacy;
   std::map<std::thread::id, std::unique_ptr<CUstream_st>> per_thread;
+  std::vector<std::unique_ptr<CUstream_st>> destroyed;  ///< whose work the host has not waited for
 };
 
 struct State {
@@ -99,7 +97,7 @@ struct State {
 
   std::map<std::uint64_t, NodePtr> pending;  ///< incomplete, by id
   std::map<std::uint64_t, Node*> ready;      ///< of these, the ones without incomplete dependencies
-  Clock host;                                ///< the operations that the host has waited for
+  Clock host;  ///< the operations that any thread of the host has waited for, or a host function comes after
   std::size_t lanes = 0;
   std::uint64_t nodes = 0;
   std::uint64_t calls = 0;
@@ -109,6 +107,7 @@ struct State {
   int allocations_until_failure = 0;
 
   Schedule schedule = Schedule::order;
+  std::uint64_t seed = 0;
   std::mt19937_64 random;
   Observer* observer = nullptr;
   WaitHook wait_hook = nullptr;
@@ -128,16 +127,26 @@ Device& open_device(int index);
 /// stamp.
 NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,
                  Order order);
+/// Follows the schedule from now on.
+void follow(State& of, Schedule schedule, std::uint64_t seed);
 /// Runs the operations that the schedule runs at a call.
 void run_at_call();
 /// Runs until `node` is complete. Waits for blocked operations, with the lock released.
 void run_until(Lock& lock, const NodePtr& node);
 /// Runs one ready operation, chosen by the schedule; false if all are blocked, or there is none.
 bool run_any();
+/// Runs one ready operation of `node` and those that it waits for, the first of them in the order of the
+/// calls; false if all are blocked, or there is none.
+bool run_towards(const Node& node);
+/// Records that the operation, which began at `start`, is complete.
+void finish(Node& node, std::int64_t start);
+/// The time for activities.
+std::int64_t now();
 /// Records that the host has waited for all of `clock`.
 void host_has_waited_for(const Clock& clock);
-/// Whether the node is complete, for a query: with the late schedule two consecutive queries return false.
-bool query(const NodePtr& node);
+/// Whether all of these are complete, for a query, at which the schedule may run operations: with the late
+/// schedule two consecutive queries return false.
+bool query(const std::vector<NodePtr>& nodes);
 
 }  // namespace gpu_model
 

@@ -1,5 +1,7 @@
 #include "gpu_model/runtime/stream.h"
 
+#include <algorithm>
+
 #include "gpu_model/runtime/api.h"
 #include "gpu_model/runtime/capture.h"
 
@@ -47,48 +49,53 @@ cudaError_t queue(CUstream_st& stream, std::shared_ptr<const Operation> operatio
   Device& device = *state().devices[static_cast<std::size_t>(stream.device)];
   if (device.sticky != cudaSuccess) return device.sticky;
   if (stream.capture != nullptr) return add_to_capture(stream, std::move(operation));
+  if (const cudaError_t error = forbid_while_capturing(stream)) return error;
   Order order{wait_for, {}};
-  order.before.push_back(stream.last);
-  if (stream.is_legacy) {
-    bool captures = false;
-    for_each_stream(stream.device, [&](const CUstream_st& other) {
-      if (!other.is_blocking) return;
-      order.before.push_back(other.last);
-      if (other.capture != nullptr) other.capture->invalidated = captures = true;
-    });
-    if (captures) return cudaErrorStreamCaptureImplicit;
-  } else if (stream.is_blocking && device.legacy != nullptr) {
-    order.before.push_back(device.legacy->last);
-  }
+  for (NodePtr& earlier : work_of(stream)) order.before.push_back(std::move(earlier));
+  if (stream.is_blocking && device.legacy != nullptr) order.before.push_back(device.legacy->last);
   node = add_node(std::move(operation), stream.device, stream.number, {stream.lane, ++stream.tick},
                   std::move(order));
   stream.last = node;
   return cudaSuccess;
 }
 
-void wait_for_stream(Lock& lock, CUstream_st& stream) {
-  ++state().host_waits;
-  const NodePtr last = stream.last;
-  if (last != nullptr) {
-    run_until(lock, last);
-    host_has_waited_for(last->clock);
+// "Stream synchronization behavior": an action in the legacy default stream "first waits on all blocking
+// streams".
+std::vector<NodePtr> work_of(const CUstream_st& stream) {
+  std::vector<NodePtr> work;
+  if (stream.last != nullptr) work.push_back(stream.last);
+  if (stream.is_legacy) {
+    for_each_stream(stream.device, [&](const CUstream_st& other) {
+      if (other.is_blocking && other.last != nullptr) work.push_back(other.last);
+    });
   }
-  release_unused_memory(stream.device);
+  return work;
 }
 
-void wait_for_device(Lock& lock, int device) {
+namespace {
+
+void wait_for(Lock& lock, int device, std::vector<NodePtr> work) {
   ++state().host_waits;
-  std::vector<NodePtr> last;
-  for_each_stream(device, [&](const CUstream_st& stream) {
-    if (stream.last != nullptr) last.push_back(stream.last);
-  });
-  const NodePtr& left = state().devices[static_cast<std::size_t>(device)]->left_by_destroyed;
-  if (left != nullptr) last.push_back(left);
-  for (const NodePtr& node : last) {
+  std::sort(work.begin(), work.end(), [](const NodePtr& a, const NodePtr& b) { return a->id < b->id; });
+  for (const NodePtr& node : work) {
     run_until(lock, node);
     host_has_waited_for(node->clock);
   }
   release_unused_memory(device);
+}
+
+}  // namespace
+
+void wait_for_stream(Lock& lock, CUstream_st& stream) {
+  wait_for(lock, stream.device, work_of(stream));
+}
+
+void wait_for_device(Lock& lock, int device) {
+  std::vector<NodePtr> work;
+  for_each_stream(device, [&](const CUstream_st& stream) {
+    if (stream.last != nullptr) work.push_back(stream.last);
+  });
+  wait_for(lock, device, std::move(work));
 }
 
 void release_unused_memory(int device) {
@@ -131,17 +138,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return api([&](Lock&) {
     const auto it = state().streams.find(handle);
     if (it == state().streams.end()) return cudaErrorInvalidResourceHandle;
-    if (it->second->capture != nullptr) it->second->capture->invalidated = true;
-    // Kept for cudaDeviceSynchronize(), as a stream without a handle.
-    Device& device = *state().devices[static_cast<std::size_t>(it->second->device)];
-    NodePtr& left = device.left_by_destroyed;
-    if (it->second->last != nullptr && !it->second->last->done) {
-      Operation marker;
-      marker.kind = Kind::marker;
-      marker.name = "cudaStreamDestroy";
-      left = add_node(std::make_shared<const Operation>(std::move(marker)), device.index, -1,
-                      {device.destroyed_lane, ++device.destroyed_tick}, {{left, it->second->last}, {}});
-    }
+    CUstream_st& stream = *it->second;
+    if (stream.capture != nullptr) stream.capture->invalidated = true;
+    stream.capture = nullptr;
+    // cudaDeviceSynchronize() and the legacy default stream still wait for its work.
+    auto& destroyed = state().devices[static_cast<std::size_t>(stream.device)]->destroyed;
+    destroyed.push_back(std::move(it->second));
+    std::erase_if(destroyed,
+                  [](const auto& of) { return of->last == nullptr || state().host.knows(of->last->stamp); });
     state().streams.erase(it);
     return cudaSuccess;
   });
@@ -153,8 +157,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (const cudaError_t error = forbid_while_capturing(*stream)) return error;
     if (const cudaError_t error = forbid_in_captures()) return error;
+    const int device = stream->device;
     wait_for_stream(lock, *stream);
-    return state().devices[static_cast<std::size_t>(stream->device)]->sticky;
+    return state().devices[static_cast<std::size_t>(device)]->sticky;
   });
 }
 
@@ -164,8 +169,9 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     if (const cudaError_t error = forbid_while_capturing(*stream)) return error;
     if (const cudaError_t error = forbid_in_captures()) return error;
-    if (!query(stream->last)) return cudaErrorNotReady;
-    if (stream->last != nullptr) host_has_waited_for(stream->last->clock);
+    const std::vector<NodePtr> work = work_of(*stream);
+    if (!query(work)) return cudaErrorNotReady;
+    for (const NodePtr& node : work) host_has_waited_for(node->clock);
     return cudaSuccess;
   });
 }
@@ -181,26 +187,6 @@ cudaError_t cudaDeviceSynchronize() {
     if (error != cudaSuccess) return error;
     wait_for_device(lock, device.index);
     return cudaSuccess;
-  });
-}
-
-cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* user_data) {
-  const void* const caller = GPU_MODEL_CALLER;
-  return api([&](Lock&) {
-    CUstream_st* const stream = find_stream(handle);
-    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    if (function == nullptr) return cudaErrorInvalidValue;
-    Operation operation;
-    operation.kind = Kind::host_function;
-    operation.name = "cudaLaunchHostFunc";
-    operation.caller = caller;
-    operation.run = [function, user_data] {
-      close_device_memory();  // host code
-      function(user_data);
-      return Progress::done;
-    };
-    NodePtr node;
-    return queue(*stream, std::make_shared<const Operation>(std::move(operation)), node);
   });
 }
 }

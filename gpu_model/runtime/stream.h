@@ -10,11 +10,14 @@ CUstream_st* find_stream(cudaStream_t handle);
 /// capturing; `node` is then null.
 cudaError_t queue(CUstream_st& stream, std::shared_ptr<const Operation> operation, NodePtr& node,
                   const std::vector<NodePtr>& wait_for = {});
+/// The last operations that a wait for the stream covers; none of them is null.
+std::vector<NodePtr> work_of(const CUstream_st& stream);
 /// Waits for all work queued in the stream.
 void wait_for_stream(Lock& lock, CUstream_st& stream);
 /// Waits for all streams of a device.
 void wait_for_device(Lock& lock, int device);
-/// Calls body(stream) for every stream of the device that has been used.
+/// Calls body(stream) for every stream of the device that has been used, also destroyed ones with work that
+/// the host has not waited for.
 template <class Body>
 void for_each_stream(int device, const Body& body) {
   Device& of = *state().devices[static_cast<std::size_t>(device)];
@@ -23,6 +26,7 @@ void for_each_stream(int device, const Body& body) {
   for (auto& [handle, stream] : state().streams) {
     if (stream->device == device) body(*stream);
   }
+  for (auto& stream : of.destroyed) body(*stream);
 }
 /// Returns reserved memory of the device to the system, down to the pool's release threshold: at every wait
 /// of the host.

@@ -2,7 +2,7 @@
 // synchronization behavior" and "API synchronization behavior"; CUDA C++ Programming Guide, "Multi-Device
 // System".
 #include <cstring>
-#include <set>
+#include <map>
 #include <thread>
 
 #include "tests/gpu_model/support.h"
@@ -27,7 +27,7 @@ TEST_CASE("work of one stream runs in its order, under every schedule") {
   });
 }
 
-/// The order in which two operations of each of two streams run, as the digits 1 and 2.
+/// The order in which four operations of each of two streams run, as the digits 1 and 2.
 std::string order_of_two_streams() {
   const OwnStream a, b;
   std::string seen;
@@ -48,13 +48,67 @@ TEST_CASE("the schedules differ where streams do not wait for each other") {
   };
   CHECK(under(Schedule::order) == "12121212|");
   CHECK(under(Schedule::late) == "2222|1111");  // the stream that nothing waits for runs last
-  std::set<std::string> random;
-  for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    const std::string one = under(Schedule::random, seed);
-    CHECK(one == under(Schedule::random, seed));
-    random.insert(one);
+  CHECK(under(Schedule::early) == "22221111|");
+}
+
+TEST_CASE("random schedules: a seed is one order, and no order is much more frequent than others") {
+  std::map<std::string, int> seeds;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const auto under_seed = [=] {
+      const ScheduleScope scope(Schedule::random, seed);
+      return order_of_two_streams();
+    };
+    const std::string one = under_seed();
+    CHECK(one == under_seed());
+    ++seeds[one];
   }
-  CHECK(random.size() > 20);
+  CHECK(seeds.size() > 60);
+  for (const auto& [order, count] : seeds) {
+    INFO(order);
+    CHECK(count <= 12);
+  }
+}
+
+TEST_CASE("a missing wait shows under the early schedule even if the host waits for the writer first") {
+  const auto result = [](Schedule schedule) {
+    const ScheduleScope scope(schedule);
+    const OwnStream a, b;
+    int x = 0, read = 0;
+    REQUIRE(launch_on(a, [&] { x = 42; }) == cudaSuccess);
+    REQUIRE(launch_on(b, [&] { read = x; }) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(a) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(b) == cudaSuccess);
+    return read;
+  };
+  CHECK(result(Schedule::order) == 42);
+  CHECK(result(Schedule::late) == 42);
+  CHECK(result(Schedule::early) == 0);
+}
+
+TEST_CASE("the early schedule: nothing runs before the host waits or queries, then everything") {
+  const ScheduleScope scope(Schedule::early);
+  const OwnStream a, b;
+  std::string seen;
+  REQUIRE(launch_on(a, [&] { seen += 'a'; }) == cudaSuccess);
+  REQUIRE(launch_on(b, [&] { seen += 'b'; }) == cudaSuccess);
+  CHECK(seen.empty());
+  CHECK(cudaStreamQuery(a) == cudaSuccess);
+  CHECK(seen == "ba");
+}
+
+TEST_CASE("dies: uses a GPU", "[.]") {
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+}
+TEST_CASE("a schedule that does not exist is refused, with the ones that do") {
+  for (const char* schedule : {"latest", "random", "random:", "random:-1", "random:+1", "random: 1",
+                               "random:1x", "random:1e3", "random:18446744073709551616"}) {
+    const std::string text =
+        ending_of("dies: uses a GPU", std::string("'RINGTAPE_MODEL_SCHEDULE=") + schedule + "'").text;
+    CHECK(text == std::string("gpu model: RINGTAPE_MODEL_SCHEDULE=") + schedule +
+                      ": expected order, late, early or random:SEED\n");
+  }
+  CHECK_THAT(ending_of("dies: uses a GPU", "RINGTAPE_MODEL_SCHEDULE=random:18446744073709551615").text,
+             ContainsSubstring("All tests passed"));
 }
 
 TEST_CASE("a missing wait between streams shows under the late schedule, and never with an event") {
@@ -149,6 +203,67 @@ TEST_CASE("the legacy default stream waits for blocking streams and they for it;
   REQUIRE(cudaStreamSynchronize(other) == cudaSuccess);
 }
 
+/// Fills `x` with ones and copies it to `out`, in a blocking stream.
+void fill_and_copy(cudaStream_t stream, const DeviceInts& x, const PinnedInts& out) {
+  REQUIRE(cudaMemsetAsync(x.get(), 1, sizeof(int), stream) == cudaSuccess);
+  REQUIRE(cudaMemcpyAsync(out.get(), x.get(), sizeof(int), cudaMemcpyDefault, stream) == cudaSuccess);
+}
+
+TEST_CASE("the host waits for blocking streams with the legacy default stream") {
+  for_each_schedule([] {
+    const OwnStream blocking(cudaStreamDefault);
+    const DeviceInts x;
+    const PinnedInts out;
+    fill_and_copy(blocking, x, out);
+    REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
+    CHECK(*out.get() == 0x01010101);
+    fill_and_copy(blocking, x, out);
+    while (cudaStreamQuery(nullptr) == cudaErrorNotReady) {
+    }
+    CHECK(*out.get() == 0x01010101);
+  });
+}
+
+TEST_CASE("the legacy default stream waits for a blocking stream that was destroyed") {
+  const int before = reports();
+  for_each_schedule([] {
+    const DeviceInts x;
+    const PinnedInts out;
+    REQUIRE(cudaMemset(x.get(), 0, sizeof(int)) == cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    {
+      const OwnStream blocking(cudaStreamDefault);
+      REQUIRE(cudaMemsetAsync(x.get(), 1, sizeof(int), blocking) == cudaSuccess);
+    }
+    int value = 0;
+    REQUIRE(cudaMemcpy(&value, x.get(), sizeof value, cudaMemcpyDefault) == cudaSuccess);
+    CHECK(value == 0x01010101);
+    {
+      const OwnStream blocking(cudaStreamDefault);
+      fill_and_copy(blocking, x, out);
+    }
+    REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
+    CHECK(*out.get() == 0x01010101);
+  });
+  CHECK(reports() == before);
+}
+
+TEST_CASE("dies: the legacy default stream does not wait for a non-blocking stream", "[.]") {
+  const DeviceInts x;
+  const PinnedInts out;
+  {
+    const OwnStream other;
+    fill_and_copy(other, x, out);
+  }
+  REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
+  std::printf("%d\n", *static_cast<volatile int*>(out.get()));
+}
+TEST_CASE("a destroyed stream that is non-blocking stays so") {
+  const Ending ending = ending_of("dies: the legacy default stream does not wait for a non-blocking stream");
+  CHECK(ending.aborted);
+  CHECK_THAT(ending.text, ContainsSubstring("host code reads pinned memory that a copy on stream 1 writes"));
+}
+
 TEST_CASE(
     "cudaDeviceSynchronize waits for all streams of the current device, also for one that was destroyed") {
   const ScheduleScope scope(Schedule::late);
@@ -207,6 +322,30 @@ TEST_CASE("pageable memory: a copy from it is staged before the call returns, on
   CHECK(out == 5);
 }
 
+TEST_CASE("cudaMemcpy from pageable memory waits for the stream first") {
+  for_each_schedule([] {
+    const DeviceInts x, y;
+    const PinnedInts out;
+    REQUIRE(cudaMemset(x.get(), 1, sizeof(int)) == cudaSuccess);
+    REQUIRE(cudaMemcpyAsync(out.get(), x.get(), sizeof(int), cudaMemcpyDefault) == cudaSuccess);
+    const int value = 5;
+    REQUIRE(cudaMemcpy(y.get(), &value, sizeof value, cudaMemcpyDefault) == cudaSuccess);
+    CHECK(*out.get() == 0x01010101);
+  });
+}
+
+TEST_CASE("cudaMemset of pinned memory has finished; of device memory, it may not have") {
+  for_each_schedule([] {
+    const PinnedInts buffer;
+    REQUIRE(cudaMemset(buffer.get(), 1, sizeof(int)) == cudaSuccess);
+    CHECK(*buffer.get() == 0x01010101);
+  });
+  const ScheduleScope scope(Schedule::late);
+  const DeviceInts x;
+  REQUIRE(cudaMemset(x.get(), 1, sizeof(int)) == cudaSuccess);
+  CHECK(value_of(x.get()) != 0x01010101);
+}
+
 TEST_CASE("pinned memory: a copy reads it when its turn comes") {
   const ScheduleScope scope(Schedule::late);
   const OwnStream stream;
@@ -232,19 +371,6 @@ TEST_CASE("a copy within the device does not make the host wait") {
   CHECK(value_of(y.get()) != 0x01010101);
   REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
   CHECK(value_of(y.get()) == 0x01010101);
-}
-
-TEST_CASE("a host function runs in its turn") {
-  for_each_schedule([] {
-    const OwnStream stream;
-    std::string seen;
-    REQUIRE(launch_on(stream, [&] { seen += 'a'; }) == cudaSuccess);
-    const auto append = [](void* text) { *static_cast<std::string*>(text) += 'h'; };
-    REQUIRE(cudaLaunchHostFunc(stream, append, &seen) == cudaSuccess);
-    REQUIRE(launch_on(stream, [&] { seen += 'b'; }) == cudaSuccess);
-    REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
-    CHECK(seen == "ahb");
-  });
 }
 
 TEST_CASE("a destroyed handle is cudaErrorInvalidResourceHandle") {

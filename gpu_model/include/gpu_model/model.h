@@ -46,7 +46,7 @@ cudaError_t launch(const KernelLaunch& launch, KernelCall* call);
 enum class Schedule {
   order,  ///< at the call that queues it
   late,   ///< when the host or other work waits for it
-  early,  ///< as soon as possible, last queued first
+  early,  ///< all when the host waits or queries, last queued first: overtakes earlier work of other streams
   random  ///< any allowed order, by a seed
 };
 /// For work queued from now on.
