@@ -22,6 +22,7 @@ template <class Body>
 cudaError_t api(const Body& body) {
   Lock lock(state().mutex);
   ++state().calls;
+  state().pinned.close_pages();
   const auto sticky = [] {
     const auto device = static_cast<std::size_t>(thread_state().device);
     return device < state().devices.size() ? state().devices[device]->sticky : cudaSuccess;

@@ -33,7 +33,7 @@ void finish(Node& node, std::int64_t start) {
   node.end = now();
   if (state().observer != nullptr && node.operation->run) {
     state().observer->finished(
-        {*node.operation, node.device, node.stream, node.correlation, node.in_graph, start, node.end});
+        {*node.operation, node.device, node.stream, node.correlation, node.launch != 0, start, node.end});
   }
   for (Node* const later : node.after) {
     if (--later->waits_for == 0) state().ready.emplace(later->id, later);
@@ -50,7 +50,11 @@ bool run(Node& node) {
   Device& device = *state().devices[static_cast<std::size_t>(node.device)];
   const std::int64_t start = now();
   if (node.operation->run && device.sticky == cudaSuccess) {
-    if (node.operation->kind != Kind::collective) open_device_memory();
+    if (node.operation->kind == Kind::kernel) {
+      open_device_memory_of(node.device);
+    } else if (node.operation->kind != Kind::collective) {
+      open_device_memory();
+    }
     const bool records = !node.may_touch.empty();
     try {
       if (records) begin_access_record();
@@ -163,6 +167,8 @@ NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int str
   node->stream = stream;
   node->correlation = state().calls;
   node->stamp = stamp;
+  node->launch = order.launch;
+  node->captured_in = order.captured_in;
   node->clock = std::move(order.clock);
   for (const NodePtr& earlier : order.before) {
     if (earlier == nullptr) continue;

@@ -131,7 +131,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return api([&](Lock&) {
     const auto it = state().streams.find(handle);
     if (it == state().streams.end()) return cudaErrorInvalidResourceHandle;
-    if (it->second->capture != nullptr) it->second->capture->invalidated = true;
+    if (it->second->capture != nullptr) leave_capture(*it->second);
     // Kept for cudaDeviceSynchronize(), as a stream without a handle.
     Device& device = *state().devices[static_cast<std::size_t>(it->second->device)];
     NodePtr& left = device.left_by_destroyed;
