@@ -25,6 +25,7 @@ cudaError_t api(const Body& body) {
   Lock lock(state().mutex);
   if (const cudaError_t error = forbid_in_host_function()) return note(error);
   ++state().calls;
+  state().pinned.close_pages();
   const auto sticky = [] {
     const auto device = static_cast<std::size_t>(thread_state().device);
     return device < state().devices.size() ? state().devices[device]->sticky : cudaSuccess;

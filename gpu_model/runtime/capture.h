@@ -28,6 +28,9 @@ cudaError_t forbid_while_capturing(const CUstream_st& stream);
 /// Adds the operation to the graph that the stream captures.
 cudaError_t add_to_capture(CUstream_st& stream, std::shared_ptr<const Operation> operation);
 
+/// For a stream that is destroyed: nothing can end the capture that it began, and another's is invalid.
+void leave_capture(CUstream_st& stream);
+
 /// The graph of a handle; null for a handle that does not exist.
 CUgraph_st* find_graph(cudaGraph_t handle);
 /// The node of a handle, of any graph; null for a handle that does not exist.

@@ -12,6 +12,8 @@ namespace gpu_model {
 struct Stamp {
   std::size_t lane = 0;
   std::uint64_t tick = 0;  ///< 0: before everything
+
+  bool operator==(const Stamp&) const = default;
 };
 
 /// The operations ordered before an operation, or before the host's next action: for each lane, all up to a

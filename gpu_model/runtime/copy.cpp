@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
 #include "gpu_model/runtime/api.h"
 #include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/stream.h"
+#include "gpu_model/runtime/symbols.h"
 
 /// Copies and fills. They synchronize with the host as described in "API synchronization behavior" of the
 /// CUDA Runtime API reference.
@@ -53,6 +55,13 @@ cudaError_t wait_for(Lock& lock, int device, const NodePtr& node) {
   return state().devices[static_cast<std::size_t>(device)]->sticky;
 }
 
+/// The bytes that are in both areas: "The memory areas may not overlap." (cudaMemcpy).
+std::size_t overlap(const void* a, const void* b, std::size_t bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
+  const std::uintptr_t apart = std::max(first, second) - std::min(first, second);
+  return apart < bytes ? bytes - apart : 0;
+}
+
 struct Request {
   void* to;
   const void* from;
@@ -84,6 +93,10 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
     wait_for_stream(lock, *stream);  // "a stream sync is performed before the copy is initiated"
   }
   const bool captures = stream->capture != nullptr;
+  if (const std::size_t common = overlap(to, from, bytes); common > 0) {
+    report(std::string(name) + " (queued in " + place_of(caller) +
+           "): its source and its target overlap in " + std::to_string(common) + " bytes");
+  }
   Operation operation;
   operation.kind = Kind::copy;
   operation.name = name;

@@ -90,6 +90,7 @@ State& state() {
 Device& open_device(int index) {
   Device& device = *state().devices[static_cast<std::size_t>(index)];
   if (device.space == nullptr) {
+    close_device_memory();  // the new memory too is closed
     device.space = std::make_unique<MemorySpace>(device_kind().memory);
     device.pool = std::make_unique<CUmemPoolHandle_st>(index, *device.space, device_kind().memory);
     ++state().contexts;

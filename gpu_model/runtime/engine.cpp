@@ -37,7 +37,7 @@ void finish(Node& node, std::int64_t start) {
   node.end = now();
   if (state().observer != nullptr && node.operation->run) {
     state().observer->finished(
-        {*node.operation, node.device, node.stream, node.correlation, node.in_graph, start, node.end});
+        {*node.operation, node.device, node.stream, node.correlation, node.launch != 0, start, node.end});
   }
   for (Node* const later : node.after) {
     if (--later->waits_for == 0) state().ready.emplace(later->id, later);
@@ -62,7 +62,11 @@ bool run(Node& node) {
       start_host_function(state().pending.at(node.id));
       return true;
     }
-    if (node.operation->kind != Kind::collective) open_device_memory();
+    if (node.operation->kind == Kind::kernel) {
+      open_device_memory_of(node.device);
+    } else if (node.operation->kind != Kind::collective) {
+      open_device_memory();
+    }
     const bool records = !node.may_touch.empty();
     try {
       if (records) begin_access_record();
@@ -190,6 +194,8 @@ NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int str
   node->stream = stream;
   node->correlation = state().calls;
   node->stamp = stamp;
+  node->launch = order.launch;
+  node->captured_in = order.captured_in;
   node->clock = std::move(order.clock);
   for (const NodePtr& earlier : order.before) {
     if (earlier == nullptr) continue;

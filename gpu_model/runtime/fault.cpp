@@ -47,16 +47,15 @@ const void* code_of([[maybe_unused]] const void* context) {
 }
 
 std::string place_in_memory(std::uintptr_t address, int device) {
-  const auto [begin, block] =
-      state().devices[static_cast<std::size_t>(device)]->pool->find(reinterpret_cast<const void*>(address));
-  if (block == nullptr) return "at an unmapped address";
-  if (block->number == 0) return "in memory that was never allocated";
-  std::string text = std::to_string(address - begin) + " bytes into ";
-  if (block->is_free) text += "what was ";
-  text += "allocation #" + std::to_string(block->number) + " (" + std::to_string(block->requested) +
-          " bytes, " + block->function;
-  if (block->stream >= 0) text += " on stream " + std::to_string(block->stream);
-  return text + " in " + place_of(block->caller) + ")";
+  CUmemPoolHandle_st& pool = *state().devices[static_cast<std::size_t>(device)]->pool;
+  const void* const place = reinterpret_cast<const void*>(address);
+  const std::shared_ptr<BlockHistory> history = pool.history_at(place);
+  if (history == nullptr) {
+    return pool.find(place).second == nullptr ? "at an unmapped address"
+                                              : "in memory that was never allocated";
+  }
+  return std::to_string(address - history->begin) + " bytes into " +
+         (history->freed.name.empty() ? "" : "what was ") + describe(*history);
 }
 
 [[noreturn]] void end_process(const std::string& text) {
@@ -67,8 +66,11 @@ std::string place_in_memory(std::uintptr_t address, int device) {
 void explain_device_fault(std::uintptr_t address, int device, const char* access, const void* code) {
   const std::string memory =
       "memory of device " + std::to_string(device) + ": " + place_in_memory(address, device);
-  if (device_memory_is_open())
-    end_process(function_at(code) + " " + access + " " + memory + ", an illegal address");
+  if (device_memory_is_open()) {
+    const int opened = opened_device();
+    end_process(function_at(code) + " " + access + " " + memory + ", an illegal address" +
+                (opened < 0 || opened == device ? "" : " for a kernel of device " + std::to_string(opened)));
+  }
   end_process("host code " + std::string(access) + " " + memory + "\n  in " + place_of(code));
 }
 

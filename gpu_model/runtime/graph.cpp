@@ -68,6 +68,20 @@ std::size_t assign_branches(GraphBody& body) {
   return branches;
 }
 
+/// The streams and events of the capture are free again.
+void end(const std::shared_ptr<Capture>& capture) {
+  std::vector<CUstream_st*> taking_part;
+  for_each_captured(*capture, [&](CUstream_st& stream) { taking_part.push_back(&stream); });
+  for (CUstream_st* const stream : taking_part) {
+    stream->capture = nullptr;
+    stream->captured_last.clear();
+  }
+  for (auto& [event_handle, event] : state().events) {
+    if (event->capture == capture) event->capture = nullptr;
+  }
+  state().captures.erase(capture);
+}
+
 cudaError_t begin_capture(cudaStream_t handle, cudaStreamCaptureMode mode) {
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
@@ -101,16 +115,7 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph, const void* cal
   for_each_captured(*capture, [](CUstream_st& other) {
     if (other.capture->origin != &other) other.captured_last.clear();
   });
-  std::vector<CUstream_st*> taking_part;
-  for_each_captured(*capture, [&](CUstream_st& other) { taking_part.push_back(&other); });
-  for (CUstream_st* const other : taking_part) {
-    other->capture = nullptr;
-    other->captured_last.clear();
-  }
-  for (auto& [event_handle, event] : state().events) {
-    if (event->capture == capture) event->capture = nullptr;
-  }
-  state().captures.erase(capture);
+  end(capture);
   if (capture->invalidated) return cudaErrorStreamCaptureInvalidated;
   if (unjoined) return cudaErrorStreamCaptureUnjoined;
   auto made = std::make_unique<CUgraph_st>();
@@ -131,10 +136,23 @@ bool take_memory(const GraphBody& body) {
     const Kind kind = entry.operation->kind;
     if (kind != Kind::allocation && kind != Kind::release) continue;
     Block* const block = live_block(entry.operation->writes[0].begin, 0);
-    if (block == nullptr || (kind == Kind::allocation && block->is_launched)) return false;
+    if (block == nullptr || !block->in_graph || (kind == Kind::allocation && block->is_launched))
+      return false;
     block->is_launched = kind == Kind::allocation;
   }
   return true;
+}
+
+/// What is launched of an operation after the report that its memory has been freed: kernels and collectives
+/// run, whose addresses need not all be of that memory; a copy, fill or product does nothing.
+std::shared_ptr<const Operation> without_memory(const Operation& captured) {
+  auto operation = std::make_shared<Operation>(captured);
+  const bool runs = captured.kind == Kind::collective || !captured.allocations.empty();
+  if (!runs) operation->run = [] { return Progress::done; };
+  operation->reads.clear();
+  operation->writes.clear();
+  operation->allocations.clear();
+  return operation;
 }
 
 cudaError_t launch_graph(CUgraphExec_st& executable, CUstream_st& stream, const void* caller) {
@@ -145,23 +163,55 @@ cudaError_t launch_graph(CUgraphExec_st& executable, CUstream_st& stream, const 
   const auto marker = std::make_shared<const Operation>(std::move(operation));
   NodePtr start;
   if (stream.capture != nullptr) return cudaErrorNotSupported;  // a graph in a graph is not modelled
-  if (!take_memory(*executable.body)) return cudaErrorInvalidValue;
-  if (const cudaError_t error = queue(stream, marker, start, {executable.last})) return error;
+  const GraphBody& body = *executable.body;
+  if (!take_memory(body)) return cudaErrorInvalidValue;
+  std::vector<NodePtr> after{executable.last};
+  if (body.memory != nullptr) {
+    after.push_back(body.memory->last);
+    after.insert(after.end(), body.memory->after.begin(), body.memory->after.end());
+  }
+  if (const cudaError_t error = queue(stream, marker, start, after)) return error;
   std::vector<NodePtr> nodes;
   std::vector<NodePtr> ends{start};
-  for (const GraphBody::Entry& entry : executable.body->entries) {
-    Order order{{start}, {}};
+  for (const GraphBody::Entry& entry : body.entries) {
+    Order order{{start}, {}, start->id, entry.stream};
     for (const std::size_t i : entry.before) order.before.push_back(nodes[i]);
     const Stamp stamp{executable.lanes[entry.branch], ++executable.ticks[entry.branch]};
-    nodes.push_back(add_node(entry.operation, entry.device, stream.number, stamp, std::move(order)));
-    nodes.back()->in_graph = true;
+    const Operation& captured = *entry.operation;
+    const Access access{stamp, stream.number, start->id, entry.stream, captured.name, captured.caller, 0,
+                        0,     false,         {}};
+    const bool is_lost = report_freed(entry.used, access);
+    nodes.push_back(add_node(is_lost ? without_memory(captured) : entry.operation, entry.device,
+                             stream.number, stamp, std::move(order)));
     ends.push_back(nodes.back());
   }
   const cudaError_t error = queue(stream, marker, executable.last, ends);
+  if (body.memory != nullptr) body.memory->last = executable.last;
   return error;
 }
 
 }  // namespace
+
+void leave_capture(CUstream_st& stream) {
+  const std::shared_ptr<Capture> capture = stream.capture;
+  if (capture->origin == &stream) {
+    end(capture);
+  } else {
+    capture->invalidated = true;
+  }
+}
+
+/// Memory that is allocated at that time stays until it is freed.
+GraphMemory::~GraphMemory() {
+  for (const auto& [device, begin] : blocks) {
+    CUmemPoolHandle_st& pool = *state().devices[static_cast<std::size_t>(device)]->pool;
+    Block& block = *pool.find(reinterpret_cast<const void*>(begin)).second;
+    block.in_graph = false;
+    if (block.is_launched) continue;
+    if (block.history->freed.name.empty()) block.history->freed.name = "the end of its graph";
+    pool.give_back(begin, last);
+  }
+}
 
 CUgraph_st* find_graph(cudaGraph_t handle) {
   const auto it = graphs().find(handle);
@@ -213,7 +263,9 @@ cudaError_t forbid_while_capturing(const CUstream_st& stream) {
 cudaError_t add_to_capture(CUstream_st& stream, std::shared_ptr<const Operation> operation) {
   Capture& capture = *stream.capture;
   if (capture.invalidated) return cudaErrorStreamCaptureInvalidated;
-  capture.body.entries.push_back({std::move(operation), stream.captured_last, stream.device});
+  UsedMemory used = used_memory(*operation);
+  capture.body.entries.push_back(
+      {std::move(operation), stream.captured_last, stream.device, stream.number, std::move(used)});
   stream.captured_last = {capture.body.entries.size() - 1};
   return cudaSuccess;
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -35,20 +36,42 @@ bool within(const Size3& size, const unsigned (&most)[3]) {
          size.z <= most[2];
 }
 
-/// The allocations that pointers among the arguments point to.
-std::vector<Range> allocations_in(const KernelCall& call) {
-  std::vector<Range> found;
+/// A pointer to memory that is allocated, or was.
+struct Pointer {
+  std::uintptr_t value;
+  std::shared_ptr<BlockHistory> allocation;
+};
+
+std::vector<Pointer> pointers_in(const KernelCall& call) {
+  std::vector<Pointer> found;
   const char* const bytes = static_cast<const char*>(call.arguments());
   for (std::size_t i = 0; i + sizeof(void*) <= call.argument_bytes(); i += sizeof(void*)) {
     const void* value;
     std::memcpy(&value, bytes + i, sizeof value);
-    const int device = memory_device(value);
-    if (device < 0) continue;
-    const auto [begin, block] = state().devices[static_cast<std::size_t>(device)]->pool->find(value);
-    if (block != nullptr && !block->is_free)
-      found.push_back({reinterpret_cast<const void*>(begin), block->requested});
+    if (auto history = history_at(value); history != nullptr) {
+      found.push_back({reinterpret_cast<std::uintptr_t>(value), std::move(history)});
+    }
   }
   return found;
+}
+
+/// The allocations that pointers among the arguments point to, also freed ones.
+std::vector<Range> allocations_in(const KernelCall& call) {
+  const std::vector<Pointer> pointers = pointers_in(call);
+  std::vector<Range> ranges;
+  for (const Pointer& pointer : pointers) {
+    const BlockHistory& one = *pointer.allocation;
+    // The end of a vector, and an empty part there, is no use of the memory behind it.
+    const bool is_end = std::any_of(pointers.begin(), pointers.end(), [&](const Pointer& other) {
+      return other.allocation->begin + other.allocation->requested == pointer.value;
+    });
+    if (is_end && !one.freed.name.empty()) continue;
+    const void* const begin = reinterpret_cast<const void*>(one.begin);
+    const bool is_known = std::any_of(ranges.begin(), ranges.end(),
+                                      [begin](const Range& range) { return range.begin == begin; });
+    if (!is_known) ranges.push_back({begin, one.requested});
+  }
+  return ranges;
 }
 
 cudaError_t check_and_queue(const KernelLaunch& launch, const std::shared_ptr<const KernelCall>& call,

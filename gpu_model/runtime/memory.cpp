@@ -17,9 +17,16 @@ int memory_device(const void* address) {
 Block* live_block(const void* address, std::size_t bytes) {
   const int device = memory_device(address);
   if (device < 0) return nullptr;
-  const auto [begin, block] = state().devices[static_cast<std::size_t>(device)]->pool->find(address);
+  Block* const block = state().devices[static_cast<std::size_t>(device)]->pool->find(address).second;
   if (block == nullptr || block->is_free) return nullptr;
-  return reinterpret_cast<std::uintptr_t>(address) + bytes <= begin + block->requested ? block : nullptr;
+  const BlockHistory& allocation = *block->history;
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + bytes;
+  return end <= allocation.begin + allocation.requested ? block : nullptr;
+}
+
+std::shared_ptr<BlockHistory> history_at(const void* address) {
+  const int device = memory_device(address);
+  return device < 0 ? nullptr : state().devices[static_cast<std::size_t>(device)]->pool->history_at(address);
 }
 
 namespace {
@@ -36,13 +43,9 @@ bool fails_on_request() {
 void describe_block(std::uintptr_t begin, Block& block, std::size_t bytes, const char* function,
                     const void* caller, int stream) {
   static std::uint64_t numbers = 0;
-  block.number = ++numbers;
-  block.requested = bytes;
-  block.function = function;
-  block.caller = caller;
-  block.stream = stream;
   block.in_graph = block.is_launched = false;
-  block.history = std::make_shared<BlockHistory>(BlockHistory{block.number, bytes, begin});
+  block.history =
+      std::make_shared<BlockHistory>(BlockHistory{++numbers, bytes, begin, function, caller, stream, false});
 }
 
 Operation memory_operation(Kind kind, const char* name, const void* caller, void* address,
@@ -58,6 +61,16 @@ Operation memory_operation(Kind kind, const char* name, const void* caller, void
     return Progress::done;
   };
   return operation;
+}
+
+/// Memory that a capture allocates: the graph's until it and its executable graphs are gone.
+void keep_for_graph(Capture& capture, int device, std::uintptr_t begin, Block& block,
+                    const std::vector<NodePtr>& wait_for) {
+  block.in_graph = block.history->in_graph = true;
+  std::shared_ptr<GraphMemory>& memory = capture.body.memory;
+  if (memory == nullptr) memory = std::make_shared<GraphMemory>();
+  memory->blocks.emplace_back(device, begin);
+  memory->after.insert(memory->after.end(), wait_for.begin(), wait_for.end());
 }
 
 cudaError_t allocate(Lock& lock, void** address, std::size_t bytes, const void* caller) {
@@ -83,7 +96,12 @@ cudaError_t allocate(Lock& lock, void** address, std::size_t bytes, const void* 
   return cudaSuccess;
 }
 
-cudaError_t free_now(Lock& lock, void* address) {
+/// Memory of a graph is freed from outside only between a launch that allocated it and the next.
+bool is_allocated(const Block* block) {
+  return block != nullptr && !block->is_free && (!block->in_graph || block->is_launched);
+}
+
+cudaError_t free_now(Lock& lock, void* address, const void* caller) {
   if (address == nullptr) return cudaSuccess;
   if (const cudaError_t error = forbid_in_captures()) return error;
   const int device = memory_device(address);
@@ -91,11 +109,17 @@ cudaError_t free_now(Lock& lock, void* address) {
   wait_for_device(lock, device);
   CUmemPoolHandle_st& pool = pool_of(device);
   const auto [begin, block] = pool.find(address);
-  if (block == nullptr || block->is_free || begin != reinterpret_cast<std::uintptr_t>(address))
+  if (!is_allocated(block) || begin != reinterpret_cast<std::uintptr_t>(address))
     return cudaErrorInvalidValue;
   open_device_memory();
   fill_freed(address, block->bytes);
-  pool.give_back(begin, nullptr);
+  block->history->freed.name = "cudaFree";
+  block->history->freed.caller = caller;
+  if (block->in_graph) {
+    block->is_launched = false;  // the addresses stay the graph's
+  } else {
+    pool.give_back(begin, nullptr);
+  }
   return cudaSuccess;
 }
 
@@ -117,7 +141,7 @@ cudaError_t allocate_in_stream(void** address, std::size_t bytes, cudaStream_t h
   if (begin == 0) return cudaErrorMemoryAllocation;
   Block& block = *pool.find(reinterpret_cast<void*>(begin)).second;
   describe_block(begin, block, bytes, "cudaMallocAsync", caller, stream->number);
-  block.in_graph = captures;
+  if (captures) keep_for_graph(*stream->capture, stream->device, begin, block, wait_for);
   *address = reinterpret_cast<void*>(begin);
   NodePtr node;
   return queue(*stream,
@@ -135,11 +159,9 @@ cudaError_t free_in_stream(void* address, cudaStream_t handle, const void* calle
   if (device < 0 || device != stream->device) return cudaErrorInvalidValue;
   CUmemPoolHandle_st& pool = pool_of(device);
   const auto [begin, block] = pool.find(address);
-  if (block == nullptr || block->is_free || begin != reinterpret_cast<std::uintptr_t>(address))
-    return cudaErrorInvalidValue;
+  if (block == nullptr || begin != reinterpret_cast<std::uintptr_t>(address)) return cudaErrorInvalidValue;
   const bool captures = stream->capture != nullptr;
-  // A graph may free its own allocations; other code may free them after a launch has allocated them.
-  if (captures ? !block->in_graph : block->in_graph && !block->is_launched) return cudaErrorInvalidValue;
+  if (captures ? block->is_free || !block->in_graph : !is_allocated(block)) return cudaErrorInvalidValue;
   NodePtr node;
   const cudaError_t error = queue(*stream,
                                   std::make_shared<const Operation>(memory_operation(
@@ -179,7 +201,8 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* address) {
-  return api([&](Lock& lock) { return free_now(lock, address); });
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock& lock) { return free_now(lock, address, caller); });
 }
 
 cudaError_t cudaMallocAsync(void** address, std::size_t bytes, cudaStream_t stream) {

@@ -1,12 +1,14 @@
 #include "gpu_model/runtime/memory_space.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "gpu_model/runtime/fault.h"
 #include "gpu_model/runtime/state.h"
@@ -20,11 +22,68 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-bool is_open = false;
+constexpr std::size_t kPage = 4096;
+
+/// From this size on memory is not written at once but mapped from a file that holds the values, so that only
+/// what is used takes memory of the system.
+constexpr std::size_t kLeastMapped = std::size_t{256} << 20;
+constexpr std::size_t kPatternBytes = std::size_t{64} << 20;
+
+// What is open: one device's memory, or
+constexpr int kNothing = -2, kEverything = -1;
+int opened = kNothing;
 
 [[noreturn]] void end_process(const char* what) {
   std::fprintf(stderr, "gpu model: %s: %s\n", what, std::strerror(errno));
   std::abort();
+}
+
+void open_only(int wanted) {
+  if (opened == wanted) return;
+  for (const auto& device : state().devices) {
+    if (device->space) device->space->protect(wanted == kEverything || wanted == device->index);
+  }
+  opened = wanted;
+}
+
+/// A file of these values.
+class Pattern {
+ public:
+  explicit Pattern(std::uint16_t value) : file_(memfd_create("values of device memory", MFD_CLOEXEC)) {
+    if (file_ < 0 || ftruncate(file_, kPatternBytes) != 0) end_process("no file of values");
+    void* const all = mmap(nullptr, kPatternBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    if (all == MAP_FAILED) end_process("no file of values");
+    std::fill_n(static_cast<std::uint16_t*>(all), kPatternBytes / sizeof value, value);
+    munmap(all, kPatternBytes);
+  }
+
+  /// The file again and again at whole pages.
+  void map_at(std::uintptr_t begin, std::uintptr_t end) const {
+    for (std::uintptr_t at = begin; at < end; at += kPatternBytes) {
+      if (mmap(reinterpret_cast<void*>(at), std::min(kPatternBytes, end - at), PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file_, 0) == MAP_FAILED) {
+        end_process("no mapping of values");
+      }
+    }
+  }
+
+ private:
+  int file_;
+};
+
+void fill(void* begin, std::size_t bytes, std::uint16_t value) {
+  auto* const halves = static_cast<std::uint16_t*>(begin);
+  auto* const end = halves + bytes / sizeof value;
+  if (bytes < kLeastMapped) {
+    std::fill(halves, end, value);
+    return;
+  }
+  static auto* const patterns = new std::map<std::uint16_t, Pattern>;
+  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(halves) + kPage - 1) / kPage * kPage;
+  const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(end) / kPage * kPage;
+  patterns->try_emplace(value, value).first->second.map_at(first, last);
+  std::fill(halves, reinterpret_cast<std::uint16_t*>(first), value);
+  std::fill(reinterpret_cast<std::uint16_t*>(last), end, value);
 }
 
 }  // namespace
@@ -40,13 +99,28 @@ MemorySpace::MemorySpace(std::size_t memory) {
   madvise(reinterpret_cast<void*>(begin_), 2 * memory, MADV_DONTDUMP);
 }
 
+std::uintptr_t MemorySpace::new_addresses(std::size_t bytes) {
+  if (bytes <= end_ - next_) {
+    const std::uintptr_t begin = next_;
+    next_ += bytes;
+    return begin;
+  }
+  const auto it = std::find_if(released_.begin(), released_.end(),
+                               [bytes](const Piece& piece) { return piece.bytes >= bytes; });
+  if (it == released_.end()) return 0;
+  const std::uintptr_t begin = it->begin;
+  it->begin += bytes;
+  it->bytes -= bytes;
+  if (it->bytes == 0) released_.erase(it);
+  return begin;
+}
+
 std::uintptr_t MemorySpace::grow(std::size_t bytes) {
-  if (bytes > end_ - next_) return 0;
-  const std::uintptr_t begin = next_;
-  next_ += bytes;
+  const std::uintptr_t begin = new_addresses(bytes);
+  if (begin == 0) return 0;
   // Unlike the addresses around it: else the kernel would cut the mapping at each opening, and join it again.
   madvise(reinterpret_cast<void*>(begin), bytes, MADV_DODUMP);
-  if (is_open && mprotect(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE) != 0) {
+  if (is_open_ && mprotect(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE) != 0) {
     end_process("mprotect");
   }
   if (!pieces_.empty() && pieces_.back().begin + pieces_.back().bytes == begin) {
@@ -70,12 +144,23 @@ void MemorySpace::release(std::uintptr_t begin, std::size_t bytes) {
     break;
   }
   void* const address = reinterpret_cast<void*>(begin);
-  madvise(address, bytes, MADV_DONTNEED);
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (mmap(address, bytes, PROT_NONE, kFlags, -1, 0) == MAP_FAILED) end_process("no release of memory");
+  madvise(address, bytes, MADV_HUGEPAGE);
   madvise(address, bytes, MADV_DONTDUMP);
-  mprotect(address, bytes, PROT_NONE);
+  const auto before = std::find_if(released_.begin(), released_.end(), [begin](const Piece& piece) {
+    return piece.begin + piece.bytes == begin;
+  });
+  if (before == released_.end()) {
+    released_.push_back({begin, bytes});
+  } else {
+    before->bytes += bytes;
+  }
 }
 
-void MemorySpace::protect(bool accessible) const {
+void MemorySpace::protect(bool accessible) {
+  if (accessible == is_open_) return;
+  is_open_ = accessible;
   for (const Piece& piece : pieces_) {
     if (mprotect(reinterpret_cast<void*>(piece.begin), piece.bytes,
                  accessible ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
@@ -85,36 +170,36 @@ void MemorySpace::protect(bool accessible) const {
 }
 
 void open_device_memory() {
-  if (is_open) return;
-  is_open = true;
-  for (const auto& device : state().devices) {
-    if (device->space) device->space->protect(true);
-  }
+  open_only(kEverything);
+}
+
+void open_device_memory_of(int device) {
+  open_only(device);
 }
 
 void close_device_memory() {
-  if (!is_open) return;
-  is_open = false;
-  for (const auto& device : state().devices) {
-    if (device->space) device->space->protect(false);
-  }
+  if (opened == kNothing) return;
+  open_only(kNothing);
   watch_for_faults();
 }
 
 bool device_memory_is_open() {
-  return is_open;
+  return opened != kNothing;
+}
+
+int opened_device() {
+  return std::max(opened, -1);
 }
 
 void fill_fresh(void* begin, std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   ASAN_UNPOISON_MEMORY_REGION(begin, bytes);
 #endif
-  std::memset(begin, 0xff, bytes);
+  fill(begin, bytes, 0xffff);
 }
 
 void fill_freed(void* begin, std::size_t bytes) {
-  auto* const halves = static_cast<std::uint16_t*>(begin);
-  std::fill(halves, halves + bytes / sizeof *halves, std::uint16_t{0xfffe});
+  fill(begin, bytes, 0xfffe);
 #if defined(__SANITIZE_ADDRESS__)
   ASAN_POISON_MEMORY_REGION(begin, bytes);
 #endif

@@ -20,27 +20,35 @@ class MemorySpace {
     return place >= begin_ && place < end_;
   }
   /// Adds `bytes` bytes, a multiple of 2 MiB, and returns their address; 0 if the address space is full.
+  /// Addresses of released pieces are used again only when there are no others.
   std::uintptr_t grow(std::size_t bytes);
   /// Returns a piece to the system.
   void release(std::uintptr_t begin, std::size_t bytes);
 
-  void protect(bool accessible) const;
+  void protect(bool accessible);
 
  private:
   struct Piece {
     std::uintptr_t begin;
     std::size_t bytes;
   };
+  std::uintptr_t new_addresses(std::size_t bytes);
+
   std::uintptr_t begin_, end_;
   std::uintptr_t next_;
-  std::vector<Piece> pieces_;  // in use, by address; adjacent pieces are merged
+  bool is_open_ = false;
+  std::vector<Piece> pieces_;  // in use; adjacent pieces are merged
+  std::vector<Piece> released_;
 };
 
-/// Makes the memory of all devices accessible to this process, and inaccessible again. Call them with the
-/// engine's mutex held.
+/// Makes the memory of all devices accessible to this process, or that of one device alone (a kernel reaches
+/// no other without peer access), and inaccessible again. Call them with the engine's mutex held.
 void open_device_memory();
+void open_device_memory_of(int device);
 void close_device_memory();
 bool device_memory_is_open();
+/// The device whose memory alone is open; -1 if none is, or all.
+int opened_device();
 
 /// Fills new or freed memory with values that are NaN in every floating type, and marks freed memory as
 /// inaccessible for AddressSanitizer, if it is enabled. Device memory must be open.

@@ -36,7 +36,7 @@ void for_each_allocation(const Body& body) {
   for (const auto& device : state().devices) {
     if (device->pool == nullptr) continue;
     for (const auto& [address, block] : device->pool->blocks()) {
-      if (!block.is_free) body(device->index, block);
+      if (!block.is_free && (!block.in_graph || block.is_launched)) body(device->index, *block.history);
     }
   }
 }
@@ -49,10 +49,10 @@ std::vector<std::string> live_objects() {
   const auto add = [&](const std::string& what, const void* caller) {
     lines.push_back(what + " in " + place_of(caller));
   };
-  for_each_allocation([&](int device, const Block& block) {
-    add("#" + std::to_string(block.number) + ": " + std::to_string(block.requested) + " bytes on device " +
-            std::to_string(device) + ", " + block.function,
-        block.caller);
+  for_each_allocation([&](int device, const BlockHistory& allocation) {
+    add("#" + std::to_string(allocation.number) + ": " + std::to_string(allocation.requested) +
+            " bytes on device " + std::to_string(device) + ", " + allocation.function,
+        allocation.caller);
   });
   for (const auto& [address, pinned] : state().pinned.allocations())
     add(std::to_string(pinned.bytes) + " bytes of pinned memory, cudaMallocHost", pinned.caller);
@@ -69,7 +69,7 @@ std::vector<std::string> live_objects() {
 std::size_t live_bytes() {
   const Lock lock(state().mutex);
   std::size_t bytes = 0;
-  for_each_allocation([&](int, const Block& block) { bytes += block.requested; });
+  for_each_allocation([&](int, const BlockHistory& allocation) { bytes += allocation.requested; });
   return bytes;
 }
 

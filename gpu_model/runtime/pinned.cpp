@@ -32,8 +32,8 @@ void* PinnedMemory::allocate(std::size_t bytes, const void* caller) {
     if (alias != MAP_FAILED) munmap(alias, mapped);
     return nullptr;
   }
-  allocations_[reinterpret_cast<std::uintptr_t>(address)] = {bytes, mapped, static_cast<char*>(alias),
-                                                             caller};
+  allocations_[reinterpret_cast<std::uintptr_t>(address)] = {++numbers_, bytes, mapped,
+                                                             static_cast<char*>(alias), caller};
   return address;
 }
 
@@ -103,8 +103,20 @@ void PinnedMemory::take_back() {
   }
 }
 
-void PinnedMemory::open_page(std::uintptr_t address) const {
-  mprotect(reinterpret_cast<void*>(address / kPage * kPage), kPage, PROT_READ | PROT_WRITE);
+void PinnedMemory::open_page(std::uintptr_t address) {
+  const std::uintptr_t page = address / kPage * kPage;
+  const std::size_t place = opened_count_.fetch_add(1);
+  if (place < opened_.size()) opened_[place] = page;  // further ones stay open
+  mprotect(reinterpret_cast<void*>(page), kPage, PROT_READ | PROT_WRITE);
+}
+
+void PinnedMemory::close_pages() {
+  if (opened_count_ == 0) return;
+  const std::size_t count = std::min(opened_count_.exchange(0), opened_.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uintptr_t page = opened_[i].exchange(0);
+    if (find(reinterpret_cast<const void*>(page), 1).second != nullptr) protect(page, kPage);
+  }
 }
 
 /// Sets the protection of every page of the bytes to that required by the copies in flight.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +21,7 @@ struct Operation;
 class PinnedMemory {
  public:
   struct Allocation {
+    std::uint64_t number;  ///< in the order of the allocations
     std::size_t bytes, mapped_bytes;
     char* alias;
     const void* caller;
@@ -55,14 +58,19 @@ class PinnedMemory {
 
   const std::map<std::uintptr_t, Allocation>& allocations() const { return allocations_; }
   const std::list<Use>& uses() const { return uses_; }
-  /// For the fault handler: makes the page of this address accessible.
-  void open_page(std::uintptr_t address) const;
+  /// For the fault handler: makes the page of this address accessible until close_pages().
+  void open_page(std::uintptr_t address);
+  void close_pages();
 
  private:
   void protect(std::uintptr_t begin, std::size_t bytes) const;
 
   std::map<std::uintptr_t, Allocation> allocations_;
+  std::uint64_t numbers_ = 0;
   std::list<Use> uses_;
+  // Filled by the fault handler, which must not allocate.
+  std::array<std::atomic<std::uintptr_t>, 64> opened_{};
+  std::atomic<std::size_t> opened_count_ = 0;
 };
 
 }  // namespace gpu_model

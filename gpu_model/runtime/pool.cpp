@@ -1,6 +1,7 @@
 #include "gpu_model/runtime/pool.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "gpu_model/runtime/memory_space.h"
 #include "gpu_model/runtime/state.h"
@@ -16,6 +17,16 @@ constexpr std::size_t kChunkUnit = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
+}
+
+/// The block that contains the address.
+template <class Blocks>
+auto find_in(Blocks& blocks, const void* address) {
+  const auto place = reinterpret_cast<std::uintptr_t>(address);
+  auto it = blocks.upper_bound(place);
+  if (it == blocks.begin()) return blocks.end();
+  --it;
+  return place < it->first + it->second.bytes ? it : blocks.end();
 }
 
 }  // namespace
@@ -84,6 +95,7 @@ bool CUmemPoolHandle_st::grow(std::size_t bytes) {
   if (reserved_ + chunk > capacity_) return false;
   const std::uintptr_t address = space_.grow(chunk);
   if (address == 0) return false;
+  returned_.erase(returned_.lower_bound(address), returned_.lower_bound(address + chunk));
   chunks_.emplace(address, chunk);
   blocks_[address].bytes = chunk;
   reserved_ += chunk;
@@ -109,7 +121,12 @@ void CUmemPoolHandle_st::trim(std::size_t bytes_to_keep) {
       ++chunk;
       continue;
     }
-    blocks_.erase(first, last);
+    for (auto it = first; it != last;) {
+      const auto next = std::next(it);
+      if (it->second.history != nullptr) it->second.history->accesses.clear();
+      returned_.insert(blocks_.extract(it));
+      it = next;
+    }
     space_.release(chunk->first, chunk->second);
     reserved_ -= chunk->second;
     chunk = chunks_.erase(chunk);
@@ -117,10 +134,14 @@ void CUmemPoolHandle_st::trim(std::size_t bytes_to_keep) {
 }
 
 std::pair<std::uintptr_t, gpu_model::Block*> CUmemPoolHandle_st::find(const void* address) {
-  const auto place = reinterpret_cast<std::uintptr_t>(address);
-  auto it = blocks_.upper_bound(place);
-  if (it == blocks_.begin()) return {0, nullptr};
-  --it;
-  if (place >= it->first + it->second.bytes) return {0, nullptr};
+  const auto it = find_in(blocks_, address);
+  if (it == blocks_.end()) return {0, nullptr};
   return {it->first, &it->second};
+}
+
+std::shared_ptr<gpu_model::BlockHistory> CUmemPoolHandle_st::history_at(const void* address) const {
+  const auto it = find_in(blocks_, address);
+  if (it != blocks_.end()) return it->second.history;
+  const auto returned = find_in(returned_, address);
+  return returned == returned_.end() ? nullptr : returned->second.history;
 }

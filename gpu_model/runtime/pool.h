@@ -20,15 +20,9 @@ struct Block {
   std::size_t bytes = 0;  ///< multiple of 512
   bool is_free = true;
   std::shared_ptr<Node> freed;  ///< the operation that freed it; null for memory that was never allocated
-  // Of the allocation; for free memory, of the last one:
-  std::uint64_t number = 0;   ///< from 1 on; 0: never allocated
-  std::size_t requested = 0;  ///< bytes
-  const char* function = "";  ///< cudaMalloc or cudaMallocAsync
-  const void* caller = nullptr;
-  int stream = -1;        ///< number of the stream, -1 for cudaMalloc
-  bool in_graph = false;  ///< belongs to a graph: live from its launch until it is freed
+  std::shared_ptr<BlockHistory> history{};  ///< of the last allocation; null for memory without one
+  bool in_graph = false;                    ///< belongs to a graph: live from its launch until it is freed
   bool is_launched = false;
-  std::shared_ptr<BlockHistory> history{};
 };
 
 }  // namespace gpu_model
@@ -53,6 +47,9 @@ struct CUmemPoolHandle_st {
 
   /// The block that contains the address, and its begin; null if there is none.
   std::pair<std::uintptr_t, Block*> find(const void* address);
+  /// The allocation at the address, or the last one there, also in memory that the system has back; null
+  /// without any.
+  std::shared_ptr<gpu_model::BlockHistory> history_at(const void* address) const;
   const std::map<std::uintptr_t, Block>& blocks() const { return blocks_; }
 
   int device() const { return device_; }
@@ -77,4 +74,5 @@ struct CUmemPoolHandle_st {
   std::size_t reserved_ = 0, used_ = 0;
   std::map<std::uintptr_t, std::size_t> chunks_;  // bytes, by address
   std::map<std::uintptr_t, Block> blocks_;
+  std::map<std::uintptr_t, Block> returned_;  // to the system, with what was there
 };

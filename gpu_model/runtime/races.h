@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu_model/runtime/access_record.h"
@@ -19,6 +20,8 @@ struct Node;
 struct Access {
   Stamp stamp;
   int stream = 0;
+  std::uint64_t launch = 0;  ///< of the graph that it is part of; 0 without one
+  int captured_in = 0;       ///< the stream whose capture it was part of
   std::string name;
   const void* caller = nullptr;
   std::uintptr_t begin = 0, end = 0;  ///< the bytes; equal if they are not known
@@ -26,18 +29,32 @@ struct Access {
   std::shared_ptr<const Clock> clock;  ///< the operation's; null where its ranges are not exact
 };
 
-/// The accesses to a block since its allocation that the host has not waited for.
+/// An allocation, and the accesses to it that the host has not waited for. Memory that a graph allocates gets
+/// another history, with the same number, at each launch.
 struct BlockHistory {
-  std::uint64_t number = 0;   ///< of the allocation
+  std::uint64_t number = 0;   ///< from 1 on
   std::size_t requested = 0;  ///< bytes
   std::uintptr_t begin = 0;
-  Access allocated{};
+  const char* function = "";  ///< cudaMalloc or cudaMallocAsync
+  const void* caller = nullptr;
+  int stream = -1;        ///< number of the stream, -1 for cudaMalloc
+  bool in_graph = false;  ///< allocated by the launches of a graph
+  Access allocated{};     ///< without a name for cudaMalloc, and before a launch
+  Access freed{};         ///< without a name while it is live
   std::vector<Access> accesses{};
+  std::vector<std::pair<Stamp, Stamp>> reported{};
 };
+
+/// "allocation #3 (64 bytes, cudaMalloc in f at x.cpp:2)".
+std::string describe(const BlockHistory& history);
+/// "cudaMemsetAsync on stream 1 (queued in f at x.cpp:3)".
+std::string describe(const Access& access);
+/// Reports that an operation uses memory which has been freed, or whose graph has not been launched.
+void report_freed_use(const Access& access, const BlockHistory& history);
 
 /// Reports what an operation touches without being ordered after others, and notes that it does. For kernels,
 /// whose bytes are not known, that is memory which was not allocated before, or which is freed while they may
-/// use it; for copies, fills and library calls the bytes themselves.
+/// use it; for copies, fills and library calls the bytes themselves. Also reports the use of freed memory.
 void check_accesses(const std::shared_ptr<Node>& node);
 
 /// The same for the bytes that a kernel was seen to touch when it ran, in the allocations of its arguments.

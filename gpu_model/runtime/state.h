@@ -24,6 +24,7 @@
 #include "gpu_model/runtime/memory_space.h"
 #include "gpu_model/runtime/pinned.h"
 #include "gpu_model/runtime/pool.h"
+#include "gpu_model/runtime/used_memory.h"
 
 /// The whole state of the model, guarded by one mutex. Functions of these headers must be called with it
 /// held.
@@ -36,7 +37,8 @@ struct Node {
   int device = 0;
   int stream = 0;  ///< its number
   std::uint64_t correlation = 0;
-  bool in_graph = false;
+  std::uint64_t launch = 0;  ///< of the graph that it is part of; 0 without one
+  int captured_in = 0;       ///< the stream whose capture it was part of
   Stamp stamp;
   Clock clock;                                           ///< the operations ordered before it, and itself
   std::vector<std::shared_ptr<Node>> before;             ///< operations that it waits for
@@ -49,15 +51,30 @@ struct Node {
 };
 using NodePtr = std::shared_ptr<Node>;
 
+/// The memory that a graph allocates: the same for all launches, given back when the graph and its executable
+/// graphs are gone.
+struct GraphMemory {
+  GraphMemory() = default;
+  GraphMemory(const GraphMemory&) = delete;
+  GraphMemory& operator=(const GraphMemory&) = delete;
+  ~GraphMemory();
+  std::vector<std::pair<int, std::uintptr_t>> blocks;  ///< their devices and addresses
+  std::vector<NodePtr> after;                          ///< frees of the memory's earlier allocations
+  NodePtr last;                                        ///< the end of the last launch
+};
+
 /// A graph: operations, each with its dependencies.
 struct GraphBody {
   struct Entry {
     std::shared_ptr<const Operation> operation;
     std::vector<std::size_t> before;
     int device;
+    int stream;  ///< that captured it
+    UsedMemory used;
     std::size_t branch = 0;  ///< set by instantiation
   };
   std::vector<Entry> entries;
+  std::shared_ptr<GraphMemory> memory;  ///< null if it allocates none
 };
 
 /// A capture in progress.
@@ -69,10 +86,13 @@ struct Capture {
   GraphBody body;
 };
 
-/// The dependencies of an operation: the operations themselves, and the clock of their order.
+/// The dependencies of an operation: the operations themselves, and the clock of their order. For the
+/// operation of a graph also the number of the launch, and the stream that captured it.
 struct Order {
   std::vector<NodePtr> before;
   Clock clock;
+  std::uint64_t launch = 0;
+  int captured_in = 0;
 };
 
 struct Device {

@@ -139,8 +139,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     const auto it = state().streams.find(handle);
     if (it == state().streams.end()) return cudaErrorInvalidResourceHandle;
     CUstream_st& stream = *it->second;
-    if (stream.capture != nullptr) stream.capture->invalidated = true;
-    stream.capture = nullptr;
+    if (stream.capture != nullptr) leave_capture(stream);
     // cudaDeviceSynchronize() and the legacy default stream still wait for its work.
     auto& destroyed = state().devices[static_cast<std::size_t>(stream.device)]->destroyed;
     destroyed.push_back(std::move(it->second));

@@ -34,6 +34,8 @@ void release_unused_memory(int device);
 
 /// The device whose memory contains the address, -1 for none.
 int memory_device(const void* address);
+/// The allocation at the address, or the last one there; null without any.
+std::shared_ptr<BlockHistory> history_at(const void* address);
 /// The live allocation that contains the bytes, null if there is none.
 Block* live_block(const void* address, std::size_t bytes);
 

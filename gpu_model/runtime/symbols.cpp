@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -119,6 +120,47 @@ std::string demangled(const char* symbol) {
   return text ? text.get() : symbol;
 }
 
+/// The place after the bracket that closes the one at `open`.
+std::size_t after_bracket(const std::string& text, std::size_t open) {
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (std::strchr("(<{", text[i]) != nullptr) ++depth;
+    if (std::strchr(")>}", text[i]) != nullptr && --depth == 0) return i + 1;
+  }
+  return text.size();
+}
+
+/// The name of a demangled function, without a template's return type and without parameters, also those of
+/// functions around it: "main::{lambda(int)#2}::operator()" of "main(int)::{lambda(int)#2}::operator()(int)
+/// const".
+std::string name_in(const std::string& text) {
+  constexpr char kOperator[] = "operator";
+  std::string name;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text.compare(i, sizeof kOperator - 1, kOperator) == 0) {
+      // Its symbols are no brackets: up to the parameters, of which operator() has the second pair.
+      const std::size_t symbol = i + sizeof kOperator - 1;
+      const std::size_t end = text.find('(', symbol + (text.compare(symbol, 2, "()") == 0 ? 2 : 0));
+      name += text.substr(i, end - i);
+      i = std::min(end, text.size());
+    } else if (text[i] == '<' || text[i] == '{') {
+      const std::size_t end = after_bracket(text, i);
+      name += text.substr(i, end - i);
+      i = end;
+    } else if (text[i] == '(') {
+      i = after_bracket(text, i);
+      if (text.compare(i, 6, " const") == 0) i += 6;
+      if (text.compare(i, 2, "::") != 0) break;  // else it is in this function
+    } else if (text[i] == ' ') {
+      name.clear();  // before it was the return type
+      ++i;
+    } else {
+      name += text[i++];
+    }
+  }
+  return name;
+}
+
 /// The line of an address, by addr2line: "core/memory.cpp:351", "" if it is not known.
 std::string line_of(std::uint64_t address) {
   char command[128];
@@ -149,19 +191,7 @@ std::string function_at(const void* address) {
   for (const std::string unnamed = "(anonymous namespace)::"; text.find(unnamed) != std::string::npos;) {
     text.erase(text.find(unnamed), unnamed.size());
   }
-  // The name is the text before the parameters, and after a template's return type.
-  int depth = 0;
-  std::size_t begin = 0, end = text.size();
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '<') ++depth;
-    if (text[i] == '>') --depth;
-    if (depth == 0 && text[i] == ' ' && i < end) begin = i + 1;
-    if (depth == 0 && text[i] == '(') {
-      end = i;
-      break;
-    }
-  }
-  return it->second = text.substr(begin, end - begin);
+  return it->second = name_in(text);
 }
 
 std::string place_of(const void* return_address) {

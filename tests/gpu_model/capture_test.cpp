@@ -20,15 +20,6 @@ cudaError_t end_failed(cudaStream_t stream) {
   return error;
 }
 
-cudaGraphExec_t end_and_instantiate(cudaStream_t stream) {
-  cudaGraph_t graph = nullptr;
-  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
-  cudaGraphExec_t executable = nullptr;
-  REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
-  REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
-  return executable;
-}
-
 TEST_CASE("captured work does not run; each launch of the graph runs all of it") {
   for_each_schedule([] {
     const OwnStream stream;
@@ -183,6 +174,22 @@ TEST_CASE("memory that a graph allocates is live after a launch of the graph") {
   CHECK(cudaFreeAsync(memory, stream) == cudaSuccess);
   CHECK(cudaGraphExecDestroy(graph) == cudaSuccess);
   cudaGetLastError();
+}
+
+TEST_CASE("a stream that is destroyed while it captures ends the capture") {
+  const OwnStream other;
+  const OwnEvent fork;
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  REQUIRE(begin(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  REQUIRE(cudaEventRecord(fork, stream) == cudaSuccess);
+  REQUIRE(cudaStreamWaitEvent(other, fork) == cudaSuccess);
+  REQUIRE(cudaStreamDestroy(stream) == cudaSuccess);
+  void* memory = nullptr;
+  REQUIRE(cudaMalloc(&memory, 512) == cudaSuccess);
+  CHECK(cudaFree(memory) == cudaSuccess);
+  CHECK(launch_on(other, [] {}) == cudaSuccess);
+  CHECK(cudaStreamSynchronize(other) == cudaSuccess);
 }
 
 }  // namespace

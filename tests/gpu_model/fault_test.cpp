@@ -61,6 +61,23 @@ TEST_CASE("an access of a kernel outside the device's memory is an illegal addre
              ContainsSubstring("writes memory of device 0") && ContainsSubstring("an illegal address"));
 }
 
+TEST_CASE("dies: a kernel writes memory of another device", "[.]") {
+  const DeviceInts x(64);
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  const OwnStream stream;
+  launch({entry(), {}, {}, 0, stream},
+         new Body([p = static_cast<volatile int*>(x.get())] { p[2] = 1; }, {x.get()}));
+  cudaStreamSynchronize(stream);
+}
+TEST_CASE("a kernel cannot reach the memory of another device") {
+  const Ending ending = ending_of("dies: a kernel writes memory of another device");
+  CHECK(ending.aborted);
+  CHECK_THAT(
+      ending.text,
+      ContainsSubstring("writes memory of device 0: 8 bytes into allocation #1 (256 bytes, cudaMalloc in") &&
+          ContainsSubstring("an illegal address for a kernel of device 1"));
+}
+
 /// A pinned buffer that a copy to the device reads.
 struct Upload {
   OwnStream stream;
@@ -77,6 +94,13 @@ struct Upload {
 TEST_CASE("dies: a pinned buffer is written before its copy was waited for", "[.]") {
   Upload upload;
   upload.start();
+  upload.buffer.get()[1] = 2;
+}
+TEST_CASE("dies: a pinned buffer is written after a write next to the copied bytes", "[.]") {
+  Upload upload;
+  upload.start();
+  upload.buffer.get()[100] = 3;  // another element on its page
+  const OwnEvent any;            // any call of the runtime
   upload.buffer.get()[1] = 2;
 }
 TEST_CASE("dies: a pinned buffer is read before the copy to it was waited for", "[.]") {
@@ -98,6 +122,10 @@ TEST_CASE("using a pinned buffer too early ends the process with the copy's name
         ContainsSubstring("host code writes pinned memory that a copy on stream 1 reads (64 bytes, queued "
                           "in") &&
             ContainsSubstring("does not wait for the copy"));
+    const Ending later =
+        ending_of("dies: a pinned buffer is written after a write next to the copied bytes", variable);
+    CHECK(later.aborted);
+    CHECK_THAT(later.text, ContainsSubstring("host code writes pinned memory that a copy on stream 1 reads"));
     const Ending read =
         ending_of("dies: a pinned buffer is read before the copy to it was waited for", variable);
     CHECK(read.aborted);

@@ -2,6 +2,7 @@
 // Runtime API reference, "Execution Control" and "Error Handling".
 #include <stdexcept>
 
+#include "gpu_model/runtime/symbols.h"
 #include "tests/gpu_model/support.h"
 
 namespace gpu_model::test {
@@ -78,6 +79,36 @@ TEST_CASE("a kernel that fails on the device makes every later call fail, and it
     forgive_sticky_errors();
     cudaGetLastError();
   });
+}
+
+/// The call of its caller, as a report names it.
+__attribute__((noinline)) std::string name_of_caller() {
+  return function_at(static_cast<const char*>(__builtin_return_address(0)) - 1);
+}
+struct Callable {
+  __attribute__((noinline)) std::string operator()(int) const { return name_of_caller() + ""; }
+  __attribute__((noinline)) bool operator<(std::string& name) const {
+    name = name_of_caller();
+    return true;
+  }
+};
+template <class T>
+__attribute__((noinline)) std::string name_of_template(T) {
+  return name_of_caller() + "";
+}
+
+TEST_CASE("reports name functions without their parameters") {
+  const auto lambda = [](int) __attribute__((noinline)) {
+    return name_of_caller() + "";
+  };
+  const std::string name = lambda(1);
+  CHECK(name.starts_with("gpu_model::test::"));
+  CHECK(name.ends_with("::{lambda(int)#1}::operator()"));
+  CHECK(Callable{}(1) == "gpu_model::test::Callable::operator()");
+  std::string less;
+  CHECK((Callable{} < less));
+  CHECK(less == "gpu_model::test::Callable::operator<");
+  CHECK(name_of_template(1.0) == "gpu_model::test::name_of_template<double>");
 }
 
 TEST_CASE("the properties of the device's kind") {

@@ -132,6 +132,7 @@ TEST_CASE("memory whose free has not run is not reused by another stream") {
 #if !defined(__SANITIZE_ADDRESS__)  // it ends the process at the access
 // A free in the wrong stream: the typical bug of stream-ordered allocation.
 TEST_CASE("a free before the work that uses the memory changes its result") {
+  const DeviceInts keeps_chunk;  // else the memory itself goes back to the system
   const auto result = [](bool orders_free) {
     const ScheduleScope scope(Schedule::late);
     const OwnStream a, b;
@@ -206,6 +207,58 @@ TEST_CASE("freed memory cannot be copied") {
   int out = 0;
   CHECK(cudaMemcpyAsync(&out, memory, sizeof out, cudaMemcpyDefault, stream) == cudaErrorInvalidValue);
   cudaGetLastError();
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // whose own memory for 79 GiB is 10 GiB
+TEST_CASE("nearly all of the device's memory can be allocated, and then a little more cannot") {
+  const std::size_t large = std::size_t{79} << 30;
+  void* memory = nullptr;
+  void* more = nullptr;
+  for (int time = 0; time < 2; ++time) {
+    REQUIRE(cudaMalloc(&memory, large) == cudaSuccess);
+    CHECK(cudaMalloc(&more, std::size_t{2} << 30) == cudaErrorMemoryAllocation);
+    std::size_t free = 0, total = 0;
+    REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
+    CHECK(free <= total - large);
+    auto* const bytes = static_cast<char*>(memory);
+    for (char* const place : {bytes, bytes + large / 2 + 2, bytes + large - sizeof(float)}) {
+      float value = 0;
+      peek(&value, place, sizeof value);
+      CHECK(std::isnan(value));
+      REQUIRE(cudaMemset(place, 0, sizeof value) == cudaSuccess);
+      peek(&value, place, sizeof value);
+      CHECK(value == 0);
+    }
+    REQUIRE(cudaFree(memory) == cudaSuccess);
+    float freed = 0;
+    peek(&freed, bytes, sizeof freed);
+    CHECK(std::isnan(freed));
+  }
+  CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+}
+#endif
+
+TEST_CASE("memory can be allocated and released any number of times") {
+  const OwnStream stream;
+  for (int i = 0; i < 6000; ++i) {  // each time 32 MiB of addresses: more than twice the device's memory
+    void* const memory = allocate_on(stream, 512);
+    REQUIRE(cudaFreeAsync(memory, stream) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+  }
+}
+
+TEST_CASE("a copy whose source and target overlap is reported") {
+  const DeviceInts x(8);
+  REQUIRE(cudaMemset(x.get(), 0, 8 * sizeof(int)) == cudaSuccess);
+  const auto copied = [&](std::size_t to) {
+    return reports_of([&] {
+      CHECK(cudaMemcpy(x.get() + to, x.get(), 4 * sizeof(int), cudaMemcpyDeviceToDevice) == cudaSuccess);
+    });
+  };
+  CHECK(copied(4).empty());
+  CHECK_THAT(copied(3), ContainsSubstring("cudaMemcpy (queued in") && ContainsSubstring("memory_test.cpp") &&
+                            ContainsSubstring("its source and its target overlap in 4 bytes"));
+  CHECK_THAT(copied(0), ContainsSubstring("overlap in 16 bytes"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Unordered accesses, which are found under every schedule.
+#include "gpu_model/runtime/engine.h"
 #include "tests/gpu_model/support.h"
 
 #if defined(RINGTAPE_MODEL_EXACT)
@@ -9,24 +10,6 @@
 
 namespace gpu_model::test {
 namespace {
-
-std::string all_reports;
-
-/// The reports during body().
-template <class Body>
-std::string reports_of(const Body& body) {
-  all_reports.clear();
-  const ReportHandler previous =
-      set_report_handler([](const std::string& text) { all_reports += text + "\n"; });
-  body();
-  cudaDeviceSynchronize();
-  set_report_handler(previous);
-  return all_reports;
-}
-
-cudaError_t use_in_kernel(cudaStream_t stream, const void* memory) {
-  return launch({entry(), {}, {}, 0, stream}, new Body([] {}, {memory}));
-}
 
 /// A fill in one stream and a copy in another.
 void fill_and_copy(bool waits, std::size_t copied_from = 0) {
@@ -209,7 +192,35 @@ TEST_CASE("branches of a graph are ordered only by its edges") {
     });
   };
   CHECK(found(true).empty());
-  CHECK_THAT(found(false), ContainsSubstring("is not ordered after cudaMemsetAsync"));
+  const std::string text = found(false);
+  CHECK_THAT(text, ContainsSubstring("is not ordered after cudaMemsetAsync") &&
+                       ContainsSubstring("The graph has no edge between them: during the capture, stream") &&
+                       ContainsSubstring("has to wait for an event recorded on stream"));
+  // It names the two streams of the capture, not twice the one of the launch.
+  const auto number_after = [&](const std::string& words) {
+    return std::stoi(text.substr(text.find(words) + words.size()));
+  };
+  CHECK(number_after("during the capture, stream ") != number_after("event recorded on stream "));
+}
+
+TEST_CASE("an operation that reads and writes the same bytes is reported once for one other") {
+  for_each_schedule([] {
+    const std::string found = reports_of([] {
+      const DeviceInts x(2);
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+      const OwnStream a, b;
+      REQUIRE(cudaMemsetAsync(x.get(), 0, sizeof(int), a) == cudaSuccess);
+      Operation in_place;
+      in_place.kind = Kind::collective;
+      in_place.name = "in place";
+      in_place.run = [] { return Progress::done; };
+      in_place.reads = {{x.get(), sizeof(int)}};
+      in_place.writes = {{x.get(), 2 * sizeof(int)}};
+      REQUIRE(enqueue(b, in_place) == cudaSuccess);
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    });
+    CHECK(count_of("is not ordered after", found) == 1);
+  });
 }
 
 }  // namespace

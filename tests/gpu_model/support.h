@@ -141,6 +141,40 @@ class ScheduleScope {
   Schedule previous_;
 };
 
+/// The reports during body(), a line or two each.
+template <class Body>
+std::string reports_of(const Body& body) {
+  static std::string all;
+  all.clear();
+  const ReportHandler previous = set_report_handler([](const std::string& text) { all += text + "\n"; });
+  body();
+  cudaDeviceSynchronize();
+  set_report_handler(previous);
+  return all;
+}
+
+/// How often `part` is in `text`.
+inline int count_of(const std::string& part, const std::string& text) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+/// A kernel with `memory` as its argument, which it does not touch.
+inline cudaError_t use_in_kernel(cudaStream_t stream, const void* memory) {
+  return launch({entry(), {}, {}, 0, stream}, new Body([] {}, {memory}));
+}
+
+/// Ends the capture of `stream`, and makes its graph executable.
+inline cudaGraphExec_t end_and_instantiate(cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+  cudaGraphExec_t executable = nullptr;
+  REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
+  REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+  return executable;
+}
+
 /// Calls body() under each schedule; a failed check names the schedule.
 template <class Body>
 void for_each_schedule(const Body& body) {
