@@ -1,64 +1,128 @@
-// Sequences of different lengths: ignored padding, and a mean loss over tokens rather than over
+// Lines of a play as samples of a GPT: ignored padding, and a mean loss over tokens rather than over
 // micro-batches.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autograd/ops.h"
+#include "autograd/tape.h"
 #include "cli/command_line.h"
 #include "core/error.h"
 #include "nn/arena.h"
-#include "nn/layers.h"
+#include "nn/gpt.h"
 #include "optim/accumulation.h"
+#include "optim/adam.h"
+#include "text/character_tokenizer.h"
+#include "text/tinyshakespeare.h"
+#include "text/token_dataset.h"
 
 namespace {
 
 using namespace ringtape;
 
-constexpr std::int64_t kLength = 8, kFeatures = 16, kVocabulary = 32, kPad = -100;
-constexpr std::int64_t kPerMicroBatch = 2;
-using Lengths = std::vector<std::int64_t>;  // of the sequences
-
-/// Sequences, padded to one length, and a model that predicts a token from each position.
-struct Example {
-  Tensor positions, targets;
-  Linear model;
-  ParameterArena arena;
-
-  explicit Example(const Lengths& lengths)
-      : positions((manual_seed(0), randn({std::ssize(lengths) * kLength, kFeatures}))),
-        targets(padded_targets(lengths)),
-        model(kFeatures, kVocabulary),
-        arena(model, Device()) {}
-
-  static Tensor padded_targets(const Lengths& lengths) {
-    std::vector<std::int64_t> values;
-    for (std::int64_t s = 0; s < std::ssize(lengths); ++s) {
-      for (std::int64_t i = 0; i < kLength; ++i) {
-        values.push_back(i < lengths[static_cast<std::size_t>(s)] ? (7 * s + 3 * i) % kVocabulary : kPad);
-      }
-    }
-    return from_vector(values, {std::ssize(lengths) * kLength});
-  }
-
-  /// The loss of some sequences; adds its gradient to the earlier ones.
-  double backward(const MicroBatch& sequences, const CrossEntropyOptions& options) {
-    const std::int64_t first = sequences.first * kLength, count = sequences.size * kLength;
-    const Tensor logits = model(positions.alias({count, kFeatures}, first * kFeatures));
-    const Tensor loss = cross_entropy(logits, targets.alias({count}, first), options);
-    loss.backward();
-    return loss.item();
-  }
+struct Options {
+  std::int64_t first = 1, lines = 12, micro_batch = 2;
+  bool unsorted = false;
+  std::int64_t updates = 0, layers = 2, width = 32;
+  std::uint64_t seed = 0;
 };
 
-std::int64_t tokens_of(const Lengths& lengths, const MicroBatch& sequences) {
-  std::int64_t tokens = 0;
-  for (std::int64_t s = sequences.first; s < sequences.first + sequences.size; ++s) {
-    tokens += lengths[static_cast<std::size_t>(s)];
+using Lines = std::vector<std::string_view>;
+
+Lines lines_of(std::string_view text) {
+  Lines lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
   }
-  return tokens;
+  return lines;
 }
+
+std::int64_t longest(const Lines& lines) {
+  std::size_t most = 1;
+  for (const std::string_view line : lines) most = std::max(most, line.size());
+  return static_cast<std::int64_t>(most);
+}
+
+std::int64_t tokens_of(const Lines& lines) {
+  std::size_t tokens = 0;
+  for (const std::string_view line : lines) tokens += line.size();
+  return static_cast<std::int64_t>(tokens);
+}
+
+Lines part_of(const Lines& lines, const MicroBatch& part) {
+  return {lines.begin() + part.first, lines.begin() + part.first + part.size};
+}
+
+/// A GPT that predicts each character of a line from those before it.
+class Example {
+ public:
+  Example(const Options& options, const Lines& text)
+      : tokenizer_(tinyshakespeare()),
+        model_((manual_seed(options.seed), TransformerOptions{.vocabulary = tokenizer_.vocabulary_size(),
+                                                              .context = longest(text),
+                                                              .layers = options.layers,
+                                                              .heads = 4,
+                                                              .width = options.width})),
+        arena_(model_, Device()),
+        optimizer_(arena_, {.learning_rate = 1e-3}) {}
+
+  /// The loss of some lines, padded to the longest of them.
+  Tensor loss(const Lines& lines, const CrossEntropyOptions& options) {
+    const std::int64_t length = longest(lines);
+    std::vector<std::int32_t> inputs, targets;
+    for (const std::string_view line : lines) {
+      const std::vector<std::int32_t> ids = tokenizer_.encode(line);
+      std::vector<std::int32_t> x = tokenizer_.encode("\n"), y = ids;  // a line begins after another's end
+      x.insert(x.end(), ids.begin(), ids.end());
+      x.resize(static_cast<std::size_t>(length));
+      y.resize(static_cast<std::size_t>(length), kIgnoredTarget);
+      inputs.insert(inputs.end(), x.begin(), x.end());
+      targets.insert(targets.end(), y.begin(), y.end());
+    }
+    const auto count = static_cast<std::int64_t>(lines.size());
+    const Tensor logits = model_(from_vector(inputs, {count, length}));
+    return cross_entropy(view(logits, {-1, logits.size(2)}), from_vector(targets, {count * length}), options);
+  }
+
+  /// The same, and adds its gradient to the earlier ones.
+  double backward(const Lines& lines, const CrossEntropyOptions& options) {
+    const Tensor result = loss(lines, options);
+    result.backward();
+    return result.item();
+  }
+
+  double mean_loss(const Lines& lines) {
+    const NoGrad no_grad;
+    return loss(lines, {}).item();
+  }
+
+  /// The sum of the gradients of some losses.
+  std::vector<double> gradient_of(const std::function<void()>& losses) {
+    arena_.zero_grad();
+    losses();
+    return arena_.gradients().to_doubles();
+  }
+
+  /// One update by the mean over the tokens of these lines.
+  void train(const Lines& lines) {
+    arena_.zero_grad();
+    backward(lines, {});
+    optimizer_.step();
+  }
+
+ private:
+  CharacterTokenizer tokenizer_;
+  GPT model_;
+  ParameterArena arena_;
+  Adam optimizer_;
+};
 
 /// A loss as text; NaN without the sign that some libraries print.
 std::string text_of(double loss) {
@@ -74,62 +138,80 @@ double relative_difference(const std::vector<double>& a, const std::vector<doubl
   return std::sqrt(difference / norm);
 }
 
-void show(const Lengths& lengths) {
-  Example example(lengths);
-  const std::int64_t sequences = std::ssize(lengths);
-  const MicroBatch all = {0, sequences};
-  const std::vector<MicroBatch> pieces = cut_into_micro_batches(sequences, kPerMicroBatch);
-  const std::int64_t tokens = tokens_of(lengths, all);
-  check(tokens > 0, "--lengths: at least one sequence must have a token");
-  fmt::print("{} sequences padded to {} positions: {} positions, {} non-ignored tokens\n", sequences, kLength,
-             sequences * kLength, tokens);
-  const double at_once = example.backward(all, {});
-  const std::vector<double> expected = example.arena.gradients().to_doubles();
+void show(const Options& options) {
+  const Lines text = lines_of(tinyshakespeare());
+  const auto available = static_cast<std::int64_t>(text.size());
+  check(options.first + options.lines - 1 <= available, "--first and --lines: the text has {} lines",
+        available);
+  Lines lines = part_of(text, {options.first - 1, options.lines});
+  if (!options.unsorted) {
+    std::ranges::stable_sort(lines, std::ranges::greater(), &std::string_view::size);
+  }
+  const std::int64_t tokens = tokens_of(lines);
+  check(tokens > 0, "--first and --lines: these lines are empty");
+
+  Example example(options, text);
+  for (std::int64_t update = 0; update < options.updates; ++update) {
+    example.train(part_of(text, {64 * (1 + update % (available / 64 - 1)), 64}));
+  }
+
+  double at_once = 0;
+  const std::vector<double> expected = example.gradient_of([&] { at_once = example.backward(lines, {}); });
+  fmt::print("{} lines, {} tokens; padded to the longest: {} positions\n\n", lines.size(), tokens,
+             options.lines * longest(lines));
 
   AccumulationWindow window;
   window.begin(tokens);
-  fmt::print("\nmicro-batch  tokens  weight   mean loss  sum of losses / {}\n", tokens);
-  const auto print_pieces = [&](const std::vector<MicroBatch>& some) {
-    for (const MicroBatch& piece : some) {
-      const double mean = Example(lengths).backward(piece, {});
-      const double sum = example.backward(piece, {.reduction = Reduction::sum, .divisor = window.divisor()});
-      fmt::print("{:>11}  {:>6}  {:.4f} {:>11} {:>18.4f}\n", piece.first / kPerMicroBatch + 1,
-                 tokens_of(lengths, piece), static_cast<double>(tokens_of(lengths, piece)) / window.divisor(),
-                 text_of(mean), sum);
+  const std::vector<MicroBatch> parts = cut_into_micro_batches(options.lines, options.micro_batch);
+  fmt::print("micro-batch  positions  tokens  weight  mean loss  sum of losses / {}\n", tokens);
+  std::int64_t number = 0, empty = 0;
+  const std::vector<double> of_sums = example.gradient_of([&] {
+    for (const MicroBatch& part : parts) {
+      const Lines some = part_of(lines, part);
+      const std::int64_t own = tokens_of(some);
+      const double sum = example.backward(some, {.reduction = Reduction::sum, .divisor = window.divisor()});
+      empty += own == 0 ? 1 : 0;
+      fmt::print("{:>11}  {:>9}  {:>6}  {:.4f} {:>10} {:>19.4f}\n", ++number, part.size * longest(some), own,
+                 static_cast<double>(own) / window.divisor(), text_of(example.mean_loss(some)), sum);
     }
-  };
-  example.arena.zero_grad();
-  print_pieces(pieces);
-  const std::vector<double> by_tokens = example.arena.gradients().to_doubles();
-  fmt::print("the batch at once                    {:>18.4f}\n\n", at_once);
+  });
+  fmt::print("all lines at once                           {:>20.4f}\n\n", at_once);
 
-  const auto of_means = [&](std::size_t count) {
-    example.arena.zero_grad();
+  const auto of_means = [&](bool with_empty) {
     double loss = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      loss += example.backward(pieces[i], {.divisor = static_cast<double>(count)});
-    }
-    fmt::print("mean of the means of micro-batches 1 to {}: loss {}, gradient off by {:.1f}%\n", count,
-               text_of(loss), 100 * relative_difference(example.arena.gradients().to_doubles(), expected));
+    const std::size_t count = parts.size() - static_cast<std::size_t>(with_empty ? 0 : empty);
+    const std::vector<double> found = example.gradient_of([&] {
+      for (const MicroBatch& part : parts) {
+        const Lines some = part_of(lines, part);
+        if (tokens_of(some) == 0 && !with_empty) continue;
+        loss += example.backward(some, {.divisor = static_cast<double>(count)});
+      }
+    });
+    fmt::print("mean of {} means: loss {}{}, gradient off by {:.1f}%\n", count, text_of(loss),
+               std::isnan(loss) ? "" : fmt::format(", off by {:+.2f}%", 100 * (loss / at_once - 1)),
+               100 * relative_difference(found, expected));
   };
-  for (std::size_t count = 2; count <= pieces.size(); ++count) of_means(count);
-  const double off = relative_difference(by_tokens, expected);
-  check(off < 1e-6, "the gradients differ by {:.1e}", off);
-  fmt::print("sums over {} tokens: gradient off by less than 1e-6\n", tokens);
+  of_means(false);
+  if (empty > 0) of_means(true);
+  const double off = relative_difference(of_sums, expected);
+  check(off < 1e-5, "the gradients differ by {:.1e}", off);
+  fmt::print("sums over {} tokens: gradient off by less than 1e-5\n", tokens);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Lengths lengths = {8, 7, 2, 1, 0, 0};
+  Options options;
   CommandLine app(
-      "Losses of padded sequences, normalised by tokens.\nExample: variable_length --lengths 5,4,5,4");
-  app.option("--lengths", lengths, "tokens of each sequence, 0 to 8; two sequences are a micro-batch");
-  return app.run(argc, argv, [&] {
-    for (const std::int64_t length : lengths) {
-      check(length >= 0 && length <= kLength, "--lengths: expected 0 to {} tokens, found {}", kLength,
-            length);
-    }
-    show(lengths);
-  });
+      "Losses of a GPT on lines of different lengths, normalised by tokens.\n"
+      "Example: variable_length --lines 24 --micro-batch 4");
+  app.option("--first", between(options.first, 1, 1e6), "the first line, counted from 1");
+  app.option("--lines", between(options.lines, 1, 1024), "lines of the text, each a sample");
+  app.option("--micro-batch", between(options.micro_batch, 1, 1024), "lines in a micro-batch");
+  app.option("--unsorted", options.unsorted, "the lines as they stand in the text, not the longest first");
+  app.option("--updates", between(options.updates, 0, 10000), "train the model on other lines before");
+  app.option("--layers", between(options.layers, 1, 48), "blocks of the model");
+  app.option("--width", between(options.width, 4, 1024), "of the model, a multiple of its 4 heads");
+  app.option("--seed", options.seed, "of the weights");
+  return app.run(argc, argv, [&] { show(options); });
 }

@@ -243,12 +243,12 @@ def memory(figures):
                    Knob("ZeRO stage", [0, 1, 2, 3]), Knob("recomputation", recompute)], view)
 
 
-LARGE = "--device cpu --hidden 2048,2048 --batch-size 4096 --micro-batch 1024 --max-steps 2"
+GPT = "train --device cpu --bias --context 256 --batch-size 16 --micro-batch 4 --max-steps 2 --samples 0"
 
 
 def memory_over_time(figures):
-    """The live memory in a step of lesson 9's network, with micro-batches that are large enough to be seen."""
-    report = figures.report(f"{BIN}/mnist {LARGE}")
+    """The live memory in an update of lesson 9's GPT."""
+    report = figures.report(f"{BIN}/gpt {GPT}")
     return with_keys(report["memory"], "memory over a step")
 
 
@@ -481,7 +481,7 @@ FIGURES = {
     "fragments": (fragments, "The lane that holds each element of a tensor core's product", f"{BIN}/lessons/fragments --all --lane 5"),
     "recomputation": (recomputation, "Live memory over a step of 16 layers", f"{BIN}/mnist {LAYERS} --micro-batch 512 --recompute 0 --report run.html"),
     "memory": (memory, "A GPU's memory for GPT-2 with Adam and bf16", f"{BIN}/plan memory {GPT2} --micro-batch 16 --ranks 8"),
-    "memory-over-time": (memory_over_time, "Live memory over an update of four micro-batches of 1,024", f"{BIN}/mnist {LARGE} --report run.html"),
+    "memory-over-time": (memory_over_time, "Live memory over an update of four micro-batches of 4 sequences", f"{BIN}/gpt {GPT} --report run.html"),
     "schedule": (schedule, "Rate 3.2, for a batch of 8,192, over 90 epochs",
                  f"{BIN}/plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90 --lr-scaling linear --schedule cosine"),
     "losses": (losses, "The loss in the four runs of 4,096, seed 0", f"{BIN}/mnist --hidden 64 --epochs 4 --batch-size 4096 --lr 0.001 --metrics run.jsonl"),

@@ -44,8 +44,8 @@ class Programs(unittest.TestCase):
     def test_numbers_that_do_not_fit(self):
         self.refused(1, "--batch must be a multiple of --steps, found 512 and 7", "adam_accumulation", "--steps", "7")
         self.refused(1, "--batch must be a multiple of --steps, found 100 and 16", "recompute", "--batch", "100", "--steps", "16")
-        self.refused(1, "--lengths: expected 0 to 8 tokens, found 9", "variable_length", "--lengths", "1,9")
-        self.refused(1, "--lengths: at least one sequence must have a token", "variable_length", "--lengths", "0,0")
+        self.refused(1, "--first and --lines: these lines are empty", "variable_length", "--first", "3", "--lines", "1")
+        self.refused(1, "--first and --lines: the text has 40000 lines", "variable_length", "--first", "39990")
         self.refused(1, "--width must be a power of two, found 12", "warps", "--width", "12")
         self.refused(2, "down, xor, up or all", "warps", "--shuffle", "left")
         self.refused(1, "--bytes must be 4, 8 or 16, found 2", "requests", "--bytes", "2")
