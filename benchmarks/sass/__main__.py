@@ -55,13 +55,13 @@ def table(options):
 
 
 def run_check(options):
-    kernels = kernels_of(options.build, rows.ARCHITECTURES)
+    expected = check.expected_lists(options.expected)
     committed = launches.read(results.FOLDER / "launches.json")
     with tempfile.TemporaryDirectory() as folder:
         write_launches(options.build, pathlib.Path(folder) / "launches.json")
         problems = check.check_launches(launches.read(pathlib.Path(folder) / "launches.json"), committed)
-    problems += check.check(kernels, committed, tools.nvcc_version(options.build), check.expected_lists(options.expected),
-                            results.FOLDER)
+    kernels = kernels_of(options.build, rows.ARCHITECTURES)
+    problems += check.check(kernels, committed, tools.nvcc_version(options.build), expected, results.FOLDER)
     for problem in problems[:SHOWN]:
         print(problem)
     if problems:
@@ -102,7 +102,7 @@ def show_graph(options):
             known.setdefault(launch.kernel, []).append(launch)
     print("\n".join(graph.text_of(nodes, gpu, kernels, known)))
     if options.picture:
-        options.picture.write_text(graph.picture(nodes, gpu, kernels, known), encoding="utf-8")
+        tools.write_text(options.picture, graph.picture(nodes, gpu, kernels, known))
 
 
 def compare_published(options):

@@ -51,8 +51,10 @@ def bound_of(registers):
 
 
 def check_registers(kernels, committed):
-    """Problems: a kernel above its bound, or unknown to the table."""
-    problems = []
+    """Problems: a kernel above its bound, one unknown to the table, and one that only the table has."""
+    built = {(kernel.name, kernel.architecture) for kernel in kernels}
+    problems = [f"{name}, {architecture}: is in kernels.json, and the build has no such kernel"
+                for name, architecture in sorted(committed.keys() - built)]
     for kernel in kernels:
         row = committed.get((kernel.name, kernel.architecture))
         if row is None:
@@ -61,6 +63,30 @@ def check_registers(kernels, committed):
             problems.append(f"{name_of(kernel)}: {kernel.registers} registers, "
                             f"expected at most {bound_of(row['registers'])}")
     return problems
+
+
+def check_widths(found, committed):
+    """Problems: kernels whose main loop loads or stores narrower than the table says."""
+    problems = []
+    for key, row in found.items():
+        for what in ("widest_load", "widest_store"):
+            expected = committed.get(key, row)[what]
+            if row[what] < expected:
+                problems.append(f"{', '.join(key)}: the {what.replace('_', ' ')} of the main loop has {row[what]} bytes, "
+                                f"expected {expected}")
+    return problems
+
+
+def loop_cost(row):
+    """Instructions of the main loop for each 16 bytes of global memory; of the whole loop where it moves less."""
+    return row["loop"] / max(1, rows.loop_bytes(row) / faults.VECTOR_BYTES)
+
+
+def check_loops(found, committed):
+    """Problems: kernels whose main loop has more instructions than the table allows."""
+    return [f"{', '.join(key)}: {loop_cost(row):.4g} instructions of the main loop for each 16 bytes, expected at most 5% more "
+            f"than {loop_cost(committed[key]):.4g}"
+            for key, row in found.items() if key in committed and loop_cost(row) > MOST * loop_cost(committed[key])]
 
 
 def check_instructions(found, committed):
@@ -95,9 +121,11 @@ def check_launches(found, committed):
 
 def check(kernels, work, nvcc, expected, folder):
     """All problems of a build, each one line. The committed tables count only for the nvcc that made them."""
-    problems = check_lists(kernels.values(), expected)
+    committed = results.read(folder / "kernels.json")[0]
+    found = {(row["name"], row["size"]): row for row in rows.kernel_rows(kernels.values())}
+    problems = check_lists(kernels.values(), expected) + check_widths(found, committed)
     if nvcc != PINNED:
         print(f"nvcc {nvcc}: registers and instructions are compared only for nvcc {PINNED}")
         return problems
-    problems += check_registers(kernels.values(), results.read(folder / "kernels.json")[0])
+    problems += check_registers(kernels.values(), committed) + check_loops(found, committed)
     return problems + check_instructions(rows.estimate_rows(kernels, work), results.read(folder / "estimates.json")[0])

@@ -1,10 +1,12 @@
 """What a kernel's SASS should not have: local memory, and vector stores in pieces."""
 import re
 
+import instructions
 import loops
 
-BASE = re.compile(r"\[(U?R\d+)(?:\.64)?(?:\+(-?0x[0-9a-f]+))?\]")
+ADDRESS = re.compile(r"\[([^\[\]]*?)\+?(-?0x[0-9a-f]+)?\]$")  # sm_90 names a descriptor before it
 VECTOR_BYTES = 16
+STORES = ("STG", "STS")  # of global and of shared memory
 
 
 def uses_local_memory(kernel):
@@ -17,27 +19,31 @@ def spills(kernel):
     return sum(each.kind in ("LDL", "STL") for each in kernel.code)
 
 
-def stores_of(path):
-    """The stores that run on the path, by address register and its version: lists of (offset, bytes)."""
+def stores_of(path, kind):
+    """The stores of this kind that run on the path, by their guard, which is a predicate that is not known, its version and
+    its side (None where they run in any case), and by the registers of their address and the versions of these: lists of
+    (offset, bytes)."""
     found, versions = {}, {}
     for each in path:
         instruction = each.instruction
-        if instruction.kind == "STG" and each.acts:
-            addresses = BASE.findall(instruction.operands[0])  # the last: sm_90 names a descriptor before it
-            if addresses:
-                register, offset = addresses[-1]
-                key = (register, versions.get(register, 0), instruction.predicate, instruction.negated)
-                found.setdefault(key, []).append((int(offset or "0", 16), instruction.bytes))
+        if instruction.kind == kind and each.acts:
+            base, offset = ADDRESS.search(instruction.operands[0]).groups()
+            guard = None if each.runs else (instruction.predicate, versions.get(instruction.predicate, 0), instruction.negated)
+            key = (guard, base, tuple(versions.get(name, 0) for name in instructions.registers_in(base)))
+            found.setdefault(key, []).append((int(offset or "0", 16), instruction.bytes))
         for name in instruction.written:
             versions[name] = versions.get(name, 0) + 1
     return found
 
 
-def pieces(path):
-    """The 16-byte vectors that the path stores in pieces, by neighbouring narrower stores of one address register: for each
-    the widths of its stores."""
-    found = []
-    for places in stores_of(path).values():
+def pieces(path, kind):
+    """The 16-byte vectors that the path stores in pieces, by neighbouring narrower stores of one address: for each the widths
+    of its stores. Where the other side of their predicate stores a whole vector, they are for arrays that are not aligned."""
+    found, stores = [], stores_of(path, kind)
+    whole = {guard for (guard, *_), places in stores.items() for _, size in places if size == VECTOR_BYTES}
+    for (guard, *_), places in stores.items():
+        if guard and (*guard[:2], not guard[2]) in whole:
+            continue
         run, end = [], None
         for offset, size in sorted({place for place in places if place[1] < VECTOR_BYTES}):
             run = run + [size] if offset == end else [size]
@@ -50,12 +56,13 @@ def pieces(path):
 
 def split_stores(path):
     """How many 16-byte vectors the path stores in pieces."""
-    return len(pieces(path))
+    return sum(len(pieces(path, kind)) for kind in STORES)
 
 
-def bytes_between_pieces(path):
-    """Bytes of a lane that the stores of pieces pass over: they touch the sectors of all lanes' whole vectors each time."""
-    return sum(VECTOR_BYTES - size for run in pieces(path) for size in run)
+def bytes_between_pieces(path, kind):
+    """Bytes of a lane that the stores of pieces pass over: they touch the sectors, or the banks, of all lanes' whole vectors
+    each time."""
+    return sum(VECTOR_BYTES - size for run in pieces(path, kind) for size in run)
 
 
 def paths_of(kernel):

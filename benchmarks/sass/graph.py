@@ -36,18 +36,36 @@ class Node:
     bytes: float = 0
 
 
+def is_whole(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def node_of(row):
+    """The launch of a row; ValueError, KeyError, TypeError or AttributeError where it is none."""
+    node = Node(row["kernel"], tuple(row["grid"]), tuple(row["block"]), row["shared_bytes"], tuple(row["after"]),
+                row.get("dtype", ""), row.get("flops", 0), row.get("bytes", 0))
+    if not isinstance(node.kernel, str):
+        raise ValueError(f"the kernel is {node.kernel!r}, expected a name")
+    for name, shape in (("grid", node.grid), ("block", node.block)):
+        if len(shape) != 3 or not all(map(is_whole, shape)):
+            raise ValueError(f"{node.kernel}: {name} {list(shape)}, expected three whole numbers")
+    if not all(map(is_whole, (node.shared_bytes, *node.after))):
+        raise ValueError(f"{node.kernel}: {node.shared_bytes!r} bytes of shared memory, after {list(node.after)}: expected whole numbers")
+    if not all(isinstance(value, (int, float)) and 0 <= value < math.inf for value in (node.flops, node.bytes)):
+        raise ValueError(f"{node.kernel}: {node.flops!r} operations and {node.bytes!r} bytes, expected numbers")
+    return node
+
+
 def read(path):
     """The launches of a file that --save-graph has written."""
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["launches"]
-        nodes = [Node(row["kernel"], tuple(row["grid"]), tuple(row["block"]), row["shared_bytes"], tuple(row["after"]),
-                      row.get("dtype", ""), row.get("flops", 0), row.get("bytes", 0)) for row in rows]
+        nodes = [node_of(row) for row in json.loads(path.read_text(encoding="utf-8"))["launches"]]
     except OSError as error:
         raise tools.SassError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise tools.SassError(f"{path} is not what --save-graph writes: {error!r}") from error
     for place, node in enumerate(nodes):
-        if not all(0 <= before < place for before in node.after):
+        if not all(before < place for before in node.after):
             raise tools.SassError(f"{path}: launch {place + 1} waits for {node.after}, expected launches before it")
     return nodes
 
@@ -55,6 +73,8 @@ def read(path):
 def least_seconds(gpu, kernel, node):
     """A launch's floor."""
     threads = math.prod(node.block)
+    if threads * math.prod(node.grid) == 0:
+        raise tools.SassError(f"{node.kernel}: a launch without threads, which only a library's product has")
     held = occupancy.occupancy(gpu.architecture, threads, kernel.registers, kernel.shared + node.shared_bytes).blocks
     if held == 0:
         raise tools.SassError(f"{node.kernel}: {gpu.name} cannot hold a block of {threads} threads")

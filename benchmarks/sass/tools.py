@@ -45,6 +45,13 @@ def reason_of(done):
     return ((done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
+def write_text(path, text):
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SassError(f"{path} cannot be written: {error.strerror}") from error
+
+
 def demangle(names):
     """C++ names as people write them, by binutils' c++filt."""
     if not names:

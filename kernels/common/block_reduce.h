@@ -59,7 +59,10 @@ template <class Op, class T>
 __device__ inline T block_reduce(T value, SourceLocation location) {
   const int warps = (block_threads() + 31) / 32;
   value = warp_reduce<Op>(value, location);
-  if (warps == 1) return value;
+  if (warps == 1) {
+    __syncwarp();  // orders the lanes' accesses to memory, as the barriers below do; a shuffle orders none
+    return value;
+  }
   // A word for each warp whatever T is: where a reduction of another type came before, its result, words[32],
   // may still be read while this one writes the others.
   const auto word = [](int i) { return reinterpret_cast<T*>(reduce_words() + i); };

@@ -81,6 +81,13 @@ RINGTAPE_HOST_DEVICE inline void write_piece(P* to, P piece) {
                    : "memory");
       return;
     }
+    if (__isShared(to)) {
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(
+                       static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                   "r"(piece.x), "r"(piece.y), "r"(piece.z), "r"(piece.w)
+                   : "memory");
+      return;
+    }
   }
 #endif
   *to = piece;

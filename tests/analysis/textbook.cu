@@ -83,6 +83,13 @@ __global__ void warp_neighbours(bool with_syncwarp, float* out) {
   out[threadIdx.x] = words[threadIdx.x ^ 1];  // at: warp read
 }
 
+__global__ void neighbours_after_reduction(float* out) {
+  float* words = dynamic_shared<float>();
+  words[threadIdx.x] = 1;
+  const float sum = block_sum(1.0f);
+  out[threadIdx.x] = sum + words[threadIdx.x ^ 1];
+}
+
 __global__ void overwrites(bool with_barrier, float* out) {
   float* words = dynamic_shared<float>();
   if (threadIdx.x == 0) words[0] = 1;
@@ -235,6 +242,10 @@ void book_one_parts(const Stream& stream, int which, const float* in, float* out
 }
 void book_shuffle_down(const Stream& stream, const float* in, float* out) {
   launch(shuffle_down, {1, 32}, stream, in, out);
+}
+void book_neighbours_after_reduction(const Stream& stream, int threads, float* out) {
+  launch(neighbours_after_reduction, {1, threads, static_cast<std::size_t>(threads) * sizeof(float)}, stream,
+         out);
 }
 void book_two_reductions(const Stream& stream, float* out) {
   launch(two_reductions, {1, 1024}, stream, out);

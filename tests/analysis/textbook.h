@@ -26,6 +26,8 @@ RINGTAPE_LAUNCHER(book_count, int blocks, unsigned* count);
 RINGTAPE_LAUNCHER(book_neighbours, bool with_barrier, float* out);
 /// The first and only warp does the same, with a __syncwarp, or with a shuffle that orders nothing.
 RINGTAPE_LAUNCHER(book_warp_neighbours, bool with_syncwarp, float* out);
+/// A block of `threads` threads: each reads its neighbour's word, with a block_sum after the writes.
+RINGTAPE_LAUNCHER(book_neighbours_after_reduction, int threads, float* out);
 /// Every thread reads a word, then thread 0 overwrites it: a race of the other kind.
 RINGTAPE_LAUNCHER(book_overwrites, bool with_barrier, float* out);
 /// A static __shared__ array of which only the even words are written before all are read.

@@ -325,6 +325,17 @@ TEST_CASE("analysis: __syncwarp orders only the lanes that it names") {
   });
 }
 
+TEST_CASE("analysis: a reduction orders a block's accesses, also of a single warp") {
+  for (const int threads : {20, 32, 64}) {
+    CAPTURE(threads);
+    for_each_thread_order([=] {
+      CHECK(report_of([=](float*, float* out) {
+              book_neighbours_after_reduction(stream(), threads, out);
+            }).findings.empty());
+    });
+  }
+}
+
 TEST_CASE("analysis: a reduction of doubles may follow one of floats in a large block") {
   for_each_thread_order([] {
     CHECK(report_of([](float*, float* out) { book_two_reductions(stream(), out); }).findings.empty());
