@@ -29,7 +29,11 @@ template <class Thread>
 class ModelCall final : public gpu_model::KernelCall {
  public:
   ModelCall(const LaunchShape& shape, const void* entry, const Thread& thread)
-      : shape_(shape), entry_(entry), thread_(thread) {}
+      : shape_(shape), entry_(entry), thread_(thread) {
+    // The model takes words of the arguments for pointers:
+    __builtin_clear_padding(&thread_);  // a short argument leaves beside it what the stack held, such as half
+                                        // of an earlier pointer
+  }
   void run() const override {
     simt::access_hook = gpu_model::note_access;
     simt::run_grid(

@@ -33,7 +33,7 @@ class KernelCall {
   /// Runs the grid to its end. May throw std::exception: the launch has failed on the device.
   virtual void run() const = 0;
   /// The bytes of the arguments, in which the model searches for pointers into device memory, at multiples of
-  /// 8.
+  /// 8. Remains of other pointers in their padding may be reported as a use of freed memory.
   virtual const void* arguments() const = 0;
   virtual std::size_t argument_bytes() const = 0;
 };
