@@ -13,8 +13,10 @@
 /// The engine of the GPU model: queued work, its possible orders, and its execution. All queued work (a
 /// kernel, a copy, a cuBLAS product, an NCCL collective) is an Operation. An operation is ready when the
 /// previous one in its stream and the events that its stream waited for are complete; the schedule selects
-/// when to run which of the ready operations. They run one at a time, in the thread whose call makes
-/// progress.
+/// when to run which of the ready operations: at calls (order), only those that are waited for (late), all at
+/// the host's next wait or query and the last queued first (early), or by chance (random). They run one at a
+/// time, in the thread whose call makes progress; host functions run in a thread of their own, while others
+/// may run.
 namespace gpu_model {
 
 /// Bytes of device memory, or of host memory that the device reads or writes.
