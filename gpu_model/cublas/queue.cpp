@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "gpu_model/runtime/races.h"
 #include "gpu_model/runtime/stream.h"
 #include "gpu_model/runtime/symbols.h"
 
@@ -17,12 +18,6 @@ struct Fault {
 
 Fault illegal(std::string text) {
   return {cudaErrorIllegalAddress, std::move(text)};
-}
-
-std::string describe(const Block& block, int device) {
-  return "allocation #" + std::to_string(block.number) + " (" + std::to_string(block.requested) +
-         " bytes on device " + std::to_string(device) + ", " + block.function + " in " +
-         place_of(block.caller) + ")";
 }
 
 /// The fault of an operand in a stream of `device`. With the mutex held.
@@ -40,14 +35,16 @@ Fault fault_of(const Operand& operand, int device) {
     return illegal("is host memory that is not pinned");
   }
   const auto [address, block] = state().devices[static_cast<std::size_t>(owner)]->pool->find(begin);
-  if (block == nullptr || block->number == 0) return illegal("is memory that was never allocated");
-  if (block->is_free) return illegal("is freed: " + describe(*block, owner));
+  if (block == nullptr || block->history == nullptr) return illegal("is memory that was never allocated");
+  const BlockHistory& allocation = *block->history;
+  if (block->is_free) return illegal("is freed: " + describe(allocation));
   if (owner != device) {
-    return illegal("is " + describe(*block, owner) + ", the stream's device is " + std::to_string(device));
+    return illegal("is " + describe(allocation) + " of device " + std::to_string(owner) +
+                   ", the stream's device is " + std::to_string(device));
   }
   const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) - address;
-  if (before + bytes <= block->requested) return {};
-  return illegal("begins at byte " + std::to_string(before) + " of " + describe(*block, owner) +
+  if (before + bytes <= allocation.requested) return {};
+  return illegal("begins at byte " + std::to_string(before) + " of " + describe(allocation) +
                  ", which is too short");
 }
 
