@@ -123,15 +123,19 @@ void multiply(const Product& p) {
       a[l * m + i] = read(p.a, p.a_layout.type, p.op_a == CUBLAS_OP_N ? l * lda + i : i * lda + l);
     }
   }
-  std::transform(a.begin(), a.end(), a.begin(),
-                 [&](float value) { return round_operand(value, p.compute_type); });
+  const bool rounds = p.compute_type != CUBLAS_COMPUTE_32F;
+  if (rounds) {
+    std::transform(a.begin(), a.end(), a.begin(),
+                   [&](float value) { return round_operand(value, p.compute_type); });
+  }
   for (std::size_t j = 0; j < n; ++j) {
     sums.assign(m, 0.0f);
     float sum_of_b = 0;
     for (std::size_t l = 0; l < k; ++l) {
       const float given = read(p.b, p.b_layout.type, p.op_b == CUBLAS_OP_N ? j * ldb + l : l * ldb + j);
-      const float b = round_operand(given, p.compute_type);
-      for (std::size_t i = 0; i < m; ++i) sums[i] += a[l * m + i] * b;
+      const float b = rounds ? round_operand(given, p.compute_type) : given;
+      const float* const column = a.data() + l * m;
+      for (std::size_t i = 0; i < m; ++i) sums[i] += column[i] * b;
       sum_of_b += given;
     }
     if (p.bias_gradient != nullptr) write(p.bias_gradient, type, j, sum_of_b);
