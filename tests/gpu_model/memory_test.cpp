@@ -226,6 +226,7 @@ TEST_CASE("nearly all of the device's memory can be allocated, and then a little
       peek(&value, place, sizeof value);
       CHECK(std::isnan(value));
       REQUIRE(cudaMemset(place, 0, sizeof value) == cudaSuccess);
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
       peek(&value, place, sizeof value);
       CHECK(value == 0);
     }
