@@ -72,6 +72,21 @@ def lesson_10(folder):
         for rule, text in RULES.items()]
 
 
+def lesson_10_gpt(folder):
+    """The loss at each rate, in small batches and in large ones; the lowest median of a column in bold."""
+    rows = runs.shown("lesson-10-gpt", folder)
+    columns = {(8, 0): "8 sequences, no warm-up", (8, 160): "8, 160 updates of it", (128, 0): "128 sequences, no warm-up",
+               (128, 10): "128, 10 updates of it"}
+    lines = [[f"{rate:g}"] for rate in runs.GPT_RATES]
+    for batch, warmup in columns:
+        column = [rows[batch, rate, warmup] for rate in runs.GPT_RATES]
+        best = min(row.median for row in column)
+        for line, row in zip(lines, column):
+            mark = "**" if row.median == best else ""
+            line.append(f"{mark}{row.median:.2f}{mark} ({min(row.values):.2f} to {max(row.values):.2f})")
+    return ["rate", *columns.values()], lines
+
+
 def lesson_11(folder):
     rows = runs.shown("lesson-11", folder)
     return ["", "rate", "schedule", "updates of warm-up", "test accuracy"], [
@@ -128,6 +143,7 @@ def compression(folder):
 
 
 TABLES = {"training compression": compression, "training batches": batch_table, "training recipes": recipes, "training lesson 10": lesson_10,
+          "training lesson 10 gpt": lesson_10_gpt,
           "training lesson 11": lesson_11, "training lesson 11 searches": lesson_11_searches,
           "training lesson 32": lesson_32}
 IN_WORDS = {"training batches in words": batch_table_in_words, "training mnist in words": mnist_in_words,

@@ -157,6 +157,17 @@ def lesson_10():
     return Rows(rows, seeds=(0, 1, 2, 3, 4))
 
 
+GPT_RATES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064)
+
+
+def lesson_10_gpt():
+    """A small GPT on 327,680 characters, in 640 updates and in 40: every rate without warm-up and with a quarter of the updates."""
+    model = "train --layers 2 --heads 4 --width 64 --epochs 1 --samples 0 --eval-batch-size 256"
+    return Rows({(batch, rate, warmup): f"{model} --batch-size {batch} --steps-per-epoch {steps} --lr {rate:g} --warmup {warmup}"
+                 for batch, steps in ((8, 640), (128, 40)) for warmup in (0, steps // 4) for rate in GPT_RATES},
+                seeds=(0, 1, 2), measure=LOSS, program="gpt")
+
+
 WAYS = ("rate", "batch", "neither", "large")
 
 
@@ -196,6 +207,7 @@ CLAIMS = {
     "batch-table": batch_table(),
     "adam-warmup": adam_with_warmup(),
     "lesson-10": lesson_10(),
+    "lesson-10-gpt": lesson_10_gpt(),
     "lesson-11": lesson_11(),
     "lesson-32": lesson_32(),
     "lesson-32-curvature": lesson_32_curvature(),

@@ -152,7 +152,8 @@ void show(const Options& options) {
 
   Example example(options, text);
   for (std::int64_t update = 0; update < options.updates; ++update) {
-    example.train(part_of(text, {64 * (1 + update % (available / 64 - 1)), 64}));
+    const std::int64_t after = options.first - 1 + options.lines;  // the lines shown
+    example.train(part_of(text, {(after + 64 * update) % (available - 63), 64}));
   }
 
   double at_once = 0;
@@ -209,7 +210,8 @@ int main(int argc, char** argv) {
   app.option("--lines", between(options.lines, 1, 1024), "lines of the text, each a sample");
   app.option("--micro-batch", between(options.micro_batch, 1, 1024), "lines in a micro-batch");
   app.option("--unsorted", options.unsorted, "the lines as they stand in the text, not the longest first");
-  app.option("--updates", between(options.updates, 0, 10000), "train the model on other lines before");
+  app.option("--updates", between(options.updates, 0, 10000),
+             "train the model on so many times 64 lines, those that follow, before");
   app.option("--layers", between(options.layers, 1, 48), "blocks of the model");
   app.option("--width", between(options.width, 4, 1024), "of the model, a multiple of its 4 heads");
   app.option("--seed", options.seed, "of the weights");
