@@ -20,7 +20,10 @@ class NcclEvent {
   void wait_on(const Stream& stream) const { RINGTAPE_CUDA(cudaStreamWaitEvent(native(stream), event_, 0)); }
   bool is_done() const {
     const cudaError_t state = cudaEventQuery(event_);
-    if (state == cudaErrorNotReady) return false;
+    if (state == cudaErrorNotReady) {
+      cudaGetLastError();  // which may be this, and would be taken for that of the next launch
+      return false;
+    }
     check_cuda(state, "cudaEventQuery");
     return true;
   }

@@ -16,7 +16,8 @@ struct ThreadState {
 };
 ThreadState& thread_state();
 
-/// Records an error as the thread's last and returns it. cudaErrorNotReady is not an error.
+/// Records an error as the thread's last and returns it. That includes cudaErrorNotReady, of which the
+/// reference says only that it is no error: a program has to count on either.
 cudaError_t note(cudaError_t error);
 
 /// Runs body(lock), which returns a cudaError_t. An error that is sticky on the current device comes first.

@@ -8,7 +8,7 @@ ThreadState& thread_state() {
 }
 
 cudaError_t note(cudaError_t error) {
-  if (error != cudaSuccess && error != cudaErrorNotReady) thread_state().last_error = error;
+  if (error != cudaSuccess) thread_state().last_error = error;
   return error;
 }
 

@@ -22,6 +22,9 @@
 namespace gpu_model {
 namespace {
 
+/// Of __shared__ variables in a check build (kernels/simt/cpu_builtins.h); elsewhere they are thread-local.
+constexpr char kSharedSection[] = "simt_shared";
+
 struct Function {
   std::uint64_t begin, end;  // in the file's addresses
   const char* name;
@@ -76,6 +79,10 @@ class SymbolTable {
   void read(const char* bytes) {
     const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(bytes);
     const auto* const sections = reinterpret_cast<const ElfW(Shdr)*>(bytes + header->e_shoff);
+    const char* const section_names = bytes + sections[header->e_shstrndx].sh_offset;
+    for (int i = 0; i < header->e_shnum; ++i) {
+      if (std::strcmp(section_names + sections[i].sh_name, kSharedSection) == 0) shared_section_ = i;
+    }
     for (int i = 0; i < header->e_shnum; ++i) {
       if (sections[i].sh_type != SHT_SYMTAB) continue;
       const auto* const symbols = reinterpret_cast<const ElfW(Sym)*>(bytes + sections[i].sh_offset);
@@ -99,7 +106,9 @@ class SymbolTable {
         functions_.push_back(
             {symbol.st_value, symbol.st_value + symbol.st_size, name, is_local ? source : 0});
       }
-      if (type == STT_TLS) add_shared(name, symbol.st_size, is_local ? source : 0);
+      if (type == STT_TLS || symbol.st_shndx == shared_section_) {
+        add_shared(name, symbol.st_size, is_local ? source : 0);
+      }
     }
   }
 
@@ -110,6 +119,7 @@ class SymbolTable {
   }
 
   std::uint64_t load_bias_ = 0;
+  int shared_section_ = -1;
   std::vector<Function> functions_;
   std::vector<Shared> shared_;
 };
