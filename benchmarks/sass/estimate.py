@@ -10,7 +10,7 @@ import nearest
 import occupancy
 import timeline
 
-ONCE = 0.9  # rounds of a loop: with fewer, some threads do not enter it, and its code is not what runs
+ONCE = 0.75  # rounds of a loop: with fewer, some threads do not enter it, and its code is not what runs
 GLOBAL_LOADS, GLOBAL = ("LDG", "LDGSTS"), ("LDG", "LDGSTS", "STG")
 
 
@@ -56,9 +56,13 @@ class Launch:
 
     @property
     def share_of_row(self):
-        """Elements of a thread in one row, where a block takes a row at a time; otherwise all of its elements."""
-        is_row = self.columns >= self.threads == self.block[0] and self.read + self.written >= 0.5  # no little work beside
-        return min(self.share, self.columns / self.threads) if is_row else self.share
+        """Elements of a thread in one row, where a block takes a row at a time; those of a row, if it has fewer than a block
+        has threads, as a thread may take it whole; otherwise all of the thread's elements."""
+        if self.threads != self.block[0] or self.columns < 2 or self.read + self.written < 0.5:  # little work beside the elements
+            return self.share
+        if self.columns < self.threads:
+            return max(self.share, self.columns)
+        return min(self.share, self.columns / self.threads)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -85,11 +85,8 @@ def is_bit(instruction, operation):
 
 def through(blocks, wanted, access_count, has_others=False):
     """From the kernel's beginning to its end: see nearest_path()."""
-    def is_end(number, forward):
-        last = blocks[number].code[-1]
-        return last.name == "EXIT" and (not last.predicate or not forward)
-
-    return nearest_path(blocks, 0, range(len(blocks)), is_end, wanted, access_count, has_others)
+    # The last round of a loop may leave by a call of the code at its end, which is no edge here: an end back to the loop counts.
+    return nearest_path(blocks, 0, range(len(blocks)), lambda _, forward: not forward, wanted, access_count, has_others)
 
 
 def around(blocks, loop, wanted, access_count, has_others=False):
@@ -103,15 +100,16 @@ def nearest_path(blocks, start, part, is_end, wanted, access_count, has_others):
     to `wanted`; without calls, then with the fewest accesses, then with the most instructions. With `has_others` that of a warp
     that is not the block's first. As a list of loops.Executed, empty where there is no way."""
     condition_of = conditions(blocks)
+    place = {number: i for i, number in enumerate(in_order(blocks, start, part))}
     states = {start: {(0, frozenset()): ((0, 0, 0), None)}}
     best = None
-    for number in sorted(number for number in part if blocks[number].before is not None):
+    for number in place:
         if number not in states:
             continue
         block, path = blocks[number], loops.executed(blocks[number])
         moved = loops.bytes_on(path, ("LDG", "STG", "LDGSTS"))
         cost = (block.has_call, access_count(path), -len(path))
-        forward = [following for following in block.after if following > number and following in part]
+        forward = [following for following in block.after if place.get(following, 0) > place[number]]
         here = sorted(states.pop(number).items(), key=lambda each: each[0][0])
         for (total, facts), (price, way) in here[:MOST_STATES]:
             if total > max(here[0][0][0], 2 * wanted):
@@ -138,6 +136,21 @@ def nearest_path(blocks, start, part, is_end, wanted, access_count, has_others):
         order.append(way[0])
         way = way[1]
     return [each for number in reversed(order) for each in loops.executed(blocks[number])]
+
+
+def in_order(blocks, start, part):
+    """The blocks that are reached from `start` within `part`, each before those that may follow it, but for edges back."""
+    order, seen, waiting = [], {start}, [(start, iter(blocks[start].after))]
+    while waiting:
+        number, rest = waiting[-1]
+        following = next((each for each in rest if each in part and each not in seen), None)
+        if following is None:
+            order.append(number)
+            waiting.pop()
+        else:
+            seen.add(following)
+            waiting.append((following, iter(blocks[following].after)))
+    return order[::-1]
 
 
 def with_fact(facts, condition, value):
