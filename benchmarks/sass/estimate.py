@@ -6,9 +6,11 @@ import math
 import faults
 import loops
 import machine
+import nearest
 import occupancy
 import timeline
 
+ONCE = 0.75  # rounds of a loop: with fewer, some threads do not enter it, and its code is not what runs
 GLOBAL_LOADS, GLOBAL = ("LDG", "LDGSTS"), ("LDG", "LDGSTS", "STG")
 
 
@@ -30,12 +32,14 @@ class Launch:
     read: float = 0  # distinct bytes for each element
     written: float = 0
     requested: float = 0  # bytes for each element of all accesses, each byte of a warp's request once
+    accesses: float = 0  # of lanes, for each element
     moved: float = 0  # bytes of sectors for each element
     scattered: float = 0  # sectors beyond the fewest, for each element
     shared: float = 0  # bytes of shared memory for each element
     shared_cycles: float = 0  # of the banks, for each element
     math: bool = False  # an element is a multiply-add
     blocks_of_element: float = 0  # as counted at a small size; 0 if it was not
+    columns: int = 0  # elements of a row; 0 where the work has no rows
 
     @property
     def threads(self):
@@ -44,6 +48,21 @@ class Launch:
     @property
     def blocks(self):
         return math.prod(self.grid)
+
+    @property
+    def share(self):
+        """Elements of a thread."""
+        return self.elements / (self.threads * self.blocks)
+
+    @property
+    def share_of_row(self):
+        """Elements of a thread in one row, where a block takes a row at a time; those of a row, if it has fewer than a block
+        has threads, as a thread may take it whole; otherwise all of the thread's elements."""
+        if self.threads != self.block[0] or self.columns < 2 or self.read + self.written < 0.5:  # little work beside the elements
+            return self.share
+        if self.columns < self.threads:
+            return max(self.share, self.columns)
+        return min(self.share, self.columns / self.threads)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,14 +100,16 @@ def candidates(launch, kernel):
         innermost = outer  # a product whose inner loops only copy
     for loop in innermost:
         ways = [Pass(loop, path, loop_elements(launch, path)) for path in (loop.path, loop.lean)]
-        ways = [way for way in ways if way.elements >= 0.2]
+        ways = [way for way in ways if 0.2 <= way.elements and (launch.math or way.elements * ONCE <= launch.share_of_row)]
         if ways:
             found.append(ways[:1] if len(ways) == 2 and ways[0].path == ways[1].path else ways)
     return found
 
 
 def accesses(path):
-    return sum(each.instruction.kind in GLOBAL and each.acts for each in path)
+    """Of global memory. Of instructions under an unknown predicate and its opposite one side counts: that with more bytes,
+    and of equal ones the fewer."""
+    return loops.count_on(path, GLOBAL)[1]
 
 
 def shared_bytes(path):
@@ -102,8 +123,9 @@ def of_elements(passes, count):
 
 def choose_passes(launch, kernel):
     """The loops that the launch goes through: of all sets of loops, one after another in the code, that whose bytes for
-    each element are nearest to those that the analysis counted, in global memory and then in shared memory. Of equally near
-    ones the fewest loops, then the most elements in an iteration, then the fewest accesses."""
+    each element are nearest to those that the analysis counted, in global memory, then those with at most half more accesses, then by the bytes of shared memory. Of equally near ones the fewest loops, then the most elements in an iteration, then the fewest accesses.
+    Where no set is near, the way around the rows' loop, or through the kernel, whose bytes are; also where the loops are taken
+    once for a row."""
     found = candidates(launch, kernel)
     if launch.math and found:
         return [max((ways[0] for ways in found), key=lambda each: each.elements)]
@@ -112,18 +134,43 @@ def choose_passes(launch, kernel):
     for count in range(1, 4):
         for chosen in itertools.combinations(found[:10], count):
             for passes in itertools.product(*chosen):
-                moved = of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL))
-                distance = abs(moved - wanted) / wanted if wanted else 0
-                in_shared = abs(of_elements(passes, shared_bytes) - launch.shared) / launch.shared if launch.shared else 0
-                value = (round(distance, 1), round(in_shared, 1) if launch.shared > 0.5 else 0, count,
+                moved = distance(of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL)), wanted)
+                is_other = launch.accesses > 0 and of_elements(passes, accesses) > 1.5 * launch.accesses
+                in_shared = distance(of_elements(passes, shared_bytes), launch.shared) if launch.shared > 0.5 else 0
+                value = (round(moved, 1), is_other, round(in_shared, 1), count,
                          -sum(each.elements for each in passes), of_elements(passes, accesses))
                 if best is None or value < best[0]:
                     best = (value, list(passes))
-    if best and best[0][0] <= 0.3:
-        return best[1]
-    elements = launch.elements / (launch.threads * launch.blocks)
-    path = min(loops.straight_paths(kernel.blocks), key=lambda path: abs(loops.bytes_on(path, GLOBAL) - wanted * elements))
-    return [Pass(None, path, elements)]
+    if best is None or best[0][0] > 0.3 or best[0][1]:
+        return [straight_pass(launch, kernel, wanted)]
+    if is_once_for_a_row(launch, kernel, best[1]):
+        straight = straight_pass(launch, kernel, wanted)
+        if distance(loops.bytes_on(straight.path, GLOBAL), wanted * straight.elements) < 0.1:
+            return [straight]
+    return best[1]
+
+
+def is_once_for_a_row(launch, kernel, passes):
+    """Whether each of the loops is taken about once for each row: then it may be what longer rows need."""
+    return (all(launch.share_of_row < 1.5 * each.elements for each in passes)
+            and any(all(each.loop.blocks < rows.blocks for each in passes) for rows in kernel.all_loops[1]))
+
+
+def distance(found, wanted):
+    return abs(found - wanted) / wanted if wanted else 0
+
+
+def straight_pass(launch, kernel, wanted):
+    """Once around the loop over rows, if the blocks take several of them; otherwise once through the kernel."""
+    has_others = launch.threads > machine.WARP
+    around = max(kernel.all_loops[1], key=lambda loop: (loop.bytes_of(*GLOBAL) > 0, len(loop.blocks)), default=None)
+    if around and launch.share >= 1.5 * launch.share_of_row:
+        path = nearest.around(kernel.blocks, around, wanted * launch.share_of_row, accesses, has_others)
+        return Pass(around, path, launch.share_of_row)
+    path = nearest.through(kernel.blocks, wanted * launch.share, accesses, has_others)
+    if around and loops.bytes_on(path, GLOBAL) < wanted * launch.share / 2 and loop_elements(launch, around.path) >= 0.2:
+        return Pass(around, around.path, loop_elements(launch, around.path))  # again and again, how often the bytes say
+    return Pass(None, path, launch.share)
 
 
 def unit_cycles(path, architecture):
@@ -185,20 +232,21 @@ class Work:
     units: dict  # cycles of each unit, for a warp
     instructions: float = 0  # of a thread
     loaded: float = 0  # bytes of a thread
-    passed_over: float = 0  # bytes of a thread: see faults.bytes_between_pieces
+    passed_over: dict = dataclasses.field(default_factory=lambda: dict.fromkeys(faults.STORES, 0))  # bytes of a thread
 
     def add(self, path, rounds, cycles, architecture):
         """`rounds` times the path, which takes `cycles` in all."""
         self.cycles += cycles
         self.instructions += len(path) * rounds
         self.loaded += loops.bytes_on(path, GLOBAL_LOADS) * rounds
-        self.passed_over += faults.bytes_between_pieces(path) * rounds
+        for kind in faults.STORES:
+            self.passed_over[kind] += faults.bytes_between_pieces(path, kind) * rounds
         for unit, used in unit_cycles(path, architecture).items():
             self.units[unit] = self.units.get(unit, 0) + used * rounds
 
 
 def work_of(launch, kernel, passes, architecture):
-    share = launch.elements / (launch.threads * launch.blocks)  # elements of a thread
+    share = launch.share
     warps = -(-launch.threads // machine.WARP)
     work = Work(machine.BLOCK_CYCLES + machine.WARP_CYCLES * warps, {})
     ends = ends_of(kernel, passes)
@@ -213,8 +261,9 @@ def work_of(launch, kernel, passes, architecture):
         rounds = rounds_of_element * share
         work.add(loop.path, rounds, timeline.cycles(loop.path, architecture, 4)[1] * rounds, architecture)
     # A lane's share of what the analysis counted for each element.
-    work.units["load-store"] += launch.scattered * share * machine.WARP + work.passed_over * machine.WARP / machine.SHARED_BYTES
-    work.units["shared memory"] = launch.shared_cycles * share * machine.WARP
+    passed_over = {kind: bytes_of_lane * machine.WARP / machine.SHARED_BYTES for kind, bytes_of_lane in work.passed_over.items()}
+    work.units["load-store"] += launch.scattered * share * machine.WARP + passed_over["STG"]
+    work.units["shared memory"] = launch.shared_cycles * share * machine.WARP + passed_over["STS"]
     return work
 
 
@@ -233,7 +282,7 @@ def estimate(gpu, kernel, launch):
     warps = -(-launch.threads // machine.WARP) * launch.blocks
     seconds_of_cycle = warps / min(gpu.multiprocessors, launch.blocks) / gpu.clock
     terms = {"bytes": (launch.read + launch.written) * launch.elements / gpu.copy_rate,
-             "cache": 0 if launch.math else (launch.moved * launch.elements + work.passed_over * threads) / gpu.cache_rate,
+             "cache": 0 if launch.math else (launch.moved * launch.elements + work.passed_over["STG"] * threads) / gpu.cache_rate,
              "latency": -(-on_busiest // resident) * work.cycles / gpu.clock,
              **{unit: cycles * seconds_of_cycle for unit, cycles in work.units.items()}}
     inside = norm([value for name, value in terms.items() if name not in ("bytes", "cache")], machine.UNITS_OVERLAP)

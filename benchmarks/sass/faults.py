@@ -38,19 +38,37 @@ def stores_of(path, kind):
 
 def pieces(path, kind):
     """The 16-byte vectors that the path stores in pieces, by neighbouring narrower stores of one address: for each the widths
-    of its stores. Where the other side of their predicate stores a whole vector, they are for arrays that are not aligned."""
+    of its stores. Where the other side of their predicate stores a whole vector, they are for arrays that are not aligned. What
+    is not a multiple of 16 bytes long, a row of ten floats say, does not begin at one either, and is as wide as it can be."""
     found, stores = [], stores_of(path, kind)
     whole = {guard for (guard, *_), places in stores.items() for _, size in places if size == VECTOR_BYTES}
     for (guard, *_), places in stores.items():
         if guard and (*guard[:2], not guard[2]) in whole:
             continue
-        run, end = [], None
-        for offset, size in sorted({place for place in places if place[1] < VECTOR_BYTES}):
-            run = run + [size] if offset == end else [size]
-            end = offset + size
-            if sum(run) == VECTOR_BYTES:
-                found.append(run)
-                run, end = [], None
+        for run in neighbours(place for place in places if place[1] < VECTOR_BYTES):
+            if sum(run) % VECTOR_BYTES == 0:
+                found += vectors_of(run)
+    return found
+
+
+def neighbours(places):
+    """The widths of stores (offset, bytes) that follow each other without a gap: a list for each stretch."""
+    runs, end = [], None
+    for offset, size in sorted(set(places)):
+        if offset != end:
+            runs.append([])
+        runs[-1].append(size)
+        end = offset + size
+    return runs
+
+
+def vectors_of(run):
+    """A stretch cut into vectors of 16 bytes."""
+    found, begin = [], 0
+    for i in range(len(run)):
+        if sum(run[begin:i + 1]) == VECTOR_BYTES:
+            found.append(run[begin:i + 1])
+            begin = i + 1
     return found
 
 

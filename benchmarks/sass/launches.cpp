@@ -47,16 +47,17 @@ Json to_json(simt::dim3 shape) {
 }
 
 /// The costs for each element of the work, as counted with `elements` of it: blocks; the least bytes that
-/// must be read and written, those that requests ask for, and those of the sectors that they touch; sectors
-/// beyond the fewest; and bytes of shared memory, with the cycles of its banks.
+/// must be read and written, those that requests ask for, and those of the sectors that they touch; accesses
+/// of lanes; sectors beyond the fewest; and bytes of shared memory, with the cycles of its banks.
 Json costs_of(const KernelReport& report, double elements) {
-  double requested = 0, scattered = 0, shared_bytes = 0, shared_cycles = 0;
+  double requested = 0, accesses = 0, scattered = 0, shared_bytes = 0, shared_cycles = 0;
   for (const analysis::LineCounts& line : report.lines) {
     if (line.space == analysis::Space::shared) {
       shared_bytes += static_cast<double>(line.bytes);
       shared_cycles += static_cast<double>(line.transactions);
     } else {
       requested += static_cast<double>(line.bytes);
+      accesses += static_cast<double>(line.lanes);
       scattered += static_cast<double>(line.conflicts());
     }
   }
@@ -65,6 +66,7 @@ Json costs_of(const KernelReport& report, double elements) {
               {"read", static_cast<double>(report.needed_read) / elements},
               {"written", static_cast<double>(report.needed_written) / elements},
               {"requested", requested / elements},
+              {"accesses", accesses / elements},
               {"moved", static_cast<double>(report.bytes_moved()) / elements},
               {"scattered", scattered / elements},
               {"shared", shared_bytes / elements},
@@ -104,6 +106,7 @@ Json case_row(const Case& kernel, const std::string& size_text, const Size& size
   return Json{{"name", kernel.row.empty() ? kernel.name : kernel.row},
               {"size", size_text},
               {"elements", size.elements()},
+              {"columns", size.lengths.empty() ? size.columns : 0},
               {"bytes", kernel.bytes_at(size)},
               {"flops", kernel.flops_at(size)},
               {"launches", to_json(recording.launches(), counted, static_cast<double>(small.elements()))}};

@@ -33,4 +33,4 @@ def launch_of(row, each):
         costs |= {name: costs[name] * more for name in ("moved", "scattered", "shared", "shared_cycles")}
     return Launch(kernel=f"{folder}/{each['kernel']}" if ladder else each["kernel"], grid=tuple(each["grid"]),
                   block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], math=math,
-                  blocks_of_element=blocks_of_element, **costs)
+                  blocks_of_element=blocks_of_element, columns=row.get("columns", 0), **costs)

@@ -114,20 +114,28 @@ def executed(block):
 
 
 def bytes_on(path, kinds):
-    """Bytes that a lane moves. Of instructions under an unknown predicate and its opposite one side counts, the larger."""
-    total, sides, versions = 0, {}, {}
+    """Bytes that a lane moves by accesses of these kinds: see count_on()."""
+    return count_on(path, kinds)[0]
+
+
+def count_on(path, kinds):
+    """Bytes that a lane moves by accesses of these kinds, and their number. Of instructions under an unknown predicate and its
+    opposite one side counts: that with more bytes, of equal ones that with fewer accesses."""
+    total, number, sides, versions = 0, 0, {}, {}
     for each in path:
         instruction = each.instruction
         if instruction.kind in kinds and each.acts:
             if each.runs is True:
-                total += instruction.bytes
+                total, number = total + instruction.bytes, number + 1
             else:
                 key = (instruction.predicate, versions.get(instruction.predicate, 0))
-                side = sides.setdefault(key, [0, 0])
-                side[instruction.negated] += instruction.bytes
+                side = sides.setdefault(key, [[0, 0], [0, 0]])[instruction.negated]
+                side[0] += instruction.bytes
+                side[1] -= 1
         for name in instruction.written:
             versions[name] = versions.get(name, 0) + 1
-    return total + sum(max(side) for side in sides.values())
+    chosen = [max(side) for side in sides.values()]
+    return total + sum(side[0] for side in chosen), number - sum(side[1] for side in chosen)
 
 
 # ---- loops ---------------------------------------------------------------------------------------------------

@@ -26,6 +26,17 @@ def main_path(kernel):
                                                len(loop.path))).path
 
 
+def widest(path, kind):
+    """Bytes of the widest access of a kind on a path; 0 without one."""
+    return max((each.instruction.bytes for each in path if each.instruction.kind == kind and each.acts), default=0)
+
+
+def loop_bytes(row):
+    """Bytes of global memory of a lane in the main loop of a row of kernel_rows()."""
+    kinds = (key.split()[1:] + [count] for key, count in row.items() if key.startswith("loop "))
+    return sum(int(kind[1]) * kind[2] for kind in kinds if len(kind) == 3 and kind[0] in estimate.GLOBAL)
+
+
 def kernel_rows(kernels):
     """What each kernel uses, and its main loop."""
     rows = []
@@ -33,7 +44,8 @@ def kernel_rows(kernels):
         path = main_path(kernel)
         row = {"name": kernel.name, "size": kernel.architecture, "file": kernel.file, "registers": kernel.registers,
                "stack": kernel.stack, "spills": faults.spills(kernel), "shared": kernel.shared,
-               "instructions": len(kernel.code), "split_stores": faults.split_vectors(kernel), "loop": len(path)}
+               "instructions": len(kernel.code), "split_stores": faults.split_vectors(kernel),
+               "widest_load": widest(path, "LDG"), "widest_store": widest(path, "STG"), "loop": len(path)}
         rows.append(row | {f"loop {kind}": count for kind, count in by_kind(path).items()})
     return rows
 

@@ -1,6 +1,7 @@
 """Tests of benchmarks/sass on small excerpts of SASS, which nvcc 13.0 made of kernels/relu.cu (and, for the scalar store, of
 a copy whose store_vec is a loop over the lanes). They need neither nvcc nor the disassembler."""
 import dataclasses
+import json
 import os
 import pathlib
 import subprocess
@@ -21,10 +22,12 @@ import graph  # noqa: E402
 import instructions  # noqa: E402
 import loops  # noqa: E402
 import machine  # noqa: E402
+import nearest  # noqa: E402
 import occupancy  # noqa: E402
 import rows  # noqa: E402
 import source_lines  # noqa: E402
 import timeline  # noqa: E402
+import tools  # noqa: E402
 
 EXCERPTS = pathlib.Path(__file__).parent / "excerpts"
 
@@ -119,6 +122,41 @@ class Loops(unittest.TestCase):
         self.assertEqual(last.instruction.name, "EXIT")
 
 
+# A row of up to two vectors in registers: each is loaded, and stored, where there is so much of the row. The loop is for longer
+# rows.
+KEPT = ("ISETP.GE.AND P0, PT, R0, R1, PT", "@P0 BRA 0x30", "LDG.E.128 R4, [R2.64]",
+        "ISETP.GE.AND P1, PT, R16, R1, PT", "@P1 BRA 0x60", "LDG.E.128 R8, [R2.64+0x1000]",
+        "LDG.E.128 R12, [R18.64]", "STG.E.128 [R18.64], R12", "@P2 BRA 0x60",
+        "@P0 BRA 0xc0", "FADD R4, R4, R5", "NOP", "ISETP.GE.AND P3, PT, R16, R1, PT", "@P3 BRA 0xf0", "FADD R8, R8, R9",
+        "EXIT")
+
+
+class Nearest(unittest.TestCase):
+    def adds(self, wanted):
+        blocks = loops.blocks_of(code(*KEPT))
+        return [each.instruction.operands[0] for each in nearest.through(blocks, wanted, estimate.accesses)
+                if each.instruction.name in ("FADD", "LDG")]
+
+    def test_the_way_has_the_bytes_that_are_wanted(self):
+        self.assertEqual(self.adds(32 + 32)[:3], ["R4", "R8", "R12"])
+
+    def test_equal_conditions_go_the_same_way(self):
+        """The loop moves 32 bytes in any case. The second comparison of R16 and R1 is P3 and not P1, and the same."""
+        self.assertEqual(self.adds(32), ["R12"])
+        self.assertIn(self.adds(32 + 16), (["R4", "R12", "R4"], ["R8", "R12", "R8"]))
+        self.assertEqual(self.adds(32 + 32), ["R4", "R8", "R12", "R4", "R8"])
+
+
+    def test_a_condition_may_be_kept_as_a_bit(self):
+        def conditions_with(bit, tested):
+            blocks = loops.blocks_of(code(
+                "ISETP.GT.AND P6, PT, R0, R1, PT", f"@P6 LOP3.LUT R77, R77, {bit}, RZ, 0xfc, !PT", "@!P6 BRA 0x40", "NOP",
+                f"LOP3.LUT P5, RZ, R77, {tested}, RZ, 0xc0, !PT", "@!P5 BRA 0x70", "NOP", "EXIT"))
+            return [value for _, value in nearest.conditions(blocks).values()]
+        self.assertEqual(conditions_with("0x1000", "0x1000"), [True, True])
+        self.assertEqual(conditions_with("0x1000", "0x2000"), [])  # a condition that one branch tests is of no interest
+
+
 class Occupancy(unittest.TestCase):
     """Figures of the CUDA occupancy calculator."""
 
@@ -191,6 +229,34 @@ class Estimates(unittest.TestCase):
         # Eight stores of 2 bytes, each over the sectors of whole vectors: 14 bytes more for each of 8 elements.
         self.assertAlmostEqual(pieces.terms["cache"] - whole.terms["cache"], 14 * (1 << 28) / machine.H200.cache_rate)
 
+    def test_stores_in_pieces_take_the_banks_of_shared_memory(self):
+        """Four stores of 4 bytes, 16 bytes apart from lane to lane, have four cycles each; one of 16 bytes has four."""
+        def cycles(*stores):
+            kernel = kernel_of("relu_forward_f16.sm_90")
+            body = path("LDG.E.128 R4, [R2.64]", *stores)
+            launch = launch_of_relu(written=0, requested=2, shared=2, shared_cycles=4 / 32 / 8)
+            return estimate.work_of(launch, kernel, [estimate.Pass(None, body, 8)], machine.SM_90).units["shared memory"]
+        self.assertEqual(cycles("STS.128 [R9], R4"), 4)
+        self.assertEqual(cycles("STS [R9], R4", "STS [R9+0x4], R5", "STS [R9+0x8], R6", "STS [R9+0xc], R7"), 16)
+
+    def test_a_loop_that_a_row_does_not_fill_is_refused(self):
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        vector_loop = kernel.blocks[kernel.loops[0].header].code[0].address
+        def loops_of(launch):
+            return [kernel.blocks[each.loop.header].code[0].address for ways in estimate.candidates(launch, kernel) for each in ways]
+        self.assertIn(vector_loop, loops_of(launch_of_relu(columns=2048)))
+        self.assertNotIn(vector_loop, loops_of(launch_of_relu(columns=1024)))  # 4 of the 8 elements
+        # A block that takes several rows at a time, or less than a row.
+        self.assertIn(vector_loop, loops_of(launch_of_relu(columns=1024, block=(32, 8, 1))))
+        self.assertIn(vector_loop, loops_of(launch_of_relu(columns=10)))
+
+    def test_the_number_of_accesses_tells_vectors_from_elements(self):
+        """The vector loop is refused; the remainder's, with one element and two accesses, fits only where so many were counted."""
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        for accesses, elements in ((2, [1]), (2 / 8, [])):
+            found = estimate.choose_passes(launch_of_relu(columns=1024, accesses=accesses), kernel)
+            self.assertEqual([each.elements for each in found if each.loop], elements)
+
     def test_published_measurements_are_within_the_stated_errors(self):
         from results import FOLDER, read
         found = read(FOLDER / "published.json")[0].values()
@@ -204,6 +270,29 @@ class Faults(unittest.TestCase):
         self.assertEqual(faults.split_vectors(kernel_of("relu_forward_f16.sm_90")), 0)
         self.assertEqual(faults.split_vectors(kernel_of("relu_forward_f16.sm_80")), 0)
         self.assertEqual(faults.split_vectors(kernel_of("relu_forward_f16_scalar_store.sm_90")), 1)
+
+    def test_a_vector_in_pieces_is_found_in_shared_memory_too(self):
+        four = ["STS [R5+UR4], R8", "STS [R5+UR4+0x4], R9", "STS [R5+UR4+0x8], R10", "STS [R5+UR4+0xc], R11"]
+        self.assertEqual(faults.pieces(path(*four), "STS"), [[4, 4, 4, 4]])
+        self.assertEqual(faults.split_stores(path(*four)), 1)
+        self.assertEqual(faults.bytes_between_pieces(path(*four), "STS"), 48)
+        self.assertEqual(faults.split_stores(path("STS.128 [R5+UR4], R8")), 0)
+        # Another address, as R5 or UR4 changes on the way.
+        for change in ("IADD3 R5, R5, 0x4, RZ", "UIADD3 UR4, UR4, 0x4, URZ"):
+            self.assertEqual(faults.split_stores(path(*four[:2], change, *four[2:])), 0, change)
+
+    def test_what_is_not_a_multiple_of_a_vector_is_none(self):
+        row_of_ten = [f"STS.64 [R36+{8 * i:#x}], R{16 + 2 * i}" for i in range(5)]
+        self.assertEqual(faults.pieces(path(*row_of_ten), "STS"), [])
+        self.assertEqual(faults.pieces(path(*row_of_ten[:4]), "STS"), [[8, 8], [8, 8]])
+
+    def test_pieces_for_arrays_that_are_not_aligned_do_not_count(self):
+        lines = ("@P3 STS [R5], R8", "@P3 STS [R5+0x4], R9", "@P3 STS [R5+0x8], R10", "@P3 STS [R5+0xc], R11")
+        def split(*code_lines):
+            return faults.split_stores([loops.Executed(instruction, None) for instruction in code(*code_lines)])
+        self.assertEqual(split(*lines), 1)
+        self.assertEqual(split("@!P3 STS.128 [R7], R8", *lines), 0)
+        self.assertEqual(split("@!P2 STS.128 [R7], R8", *lines), 1)
 
     def test_local_memory(self):
         kernel = kernel_of("relu_forward_f16.sm_90")
@@ -369,6 +458,30 @@ class Graph(unittest.TestCase):
                 graph.read(file)
 
 
+    def test_a_file_that_is_not_what_save_graph_writes(self):
+        right = {"kernel": "relu", "grid": [1, 1, 1], "block": [256, 1, 1], "shared_bytes": 0, "after": []}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "graph.json")
+            for fields, expected in (({"grid": ["a", 1, 1]}, "relu: grid .*'a'.* expected three whole numbers"),
+                                     ({"block": [256, 1]}, "relu: block .256, 1., expected three whole numbers"),
+                                     ({"after": ["x"]}, "relu: .* after .'x'.: expected whole numbers"),
+                                     ({"kernel": 7}, "the kernel is 7, expected a name"), ({"flops": "1"}, "expected numbers")):
+                file.write_text(json.dumps({"launches": [{**right, **fields}]}))
+                with self.assertRaisesRegex(tools.SassError, expected):
+                    graph.read(file)
+            file.write_text(json.dumps({"launches": [right]}))
+            self.assertEqual(len(graph.read(file)), 1)
+
+    def test_a_kernel_of_ours_has_threads(self):
+        empty = dataclasses.replace(node(), block=(0, 0, 0))
+        with self.assertRaisesRegex(tools.SassError, "relu: a launch without threads"):
+            graph.least_seconds(machine.GPUS["H200"], kernel_of("relu_forward_f16.sm_90"), empty)
+
+    def test_a_picture_that_cannot_be_written(self):
+        with self.assertRaisesRegex(tools.SassError, "/nonexistent/x.svg cannot be written: No such file"):
+            tools.write_text(pathlib.Path("/nonexistent/x.svg"), "")
+
+
 class Check(unittest.TestCase):
     def lists(self, *split):
         return {"local_memory": set(), "split_stores": set(split)}
@@ -387,6 +500,28 @@ class Check(unittest.TestCase):
         self.assertEqual(check.check_registers([kernel], {key: {"registers": 25}}), [])
         self.assertIn("29 registers, expected at most 24", check.check_registers([kernel], {key: {"registers": 24}})[0])
         self.assertIn("is not in kernels.json", check.check_registers([kernel], {})[0])
+
+    def test_a_kernel_that_is_gone_is_a_problem(self):
+        self.assertEqual(check.check_registers([], {("relu", "sm_90"): {"registers": 25}}),
+                         ["relu, sm_90: is in kernels.json, and the build has no such kernel"])
+
+    def test_a_main_loop_may_not_become_narrower(self):
+        whole, scalar = (rows.kernel_rows([kernel_of(f"relu_forward_f16{each}.sm_90")])[0] for each in ("", "_scalar_store"))
+        key = whole["name"], whole["size"]
+        self.assertEqual((whole["widest_load"], whole["widest_store"], scalar["widest_store"]), (16, 16, 2))
+        self.assertEqual(check.check_widths({key: whole}, {key: whole}), [])
+        self.assertEqual(check.check_widths({key: scalar}, {key: whole}),
+                         ["relu_forward<float16>, sm_90: the widest store of the main loop has 2 bytes, expected 16"])
+        self.assertEqual(check.check_widths({key: whole}, {key: scalar}), [])
+
+    def test_a_main_loop_may_grow_by_a_twentieth(self):
+        key, row = ("relu", "sm_90"), {"loop": 40, "loop LDG 16": 2, "loop STG 16": 2}  # 64 bytes
+        self.assertEqual(check.loop_cost(row), 10)
+        self.assertEqual(check.loop_cost({"loop": 40, "loop LDG 4": 1}), 40)
+        self.assertEqual(check.check_loops({key: {**row, "loop": 42}}, {key: row}), [])
+        self.assertIn("10.75 instructions of the main loop", check.check_loops({key: {**row, "loop": 43}}, {key: row})[0])
+        # Unrolled twice as far it costs the same.
+        self.assertEqual(check.check_loops({key: {"loop": 80, "loop LDG 16": 4, "loop STG 16": 4}}, {key: row}), [])
 
     def test_instructions_may_grow_by_a_twentieth(self):
         row = {"name": "relu", "size": "8 | H100 | 1 relu", "instructions_of_element": 10.5}
@@ -418,6 +553,11 @@ class Program(unittest.TestCase):
     def test_a_build_without_kernels_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn(f"{folder}: no CUDA kernels", self.refused("show", "adam", "--build", folder))
+
+    def test_a_check_reads_its_files_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("/nonexistent cannot be read", self.refused("check", "--expected", "/nonexistent", "--build", folder))
+            self.assertIn("bin/launches does not exist", self.refused("check", "--build", folder))
 
     def test_missing_tools_are_named_with_their_packages(self):
         with tempfile.TemporaryDirectory() as folder:
