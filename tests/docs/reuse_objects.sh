@@ -6,13 +6,15 @@
 # ORIGINAL_SOURCE, ORIGINAL_BUILD, COPY_SOURCE (folders); runs in the copy's build folder.
 is_same() { cmp -s "$1" "$ORIGINAL_SOURCE/${1#"$COPY_SOURCE"/}"; }
 
+files_of() { sed -n 's/^#include "\(.*\)"$/\1/p' "$1"; } # of a batch
+
 is_same_batch() {
   [ -f "$ORIGINAL_BUILD/$1" ] || return 1
   sed "s|\"$COPY_SOURCE/|\"$ORIGINAL_SOURCE/|" "$1" | cmp -s - "$ORIGINAL_BUILD/$1" || return 1
-  sed -n 's/^#include "\(.*\)"$/\1/p' "$1" | while read -r each; do is_same "$each" || exit 1; done
+  files_of "$1" | while read -r each; do is_same "$each" || exit 1; done
 }
 
-object='' source='' dependencies='' previous=''
+object='' source='' sources='' dependencies='' previous=''
 for argument in "$@"; do
   case $previous in
     -o) object=$argument ;;
@@ -23,10 +25,10 @@ for argument in "$@"; do
 done
 if [ -n "$object" ] && [ -f "$ORIGINAL_BUILD/$object" ] &&
   case $source in
-    "$PWD"/*Unity/*) is_same_batch "${source#"$PWD"/}" ;;
-    *) is_same "$source" ;;
+    "$PWD"/*Unity/*) is_same_batch "${source#"$PWD"/}" && sources="$source $(files_of "$source" | tr '\n' ' ')" ;;
+    *) is_same "$source" && sources=$source ;;
   esac; then
-  if [ -n "$dependencies" ]; then echo "$object: $source" >"$dependencies"; fi
+  if [ -n "$dependencies" ]; then echo "$object: $sources" >"$dependencies"; fi
   exec cp "$ORIGINAL_BUILD/$object" "$object"
 fi
 exec "$@"
