@@ -51,9 +51,9 @@ void* dynamic_shared_bytes();
 /// when threads of the block wait at different lines.
 void sync_block(SourceLocation location);
 
-/// __syncwarp: returns when the lanes in `mask` have arrived. In check builds this and the functions below
-/// throw Error when `mask` names a lane that has returned; otherwise the barrier does not wait for such a
-/// lane.
+/// __syncwarp: returns when the lanes in `mask` have arrived that have not returned and exist ("all
+/// non-exited threads named in mask": CUDA C++ Programming Guide). In check builds the functions below throw
+/// Error when `mask` names another lane, whose word nothing defines; otherwise they do not wait for it.
 void sync_warp(unsigned mask, SourceLocation location);
 /// The `word` of lane `source`; the lane's own word when `source` is not in the mask.
 std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, SourceLocation location);

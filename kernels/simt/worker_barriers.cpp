@@ -70,7 +70,8 @@ bool Worker::all_arrived(const Warp& warp, const WarpBarrier& barrier) const {
 
 void Worker::complete_warp_barrier(Warp& warp, WarpBarrier& barrier) {
   const unsigned missing = barrier.mask & ~barrier.arrived_lanes;
-  if (missing != 0 && (kCheck || barrier.result == result_of_combine)) {
+  const bool may_miss = barrier.result == result_of_sync || (!kCheck && barrier.result != result_of_combine);
+  if (missing != 0 && !may_miss) {
     return fail_block(fmt::format("{}:{} names lane {}, which has returned or does not exist",
                                   barrier.location.file, barrier.location.line, std::countr_zero(missing)));
   }

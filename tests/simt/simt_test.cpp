@@ -92,6 +92,25 @@ TEST_CASE("simt: a shuffle that names a lane that has returned", "[simt]") {
   });
 }
 
+__global__ void lanes_write_and_read(int* out) {
+  if (threadIdx.x == 3) return;
+  out[threadIdx.x] = static_cast<int>(threadIdx.x);
+  __syncwarp();
+  const int other = out[threadIdx.x == 0 ? 19 : 0];
+  __syncwarp();
+  out[threadIdx.x] += 100 * other;
+}
+
+TEST_CASE("simt: __syncwarp waits for the lanes that have not returned and exist", "[simt]") {
+  for_each_thread_order([] {
+    std::vector<int> out(20, -1);
+    launch(lanes_write_and_read, {1, 20}, stream(), out.data());
+    for (int lane = 0; lane < 20; ++lane) {
+      CHECK(out[lane] == (lane == 3 ? -1 : lane + (lane == 0 ? 1900 : 0)));
+    }
+  });
+}
+
 __global__ void wrong_mask(int* out) {
   *out = __shfl_sync(0x0000ffffu, 1, 0);
 }
