@@ -33,8 +33,7 @@ HostFunctions& functions() {
 bool is_open_to_function(const PinnedMemory::Use& use) {
   return std::any_of(state().pending.begin(), state().pending.end(), [&](const auto& entry) {
     const Node& node = *entry.second;
-    return node.stamp.lane == use.stamp.lane && node.stamp.tick == use.stamp.tick &&
-           comes_after_host_function(node);
+    return node.stamp == use.stamp && comes_after_host_function(node);
   });
 }
 

@@ -30,9 +30,9 @@ class ModelCall final : public gpu_model::KernelCall {
  public:
   ModelCall(const LaunchShape& shape, const void* entry, const Thread& thread)
       : shape_(shape), entry_(entry), thread_(thread) {
-    // The model takes words of the arguments for pointers:
-    __builtin_clear_padding(&thread_);  // a short argument leaves beside it what the stack held, such as half
-                                        // of an earlier pointer
+    // The model takes words of the arguments for pointers, and a short argument leaves beside it what the
+    // stack held, such as half of an earlier pointer.
+    __builtin_clear_padding(&thread_);
   }
   void run() const override {
     simt::access_hook = gpu_model::note_access;

@@ -10,6 +10,7 @@
 #include "core/stream.h"
 #include "data/loader.h"
 #include "dist/nccl_communicator.h"
+#include "dist/nccl_event.h"
 #include "dist/self_communicator.h"
 #include "kernels/common/reduce_scratch.h"
 #include "kernels/relu.h"
@@ -142,6 +143,18 @@ TEST_CASE("a communicator ends when its operations have") {
     Stream::current(x.device()).synchronize();
     CHECK(x.to_doubles() == std::vector<double>{-1, 2});
   });
+}
+
+TEST_CASE("an event that is not ready leaves no error for the next launch") {
+  const ScheduleScope late(Schedule::late);
+  const Device gpu{DeviceType::cuda, 0};
+  const Tensor x = full({2}, 1.0, DType::f32, gpu);
+  NcclEvent event;
+  event.record(Stream::current(gpu));
+  CHECK_FALSE(event.is_done());
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK(relu(x).to_doubles() == std::vector<double>{1, 1});
+  CHECK(event.is_done());
 }
 
 /// Whether what was queued before a barrier is done after it.
