@@ -260,4 +260,8 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key) {
   return part;
 }
 
+std::function<void(const Tensor&)> all_reduce_over(std::shared_ptr<Communicator> comm, ReduceOp op) {
+  return [comm = std::move(comm), op](const Tensor& tensor) { comm->all_reduce(tensor, op).wait(); };
+}
+
 }  // namespace ringtape

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -173,5 +174,8 @@ class Communicator {
   Traffic traffic_;
   CollectiveCounts counts_{};
 };
+
+/// A function that reduces a tensor in place over the ranks of `comm`.
+std::function<void(const Tensor&)> all_reduce_over(std::shared_ptr<Communicator> comm, ReduceOp op);
 
 }  // namespace ringtape

@@ -113,8 +113,8 @@ void scatter_wholes(Module& model, const std::vector<NamedTensor>& wholes,
 
 ModelDivision division_over(const std::shared_ptr<Communicator>& comm, bool sequence) {
   return {.rank = comm->rank(),
-          .sum = [comm](const Tensor& x) { comm->all_reduce(x, ReduceOp::sum).wait(); },
-          .max = [comm](const Tensor& x) { comm->all_reduce(x, ReduceOp::max).wait(); },
+          .sum = all_reduce_over(comm, ReduceOp::sum),
+          .max = all_reduce_over(comm, ReduceOp::max),
           .gradients_are_parts = sequence};
 }
 

@@ -295,14 +295,13 @@ void NcclCommunicator::do_barrier(const Call& call, Seconds deadline) {
   const Tensor one = empty({1}, DType::i32, device());
   enqueue(call, {one}, deadline, [&] {
     RINGTAPE_NCCL(ncclAllReduce(one.raw(), one.raw(), 1, ncclInt32, ncclMax, comm_, native(stream_)));
-  }).wait();
+  });
   stream_.synchronize();
 }
 
 std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int color, int key) {
   const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
   stream_.synchronize();  // NCCL forbids operations under way on the communicator that is split
-  RINGTAPE_CUDA(cudaSetDevice(device().index));
   ncclComm_t comm = nullptr;
   RINGTAPE_NCCL(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &comm, nullptr));
   monitor_->watchdog().end(watched);

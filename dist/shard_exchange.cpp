@@ -19,8 +19,8 @@ void all_gather_slices(const ParameterArena& arena, Communicator& comm, const Te
 }  // namespace
 
 ShardExchange make_shard_exchange(const ParameterArena& arena, std::shared_ptr<Communicator> comm) {
-  return {.sum = [comm](const Tensor& x) { comm->all_reduce(x, ReduceOp::sum).wait(); },
-          .max = [comm](const Tensor& x) { comm->all_reduce(x, ReduceOp::max).wait(); },
+  return {.sum = all_reduce_over(comm, ReduceOp::sum),
+          .max = all_reduce_over(comm, ReduceOp::max),
           .all_gather = [comm, &arena](const Tensor& flat) { all_gather_slices(arena, *comm, flat); }};
 }
 

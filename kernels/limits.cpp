@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -29,63 +30,95 @@ double free_bytes(Device device) {
   return static_cast<double>(all - std::min(all, memory_stats(device).live));
 }
 
-}  // namespace
+/// Blocks of a launch that keeps the whole device busy.
+std::int64_t multiply_add_blocks(Device device) {
+  return device.is_cuda() ? 4096 : 64;
+}
 
-LimitWork multiply_add_work(Device device) {
-  const int blocks = device.is_cuda() ? 4096 : 64;
+LimitWork multiply_adds(Device device, std::int64_t blocks) {
   const int threads = device.is_cuda() ? 256 : 1;
   const int rounds = device.is_cuda() ? 1000 : 100000;
   const Tensor out = empty({blocks, threads}, DType::f32, device);
   const auto run = [=] {
     double flops = 0;
-    peak_multiply_add(Stream::current(device), blocks, threads, rounds, static_cast<float*>(out.raw()),
-                      &flops);
+    peak_multiply_add(Stream::current(device), static_cast<int>(blocks), threads, rounds,
+                      static_cast<float*>(out.raw()), &flops);
     return flops;
   };
   return {[run] { run(); }, run()};
 }
 
-LimitWork copy_work(Device device, double bytes) {
-  const auto n = static_cast<std::int64_t>(bytes / 2 / sizeof(float));
+LimitWork copy(Device device, std::int64_t bytes) {
+  const auto n = bytes / 2 / std::int64_t{sizeof(float)};
   const Tensor from = random_matrix(1, n, DType::f32, device);
   const Tensor to = empty({n}, DType::f32, device);
   // A kernel that reads and writes each element once, and so uses all threads.
-  return {[=] { relu_forward(Stream::current(device), DType::f32, from.raw(), to.raw(), n); }, bytes};
+  return {[=] { relu_forward(Stream::current(device), DType::f32, from.raw(), to.raw(), n); },
+          static_cast<double>(bytes)};
+}
+
+LimitWork product(Device device, DType dtype, std::int64_t size) {
+  const Tensor a = random_matrix(size, size, dtype, device);
+  const Tensor b = random_matrix(size, size, dtype, device);
+  const Tensor c = empty({size, size}, DType::f32, device);
+  GemmArgs args;
+  args.m = args.n = args.k = static_cast<int>(size);
+  args.a = a.raw();
+  args.b = b.raw();
+  args.c = c.raw();
+  args.dtype = dtype;
+  const auto run = [device, args, keep = std::vector{a, b, c}] { gemm(Stream::current(device), args); };
+  return {run, 2.0 * static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size)};
+}
+
+double rate_of(const LimitWork& work, Device device) {
+  return work.amount / best_seconds(work.run, device, kRounds);
+}
+
+/// The rate at the largest of the sizes first, first * factor, ... up to `most`; but where the work takes
+/// kEnoughSeconds at a smaller one, the rate there: no machine is too slow to be measured.
+template <class WorkOfSize>
+double rate_at_large_size(Device device, std::int64_t first, std::int64_t factor, std::int64_t most,
+                          const WorkOfSize& work_of_size) {
+  constexpr double kEnoughSeconds = 0.02;
+  std::int64_t size = std::min(first, most);
+  for (;; size = std::min(size * factor, most)) {
+    const LimitWork work = work_of_size(size);
+    if (size == most ||
+        median_seconds(work.run, device, {.rounds = 1, .round_seconds = 0}) > kEnoughSeconds) {
+      return rate_of(work, device);
+    }
+  }
+}
+
+}  // namespace
+
+LimitWork multiply_add_work(Device device) {
+  return multiply_adds(device, multiply_add_blocks(device));
+}
+
+LimitWork copy_work(Device device, double bytes) {
+  return copy(device, static_cast<std::int64_t>(bytes));
 }
 
 double large_copy_bytes(Device device) {
   return device.is_cuda() ? 0x1p30 : 0x1p28;
 }
 
-double peak_flops(Device device) {
-  const LimitWork work = multiply_add_work(device);
-  return work.amount / best_seconds(work.run, device, kRounds);
-}
-
 double copy_rate(Device device, double bytes) {
-  const LimitWork work = copy_work(device, bytes);
-  return work.amount / best_seconds(work.run, device, kRounds);
-}
-
-double product_rate(Device device, DType dtype, int size) {
-  const Tensor a = random_matrix(size, size, dtype, device);
-  const Tensor b = random_matrix(size, size, dtype, device);
-  const Tensor c = empty({size, size}, DType::f32, device);
-  GemmArgs args;
-  args.m = args.n = args.k = size;
-  args.a = a.raw();
-  args.b = b.raw();
-  args.c = c.raw();
-  args.dtype = dtype;
-  const double seconds = best_seconds([&] { gemm(Stream::current(device), args); }, device, kRounds);
-  return 2.0 * size * size * size / seconds;
+  return rate_of(copy_work(device, bytes), device);
 }
 
 double most_flops(Device device, DType dtype) {
   // Memory for the two operands and the result.
-  const double most = device.is_cuda() ? 8192 : 1024;
-  const int size = static_cast<int>(std::min(most, std::sqrt(free_bytes(device) / 2 / (3 * sizeof(float)))));
-  return std::max(peak_flops(device), product_rate(device, dtype, std::max(size, 1)));
+  const auto room = static_cast<std::int64_t>(std::sqrt(free_bytes(device) / 2 / (3 * sizeof(float))));
+  const std::int64_t most = std::min<std::int64_t>(device.is_cuda() ? 8192 : 1024, room);
+  const double products = rate_at_large_size(device, 128, 2, std::max<std::int64_t>(most, 1),
+                                             [&](std::int64_t size) { return product(device, dtype, size); });
+  const double multiply_add_rate =
+      rate_at_large_size(device, 64, 8, multiply_add_blocks(device),
+                         [&](std::int64_t blocks) { return multiply_adds(device, blocks); });
+  return std::max(multiply_add_rate, products);
 }
 
 MachineLimits measure_limits(Device device, DType dtype) {
@@ -93,7 +126,9 @@ MachineLimits measure_limits(Device device, DType dtype) {
   limits.memory = memory_capacity(device);
   const double free = free_bytes(device);
   limits.flops_per_second = most_flops(device, dtype);
-  limits.bytes_per_second = copy_rate(device, std::min(large_copy_bytes(device), free / 2));
+  const auto most = static_cast<std::int64_t>(std::min(large_copy_bytes(device), free / 2));
+  limits.bytes_per_second =
+      rate_at_large_size(device, 1 << 20, 16, most, [&](std::int64_t bytes) { return copy(device, bytes); });
   return limits;
 }
 

@@ -6,7 +6,8 @@
 #include "trace/timing.h"
 
 /// The measured limits of a device, for the ladders, the roofline and the profiler. Rates are the best of
-/// several rounds.
+/// several rounds. Those that choose the size of the work take a large one, or on a slow machine the first
+/// that takes 20 ms.
 namespace ringtape {
 
 /// Work that measures a limit: the rate is `amount` over the seconds of a run.
@@ -25,18 +26,12 @@ LimitWork copy_work(Device device, double bytes);
 /// Bytes moved by a copy whose arrays are far larger than the caches.
 double large_copy_bytes(Device device);
 
-/// Peak f32 operations a second, measured by a kernel that works only in registers.
-double peak_flops(Device device);
-
 /// Bytes a second, read and written, of copy_work(). Arrays that fit in a cache show the cache's rate.
 double copy_rate(Device device, double bytes);
 
-/// Operations a second of gemm() on square matrices of `size` in f32, bf16 or f16.
-double product_rate(Device device, DType dtype, int size);
-
-/// FLOPs a second: the larger of peak_flops() and the rate of a large product in `dtype`, as 16-bit products
-/// have units of their own. Takes some tenths of a second, and memory for the product, less where little is
-/// free.
+/// FLOPs a second: the larger of the rates of multiply_add_work() and of a large product in `dtype`, as
+/// 16-bit products have units of their own. Takes some tenths of a second, and memory for the product, less
+/// where little is free.
 double most_flops(Device device, DType dtype);
 
 /// Bytes a second: of a copy of large_copy_bytes(). FLOPs a second: most_flops(). Memory: the allowed

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in stages: the tests, several ranks that share the GPU, MNIST, the CUDA Toolkit's memory and
-# race checkers, the profiler and the timeline with the GPU's own times, the kernel ladders, the benchmarks beside PyTorch,
-# Nsight Compute over the kernels of a training step, and the docs' commands for Nsight.
+# Everything that needs a GPU, in stages: the tests, several ranks that share the GPU, MNIST, every program beside the CPU,
+# the CUDA Toolkit's memory and race checkers, the profiler and the timeline with the GPU's own times, the kernel ladders,
+# the benchmarks beside PyTorch, Nsight Compute over the kernels of a training step, and the docs' commands for Nsight.
 #
 #   tests/gpu_check.sh [--model] [--seconds N] OUTDIR [STAGE...]
 #
@@ -59,6 +59,7 @@ skip() { row "$1" skipped 0 "$2"; } # NAME REASON
 stage() {
   local name=$1 limit=$2 start=$SECONDS status
   shift 2
+  if [ "$model" ]; then limit=$((limit * 5)); fi
   if [ "$deadline" ] && [ $((deadline - SECONDS)) -lt "$limit" ]; then
     not_run=$((not_run + 1))
     row "$name" "not run" 0 "$((deadline - SECONDS)) s were left, and it may take $limit"
@@ -112,8 +113,7 @@ build_all() {
   local options=(--preset cuda -DRINGTAPE_WERROR=OFF) targets=()
   if [ "$model" ]; then
     options=(--preset model)
-    targets=(--target dist_tests collectives mnist)
-    if [[ " $chosen " == *" tests "* ]]; then targets+=(ringtape_tests); fi
+    targets=(--target ringtape_tests dist_tests collectives mnist regression accumulate gpt compare_runs)
   fi
   cmake "${options[@]}" -B "$build" && cmake --build "$build" --parallel "$(nproc)" "${targets[@]}" || return 1
   grep -h '^-- Ringtape: ' "$out/build.txt" | sed 's/^-- Ringtape: //' | paste -sd ';' >"$work/note"
@@ -187,22 +187,26 @@ run_mnist() {
       exit !(NR == 5 && a[1] >= 0.972 && a[3] >= 0.975) }' | tee "$work/note"
 }
 
+# Every program in short, on the GPU and on the CPU.
+run_programs() {
+  "$root/tests/apps/devices_test.sh" "$build/bin" cuda cpu || return 1
+  grep -c '^same: ' "$out/programs.txt" | sed 's/$/ comparisons with the CPU agree/' >"$work/note"
+}
+
 # The table of --profile and the trace of --timeline have the GPU's activities: the kernels' times fill a part of the steps,
-# and at most all of them. Under --graph the kernels are those of the graph. On the model, where measuring the limits for
-# --profile takes hours, a small run and the trace alone.
+# and at most all of them. Under --graph the kernels are those of the graph. On the model a small run.
 run_profile() {
-  local flags found status notes="" sizes=(--hidden "1024,1024" --batch-size 512 --max-steps 40) both=(--profile --graph)
-  if [ "$model" ]; then sizes=(--max-steps 10) both=("" --graph); fi
-  for flags in "${both[@]}"; do
-    # shellcheck disable=SC2086  # none or one
-    "$build/bin/mnist" --device cuda "${sizes[@]}" $flags --timeline "$work/trace.json" | tee "$work/profile.txt" || return 1
+  local flag found status notes="" sizes=(--hidden "1024,1024" --batch-size 512 --max-steps 40)
+  if [ "$model" ]; then sizes=(--max-steps 10); fi
+  for flag in --profile --graph; do
+    "$build/bin/mnist" --device cuda "${sizes[@]}" $flag --timeline "$work/trace.json" | tee "$work/profile.txt" || return 1
     if grep '^device times: not' "$work/profile.txt" >"$work/note"; then
       if grep -q 'built without CUPTI' "$work/note"; then return 77; fi
       return 1
     fi
     found=$(python3 "$root/tests/trace/check_gpu_trace.py" "$work/trace.json" 2>&1 | paste -sd " ")
     status=$?
-    notes+="${flags:-trace}: $found; "
+    notes+="$flag: $found; "
     echo "${notes%; }" >"$work/note"
     [ $status -eq 0 ] || return 1
   done
@@ -342,6 +346,7 @@ build       300 everywhere build_all
 tests       120 everywhere run_tests
 ranks       180 everywhere run_ranks
 mnist        90 everywhere run_mnist
+programs     60 everywhere run_programs
 memcheck    150 gpu        checker memcheck
 racecheck   150 gpu        checker racecheck
 synccheck   150 gpu        checker synccheck
@@ -359,7 +364,7 @@ done
 
 chosen=${*:-$(awk '{ print $1 }' <<<"$stages" | paste -sd ' ')}
 export build root out work model chosen
-export -f build_all run_tests checker run_mnist run_profile on_one_gpu same_losses run_ranks run_ladders
+export -f build_all run_tests checker run_mnist run_programs run_profile on_one_gpu same_losses run_ranks run_ladders
 export -f run_benchmarks run_torch run_ncu run_docs
 
 describe_machine >"$out/summary.txt"

@@ -151,8 +151,8 @@ void Trainer::Run::connect_stages() {
   for (const Stages::Copy& copy : stages()->copies()) {
     if (copy.stage == line->rank()) copies.push_back(copy.name);
   }
-  arena_->set_stages({.sum = [line](const Tensor& x) { line->all_reduce(x, ReduceOp::sum).wait(); },
-                      .max = [line](const Tensor& x) { line->all_reduce(x, ReduceOp::max).wait(); },
+  arena_->set_stages({.sum = all_reduce_over(line, ReduceOp::sum),
+                      .max = all_reduce_over(line, ReduceOp::max),
                       .copies = std::move(copies)});
 }
 

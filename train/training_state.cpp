@@ -43,10 +43,16 @@ TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at)
   const std::vector<std::int64_t> found = shared.to_vector<std::int64_t>();
   random.seed = static_cast<std::uint64_t>(found[3]);
   random.offset = static_cast<std::uint64_t>(found[4]);
+  std::vector<Work> broadcasts;
   for (const NamedParameter& parameter : model_.named_parameters()) {
-    if (!parameter.tensor->requires_grad()) mesh_.of_mean()->broadcast(*parameter.tensor, 0).wait();
+    if (!parameter.tensor->requires_grad()) {
+      broadcasts.push_back(mesh_.of_mean()->broadcast(*parameter.tensor, 0));
+    }
   }
-  for (const auto& [name, tensor] : trained(weights_of(model_))) mesh_.of_mean()->broadcast(tensor, 0).wait();
+  for (const auto& [name, tensor] : trained(weights_of(model_))) {
+    broadcasts.push_back(mesh_.of_mean()->broadcast(tensor, 0));
+  }
+  for (const Work& work : broadcasts) work.wait();
   return {.step = found[0], .epoch = found[1], .samples = found[2]};
 }
 

@@ -16,9 +16,9 @@
 #define __launch_bounds__(...)
 
 // A block runs on one OS thread, so its threads share thread-local storage, and blocks that run at the same
-// time do not. Check builds and the analysis run one block at a time and keep shared memory in a section of
-// its own: check builds overwrite it before each block and AddressSanitizer watches it; the analysis
-// recognises shared addresses by it.
+// time do not. Check builds and the analysis run one block at a time, whichever thread launches it, and keep
+// shared memory in a section of its own: check builds overwrite it before each block and AddressSanitizer
+// watches it; the analysis recognises shared addresses by it.
 #if defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 #define __shared__ static __attribute__((section("simt_shared")))
 #else

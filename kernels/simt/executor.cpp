@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 
 #include "core/error.h"
 #include "kernels/simt/observer.h"
@@ -38,6 +39,11 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(co
         "launch with {} x {} x {} blocks: expected at most {} in y and z, as in CUDA", grid.x, grid.y, grid.z,
         kMaxGridYZ);
   check(!Worker::current().busy(), "launch from inside a kernel");
+
+  // Shared memory in a section of its own is one for all threads of the host: so is an observer.
+  static std::mutex one_launch_at_a_time;
+  std::unique_lock lock(one_launch_at_a_time, std::defer_lock);
+  if (kCheck || observer() != nullptr) lock.lock();
 
   Launch launch{grid, block, shared_bytes, thread, context, kernel, order_setting(), observer()};
   const auto run = [&](std::int64_t first, std::int64_t last) {

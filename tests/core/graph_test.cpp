@@ -56,7 +56,7 @@ TEST_CASE("tensors outlive the graph memory pool that they are in", "[graph]") {
 }
 
 TEST_CASE("what a graph cannot repeat is refused during a capture, by name", "[graph]") {
-  const Tensor x = tensor_of({1}, {});
+  const Tensor x = tensor_of({1}, {}), qkv = zeros({1, 2, 3});
   const Stream stream = Stream::current(Device{});
   const Event event(Device{});
   CHECK_FALSE(is_capturing());
@@ -68,6 +68,9 @@ TEST_CASE("what a graph cannot repeat is refused during a capture, by name", "[g
     CHECK_THROWS_WITH(stream.synchronize(), ContainsSubstring("Stream::synchronize()"));
     CHECK_THROWS_WITH(event.synchronize(), ContainsSubstring("Event::synchronize()"));
     CHECK_THROWS_WITH(rand({2}), ContainsSubstring("random numbers are drawn"));
+    CHECK_THROWS_WITH(dropout(x, 0.5), ContainsSubstring("the mask of dropout is drawn"));
+    CHECK_THROWS_WITH(causal_self_attention(qkv, 1, 1, {.dropout = 0.5}),
+                      ContainsSubstring("the mask of dropout is drawn"));
     CHECK_THROWS_WITH(CaptureScope(), ContainsSubstring("already capturing one"));
     const GraphMemoryPool memory;
     const GraphMemoryPool::Scope scope(memory);

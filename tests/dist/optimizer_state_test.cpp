@@ -1,5 +1,6 @@
 #include "dist/optimizer_state.h"
 
+#include <algorithm>
 #include <map>
 
 #include "tests/dist/zero_trainer.h"
@@ -93,5 +94,36 @@ TEST_CASE("optimizer state is saved by parameter, under PyTorch's names", "[dist
                                          "exp_avg_sq.0.bias[5]", "exp_avg_sq.0.weight[5, 12]", "step[2]"};
     if (stage > 0 && comm->rank() != 0) expected = {"step[2]"};
     CHECK(found == expected);
+  }
+}
+
+TEST_CASE("ZeRO: optimizer state that was scattered can be read at once", "[dist][zero]") {
+  const auto comm = this_run();
+  for (const int stage : {0, 1}) {
+    INFO("stage " << stage);
+    const ZeroTrainer trainer(comm, {.stage = stage, .optimizer = "adamw"});
+    double elements = 0;
+    for (const ArenaEntry& entry : trainer.arena.entries())
+      elements += static_cast<double>(entry.tensor->elements());
+    const std::vector<NamedTensor> whole = gather_optimizer_state(*trainer.optimizer, *comm);
+    if (comm->rank() == 0) {
+      for (const auto& [name, tensor] : whole) {
+        Tensor target = tensor;
+        target.copy_from(full(tensor.shape(), 3, tensor.dtype(), tensor.device()));
+      }
+    }
+    scatter_optimizer_state(*trainer.optimizer, *comm, whole);
+    for (const auto& [name, tensor] : trainer.optimizer->state()) {
+      INFO(name);
+      const std::vector<double> found = tensor.to_doubles();
+      // Between the parameters of an arena and after them there is nothing to be set.
+      CHECK(std::all_of(found.begin(), found.end(), [](double value) { return value == 3 || value == 0; }));
+      const Tensor count = tensor_of({static_cast<double>(std::count(found.begin(), found.end(), 3))}, {1},
+                                     DType::f32, comm->device());
+      if (stage > 0) comm->all_reduce(count, ReduceOp::sum).wait();
+      const bool is_per_element = name.starts_with("exp_avg");
+      const auto copies = static_cast<double>(tensor.elements()) * (stage == 0 ? 1 : comm->size());
+      CHECK(count.item() == (is_per_element ? elements : copies));
+    }
   }
 }

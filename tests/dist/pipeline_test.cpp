@@ -5,6 +5,7 @@
 #include <map>
 
 #include "autograd/tape.h"
+#include "core/memory.h"
 #include "dist/stage_parts.h"
 #include "nn/gpt.h"
 #include "nn/model_file.h"
@@ -328,8 +329,8 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
         for (const Stages::Copy& copy : staged.stages().copies()) {
           if (copy.stage == line->rank()) copies.push_back(copy.name);
         }
-        own_arena.set_stages({.sum = [line](const Tensor& x) { line->all_reduce(x, ReduceOp::sum).wait(); },
-                              .max = [line](const Tensor& x) { line->all_reduce(x, ReduceOp::max).wait(); },
+        own_arena.set_stages({.sum = all_reduce_over(line, ReduceOp::sum),
+                              .max = all_reduce_over(line, ReduceOp::max),
                               .copies = copies});
         const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
           if (name == "LAMB") return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
@@ -387,6 +388,24 @@ TEST_CASE("pipeline: in evaluation the last stage has the output of one rank", "
   }
 }
 
+TEST_CASE("pipeline: on a GPU a result that was sent is released in the order of the stream",
+          "[dist][stages]") {
+  const auto line = this_run();
+  if (line->device().is_cpu() || line->size() == 1) return;
+  const Kind kind = kinds().front();
+  Staged staged(kind, kWays.front(), DType::f32);
+  staged.connect(kWays.front());
+  staged.model->eval();
+  const NoGrad no_grad;
+  const Tensor input = to(kind.input(0, DType::f32), line->device());
+  staged.pipeline->forward(input);  // what only the first batch allocates
+  for (int batch = 0; batch < 3; ++batch) {
+    const std::size_t before = memory_stats(line->device()).live;
+    staged.pipeline->forward(input);
+    CHECK(memory_stats(line->device()).live == before);
+  }
+}
+
 TEST_CASE("pipeline: tensors of all stages come to the first rank and back, step counts in the arena's order",
           "[dist][stages]") {
   for (const Way& way : kWays) {
@@ -412,7 +431,9 @@ TEST_CASE("pipeline: tensors of all stages come to the first rank and back, step
     }
     own.push_back({"optimizer.step", from_vector(counts, {std::ssize(counts)})});
     own.push_back({"optimizer.skipped_updates", full({}, 5, DType::i64)});
+    const std::size_t before = memory_stats(line->device()).live;
     const std::vector<NamedTensor> all = gather_stages(stages, own, *line);
+    if (line->device().is_cuda()) CHECK(memory_stats(line->device()).live == before);  // copies to be sent
     const std::int64_t parameters = std::ssize(stages.parameters());
     if (line->rank() == 0) {
       REQUIRE(std::ssize(all) == parameters + 2);

@@ -145,6 +145,31 @@ TEST_CASE("tensor parallel: equal seeds give the model of one rank, to the bit",
   }
 }
 
+TEST_CASE("tensor parallel: parts of the tensors of one rank can be read at once", "[dist][tensor]") {
+  const auto comm = this_run();
+  for (const Device device : {Device{}, comm->device()}) {
+    for (const Kind& kind : kinds()) {
+      INFO(kind.name << " on " << to_string(device));
+      const auto whole = make(kind, one_rank());
+      const auto divided = make(kind, layers_over(comm, kind.sequence), DType::f32, device);
+      std::vector<NamedTensor> wholes, parts;
+      std::vector<std::vector<double>> expected;
+      for (const NamedParameter& each : whole->named_parameters()) {
+        wholes.push_back({each.name, comm->rank() == 0 ? each.tensor->detach() : Tensor()});
+      }
+      for (const NamedParameter& each : divided->named_parameters()) {
+        Tensor part = each.tensor->detach();
+        const bool is_source = comm->rank() == 0 && shard_of(*each.tensor) == nullptr;
+        expected.push_back(part.to_doubles());
+        if (!is_source) part.copy_from(zeros(part.shape(), part.dtype(), device));
+        parts.push_back({each.name, part});
+      }
+      scatter_wholes(*divided, wholes, parts, *comm);
+      for (std::size_t i = 0; i < parts.size(); ++i) CHECK(parts[i].tensor.to_doubles() == expected[i]);
+    }
+  }
+}
+
 TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[dist][tensor]") {
   const auto comm = this_run();
   if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64

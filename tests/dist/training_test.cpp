@@ -173,6 +173,7 @@ TEST_CASE("training: every rank begins where rank 0 does, with its weights and r
           "[dist][train]") {
   manual_seed(1);
   const auto first = make_mlp({4, 8, kClasses});
+  first->parameter("2.bias").set_requires_grad(false);
   ParameterArena of_first(*first, Device{});
   const std::vector<double> expected = of_first.values().to_doubles();
   for (const auto& [name, comm] : all_communicators()) {
@@ -180,6 +181,8 @@ TEST_CASE("training: every rank begins where rank 0 does, with its weights and r
     const int rank = comm->rank();
     manual_seed(static_cast<std::uint64_t>(1 + rank));
     const auto model = make_mlp({4, 8, kClasses});
+    Tensor& frozen = model->parameter("2.bias");
+    frozen.set_requires_grad(false);
     ParameterArena arena(*model, comm->device());
     SGD optimizer(arena, {.learning_rate = 0.1});
     const Mesh mesh(comm, {.data = comm->size()});
@@ -188,6 +191,7 @@ TEST_CASE("training: every rank begins where rank 0 does, with its weights and r
         state.broadcast_from_first({.step = 10 + rank, .epoch = 2 + rank, .samples = 7 + rank});
     CHECK((found.step == 10 && found.epoch == 2 && found.samples == 7));
     CHECK(default_generator().seed == 1);
+    CHECK(frozen.to_doubles() == first->parameter("2.bias").to_doubles());
     CHECK(arena.values().to_doubles() == expected);
   }
 }

@@ -2,9 +2,11 @@
 // run them.
 #include "kernels/common/kernel.h"
 
+#include <atomic>
 #include <csignal>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/error.h"
@@ -163,6 +165,33 @@ TEST_CASE("simt: a missing barrier shows under some order of the threads", "[sim
   }
   CHECK(wrong_orders[false] >= 2);
   CHECK(wrong_orders[true] == 0);
+}
+
+// ---- two threads of the host ----
+
+__global__ void through_shared(int value, int* out) {
+  __shared__ int values[64];
+  values[threadIdx.x] = value;
+  __syncthreads();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = values[blockDim.x - 1 - threadIdx.x];
+}
+
+TEST_CASE("simt: threads of the host launch at the same time, each with its own shared memory", "[simt]") {
+  constexpr int kBlocks = 20, kThreads = 64, kLaunches = 200, kHostThreads = 3;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> host;
+  for (int value = 1; value <= kHostThreads; ++value) {
+    host.emplace_back([&wrong, value] {
+      const std::vector<int> expected(kBlocks * kThreads, value);
+      for (int i = 0; i < kLaunches; ++i) {
+        std::vector<int> out(kBlocks * kThreads);
+        launch(through_shared, {kBlocks, kThreads}, stream(), value, out.data());
+        wrong += out != expected;
+      }
+    });
+  }
+  for (std::thread& each : host) each.join();
+  CHECK(wrong == 0);
 }
 
 __global__ void record_order(int* order, int* count) {

@@ -22,9 +22,10 @@ def copy_tree(to):
 def first_failure(command, environment, timeout):
     """The name of the first test case that fails in a program of Catch2's, or None where all pass.
 
-    What the GPU model reports (on standard error) counts for the test case that is running."""
+    What the GPU model reports (on standard error) counts for the test case that is running, so the names of cases must
+    not wait in a buffer."""
     try:
-        done = subprocess.run([*command, "--abort", "-r", "xml"], env=environment, stdout=subprocess.PIPE,
+        done = subprocess.run(["stdbuf", "-oL", *command, "--abort", "-r", "xml"], env=environment, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout)
         output, status = done.stdout, done.returncode
     except subprocess.TimeoutExpired as late:
