@@ -10,6 +10,7 @@
 #   order      everything that orders work on a GPU removed in turn, on the GPU model: a test must fail
 #              (tests/gpu_model/remove_synchronisation.py)
 #   schedules  tests and programs on the GPU model under 100 random schedules (tests/gpu_model/random_schedules.py)
+#   exact      the same under four schedules, with every access of the kernels recorded and compared
 #   parallel   every collective, scale factor and index of tensor and sequence parallelism changed in turn: a test must
 #              fail (tests/dist/change_parallel.py)
 #   meshes     a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (4,000 runs)
@@ -23,7 +24,7 @@
 #
 # Needs what ./run_tests.sh has built. Ends with 1 where a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,25s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,26s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -45,6 +46,12 @@ schedules() {
   cmake --preset model && cmake --build --preset model --target ringtape_tests dist_tests mnist &&
     python3 tests/gpu_model/random_schedules.py --bin build/model/bin --result "$out/schedules.md"
 }
+exact() {
+  cmake --preset model -B build/exact -DRINGTAPE_MODEL_EXACT=ON &&
+    cmake --build build/exact --target gpu_model_tests ringtape_tests dist_tests mnist &&
+    RINGTAPE_MODEL_GPUS=2 build/exact/bin/gpu_model_tests &&
+    RINGTAPE_MODEL_RACES=exact python3 tests/gpu_model/random_schedules.py --bin build/exact/bin --seeds 0:4
+}
 parallel() { python3 tests/dist/change_parallel.py; }
 meshes() { python3 tests/long/meshes.py --bin $bin; }
 docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]}" --all; }
@@ -58,7 +65,7 @@ tsan() {
     cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
 }
 
-all=(idle busy kills barriers order schedules parallel meshes docs torch tokens gpt training check tsan)
+all=(idle busy kills barriers order schedules exact parallel meshes docs torch tokens gpt training check tsan)
 checks=("${@:-${all[@]}}")
 for check in "${checks[@]}"; do
   [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }
