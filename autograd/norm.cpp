@@ -85,9 +85,9 @@ void backward(BackwardContext& context, bool centred, double eps, bool has_bias)
   const Tensor& x = context.saved(0);
   const Tensor& rstd = context.saved(3);
   const Tensor& dy = context.grad_output();
+  const std::int64_t blocks = norm_backward_blocks(rstd.elements(), x.device().is_cuda());
   const auto partial = [&](bool needed) {
-    return needed ? empty({norm_backward_blocks(rstd.elements()), x.size(-1)}, rstd.dtype(), x.device())
-                  : Tensor();
+    return needed ? empty({blocks, x.size(-1)}, rstd.dtype(), x.device()) : Tensor();
   };
   const Tensor weight_partial = partial(context.needs_grad(1));
   const Tensor bias_partial = partial(has_bias && context.needs_grad(2));

@@ -29,8 +29,14 @@ NormRows<T> rows_of(const NormProblem& p) {
           static_cast<A*>(p.rstd)};
 }
 
+/// Blocks of norm_forward that a multiprocessor must hold: in f32 two of 512 threads have registers enough,
+/// which gives 32 warps where the compiler's choice gives 20. 16-bit elements would spill.
 template <class T>
-__global__ void norm_forward(NormRows<T> p, const T* residual, T* sum, const T* bias, T* y) {
+constexpr int kBlocksOfForward = sizeof(T) == sizeof(float) ? 2 : 1;
+
+template <class T>
+__global__ void __launch_bounds__(kMostRowThreads, kBlocksOfForward<T>)
+    norm_forward(NormRows<T> p, const T* residual, T* sum, const T* bias, T* y) {
   using A = accumulate_t<T>;
   const A scale = A{1} / static_cast<A>(p.columns);
   const BlockShare share = share_of_block(p.rows);
@@ -136,7 +142,8 @@ void norm_backward(const Stream& stream, const NormProblem& problem, const void*
   const int partials = (weight_partial == nullptr ? 0 : 1) + (bias_partial == nullptr ? 0 : 1);
   RINGTAPE_DISPATCH_FLOATING(problem.dtype, T, {
     using A = accumulate_t<T>;
-    LaunchShape shape = row_shape<T>(norm_backward_blocks(problem.rows), problem.columns);
+    LaunchShape shape =
+        row_shape<T>(norm_backward_blocks(problem.rows, kGpuGeometry), problem.columns, kKeptVectors);
     shape.shared_bytes = static_cast<std::size_t>(partials * problem.columns) * sizeof(A);
     launch(norm_backward<T>, shape, stream, rows_of<T>(problem), static_cast<const T*>(dy),
            static_cast<T*>(dx), accumulate, static_cast<A*>(weight_partial), static_cast<A*>(bias_partial));

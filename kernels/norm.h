@@ -22,11 +22,12 @@ struct NormProblem {
 inline constexpr std::int64_t kMostNormColumns = 12288;
 
 /// The number of blocks of norm_backward, each with partial gradients of the parameters: a function of the
-/// rows alone, so that the order of the additions is.
-inline std::int64_t norm_backward_blocks(std::int64_t rows) {
-  constexpr std::int64_t kRowsOfBlock = 4, kMostBlocks = 256;
-  const std::int64_t blocks = (rows + kRowsOfBlock - 1) / kRowsOfBlock;
-  return blocks < kMostBlocks ? blocks : kMostBlocks;
+/// rows and the kind of device, so that the order of the additions is. A GPU has as many as run on it at the
+/// same time.
+inline std::int64_t norm_backward_blocks(std::int64_t rows, bool on_gpu) {
+  constexpr std::int64_t kRowsOfBlock = 4;
+  const std::int64_t blocks = (rows + kRowsOfBlock - 1) / kRowsOfBlock, most = on_gpu ? 1024 : 256;
+  return blocks < most ? blocks : most;
 }
 
 }  // namespace ringtape
@@ -40,7 +41,7 @@ RINGTAPE_LAUNCHER(norm_forward, const NormProblem& problem, const void* residual
 
 /// With g = dy * weight and h = (x - mean) * rstd, and means over a row,
 ///   dx (+)= rstd * (g - mean(g) - h * mean(g * h)), for RMS normalisation without mean(g).
-/// Block b of norm_backward_blocks(rows) writes its sums over rows of dy * h and of dy to row b of
+/// Block b of norm_backward_blocks(rows, ...) writes its sums over rows of dy * h and of dy to row b of
 /// `weight_partial` and `bias_partial`, A [blocks, columns]; null where they are not needed. dx may be null.
 RINGTAPE_LAUNCHER(norm_backward, const NormProblem& problem, const void* dy, void* dx, bool accumulate,
                   void* weight_partial, void* bias_partial);

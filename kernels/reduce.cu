@@ -173,9 +173,10 @@ void launch_sum_rows(const Stream& stream, const From* x, std::int64_t outer, st
                      To* y, bool accumulate) {
   const Extents e =
       with_parts(outer, mid, 1, minimum<std::int64_t>(ReduceScratch::kMaxBlocks / outer, 1024), 8192);
-  const std::int64_t threads = ceil_div(ceil_div(e.part_length, kVecLanes<From>), 32) * 32;
+  constexpr std::int64_t kVectorsOfThread = 8;  // so that a short row has one warp, which needs no barrier
+  const std::int64_t threads = ceil_div(e.part_length, 32 * kVectorsOfThread * kVecLanes<From>) * 32;
   const LaunchShape shape{
-      dim3(static_cast<unsigned>(minimum<std::int64_t>(outer, ReduceScratch::kMaxBlocks)),
+      dim3(static_cast<unsigned>(minimum<std::int64_t>(outer, 4 * ReduceScratch::kMaxBlocks)),
            static_cast<unsigned>(e.parts)),
       kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(maximum<std::int64_t>(threads, 32), 256))
                    : 1u,
@@ -264,7 +265,9 @@ void broadcast_dim(const Stream& stream, DType dtype, const void* x, std::int64_
   const std::int64_t length = constant ? mid : inner;
   const std::int64_t stretch = stretch_of(length);
   RINGTAPE_DISPATCH_FLOATING(dtype, T, {
-    const std::int64_t threads = ceil_div(ceil_div(minimum(length, stretch), kVecLanes<T>), 32) * 32;
+    constexpr std::int64_t kVectorsOfThread = 4;
+    const std::int64_t threads =
+        ceil_div(minimum(length, stretch), 32 * kVectorsOfThread * kVecLanes<T>) * 32;
     const LaunchShape shape{
         dim3(static_cast<unsigned>(rows), static_cast<unsigned>(ceil_div(length, stretch))),
         kGpuGeometry ? static_cast<unsigned>(minimum<std::int64_t>(threads, 256)) : 1u};

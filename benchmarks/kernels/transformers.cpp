@@ -51,7 +51,7 @@ void prepare_norm(Setup& s, const Size& size, bool centred, bool adds) {
 void prepare_norm_backward(Setup& s, const Size& size, bool centred) {
   const NormProblem problem = norm_of(s, size, centred, true);
   const float* dy = s.floats("dy", size.elements());
-  const std::int64_t partial = norm_backward_blocks(size.rows) * size.columns;
+  const std::int64_t partial = norm_backward_blocks(size.rows, true) * size.columns;  // the CPU has fewer
   float* weights = s.output("weight partial", partial);
   float* biases = centred ? s.output("bias partial", partial) : nullptr;
   s.launch = [=, dx = s.output("dx", size.elements())](const Stream& stream) {

@@ -59,14 +59,19 @@ inline LaunchShape reduction_shape(std::int64_t n) {
   return shape;
 }
 
-/// The shape for a kernel in which each block handles one row, through for_each_vec_in_block<T>.
+/// At most this many threads in a block of row_shape.
+inline constexpr int kMostRowThreads = kGpuGeometry ? 512 : 4;
+
+/// The shape for a kernel in which each block handles one row, through for_each_vec_in_block<T>; on the GPU a
+/// thread has this many vectors of it.
 template <class T = float>
-inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns) {
+inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns, int vectors_of_thread = 1) {
   const std::int64_t wanted =
-      kGpuGeometry ? ceil_div(ceil_div(columns, kVecLanes<T>), 32) * 32 : ceil_div(columns, 4096);
-  const std::int64_t most = kGpuGeometry ? 512 : 4;
+      kGpuGeometry ? ceil_div(columns, std::int64_t{32} * vectors_of_thread * kVecLanes<T>) * 32
+                   : ceil_div(columns, 4096);
   const std::int64_t least = kGpuGeometry ? 32 : 1;
-  return {static_cast<unsigned>(rows), static_cast<unsigned>(minimum(maximum(wanted, least), most))};
+  return {static_cast<unsigned>(rows),
+          static_cast<unsigned>(minimum<std::int64_t>(maximum(wanted, least), kMostRowThreads))};
 }
 
 /// The elements in the accumulation type. The GPU converts bf16 two at a time, with one instruction for each.

@@ -9,11 +9,17 @@
 /// written.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// The shape for a kernel that goes through its rows by share_of_block(rows): a block for each row on the
-/// GPU; on the CPU one thread for at least 8192 elements.
+/// Vectors of 16 bytes that a thread of the GPU keeps of each row. Four of them are under way together, and a
+/// row of 1,024 floats has two warps, whose reductions cost less than those of eight.
+inline constexpr int kKeptVectors = 4;
+
+/// The shape for a kernel that goes through its rows by share_of_block(rows). On the GPU a block takes a row
+/// at a time, and several of many rows, as its start takes as long as two reads from memory; on the CPU one
+/// thread takes at least 8192 elements.
 template <class T>
 LaunchShape rows_shape(std::int64_t rows, std::int64_t columns) {
-  if constexpr (kGpuGeometry) return row_shape<T>(rows, columns);
+  constexpr std::int64_t kMostBlocks = 8192;
+  if constexpr (kGpuGeometry) return row_shape<T>(minimum(rows, kMostBlocks), columns, kKeptVectors);
   const std::int64_t rows_of_block = maximum<std::int64_t>(1, 8192 / maximum<std::int64_t>(columns, 1));
   return {static_cast<unsigned>(ceil_div(rows, rows_of_block)), 1};
 }
@@ -25,8 +31,8 @@ __device__ inline Vec<accumulate_t<T>, W> load_accumulate(const T* from) {
 }
 
 /// N rows of equal length that several passes read together. On the GPU a thread keeps its elements in
-/// registers, up to kKept vectors of 16 bytes of each row, so that they come from memory once; on the CPU
-/// they are read again from the cache.
+/// registers, up to kKeptVectors of each row, so that they come from memory once; on the CPU they are read
+/// again from the cache.
 template <class T, int N>
 class RowsInPasses {
  public:
@@ -108,7 +114,7 @@ class RowsInPasses {
  private:
   using A = accumulate_t<T>;
   static constexpr int kWidth = kVecLanes<T>;
-  static constexpr int kKept = 4;
+  static constexpr int kKept = kKeptVectors;
 
   template <int W>
   __device__ Vec<Vec<A, W>, N> read(std::int64_t i) const {
