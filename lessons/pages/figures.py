@@ -282,26 +282,51 @@ def losses(figures):
     return figures.chart("loss over the updates of four runs, seed 0", "update", "loss", series)
 
 
-def searched(figures):
-    """The committed runs of lesson 11's search: for each rate the best of its schedules and warm-ups, by the mean of the seeds 0 to 2."""
+TRAINING = ROOT / "benchmarks/results/training"
+
+
+def search(file, names):
+    """{name: {rate: {flags: values}}} of the committed runs of a search, seeds 0 to 2; `names(flags)` is a competitor, or None."""
     runs = {}
-    for row in csv.DictReader((ROOT / "benchmarks/results/training/lesson-11.csv").open()):
-        if int(row["seed"]) <= 2:
-            flags = dict(re.findall(r"--([\w-]+) (\S+)", row["flags"]))
-            rates = runs.setdefault(flags["optimizer"], {})
-            rates.setdefault(flags["lr"], {}).setdefault(row["flags"], []).append(float(row["accuracy"]))
-    optimizers = list(runs)
+    for row in csv.DictReader((TRAINING / file).open()):
+        flags = dict(re.findall(r"--([\w-]+) (\S+)", row["flags"]))
+        if int(row["seed"]) <= 2 and (name := names(flags)) is not None:
+            runs.setdefault(name, {}).setdefault(flags["lr"], {}).setdefault(row["flags"], []).append(float(row["accuracy"]))
+    return runs
+
+
+def rates_searched(runs, knob):
+    """For each rate the best of its other settings, by the mean of the seeds."""
+    names = list(runs)
 
     def view(i):
         rows = []
-        for rate, settings in sorted(runs[optimizers[i]].items(), key=lambda item: float(item[0])):
+        for rate, settings in sorted(runs[names[i]].items(), key=lambda item: float(item[0])):
             best = max(settings.values(), key=statistics.fmean)
             rows.append((rate, [(value, f"{value:.2f}%") for value in (statistics.fmean(best), min(best), max(best))]))
         best = max(rows, key=lambda row: row[1][0][0])
-        return (f"{optimizers[i]}: {best[1][0][1]} at a rate of {best[0]}, the best of {len(rows)}.",
+        return (f"{names[i]}: {best[1][0][1]} at a rate of {best[0]}, the best of {len(rows)}.",
                 bars(rows, ["rate", "mean of three seeds", "lowest", "highest"]))
 
-    return turned([Knob("optimizer", optimizers)], view)
+    return turned([Knob(knob, names)], view)
+
+
+def searched(figures):
+    """Lesson 11's search."""
+    return rates_searched(search("lesson-11.csv", lambda flags: flags["optimizer"]), "optimizer")
+
+
+def biases(figures):
+    """LARS in lesson 11's search, and with its biases treated in two other ways."""
+    names = {"ratio": "a trust ratio", "thousandth": "a thousandth of the rate"}
+    return rates_searched(search("lesson-11.csv", lambda flags: "the full rate" if flags["optimizer"] == "lars" and float(flags["lr"]) >= 1 else None)
+                          | search("lesson-38.csv", lambda flags: names[flags["biases"]]), "biases have")
+
+
+def ways(figures):
+    """The search of lesson 32."""
+    names = {"rate": "rate / 4 after each stage", "batch": "batch x 4 after each stage", "neither": "neither", "large": "1,024 from the start"}
+    return rates_searched(search("lesson-32.csv", lambda flags: names[flags["way"]]), "way")
 
 
 def ring(figures):
@@ -486,6 +511,9 @@ FIGURES = {
                  f"{BIN}/plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90 --lr-scaling linear --schedule cosine"),
     "losses": (losses, "The loss in the four runs of 4,096, seed 0", f"{BIN}/mnist --hidden 64 --epochs 4 --batch-size 4096 --lr 0.001 --metrics run.jsonl"),
     "searched": (searched, "What each rate reaches, with the best of its schedules and warm-ups", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-11.csv"),
+    "biases": (biases, "What each rate of LARS reaches, with the best of its schedules and warm-ups",
+               "scripts/training_runs.py, from the committed lesson-11.csv and lesson-38.csv in benchmarks/results/training"),
+    "ways": (ways, "What each first rate reaches, with the better momentum", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-32.csv"),
     "ring": (ring, "The ring, chunk by chunk", f"mpirun -n 4 {BIN}/collectives --trace-ring"),
     "timeline": (timeline, "A step of two ranks over slow links, measured", f"OMP_NUM_THREADS=1 mpirun -n 2 {BIN}/mnist {TRAINED} --slow-link 100,250 --bucket-mib 1 --report run.html"),
     "overlap": (overlap, "An update of 1.3 billion parameters on 8 ranks, simulated", f"{BIN}/plan scale {PLAYBOOK} --ranks 8 --intra-node-bandwidth 20 --bucket-mib 25"),
