@@ -392,6 +392,35 @@ def timeline(figures):
     return turned([Knob("gradients are reduced", [name for name, _ in buckets], 1), Knob("link", [f"{link} MB/s" for link in links])], view)
 
 
+def feedback(figures):
+    """The second table of compression, on several ranks."""
+    ranks, kinds = [1, 2, 4], ["the same each time", "of new samples each time"]
+    tables = [re.findall(r"^(10*) +(\S+) +(\S+) +(\S+) +(\S+)$", figures.output(f"OMP_NUM_THREADS=1 mpirun -n {n} {BIN}/lessons/compression"), re.MULTILINE)
+              for n in ranks]
+
+    def view(i, j):
+        errors = {name: [(int(row[0]), float(row[1 + 2 * j + k])) for row in tables[i]] for k, name in enumerate(("no feedback", "feedback"))}
+        without, having = (points[-1][1] for points in errors.values())
+        return (f"After {tables[i][-1][0]} reductions {without:.5f} without feedback and {having:.5f} with it: {100 * having / without:.0f}%.",
+                figures.chart("error of the sum over the reductions, in norms of one mean gradient", "reduction", "error", errors, from_zero=True))
+
+    return turned([Knob("ranks", ranks, 1), Knob("gradients", kinds)], view)
+
+
+def loader(figures):
+    """The table of loader_waits for data that are faster and slower to read."""
+    fast, slow = [1, 2, 3, 4, 5, 6], [4, 10, 22, 40]
+
+    def view(i, j):
+        text = figures.output(f"{BIN}/lessons/loader_waits --read {fast[i]} --slow-read {slow[j]}")
+        rows = [(name.strip(), [(int(number), number) for number in numbers.split()])
+                for name, numbers in re.findall(r"^  (no thread|a thread, \d+ ahead) +((?: *\d+){3})$", text, re.MULTILINE)]
+        return (f"64 batches take 64 x 4 = 256 ticks to compute with, and 56 x {fast[i]} + 8 x {slow[j]} = {56 * fast[i] + 8 * slow[j]} to read.",
+                bars(rows, ["loader", "batches waited for", "ticks waited", "ticks in all"]))
+
+    return turned([Knob("ticks to read a batch", fast), Knob("every eighth", slow, 2)], view)
+
+
 PLAYBOOK = "--parameters 1300000000 --micro-batch 2 --sequence 4096"
 
 
@@ -516,6 +545,8 @@ FIGURES = {
     "ways": (ways, "What each first rate reaches, with the better momentum", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-32.csv"),
     "ring": (ring, "The ring, chunk by chunk", f"mpirun -n 4 {BIN}/collectives --trace-ring"),
     "timeline": (timeline, "A step of two ranks over slow links, measured", f"OMP_NUM_THREADS=1 mpirun -n 2 {BIN}/mnist {TRAINED} --slow-link 100,250 --bucket-mib 1 --report run.html"),
+    "feedback": (feedback, "Errors of reductions in bf16 add up", f"OMP_NUM_THREADS=1 mpirun -n 2 {BIN}/lessons/compression"),
+    "loader": (loader, "What 64 updates wait for their data", f"{BIN}/lessons/loader_waits --read 1 --slow-read 22"),
     "overlap": (overlap, "An update of 1.3 billion parameters on 8 ranks, simulated", f"{BIN}/plan scale {PLAYBOOK} --ranks 8 --intra-node-bandwidth 20 --bucket-mib 25"),
     "zero": (zero, "The training state of 7.5 billion parameters, Adam in bf16", f"{BIN}/plan memory --parameters 7500000000 --dtype bf16 --ranks 64 --zero 1"),
     "scale": (scale, "An update of 1.3 billion parameters on more and more ranks, simulated", f"{BIN}/plan scale {PLAYBOOK} --messages-up-to 0"),
