@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 """Tests the numbers in the text of the lessons, in their folded answers and in questions.json.
 
-  tests/lessons/numbers_test.py [FOLDER OF A LESSON...]
+  tests/lessons/numbers_test.py              all lessons
+  tests/lessons/numbers_test.py FOLDER...    says what is wrong in these
 
 A number of the text is accounted for if the page has it, at the precision at which the text writes it, in a command, a quoted
 output, a table between markers or an excerpt; or if it is worked out:
 
   4 x 25 = 100                              in the text: both sides are computed, and one must be of numbers accounted for;
-  <!-- number: 22.75 = 0.0819 / 0.0036 -->  in a comment, where the working would be in the way;
+  <!-- number: 22.8 = 0.082 / 0.0036 -->    in a comment, where the working would be in the way;
   <!-- number: 640, 40 in scripts/x.py -->  in a file of the repository, which must have these numbers;
-  <!-- cited: a data sheet: 3.35, 989 -->   in a source outside of it, which the text names.
+  <!-- cited: a data sheet: 3.35, 989 -->   in a source outside of it, or a time of one machine, as the text says;
+  <!-- supposed: 90 MB, 1000 -->            what an example supposes.
 
-No claims, and not looked at: whole numbers to 12 without "times", "%" or another unit of UNITS; numbers of a name (f32, H100, x_4,
-`--lr 0.1`, lesson 20, 16 bits, a paper's year); links; the whole numbers that a question supposes ("Predict", a summary, "ask"),
-and its wrong choices. What a question supposes, and flags in the text, answers may use. A wrong equation fails in any case.
+No claims, and not looked at: whole numbers to 12 without "times", "%" or another unit; powers of 2 and 10; numbers of a name (f32,
+x_4, `--lr 0.1`, lesson 20, 16 bits, a paper's year); links; the whole numbers that a question supposes ("Predict", a summary,
+"ask"), and its wrong choices. Answers may use what a question supposes. An equation that does not hold fails in any case.
 """
-import json
 import math
 import pathlib
 import re
@@ -23,56 +24,18 @@ import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True
+from equations import LOOSE_NUMBER, NUMBER, Number, equations  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-UNITS = {"%": 0.01, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "million": 1e6,
-         "billion": 1e9, "Mbit": 1e6, "Gbit": 1e9, "ns": 1e-9, "us": 1e-6, "microseconds": 1e-6, "ms": 1e-3, "s": 1, "MHz": 1e6,
-         "GHz": 1e9, "MFLOP": 1e6, "GFLOP": 1e9, "TFLOP": 1e12, "points": 0.01, "times": 1}
-SHARES = ("%", "million", "billion")  # of these a number without a unit is another number
-POWER = re.compile(r"(?:2|10)\^-?\d+")
-FUNCTIONS = {"sqrt": math.sqrt, "log2": math.log2, "ln": math.log, "exp": math.exp, "ceil": math.ceil, "floor": math.floor}
-DIGITS = r"0x[0-9a-f]+|\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:e[+-]?\d+)?(?:\^-?\d+)?"
-NUMBER = re.compile(rf"(?<![\w.^])(?<![A-Za-z]-)({DIGITS})(?![\d^])(?: ?(%|{'|'.join(list(UNITS)[1:])})(?:/s)?(?!\w)|(?= to [\d.,]+ ?(%|{'|'.join(list(UNITS)[1:])})(?!\w)))?")
-NAMES = re.compile(r"\]\([^)]*\)|https?://\S+|[Ll]essons? \d+(?:(?:, | and | to )\d+)*|\b(?:8|16|32|64)(?:\s|-)bits?\b|"
-                   r"\b(?:al\.|[A-Z][a-z]+),?\s\(?(?:19|20)\d\d\b|[a-z]\w*/[\w./-]*|^#+ \d+\.|^\d+\. ", re.MULTILINE)
-SOURCE = re.compile(rf"(?<![\w.])({DIGITS})(?:\s?(%|{'|'.join(list(UNITS)[1:])})(?!\w))?")
 STRING = r'"(?:[^"\\]|\\.)*"'
-NO_CLAIM = re.compile(rf'"find": {STRING}|"text": {STRING},\s*"right": false')
-GIVEN = re.compile(rf'\*\*Predict\.\*\*.*?\n\n|<summary>.*?</summary>|"ask": {STRING}', re.DOTALL)
-FENCE = re.compile(r"^```(\S*).*?^```$", re.DOTALL | re.MULTILINE)
-TABLE = re.compile(r"<!-- figures: .*?<!-- end of figures -->|<!-- sass: .*?-->\n(?:\|.*\n)*|^    \S.*", re.DOTALL | re.MULTILINE)
-LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]-*"))
+FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+TABLE = re.compile(r"<!-- figures: .*?<!-- end of figures -->|<!-- sass: [^\n]*\n(?:\|[^\n]*\n)*|^    \S[^\n]*", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"<!-- (\w+): (.*?) -->", re.DOTALL)
-
-
-def value_of(digits):
-    base, _, power = digits.replace(",", "").partition("^")
-    return float(int(base, 16)) if base.startswith("0x") else float(base) ** int(power or 1)
-
-
-class Number:
-    """A number as it is written: its value, half of its last digit, its unit."""
-
-    def __init__(self, match, before=""):
-        self.text, self.unit, self.start, self.end = match[0], match[2] or match[3] or "", match.start(), match.end()
-        self.value = value_of(match[1])
-        base, _, exponent = match[1].replace(",", "").partition("e")
-        digits = len(base.partition(".")[2])
-        if re.search(r"\b([Aa]bout|some|nearly|almost|million|billion)\s$", before) and "." not in base:
-            digits = len(base.rstrip("0")) - len(base)  # "about 30,000"
-        self.half = 0.5 * 10.0 ** (int(exponent or 0) - digits) * (1 + 1e-6)
-        self.small = self.value <= 12 and match[1].isdigit() and not self.unit or bool(POWER.fullmatch(match[1]))
-
-    def is_whole(self):
-        return self.value == int(self.value) and self.unit not in ("%", "times")
-
-    def is_rounded(self, exact, unit=""):
-        """Whether it is `exact`, with that unit, rounded. The unit may be missing on one side."""
-        factors = {UNITS.get(self.unit, 1) / UNITS.get(unit, 1)} | ({1} if "" in (unit, self.unit) and self.unit not in SHARES and unit not in SHARES else set())
-        return any(abs(exact / factor - self.value) <= self.half for factor in factors)
-
-
-def numbers_in(text):
-    return [Number(match, text[max(0, match.start() - 10):match.start()]) for match in NUMBER.finditer(text)]
+SUPPOSED = re.compile(rf'\*\*Predict\.\*\*.*?\n\n|<summary>.*?</summary>|"ask": {STRING}', re.DOTALL)
+NO_CLAIM = re.compile(rf'"find": {STRING}|"text": {STRING},\s*"right": false')
+NAME = re.compile(r"\]\([^)]*\)|https?://\S+|[a-z]\w*/[\w./-]*|^#+ \d+\.|^\d+\. |[Ll]essons? \d+(?:(?:, | and | to )\d+)*|"
+                  r"\b(?:8|16|32|64)(?:\s|-)bits?\b|\b(?:al\.|[A-Z]\w+),?\s\(?(?:19|20)\d\d\b", re.MULTILINE)
 
 
 def blank(match):
@@ -80,137 +43,47 @@ def blank(match):
     return re.sub(r"[^\n]", " ", match[0])
 
 
-TOKEN = re.compile(rf"{NUMBER.pattern}|[A-Za-z]{{2,}}(?:-[A-Za-z]+)+|[A-Za-z_]\w*|\S")
-WORD = re.compile(rf"(?!(?:and|or|to|of|by|{'|'.join(FUNCTIONS)})$)[A-Za-z-]{{2,}}|a|s")
-
-
-class Expression:
-    """Numbers, + - * x /, brackets and FUNCTIONS, from tokens[place]; words after a number say what it counts."""
-
-    def __init__(self, tokens, place, units):
-        self.tokens, self.place, self.units, self.numbers = tokens, place, units, []
-        self.value = self.sum()
-
-    def peek(self):
-        return self.tokens[self.place][0] if self.place < len(self.tokens) else ""
-
-    def take(self, *texts):
-        if self.peek() not in texts:
-            return None
-        self.place += 1
-        return self.tokens[self.place - 1][0]
-
-    def sum(self):
-        value = self.product()
-        while sign := self.take("+", "-"):
-            value += self.product() * (1 if sign == "+" else -1)
-        return value
-
-    def product(self):
-        value = self.atom()
-        while (sign := self.take("x", "*", "/")) or self.peek() in ("(", *FUNCTIONS) and not self.tokens[self.place - 1][2]:
-            value = value / self.atom() if sign == "/" else value * self.atom()
-        return value
-
-    def atom(self):
-        function = self.take(*FUNCTIONS)
-        if self.take("("):
-            value = self.sum()
-            if not self.take(")"):
-                raise ValueError("a bracket is open")
-            unit = self.take(*UNITS)
-            self.skip_words()
-            return FUNCTIONS[function](value) if function else value * UNITS[unit] if unit and self.units else value
-        match = self.tokens[self.place] if self.place < len(self.tokens) else None
-        if not match or not match[1]:
-            raise ValueError("no number")
-        number = Number(match)
-        self.numbers.append(number)
-        self.place += 1
-        self.skip_words()
-        return number.value * (UNITS.get(number.unit, 1) if self.units else 1)
-
-    def skip_words(self):
-        """Words before a sign say what is counted: 157 updates an epoch x 90."""
-        end = self.place
-        while end < len(self.tokens) and WORD.fullmatch(self.tokens[end][0]):
-            end += 1
-        if end < len(self.tokens) and self.tokens[end][0] in "+-x*/=)":
-            self.place = end
-
-
-class Side:
-    """A side of an equation, from tokens[first]: what it is worth with its units and without them, and its numbers."""
-
-    def __init__(self, tokens, first):
-        with_units, plain = Expression(tokens, first, True), Expression(tokens, first, False)
-        self.tokens, self.first = tokens, first
-        self.values, self.numbers, self.end = (with_units.value, plain.value), plain.numbers, plain.place
-        self.single = len(self.numbers) == 1 and self.numbers[0].value == plain.value
-
-    def text(self):
-        return self.tokens[self.first].string[self.tokens[self.first].start():self.tokens[self.end - 1].end()]
-
-    def equals(self, other):
-        pairs = [(one, two) for one, two in ((self, other), (other, self)) if one.single]
-        return math.isclose(self.values[0], other.values[0], rel_tol=1e-9) or \
-            any(one.numbers[0].is_rounded(value) for one, two in pairs for value in two.values)
-
-
-def side(tokens, first):
-    try:
-        return Side(tokens, first)
-    except (ValueError, ZeroDivisionError):
-        return None
-
-
-def equations(text):
-    """(left, right) of each equation of the text whose sides are nothing but numbers."""
-    tokens = list(TOKEN.finditer(text))
-    unknown = re.compile(rf"[-+*/^(|]|x|[b-rt-zA-Z]|{'|'.join(FUNCTIONS)}")  # beside a side, this is a part of it
-    for equal in (place for place, token in enumerate(tokens) if token[0] == "="):
-        sides = ((first, side(tokens, first)) for first in range(max(0, equal - 60), equal))
-        first, left = next(((first, left) for first, left in sides if left and left.end == equal), (0, None))
-        right = side(tokens, equal + 1)
-        before = tokens[first - 1] if first else None
-        called = before and before.end() == tokens[first].start() and before[0][-1].isalnum()  # relu(1 - 2) = 0
-        if left and right and not (before and unknown.fullmatch(before[0])) and not called:
-            if right.end == len(tokens) or tokens[right.end - 1][2] or not unknown.fullmatch(tokens[right.end][0]):
-                yield left, right
-
-
 class Lesson:
-    """The numbers that a lesson's folder has and those that its text claims; `problems` says which of these are not among the former."""
+    """A lesson's folder: the numbers that its page has, and the problems of those that its text claims."""
 
     def __init__(self, folder):
-        self.known, self.problems, derived = [], [], []
+        self.known, self.problems, self.claims = [], [], []
         page = (folder / "README.md").read_text()
-        for match in COMMENT.finditer(page):
-            derived += self.comment(match[1], " ".join(match[2].split()), f"{folder.name}/README.md:{line_of(page, match.start())}")
-        texts = {folder / "README.md": self.without_sources(page)}
+        texts = {folder / "README.md": COMMENT.sub(blank, self.without_sources(page))}
         if (folder / "questions.json").exists():
             texts[folder / "questions.json"] = NO_CLAIM.sub(blank, (folder / "questions.json").read_text())
-        self.claims = claims = []
+        worked_out = [pair for match in COMMENT.finditer(page)
+                      for pair in self.comment(match[1], " ".join(match[2].split()), self.line(folder / "README.md", page, match.start()))]
         for path, text in texts.items():
-            given = [match.span() for match in GIVEN.finditer(text)]
-            text = NAMES.sub(blank, re.sub(r"`[^`]*`", self.code, text))
-            text = re.sub(r"^\|.*", lambda row: row[0].replace("|", ";"), text, flags=re.MULTILINE)
-            numbers = {number.start: number for number in numbers_in(text)}
-            for number in numbers.values():
-                number.place, number.worked_out = f"{folder.name}/{path.name}:{line_of(text, number.start)}", False
-                number.given = number.is_whole() and any(first <= number.start < end for first, end in given)
-                self.known += [(number.value, number.unit, number.text)] if number.given else []
-            claims += numbers.values()
-            for left, right in equations(text):
-                for part in (left, right):
-                    part.numbers = [numbers.get(number.start, number) for number in part.numbers]
-                derived.append((left, right, next(number.place for number in left.numbers if hasattr(number, "place"))))
-        self.work_out(derived)
-        self.problems += [f"{number.place}: {number.text} is not on the page; nearest: {self.nearest(number)}" for number in claims
-                          if not (number.small or number.given or number.worked_out or self.has(number))]
+            worked_out += self.read(path, text)
+        self.work_out(worked_out)
+        for number, place, supposed in self.claims:
+            if not (supposed or number.small or number.power or number.worked_out or number.is_among(self.known)):
+                self.problems.append(f"{place}: {number.text} is not on the page; nearest: {self.nearest(number)}")
+
+    @staticmethod
+    def line(path, text, position):
+        return f"{path.parent.name}/{path.name}:" + str(text.count("\n", 0, position) + 1)
+
+    def learn(self, text, command=False):
+        """In a command a comma separates numbers: --ranks 8,512."""
+        self.known += map(Number, LOOSE_NUMBER.finditer(text.replace(",", " ") if command else text))
+
+    def without_sources(self, text):
+        for pattern in (FENCE, TABLE):
+            for match in pattern.finditer(text):
+                self.learn(match[0], command=match[0].startswith("```sh"))
+            text = pattern.sub(blank, text)
+        return text
+
+    def code(self, match):
+        """Code within the text is a name or a command, unless it is only numbers and signs."""
+        if "--" in match[0]:
+            self.learn(match[0], command=True)
+        return blank(match) if re.search(r"[A-Za-z]{2}|_", match[0]) else match[0].replace("`", " ")
 
     def comment(self, kind, text, place):
-        """The equations of a comment; learns the numbers of one that cites."""
+        """The equations of a comment. The numbers of any other are known from then on."""
         listed, _, file = text.rpartition(" in ")
         if kind in ("cited", "supposed"):
             self.learn(text.rpartition(": ")[2])
@@ -219,74 +92,95 @@ class Lesson:
             self.problems += [] if len(found) == text.count("=") else [f"{place}: {text}: cannot be computed"]
             return found
         elif kind == "number":
-            there = Lesson.__new__(Lesson)
-            there.known = []
-            there.learn((ROOT / file).read_text().replace("'", "") if (ROOT / file).is_file() else "")
-            self.problems += [f"{place}: {number.text} is not in {file}" for number in numbers_in(listed)
-                              if number.value not in [value for value, _, _ in there.known]]
+            source = (ROOT / file).read_text() if (ROOT / file).is_file() else ""
+            there = {Number(match).value for match in LOOSE_NUMBER.finditer(source.replace("'", ""))}
+            self.problems += [f"{place}: {match[0]} is not in {file}" for match in NUMBER.finditer(listed)
+                              if Number(match).value not in there]
             self.learn(listed)
         return []
 
-    def without_sources(self, text):
-        """The page without its commands, outputs, tables and excerpts, whose numbers it learns."""
-        for pattern in (FENCE, TABLE):
-            for match in pattern.finditer(text):
-                self.learn(match[0], command=match[0].startswith("```sh"))
-            text = pattern.sub(blank, text)
-        return COMMENT.sub(blank, text)
+    def read(self, path, text):
+        """The claims of a text and its equations."""
+        supposed = [match.span() for match in SUPPOSED.finditer(text)]
+        text = NAME.sub(blank, re.sub(r"`[^`]*`", self.code, text))
+        text = re.sub(r"^\|.*", lambda row: row[0].replace("|", ";"), text, flags=re.MULTILINE)
+        numbers = {}
+        for number in map(Number, NUMBER.finditer(text)):
+            numbers[number.start], number.worked_out = number, False
+            given = number.value == int(number.value) and number.unit not in ("%", "times") and \
+                any(first <= number.start < end for first, end in supposed)
+            self.known += [number] if given else []
+            self.claims.append((number, self.line(path, text, number.start), given))
+        for left, right in equations(text):
+            for part in (left, right):
+                part.numbers = [numbers[number.start] for number in part.numbers]
+            yield left, right, self.line(path, text, left.numbers[0].start)
 
-    def code(self, match):
-        """Code in the text is a name or a command, unless it is nothing but numbers and signs."""
-        if "--" in match[0]:
-            self.learn(match[0], command=True)
-        return blank(match) if re.search(r"[A-Za-z]{2}|_", match[0]) else match[0].replace("`", " ")
+    def work_out(self, worked_out):
+        """Marks the numbers of equations that hold and begin with known ones, until there are no more such equations."""
+        self.problems += [f"{place}: {left.text} = {right.text} does not hold: the left side is {left.values[1]:.8g}"
+                          for left, right, place in worked_out if not left.equals(right)]
+        rest = [equation for equation in worked_out if equation[0].equals(equation[1])]
+        while solved := [equation for equation in rest if self.follows(*equation[:2])]:
+            rest = [equation for equation in rest if equation not in solved]
+            for number in (number for left, right, _ in solved for number in left.numbers + right.numbers):
+                number.worked_out = True
+                self.known.append(number)
+        self.problems += [f"{place}: {left.text} = {right.text}: neither side is on the page" for left, right, place in rest]
 
-    def learn(self, text, command=False):
-        for match in SOURCE.finditer(text.replace(",", " ") if command else text):
-            self.known.append((value_of(match[1]), match[2] or "", match[0]))
+    def follows(self, left, right):
+        """From known numbers follows what they make. Those that make a known one do so exactly, or they could be others."""
+        return any(self.has(one) and (two.single or one.makes(two)) for one, two in ((left, right), (right, left)))
 
-    def has(self, number):
-        """What is likely by chance does not count: one digit that is a rounding, one or two with a unit that the page does not show."""
-        digits = len(re.sub(r"e.*|\D", "", number.text).strip("0"))
-        written = len(number.text.split()[0])
-        return any(number.is_rounded(value, unit) for value, unit, text in self.known
-                   if (digits > 1 or math.isclose(value * UNITS.get(unit, 1), number.value * UNITS.get(number.unit, 1)) or value == number.value)
-                   and (unit or not number.unit or written > 2 or len(text) > 2))
+    def has(self, part):
+        """A small number by itself says nothing."""
+        return not (part.single and part.single.small) and \
+            all(number.small or number.power or number.is_among(self.known) for number in part.numbers)
 
     def nearest(self, number):
-        apart = sorted((abs(math.log(value / number.value)), text) for value, _, text in self.known if value * number.value > 0)
+        apart = sorted((abs(math.log(known.value / number.value)), known.text) for known in self.known if known.value * number.value > 0)
         return ", ".join(dict.fromkeys(text for _, text in apart[:8])) or "none"
 
-    def work_out(self, derived):
-        """Marks the numbers of equations that hold and have a side of numbers accounted for, until there are no more of them."""
-        self.problems += [f"{place}: {left.text()} = {right.text()}: the left side is {left.values[1]:.8g}"
-                          for left, right, place in derived if not left.equals(right)]
-        open_ones = [(left, right) for left, right, _ in derived if left.equals(right)]
-        while solved := [pair for pair in open_ones if any(self.accounted(part) for part in pair)]:
-            open_ones = [pair for pair in open_ones if pair not in solved]
-            for number in (number for pair in solved for part in pair for number in part.numbers):
-                number.worked_out = True
-                self.known.append((number.value, number.unit, number.text))
-        self.problems += [f"{place}: {left.text()} = {right.text()}: neither side is on the page" for left, right, place in derived
-                          if (left, right) in open_ones]
 
-    def accounted(self, part):
-        """Whether all its numbers are on the page. A small number alone says nothing."""
-        return all(number.small or self.has(number) for number in part.numbers) and not (part.single and part.numbers[0].text.isdigit() and part.numbers[0].small)
+class Numbers(unittest.TestCase):
+    def test_every_number_is_accounted_for(self):
+        for folder in sorted((ROOT / "lessons").glob("[0-9][0-9]-*")):
+            with self.subTest(folder.name):
+                lesson = Lesson(folder)
+                self.assertEqual("", "\n".join(lesson.problems))
+                self.assertGreater(len(lesson.claims), 1)
 
+    def problems(self, text, answer="Nothing."):
+        """Those of a page whose output has 23.37, 1,203,456, 40% and 8."""
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "99-page"
+            page.mkdir()
+            (page / "README.md").write_text("# 99. A page\n\n```sh\nrun --ranks 4,512\n```\n\n```\n23.37 in 1,203,456, 40% of 8\n```\n\n" + text)
+            (page / "questions.json").write_text('{"quiz": [{"ask": "Of 77?", "choices": [\n{"text": "99",\n "right": false, '
+                                                 f'"why": "{answer}"}}]}}]}}')
+            return Lesson(page).problems
 
-def line_of(text, position):
-    return text.count("\n", 0, position) + 1
+    def test_what_is_accounted_for(self):
+        for text in ["23.4, 1.2 million, 40%, 512 and 23.37", "12 layers of 16 bits (lesson 31, Smith et al., 2018), f32 on an H100",
+                     "4 x 512 = 2,048, and 2,048 / 23.37 = 87.6", "35 <!-- number: 35 = ceil(0.9 + 8 x 4.2) --><!-- supposed: 0.9, 4.2 -->",
+                     "1e-05 <!-- number: 1e-5 in autograd/ops.h -->", "3.35 TB/s <!-- cited: a data sheet: 3.35 TB/s -->",
+                     "**Predict.** How many of 300?\n\nOf 300, 300 / 8 = 37.5.", "2^10 = 1024, 0x1f = 8 x 4 - 1 = 31, `--lr 0.7`: 0.7"]:
+            self.assertEqual([], self.problems(text, answer="77 x 8 = 616"), text)
 
-
-def problems(folder):
-    return Lesson(pathlib.Path(folder)).problems
-
-
-class SelfTest(unittest.TestCase):
-    pass
+    def test_what_is_not(self):
+        for text, problem in [
+                ("One.\nIt is 23.47.", "99-page/README.md:12: 23.47 is not on the page; nearest: 23.37, 40%, 8, "),
+                ("It is 23.38", "23.38 is"), ("1.3 million", "1.3 million is"), ("41%", "41% is"), ("24", "24 is"), ("8 times", "8 times is"),
+                ("8 x 512 = 4,097", "8 x 512 = 4,097 does not hold: the left side is 4096"), ("7 x 8 = 54 KiB", "does not hold"),
+                ("33 x 2 = 66", "neither side"), ("1204 / 51.5 = 23.4", "neither side"), ("5 <!-- number: 5 = x + 1 -->", "computed"),
+                ("<!-- number: 4321.5 in autograd/ops.h -->", "4321.5 is not in autograd/ops.h"), ("**Predict.** 88% of 300?\n\n", "88% is")]:
+            found = self.problems(text)
+            self.assertTrue(found and problem in found[0], (text, found))
+        self.assertIn("99-page/questions.json:3: 78 is not", self.problems("", answer="It is 78.")[0])
 
 
 if __name__ == "__main__":
-    found = [problem for folder in sys.argv[1:] or LESSONS for problem in problems(folder)]
-    print("\n".join(found))
+    if len(sys.argv) == 1:
+        unittest.main()
+    wrong = [problem for folder in sys.argv[1:] for problem in Lesson(pathlib.Path(folder).resolve()).problems]
+    sys.exit("\n".join(wrong) or 0)
