@@ -54,9 +54,12 @@ class Lesson:
             texts[folder / "questions.json"] = NO_CLAIM.sub(blank, (folder / "questions.json").read_text())
         worked_out = [pair for match in COMMENT.finditer(page)
                       for pair in self.comment(match[1], " ".join(match[2].split()), self.line(folder / "README.md", page, match.start()))]
+        in_comments = list(worked_out)
         for path, text in texts.items():
             worked_out += self.read(path, text)
         self.work_out(worked_out)
+        claimed = {number.value for number, _, _ in self.claims}
+        self.problems += [f"{place}: {left.text} is nowhere in the text" for left, _, place in in_comments if left.values[1] not in claimed]
         for number, place, supposed in self.claims:
             if not (supposed or number.small or number.power or number.worked_out or number.is_among(self.known)):
                 self.problems.append(f"{place}: {number.text} is not on the page; nearest: {self.nearest(number)}")
@@ -118,7 +121,7 @@ class Lesson:
 
     def work_out(self, worked_out):
         """Marks the numbers of equations that hold and begin with known ones, until there are no more such equations."""
-        self.problems += [f"{place}: {left.text} = {right.text} does not hold: the left side is {left.values[1]:.8g}"
+        self.problems += [f"{place}: {left.text} = {right.text} does not hold: {left.values[1]:.8g} is not {right.values[1]:.8g}"
                           for left, right, place in worked_out if not left.equals(right)]
         rest = [equation for equation in worked_out if equation[0].equals(equation[1])]
         while solved := [equation for equation in rest if self.follows(*equation[:2])]:
@@ -171,8 +174,9 @@ class Numbers(unittest.TestCase):
         for text, problem in [
                 ("One.\nIt is 23.47.", "99-page/README.md:12: 23.47 is not on the page; nearest: 23.37, 40%, 8, "),
                 ("It is 23.38", "23.38 is"), ("1.3 million", "1.3 million is"), ("41%", "41% is"), ("24", "24 is"), ("8 times", "8 times is"),
-                ("8 x 512 = 4,097", "8 x 512 = 4,097 does not hold: the left side is 4096"), ("7 x 8 = 54 KiB", "does not hold"),
+                ("8 x 512 = 4,097", "8 x 512 = 4,097 does not hold: 4096 is not 4097"), ("7 x 8 = 54 KiB", "does not hold"),
                 ("33 x 2 = 66", "neither side"), ("1204 / 51.5 = 23.4", "neither side"), ("5 <!-- number: 5 = x + 1 -->", "computed"),
+                ("<!-- number: 46.74 = 2 x 23.37 -->", "46.74 is nowhere"),
                 ("<!-- number: 4321.5 in autograd/ops.h -->", "4321.5 is not in autograd/ops.h"), ("**Predict.** 88% of 300?\n\n", "88% is")]:
             found = self.problems(text)
             self.assertTrue(found and problem in found[0], (text, found))
