@@ -36,9 +36,9 @@ class Number:
         self.short = len(match[1]) < 3
 
     def is_rounded(self, exact, unit="", half=None):
-        """Whether it is `exact`, with that unit, rounded. The unit may be missing on one side."""
+        """Whether it is `exact`, with that unit, rounded. The unit may be missing on one side: 95.80 for 95.80%, not 95.80% for 95.80."""
         factors = {UNITS.get(self.unit, 1) / UNITS.get(unit, 1)}
-        if "" in (unit, self.unit) and not {unit, self.unit} & SHARES:
+        if not unit and self.unit not in SHARES or not self.unit and (unit not in SHARES or unit == "%" and not self.short):
             factors.add(1)
         half = max(self.half if half is None else half, 1e-9 * self.value)
         return any(abs(exact / factor - self.value) <= half for factor in factors)
