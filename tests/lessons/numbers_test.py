@@ -35,7 +35,7 @@ COMMENT = re.compile(r"<!-- (\w+): (.*?) -->", re.DOTALL)
 SUPPOSED = re.compile(rf'\*\*Predict\.\*\*.*?\n\n|<summary>.*?</summary>|"ask": {STRING}', re.DOTALL)
 NO_CLAIM = re.compile(rf'"find": {STRING}|"text": {STRING},\s*"right": false')
 NAME = re.compile(r"\]\([^)]*\)|https?://\S+|[a-z]\w*/[\w./-]*|^#+ \d+\.|^\d+\. |[Ll]essons? \d+(?:(?:, | and | to )\d+)*|"
-                  r"\b(?:8|16|32|64)(?:\s|-)bits?\b|\b(?:al\.|[A-Z]\w+),?\s\(?(?:19|20)\d\d\b", re.MULTILINE)
+                  r"\b(?:8|16|32|64)(?:\s|-)bits?\b|(?:\bal\.|\b[A-Z]\w+|\x22,),?\s\(?(?:19|20)\d\d\b", re.MULTILINE)
 
 
 def blank(match):
