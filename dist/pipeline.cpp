@@ -164,8 +164,19 @@ void Pipeline::backward(InFlight& flight, const Ends& ends) {
   flight.tape.run_backward(flight.root, std::move(gradient));
 }
 
+std::vector<StageTask> Pipeline::tasks_of(int micro_batches) const {
+  const PipelinePlace& place = stages_.place();
+  const PipelineShape shape{place.stages, micro_batches, place.chunks};
+  if (!options_.order) return stage_schedule(options_.schedule, shape, place.stage);
+  std::vector<std::vector<StageTask>> of_all;
+  for (int stage = 0; stage < place.stages; ++stage) of_all.push_back(options_.order(shape, stage));
+  simulate(of_all, 1, 1);
+  return of_all[static_cast<std::size_t>(place.stage)];
+}
+
 void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& ends) {
   if (shapes.empty()) return;
+  const std::vector<StageTask> tasks = tasks_of(static_cast<int>(shapes.size()));
   std::vector<const Plan*> plans;
   std::vector<std::uint64_t> first_counters = {
       default_generator().offset};  // of each micro-batch, and of what follows
@@ -173,9 +184,8 @@ void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& en
     plans.push_back(&plan(shapes[i], [&] { return ends.input(i); }));
     first_counters.push_back(first_counters.back() + plans.back()->counters);
   }
-  const PipelineShape shape{stages_.place().stages, static_cast<int>(shapes.size()), stages_.place().chunks};
   std::map<std::pair<int, int>, InFlight> in_flight;  // by micro-batch and chunk
-  for (const StageTask& task : stage_schedule(options_.schedule, shape, stages_.place().stage)) {
+  for (const StageTask& task : tasks) {
     const std::pair key(task.micro_batch, task.chunk);
     if (task.is_backward) {
       backward(in_flight.at(key), ends);

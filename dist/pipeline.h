@@ -20,6 +20,9 @@ struct PipelineOptions {
   PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
   bool sequence = false;       ///< between stages a rank has its part of each sequence (sequence parallelism)
   bool check_layouts = false;  ///< with a LayoutCheck, for stages that tensor parallelism divides
+  /// The tasks of a stage in their order, in place of the schedule's: each chunk's forward and backward of
+  /// each micro-batch once.
+  std::function<std::vector<StageTask>(const PipelineShape&, int stage)> order = nullptr;
 };
 
 /// A stage of a pipeline: runs this rank's units of a model for the micro-batches of an update, in the order
@@ -42,7 +45,8 @@ class Pipeline {
   };
   /// Forward and backward of a micro-batch for each of `shapes`, those of its samples; gradients are added up
   /// in the order of micro-batches. All stages must call it with the same shapes. Random numbers are those of
-  /// one rank that computes the micro-batches one after the other.
+  /// one rank that computes the micro-batches one after the other. Throws Error, on all stages and before
+  /// anything is computed, for an order by which a stage would wait for ever.
   void forward_backward(const std::vector<Shape>& shapes, const Ends& ends);
   /// The model's output for `input` on the last stage; undefined on the others, which read no more than its
   /// shape.
@@ -88,6 +92,7 @@ class Pipeline {
     Tensor loss;
   };
 
+  std::vector<StageTask> tasks_of(int micro_batches) const;
   std::size_t part_of(int chunk) const;
   bool is_last_part(int chunk) const { return part_of(chunk) + 2 == stages_.begins().size(); }
   const Plan& plan(const Shape& shape, const std::function<Tensor()>& input);

@@ -43,6 +43,7 @@ class Task:
         self.text = re.sub(r"^(lesson|ranks): .*\n", "", head, flags=re.MULTILINE).strip()
         self.hints = [section.split("\n", 1)[1].strip("\n") for section in sections if section.startswith("Hint")]
         self.mistakes = [self.mistake(section) for section in sections if section.startswith("Mistake: ")]
+        self.mistakes_of_run = [self.mistake(section) for section in sections if section.startswith("Mistake in the real run: ")]
         self.stub = next(folder.glob("stub.c*"))
         self.solution = next(folder.glob("solution.c*"))
 
@@ -50,7 +51,7 @@ class Task:
     def mistake(section):
         """(what, (old, new), text of the message): an edit of the solution, and what the test must say about it."""
         fields = dict(re.findall(r"^    (for|put|says): ?(.*)$", section, re.MULTILINE))
-        return section.split("\n", 1)[0].removeprefix("Mistake: "), (fields["for"], fields["put"]), fields["says"]
+        return section.split("\n", 1)[0].split(": ", 1)[1], (fields["for"], fields["put"]), fields["says"]
 
 
 def tasks_of(folder):

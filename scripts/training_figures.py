@@ -112,6 +112,14 @@ def lesson_11_searches(folder):
         [text] + [best(name, may_take) for name in runs.OPTIMIZERS] for text, may_take in searches.items()]
 
 
+def lesson_38(folder):
+    """What lesson 11 has found, and LARS with its biases treated in two other ways."""
+    names = {"ratio": "LARS, biases with a trust ratio", "thousandth": "LARS, biases at a thousandth of the rate"}
+    head, lines = lesson_11(folder)
+    return head, lines + [[names[way], f"{runs.rate_of(row.flags):g}", runs.setting(row.flags, "--schedule"),
+                           str(runs.warmup_of(row.flags)), cell(row)] for way, row in runs.shown("lesson-38", folder).items()]
+
+
 WAYS = {"rate": ("rate / 4 after each stage", (64, 64, 64)), "batch": ("batch x 4 after each stage", (64, 256, 1024)),
         "neither": ("neither", (64, 64, 64)), "large": ("1,024 from the start", (1024, 1024, 1024))}
 
@@ -145,6 +153,6 @@ def compression(folder):
 TABLES = {"training compression": compression, "training batches": batch_table, "training recipes": recipes, "training lesson 10": lesson_10,
           "training lesson 10 gpt": lesson_10_gpt,
           "training lesson 11": lesson_11, "training lesson 11 searches": lesson_11_searches,
-          "training lesson 32": lesson_32}
+          "training lesson 32": lesson_32, "training lesson 38": lesson_38}
 IN_WORDS = {"training batches in words": batch_table_in_words, "training mnist in words": mnist_in_words,
             "training adam warm-up in words": adam_warmup_in_words}

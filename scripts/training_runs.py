@@ -184,6 +184,15 @@ def lesson_32_curvature():
                 measure=CURVATURE, program="lessons/larger_batch")
 
 
+BIASES = ("ratio", "thousandth")
+
+
+def lesson_38():
+    """LARS as in lesson 11, but for its biases; of that lesson's rates those from 1 on."""
+    return Search({way: f"--biases {way}" for way in BIASES}, {way: lesson_11().choices["lars"] for way in BIASES}, tuned_on=(0, 1, 2),
+                  seeds=(3, 4, 5, 6, 7), rates=tuple(rate for rate in RATES if rate >= 1), program="lessons/lars_biases")
+
+
 def adam_with_warmup():
     """Adam with choices that the table of batches did not offer: long warm-ups, each with each schedule."""
     batches = (8192, 16384)
@@ -211,6 +220,7 @@ CLAIMS = {
     "lesson-11": lesson_11(),
     "lesson-32": lesson_32(),
     "lesson-32-curvature": lesson_32_curvature(),
+    "lesson-38": lesson_38(),
     "compress-mnist": compressed("--epochs 3", seeds=(0, 1, 2), measure=LOSS),
     "compress-gpt": compressed(GPT_IN_SHORT, seeds=(0, 1, 2), measure=LOSS, program="gpt"),
     "compress-mnist-bytes": compressed("--max-steps 1", seeds=(0, 1, 2), measure=BYTES_SENT),

@@ -1,8 +1,12 @@
-// Gradients reduced in two halves, by hand, during backward; then the same by DataParallel.
+// Gradients reduced in buckets by hand, during backward; then the same by DataParallel.
 //
 //   mpirun -n 2 buckets
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -12,6 +16,7 @@
 #include "core/error.h"
 #include "dist/data_parallel.h"
 #include "lessons/ranks.h"
+#include "lessons/turns.h"
 #include "nn/layers.h"
 
 namespace {
@@ -20,12 +25,15 @@ using namespace ringtape;
 using namespace ringtape::lessons;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kBatch = 64;
-
 struct Options {
-  std::int64_t width = 128;       ///< of the layers
-  std::int64_t bucket_kib = 128;  ///< of the second row of buckets
-  std::int64_t calls = 256;       ///< that reduce 256 KiB together
+  std::int64_t width = 128;                    ///< of the layers
+  std::int64_t batch = 64;                     ///< samples of a rank
+  std::vector<std::int64_t> by_hand = {4, 4};  ///< parameters in each bucket, the last layer's first
+  std::int64_t bucket_kib = 128;               ///< of the second row of buckets
+  std::int64_t calls = 256;                    ///< that reduce 256 KiB together
+  bool time = false;                           ///< an update
+  double link = 300;                           ///< MB/s
+  std::int64_t rounds = 25;
 };
 
 /// The same model on all ranks, and samples of this rank's own.
@@ -34,53 +42,58 @@ struct Example {
   ParameterArena arena{*model, Device()};
   Tensor x, y;
 
-  Example(const Communicator& comm, std::int64_t width)
-      : model((manual_seed(0), make_mlp({width, width, width, width, 10}))) {
+  Example(const Communicator& comm, const Options& options)
+      : model((manual_seed(0), make_mlp({options.width, options.width, options.width, options.width, 10}))) {
     manual_seed(100 + static_cast<std::uint64_t>(comm.rank()));
-    x = randn({kBatch, width});
-    y = randn({kBatch, 10}, DType::f32, {}, 1);
+    x = randn({options.batch, options.width});
+    y = randn({options.batch, 10}, DType::f32, {}, 1);
   }
   void backward() { mse_loss((*model)(x), y).backward(); }
 };
 
-/// Two ranges of the arena, each reduced once its gradients are complete. The arena begins with the last
-/// layer's parameters, whose gradients backward completes first.
-class Halves {
+/// Ranges of the arena, each reduced once its gradients are complete. The arena begins with the last layer's
+/// parameters, whose gradients backward completes first.
+class ByHand {
  public:
-  Halves(Example& example, Communicator& comm) : arena_(example.arena), comm_(comm) {
-    const std::size_t entries = arena_.entries().size(), middle = entries / 2;
-    for (std::size_t i = 0; i < entries; ++i) {
-      const std::size_t half = i < middle ? 0 : 1;
-      ++missing_[half];
-      arena_.entries()[i].tensor->autograd->post_accumulate_hooks.emplace_back([this, i, half] {
-        log_ += fmt::format("  {} complete\n", arena_.entries()[i].name);
-        if (--missing_[half] == 0) launch(half);
-      });
+  /// `sizes`: the parameters of each bucket.
+  ByHand(Example& example, Communicator& comm, const std::vector<std::int64_t>& sizes)
+      : arena_(example.arena), comm_(comm), sizes_(sizes), missing_(sizes) {
+    const std::vector<ArenaEntry>& entries = arena_.entries();
+    std::size_t i = 0;
+    for (std::size_t bucket = 0; bucket < sizes.size(); ++bucket) {
+      begin_.push_back(entries[i].offset);
+      for (std::int64_t k = 0; k < sizes[bucket]; ++k, ++i) {
+        entries[i].tensor->autograd->post_accumulate_hooks.emplace_back([this, i, bucket] {
+          log_ += fmt::format("  {} complete\n", arena_.entries()[i].name);
+          if (--missing_[bucket] == 0) launch(bucket);
+        });
+      }
     }
-    begin_[0] = 0;
-    begin_[1] = arena_.entries()[middle].offset;
-    begin_[2] = arena_.size();
+    begin_.push_back(arena_.size());
   }
 
   void wait() {
-    log_ += "  backward has ended, both halves are waited for\n";
+    log_ += "  backward has ended, all buckets are waited for\n";
     for (const Work& work : works_) work.wait();
+    works_.clear();
+    missing_ = sizes_;
   }
   const std::string& log() const { return log_; }
-  /// The share of half 0.
-  double early() const { return static_cast<double>(begin_[1]) / static_cast<double>(begin_[2]); }
+  /// The share of all buckets but the last.
+  double early() const {
+    return static_cast<double>(begin_[sizes_.size() - 1]) / static_cast<double>(arena_.size());
+  }
 
  private:
-  void launch(std::size_t half) {
-    const std::int64_t elements = begin_[half + 1] - begin_[half];
-    log_ += fmt::format("  -> all_reduce of half {}, {} elements\n", half, elements);
-    works_.push_back(comm_.all_reduce(arena_.gradients().alias({elements}, begin_[half]), ReduceOp::mean));
+  void launch(std::size_t bucket) {
+    const std::int64_t elements = begin_[bucket + 1] - begin_[bucket];
+    log_ += fmt::format("  -> all_reduce of bucket {}, {} elements\n", bucket, elements);
+    works_.push_back(comm_.all_reduce(arena_.gradients().alias({elements}, begin_[bucket]), ReduceOp::mean));
   }
 
   ParameterArena& arena_;
   Communicator& comm_;
-  std::int64_t begin_[3];
-  int missing_[2] = {0, 0};
+  std::vector<std::int64_t> sizes_, missing_, begin_;
   std::vector<Work> works_;
   std::string log_;
 };
@@ -93,25 +106,30 @@ struct Reduced {
   double early;
 };
 
-Reduced reduced_by_hand(const std::shared_ptr<Communicator>& comm, std::int64_t width) {
-  Example example(*comm, width);
-  Halves halves(example, *comm);
+Reduced reduced_by_hand(const std::shared_ptr<Communicator>& comm, const Options& options) {
+  Example example(*comm, options);
+  ByHand by_hand(example, *comm, options.by_hand);
   example.backward();
-  halves.wait();
-  if (prints(*comm)) fmt::print("By hand, on rank 0:\n{}\n", halves.log());
-  return {example.arena.gradients().to_doubles(), 2, halves.early()};
+  by_hand.wait();
+  if (prints(*comm)) fmt::print("By hand, on rank 0:\n{}\n", by_hand.log());
+  return {example.arena.gradients().to_doubles(), options.by_hand.size(), by_hand.early()};
+}
+
+DataParallelOptions in_buckets(const BucketSizes& sizes) {
+  return {.bucket_sizes = sizes, .overlap = true, .allow_unused = false, .hook = nullptr};
+}
+
+double early(const DataParallel& parallel, const ParameterArena& arena) {
+  return static_cast<double>(parallel.buckets().back().offset) / static_cast<double>(arena.size());
 }
 
 Reduced reduced_by_data_parallel(const std::shared_ptr<Communicator>& comm, const BucketSizes& sizes,
-                                 std::int64_t width) {
-  Example example(*comm, width);
-  DataParallel parallel(*example.model, example.arena, comm,
-                        {.bucket_sizes = sizes, .overlap = true, .allow_unused = false, .hook = nullptr});
+                                 const Options& options) {
+  Example example(*comm, options);
+  DataParallel parallel(*example.model, example.arena, comm, in_buckets(sizes));
   example.backward();
   parallel.finish();
-  const GradientBucket& last = parallel.buckets().back();
-  return {example.arena.gradients().to_doubles(), parallel.buckets().size(),
-          static_cast<double>(last.offset) / static_cast<double>(example.arena.size())};
+  return {example.arena.gradients().to_doubles(), parallel.buckets().size(), early(parallel, example.arena)};
 }
 
 /// Seconds to reduce the tensor in `calls` calls.
@@ -141,8 +159,67 @@ void compare_calls(Communicator& comm, std::int64_t calls) {
   fmt::print("one call took less than a quarter: {}\n", one < many / 4 ? "yes" : "no");
 }
 
+/// Times an update in several ways over a link that is slowed down; all in one run, in turns.
+void time_updates(const std::shared_ptr<Communicator>& comm, const Options& options) {
+  Example alone(*comm, options);
+  const auto compute = [&] {
+    alone.arena.zero_grad();
+    alone.backward();
+  };
+  const auto linked = connect_ranks(SlowLink{Seconds(0), options.link * 1e6});
+
+  Example mine(*linked, options);
+  ByHand by_hand(mine, *linked, options.by_hand);
+  std::vector<std::string> names = {"nothing is reduced", "an all_reduce alone", "by hand"};
+  std::vector<std::string> buckets = {
+      "", "", fmt::format("{:>7}  {:>4.0f}%", options.by_hand.size(), 100 * by_hand.early())};
+  std::vector<std::function<void()>> ways = {
+      compute, [&] { linked->all_reduce(alone.arena.gradients(), ReduceOp::mean).wait(); },
+      [&] {
+        mine.arena.zero_grad();
+        mine.backward();
+        by_hand.wait();
+      }};
+  struct Way {
+    std::string name;
+    BucketSizes sizes;
+    bool overlap;
+  };
+  constexpr std::int64_t kAll = std::int64_t{1} << 40;
+  std::vector<std::unique_ptr<Example>> examples;
+  std::vector<std::unique_ptr<DataParallel>> parallels;
+  for (const Way& way :
+       {Way{"DataParallel's own", {}, true}, Way{"a bucket a parameter", {1, 1}, true},
+        Way{"one bucket", {kAll, kAll}, true}, Way{"one, after backward", {kAll, kAll}, false}}) {
+    Example& example = *examples.emplace_back(std::make_unique<Example>(*linked, options));
+    DataParallelOptions of_way = in_buckets(way.sizes);
+    of_way.overlap = way.overlap;
+    DataParallel& parallel = *parallels.emplace_back(
+        std::make_unique<DataParallel>(*example.model, example.arena, linked, of_way));
+    names.push_back(way.name);
+    buckets.push_back(
+        fmt::format("{:>7}  {:>4.0f}%", parallel.buckets().size(), 100 * early(parallel, example.arena)));
+    ways.emplace_back([&] {
+      example.arena.zero_grad();
+      example.backward();
+      parallel.finish();
+    });
+  }
+  const std::vector<Ratio> ratios = time_in_turns(*linked, ways, static_cast<int>(options.rounds));
+  const bool same = std::all_of(examples.begin(), examples.end(), [&](const auto& example) {
+    return example->arena.gradients().to_doubles() == mine.arena.gradients().to_doubles();
+  });
+  if (!prints(*comm)) return;
+  fmt::print("\nAn update over a link of {} MB/s, in times of computing it; median of {}\n", options.link,
+             options.rounds);
+  fmt::print("                       buckets  early  time (lowest to highest)\n");
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    fmt::print("  {:<20} {:<14}  {}\n", names[i], buckets[i], text_of(ratios[i]));
+  fmt::print("gradients of all: {}\n", same ? "the same bits" : "they differ");
+}
+
 void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
-  const Reduced by_hand = reduced_by_hand(comm, options.width);
+  const Reduced by_hand = reduced_by_hand(comm, options);
   struct Row {
     std::string name;
     BucketSizes sizes;
@@ -155,13 +232,14 @@ void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
   for (const auto& [name, sizes] : {Row{"a bucket a parameter", {1, 1}},
                                     Row{fmt::format("of {} KiB", options.bucket_kib), {bytes, bytes}},
                                     Row{"of 1 MiB, then 25 MiB", {}}}) {
-    const Reduced reduced = reduced_by_data_parallel(comm, sizes, options.width);
+    const Reduced reduced = reduced_by_data_parallel(comm, sizes, options);
     if (prints(*comm)) {
       fmt::print("  {:<22} {:>7}  {:>4.0f}%  {}\n", name, reduced.calls, 100 * reduced.early,
                  reduced.gradients == by_hand.gradients ? "those by hand in every bit" : "differ");
     }
   }
   compare_calls(*comm, options.calls);
+  if (options.time) time_updates(comm, options);
 }
 
 }  // namespace
@@ -170,9 +248,17 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app("Gradient buckets by hand and built in.\nExample: mpirun -n 2 buckets");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
+  app.option("--batch", between(options.batch, 1, 65536), "samples of a rank");
+  app.option("--by-hand", between(options.by_hand, 1, 8),
+             "parameters in each bucket by hand, of 8, the last layer's weight and bias first");
   app.option("--bucket-kib", between(options.bucket_kib, 1, 1 << 20), "KiB of a bucket in the second row");
   app.option("--calls", between(options.calls, 1, 65536), "calls that reduce 256 KiB together");
+  app.option("--time", options.time, "also time an update, over a slow link");
+  app.option("--link", between(options.link, 0.1, 1e6), "with --time: MB/s of the link");
+  app.option("--rounds", between(options.rounds, 1, 1000), "with --time: updates of each way");
   return app.run(argc, argv, [&] {
+    check(std::accumulate(options.by_hand.begin(), options.by_hand.end(), std::int64_t{0}) == 8,
+          "--by-hand must add up to 8 parameters, found {}", fmt::join(options.by_hand, ","));
     check(65536 % options.calls == 0, "--calls must divide 65,536 elements, found {}", options.calls);
     const auto comm = connect_ranks();
     if (has_ranks(*comm, 2, "buckets")) show(comm, options);

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "dist/data_parallel.h"
 #include "lessons/ranks.h"
+#include "lessons/turns.h"
 #include "nn/layers.h"
 #include "optim/accumulation.h"
 #include "optim/clip.h"
@@ -25,6 +26,32 @@ constexpr std::int64_t kFeatures = 64;
 
 struct Options {
   std::int64_t micro_batch = 16, steps = 4;  ///< of each rank
+  std::int64_t hidden = 128;
+  bool time = false;  ///< an update
+  double link = 100;  ///< MB/s
+  std::int64_t rounds = 25;
+};
+
+/// The same model on all ranks, and samples of this rank's own.
+struct Example {
+  std::int64_t micro_batch;
+  std::shared_ptr<Sequential> model;
+  ParameterArena arena{*model, Device()};
+  Tensor x, y;
+
+  Example(const Communicator& comm, const Options& options)
+      : micro_batch(options.micro_batch), model((manual_seed(0), make_mlp({kFeatures, options.hidden, 10}))) {
+    manual_seed(100 + static_cast<std::uint64_t>(comm.rank()));
+    const std::int64_t batch = options.micro_batch * options.steps;
+    x = randn({batch, kFeatures});
+    y = randn({batch, 10}, DType::f32, {}, 1);
+  }
+  /// Of micro-batch `i`.
+  void backward(std::int64_t i, double divisor) {
+    const Tensor features = x.alias({micro_batch, kFeatures}, i * micro_batch * kFeatures);
+    const Tensor targets = y.alias({micro_batch, 10}, i * micro_batch * 10);
+    mse_loss((*model)(features), targets, Reduction::sum, divisor).backward();
+  }
 };
 
 /// An all-reduce that counts its calls and bytes.
@@ -45,18 +72,14 @@ struct Result {
 };
 
 Result run(const std::shared_ptr<Communicator>& comm, const Options& options, bool uses_no_sync) {
-  const auto [micro_batch, steps] = options;
-  const std::int64_t batch = micro_batch * steps;
-  manual_seed(0);
-  const auto model = make_mlp({kFeatures, 128, 10});
-  ParameterArena arena(*model, Device());
-  manual_seed(100 + static_cast<std::uint64_t>(comm->rank()));
-  const Tensor x = randn({batch, kFeatures}), y = randn({batch, 10}, DType::f32, {}, 1);
+  const std::int64_t steps = options.steps;
+  Example example(*comm, options);
+  ParameterArena& arena = example.arena;
   const auto hook = std::make_shared<CountingHook>();
-  DataParallel parallel(*model, arena, comm,
+  DataParallel parallel(*example.model, arena, comm,
                         {.bucket_sizes = {}, .overlap = true, .allow_unused = false, .hook = hook});
   AccumulationWindow window(comm->size(), sum_over(comm));
-  window.begin(batch);
+  window.begin(options.micro_batch * steps);
 
   if (prints(*comm)) {
     fmt::print("{} no_sync\n  micro-batch  all_reduces  bytes  gradient norm on each rank\n",
@@ -64,9 +87,7 @@ Result run(const std::shared_ptr<Communicator>& comm, const Options& options, bo
   }
   for (std::int64_t i = 0; i < steps; ++i) {
     const auto scope = parallel.no_sync(uses_no_sync && i + 1 < steps);
-    const Tensor features = x.alias({micro_batch, kFeatures}, i * micro_batch * kFeatures);
-    const Tensor targets = y.alias({micro_batch, 10}, i * micro_batch * 10);
-    mse_loss((*model)(features), targets, Reduction::sum, window.divisor()).backward();
+    example.backward(i, window.divisor());
 
     const Tensor norms = empty({comm->size()});
     comm->all_gather(clip_grad_norm(arena, INFINITY).alias({1}), norms).wait();
@@ -77,6 +98,38 @@ Result run(const std::shared_ptr<Communicator>& comm, const Options& options, bo
   }
   parallel.finish();
   return {arena.gradients().to_doubles(), hook->calls};
+}
+
+/// Times an update with and without no_sync over a link that is slowed down; all in one run, in turns.
+void time_updates(const std::shared_ptr<Communicator>& comm, const Options& options) {
+  const auto rounds = static_cast<int>(options.rounds);
+  Example alone(*comm, options);
+  const auto linked = connect_ranks(SlowLink{Seconds(0), options.link * 1e6});
+  Example example(*linked, options);
+  DataParallel parallel(*example.model, example.arena, linked);
+  // Reductions of an update: none, one behind the last micro-batch, or one behind each.
+  const auto update = [&](bool uses_no_sync) {
+    example.arena.zero_grad();
+    for (std::int64_t i = 0; i < options.steps; ++i) {
+      const auto scope = parallel.no_sync(uses_no_sync && i + 1 < options.steps);
+      example.backward(i, 1);
+    }
+    parallel.finish();
+  };
+  const auto compute = [&] {
+    alone.arena.zero_grad();
+    for (std::int64_t i = 0; i < options.steps; ++i) alone.backward(i, 1);
+  };
+  const auto one_alone = [&] { linked->all_reduce(alone.arena.gradients(), ReduceOp::mean).wait(); };
+  const std::vector<Ratio> ratios =
+      time_in_turns(*linked, {compute, one_alone, [&] { update(true); }, [&] { update(false); }}, rounds);
+  if (!prints(*comm)) return;
+  fmt::print(
+      "\nAn update over a link of {} MB/s, in times of computing it; median of {} (lowest to highest)\n",
+      options.link, options.rounds);
+  const char* const names[] = {"nothing is reduced", "an all_reduce alone", "with no_sync",
+                               "without no_sync"};
+  for (std::size_t i = 0; i < ratios.size(); ++i) fmt::print("  {:<19}  {}\n", names[i], text_of(ratios[i]));
 }
 
 void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
@@ -92,6 +145,7 @@ void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
     fmt::print("{} all_reduces or {}: the same gradient, but for rounding below 1e-6\n", with.calls,
                without.calls);
   }
+  if (options.time) time_updates(comm, options);
 }
 
 }  // namespace
@@ -101,6 +155,10 @@ int main(int argc, char** argv) {
   CommandLine app("Accumulation on several ranks, with no_sync and without.\nExample: mpirun -n 2 no_sync");
   app.option("--steps", between(options.steps, 1, 1000), "micro-batches of each rank");
   app.option("--micro-batch", between(options.micro_batch, 1, 4096), "samples in each");
+  app.option("--hidden", between(options.hidden, 1, 65536), "neurons of the hidden layer");
+  app.option("--time", options.time, "also time an update, over a slow link");
+  app.option("--link", between(options.link, 0.1, 1e6), "with --time: MB/s of the link");
+  app.option("--rounds", between(options.rounds, 1, 1000), "with --time: updates of each way");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
     if (has_ranks(*comm, 2, "no_sync")) show(comm, options);

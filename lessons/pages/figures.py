@@ -282,26 +282,51 @@ def losses(figures):
     return figures.chart("loss over the updates of four runs, seed 0", "update", "loss", series)
 
 
-def searched(figures):
-    """The committed runs of lesson 11's search: for each rate the best of its schedules and warm-ups, by the mean of the seeds 0 to 2."""
+TRAINING = ROOT / "benchmarks/results/training"
+
+
+def search(file, names):
+    """{name: {rate: {flags: values}}} of the committed runs of a search, seeds 0 to 2; `names(flags)` is a competitor, or None."""
     runs = {}
-    for row in csv.DictReader((ROOT / "benchmarks/results/training/lesson-11.csv").open()):
-        if int(row["seed"]) <= 2:
-            flags = dict(re.findall(r"--([\w-]+) (\S+)", row["flags"]))
-            rates = runs.setdefault(flags["optimizer"], {})
-            rates.setdefault(flags["lr"], {}).setdefault(row["flags"], []).append(float(row["accuracy"]))
-    optimizers = list(runs)
+    for row in csv.DictReader((TRAINING / file).open()):
+        flags = dict(re.findall(r"--([\w-]+) (\S+)", row["flags"]))
+        if int(row["seed"]) <= 2 and (name := names(flags)) is not None:
+            runs.setdefault(name, {}).setdefault(flags["lr"], {}).setdefault(row["flags"], []).append(float(row["accuracy"]))
+    return runs
+
+
+def rates_searched(runs, knob):
+    """For each rate the best of its other settings, by the mean of the seeds."""
+    names = list(runs)
 
     def view(i):
         rows = []
-        for rate, settings in sorted(runs[optimizers[i]].items(), key=lambda item: float(item[0])):
+        for rate, settings in sorted(runs[names[i]].items(), key=lambda item: float(item[0])):
             best = max(settings.values(), key=statistics.fmean)
             rows.append((rate, [(value, f"{value:.2f}%") for value in (statistics.fmean(best), min(best), max(best))]))
         best = max(rows, key=lambda row: row[1][0][0])
-        return (f"{optimizers[i]}: {best[1][0][1]} at a rate of {best[0]}, the best of {len(rows)}.",
+        return (f"{names[i]}: {best[1][0][1]} at a rate of {best[0]}, the best of {len(rows)}.",
                 bars(rows, ["rate", "mean of three seeds", "lowest", "highest"]))
 
-    return turned([Knob("optimizer", optimizers)], view)
+    return turned([Knob(knob, names)], view)
+
+
+def searched(figures):
+    """Lesson 11's search."""
+    return rates_searched(search("lesson-11.csv", lambda flags: flags["optimizer"]), "optimizer")
+
+
+def biases(figures):
+    """LARS in lesson 11's search, and with its biases treated in two other ways."""
+    names = {"ratio": "a trust ratio", "thousandth": "a thousandth of the rate"}
+    return rates_searched(search("lesson-11.csv", lambda flags: "the full rate" if flags["optimizer"] == "lars" and float(flags["lr"]) >= 1 else None)
+                          | search("lesson-38.csv", lambda flags: names[flags["biases"]]), "biases have")
+
+
+def ways(figures):
+    """The search of lesson 32."""
+    names = {"rate": "rate / 4 after each stage", "batch": "batch x 4 after each stage", "neither": "neither", "large": "1,024 from the start"}
+    return rates_searched(search("lesson-32.csv", lambda flags: names[flags["way"]]), "way")
 
 
 def ring(figures):
@@ -365,6 +390,35 @@ def timeline(figures):
         return f"Step {step['step']} of {report['subtitle']}.", with_keys(step, "a step of two ranks, moment by moment")
 
     return turned([Knob("gradients are reduced", [name for name, _ in buckets], 1), Knob("link", [f"{link} MB/s" for link in links])], view)
+
+
+def feedback(figures):
+    """The second table of compression, on several ranks."""
+    ranks, kinds = [1, 2, 4], ["the same each time", "of new samples each time"]
+    tables = [re.findall(r"^(10*) +(\S+) +(\S+) +(\S+) +(\S+)$", figures.output(f"OMP_NUM_THREADS=1 mpirun -n {n} {BIN}/lessons/compression"), re.MULTILINE)
+              for n in ranks]
+
+    def view(i, j):
+        errors = {name: [(int(row[0]), float(row[1 + 2 * j + k])) for row in tables[i]] for k, name in enumerate(("no feedback", "feedback"))}
+        without, having = (points[-1][1] for points in errors.values())
+        return (f"After {tables[i][-1][0]} reductions {without:.5f} without feedback and {having:.5f} with it: {100 * having / without:.0f}%.",
+                figures.chart("error of the sum over the reductions, in norms of one mean gradient", "reduction", "error", errors, from_zero=True))
+
+    return turned([Knob("ranks", ranks, 1), Knob("gradients", kinds)], view)
+
+
+def loader(figures):
+    """The table of loader_waits for data that are faster and slower to read."""
+    fast, slow = [1, 2, 3, 4, 5, 6], [4, 10, 22, 40]
+
+    def view(i, j):
+        text = figures.output(f"{BIN}/lessons/loader_waits --read {fast[i]} --slow-read {slow[j]}")
+        rows = [(name.strip(), [(int(number), number) for number in numbers.split()])
+                for name, numbers in re.findall(r"^  (no thread|a thread, \d+ ahead) +((?: *\d+){3})$", text, re.MULTILINE)]
+        return (f"64 batches take 64 x 4 = 256 ticks to compute with, and 56 x {fast[i]} + 8 x {slow[j]} = {56 * fast[i] + 8 * slow[j]} to read.",
+                bars(rows, ["loader", "batches waited for", "ticks waited", "ticks in all"]))
+
+    return turned([Knob("ticks to read a batch", fast), Knob("every eighth", slow, 2)], view)
 
 
 PLAYBOOK = "--parameters 1300000000 --micro-batch 2 --sequence 4096"
@@ -486,8 +540,13 @@ FIGURES = {
                  f"{BIN}/plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90 --lr-scaling linear --schedule cosine"),
     "losses": (losses, "The loss in the four runs of 4,096, seed 0", f"{BIN}/mnist --hidden 64 --epochs 4 --batch-size 4096 --lr 0.001 --metrics run.jsonl"),
     "searched": (searched, "What each rate reaches, with the best of its schedules and warm-ups", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-11.csv"),
+    "biases": (biases, "What each rate of LARS reaches, with the best of its schedules and warm-ups",
+               "scripts/training_runs.py, from the committed lesson-11.csv and lesson-38.csv in benchmarks/results/training"),
+    "ways": (ways, "What each first rate reaches, with the better momentum", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-32.csv"),
     "ring": (ring, "The ring, chunk by chunk", f"mpirun -n 4 {BIN}/collectives --trace-ring"),
     "timeline": (timeline, "A step of two ranks over slow links, measured", f"OMP_NUM_THREADS=1 mpirun -n 2 {BIN}/mnist {TRAINED} --slow-link 100,250 --bucket-mib 1 --report run.html"),
+    "feedback": (feedback, "Errors of reductions in bf16 add up", f"OMP_NUM_THREADS=1 mpirun -n 2 {BIN}/lessons/compression"),
+    "loader": (loader, "What 64 updates wait for their data", f"{BIN}/lessons/loader_waits --read 1 --slow-read 22"),
     "overlap": (overlap, "An update of 1.3 billion parameters on 8 ranks, simulated", f"{BIN}/plan scale {PLAYBOOK} --ranks 8 --intra-node-bandwidth 20 --bucket-mib 25"),
     "zero": (zero, "The training state of 7.5 billion parameters, Adam in bf16", f"{BIN}/plan memory --parameters 7500000000 --dtype bf16 --ranks 64 --zero 1"),
     "scale": (scale, "An update of 1.3 billion parameters on more and more ranks, simulated", f"{BIN}/plan scale {PLAYBOOK} --messages-up-to 0"),

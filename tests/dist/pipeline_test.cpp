@@ -1,8 +1,11 @@
 // A model in the stages of a pipeline, compared with the same model on one rank.
 #include "dist/pipeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "autograd/tape.h"
 #include "core/memory.h"
@@ -364,6 +367,55 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
       }
     }
   }
+}
+
+TEST_CASE("pipeline: an order that is given takes the place of the schedule's", "[dist][stages]") {
+  const Way& way = kWays.front();
+  if (!fits(way)) return;
+  const int stages = this_run()->size();
+  // What the last stage does, "f0 b0 ...", and the gradients.
+  const auto run = [&](const PipelineOptions& options) {
+    Staged staged(mlp(), way, DType::f32);
+    Pipeline pipeline(*staged.model, staged.stages(), staged.line, options);
+    std::vector<Shape> shapes;
+    for (const std::int64_t samples : kMicroBatches) shapes.push_back({samples, 12});
+    std::string log;
+    std::size_t next = 0;
+    const Kind& kind = staged.kind;
+    pipeline.forward_backward(
+        shapes, {.input = [&](std::size_t m) { return to(kind.input(m, DType::f32), staged.line->device()); },
+                 .loss =
+                     [&](const Tensor& y, std::size_t m) {
+                       log += fmt::format("f{} ", m);
+                       return kind.loss(y, m);
+                     },
+                 .backward =
+                     [&](const Tensor& loss) {
+                       log += fmt::format("b{} ", next++);
+                       loss.backward();
+                     }});
+    return std::pair(log, staged.gradients());
+  };
+  const auto [by_schedule, expected] = run({});
+  std::vector<int> asked;
+  const auto [by_order, found] = run({.order = [&](const PipelineShape& shape, int stage) {
+    CHECK(std::tuple(shape.stages, shape.micro_batches, shape.chunks) == std::tuple(stages, 7, 1));
+    asked.push_back(stage);
+    return stage_schedule(PipelineScheduleKind::afab, shape, stage);
+  }});
+  if (this_run()->rank() + 1 == stages) {
+    CHECK(by_schedule == "f0 b0 f1 b1 f2 b2 f3 b3 f4 b4 f5 b5 f6 b6 ");
+    CHECK(by_order == "f0 f1 f2 f3 f4 f5 f6 b0 b1 b2 b3 b4 b5 b6 ");
+  }
+  CHECK(static_cast<int>(asked.size()) == stages);
+  if (this_run()->rank() == 0) CHECK(found == expected);
+  CHECK(error_of([&] {
+          run({.order = [](const PipelineShape& shape, int stage) {
+            std::vector<StageTask> tasks = stage_schedule(PipelineScheduleKind::afab, shape, stage);
+            std::rotate(tasks.begin(), tasks.begin() + shape.micro_batches, tasks.end());
+            return tasks;
+          }});
+        }) == "pipeline: stage 0 waits for ever before the backward of micro-batch 0 through chunk 0");
 }
 
 TEST_CASE("pipeline: in evaluation the last stage has the output of one rank", "[dist][stages]") {

@@ -73,6 +73,9 @@ class Programs(unittest.TestCase):
         self.refused(1, "--consumed: expected 0 to 10, found 11", "sample_order", "--consumed", "11")
         self.refused(2, "--read", "loader_waits", "--read", "0")
         self.refused(1, "--calls must divide 65,536 elements, found 100", "buckets", "--calls", "100")
+        self.refused(1, "--by-hand must add up to 8 parameters, found 4,3", "buckets", "--by-hand", "4,3")
+        self.refused(2, "rate, ratio or thousandth", "lars", "--biases", "none")
+        self.refused(1, "--warmup: expected fewer than the 40 updates, found 40", "lars_biases", "--warmup", "40")
         self.refused(1, "--micro-batches must divide 16 samples, found 3", "fsdp", "--micro-batches", "3")
         self.refused(1, "--x: expected two numbers, found 3", "divided_layers", "--x", "1,2,3")
         for program, flag, value in (("kernel", "--threads", "0"), ("clipping", "--limit", "-1"), ("trust_ratio", "--lr", "0"),

@@ -180,7 +180,7 @@ class Site(unittest.TestCase):
                     self.assertEqual(re.search(r'aria-live="polite">(.*?)</p><div class="view">(.*?)</div><script', shown, re.DOTALL).groups(),
                                      tuple(views[start]), name)
                     names += 1
-        self.assertGreaterEqual(names, 11)
+        self.assertGreaterEqual(names, 15)
 
     def test_ring(self):
         (ranks, _), views = self.views(14, "ring")
@@ -234,6 +234,53 @@ class Site(unittest.TestCase):
         row = re.search(r"^\| rate, warm-up and schedule \| (.*) \|$", (dict(lessons())[11] / "README.md").read_text(), re.MULTILINE)[1]
         for optimizer, best in zip(("sgd", "adam", "lamb", "lars"), row.split(" | ")):
             self.assertIn(f"{optimizer}: {best} at", self.sentence(11, "searched", optimizer))
+
+    def table_row(self, number, head):
+        """The cells of a page's table row that begins with this text."""
+        page = (dict(lessons())[number] / "README.md").read_text()
+        return re.search(rf"^\| {re.escape(head)} \| (.*) \|$", page, re.MULTILINE)[1].split(" | ")
+
+    def test_searches_are_those_of_lessons_32_and_38(self):
+        (ways,), _ = self.views(32, "ways")
+        self.assertEqual(len(ways), 4)
+        for way in ways:
+            self.assertRegex(self.sentence(32, "ways", way), rf"at a rate of {re.escape(self.table_row(32, way)[0])}, the best of ")
+        for chosen, head in (("the full rate", "LARS"), ("a trust ratio", "LARS, biases with a trust ratio"),
+                             ("a thousandth of the rate", "LARS, biases at a thousandth of the rate")):
+            self.assertRegex(self.sentence(38, "biases", chosen), rf"at a rate of {re.escape(self.table_row(38, head)[0])}, the best of ")
+
+    def test_errors_of_compression_are_those_of_lesson_33(self):
+        if "Not drawn" in self.texts[self.folder / "lessons" / dict(lessons())[33].name / "index.html"]:
+            self.skipTest("no mpirun: the errors of compression were not drawn")
+        page = (dict(lessons())[33] / "README.md").read_text()
+        rows = [list(map(float, row)) for row in re.findall(r"^100 +(\S+) +(\S+) +(\S+) +(\S+)$", page, re.MULTILINE)]
+        self.assertEqual(len(rows), 2)  # of two ranks, and of one
+        for ranks, row in zip((2, 1), rows):
+            for kind, (without, having) in (("the same each time", row[:2]), ("of new samples each time", row[2:])):
+                found = re.findall(r"0\.\d+", self.sentence(33, "feedback", ranks, kind))
+                for number, expected in zip(found, (without, having), strict=True):
+                    self.assertAlmostEqual(float(number), expected, delta=0.02 * expected, msg=f"{ranks} ranks, {kind}")
+        _, views = self.views(33, "feedback")
+        for sentence, chart in views.values():
+            self.assertEqual(chart.count("<path"), 2, sentence)
+
+    def test_waits_for_data_are_those_of_lesson_34(self):
+        (fast, slow), views = self.views(34, "loader")
+        page = (dict(lessons())[34] / "README.md").read_text()
+        pages = {(1, 22): page.split("--read 5")[0], (5, 22): page.split("--read 5")[1]}
+        for (i, j), (sentence, table) in views.items():
+            reading = 56 * int(fast[i]) + 8 * int(slow[j])
+            self.assertIn(f"= {reading} to read", sentence)
+            rows = [list(map(int, re.findall(r"</span>(\d+)</td>", row))) for row in re.findall(r'<tr><th scope="row">.*?</tr>', table)]
+            self.assertEqual(rows[0], [64, reading, 256 + reading])  # no thread
+            for waits, waited, whole in rows:
+                self.assertEqual(whole, 256 + waited)
+                self.assertGreaterEqual(whole, max(256, reading))  # neither the model nor the reader is faster than that
+            self.assertEqual(sorted(rows, key=lambda row: -row[1]), rows)  # more batches ahead wait no longer
+            text = pages.get((int(fast[i]), int(slow[j])))
+            if text is not None:
+                shown = [list(map(int, row)) for row in re.findall(r"^  (?:no thread|a thread, \d+ ahead) +(\d+) +(\d+) +(\d+)$", text, re.MULTILINE)]
+                self.assertEqual(rows, shown)
 
     def test_recomputation_keeps_what_lesson_6_says(self):
         # 16 results of 256 KiB, or 16 / 4 + 4 - 1 of them; a mnist network has its 10 logits on top (20 KiB of 512 samples).

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tests of the tasks' tests: every stub fails, every solution passes, and each of the three mistakes that a task.md lists, an
-edit of the solution, fails with a message that names it.
+"""The tests of the tasks' tests: every stub fails, every solution passes, its real run too, and each of the three mistakes that a
+task.md lists, an edit of the solution, fails with a message that names it. So does a mistake that only the real run can find.
 
   tests/lessons/tasks_test.py BUILD_DIR
 """
@@ -9,6 +9,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -20,21 +21,23 @@ loader.exec_module(learn)
 
 
 def attempts(task, work):
-    """(name, file, whether it has to pass, what it has to say) of everything that a task's test is tried on."""
-    yield f"{task.name}: the stub", task.stub, False, ""
-    yield f"{task.name}: the solution", task.solution, True, "The test passes."
+    """(name, file, with the real run, whether it has to pass, what it has to say) of everything that a task's test is tried on."""
+    yield f"{task.name}: the stub", task.stub, False, False, ""
+    yield f"{task.name}: the solution", task.solution, True, True, "The test passes."
     solution = task.solution.read_text()
-    for number, (what, (old, new), says) in enumerate(task.mistakes):
+    of_run = task.mistakes_of_run if shutil.which("mpirun") or task.ranks == 1 else []
+    for number, (what, (old, new), says) in enumerate(task.mistakes + of_run):
         file = work / f"{task.name}_{number}{task.solution.suffix}"
         file.write_text(solution.replace(old, new))
-        yield f"{task.name}: {what}", file, False, says if solution.count(old) == 1 else "'for:' is not once in the solution"
+        real_run = number >= len(task.mistakes)
+        yield f"{task.name}: {what}", file, real_run, False, says if solution.count(old) == 1 else "'for:' is not once in the solution"
 
 
 def failure(build, task, attempt, work):
     """What is wrong with one attempt's result, or None."""
-    what, file, has_to_pass, says = attempt
+    what, file, real_run, has_to_pass, says = attempt
     library = work / f"{abs(hash(what))}.so"
-    passed, text = build.try_task(task, file, library, real_run=has_to_pass and task.ranks == 1)
+    passed, text = build.try_task(task, file, library, real_run)
     if passed != has_to_pass:
         return f"{what}: {'passes' if passed else 'fails'}: {text}"
     if "does not compile" in text or says not in text:

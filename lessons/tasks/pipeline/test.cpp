@@ -1,9 +1,18 @@
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "autograd/ops.h"
+#include "dist/pipeline.h"
+#include "dist/stage_parts.h"
+#include "lessons/ranks.h"
+#include "lessons/tasks/model.h"
 #include "lessons/tasks/pipeline/task.h"
 #include "lessons/tasks/tests.h"
+#include "nn/layer_factory.h"
+#include "optim/sgd.h"
 
 namespace ringtape::tasks {
 namespace {
@@ -127,20 +136,10 @@ void test(Order* order, int stages, int micro_batches) {
   }
 }
 
-}  // namespace
-
-void test_pipeline(const LearnersFile& file) {
-  auto* const order = file.function<Order>("one_forward_one_backward");
-  test(order, 1, 3);
-  for (const int stages : {2, 4}) {
-    for (const int micro_batches : {1, 2, 4, 8}) test(order, stages, micro_batches);
-  }
-}
-
-void run_pipeline(const LearnersFile& file) {
+/// The timetable of four stages.
+void show_timetable(Order* order) {
   constexpr int kStages = 4, kMicroBatches = 6;
-  const Timetable table =
-      run(orders_of(file.function<Order>("one_forward_one_backward"), kStages, kMicroBatches));
+  const Timetable table = run(orders_of(order, kStages, kMicroBatches));
   fmt::print(
       "\n{} stages, {} micro-batches; a forward takes 1 (its number), a backward 2 (its number and =):\n",
       kStages, kMicroBatches);
@@ -156,6 +155,98 @@ void run_pipeline(const LearnersFile& file) {
   }
   fmt::print("{} of {} units of each stage are idle: the bubble, {} / ({} + {})\n", 3 * (kStages - 1),
              table.end, kStages - 1, kMicroBatches, kStages - 1);
+}
+
+/// A training of a network of four layers in stages, a rank each.
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, std::vector<double>> weights;  ///< of all stages, on rank 0
+};
+
+/// `order` is null for the library's own.
+Trained train(const std::shared_ptr<Communicator>& line, Order* order) {
+  constexpr std::int64_t kMicroBatches = 6, kOfEach = SmallModel::kSamples / kMicroBatches;
+  const auto layers = std::make_shared<LayerFactory>();
+  layers->set_stages(
+      std::make_shared<Stages>(PipelinePlace{.stage = line->rank(), .stages = line->size(), .chunks = 1}));
+  manual_seed(0);
+  const auto model =
+      make_mlp({SmallModel::kFeatures, 32, 32, 32, SmallModel::kClasses}, *layers);  // this rank's part
+  const Tensor x = randn({SmallModel::kSamples, SmallModel::kFeatures});
+  const SmallModel labelled;
+  ParameterArena arena(*model, Device());
+  SGD sgd(arena, {.learning_rate = 0.5});
+  PipelineOptions options;
+  if (order != nullptr) {
+    options.order = [order](const PipelineShape& shape, int stage) {
+      std::vector<::Work> works;
+      order(stage, shape.stages, shape.micro_batches, works);
+      std::vector<StageTask> tasks;
+      for (const ::Work& work : works)
+        tasks.push_back({.is_backward = !work.is_forward, .micro_batch = work.micro_batch});
+      return tasks;
+    };
+  }
+  Pipeline pipeline(*model, *layers->stages(), line, options);
+  Trained result;
+  for (int step = 0; step < 40; ++step) {
+    const Tensor loss_of_step = zeros({1});
+    const auto first = [](std::size_t m) { return static_cast<std::int64_t>(m) * kOfEach; };
+    sgd.zero_grad();
+    pipeline.forward_backward(
+        std::vector<Shape>(kMicroBatches, {kOfEach, SmallModel::kFeatures}),
+        {.input =
+             [&](std::size_t m) {
+               return x.alias({kOfEach, SmallModel::kFeatures}, first(m) * SmallModel::kFeatures);
+             },
+         .loss =
+             [&](const Tensor& logits, std::size_t m) {
+               return cross_entropy(logits, labelled.labels(first(m), kOfEach),
+                                    {.reduction = Reduction::sum, .divisor = SmallModel::kSamples});
+             },
+         .backward =
+             [&](const Tensor& loss) {
+               *loss_of_step.data<float>() += static_cast<float>(loss.item());
+               loss.backward();
+             }});
+    sgd.step();
+    line->all_reduce(loss_of_step, ReduceOp::sum).wait();  // the last stage has it
+    result.losses.push_back(loss_of_step.item());
+  }
+  std::vector<NamedTensor> own;
+  for (const NamedParameter& parameter : model->named_parameters())
+    own.push_back({parameter.name, parameter.tensor->detach()});
+  for (const auto& [name, tensor] : gather_stages(*layers->stages(), own, *line))
+    result.weights[name] = tensor.to_doubles();
+  return result;
+}
+
+}  // namespace
+
+void test_pipeline(const LearnersFile& file) {
+  auto* const order = file.function<Order>("one_forward_one_backward");
+  test(order, 1, 3);
+  for (const int stages : {2, 4}) {
+    for (const int micro_batches : {1, 2, 4, 8}) test(order, stages, micro_batches);
+  }
+}
+
+void run_pipeline(const LearnersFile& file) {
+  auto* const order = file.function<Order>("one_forward_one_backward");
+  const auto line = lessons::connect_ranks();
+  check(line->size() > 1, "a pipeline needs at least two ranks, found one: mpirun -n 2 starts them");
+  const Trained by_mine = train(line, order), by_library = train(line, nullptr);
+  if (!lessons::prints(*line)) return;
+  show_timetable(order);
+  fmt::print("\n{} stages, a rank each; 6 micro-batches in an update:", line->size());
+  show_losses("your order", by_mine.losses, "the library's", by_library.losses);
+  if (by_mine.weights != by_library.weights) {
+    wrong(
+        "after 40 updates the weights are not those of the library's order to the bit: a stage adds up "
+        "gradients "
+        "in the order of its backwards; are they in the order 0, 1, 2, ...?");
+  }
+  fmt::print("After 40 updates all weights have the same bits.\n");
 }
 
 }  // namespace ringtape::tasks

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dist/communicator.h"
+
+namespace ringtape::lessons {
+
+/// Times of one way to do something, over the median time of the first way.
+struct Ratio {
+  double median, lowest, highest;
+};
+
+/// The ranks do the same in several ways. In a round each way takes its turn, so that other work on the
+/// machine affects all of them; its time is that of the slowest rank. The same on all ranks.
+std::vector<Ratio> time_in_turns(Communicator& comm, const std::vector<std::function<void()>>& ways,
+                                 int rounds);
+
+/// "1.52 (1.47 to 1.60)".
+std::string text_of(const Ratio& ratio);
+
+}  // namespace ringtape::lessons
