@@ -1,7 +1,9 @@
 // Details that the table of operations in ops_test.cpp does not cover.
 #include "autograd/ops.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "autograd/gradcheck.h"
@@ -241,6 +243,41 @@ GPU_TEST_CASE("a gradient goes back to the device that its tensor came from", "[
   sum(scale(to(x, Device::parse("cuda")), 2)).backward();
   CHECK(x.grad().device() == Device{});
   CHECK(x.grad().to_doubles() == std::vector<double>{2, 2, 2});
+}
+
+GPU_TEST_CASE("more rows than blocks have the values and gradients of fewer", "[ops]") {
+  const Device gpu = Device::parse("cuda");
+  constexpr std::int64_t kRows = 2 * 4100, kColumns = 8;  // a block for each of 8,192 rows
+  const Tensor weight = to(rand({kColumns}), gpu), factors = to(rand({kRows, kColumns}), gpu);
+  const std::vector<std::function<Tensor(const Tensor&)>> operations = {
+      [&](const Tensor& x) { return layer_norm(x, weight, weight); },
+      [&](const Tensor& x) { return rms_norm(x, weight); },
+      [](const Tensor& x) { return softmax(x); },
+      [](const Tensor& x) { return sum(x, 1); },
+      [&](const Tensor& x) {
+        return embedding(arange(0, static_cast<double>(x.size(0)), 1, DType::i64, gpu), x);
+      },
+  };
+  const Tensor all = to(rand({kRows, kColumns}), gpu);
+  const auto values_and_gradients = [&](const auto& operation, std::int64_t first, std::int64_t rows) {
+    const Tensor x = all.alias({rows, kColumns}, first * kColumns).set_requires_grad(true);
+    const Tensor y = operation(x);
+    sum(multiply(y, factors.alias(y.shape(), first * (y.elements() / rows)))).backward();
+    return std::pair(y.to_doubles(), x.grad().to_doubles());
+  };
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    INFO("operation " << i);
+    const auto [y, dx] = values_and_gradients(operations[i], 0, kRows);
+    const auto [first_y, first_dx] = values_and_gradients(operations[i], 0, kRows / 2);
+    const auto [last_y, last_dx] = values_and_gradients(operations[i], kRows / 2, kRows / 2);
+    const auto is_joined = [](const auto& whole, const auto& first, const auto& last) {
+      return std::equal(first.begin(), first.end(), whole.begin()) &&
+             std::equal(last.rbegin(), last.rend(), whole.rbegin());
+    };
+    CHECK(is_joined(y, first_y, last_y));
+    CHECK(first_y.size() + last_y.size() == y.size());
+    CHECK(is_joined(dx, first_dx, last_dx));
+  }
 }
 
 }  // namespace ringtape::test

@@ -15,7 +15,7 @@ constexpr std::int64_t kMany = kCheckBuild ? 2001 : 20001;
 // Rows, columns and slabs; few sums of many elements are shared among blocks, many sums of few are not.
 const std::vector<Extents> kExtents = {
     {1, 0, 1},    {1, 1, 1},  {1, 31, 1},    {1, 257, 1},    {1, 300001, 1}, {3, 40000, 1},
-    {5000, 3, 1}, {1, 5, 33}, {1, 1000, 10}, {1, kMany, 70}, {2, 700, 31},   {3, 4, 5},
+    {9000, 3, 1}, {1, 5, 33}, {1, 1000, 10}, {1, kMany, 70}, {2, 700, 31},   {3, 4, 5},
     {2, 0, 3},    {0, 4, 3},  {257, 2, 2},   {1, 3, 5000},   {1, 3000, 600}, {2, 1025, 64},
 };
 
