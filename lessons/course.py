@@ -7,6 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 LESSONS = ROOT / "lessons"
 TASKS = LESSONS / "tasks"
 FENCE = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+QUOTE = re.compile(r"^```(?P<tag>\w*)[^\n]*\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)  # with whatever tag
 
 
 class Problem(Exception):

@@ -1,4 +1,5 @@
 """Tables of benchmarks/results/training: what scripts/training_runs.py has trained. Each function takes the folder."""
+import dataclasses
 import statistics
 
 import training_runs as runs
@@ -97,19 +98,19 @@ def lesson_11(folder):
 def lesson_11_searches(folder):
     """The best mean over the seeds of the search, with more and more to choose from."""
     claim = runs.CLAIMS["lesson-11"]
+    coarse = dataclasses.replace(claim, factors=(0.5, 1, 2))
     accuracy = runs.read(folder / "lesson-11.csv")
-    means = {name: {flags: statistics.mean(accuracy[flags, seed] for seed in claim.tuned_on)
-                    for flags in dict.fromkeys(claim.candidates(name, claim.rates) +
-                                               claim.candidates(name, claim.finer(name, accuracy)))} for name in runs.OPTIMIZERS}
 
-    def best(name, may_take):
-        return f"{max(mean for flags, mean in means[name].items() if may_take(flags)):.2f}%"
+    def best(search, name, may_take):
+        found = search.candidates(name, search.rates) + search.candidates(name, search.finer(name, accuracy))
+        return f"{max(statistics.mean(accuracy[flags, seed] for seed in claim.tuned_on) for flags in found if may_take(flags)):.2f}%"
 
-    searches = {"the rate alone; linear decay, no warm-up": lambda f: f.endswith("--schedule linear --warmup 0"),
-                "rate and warm-up; linear decay": lambda f: "--schedule linear" in f,
-                "rate, warm-up and schedule": lambda f: True}
+    searches = {"the rate alone, in steps of two; linear decay, no warm-up": (coarse, lambda f: f.endswith("--schedule linear --warmup 0")),
+                "rate and warm-up; linear decay": (coarse, lambda f: "--schedule linear" in f),
+                "rate, warm-up and schedule": (coarse, lambda f: True),
+                "the same, the rate in steps of 1.4": (claim, lambda f: True)}
     return ["searched"] + [NAMES[name] for name in runs.OPTIMIZERS], [
-        [text] + [best(name, may_take) for name in runs.OPTIMIZERS] for text, may_take in searches.items()]
+        [text] + [best(search, name, may_take) for name in runs.OPTIMIZERS] for text, (search, may_take) in searches.items()]
 
 
 def lesson_38(folder):
@@ -137,6 +138,13 @@ def lesson_32(folder):
     return ["", "first rate", "momentum", "updates", "test accuracy", "largest curvature"], lines
 
 
+def lesson_32_one_rate(folder):
+    """The curvature at the end of a batch of 64 and of 1,024, at the same rates."""
+    rows = runs.shown("lesson-32-one-rate", folder)
+    return ["rate", "batch 64", "batch 1,024"], [
+        [f"{rate:g}"] + [f"{rows[way, rate].median:.2f} ({rows[way, rate].range_text()})" for way in ("neither", "large")] for rate in (0.03, 0.1)]
+
+
 def compression(folder):
     """What gradients in 16 bits send and cost."""
     sent = {name: runs.shown(f"compress-{name}-bytes", folder) for name in ("mnist", "gpt")}
@@ -153,6 +161,7 @@ def compression(folder):
 TABLES = {"training compression": compression, "training batches": batch_table, "training recipes": recipes, "training lesson 10": lesson_10,
           "training lesson 10 gpt": lesson_10_gpt,
           "training lesson 11": lesson_11, "training lesson 11 searches": lesson_11_searches,
-          "training lesson 32": lesson_32, "training lesson 38": lesson_38}
+          "training lesson 32": lesson_32, "training lesson 32 one rate": lesson_32_one_rate,
+          "training lesson 38": lesson_38}
 IN_WORDS = {"training batches in words": batch_table_in_words, "training mnist in words": mnist_in_words,
             "training adam warm-up in words": adam_warmup_in_words}

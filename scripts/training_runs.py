@@ -10,8 +10,8 @@ Every run is a line of benchmarks/results/training/CLAIM.csv: the flags of mnist
 test accuracy in percent, the test loss, or bytes. A search that was interrupted goes on where it stopped.
 scripts/readme_figures.py makes the tables of the pages from these files, and fails where a page says something else.
 
-A comparison gives every competitor the same choices: each rate of one grid with each of the same other settings, then half and
-twice the best rate. The settings with the best mean over the seeds of the search are taken, and the table shows other seeds.
+A comparison gives every competitor the same choices: each rate of one grid with each of the same other settings, then a few
+rates from half to twice the best. The settings with the best mean over the seeds of the search are taken, and the table shows other seeds.
 """
 import argparse
 import collections.abc
@@ -32,6 +32,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path("benchmarks/results/training")
 TRAINING_SAMPLES = 60000
+FINE = (0.5, 0.7, 1, 1.4, 2)  # for comparisons that half a rate decides
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
 
 
@@ -145,7 +146,7 @@ def lesson_11():
              for optimizer in OPTIMIZERS}
     choices = [f"--schedule {schedule} --warmup {warmup}"
                for schedule, warmup in itertools.product(("constant", "linear", "cosine"), (0, 4, 8, 16))]
-    return Search(cells, {cell: choices for cell in cells}, tuned_on=(0, 1, 2), seeds=(3, 4, 5, 6, 7))
+    return Search(cells, {cell: choices for cell in cells}, tuned_on=(0, 1, 2), seeds=(3, 4, 5, 6, 7), factors=FINE)
 
 
 def lesson_10():
@@ -184,13 +185,19 @@ def lesson_32_curvature():
                 measure=CURVATURE, program="lessons/larger_batch")
 
 
+def lesson_32_one_rate():
+    """The curvature at the end of both batches at the same rates."""
+    return Rows({(way, rate): f"--way {way} --lr {rate:g} --momentum 0.9 --curvature" for way in ("neither", "large") for rate in (0.03, 0.1)},
+                seeds=(0, 1, 2), measure=CURVATURE, program="lessons/larger_batch")
+
+
 BIASES = ("ratio", "thousandth")
 
 
 def lesson_38():
     """LARS as in lesson 11, but for its biases; of that lesson's rates those from 1 on."""
     return Search({way: f"--biases {way}" for way in BIASES}, {way: lesson_11().choices["lars"] for way in BIASES}, tuned_on=(0, 1, 2),
-                  seeds=(3, 4, 5, 6, 7), rates=tuple(rate for rate in RATES if rate >= 1), program="lessons/lars_biases")
+                  seeds=(3, 4, 5, 6, 7), rates=tuple(rate for rate in RATES if rate >= 1), factors=FINE, program="lessons/lars_biases")
 
 
 def adam_with_warmup():
@@ -220,6 +227,7 @@ CLAIMS = {
     "lesson-11": lesson_11(),
     "lesson-32": lesson_32(),
     "lesson-32-curvature": lesson_32_curvature(),
+    "lesson-32-one-rate": lesson_32_one_rate(),
     "lesson-38": lesson_38(),
     "compress-mnist": compressed("--epochs 3", seeds=(0, 1, 2), measure=LOSS),
     "compress-gpt": compressed(GPT_IN_SHORT, seeds=(0, 1, 2), measure=LOSS, program="gpt"),

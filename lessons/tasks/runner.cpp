@@ -1,6 +1,7 @@
 // Tests what a learner has written for a task of the course. ./learn compiles the file and starts this.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "cli/command_line.h"
@@ -20,6 +21,22 @@ const Task& task_named(const std::string& name) {
   fail_unknown_word(name, names);
 }
 
+bool learners_code_runs = false;
+
+/// Code that calls exit(0) has not passed.
+class NoExit {
+ public:
+  NoExit() {
+    learners_code_runs = true;
+    std::atexit([] {
+      if (!learners_code_runs) return;
+      fmt::print(stderr, "error: your code ended the program: expected it to return\n");
+      std::_Exit(1);
+    });
+  }
+  ~NoExit() { learners_code_runs = false; }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -33,6 +50,7 @@ int main(int argc, char** argv) {
   return app.run(argc, argv, [&] {
     const Task& task = task_named(name);
     const LearnersFile learners(file);
+    const NoExit no_exit;
     if (!only_run) {
       task.test(learners);
       fmt::print("The test passes.\n");

@@ -3,6 +3,8 @@
 
   tests/lessons/learn_test.py BUILD_DIR
 """
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -12,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -107,6 +110,21 @@ class Learn(unittest.TestCase):
         self.assertEqual(json.loads((self.my / "progress.json").read_text()), {"1": ["run", "quiz"]})
         self.says("1  The tape by hand                                     [x] run, [x] quiz, [ ] task backward")
 
+    def test_each_command_of_a_page_is_predicted_and_what_stands_between_is_shown(self):
+        page = (learn.lesson(32) / "README.md").read_text()
+        commands = len(learn.FENCE.findall(page.split("**Run.**")[1].split("**In the code.**")[0]))
+        predicted = len(learn.questions_of(learn.lesson(32))["predict"])
+        asked = []
+        ours = learn.Build(BUILD)
+        ours.shell = lambda command, folder=None: (asked.append(command), (0, "output"))[1]
+        answers = iter(["x"] * predicted + [""] + ["x"] * (commands - 1))
+        with unittest.mock.patch("builtins.input", lambda prompt: next(answers)), contextlib.redirect_stdout(io.StringIO()) as said:
+            with self.assertRaises(StopIteration):  # at the quiz
+                learn.show_lesson(32, ours, learn.Progress(self.my / "progress.json"))
+        self.assertEqual(len(asked), commands)
+        for sentence in ("**Sharp minima.**", "At one rate the batch does count."):
+            self.assertIn(sentence.replace("**", ""), said.getvalue())
+
     def test_input_that_ends_keeps_what_is_done(self):
         self.says("no more input", "1", text="1\n2\n3\n4\n", status=1)
         self.assertEqual(json.loads((self.my / "progress.json").read_text()), {"1": ["run"]})
@@ -118,6 +136,10 @@ class Learn(unittest.TestCase):
         self.assertIn("not yet", self.learn("4", "test").stderr)
         mine.write_text(mine.read_text().replace("static_cast<void>(g);", "w[i + 1000000000] = 0;"))
         self.says("index outside of an array", "4", "test", status=1)
+        for call in ("std::exit(0)", "std::_Exit(0)"):  # the second leaves nobody to say so but ./learn
+            mine.write_text("#include <cstdlib>\n" + (learn.TASKS / "adam/stub.cpp").read_text().replace("static_cast<void>(g);", call + ";"))
+            self.says("our code ended the program", "4", "test", status=1)
+            self.assertEqual(self.score("adam", status=1)["points"], 0)
         mine.write_text("int x = ;\n")
         self.says("It does not compile", "4", "test", status=1)
         mine.write_text(self.says("adam_step", "4", "solution"))
@@ -169,6 +191,14 @@ class Learn(unittest.TestCase):
         self.my.mkdir()
         (self.my / "progress.json").write_text("{")
         self.says("is not JSON any more", status=1)
+        for other in ("[]", "null", '{"3": 5}'):
+            (self.my / "progress.json").write_text(other)
+            self.says("expected a list of steps for each lesson", status=1)
+        (self.my / "progress.json").unlink()
+        (self.my / "progress.json").mkdir()
+        self.says("Is a directory", status=1)
+        (self.my / "progress.json").rmdir()
+        self.assertIn("found \u00b2, expected a lesson's number", self.learn("\u00b2").stderr)
 
 
 if __name__ == "__main__":
