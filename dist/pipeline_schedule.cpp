@@ -13,22 +13,27 @@
 namespace ringtape {
 namespace {
 
-/// The micro-batches that go through a chunk before any goes through the next: as many as stages, or where
-/// these do not divide the micro-batches up to twice as many. (A smaller last group could wait for ever.)
-int group_of(const PipelineShape& shape) {
-  const int groups = std::max(1, shape.micro_batches / shape.stages);
-  return (shape.micro_batches + groups - 1) / groups;
+/// The numbers of micro-batches that go through a chunk before any goes through the next: as many as stages,
+/// or where these do not divide the micro-batches a few more, as equal as can be and the larger ones first.
+/// (A group smaller than the stages would wait, and a larger one after a smaller could wait for ever.)
+std::vector<int> groups_of(const PipelineShape& shape) {
+  const int count = std::max(1, shape.micro_batches / shape.stages);
+  std::vector<int> groups(static_cast<std::size_t>(count), shape.micro_batches / count);
+  for (int i = 0; i < shape.micro_batches % count; ++i) ++groups[i];
+  return groups;
 }
 
 /// All tasks of a direction: each group through one chunk, then through the next.
 std::vector<StageTask> in_groups(const PipelineShape& shape, bool is_backward) {
   std::vector<StageTask> tasks;
-  for (int first = 0; first < shape.micro_batches; first += group_of(shape)) {
+  int first = 0;
+  for (const int group : groups_of(shape)) {
     for (int c = 0; c < shape.chunks; ++c) {
-      for (int m = first; m < std::min(first + group_of(shape), shape.micro_batches); ++m) {
+      for (int m = first; m < first + group; ++m) {
         tasks.push_back({is_backward, m, is_backward ? shape.chunks - 1 - c : c});
       }
     }
+    first += group;
   }
   return tasks;
 }
@@ -42,7 +47,7 @@ int warmup_of(PipelineScheduleKind kind, const PipelineShape& shape, int stage) 
     case PipelineScheduleKind::one_f_one_b:
       return after;
     case PipelineScheduleKind::interleaved:
-      return 2 * after + (shape.chunks - 1) * group_of(shape);
+      return 2 * after + (shape.chunks - 1) * groups_of(shape).front();
   }
   return shape.micro_batches * shape.chunks;
 }

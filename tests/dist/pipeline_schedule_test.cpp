@@ -62,8 +62,7 @@ TEST_CASE("pipeline schedules: no stage waits for ever, and with equal times the
     INFO(shape.stages << " stages, " << shape.micro_batches << " micro-batches, " << shape.chunks
                       << " chunks");
     const auto times = simulate(pipeline_schedule(kind, shape), 1, 2);
-    if (shape.micro_batches % shape.stages != 0 && shape.chunks > 1)
-      return;  // the formula is for whole groups
+    if (shape.micro_batches < shape.stages && shape.chunks > 1) return;  // a chunk waits for the round
     const double expected = (shape.stages - 1.0) / (shape.chunks * shape.micro_batches + shape.stages - 1.0);
     REQUIRE_THAT(bubble_of(times), Catch::Matchers::WithinAbs(expected, 1e-12));
   });
