@@ -23,7 +23,7 @@ struct Range {
 Axis vertical_axis(const LineChart& chart, Range values) {
   if (values.is_empty()) return {};
   const bool spans_much = values.low > 0 && values.high > 20 * values.low;
-  if (!chart.from_zero && spans_much) return logarithmic_axis(values.low, values.high);
+  if (chart.log_log || (!chart.from_zero && spans_much)) return logarithmic_axis(values.low, values.high);
   if (chart.from_zero) values.low = std::min(values.low, 0.0);
   if (values.low == values.high) values.high = values.low + std::max(std::fabs(values.low), 1e-12);
   return nice_axis(values.low, values.high);
@@ -120,7 +120,11 @@ Canvas line_chart(const LineChart& chart, std::span<const Series> series) {
     }
   }
   frame.y = vertical_axis(chart, ys);
-  if (!xs.is_empty()) frame.x = {xs.low, std::max(xs.high, xs.low + 1)};
+  if (!xs.is_empty() && chart.log_log) {
+    frame.x = logarithmic_axis(xs.low, xs.high);
+  } else if (!xs.is_empty()) {
+    frame.x = {xs.low, std::max(xs.high, xs.low + 1)};
+  }
   Plot plot(frame);
   for (std::size_t i = 0; i < series.size(); ++i) {
     const int colour = static_cast<int>(i) % kColours;

@@ -27,6 +27,7 @@ struct LineChart {
   double width = 480;
   double height = 260;
   bool from_zero = false;  ///< the vertical axis begins at 0; else it may be logarithmic
+  bool log_log = false;    ///< both axes are logarithmic; all values must be above 0
 };
 
 /// The largest number of points of a line.

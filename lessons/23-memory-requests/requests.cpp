@@ -21,6 +21,7 @@ struct Options {
   std::int64_t bytes = 4;   ///< of each lane
   std::int64_t offset = 0;  ///< floats before lane 0's
   std::int64_t rows = 4;    ///< of the picture
+  bool lanes = false;       ///< show each lane's bank
 };
 
 /// Lane i accesses `bytes` bytes, i x stride units of that size behind the first lane.
@@ -44,6 +45,18 @@ void show_costs(const Options& options) {
     const int used = analysis::distinct_bytes(request), cycles = analysis::bank_cycles(request);
     fmt::print("  {:>6}  {:>7}  {:>11}  {:>10}  {:>6}  {:>9}\n", stride, sectors, moved, used, cycles,
                cycles - analysis::phases(request));
+  }
+}
+
+/// The bank of each lane's float.
+void show_lanes(const Options& options) {
+  fmt::print("\nThe bank of the float that each lane reads, lanes 0 to 31:\n");
+  for (const std::int64_t stride : options.strides) {
+    fmt::print("  stride {:>4} ", stride);
+    for (std::int64_t lane = 0; lane < 32; ++lane) {
+      fmt::print(" {:>2}", (options.offset + lane * stride) * 4 / kBankBytes % kBanks);
+    }
+    fmt::print("\n");
   }
 }
 
@@ -71,12 +84,16 @@ int main(int argc, char** argv) {
   app.option("--bytes", options.bytes, "bytes of an element: 4, 8 or 16");
   app.option("--offset", between(options.offset, 0, 1024), "floats before the first lane's element");
   app.option("--rows", between(options.rows, 0, 32), "rows of the pictures of banks; 0: no pictures");
+  app.option("--lanes", options.lanes, "show the bank of each lane's float");
   return app.run(argc, argv, [&] {
     check(options.bytes == 4 || options.bytes == 8 || options.bytes == 16,
           "--bytes must be 4, 8 or 16, found {}", options.bytes);
     for (const std::int64_t stride : options.strides)
       check(stride >= 0 && stride <= 4096, "--strides: expected 0 to 4096, found {}", stride);
+    check(options.bytes == 4 || !options.lanes, "--lanes shows floats: expected --bytes 4, found {}",
+          options.bytes);
     show_costs(options);
+    if (options.lanes) show_lanes(options);
     if (options.bytes > 4 || options.rows == 0) return;  // the pictures are of floats
     for (const std::int64_t stride : options.strides)
       if (stride >= kBanks) show_banks(stride, options.rows);

@@ -15,7 +15,7 @@ namespace ringtape {
 namespace {
 
 svg::Series series_of(const Json& json) {
-  svg::Series series{json.at("name").as_string(), {}};
+  svg::Series series{json.at("name").as_string(), {}, json.at("dots").as_bool()};
   for (const Json& point : json.at("points").as_array()) {
     const Json::Array& xy = point.as_array();
     check(xy.size() == 2, "chart: a point has x and y, found {} numbers", xy.size());
@@ -30,7 +30,8 @@ void draw() {
   const svg::LineChart chart{.title = json.at("title").as_string(),
                              .x_name = json.at("x").as_string(),
                              .y_name = json.at("y").as_string(),
-                             .from_zero = json.at("from_zero").as_bool()};
+                             .from_zero = json.at("from_zero").as_bool(),
+                             .log_log = json.at("log_log").as_bool()};
   std::vector<svg::Series> series;
   for (const Json& one : json.at("series").as_array()) series.push_back(series_of(one));
   fmt::print("{}", svg::line_chart(chart, series).file());
@@ -41,7 +42,8 @@ void draw() {
 
 int main(int argc, char** argv) {
   ringtape::CommandLine app(
-      "Draws {\"title\", \"x\", \"y\", \"from_zero\", \"series\": [{\"name\", \"points\": [[x, y], ...]}]} "
-      "as SVG.");
+      "Draws {\"title\", \"x\", \"y\", \"from_zero\", \"log_log\", \"series\": [{\"name\", \"dots\", "
+      "\"points\": [[x, y], "
+      "...]}]} as SVG.");
   return app.run(argc, argv, [] { ringtape::draw(); });
 }

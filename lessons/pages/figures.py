@@ -49,14 +49,18 @@ def stacked(rows, whole):
     return f'<div class="stack" aria-hidden="true">{parts}</div><ul class="keys">{keys}</ul>'
 
 
+def table(names, rows):
+    """A table of (name, the other cells as HTML)."""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+    lines = "".join(f'<tr><th scope="row">{html.escape(name)}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" for name, cells in rows)
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+
+
 def bars(rows, names):
     """A table of (name, [(value, text) of each column]), each cell with a bar as long as the column's largest."""
     largest = [max(cells[i][0] for _, cells in rows) or 1 for i in range(len(names) - 1)]
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
-    lines = "".join(f'<tr><th scope="row">{html.escape(name)}</th>' + "".join(
-        f'<td><span class="bar"><i style="width:{100 * value / most:.1f}%"></i></span>{text}</td>'
-        for (value, text), most in zip(cells, largest)) + "</tr>" for name, cells in rows)
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+    return table(names, [(name, [f'<span class="bar"><i style="width:{100 * value / most:.1f}%"></i></span>{text}'
+                                 for (value, text), most in zip(cells, largest)]) for name, cells in rows])
 
 
 class Knob:
@@ -122,9 +126,11 @@ class Figures:
         """The report of a training run (docs/report.md), as data with pictures."""
         return json.loads(self.file(f"{command} --report run.json", "run.json"))
 
-    def chart(self, title, x, y, series, from_zero=False):
-        """A line chart; series: {name: [(x, y), ...]}. Its vertical axis begins at 0, or may be logarithmic."""
-        data = {"title": title, "x": x, "y": y, "from_zero": from_zero, "series": [{"name": name, "points": points} for name, points in series.items()]}
+    def chart(self, title, x, y, series, dots=(), from_zero=False, log_log=False):
+        """A chart of lines and, for the names in `dots`, of single points; series: {name: [(x, y), ...]}. Its vertical axis begins
+        at 0, or may be logarithmic, or both axes are."""
+        data = {"title": title, "x": x, "y": y, "from_zero": from_zero, "log_log": log_log,
+                "series": [{"name": name, "dots": name in dots, "points": points} for name, points in series.items()]}
         run = subprocess.run([self.build.programs / "lessons/chart"], input=json.dumps(data), capture_output=True, text=True, check=False)
         if run.returncode != 0:
             raise Problem(f"chart: {run.stderr.strip()}")
@@ -191,6 +197,55 @@ def fragments(figures):
                 f'<div class="scroll" tabindex="0" role="region" aria-label="the lane of each element"><div class="side">{shown}</div></div>')
 
     return turned([Knob("lane", range(32), 5)], view)
+
+
+def shuffles(figures):
+    """What the lanes hold after each step of a sum by shuffles."""
+    directions = {"__shfl_down_sync": ("down", lambda lane, step: lane + step), "__shfl_xor_sync": ("xor", lambda lane, step: lane ^ step),
+                  "__shfl_up_sync": ("up", lambda lane, step: lane - step)}
+    rows = {}
+    for name, (kind, _) in directions.items():
+        text = figures.output(f"{BIN}/lessons/warps --shuffle {kind}")
+        rows[name] = [(step, [int(value) for value in values.split()]) for step, values in re.findall(r"^  (begins|step \d+) +([\d ]+)$", text, re.MULTILINE)]
+    names = list(rows)
+
+    def view(i, j):
+        lanes = rows[names[i]][j][1]
+        senders = [None] * len(lanes)
+        sentence = "Lane i begins with i + 1."
+        if j > 0:
+            step, before = int(rows[names[i]][j][0].split()[1]), rows[names[i]][j - 1][1]
+            senders = [sender if 0 <= (sender := directions[names[i]][1](lane, step)) < len(lanes) else None for lane in range(len(lanes))]
+            sentence = f"Step {step}: each lane adds what the lane {'xor' if names[i].startswith('__shfl_xor') else names[i][7:-5]} {step} holds."
+        cells = "".join(f'<td class="{"whole " if value == sum(rows[names[i]][0][1]) else ""}{"moved" if sender is not None else ""}">{value}'
+                        + (f"<small>{before[lane]} + lane {sender}'s {before[sender]}</small>" if sender is not None else "") + "</td>"
+                        for lane, (value, sender) in enumerate(zip(lanes, senders)))
+        head = "".join(f'<th scope="col">lane {lane}</th>' for lane in range(len(lanes)))
+        return (sentence, '<div class="scroll" tabindex="0" role="region" aria-label="what the lanes hold"><table class="ring"><thead><tr><td></td>'
+                f'{head}</tr></thead><tbody><tr><th scope="row">holds</th>{cells}</tr></tbody></table></div>')
+
+    return turned([Knob("instruction", names), Knob("after step", ["the beginning", 1, 2, 3], 1)], view)
+
+
+def banks(figures):
+    """The cycles in which the banks of shared memory serve the lanes of a warp."""
+    strides = [1, 2, 3, 4, 6, 8, 12, 16, 31, 32, 33, 34]
+    text = figures.output(f"{BIN}/lessons/requests --strides {','.join(map(str, strides))} --rows 0 --lanes")
+    costs = {int(row[0]): (int(row[4]), int(row[5])) for line in text.splitlines() if len(row := line.split()) == 6 and row[0].isdigit()}
+    lanes_of = {int(stride): [int(bank) for bank in row.split()] for stride, row in re.findall(r"^  stride +(\d+) ([\d ]+)$", text, re.MULTILINE)}
+
+    def view(i):
+        cycles, conflicts = costs[strides[i]]
+        served = [["" for _ in range(32)] for _ in range(cycles)]
+        for lane, bank in enumerate(lanes_of[strides[i]]):
+            next(row for row in served if row[bank] == "")[bank] = str(lane)
+        rows = [("bank", range(32))] + [(f"cycle {number}", row) for number, row in enumerate(served)]
+        shown = "".join(f'<p class="lanes"><b>{name}</b>' + "".join(f'<i class="on">{cell}</i>' if name != "bank" and cell else f"<i>{cell}</i>" for cell in row) + "</p>"
+                        for name, row in rows)
+        return (f"Lane i reads the float {strides[i]} i: {cycles} cycle{'s' if cycles > 1 else ''}, of which {conflicts} for bank conflicts.",
+                f'<div class="scroll" tabindex="0" role="region" aria-label="the lane that each bank serves in each cycle">{shown}</div>')
+
+    return turned([Knob("stride", strides, 5)], view)
 
 
 LAYERS = f"--device cpu --hidden {','.join(['128'] * 16)} --batch-size 512 --max-steps 3"
@@ -295,38 +350,42 @@ def search(file, names):
     return runs
 
 
-def rates_searched(runs, knob):
-    """For each rate the best of its other settings, by the mean of the seeds."""
+def rates_searched(figures, runs, knob):
+    """For each rate the best of its other settings, by the mean of the seeds: of all competitors, then of one."""
+    best = {name: sorted((float(rate), max(settings.values(), key=statistics.fmean)) for rate, settings in rates.items())
+            for name, rates in runs.items()}
+    means = {name: [(rate, 100 - statistics.fmean(values)) for rate, values in rows] for name, rows in best.items()}
     names = list(runs)
 
     def view(i):
-        rows = []
-        for rate, settings in sorted(runs[names[i]].items(), key=lambda item: float(item[0])):
-            best = max(settings.values(), key=statistics.fmean)
-            rows.append((rate, [(value, f"{value:.2f}%") for value in (statistics.fmean(best), min(best), max(best))]))
-        best = max(rows, key=lambda row: row[1][0][0])
-        return (f"{names[i]}: {best[1][0][1]} at a rate of {best[0]}, the best of {len(rows)}.",
-                bars(rows, ["rate", "mean of three seeds", "lowest", "highest"]))
+        rows = best[names[i]]
+        seeds = [(rate, 100 - value) for rate, values in rows for value in values]
+        rate, values = max(rows, key=lambda row: statistics.fmean(row[1]))
+        lines = [(f"{rate:g}", [f"{value:.2f}%" for value in (statistics.fmean(values), min(values), max(values))]) for rate, values in rows]
+        return (f"{names[i]}: {statistics.fmean(values):.2f}% at a rate of {rate:g}, the best of {len(rows)}.",
+                figures.chart(f"test error of {names[i]} over the rate", "rate", "test error, %",
+                              {"mean": means[names[i]], "seeds 0 to 2": seeds}, dots=["seeds 0 to 2"], log_log=True)
+                + table(["rate", "mean of three seeds", "lowest", "highest"], lines))
 
-    return turned([Knob(knob, names)], view)
+    return figures.chart("test error over the rate", "rate", "test error, mean of three seeds, %", means, log_log=True) + turned([Knob(knob, names)], view)
 
 
 def searched(figures):
     """Lesson 11's search."""
-    return rates_searched(search("lesson-11.csv", lambda flags: flags["optimizer"]), "optimizer")
+    return rates_searched(figures, search("lesson-11.csv", lambda flags: flags["optimizer"]), "optimizer")
 
 
 def biases(figures):
     """LARS in lesson 11's search, and with its biases treated in two other ways."""
     names = {"ratio": "a trust ratio", "thousandth": "a thousandth of the rate"}
-    return rates_searched(search("lesson-11.csv", lambda flags: "the full rate" if flags["optimizer"] == "lars" and float(flags["lr"]) >= 1 else None)
+    return rates_searched(figures, search("lesson-11.csv", lambda flags: "the full rate" if flags["optimizer"] == "lars" and float(flags["lr"]) >= 1 else None)
                           | search("lesson-38.csv", lambda flags: names[flags["biases"]]), "biases have")
 
 
 def ways(figures):
     """The search of lesson 32."""
     names = {"rate": "rate / 4 after each stage", "batch": "batch x 4 after each stage", "neither": "neither", "large": "1,024 from the start"}
-    return rates_searched(search("lesson-32.csv", lambda flags: names[flags["way"]]), "way")
+    return rates_searched(figures, search("lesson-32.csv", lambda flags: names[flags["way"]]), "way")
 
 
 def ring(figures):
@@ -533,16 +592,18 @@ FIGURES = {
     "ladder": (ladder, "What each version of a matrix product of 128 x 128 asks of a GPU's memory", f"{BIN}/lens gemm --size 128"),
     "tiles": (tiles, "What a block, a warp and a thread of each rung touch", f"{BIN}/lessons/tiles --version 3 --step 0 --svg tiles.svg"),
     "fragments": (fragments, "The lane that holds each element of a tensor core's product", f"{BIN}/lessons/fragments --all --lane 5"),
+    "shuffles": (shuffles, "What eight lanes hold after each step of a sum", f"{BIN}/lessons/warps --shuffle down"),
+    "banks": (banks, "The lane that each bank of shared memory serves, cycle by cycle", f"{BIN}/lessons/requests --strides 8 --rows 0 --lanes"),
     "recomputation": (recomputation, "Live memory over a step of 16 layers", f"{BIN}/mnist {LAYERS} --micro-batch 512 --recompute 0 --report run.html"),
     "memory": (memory, "A GPU's memory for GPT-2 with Adam and bf16", f"{BIN}/plan memory {GPT2} --micro-batch 16 --ranks 8"),
     "memory-over-time": (memory_over_time, "Live memory over an update of four micro-batches of 4 sequences", f"{BIN}/gpt {GPT} --report run.html"),
     "schedule": (schedule, "Rate 3.2, for a batch of 8,192, over 90 epochs",
                  f"{BIN}/plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs 90 --lr-scaling linear --schedule cosine"),
     "losses": (losses, "The loss in the four runs of 4,096, seed 0", f"{BIN}/mnist --hidden 64 --epochs 4 --batch-size 4096 --lr 0.001 --metrics run.jsonl"),
-    "searched": (searched, "What each rate reaches, with the best of its schedules and warm-ups", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-11.csv"),
-    "biases": (biases, "What each rate of LARS reaches, with the best of its schedules and warm-ups",
+    "searched": (searched, "The test error at each rate, with the best of its schedules and warm-ups", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-11.csv"),
+    "biases": (biases, "The test error at each rate of LARS, with the best of its schedules and warm-ups",
                "scripts/training_runs.py, from the committed lesson-11.csv and lesson-38.csv in benchmarks/results/training"),
-    "ways": (ways, "What each first rate reaches, with the better momentum", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-32.csv"),
+    "ways": (ways, "The test error at each first rate, with the better momentum", "scripts/training_runs.py, from the committed benchmarks/results/training/lesson-32.csv"),
     "ring": (ring, "The ring, chunk by chunk", f"mpirun -n 4 {BIN}/collectives --trace-ring"),
     "timeline": (timeline, "A step of two ranks over slow links, measured", f"OMP_NUM_THREADS=1 mpirun -n 2 {BIN}/mnist {TRAINED} --slow-link 100,250 --bucket-mib 1 --report run.html"),
     "feedback": (feedback, "Errors of reductions in bf16 add up", f"OMP_NUM_THREADS=1 mpirun -n 2 {BIN}/lessons/compression"),

@@ -22,6 +22,7 @@ except ImportError as error:
 
 START = LESSONS / "README.md"
 GLOSSARY = ROOT / "docs/glossary.md"
+HEADING = re.compile(r"^(?=\*\*[A-Z][^*\n]*[.:?]\*\*)", re.MULTILINE)  # in bold, at the beginning of a paragraph
 FIGURE = re.compile(r"<!-- figure: ([\w-]+) -->")
 LINK = re.compile(r'(<(?:a|img) [^>]*?(?:href|src)=")([^"]*)(")')
 
@@ -111,20 +112,30 @@ def lesson_as_html(number, folder, text):
     said, turn = after.split("**Now turn this.**", 1)
     turn, code = turn.split("**In the code.**", 1)
     code, quiz = code.split("## Quiz", 1)
-    command, said = split_behind_command("**Run.**" + said)
-    flag, turned = split_behind_command("**Now turn this.**" + turn)
-    return "".join([as_html(before), prediction_form(questions["predict"], after), as_html(command),
-                    folded("What it prints, and why", as_html(said), "result"), as_html(flag),
-                    folded("What happens", as_html(turned), "result"), as_html("**In the code.**" + code),
+    return "".join([as_html(before), prediction_form(questions["predict"], after),
+                    with_results_folded("**Run.**" + said, "What it prints, and why"),
+                    with_results_folded("**Now turn this.**" + turn, "What happens"), as_html("**In the code.**" + code),
                     *(task_section(number, task) for task in tasks_of(folder)),
                     '<section><h2 id="quiz">Quiz</h2>\n', quiz_form(questions["quiz"]), "<h3>In your own words</h3>\n",
                     as_html(quiz), "</section>\n"])
 
 
-def split_behind_command(part):
-    """A part of a page up to its first command, and the rest."""
-    end = FENCE.search(part).end()
-    return part[:end], part[end:]
+def with_results_folded(text, summary):
+    """A part of a page that begins with a command, with what follows it folded: the reader predicts before the result is seen. So
+    for each of its headings in bold whose paragraph leads to a command of its own."""
+    sections = []
+    for section in HEADING.split(text):
+        fence = FENCE.search(section)
+        leads_to_command = fence and "\n\n" not in section[:fence.start()].rstrip()
+        if leads_to_command or not sections:
+            sections.append(section)
+        else:
+            sections[-1] += section
+    shown = []
+    for section in sections:
+        end = FENCE.search(section).end()
+        shown += [as_html(section[:end]), folded(summary, as_html(section[end:]), "result")]
+    return "".join(shown)
 
 
 # ---- all pages ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,13 @@
 // Tests what a learner has written for a task of the course. ./learn compiles the file and starts this.
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <new>
 #include <string>
+#include <string_view>
 
 #include "cli/command_line.h"
 #include "lessons/tasks/tests.h"
@@ -37,6 +42,28 @@ class NoExit {
   ~NoExit() { learners_code_runs = false; }
 };
 
+constexpr rlim_t kCpuSeconds = 10;
+constexpr rlim_t kBytes = rlim_t{4} << 30;
+
+/// Ends a loop that never ends, by its CPU time, which no other program lengthens; and refuses memory before
+/// a loop that allocates has taken all of the machine's. (AddressSanitizer reserves more than any limit.)
+void limit_learners_code() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    constexpr std::string_view said =
+        "error: your code has computed for 10 seconds: is there a loop that never ends?\n";
+    static_cast<void>(write(STDERR_FILENO, said.data(), said.size()));
+    _exit(1);
+  };
+  sigaction(SIGXCPU, &action, nullptr);
+  const rlimit cpu{kCpuSeconds, RLIM_INFINITY};
+  setrlimit(RLIMIT_CPU, &cpu);
+#if !defined(__SANITIZE_ADDRESS__)
+  const rlimit data{kBytes, RLIM_INFINITY};
+  setrlimit(RLIMIT_DATA, &data);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -51,10 +78,15 @@ int main(int argc, char** argv) {
     const Task& task = task_named(name);
     const LearnersFile learners(file);
     const NoExit no_exit;
-    if (!only_run) {
-      task.test(learners);
-      fmt::print("The test passes.\n");
+    limit_learners_code();
+    try {
+      if (!only_run) {
+        task.test(learners);
+        fmt::print("The test passes.\n");
+      }
+      if (!only_test) task.run(learners);
+    } catch (const std::bad_alloc&) {
+      fail("your code needs more than 4 GiB of memory: is there a loop that allocates?");
     }
-    if (!only_test) task.run(learners);
   });
 }

@@ -169,6 +169,27 @@ TEST_CASE("a line goes through its points and stops where a value is not a numbe
                                     "\" class=\"line l0\""));
 }
 
+TEST_CASE("with logarithmic axes equal factors are equal distances", "[svg]") {
+  const LineChart chart{.title = "error", .x_name = "rate", .y_name = "", .log_log = true};
+  const Series series[] = {{"error", {{0.01, 50}, {0.1, 10}, {1, 5}}}};
+  const std::string svg = line_chart(chart, series).element();
+  CHECK(xml_error(svg) == "");
+  const Plot plot({.width = chart.width,
+                   .height = chart.height,
+                   .x = {},
+                   .y = {},
+                   .x_name = "rate",
+                   .y_name = "",
+                   .title = "error",
+                   .legend = {}});
+  const auto at = [&](char command, double x, double y) {  // from 0 to 1 along the axes
+    return fmt::format("{}{} {}", command, coordinate(plot.x(x)), coordinate(plot.y(y)));
+  };
+  const double middle = std::log(10.0 / 5) / std::log(50.0 / 5);
+  CHECK_THAT(svg, ContainsSubstring("d=\"" + at('M', 0, 1) + at('L', 0.5, middle) + at('L', 1, 0) +
+                                    "\" class=\"line l0\""));
+}
+
 TEST_CASE("charts of nothing, of one point and of values that are not numbers can be drawn", "[svg]") {
   const LineChart chart{.title = "loss", .x_name = "step", .y_name = "loss"};
   const std::vector<std::vector<Series>> cases = {
