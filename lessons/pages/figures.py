@@ -201,30 +201,37 @@ def fragments(figures):
 
 def shuffles(figures):
     """What the lanes hold after each step of a sum by shuffles."""
-    directions = {"__shfl_down_sync": ("down", lambda lane, step: lane + step), "__shfl_xor_sync": ("xor", lambda lane, step: lane ^ step),
-                  "__shfl_up_sync": ("up", lambda lane, step: lane - step)}
-    rows = {}
-    for name, (kind, _) in directions.items():
-        text = figures.output(f"{BIN}/lessons/warps --shuffle {kind}")
-        rows[name] = [(step, [int(value) for value in values.split()]) for step, values in re.findall(r"^  (begins|step \d+) +([\d ]+)$", text, re.MULTILINE)]
+    # Of each instruction: its name in warps, the lane that a lane gets a value from, and who that is in words.
+    instructions = {"__shfl_down_sync": ("down", lambda lane, step: lane + step, "{} lanes further on"),
+                    "__shfl_xor_sync": ("xor", lambda lane, step: lane ^ step, "whose number is its own xor {}"),
+                    "__shfl_up_sync": ("up", lambda lane, step: lane - step, "{} lanes before it, if there is one,")}
+    rows = {name: [(step, [int(value) for value in values.split()])
+                   for step, values in re.findall(r"^  (begins|step \d+) +([\d ]+)$", figures.output(f"{BIN}/lessons/warps --shuffle {kind}"), re.MULTILINE)]
+            for name, (kind, _, _) in instructions.items()}
     names = list(rows)
 
     def view(i, j):
-        lanes = rows[names[i]][j][1]
-        senders = [None] * len(lanes)
+        kind, sender_of, words = instructions[names[i]]
+        values, before = rows[names[i]][j][1], rows[names[i]][max(0, j - 1)][1]
         sentence = "Lane i begins with i + 1."
         if j > 0:
-            step, before = int(rows[names[i]][j][0].split()[1]), rows[names[i]][j - 1][1]
-            senders = [sender if 0 <= (sender := directions[names[i]][1](lane, step)) < len(lanes) else None for lane in range(len(lanes))]
-            sentence = f"Step {step}: each lane adds what the lane {'xor' if names[i].startswith('__shfl_xor') else names[i][7:-5]} {step} holds."
-        cells = "".join(f'<td class="{"whole " if value == sum(rows[names[i]][0][1]) else ""}{"moved" if sender is not None else ""}">{value}'
-                        + (f"<small>{before[lane]} + lane {sender}'s {before[sender]}</small>" if sender is not None else "") + "</td>"
-                        for lane, (value, sender) in enumerate(zip(lanes, senders)))
-        head = "".join(f'<th scope="col">lane {lane}</th>' for lane in range(len(lanes)))
+            step = int(rows[names[i]][j][0].split()[1])
+            sentence = f"Each lane adds what the lane {words.format(step)} holds."
+        cells = ""
+        for lane, value in enumerate(values):
+            sender = sender_of(lane, step) if j > 0 else -1
+            moved, added = 0 <= sender < len(values), ""
+            if moved:
+                added = f"{before[lane]} + {before[sender]} of lane {sender}"
+            elif j > 0 and kind == "down":
+                added = f"{before[lane]} + its own"
+            whole = value == sum(rows[names[i]][0][1])
+            cells += f'<td class="{"whole " if whole else ""}{"moved" if moved else ""}">{value}<small>{added}</small></td>'
+        head = "".join(f'<th scope="col">lane {lane}</th>' for lane in range(len(values)))
         return (sentence, '<div class="scroll" tabindex="0" role="region" aria-label="what the lanes hold"><table class="ring"><thead><tr><td></td>'
                 f'{head}</tr></thead><tbody><tr><th scope="row">holds</th>{cells}</tr></tbody></table></div>')
 
-    return turned([Knob("instruction", names), Knob("after step", ["the beginning", 1, 2, 3], 1)], view)
+    return turned([Knob("instruction", names), Knob("after", ["no step", "the first step", "the second", "the third"], 1)], view)
 
 
 def banks(figures):

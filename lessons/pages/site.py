@@ -124,7 +124,7 @@ def with_results_folded(text, summary):
     """A part of a page that begins with a command, with what follows it folded: the reader predicts before the result is seen. So
     for each of its headings in bold whose paragraph leads to a command of its own."""
     sections = []
-    for section in HEADING.split(text):
+    for section in filter(None, HEADING.split(text)):
         fence = FENCE.search(section)
         leads_to_command = fence and "\n\n" not in section[:fence.start()].rstrip()
         if leads_to_command or not sections:

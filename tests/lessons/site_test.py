@@ -8,6 +8,7 @@ Ends with 77 where the packages are missing that make the pages.
 """
 import html.parser
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -248,6 +249,38 @@ class Site(unittest.TestCase):
         for chosen, head in (("the full rate", "LARS"), ("a trust ratio", "LARS, biases with a trust ratio"),
                              ("a thousandth of the rate", "LARS, biases at a thousandth of the rate")):
             self.assertRegex(self.sentence(38, "biases", chosen), rf"at a rate of {re.escape(self.table_row(38, head)[0])}, the best of ")
+
+    def test_shuffles_add_up_what_they_say(self):
+        (instructions, _), views = self.views(22, "shuffles")
+        for i, instruction in enumerate(instructions):
+            held = []
+            for j in range(4):
+                cells = re.findall(r"<td[^>]*>(\d+)<small>(.*?)</small>", views[i, j][1])
+                held.append([int(value) for value, _ in cells])
+                for lane, (value, added) in enumerate(cells):
+                    numbers = [int(number) for number in re.findall(r"\d+", added)]
+                    if len(numbers) == 3:  # a + b of lane s
+                        self.assertEqual(held[j - 1][numbers[2]], numbers[1])
+                        self.assertEqual(int(value), held[j - 1][lane] + numbers[1])
+                    else:  # twice its own, or as it was
+                        self.assertEqual(int(value), held[j - 1][lane] * (2 if numbers else 1) if j else lane + 1)
+            ends = {"__shfl_down_sync": [8 * 9 // 2], "__shfl_xor_sync": [8 * 9 // 2] * 8,
+                    "__shfl_up_sync": [n * (n + 1) // 2 for n in range(1, 9)]}[instruction]
+            self.assertEqual(held[3][:len(ends)], ends)
+
+    def test_banks_serve_each_lane_once(self):
+        (strides,), views = self.views(23, "banks")
+        for (i,), (sentence, shown) in views.items():
+            stride = int(strides[i])
+            served = re.findall(r"<p class=\"lanes\"><b>cycle \d+</b>(.*?)</p>", shown)
+            self.assertEqual(len(served), math.gcd(stride, 32), sentence)
+            lanes = {}
+            for row in served:
+                for bank, lane in enumerate(re.findall(r"<i[^>]*>(\d*)</i>", row)):
+                    if lane:
+                        self.assertNotIn(int(lane), lanes)
+                        lanes[int(lane)] = bank
+            self.assertEqual(lanes, {lane: lane * stride % 32 for lane in range(32)})
 
     def test_errors_of_compression_are_those_of_lesson_33(self):
         if "Not drawn" in self.texts[self.folder / "lessons" / dict(lessons())[33].name / "index.html"]:
