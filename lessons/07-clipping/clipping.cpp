@@ -21,17 +21,18 @@ constexpr std::int64_t kBatch = 64, kFeatures = 32;
 
 struct Options {
   double limit = 1, target = 100;  ///< of the norm; of the sample that is far off
+  std::uint64_t seed = 0;
 };
 
 /// 64 samples, of which one is far off, and a linear model for them.
 class Example {
  public:
-  Example(std::int64_t outlier, double target)
-      : model_((manual_seed(0), kFeatures), 1),
+  Example(std::int64_t outlier, const Options& options)
+      : model_((manual_seed(options.seed), kFeatures), 1),
         arena_(model_, Device()),
         x_(randn({kBatch, kFeatures})),
         y_(randn({kBatch, 1}, DType::f32, {}, 1)) {
-    y_.data<float>()[outlier] = static_cast<float>(target);
+    y_.data<float>()[outlier] = static_cast<float>(options.target);
   }
 
   /// The gradient that SGD's step uses: with a learning rate of 1, the decrease of the weights.
@@ -75,7 +76,7 @@ void show(const Options& options) {
   const double limit = options.limit;
   for (const std::int64_t outlier : {0, 63}) {
     const auto used = [&](std::int64_t steps, double each, double after) {
-      return Example(outlier, options.target).used_gradient(steps, each, after);
+      return Example(outlier, options).used_gradient(steps, each, after);
     };
     const std::vector<double> gradient = used(1, INFINITY, INFINITY);
     fmt::print("sample {} is far off: gradient norm {:.3f}, limit {:g}\n", outlier,
@@ -100,5 +101,6 @@ int main(int argc, char** argv) {
       "Clipping once for a batch, and after each of its micro-batches.\nExample: clipping --limit 30");
   app.option("--limit", between(options.limit, 1e-6, 1e6), "limit of the gradient's norm");
   app.option("--target", between(options.target, -1e6, 1e6), "target of the sample that is far off");
+  app.option("--seed", options.seed, "of the weights and samples");
   return app.run(argc, argv, [&] { show(options); });
 }

@@ -21,6 +21,7 @@ constexpr std::int64_t kBatch = 256;
 struct Options {
   double lr = 0.01;
   double scale = 1;  ///< of the loss, and so of all gradients
+  std::uint64_t seed = 0;
 };
 
 double norm(const std::vector<double>& values) {
@@ -31,21 +32,22 @@ double norm(const std::vector<double>& values) {
 
 /// Four layers whose weights differ in size; the gradients of a batch.
 struct Example {
-  std::shared_ptr<Sequential> model = (manual_seed(0), make_mlp({64, 256, 128, 32, 10}));
+  std::shared_ptr<Sequential> model;
   ParameterArena arena;
 
-  explicit Example(double scale) : arena(*model, Device()) {
+  explicit Example(const Options& options)
+      : model((manual_seed(options.seed), make_mlp({64, 256, 128, 32, 10}))), arena(*model, Device()) {
     std::vector<std::int64_t> labels;
     for (std::int64_t i = 0; i < kBatch; ++i) labels.push_back(i % 10 * (i % 3) % 10);
     const Tensor logits = (*model)(randn({kBatch, 64}));
-    cross_entropy(logits, from_vector(labels, {kBatch}), {.divisor = 1 / scale}).backward();
+    cross_entropy(logits, from_vector(labels, {kBatch}), {.divisor = 1 / options.scale}).backward();
   }
 };
 
 /// For each weight: the norm of its change by one step over the norm of the weight.
 template <class AnyOptimizer, class ItsOptions>
-std::vector<double> relative_changes(double scale, const ItsOptions& its_options) {
-  Example example(scale);
+std::vector<double> relative_changes(const Options& options, const ItsOptions& its_options) {
+  Example example(options);
   AnyOptimizer optimizer(example.arena, its_options);
   std::vector<std::vector<double>> before;
   for (const ArenaEntry& entry : example.arena.entries()) before.push_back(entry.tensor->to_doubles());
@@ -60,11 +62,11 @@ std::vector<double> relative_changes(double scale, const ItsOptions& its_options
 }
 
 void show(const Options& options) {
-  const auto [lr, scale] = options;
-  Example example(scale);
-  const auto by_sgd = relative_changes<SGD>(scale, SGDOptions{.learning_rate = lr});
-  const auto by_adam = relative_changes<Adam>(scale, AdamOptions{.learning_rate = lr});
-  const auto by_lamb = relative_changes<Lamb>(scale, LambOptions{.learning_rate = lr, .weight_decay = 0});
+  const double lr = options.lr;
+  Example example(options);
+  const auto by_sgd = relative_changes<SGD>(options, SGDOptions{.learning_rate = lr});
+  const auto by_adam = relative_changes<Adam>(options, AdamOptions{.learning_rate = lr});
+  const auto by_lamb = relative_changes<Lamb>(options, LambOptions{.learning_rate = lr, .weight_decay = 0});
   fmt::print("One step at a rate of {}: ||change of w|| / ||w||\n", lr);
   fmt::print("{:<10} {:>8} {:>10} {:>12} {:>9} {:>9}\n", "parameter", "||w||", "||g||", "SGD", "Adam",
              "LAMB");
@@ -83,5 +85,6 @@ int main(int argc, char** argv) {
   CommandLine app("The relative size of one step by SGD, Adam and LAMB.\nExample: trust_ratio --scale 8");
   app.option("--lr", between(options.lr, 1e-9, 1e6), "learning rate of all three");
   app.option("--scale", between(options.scale, 1e-6, 1e6), "factor of the loss, and so of all gradients");
+  app.option("--seed", options.seed, "of the weights and samples");
   return app.run(argc, argv, [&] { show(options); });
 }

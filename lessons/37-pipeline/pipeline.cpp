@@ -14,6 +14,7 @@
 #include "cli/command_line.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "dist/gather_text.h"
 #include "dist/pipeline.h"
 #include "dist/stage_parts.h"
@@ -171,6 +172,11 @@ int main(int argc, char** argv) {
   app.option("--layers", between(options.layers, 1, 100), "blocks of the GPT");
   return app.run(argc, argv, [&] {
     const auto line = connect_ranks();
+    const std::int64_t units = options.layers + 2, parts = std::int64_t{line->size()} * options.chunks;
+    check(units >= parts,
+          "{} x --chunks {} are {} parts of a GPT of {} blocks, which has {}: expected --layers {}",
+          counted(line->size(), "rank"), options.chunks, parts, options.layers, counted(units, "unit"),
+          parts - 2);
     if (prints(*line)) {
       draw(options);
       show_bubbles(options);

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -23,11 +25,12 @@ std::string ranks_in(float sum) {
   const int bits = static_cast<int>(sum);
   if (bits < 0 || bits > kAll || static_cast<float>(bits) != sum)
     return fmt::format("a sum of {:g}, some rank twice or more", sum);
-  std::string text;
+  std::vector<int> ranks;
   for (int rank = 0; rank < kRanks; ++rank) {
-    if ((bits >> rank & 1) != 0) text += (text.empty() ? "" : "+") + std::to_string(rank);
+    if ((bits >> rank & 1) != 0) ranks.push_back(rank);
   }
-  return "the values of ranks " + (text.empty() ? "none" : text);
+  if (ranks.empty()) return "no rank's values";
+  return fmt::format("the values of {} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, " + "));
 }
 
 /// What each rank holds after `half`.
@@ -67,9 +70,9 @@ void test_reduce_scatter(Half* reduce_scatter) {
             rank, ranks_in(sum), chunk);
       }
       wrong(
-          "reduce_scatter: rank {} ends with {} in chunk {}, expected those of all; after step 0 a rank "
-          "passes on the "
-          "chunk to which it has just added: is it chunk r - s that you send at step s?",
+          "reduce_scatter: rank {} ends with {} in chunk {}, expected the values of all ranks; after step 0 "
+          "a "
+          "rank passes on the chunk to which it has just added: is it chunk r - s that you send at step s?",
           rank, ranks_in(sum), chunk);
     }
   }
