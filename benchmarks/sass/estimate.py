@@ -37,7 +37,7 @@ class Launch:
     scattered: float = 0  # sectors beyond the fewest, for each element
     shared: float = 0  # bytes of shared memory for each element
     shared_cycles: float = 0  # of the banks, for each element
-    math: bool = False  # an element is a multiply-add
+    products: int = 0  # of matrices, one after another; an element is a multiply-add of one of them
     blocks_of_element: float = 0  # as counted at a small size; 0 if it was not
     columns: int = 0  # elements of a row; 0 where the work has no rows
 
@@ -84,7 +84,7 @@ def multiply_adds(path):
 
 def loop_elements(launch, path):
     """Elements of a thread in one pass along `path`; 0 where the path reads or writes none."""
-    if launch.math:
+    if launch.products:
         return multiply_adds(path)
     loaded, stored = loops.bytes_on(path, GLOBAL_LOADS), loops.bytes_on(path, ("STG",))
     if loaded and launch.read > 0.01:
@@ -96,11 +96,11 @@ def candidates(launch, kernel):
     """The loops that may be walks over the elements: for each, the ways around it."""
     found = []
     innermost, outer = kernel.all_loops
-    if launch.math and not any(multiply_adds(loop.path) for loop in innermost):
+    if launch.products and not any(multiply_adds(loop.path) for loop in innermost):
         innermost = outer  # a product whose inner loops only copy
     for loop in innermost:
         ways = [Pass(loop, path, loop_elements(launch, path)) for path in (loop.path, loop.lean)]
-        ways = [way for way in ways if 0.2 <= way.elements and (launch.math or way.elements * ONCE <= launch.share_of_row)]
+        ways = [way for way in ways if 0.2 <= way.elements and (launch.products or way.elements * ONCE <= launch.share_of_row)]
         if ways:
             found.append(ways[:1] if len(ways) == 2 and ways[0].path == ways[1].path else ways)
     return found
@@ -128,8 +128,8 @@ def choose_passes(launch, kernel):
     fewest accesses. Where no set is near, the way around the rows' loop, or through the kernel, whose bytes are; also where the loops are taken
     once for a row."""
     found = candidates(launch, kernel)
-    if launch.math and found:
-        return [max((ways[0] for ways in found), key=lambda each: each.elements)]
+    if launch.products and found:
+        return sorted((ways[0] for ways in found), key=lambda each: -each.elements)[:launch.products]
     wanted = launch.requested or launch.read + launch.written
     best = None
     for count in range(1, 4):
@@ -201,17 +201,28 @@ def unit_cycles(path, architecture):
     return result
 
 
-def loops_in_shared_memory(launch, kernel, passes):
-    """Loops that work in shared memory alone, and how often a thread goes through each for an element. How often is not in
-    the code: those that move the most bytes (remainders move fewer) are taken equally often, as often as explains the bytes
-    that the analysis counted."""
+def other_loops(launch, kernel, passes):
+    """(loop, how often a thread goes through it for an element) of loops beside the passes. How often is not in the code: as
+    often as explains the bytes that the analysis counted and the passes do not move. Of those in shared memory alone the ones
+    that move the most bytes (remainders move fewer), equally often; where several products are made of tiles, also those that
+    copy tiles into shared memory."""
+    rest = [loop for loop in kernel.loops if shared_bytes(loop.path) and all(loop is not each.loop for each in passes)]
+    found = []
+    if launch.products > 1:
+        copies = [loop for loop in rest if loop.bytes_of("LDG") and loop.bytes_of("STS")]
+        found += equally_often(copies, GLOBAL, launch.requested - of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL)))
     missing = launch.shared - of_elements(passes, shared_bytes)
-    if launch.math or missing < 0.1 * launch.shared:
-        return [], 0
-    found = [loop for loop in kernel.loops if shared_bytes(loop.path) and not loop.bytes_of(*GLOBAL)]
-    most = max((shared_bytes(loop.path) for loop in found), default=0)
-    found = [loop for loop in found if shared_bytes(loop.path) > most / 2]
-    return found, missing / sum(shared_bytes(loop.path) for loop in found) if found else 0
+    if launch.products != 1 and missing >= 0.1 * launch.shared:
+        alone = [loop for loop in rest if not loop.bytes_of(*GLOBAL)]
+        most = max((shared_bytes(loop.path) for loop in alone), default=0)
+        found += equally_often([loop for loop in alone if shared_bytes(loop.path) > most / 2], ("LDS", "STS"), missing)
+    return found
+
+
+def equally_often(chosen, kinds, missing):
+    """The loops, each as often as they move `missing` bytes together."""
+    once = sum(loops.bytes_on(loop.path, kinds) for loop in chosen)
+    return [(loop, missing / once) for loop in chosen]
 
 
 def norm(terms, p):
@@ -257,8 +268,7 @@ def work_of(launch, kernel, passes, architecture):
         once, _ = timeline.cycles(each.path, architecture)
         _, steady = timeline.cycles(each.path, architecture, 4)
         work.add(each.path, rounds, once + max(0, rounds - 1) * steady if each.loop else once, architecture)
-    others, rounds_of_element = loops_in_shared_memory(launch, kernel, passes)
-    for loop in others:
+    for loop, rounds_of_element in other_loops(launch, kernel, passes):
         rounds = rounds_of_element * share
         work.add(loop.path, rounds, timeline.cycles(loop.path, architecture, 4)[1] * rounds, architecture)
     # A lane's share of what the analysis counted for each element.
@@ -283,7 +293,7 @@ def estimate(gpu, kernel, launch):
     warps = -(-launch.threads // machine.WARP) * launch.blocks
     seconds_of_cycle = warps / min(gpu.multiprocessors, launch.blocks) / gpu.clock
     terms = {"bytes": (launch.read + launch.written) * launch.elements / gpu.copy_rate,
-             "cache": 0 if launch.math else (launch.moved * launch.elements + work.passed_over["STG"] * threads) / gpu.cache_rate,
+             "cache": 0 if launch.products == 1 else (launch.moved * launch.elements + work.passed_over["STG"] * threads) / gpu.cache_rate,
              "latency": -(-on_busiest // resident) * work.cycles / gpu.clock,
              **{unit: cycles * seconds_of_cycle for unit, cycles in work.units.items()}}
     inside = norm([value for name, value in terms.items() if name not in ("bytes", "cache")], machine.UNITS_OVERLAP)

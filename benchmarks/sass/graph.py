@@ -89,7 +89,7 @@ def known_launch(node, known):
     launches.Launch by kernel) that has blocks of the same size and the nearest number of them. None without one."""
     blocks = math.prod(node.grid)
     same = [each for each in known.get(node.kernel, []) if each.threads == math.prod(node.block)
-            and each.blocks_of_element > 0 and not each.math]
+            and each.blocks_of_element > 0 and not each.products]
     if not same:
         return None
     nearest = min(same, key=lambda each: abs(math.log(each.blocks / blocks)))

@@ -141,6 +141,46 @@ Json product_row(DType dtype, std::int64_t n, const ProductForm& form) {
               {"launches", to_json(recording.launches(), {}, 1)}};
 }
 
+/// A kernel of attention with the products of tiles that it computes: of queries and keys, and of weights and
+/// values; in the backward's passes those of the gradients too.
+struct TileProducts {
+  const char *kernel, *name;
+  int products;
+};
+constexpr TileProducts kTileProducts[] = {{"attention_forward", "attention_forward", 2},
+                                          {"attention_backward", "attention_backward_queries", 3},
+                                          {"attention_backward", "attention_backward_keys", 4}};
+
+/// Causal attention of 96 heads of 64, for 8 sequences of GPT-2's 12. An element is a multiply-add of one
+/// product of tiles, of which those on the diagonal are computed whole.
+void add_attention(Json::Array& rows, std::int64_t tokens) {
+  constexpr std::int64_t kHeads = 96, kWidth = 64;
+  const double of_formula = static_cast<double>(kHeads * tokens * (tokens + 1) / 2 * kWidth);
+  for (const auto& [case_name, kernel_name, products] : kTileProducts) {
+    const Case& kernel = *kernel_cases::find_case(case_name);
+    const std::vector<KernelReport> counted =
+        kernel_cases::analyse_size(kernel, {.rows = 1, .columns = tokens * kWidth});
+    LaunchRecording recording;
+    Setup setup(Device{});
+    kernel.prepare(setup, {.rows = kHeads, .columns = tokens * kWidth});
+    recording.clear();
+    setup.launch(Stream::current({}));
+    std::vector<RecordedLaunch> launches = recording.launches();
+    std::erase_if(launches,
+                  [&](const RecordedLaunch& each) { return !each.kernel.starts_with(kernel_name); });
+    check(launches.size() == 1, "{} is launched {} times, expected once", kernel_name, launches.size());
+    const std::int64_t tiles = launches[0].grid.x / kHeads, tile = tokens / tiles;
+    const auto of_head = static_cast<double>(tiles * (tiles + 1) / 2 * tile * tile * kWidth);
+    Json row{{"name", kernel_name},
+             {"size", fmt::format("{} heads, {} tokens of {}", kHeads, tokens, kWidth)},
+             {"elements", kHeads * of_head},
+             {"products", products},
+             {"flops", 2 * products * of_formula},
+             {"launches", to_json(launches, counted, of_head)}};
+    rows.push_back(std::move(row));
+  }
+}
+
 /// The size at which a ladder's rungs are estimated, and that at which their bytes are counted.
 constexpr int kLadderSize = 4096, kCountedLadderSize = 256;
 
@@ -186,9 +226,9 @@ void write_launches(const std::string& path) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const ProductForm& form : kForms) rows.push_back(product_row(dtype, 4096, form));
   }
+  add_attention(rows, 1024);
   for (const std::string& ladder : ladders::names()) {
-    if (ladder != "attention")
-      add_ladder(rows, ladder);  // two products in one loop: not of the model's forms
+    if (ladder != "attention") add_ladder(rows, ladder);  // its rungs are of several kernels and forms
   }
   save_text(path, Json{{"rows", std::move(rows)}}.dump(1) + "\n");
 }

@@ -21,10 +21,10 @@ def launch_of(row, each):
     ladder = row.get("ladder")
     folder = {"norm": "reduce"}.get(ladder, ladder)
     costs = dict(each.get("of_element", {}))
-    math = row["name"].startswith("gemm")
+    products = row.get("products", 1 if row["name"].startswith("gemm") else 0)
     blocks_of_element = costs.pop("blocks", 0)
     counted_blocks = blocks_of_element * row["elements"]
-    if math and costs:
+    if products == 1 and costs:
         # The bytes of the matrices, which grow with n^2 and not with the multiply-adds.
         costs["read"], costs["written"] = 0, 0
     elif costs and costs["read"] + costs["written"] < 0.5:
@@ -32,5 +32,5 @@ def launch_of(row, each):
         more = min(1, product(each["grid"]) / counted_blocks)
         costs |= {name: costs[name] * more for name in ("moved", "scattered", "shared", "shared_cycles")}
     return Launch(kernel=f"{folder}/{each['kernel']}" if ladder else each["kernel"], grid=tuple(each["grid"]),
-                  block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], math=math,
+                  block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], products=products,
                   blocks_of_element=blocks_of_element, columns=row.get("columns", 0), **costs)

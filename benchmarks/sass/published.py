@@ -24,7 +24,7 @@ def find(kernels, words):
 
 
 def launch_of(part, gpu, kernel):
-    names = ("elements", "read", "written", "requested", "moved", "scattered", "math")
+    names = ("elements", "read", "written", "requested", "moved", "scattered", "products")
     fields = {name: part[name] for name in names if name in part}
     fields.setdefault("moved", part.get("read", 0) + part.get("written", 0))
     shared = part.get("shared_bytes", 0)
