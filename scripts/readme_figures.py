@@ -342,7 +342,7 @@ TABLES.update({f"ladder {name}": (lambda results, name=name: ladder(results, nam
 # ---- pictures: each takes the results and returns a function of pictures.py with its arguments ----------------
 
 
-GROUPS = [("optimizers", ("gradient_norm", "clip")), ("losses", ("cross_entropy", "mse", "count")),
+GROUPS = [("attention", ("attention",)), ("optimizers", ("gradient_norm", "clip")), ("losses", ("cross_entropy", "mse", "count")),
           ("sums and biases", ("sum_dim", "broadcast_dim", "bias")), ("element by element", ("",))]
 
 

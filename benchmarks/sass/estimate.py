@@ -222,7 +222,7 @@ def other_loops(launch, kernel, passes):
 def equally_often(chosen, kinds, missing):
     """The loops, each as often as they move `missing` bytes together."""
     once = sum(loops.bytes_on(loop.path, kinds) for loop in chosen)
-    return [(loop, missing / once) for loop in chosen]
+    return [(loop, missing / once) for loop in chosen if missing > 0]
 
 
 def norm(terms, p):

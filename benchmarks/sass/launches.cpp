@@ -171,10 +171,17 @@ void add_attention(Json::Array& rows, std::int64_t tokens) {
     check(launches.size() == 1, "{} is launched {} times, expected once", kernel_name, launches.size());
     const std::int64_t tiles = launches[0].grid.x / kHeads, tile = tokens / tiles;
     const auto of_head = static_cast<double>(tiles * (tiles + 1) / 2 * tile * tile * kWidth);
+    const auto counted_kernel = std::find_if(counted.begin(), counted.end(), [&](const KernelReport& each) {
+      return each.kernel == launches[0].kernel;
+    });
+    check(counted_kernel != counted.end(), "{} was not counted", launches[0].kernel);
+    const auto bytes_of_head =
+        static_cast<double>(counted_kernel->needed_read + counted_kernel->needed_written);
     Json row{{"name", kernel_name},
              {"size", fmt::format("{} heads, {} tokens of {}", kHeads, tokens, kWidth)},
              {"elements", kHeads * of_head},
              {"products", products},
+             {"bytes", kHeads * bytes_of_head},
              {"flops", 2 * products * of_formula},
              {"launches", to_json(launches, counted, of_head)}};
     rows.push_back(std::move(row));
