@@ -203,20 +203,19 @@ def unit_cycles(path, architecture):
 
 def other_loops(launch, kernel, passes):
     """(loop, how often a thread goes through it for an element) of loops beside the passes. How often is not in the code: as
-    often as explains the bytes that the analysis counted and the passes do not move. Of those in shared memory alone the ones
-    that move the most bytes (remainders move fewer), equally often; where several products are made of tiles, also those that
-    copy tiles into shared memory."""
+    often as explains the bytes that the analysis counted and the passes do not move. Where several products are made of tiles,
+    those that copy tiles into shared memory; otherwise, of those in shared memory alone, the ones that move the most bytes
+    (remainders move fewer), equally often."""
     rest = [loop for loop in kernel.loops if shared_bytes(loop.path) and all(loop is not each.loop for each in passes)]
-    found = []
     if launch.products > 1:
         copies = [loop for loop in rest if loop.bytes_of("LDG") and loop.bytes_of("STS")]
-        found += equally_often(copies, GLOBAL, launch.requested - of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL)))
+        return equally_often(copies, GLOBAL, launch.requested - of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL)))
     missing = launch.shared - of_elements(passes, shared_bytes)
-    if launch.products != 1 and missing >= 0.1 * launch.shared:
-        alone = [loop for loop in rest if not loop.bytes_of(*GLOBAL)]
-        most = max((shared_bytes(loop.path) for loop in alone), default=0)
-        found += equally_often([loop for loop in alone if shared_bytes(loop.path) > most / 2], ("LDS", "STS"), missing)
-    return found
+    if launch.products or missing < 0.1 * launch.shared:
+        return []
+    alone = [loop for loop in rest if not loop.bytes_of(*GLOBAL)]
+    most = max((shared_bytes(loop.path) for loop in alone), default=0)
+    return equally_often([loop for loop in alone if shared_bytes(loop.path) > most / 2], ("LDS", "STS"), missing)
 
 
 def equally_often(chosen, kinds, missing):

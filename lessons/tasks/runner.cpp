@@ -76,9 +76,9 @@ int main(int argc, char** argv) {
   app.option("--only-run", only_run, "leave out the test, for ranks that mpirun starts").excludes(test);
   return app.run(argc, argv, [&] {
     const Task& task = task_named(name);
+    limit_learners_code();  // before the file is loaded, which may run code of its own
     const LearnersFile learners(file);
     const NoExit no_exit;
-    limit_learners_code();
     try {
       if (!only_run) {
         task.test(learners);

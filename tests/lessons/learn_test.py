@@ -141,8 +141,11 @@ class Learn(unittest.TestCase):
             self.says("our code ended the program", "4", "test", status=1)
             self.assertEqual(self.score("adam", status=1)["points"], 0)
         for loop, says in (("for (volatile bool on = true; on;) static_cast<void>(g)", "is there a loop that never ends?"),
-                           ("for (std::vector<float> x;; x.push_back(1)) static_cast<void>(g)", "is there a loop that allocates?")):
-            mine.write_text("#include <vector>\n" + (learn.TASKS / "adam/stub.cpp").read_text().replace("static_cast<void>(g);", loop + ";"))
+                           ("for (std::vector<float> x;; x.push_back(1)) static_cast<void>(g)", "is there a loop that allocates?"),
+                           ("for (;;) std::puts(\"\\xff again\")", "is there a loop that prints for ever?"),
+                           ("adam_step(w, g, m, v, t, settings)", "a function that calls itself for ever?"),
+                           ("if (fork() == 0) pause(); else std::abort()", "is there an exception that nothing catches")):
+            mine.write_text("#include <unistd.h>\n#include <cstdio>\n#include <cstdlib>\n#include <vector>\n" + (learn.TASKS / "adam/stub.cpp").read_text().replace("static_cast<void>(g);", loop + ";"))
             self.says(says, "4", "test", status=1)
         mine.write_text("int x = ;\n")
         self.says("It does not compile", "4", "test", status=1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tests of the tasks' tests: every stub fails, every solution passes, its real run too, and each of the three mistakes that a
-task.md lists, an edit of the solution, fails with a message that names it. So does a mistake that only the real run can find.
+"""The tests of the tasks' tests: every stub fails, every solution passes, its real run too, and each of the mistakes that a
+task.md lists, three or more, an edit of the solution, fails with a message that names it. So does a mistake that only the real run can find.
 
   tests/lessons/tasks_test.py BUILD_DIR
 """
@@ -51,7 +51,7 @@ def main():
     build = learn.Build(pathlib.Path(sys.argv[1]).resolve())
     tasks = [learn.Task(path.parent) for path in sorted(learn.TASKS.glob("*/task.md"))]
     failures = [f"{task.name}: {len(task.hints)} hints, expected 2 or more" for task in tasks if len(task.hints) < 2]
-    failures += [f"{task.name}: {len(task.mistakes)} mistakes, expected 3" for task in tasks if len(task.mistakes) != 3]
+    failures += [f"{task.name}: {len(task.mistakes)} mistakes, expected 3 or more" for task in tasks if len(task.mistakes) < 3]
     failures += [f"{task.name}: no lesson {task.lesson}" for task in tasks if not (learn.LESSONS / task.lesson).is_dir()]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         work = pathlib.Path(folder)

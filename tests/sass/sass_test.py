@@ -257,6 +257,22 @@ class Estimates(unittest.TestCase):
             found = estimate.choose_passes(launch_of_relu(columns=1024, accesses=accesses), kernel)
             self.assertEqual([each.elements for each in found if each.loop], elements)
 
+    def test_products_of_tiles_and_the_copies_between_them(self):
+        """A kernel with two products, a remainder of one, a loop that copies a tile and one in shared memory alone."""
+        def loop(*lines):
+            body = path(*lines)
+            return types.SimpleNamespace(path=body, lean=body, bytes_of=lambda *kinds: loops.bytes_on(body, kinds))
+        add = "FFMA R4, R5, R6, R4"
+        first, second = loop("LDS.128 R8, [R9]", *[add] * 4), loop("LDS.128 R8, [R9]", *[add] * 8)
+        remainder, copy = loop(add), loop("LDG.E.128 R4, [R2.64]", "STS.128 [R9], R4")
+        alone = loop("LDS R4, [R9]", "STS [R9], R4")
+        found = [first, remainder, copy, second, alone]
+        kernel = types.SimpleNamespace(loops=found, all_loops=(found, []))
+        launch = launch_of_relu(products=2, read=0, written=0, requested=2)
+        passes = estimate.choose_passes(launch, kernel)
+        self.assertEqual([(each.loop, each.elements) for each in passes], [(second, 8), (first, 4)])
+        self.assertEqual(estimate.other_loops(launch, kernel, passes), [(copy, 2 / 16)])
+
     def test_published_measurements_are_within_the_stated_errors(self):
         from results import FOLDER, read
         found = read(FOLDER / "published.json")[0].values()

@@ -98,7 +98,11 @@ void check_result(const Learners& learners, const char* what, const Values& quer
         "weights",
         what, found[0]);
   }
-  wrong("{}: the result is {:.5f}, expected {:.5f}", what, found[0], expected[0]);
+  wrong(
+      "{}: the result is {:.5f}, expected {:.5f}: does each key have its own row of `keys` and of `values`, "
+      "and "
+      "the weight e^(its score - the largest score so far), and is that kept?",
+      what, found[0], expected[0]);
 }
 
 /// Scores 3, 2, 1 and then 1, 2, 3: with the largest first, no maximum changes.

@@ -39,7 +39,7 @@ void test_one_warp(Kernel* kernel) {
   if (found != expected) {
     wrong(
         "one warp: the sum of 32 elements is {:g}, expected {:g}: are there five shuffles, with steps of 16, "
-        "8, 4, 2 and 1?",
+        "8, 4, 2 and 1, called by all 32 lanes, and does lane 0 alone write, which has the sum?",
         found, expected);
   }
 }
@@ -64,7 +64,11 @@ void test_warps(Kernel* kernel, unsigned threads) {
           "{:g}",
           threads, threads / 32, sums[block], expected);
     }
-    wrong("block {} of {} threads: the sum is {:g}, expected {:g}", block, threads, sums[block], expected);
+    wrong(
+        "block {} of {} threads: the sum is {:g}, expected {:g}: one warp adds up the warps' sums, and all "
+        "32 of "
+        "its lanes have to call each shuffle whose mask names them",
+        block, threads, sums[block], expected);
   }
 }
 

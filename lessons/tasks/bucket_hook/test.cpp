@@ -1,5 +1,6 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -25,7 +26,11 @@ struct Example {
   Numbers launched;
 
   Example() {
-    buckets.launch = [this](int bucket) { launched.push_back(bucket); };
+    buckets.launch = [this](int bucket) {
+      if (std::find(launched.begin(), launched.end(), bucket) != launched.end())
+        wrong("bucket {} is launched twice: is `next` the number of the bucket behind it?", bucket);
+      launched.push_back(bucket);
+    };
   }
   void check_launched(const Numbers& expected, const char* when, const char* why) const {
     if (launched != expected) {

@@ -57,15 +57,23 @@ void test_one_rank(Accumulate* accumulate) {
 }
 
 void test_ranks(Accumulate* accumulate) {
-  const std::vector<double> found = divisors_of(accumulate, {10, 20}, 120, 4);
-  if (found[0] == 120) {
+  // Of 121 targets, so that 121 / 4 is no whole number, and not what this rank has.
+  const std::vector<double> found = divisors_of(accumulate, {10, 15}, 121, 4);
+  if (found[0] == 121) {
     wrong(
-        "120 targets on 4 ranks: you divide by 120, but the gradients are averaged over the ranks "
+        "121 targets on 4 ranks: you divide by 121, but the gradients are averaged over the ranks "
         "afterwards, which "
         "divides by 4 again");
   }
-  if (found[0] == 30 && found[1] == 30) return;
-  wrong("120 targets on 4 ranks: divisors {:g} and {:g}; expected 120 / 4 = 30", found[0], found[1]);
+  if (found[0] == 25) {
+    wrong(
+        "121 targets on 4 ranks, 25 of them on this one: you divide by this rank's own 25, and the other "
+        "ranks "
+        "have other numbers: the mean of their means is not the mean over all targets");
+  }
+  if (found[0] == 30) wrong("121 targets on 4 ranks: you divide by 30; 121 / 4 of integers loses the rest");
+  if (found[0] == 30.25 && found[1] == 30.25) return;
+  wrong("121 targets on 4 ranks: divisors {:g} and {:g}; expected 121 / 4 = 30.25", found[0], found[1]);
 }
 
 void test_no_targets(Accumulate* accumulate) {

@@ -131,7 +131,9 @@ void test(Order* order, int stages, int micro_batches) {
   if (table.end != expected) {
     wrong(
         "{} stages and {} micro-batches take a time of {}, expected 3 ({} + {} - 1) = {}, with a forward of "
-        "1 and a backward of 2",
+        "1 and a backward of 2: somebody waits; after its first forwards a stage takes one forward more, and "
+        "then "
+        "the backward of the oldest micro-batch that it keeps",
         stages, micro_batches, table.end, micro_batches, stages, expected);
   }
 }
