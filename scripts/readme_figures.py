@@ -20,6 +20,7 @@ import re
 import statistics
 import sys
 
+import gpt_figures
 import pictures
 import result_files
 import sass_figures
@@ -313,6 +314,14 @@ def machine(results):
                   ["result files written", f"{dates[0].replace('T', ' ')} to {dates[-1].replace('T', ' ')}"]])
 
 
+def gpt_others(results):
+    return table(*gpt_figures.others(results, time_text))
+
+
+def gpt_shakespeare(results):
+    return table(*gpt_figures.shakespeare(results, time_text))
+
+
 def sass_estimates(results):
     return table(*sass_figures.estimates(results.sass_rows("estimates"), time_text, percent))
 
@@ -330,7 +339,8 @@ TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "sim
           "kernels": kernels, "behind": behind, "gemm": gemm,
           "gemm in words": gemm_in_words, "loader": loader,
           "memory": memory_of_batches, "accumulation": accumulation, "recomputation": recomputation,
-          "overlap": overlap, "all-reduce": all_reduce, "machine": machine, "sass estimates": sass_estimates,
+          "overlap": overlap, "all-reduce": all_reduce, "machine": machine, "gpt others": gpt_others, "gpt shakespeare": gpt_shakespeare,
+          "sass estimates": sass_estimates,
           "sass published": sass_published, "sass faults": sass_faults}
 TABLES.update({name: (lambda results, make=make: table(*make(results.training)))
                for name, make in training_figures.TABLES.items()})

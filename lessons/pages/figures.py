@@ -3,10 +3,12 @@
 A page has a comment <!-- figure: NAME -->; NAME is a function of FIGURES. A figure with sliders is a table: a view, a piece of
 HTML, for each position of the sliders. The page's script only chooses among them and computes nothing.
 """
+import concurrent.futures
 import csv
 import html
 import itertools
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -91,6 +93,11 @@ class Figures:
     def __init__(self, build):
         self.build = build
         self.made = {}
+
+    def make(self, names):
+        """Makes figures at the same time, but for those that measure times, which are made when a page asks for them."""
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(self.html, [name for name in names if name not in MEASURED]))
 
     def html(self, name):
         """The figure of a page."""
@@ -592,6 +599,8 @@ def roofline(figures):
 
     return turned([Knob("batch", batches, 2)], view)
 
+
+MEASURED = {"timeline", "roofline"}
 
 # Of each figure: its function, its title, and the command (with the first values of the sliders) that a reader can try.
 FIGURES = {

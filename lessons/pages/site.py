@@ -170,6 +170,7 @@ class Site:
 
     def pages(self):
         """The contents of all files, by their places."""
+        self.figures.make(name for path in self.lessons for name in FIGURE.findall(path.read_text()))
         made = {}
         while self.waiting:
             path = self.waiting.pop()

@@ -2,12 +2,15 @@
 """Trains nanoGPT's CPU configuration on tinyshakespeare with nanoGPT and with `gpt train`, alternating, for several seeds.
 
     tests/long/gpt_against_nanogpt.py NANOGPT [--bin build/release/bin] [--seeds 3] [--steps 2000] [--json FILE]
+    tests/long/gpt_against_nanogpt.py NANOGPT --curve 100 [...]      the first 100 steps of its GPU configuration: training losses
 
 NANOGPT is a checkout of github.com/karpathy/nanoGPT; a copy is trained, whose only change is the seed. Both models are
 evaluated on the same split, all of the last 10% in windows of 64, and timed over the steps alone, without evaluation or
-start. Prints each run, the means, and the medians of the times.
+start. Prints each run, the means, and the medians of the times; --json writes a result file for docs/gpt.md
+(benchmarks/results/FOLDER/gpt_shakespeare.json).
 """
 import argparse
+import importlib.metadata
 import json
 import math
 import re
@@ -42,6 +45,37 @@ def train_nanogpt(folder, seed, steps):
                             capture_output=True, text=True)
     times = [float(t) for t in re.findall(r"iter \d+: loss [\d.]+, time ([\d.]+)ms", result.stdout)]
     return evaluate_nanogpt(folder), statistics.median(times) / 1e3
+
+
+def curve_nanogpt(folder, seed, steps):
+    """The training losses of the first steps of its GPU configuration."""
+    source = (folder / "train.py").read_text()
+    (folder / "train_seed.py").write_text(re.sub(r"manual_seed\(\d+", f"manual_seed({seed}", source))
+    command = [sys.executable, "train_seed.py", "config/train_shakespeare_char.py", "--device=cpu", "--compile=False", "--eval_iters=1",
+               "--eval_interval=1000000", "--log_interval=1", f"--max_iters={steps - 1}"]
+    result = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return [float(loss) for loss in re.findall(r"iter \d+: loss ([\d.]+), time", result.stdout)]
+
+
+def curve_ringtape(binary, folder, seed, steps):
+    metrics = folder / "curve.jsonl"
+    command = [binary / "gpt", "train", "--recipe", "shakespeare-gpu", "--device", "cpu", "--seed", str(seed), "--max-steps", str(steps),
+               "--samples", "0", "--metrics", metrics, "--quiet"]
+    subprocess.run(command, check=True, capture_output=True)
+    return [row["loss"] for row in map(json.loads, metrics.read_text().splitlines()) if "samples_per_s" in row]
+
+
+def compare_curves(options, folder):
+    """Means of ten steps of both, over the seeds."""
+    curves = {"nanoGPT": [], "Ringtape": []}
+    for seed in range(options.seeds):
+        curves["nanoGPT"].append(curve_nanogpt(folder / "nanogpt", seed, options.curve))
+        curves["Ringtape"].append(curve_ringtape(options.bin.resolve(), folder, seed, options.curve))
+    for first in range(0, options.curve, 10):
+        print(f"steps {first + 1} to {first + 10}: " + ", ".join(
+            f"{program} {statistics.mean(means):.4f} ({min(means):.4f} to {max(means):.4f})"
+            for program, of_seeds in curves.items()
+            for means in [[statistics.mean(losses[first:first + 10]) for losses in of_seeds]]), flush=True)
 
 
 def evaluate_nanogpt(folder):
@@ -81,18 +115,34 @@ def train_ringtape(binary, folder, seed, steps):
     return float(re.search(r"loss ([\d.]+)", result.stdout)[1]), statistics.median(times)
 
 
+def result_file(options, runs):
+    commit = subprocess.run(["git", "-C", options.nanogpt, "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as name:  # bench_gpt describes the machine and the build
+        described = Path(name) / "described.json"
+        subprocess.run([options.bin / "bench_gpt", "--steps", "0", "--tokens", "1", "--json", described], check=True, capture_output=True)
+        file = json.loads(described.read_text())
+    return {"program": "gpt_against_nanogpt.py", **{key: file[key] for key in ("date", "revision", "machine") if key in file},
+            "settings": {"steps": options.steps, "torch": importlib.metadata.version("torch"), "nanoGPT": commit.stdout.strip()},
+            "rows": [{"name": program, "size": f"seed {run['seed']}", "loss": run["loss"], "seconds": run["step_seconds"]}
+                     for program, results in runs.items() for run in results]}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("nanogpt", type=Path)
     parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--curve", type=int, default=0, metavar="STEPS")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     runs = {"nanoGPT": [], "Ringtape": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(options.nanogpt, folder / "nanogpt")
+        if options.curve:
+            compare_curves(options, folder)
+            return 0
         for seed in range(options.seeds):
             for program, train in [("nanoGPT", lambda: train_nanogpt(folder / "nanogpt", seed, options.steps)),
                                    ("Ringtape", lambda: train_ringtape(options.bin.resolve(), folder, seed, options.steps))]:
@@ -106,7 +156,7 @@ def main():
         print(f"{program}: loss {statistics.mean(losses):.4f} ({min(losses):.4f} to {max(losses):.4f}), "
               f"{1e3 * statistics.median(run['step_seconds'] for run in results):.2f} ms a step")
     if options.json:
-        options.json.write_text(json.dumps({"steps": options.steps, "runs": runs}, indent=1) + "\n")
+        options.json.write_text(json.dumps(result_file(options, runs), indent=1) + "\n")
     difference = statistics.mean(r["loss"] for r in runs["Ringtape"]) - statistics.mean(r["loss"] for r in runs["nanoGPT"])
     return 0 if math.isfinite(difference) and difference <= 0.02 else 1
 

@@ -6,10 +6,12 @@
 
 A step is forward, cross-entropy, backward and AdamW, with gradients of zero before it; a token is one of batch 1 after a prompt
 of 16, with a cache of keys and values. The programs take turns, each in a process of its own, for some rounds, since other work
-changes the machine's speed. Prints the median of the rounds' medians, its spread, and the most memory that a process held.
+changes the machine's speed. Prints the median of the rounds' medians, its spread, and the most memory that a process held;
+--json writes a result file for docs/gpt.md (benchmarks/results/FOLDER/gpt_steps.json).
 LLM.C is a checkout of github.com/karpathy/llm.c; its train_gpt2.c is built with its own flags, in f32, and has no bf16.
 """
 import argparse
+import importlib.metadata
 import json
 import os
 import statistics
@@ -120,7 +122,9 @@ def run_ringtape(options, environment, folder, case, dtype):
         work = ["--batch", batch, "--length", length, "--steps", COUNTS[case]]
     _, memory = run([options.bin.resolve() / "bench_gpt", "--device", "cpu", "--dtype", dtype, *work, "--json", result],
                     environment, folder)
-    row = json.loads(result.read_text())["rows"][0]
+    file = json.loads(result.read_text())
+    options.described = {key: file[key] for key in ("date", "revision", "machine") if key in file}
+    row = file["rows"][0]
     limit = row["limit_seconds"] if case == "token" else None
     return row["times"], memory, limit
 
@@ -182,15 +186,15 @@ def measure(options, environment, folder, case, dtype):
     ours = statistics.median(medians["Ringtape"])
     rows = []
     for name, seconds in medians.items():
-        row = {"case": case, "dtype": dtype, "program": name, "seconds": statistics.median(seconds), "rounds": seconds,
-               "ratio": statistics.median(seconds) / ours, "peak_bytes": memories[name]}
+        row = {"name": name, "size": f"{case} {dtype}", "seconds": statistics.median(seconds), "lowest_seconds": min(seconds),
+               "highest_seconds": max(seconds), "peak_bytes": memories[name]}
         if name == "Ringtape" and limits:
             row["limit_seconds"] = statistics.median(limits)
         rows.append(row)
         of_limit = f", {row['seconds'] / row['limit_seconds']:.2f} times the weights' bytes at the rate of a copy" \
             if "limit_seconds" in row else ""
         print(f"{case} {dtype}, {name}: {1e3 * row['seconds']:.1f} ms ({1e3 * min(seconds):.1f} to {1e3 * max(seconds):.1f}), "
-              f"{row['ratio']:.2f} times ours, {row['peak_bytes'] / 2**30:.2f} GiB{of_limit}", flush=True)
+              f"{row['seconds'] / ours:.2f} times ours, {row['peak_bytes'] / 2**30:.2f} GiB{of_limit}", flush=True)
     return rows
 
 
@@ -214,7 +218,13 @@ def main():
             for case in options.cases.split(","):
                 rows += measure(options, environment, folder, case, dtype)
     if options.json:
-        options.json.write_text(json.dumps({"threads": options.threads, "rows": rows}, indent=1) + "\n")
+        versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
+        if options.llmc:
+            versions["llm.c"] = subprocess.run(["git", "-C", options.llmc, "rev-parse", "--short", "HEAD"], check=True, capture_output=True,
+                                               text=True).stdout.strip()
+        result = {"program": "gpt_against_others.py", **options.described,
+                  "settings": {"threads": options.threads, "rounds": options.rounds, **versions}, "rows": rows}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
