@@ -35,15 +35,21 @@ __global__ void count_correct(CrossEntropyProblem problem, const T* logits, Redu
     const T* values = logits + row * problem.classes;
     const auto target_logit = to_accumulate(values[target]);
     int beaten = 0;
-    for_each_in_row(values, problem.classes,
-                    [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
-                      for (int v = 0; v < vectors; ++v) {
-                        const auto read = load_aligned<lanes>(values + j + v * step);
-                        for (int k = 0; k < lanes; ++k) {
-                          beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
+    if (!kGpuGeometry && problem.classes <= kMostClassesOfThread) {  // less than the pieces of a long row
+      for (int j = 0; j < problem.classes; ++j) {
+        beaten |= beats(to_accumulate(values[j]), j, target_logit, target);
+      }
+    } else {
+      for_each_in_row(values, problem.classes,
+                      [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
+                        for (int v = 0; v < vectors; ++v) {
+                          const auto read = load_aligned<lanes>(values + j + v * step);
+                          for (int k = 0; k < lanes; ++k) {
+                            beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
+                          }
                         }
-                      }
-                    });
+                      });
+    }
     if (block_max(beaten) == 0) correct_rows += 1;
   }
   double total;
