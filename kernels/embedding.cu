@@ -22,6 +22,13 @@ __global__ void embedding_forward(EmbeddingProblem p, const T* weight, const T* 
                                ? nullptr
                                : positions + (p.first_position + row % p.sequence) * p.columns;
     T* const to = y + row * p.columns;
+    if (!kGpuGeometry && is_own) {  // GCC vectorises loops without branches
+      for (std::int64_t i = 0; added == nullptr && i < p.columns; ++i) to[i] = from[i];
+      for (std::int64_t i = 0; added != nullptr && i < p.columns; ++i) {
+        to[i] = from_accumulate<T>(to_accumulate(from[i]) + to_accumulate(added[i]));
+      }
+      continue;
+    }
     for_each_vec_in_block<T>(p.columns, [=](std::int64_t i, auto lanes) {
       Vec<accumulate_t<T>, lanes> values = {};
       if (from != nullptr) values = load_accumulate<lanes>(from + i);
