@@ -176,14 +176,15 @@ TEST_CASE("with logarithmic axes equal factors are equal distances", "[svg]") {
   CHECK(xml_error(svg) == "");
   const Plot plot({.width = chart.width,
                    .height = chart.height,
-                   .x = {},
-                   .y = {},
+                   .x = logarithmic_axis(0.01, 1),
+                   .y = logarithmic_axis(5, 50),
                    .x_name = "rate",
                    .y_name = "",
                    .title = "error",
                    .legend = {}});
   const auto at = [&](char command, double x, double y) {  // from 0 to 1 along the axes
-    return fmt::format("{}{} {}", command, coordinate(plot.x(x)), coordinate(plot.y(y)));
+    return fmt::format("{}{} {}", command, coordinate(plot.left() + x * (plot.right() - plot.left())),
+                       coordinate(plot.bottom() + y * (plot.top() - plot.bottom())));
   };
   const double middle = std::log(10.0 / 5) / std::log(50.0 / 5);
   CHECK_THAT(svg, ContainsSubstring("d=\"" + at('M', 0, 1) + at('L', 0.5, middle) + at('L', 1, 0) +
