@@ -58,11 +58,20 @@ def curve_nanogpt(folder, seed, steps):
 
 
 def curve_ringtape(binary, folder, seed, steps):
-    metrics = folder / "curve.jsonl"
-    command = [binary / "gpt", "train", "--recipe", "shakespeare-gpu", "--device", "cpu", "--seed", str(seed), "--max-steps", str(steps),
-               "--samples", "0", "--metrics", metrics, "--quiet"]
-    subprocess.run(command, check=True, capture_output=True)
-    return [row["loss"] for row in map(json.loads, metrics.read_text().splitlines()) if "samples_per_s" in row]
+    metrics = folder / f"curve{seed}.jsonl"
+    command = [binary / "gpt", "train", "--recipe", "shakespeare-gpu", "--device", "cpu", "--seed", str(seed), "--samples", "0",
+               "--metrics", metrics, "--quiet"]
+    # The whole run, ended after these steps: --max-steps would shorten the schedule too.
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    lines = []
+    while len(lines) < steps:
+        if run.poll() is not None:
+            sys.exit(f"error: gpt ended after {len(lines)} steps: {run.stderr.read().decode()}")
+        time.sleep(1)
+        lines = metrics.read_text().splitlines()[:-1] if metrics.exists() else []  # the last may not be whole
+    run.terminate()
+    run.wait()
+    return [json.loads(line)["loss"] for line in lines[:steps]]
 
 
 def compare_curves(options, folder):
