@@ -23,9 +23,12 @@ __global__ void embedding_forward(EmbeddingProblem p, const T* weight, const T* 
                                : positions + (p.first_position + row % p.sequence) * p.columns;
     T* const to = y + row * p.columns;
     if (!kGpuGeometry && is_own) {  // GCC vectorises loops without branches
-      for (std::int64_t i = 0; added == nullptr && i < p.columns; ++i) to[i] = from[i];
-      for (std::int64_t i = 0; added != nullptr && i < p.columns; ++i) {
-        to[i] = from_accumulate<T>(to_accumulate(from[i]) + to_accumulate(added[i]));
+      if (added == nullptr) {
+        for (std::int64_t i = 0; i < p.columns; ++i) to[i] = from[i];
+      } else {
+        for (std::int64_t i = 0; i < p.columns; ++i) {
+          to[i] = from_accumulate<T>(to_accumulate(from[i]) + to_accumulate(added[i]));
+        }
       }
       continue;
     }

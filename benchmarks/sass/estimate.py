@@ -122,8 +122,8 @@ def of_elements(passes, count):
 
 
 def choose_passes(launch, kernel):
-    """The loops that the launch goes through: of all sets of loops, one after another in the code, that whose bytes for
-    each element are nearest to those that the analysis counted, in global memory, then those with at most half more accesses,
+    """The loops that the launch goes through. Of products: as many as it has, those with the most multiply-adds. Of other work:
+    of all sets of loops, one after another in the code, that whose bytes for each element are nearest to those that the analysis counted, in global memory, then those with at most half more accesses,
     then by the bytes of shared memory. Of equally near ones the fewest loops, then the most elements in an iteration, then the
     fewest accesses. Where no set is near, the way around the rows' loop, or through the kernel, whose bytes are; also where the loops are taken
     once for a row."""

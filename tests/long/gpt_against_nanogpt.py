@@ -34,9 +34,14 @@ def prepare(nanogpt, folder):
     subprocess.run([sys.executable, "prepare.py"], cwd=data, check=True, capture_output=True)
 
 
-def train_nanogpt(folder, seed, steps):
+def write_seeded(folder, seed):
+    """train_seed.py: nanoGPT's program with another seed."""
     source = (folder / "train.py").read_text()
     (folder / "train_seed.py").write_text(re.sub(r"manual_seed\(\d+", f"manual_seed({seed}", source))
+
+
+def train_nanogpt(folder, seed, steps):
+    write_seeded(folder, seed)
     flags = dict(device="cpu", compile=False, eval_iters=1, eval_interval=steps, log_interval=1, block_size=CONTEXT,
                  batch_size=BATCH, n_layer=4, n_head=4, n_embd=128, max_iters=steps, lr_decay_iters=steps, dropout=0.0,
                  always_save_checkpoint=True)
@@ -49,8 +54,7 @@ def train_nanogpt(folder, seed, steps):
 
 def curve_nanogpt(folder, seed, steps):
     """The training losses of the first steps of its GPU configuration."""
-    source = (folder / "train.py").read_text()
-    (folder / "train_seed.py").write_text(re.sub(r"manual_seed\(\d+", f"manual_seed({seed}", source))
+    write_seeded(folder, seed)
     command = [sys.executable, "train_seed.py", "config/train_shakespeare_char.py", "--device=cpu", "--compile=False", "--eval_iters=1",
                "--eval_interval=1000000", "--log_interval=1", f"--max_iters={steps - 1}"]
     result = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
