@@ -49,10 +49,12 @@ Device Tensor::device() const {
 void* Tensor::raw() const {
   check(defined(), "data of an undefined tensor");
   if (storage_->data == nullptr && storage_->bytes > 0) {
-    fail(
-        "the elements of {} are not in memory: those of a parameter that ranks shard (ZeRO stage 3) are only "
-        "during a forward or backward of its unit",
-        describe(*this));
+    check(storage_->arrive != nullptr,
+          "the elements of {} are not in memory: those of a parameter that ranks shard (ZeRO stage 3) are "
+          "only during a forward or backward of its unit",
+          describe(*this));
+    const auto arrive = storage_->arrive;  // a copy, as it clears itself
+    arrive();
   }
   return static_cast<std::byte*>(storage_->data.get()) + static_cast<std::size_t>(offset_) * size_of(dtype_);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,9 @@ struct Storage {
   std::size_t bytes = 0;
   Device device;
   std::uint64_t version = 0;
+  /// Of memory that another rank's values are still arriving in, for which `data` is null: waits for them and
+  /// sets `data`. Null for none.
+  std::function<void()> arrive;
 };
 
 /// A handle to a dense, row-major array. Copying a Tensor copies the handle: both refer to the same elements.

@@ -45,7 +45,7 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
   check_sharding();
   verify_parameters(model, *comm_);
   reducer_ = make_reducer(arena, comm_, options_, used_);
-  if (arena.is_sharded()) arena.set_shard_exchange(make_shard_exchange(arena, comm_));
+  if (arena.is_sharded()) arena.set_shard_exchange(make_shard_exchange(arena, comm_, options_.overlap));
 
   if (arena.has_all_values()) {
     arena.gather_values();  // out of date if another DataParallel has trained it

@@ -54,9 +54,10 @@ void UnitValues::add_hooks(std::size_t unit) {
 }
 
 void UnitValues::provide(std::size_t unit, Direction direction) {
-  if (is_in_memory(unit)) return;
+  if (is_in_memory(unit) && gathers_[unit].version == version_of(unit)) return;
   start_gather(unit);
-  const Gather own = std::exchange(gathers_[unit], {});
+  const Gather own = gathers_[unit];
+  gathers_[unit] = {{}, {}, own.version};
   if (const auto neighbour = next(unit, direction)) start_gather(*neighbour);
   own.work.wait();
   const bool in_16_bits = arena_.low_precision().defined();
@@ -77,7 +78,8 @@ std::optional<std::size_t> UnitValues::next(std::size_t unit, Direction directio
 
 void UnitValues::start_gather(std::size_t unit) {
   Gather& gather = gathers_[unit];
-  if (is_in_memory(unit) || (gather.whole.defined() && gather.version == version_of(unit))) return;
+  const bool is_there = is_in_memory(unit) || gather.whole.defined();
+  if (is_there && gather.version == version_of(unit)) return;
   const ShardSlice& slice = arena_.slices()[unit];
   const Tensor& shard = arena_.low_precision().defined() ? arena_.low_precision() : arena_.values();
   const MemoryScope scope(MemoryCategory::parameters);
@@ -98,7 +100,8 @@ std::uint64_t UnitValues::version_of(std::size_t unit) const {
 
 /// A forward within backward, of a recomputed segment, is followed by its backward.
 void UnitValues::end_of_forward(std::size_t unit) {
-  if (in_backward_[unit] == 0) arena_.set_unit(unit, {}, {});
+  const bool is_kept = !arena_.sharding().reshard_after_forward && Tape::is_recording();
+  if (in_backward_[unit] == 0 && !is_kept) arena_.set_unit(unit, {}, {});
 }
 
 void UnitValues::end_of(std::size_t unit) {

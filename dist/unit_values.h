@@ -14,7 +14,8 @@ namespace ringtape {
 /// The values of ZeRO stage 3 (Rajbhandari et al., 2020, section 5.3; Zhao et al., "PyTorch FSDP: Experiences
 /// on scaling fully sharded data parallel", 2023): a rank keeps its slice of every unit. A unit is
 /// all-gathered when a forward of its module begins and freed when that ends; gathered again when backward
-/// first reads it, and freed by end_of(). Where a unit is needed, the gather of its neighbour is started, so
+/// first reads it, and freed by end_of(). Without ArenaSharding::reshard_after_forward a forward that records
+/// keeps it for backward. Where a unit is needed, the gather of its neighbour is started, so
 /// that it is under way while the model computes with this one. What is gathered is what the model computes
 /// with: 16-bit copies, or else f32 values.
 ///
@@ -37,7 +38,7 @@ class UnitValues {
 
  private:
   enum class Direction : std::uint8_t { forward, backward };
-  /// A gather that was started: its result, and the version of the values that are gathered.
+  /// A gather that was started: its result until that is placed, and the version of the values.
   struct Gather {
     Tensor whole;
     Work work;

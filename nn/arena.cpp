@@ -207,6 +207,7 @@ void ParameterArena::mark_copies_current() const {
 }
 
 std::int64_t ParameterArena::most_unit_elements() const {
+  if (!sharding_.reshard_after_forward) return size();
   const bool has_own = units_.back().module == model_;
   const std::span others = std::span(buckets_).first(units_.size() - (has_own ? 1 : 0));
   return (has_own ? buckets_.back().elements : 0) + most_of_neighbours(others);

@@ -30,6 +30,9 @@ struct ArenaSharding {
   int rank = 0;
   int world_size = 1;
   BucketSizes bucket_sizes = {};
+  /// In stage 3: units are freed after their forward and gathered again for backward. False: they are kept,
+  /// which halves the gathers and takes memory for all values (PyTorch's name).
+  bool reshard_after_forward = true;
 };
 
 /// The collectives that a sharded arena needs; DataParallel sets them. All ranks must call them.
@@ -38,6 +41,8 @@ struct ShardExchange {
   std::function<void(const Tensor& x)> max;
   /// Fills a tensor of the arena's length with the slices of all ranks.
   std::function<void(const Tensor& flat)> all_gather;
+  /// The same for values() or low_precision() in the background: what reads them or a parameter first waits.
+  std::function<void(const Tensor& flat)> start_all_gather;
 };
 
 /// In ZeRO stage 3: parameters that are gathered, computed with, and freed together (nn/parameter_units.h).
@@ -115,7 +120,7 @@ class ParameterArena {
   void mark_copies_current() const;
   const Module& model() const { return *model_; }
   /// In stage 3: the most elements of units that are in memory at a time: the model's own, one that is
-  /// computed with, and its neighbour.
+  /// computed with, and its neighbour; all without reshard_after_forward.
   std::int64_t most_unit_elements() const;
   /// Keeps what gathers the units for as long as the arena.
   void keep_gathering(std::shared_ptr<void> gathering) { gathering_ = std::move(gathering); }

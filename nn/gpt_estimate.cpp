@@ -221,7 +221,9 @@ ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaShardi
   return arena_layout(sizes, units, sharding.stage, sharding.world_size, sharding.bucket_sizes);
 }
 
-std::int64_t gathered_elements(const ArenaLayout& layout, std::int64_t recompute) {
+std::int64_t gathered_elements(const ArenaLayout& layout, const ArenaSharding& sharding,
+                               std::int64_t recompute) {
+  if (!sharding.reshard_after_forward) return layout.elements;
   std::int64_t largest = 0;
   for (std::size_t i = 0; i + 1 < layout.buckets.size(); ++i) {
     largest = std::max(largest, layout.buckets[i].elements);
@@ -283,7 +285,8 @@ BytesByCategory estimate_memory(const GptMemoryProblem& given) {
   BytesByCategory estimate = estimate_arena(layout, stage, problem.state_per_parameter, problem.compute);
   if (stage >= 2) estimate[gradients] += allocated_bytes(most_of_neighbours(layout.buckets), DType::f32);
   if (stage == 3)
-    estimate[parameters] += allocated_bytes(gathered_elements(layout, problem.recompute), problem.compute);
+    estimate[parameters] +=
+        allocated_bytes(gathered_elements(layout, problem.sharding, problem.recompute), problem.compute);
   const BytesByCategory peak = PeakOfGptUpdate(problem).find();
   estimate[activations] = peak[activations];
   estimate[activation_gradients] = peak[activation_gradients];

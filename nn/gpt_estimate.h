@@ -44,8 +44,10 @@ std::vector<GptParameter> arena_order(const std::vector<GptParameter>& parameter
 /// The layout of parameters in that order (arena_layout() of nn/shard_layout.h).
 ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaSharding& sharding);
 /// Of a layout of ZeRO stage 3: the most elements of units at a time, that of no block and two blocks', one
-/// that computes and one that is being gathered; with recomputation one more than are recomputed together.
-std::int64_t gathered_elements(const ArenaLayout& layout, std::int64_t recompute);
+/// that computes and one that is being gathered; with recomputation one more than are recomputed together;
+/// all without reshard_after_forward.
+std::int64_t gathered_elements(const ArenaLayout& layout, const ArenaSharding& sharding,
+                               std::int64_t recompute);
 std::int64_t parameter_count(const TransformerOptions& model);
 
 /// FLOPs of the matrix products in a forward of `sequences` of `tokens` each, two for a multiply-add: 2 for

@@ -74,7 +74,7 @@ void Optimizer::step() {
   arena_.bump_versions_of_values_and_copies();
   if (exchange == nullptr || !arena_.has_all_values()) return;
   const bool has_copy = arena_.low_precision().defined();
-  exchange->all_gather(has_copy ? arena_.low_precision() : arena_.values());
+  exchange->start_all_gather(has_copy ? arena_.low_precision() : arena_.values());
 }
 
 void Optimizer::add_step_work(const ArenaView& view, std::int64_t flops, std::int64_t bytes) const {

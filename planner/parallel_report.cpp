@@ -11,6 +11,7 @@ namespace {
 std::string settings_text(const ParallelWay& way) {
   std::string text;
   const auto add = [&text](const std::string& setting) { text += (text.empty() ? "" : ", ") + setting; };
+  if (!way.reshard) add("no reshard");
   if (way.sequence) add("sequence");
   if (way.recompute > 0) add(fmt::format("recompute {}", way.recompute));
   if (way.chunks > 1) add(fmt::format("{} chunks", way.chunks));
@@ -79,6 +80,7 @@ Json json_of(const MeshSizes& mesh, int zero) {
 Json json_of(const ParallelRequest& request, const ParallelPlan& plan) {
   const ParallelWay& way = plan.way;
   Json json = json_of(way.mesh, way.zero);
+  json["reshard_after_forward"] = way.reshard;
   json["sequence_parallel"] = way.sequence;
   json["recompute"] = way.recompute;
   json["chunks"] = way.chunks;

@@ -91,6 +91,7 @@ CollectiveCounts data_traffic(const Sizes& s, const std::optional<DType>& compre
   if (s.gpt.sharding.world_size == 1) return counts;
   const std::int64_t k = s.micro_batches;
   for (const GradientBucket& bucket : s.layout.buckets) {
+    const std::int64_t gathers = s.stage < 3 ? 1 : (s.gpt.sharding.reshard_after_forward ? 2 : 1) * k;
     const std::int64_t gradients = 4 * bucket.elements, values = s.value_bytes * bucket.elements;
     if (s.stage == 0) {
       const auto bytes = static_cast<std::int64_t>(size_of(compress.value_or(DType::f32)));
@@ -98,7 +99,7 @@ CollectiveCounts data_traffic(const Sizes& s, const std::optional<DType>& compre
       if (compress == DType::f16) add(counts, Operation::all_reduce, 1, 4);  // the largest element
     } else {
       add(counts, Operation::reduce_scatter, s.stage == 1 ? 1 : k, gradients);
-      add(counts, Operation::all_gather, s.stage == 3 ? 2 * k : 1, values);
+      add(counts, Operation::all_gather, gathers, values);
     }
   }
   add(counts, Operation::all_reduce, 1, 4 * (std::ssize(s.parameters) + 1));

@@ -33,7 +33,8 @@ struct ParallelTraffic {
 ///            ranks have are added up once an update.
 ///   data     ZeRO 0: an all-reduce of 4 P, compressed 2 P. 1: a reduce-scatter of 4 P and an all-gather of
 ///            4 P, or of 2 P in 16 bits. 2: k reduce-scatters. 3: k reduce-scatters, and 2 k all-gathers, but
-///            none after the update (Rajbhandari et al., 2020, section 7). And a flag for each parameter, and
+///            none after the update (Rajbhandari et al., 2020, section 7); k without
+///            reshard_after_forward. And a flag for each parameter, and
 ///            the loss.
 ///   pipeline e N C for each micro-batch and chunk, to the next stage in forward and to the previous in
 ///            backward, a t-th of it with sequence parallelism; the gradients of tied embeddings, f32,

@@ -20,6 +20,31 @@ void check_seconds(const char* name, double seconds) {
         kMostSeconds, seconds);
 }
 
+/// The mesh of this many ranks, and micro-batches.
+ScaleMesh mesh_of(const ScaleRequest& request, std::int64_t ranks, std::int64_t accumulation) {
+  ScaleMesh mesh = *request.mesh;
+  mesh.way.mesh.data = static_cast<int>(ranks / mesh.model_ranks());
+  mesh.way.zero = mesh.way.mesh.data > 1 ? request.zero : 0;
+  mesh.way.micro_batch = request.micro_batch;
+  mesh.way.micro_batches = accumulation;
+  mesh.request.ranks = ranks;
+  mesh.request.cluster = request.cluster;
+  mesh.request.algorithm = request.algorithm;
+  mesh.request.flops = request.flops;
+  mesh.request.bucket_sizes = {.first_bytes = request.first_bucket, .bytes = request.bucket};
+  mesh.request.global_batch = product(product(request.micro_batch, accumulation), mesh.way.mesh.data);
+  return mesh;
+}
+
+std::int64_t model_ranks(const ScaleRequest& request) {
+  return request.mesh ? request.mesh->model_ranks() : 1;
+}
+
+/// The line of ranks that reduce gradients.
+Cluster data_line(const ScaleRequest& request) {
+  return request.mesh ? line_of_ranks(request.cluster, request.mesh->way.mesh.tensor) : request.cluster;
+}
+
 /// Seconds of a micro-batch.
 double forward_by_flops(const ScaleRequest& request) {
   if (request.sample_flops)
@@ -29,7 +54,7 @@ double forward_by_flops(const ScaleRequest& request) {
 }
 
 void check_model(const ScaleRequest& request) {
-  check_size("the number of parameters", request.parameters);
+  if (!request.mesh) check_size("the number of parameters", request.parameters);
   check_size("the micro-batch", request.micro_batch);
   check_size("the sequence length", request.sequence);
   check_size("the accumulation steps", request.accumulation);
@@ -86,28 +111,56 @@ void check_disturbances(const ScaleRequest& request) {
         "a run that fails needs checkpoints: how many seconds does one take?");
 }
 
+/// Checks the mesh of a number of ranks.
+void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
+  const std::int64_t of_model = request.mesh->model_ranks();
+  check(ranks % of_model == 0,
+        "{} ranks: expected a multiple of the {} of a model, {} tensor x {} pipeline, such as {}", ranks,
+        of_model, request.mesh->way.mesh.tensor, request.mesh->way.mesh.pipeline,
+        std::max(of_model, ranks / of_model * of_model));
+  const ScaleMesh mesh = mesh_of(request, ranks, request.accumulation);
+  const std::int64_t sequence = mesh.request.model.sequence;
+  check(!mesh.way.sequence || sequence % mesh.way.mesh.tensor == 0,
+        "{} tensor ranks do not divide a sequence of {} tokens", mesh.way.mesh.tensor, sequence);
+  check(has_blocks(mesh.request, mesh.way.mesh.pipeline, mesh.way.chunks),
+        "{} layers do not give each of {} stages a block and each of {} chunks a unit",
+        mesh.request.model.layers, mesh.way.mesh.pipeline, mesh.way.chunks);
+  check(reason_against(mesh.request, mesh.way.mesh).empty(), "{} ranks: {}", ranks,
+        reason_against(mesh.request, mesh.way.mesh));
+}
+
 void check_ranks(const ScaleRequest& request) {
   check(!request.ranks.empty(), "no number of ranks to look at");
   for (std::int64_t ranks : request.ranks) {
     check(ranks >= 1 && ranks <= kMostRanks, "the number of ranks must be from 1 to {}, found {}", kMostRanks,
           ranks);
     check_ranks(request.cluster, ranks);
+    if (request.mesh) check_mesh(request, ranks);
   }
 }
 
-StepModel step_model(const ScaleRequest& request) {
-  const double forward = forward_by_flops(request);
-  StepModel model{.forward = request.forward.value_or(forward),
-                  .backward = request.backward.value_or(2 * forward),
-                  .update = request.update,
-                  .accumulation = request.accumulation,
-                  .buckets = bucket_bytes(request),
-                  .overlap = request.overlap,
-                  .every_micro_batch = request.every_micro_batch,
-                  .zero = request.zero};
-  for (double& bytes : model.buckets) bytes /= request.compression;
-  model.gathered_per_gradient = request.compression * static_cast<double>(request.parameter_bytes) /
-                                static_cast<double>(request.gradient_bytes);
+/// A step of this many ranks.
+StepModel step_model(const ScaleRequest& request, std::int64_t ranks, std::int64_t accumulation) {
+  StepModel model;
+  if (request.mesh) {
+    const ScaleMesh mesh = mesh_of(request, ranks, accumulation);
+    model = step_of(mesh.request, mesh.way);
+    model.together = mesh.model_ranks();
+  } else {
+    const double forward = forward_by_flops(request);
+    model.forward = request.forward.value_or(forward);
+    model.backward = request.backward.value_or(2 * forward);
+    model.buckets = bucket_bytes(request);
+    for (double& bytes : model.buckets) bytes /= request.compression;
+    model.gathered_per_gradient = request.compression * static_cast<double>(request.parameter_bytes) /
+                                  static_cast<double>(request.gradient_bytes);
+    model.zero = request.zero;
+  }
+  model.update = request.update / static_cast<double>(model_ranks(request));
+  if (request.zero > 0) model.update /= static_cast<double>(ranks / model_ranks(request));
+  model.accumulation = accumulation;
+  model.overlap = request.overlap;
+  model.every_micro_batch = request.every_micro_batch;
   return model;
 }
 
@@ -121,25 +174,27 @@ CollectiveProblem collective_of(const ScaleRequest& request, Collective kind, do
 }
 
 /// Messages of all steps, counted from the collectives that a step of one rank calls.
-double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
+double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t data_ranks) {
   double messages = 0;
+  const Cluster line = data_line(request);
   simulate_steps(model, 1, 1, Jitter({}), [&](Collective kind, double bytes, std::vector<double>&) {
-    messages += message_count(request.cluster, collective_of(request, kind, bytes, ranks));
+    messages += message_count(line, collective_of(request, kind, bytes, data_ranks));
   });
   return messages * static_cast<double>(request.steps);
 }
 
-Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool by_messages) {
-  return [&request, ranks, by_messages](Collective kind, double bytes, std::vector<double>& times) {
-    const CollectiveProblem problem = collective_of(request, kind, bytes, ranks);
+Communicate communication(const ScaleRequest& request, std::int64_t data_ranks, bool by_messages) {
+  return [&request, line = data_line(request), data_ranks, by_messages](Collective kind, double bytes,
+                                                                        std::vector<double>& times) {
+    const CollectiveProblem problem = collective_of(request, kind, bytes, data_ranks);
     if (by_messages) {
-      simulate_collective(request.cluster, problem, times);
+      simulate_collective(line, problem, times);
       return;
     }
-    if (std::ssize(times) == ranks) {
-      finish_collective(request.cluster, problem, times);
+    if (std::ssize(times) == data_ranks) {
+      finish_collective(line, problem, times);
     } else {
-      times[0] += collective_time(request.cluster, problem);  // the same time for all of them
+      times[0] += collective_time(line, problem);  // the same time for all of them
     }
   };
 }
@@ -155,34 +210,43 @@ void add_failures(const ScaleRequest& request, ScalePoint& point) {
 
 std::int64_t accumulation_of(const ScaleRequest& request, std::int64_t ranks) {
   if (!request.global_batch) return request.accumulation;
-  return divide_up(*request.global_batch, product(request.micro_batch, ranks));
+  return divide_up(*request.global_batch, product(request.micro_batch, ranks / model_ranks(request)));
 }
 
-/// Seconds of one rank for a sample.
+/// Seconds of one rank for a sample; of a model that ranks divide those of its FLOPs.
 double seconds_of_a_sample(const ScaleRequest& request) {
-  const StepModel model = step_model(request);
-  const auto accumulation = static_cast<double>(accumulation_of(request, 1));
-  return (model.forward + model.backward + model.update / accumulation) /
+  if (request.mesh) {
+    const Transformer& model = request.mesh->request.model;
+    return 3 * forward_flops(gpt_options(model), 1, model.sequence) / request.flops;
+  }
+  const std::int64_t accumulation = accumulation_of(request, 1);
+  const StepModel model = step_model(request, 1, accumulation);
+  return (model.forward + model.backward + model.update / static_cast<double>(accumulation)) /
          static_cast<double>(request.micro_batch);
 }
 
 ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_simulate) {
   constexpr double kMostMessages = 1e8;  // some seconds
-  StepModel model = step_model(request);
-  model.accumulation = accumulation_of(request, ranks);
-  if (request.zero > 0) model.update /= static_cast<double>(ranks);
+  const std::int64_t accumulation = accumulation_of(request, ranks);
+  const std::int64_t data_ranks = ranks / model_ranks(request);
+  const StepModel model = step_model(request, ranks, accumulation);
   ScalePoint point{.ranks = ranks,
-                   .accumulation = model.accumulation,
-                   .global_batch = product(product(request.micro_batch, model.accumulation), ranks)};
-  point.by_messages = may_simulate && ranks > 1 && ranks <= request.messages_up_to &&
-                      count_messages(request, model, ranks) <= kMostMessages;
+                   .accumulation = accumulation,
+                   .global_batch = product(product(request.micro_batch, accumulation), data_ranks)};
+  point.by_messages = may_simulate && data_ranks > 1 && data_ranks <= request.messages_up_to &&
+                      count_messages(request, model, data_ranks) <= kMostMessages;
   // Without jitter all ranks take the same time, so one rank stands for all.
   const bool alike = !point.by_messages && request.jitter.variation == 0;
-  point.times = simulate_steps(model, alike ? 1 : ranks, request.steps, Jitter(request.jitter),
-                               communication(request, ranks, point.by_messages));
+  point.times = simulate_steps(model, alike ? 1 : data_ranks, request.steps, Jitter(request.jitter),
+                               communication(request, data_ranks, point.by_messages));
   point.throughput = static_cast<double>(point.global_batch) / point.times.step;
   point.efficiency = point.throughput * seconds_of_a_sample(request) / static_cast<double>(ranks);
   add_failures(request, point);
+  if (!request.mesh) return point;
+  const ScaleMesh mesh = mesh_of(request, ranks, accumulation);
+  const ParallelPlan plan = plan_of(mesh.request, mesh.way);
+  point.memory = plan.bytes;
+  point.bytes_sent = plan.bytes_sent;
   return point;
 }
 
@@ -191,7 +255,7 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
 std::int64_t most_with_work(const ScaleRequest& request) {
   const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
   if (!request.global_batch) return most;
-  return std::min(most, divide_up(*request.global_batch, request.micro_batch));
+  return std::min(most, product(divide_up(*request.global_batch, request.micro_batch), model_ranks(request)));
 }
 
 /// Reduce-scatter and all-gather have no tree.
@@ -199,8 +263,14 @@ Algorithm algorithm_used(const ScaleRequest& request, Algorithm algorithm) {
   return request.zero > 0 && algorithm == Algorithm::tree ? Algorithm::ring : algorithm;
 }
 
+/// Bytes that a step reduces at a time, on the most ranks.
+std::vector<double> buckets_of(const ScaleRequest& request) {
+  const std::int64_t most = *std::max_element(request.ranks.begin(), request.ranks.end());
+  return step_model(request, most, 1).buckets;
+}
+
 double largest_bucket(const ScaleRequest& request) {
-  const std::vector<double> buckets = bucket_bytes(request);
+  const std::vector<double> buckets = buckets_of(request);
   return *std::max_element(buckets.begin(), buckets.end());
 }
 
@@ -225,21 +295,25 @@ std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t mo
 void find_limits(ScaleRequest request, ScaleVariant& variant) {
   request.jitter.variation = 0;
   request.steps = 1;
-  const std::int64_t most = most_with_work(request);
-  variant.exposed_from = fewest_ranks(request.cluster, most, [&](std::int64_t ranks) {
-    const ScalePoint point = point_of(request, ranks, false);
+  const Cluster line = data_line(request);
+  const std::int64_t of_model = model_ranks(request), most = most_with_work(request) / of_model;
+  variant.exposed_from = fewest_ranks(line, most, [&](std::int64_t data_ranks) {
+    const ScalePoint point = point_of(request, data_ranks * of_model, false);
     return point.times.exposed > ScaleVariant::kHidden * point.times.step;
   });
-  const double bytes = largest_bucket(request) / request.compression;
-  variant.latency_from = fewest_ranks(request.cluster, most, [&](std::int64_t ranks) {
-    const CollectiveProblem problem = collective_of(request, reduction_of(request.zero), bytes, ranks);
-    return 2 * collective_latency(request.cluster, problem) > collective_time(request.cluster, problem);
+  const double bytes = largest_bucket(request);
+  variant.latency_from = fewest_ranks(line, most, [&](std::int64_t data_ranks) {
+    const CollectiveProblem problem = collective_of(request, reduction_of(request.zero), bytes, data_ranks);
+    return 2 * collective_latency(line, problem) > collective_time(line, problem);
   });
+  for (std::optional<std::int64_t>* const ranks : {&variant.exposed_from, &variant.latency_from}) {
+    if (*ranks) **ranks *= of_model;
+  }
 }
 
 ScaleVariant variant_of(const ScaleRequest& request, bool may_simulate) {
   ScaleVariant variant{.algorithm = request.algorithm,
-                       .bucket = std::llround(largest_bucket(request)),
+                       .bucket = std::llround(largest_bucket(request) * request.compression),
                        .points = {},
                        .exposed_from = {},
                        .latency_from = {}};
@@ -258,7 +332,7 @@ std::vector<ScaleVariant> other_variants(const ScaleRequest& asked) {
   other.jitter.variation = 0;
   other.steps = 1;
   other.bucket = product(8, asked.bucket);
-  if (bucket_bytes(other) != bucket_bytes(asked)) others.push_back(variant_of(other, false));
+  if (buckets_of(other) != buckets_of(asked)) others.push_back(variant_of(other, false));
   other.bucket = asked.bucket;
   for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
     if (algorithm == asked.algorithm || algorithm_used(asked, algorithm) != algorithm) continue;
@@ -270,12 +344,17 @@ std::vector<ScaleVariant> other_variants(const ScaleRequest& asked) {
 
 }  // namespace
 
-std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most) {
+std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most,
+                                         std::int64_t model_ranks) {
   const std::int64_t local = cluster.ranks_per_node;
-  const std::int64_t last = most <= local ? most : most / local * local;
+  check(local % model_ranks == 0 || model_ranks % local == 0,
+        "models of {} ranks lie across nodes of {}: expected a divisor or a multiple", model_ranks, local);
+  check(model_ranks <= most, "a model of {} ranks, but at most {} ranks", model_ranks, most);
+  const std::int64_t unit = std::max(local, model_ranks);  // what more ranks than one node or model come in
+  const std::int64_t last = most <= unit ? most / model_ranks * model_ranks : most / unit * unit;
   std::vector<std::int64_t> ranks;
-  for (std::int64_t n = 1; n < std::min(local, last); n *= 2) ranks.push_back(n);
-  for (std::int64_t n = local; n < last; n *= 2) ranks.push_back(n);
+  for (std::int64_t n = model_ranks; n < std::min(unit, last); n *= 2) ranks.push_back(n);
+  for (std::int64_t n = unit; n < last; n *= 2) ranks.push_back(n);
   ranks.push_back(last);
   return ranks;
 }
@@ -298,12 +377,13 @@ ScalePlan plan_scale(const ScaleRequest& request) {
   check_communication(request);
   check_disturbances(request);
   check_ranks(request);
-  const StepModel model = step_model(request);
+  const std::int64_t first = *std::min_element(request.ranks.begin(), request.ranks.end());
+  const StepModel model = step_model(request, first, 1);
   ScaleRequest asked = request;
   asked.algorithm = algorithm_used(request, request.algorithm);
   ScalePlan plan{.forward = model.forward,
                  .backward = model.backward,
-                 .buckets = model.buckets.size(),
+                 .buckets = buckets_of(request).size(),
                  .most = most_with_work(request),
                  .asked = variant_of(asked, true),
                  .others = {},
@@ -313,9 +393,10 @@ ScalePlan plan_scale(const ScaleRequest& request) {
   plan.others = other_variants(asked);
   const auto idle = std::ssize(request.ranks) - std::ssize(plan.asked.points);
   if (idle > 0) {
-    plan.notes.push_back(fmt::format(
-        "{} of ranks left out: a batch of {} has no more than {} micro-batches of {} to divide",
-        count(idle, "number"), grouped(*request.global_batch), grouped(plan.most), request.micro_batch));
+    plan.notes.push_back(
+        fmt::format("{} of ranks left out: a batch of {} has no more than {} micro-batches of {} to divide",
+                    count(idle, "number"), grouped(*request.global_batch),
+                    grouped(plan.most / model_ranks(request)), request.micro_batch));
   }
   if (request.jitter.variation > 0) {
     plan.notes.push_back("the other buckets and algorithms are simulated without jitter");

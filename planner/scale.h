@@ -6,9 +6,19 @@
 
 #include "io/json.h"
 #include "planner/failures.h"
+#include "planner/parallel_way.h"
 #include "planner/training_step.h"
 
 namespace ringtape::planner {
+
+/// A GPT that ranks divide between them. Its memory, traffic and step are those of plan_of() and step_of().
+struct ScaleMesh {
+  ParallelRequest request;  ///< ranks, batch and cluster are those of the ScaleRequest
+  ParallelWay way;          ///< data ranks and micro-batches follow from the number of ranks
+
+  /// Ranks that divide a model.
+  std::int64_t model_ranks() const { return std::int64_t{way.mesh.tensor} * way.mesh.pipeline; }
+};
 
 /// A training run, to be simulated with many numbers of ranks.
 struct ScaleRequest {
@@ -25,6 +35,8 @@ struct ScaleRequest {
   std::optional<double> forward;   ///< seconds of a micro-batch, in place of `flops`
   std::optional<double> backward;  ///< seconds of a micro-batch, in place of `flops`
   double update = 0;               ///< seconds of the optimizer on all parameters
+  /// In place of all of these and of bytes below; without it ranks divide the batch alone.
+  std::optional<ScaleMesh> mesh;
   // The batch: by default it grows with the ranks.
   std::int64_t accumulation = 1;
   std::optional<std::int64_t> global_batch;  ///< samples, independent of the number of ranks
@@ -55,7 +67,7 @@ struct ScaleRequest {
 
 /// The results for one number of ranks.
 struct ScalePoint {
-  std::int64_t ranks = 0;
+  std::int64_t ranks = 0;  ///< all: with a mesh model_ranks() x data ranks
   std::int64_t accumulation = 0;
   std::int64_t global_batch = 0;  ///< samples
   StepTimes times = {};
@@ -64,6 +76,9 @@ struct ScalePoint {
   bool by_messages = false;
   double interval = 0;  ///< seconds between two checkpoints; 0 where nothing fails
   double goodput = 1;   ///< share of the time not lost to failures and checkpoints
+  // With a mesh, of the rank with the most memory:
+  std::int64_t memory = 0;  ///< bytes
+  double bytes_sent = 0;    ///< in a step, by bytes_sent() of dist/traffic.h
 };
 
 /// The request with another algorithm or bucket, over the same ranks.
@@ -91,8 +106,10 @@ struct ScalePlan {
   std::vector<std::string> notes;
 };
 
-/// 1, 2, 4, ... ranks of a node, then 1, 2, 4, ... nodes, and the most whole nodes that are at most `most`.
-std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most);
+/// 1, 2, 4, ... ranks of a node, then 1, 2, 4, ... nodes, and the most whole nodes that are at most `most`;
+/// with models of several ranks as many models. Throws Error for models that would lie across nodes.
+std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most,
+                                         std::int64_t model_ranks = 1);
 
 /// Bytes of each bucket: of the requested sizes for the first and the others, the rest for the last.
 std::vector<double> bucket_bytes(const ScaleRequest& request);

@@ -48,6 +48,20 @@ std::string algorithm_text(const ScaleRequest& request, const ScalePlan& plan) {
   return name_of(plan.asked.algorithm) + (replaced ? " (a tree has no reduce-scatter)" : "");
 }
 
+std::string gradients_text(const ScaleRequest& request) {
+  return fmt::format("gradients: {} x {} bytes = {}", grouped(request.parameters), request.gradient_bytes,
+                     bytes_text(product(request.parameters, request.gradient_bytes)));
+}
+
+std::string mesh_text(const ScaleMesh& mesh) {
+  const ParallelWay& way = mesh.way;
+  return fmt::format(
+      "model:     {} parameters on {} tensor{} x {} pipeline ranks{}{}; gradients",
+      grouped(parameter_count(mesh.request.model)), way.mesh.tensor, way.sequence ? " and sequence" : "",
+      way.mesh.pipeline, way.chunks > 1 ? fmt::format(" of {} chunks", way.chunks) : "",
+      way.recompute > 0 ? fmt::format(", recomputed by {}", count(way.recompute, "block")) : "");
+}
+
 /// Explains the number of ranks at which latency takes over.
 std::string latency_text(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
@@ -69,25 +83,31 @@ std::string latency_text(const ScaleRequest& request, const ScalePlan& plan) {
       bytes / (latency * bandwidth));
 }
 
-Json variant_json(const ScaleVariant& variant) {
+Json variant_json(const ScaleRequest& request, const ScaleVariant& variant) {
   Json json = {{"algorithm", name_of(variant.algorithm)}, {"bucket_bytes", variant.bucket}};
   json["latency_from_ranks"] = variant.latency_from ? Json(*variant.latency_from) : Json();
   json["exposed_from_ranks"] = variant.exposed_from ? Json(*variant.exposed_from) : Json();
   json["points"] = Json::Array{};
   for (const ScalePoint& point : variant.points) {
-    json["points"].push_back(Json{{"ranks", point.ranks},
-                                  {"accumulation", point.accumulation},
-                                  {"global_batch", point.global_batch},
-                                  {"step_seconds", point.times.step},
-                                  {"computing_seconds", point.times.computing},
-                                  {"waiting_seconds", point.times.waiting},
-                                  {"communicating_seconds", point.times.communicating},
-                                  {"exposed_seconds", point.times.exposed},
-                                  {"samples_per_second", point.throughput},
-                                  {"efficiency", point.efficiency},
-                                  {"by_messages", point.by_messages},
-                                  {"checkpoint_interval_seconds", point.interval},
-                                  {"goodput", point.goodput}});
+    Json row = {{"ranks", point.ranks},
+                {"accumulation", point.accumulation},
+                {"global_batch", point.global_batch},
+                {"step_seconds", point.times.step},
+                {"computing_seconds", point.times.computing},
+                {"waiting_seconds", point.times.waiting},
+                {"communicating_seconds", point.times.communicating},
+                {"exposed_seconds", point.times.exposed},
+                {"samples_per_second", point.throughput},
+                {"efficiency", point.efficiency},
+                {"by_messages", point.by_messages},
+                {"checkpoint_interval_seconds", point.interval},
+                {"goodput", point.goodput}};
+    if (request.mesh) {
+      row["bubble_seconds"] = point.times.bubble;
+      row["memory_bytes"] = point.memory;
+      row["bytes_sent"] = point.bytes_sent;
+    }
+    json["points"].push_back(row);
   }
   return json;
 }
@@ -96,14 +116,13 @@ Json variant_json(const ScaleVariant& variant) {
 
 std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
-  std::string text =
-      fmt::format("computing: {} x {}: forward {}, backward {}, update {}\n",
-                  count(request.micro_batch, "sample"), count(request.sequence, "token"),
-                  milliseconds(plan.forward), milliseconds(plan.backward), milliseconds(request.update));
-  text += fmt::format("gradients: {} x {} bytes = {}, in {} of {}, by {}{}\n", grouped(request.parameters),
-                      request.gradient_bytes, bytes_text(product(request.parameters, request.gradient_bytes)),
-                      count(static_cast<std::int64_t>(plan.buckets), "bucket"), bytes_text(plan.asked.bucket),
-                      algorithm_text(request, plan),
+  std::string text = fmt::format("computing: {} x {}: forward {}, backward {}, update {}{}\n",
+                                 count(request.micro_batch, "sample"), count(request.sequence, "token"),
+                                 milliseconds(plan.forward), milliseconds(plan.backward),
+                                 milliseconds(request.update), request.mesh ? " of the slowest stage" : "");
+  text += request.mesh ? mesh_text(*request.mesh) : gradients_text(request);
+  text += fmt::format(", in {} of {}, by {}{}\n", count(static_cast<std::int64_t>(plan.buckets), "bucket"),
+                      bytes_text(plan.asked.bucket), algorithm_text(request, plan),
                       request.zero > 0 ? fmt::format(", ZeRO {}", request.zero) : "");
   text += fmt::format("cluster:   nodes of {}; intra-node {}, inter-node {}, a call {:.4g} us\n",
                       count(cluster.ranks_per_node, "rank"), link_text(cluster.intra_node),
@@ -111,22 +130,30 @@ std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
   if (!cluster.source.empty()) text += "           " + cluster.source + "\n";
 
   const bool fails = request.rank_mtbf_hours > 0;
+  const std::int64_t of_model = request.mesh ? request.mesh->model_ranks() : 1;
   text += fmt::format("\n{:>9} {:>12} {:>9} {:>11} {:>12} {:>14} {:>11} {:>12} {:>11}{}\n", "ranks",
                       "accumulation", "batch", "step ms", "waiting ms", "communic. ms", "exposed ms",
-                      "samples/s", "efficiency", fails ? "  checkpoint every  goodput" : "");
+                      "samples/s", "efficiency",
+                      std::string(request.mesh ? "  bubble ms     memory       sent" : "") +
+                          (fails ? "  checkpoint every  goodput" : ""));
   for (const ScalePoint& point : plan.asked.points) {
     const StepTimes& times = point.times;
     text += fmt::format("{:>9} {:>12} {:>9} {:>11.5g} {:>12.4g} {:>14.5g} {:>11.5g} {:>12.6g} {:>10.1f}%",
                         grouped(point.ranks), grouped(point.accumulation), grouped(point.global_batch),
                         in_ms(times.step), in_ms(times.waiting), in_ms(times.communicating),
                         in_ms(times.exposed), point.throughput, point.efficiency * 100);
+    if (request.mesh) {
+      text += fmt::format(" {:>10.5g} {:>10} {:>10}", in_ms(times.bubble), bytes_text(point.memory),
+                          bytes_text(static_cast<std::int64_t>(point.bytes_sent)));
+    }
     if (fails)
       text += fmt::format("  {:>14.{}f} s  {:>6.1f}%", point.interval, point.interval < 10 ? 4 : 0,
                           point.goodput * 100);
-    text += point.by_messages || point.ranks == 1 ? "\n" : "  *\n";
+    text += point.by_messages || point.ranks == of_model ? "\n" : "  *\n";
   }
   text += "  *: in closed form; the others message by message\n";
-  text += limits_text(request, plan) + latency_text(request, plan);
+  text += limits_text(request, plan);
+  if (!request.mesh) text += latency_text(request, plan);
   for (const std::string& note : plan.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -151,9 +178,13 @@ Json scale_json(const ScaleRequest& request, const ScalePlan& plan) {
         {"inter_node_bytes_per_second", cluster.inter_node.bandwidth},
         {"call_seconds", cluster.call}}},
   };
-  json["asked"] = variant_json(plan.asked);
+  if (request.mesh) {
+    json["tensor"] = request.mesh->way.mesh.tensor;
+    json["pipeline"] = request.mesh->way.mesh.pipeline;
+  }
+  json["asked"] = variant_json(request, plan.asked);
   json["others"] = Json::Array{};
-  for (const ScaleVariant& variant : plan.others) json["others"].push_back(variant_json(variant));
+  for (const ScaleVariant& variant : plan.others) json["others"].push_back(variant_json(request, variant));
   json["notes"] = Json::Array(plan.notes.begin(), plan.notes.end());
   return json;
 }

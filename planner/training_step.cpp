@@ -39,47 +39,52 @@ class Steps {
     StepTimes times{.step = latest(now_) / count,
                     .computing = mean / count,
                     .waiting = (slowest_ - mean) / count,
+                    .bubble = model_.bubble,
                     .exposed = 0,
                     .communicating = communicating_ / count};
-    times.exposed = times.step - times.computing - times.waiting;
+    times.exposed = times.step - times.computing - times.waiting - times.bubble;
     return times;
   }
 
  private:
   void run_step() {
     const Times before = busy_;
+    for (double& now : now_) now += model_.bubble;
     for (std::int64_t i = 0; i < model_.accumulation; ++i) {
-      for (double& factor : factors_) factor = jitter_.next();
+      for (double& factor : factors_) factor = slowest_of_model();
       if (model_.zero == 3) {
         sharded_micro_batch();
       } else {
-        micro_batch(i + 1 == model_.accumulation || model_.every_micro_batch || model_.zero == 2);
+        const bool is_last = i + 1 == model_.accumulation;
+        micro_batch(i == 0, is_last || model_.every_micro_batch || model_.zero == 2);
       }
     }
+    for (double& now : now_) now += model_.sums;
     for (std::size_t r = 0; r < ranks_; ++r) compute(r, model_.update);
-    if (model_.zero == 1 || model_.zero == 2) {
-      for (double bytes : model_.buckets) gather(bytes, now_);
-    }
     double longest = 0;
     for (std::size_t r = 0; r < ranks_; ++r) longest = std::max(longest, busy_[r] - before[r]);
     slowest_ += longest;
   }
 
-  void micro_batch(bool reduces) {
-    for (std::size_t r = 0; r < ranks_; ++r) compute(r, model_.forward * factors_[r]);
+  void micro_batch(bool is_first, bool reduces) {
+    if (is_first && (model_.zero == 1 || model_.zero == 2)) {
+      forward_with_gathers();
+    } else {
+      compute_all(model_.forward, 1);
+    }
     if (!reduces) {
-      for (std::size_t r = 0; r < ranks_; ++r) compute(r, model_.backward * factors_[r]);
+      compute_all(model_.backward, 1);
       return;
     }
     const Collective kind = reduction_of(model_.zero);
     wire_ = now_;
     const Times begin = now_;
-    for (std::size_t r = 0; r < ranks_; ++r) compute(r, model_.backward * factors_[r]);
+    compute_all(model_.backward, 1);
     double share = 0;
     for (std::size_t b = 0; b < shares_.size(); ++b) {
       share += shares_[b];
       for (std::size_t r = 0; r < ranks_; ++r) {
-        const double complete = begin[r] + share * model_.backward * factors_[r];
+        const double complete = begin[r] + share * (model_.backward * factors_[r] + model_.exposed);
         wire_[r] = std::max(wire_[r], model_.overlap ? complete : now_[r]);
       }
       communicate(kind, model_.buckets[b], wire_);
@@ -87,27 +92,42 @@ class Steps {
     wait_for(now_, wire_);
   }
 
+  /// After a step of stage 1 or 2 its values are gathered while the next forward computes with those that
+  /// have arrived; it goes through the buckets in the opposite order of backward.
+  void forward_with_gathers() {
+    wire_ = now_;
+    if (!model_.overlap) {
+      for (const double bytes : model_.buckets) gather(bytes, wire_);
+      wait_for(now_, wire_);
+    }
+    for (std::size_t b = shares_.size(); b-- > 0;) {
+      if (model_.overlap) gather(model_.buckets[b], wire_);
+      wait_for(now_, wire_);
+      compute_all(model_.forward, shares_[b]);
+    }
+  }
+
   /// Stage 3. Forward goes through the buckets in the opposite order of backward.
   void sharded_micro_batch() {
     wire_ = now_;
     const std::vector<double> reversed(model_.buckets.rbegin(), model_.buckets.rend());
-    pass(reversed, {shares_.rbegin(), shares_.rend()}, model_.forward, false);
-    pass(model_.buckets, shares_, model_.backward, true);
+    pass(reversed, {shares_.rbegin(), shares_.rend()}, model_.forward, true, false);
+    pass(model_.buckets, shares_, model_.backward, model_.reshard, true);
     wait_for(now_, wire_);
   }
 
-  /// Gathers each bucket's parameters, the next bucket while one computes, and with `reduces` reduces its
-  /// gradients.
+  /// With `gathers` gathers each bucket's parameters, the next bucket while one computes, and with `reduces`
+  /// reduces its gradients.
   void pass(const std::vector<double>& buckets, const std::vector<double>& shares, double seconds,
-            bool reduces) {
+            bool gathers, bool reduces) {
     wait_for(wire_, now_);
-    gather(buckets[0], wire_);
+    if (gathers) gather(buckets[0], wire_);
     Times gathered = wire_;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       wait_for(now_, gathered);
       const Times begin = now_;
-      for (std::size_t r = 0; r < ranks_; ++r) compute(r, seconds * shares[b] * factors_[r]);
-      if (b + 1 < buckets.size()) {
+      compute_all(seconds, shares[b]);
+      if (gathers && b + 1 < buckets.size()) {
         wait_for(wire_, model_.overlap ? begin : now_);
         gather(buckets[b + 1], wire_);
         gathered = wire_;
@@ -117,6 +137,20 @@ class Steps {
         communicate(reduction_of(model_.zero), buckets[b], wire_);
       }
     }
+  }
+
+  /// A share of a pass on all ranks, with its communication within the model.
+  void compute_all(double seconds, double share) {
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      compute(r, share * seconds * factors_[r]);
+      now_[r] += share * model_.exposed;
+    }
+  }
+
+  double slowest_of_model() {
+    double slowest = jitter_.next();
+    for (std::int64_t i = 1; i < model_.together; ++i) slowest = std::max(slowest, jitter_.next());
+    return slowest;
   }
 
   void compute(std::size_t rank, double seconds) {

@@ -16,6 +16,11 @@ struct StepModel {
   double backward = 0;            ///< seconds of one micro-batch
   double update = 0;              ///< seconds of the optimizer on the parameters that a rank updates
   std::int64_t accumulation = 1;  ///< A
+  // Of a model that ranks divide between them (parallel_way.h); a rank here stands for those of one model.
+  double exposed = 0;         ///< seconds of a forward, and of a backward, in which it communicates within
+  double bubble = 0;          ///< seconds of a step in which a stage waits for the pipeline to fill and drain
+  double sums = 0;            ///< seconds of a step for the gradients of weights that several stages have
+  std::int64_t together = 1;  ///< ranks that compute a micro-batch together, of which the slowest tells
   /// Bytes of gradients that each bucket sends, in the order in which backward completes them. Backward and
   /// forward take time for a bucket by its share of these.
   std::vector<double> buckets;
@@ -24,6 +29,7 @@ struct StepModel {
   bool overlap = true;             ///< false: collectives begin after backward
   bool every_micro_batch = false;  ///< reduces after each micro-batch, as without no_sync()
   int zero = 0;                    ///< ZeRO stage (Rajbhandari et al., 2020)
+  bool reshard = true;             ///< stage 3 gathers again in backward
 };
 
 /// The collective that reduces a bucket's gradients: all-reduce, or from ZeRO stage 1 on reduce-scatter.
@@ -37,7 +43,8 @@ struct StepTimes {
   double step = 0;
   double computing = 0;      ///< of the mean rank
   double waiting = 0;        ///< the slowest rank's computing beyond that
-  double exposed = 0;        ///< time added by communication: step - computing - waiting
+  double bubble = 0;         ///< waiting for a pipeline to fill and drain
+  double exposed = 0;        ///< time added by communication: step - computing - waiting - bubble
   double communicating = 0;  ///< time with a collective in progress
 };
 
@@ -45,7 +52,7 @@ struct StepTimes {
 ///
 /// stage 0: an all-reduce of each bucket, in the last micro-batch's backward.
 /// stage 1: a reduce-scatter of each bucket in that backward, and all-gathers of the parameters after the
-/// update.
+/// update, which the next forward hides, so that they are counted at a step's begin.
 /// stage 2: the same, with reduce-scatters in every micro-batch, as a rank keeps only its own shard. stage 3:
 /// as stage 2, but the parameters are gathered bucket by bucket before each is used, in forward and
 ///   again in backward, the next bucket while one computes; nothing after the update.

@@ -61,7 +61,8 @@ ArenaSharding make_sharding(const DistributionOptions& options, int rank, int wo
   return {.stage = world_size > 1 ? options.zero : 0,
           .rank = rank,
           .world_size = world_size,
-          .bucket_sizes = bucket_sizes(options)};
+          .bucket_sizes = bucket_sizes(options),
+          .reshard_after_forward = !options.no_reshard};
 }
 
 }  // namespace ringtape

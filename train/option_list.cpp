@@ -384,6 +384,15 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .effect = Effect::execution,
       },
       {
+          .name = "no-reshard",
+          .group = ranks,
+          .value = option_value(d.no_reshard),
+          .help = "with --zero 3: keep the parameters that a forward has gathered until its backward, which "
+                  "halves the gathers and takes memory for all parameters",
+          .effect = Effect::execution,
+          .needs = {"--zero 3", [&d] { return d.zero == 3; }},
+      },
+      {
           .name = "tensor-parallel",
           .group = ranks,
           .value = in_range(option_value(d.tensor_parallel), 1, 1 << 20),

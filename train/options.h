@@ -88,6 +88,7 @@ struct DistributionOptions {
   bool no_overlap = false;         ///< reduce gradients after backward instead of during it
   std::optional<DType> compress;   ///< dtype of gradients on their way between ranks; none: f32
   int zero = 0;                    ///< stage of ZeRO: 0 to 3
+  bool no_reshard = false;         ///< in stage 3: keep units from forward to backward
   int tensor_parallel = 1;         ///< ranks that divide the model's layers (docs/parallel.md)
   bool sequence_parallel = false;  ///< they divide the tokens between those layers too
   int pipeline_parallel = 1;       ///< ranks of which each has a stage of the model

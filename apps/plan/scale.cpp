@@ -23,12 +23,39 @@ struct Options {
   std::string jitter_shape = "lognormal";
   std::optional<double> forward_ms, backward_ms;
   double update_ms = 0;
+  std::optional<std::int64_t> tensor, pipeline;
+  std::int64_t chunks = 1, recompute = 0;
+  bool sequence_parallel = false;
+  std::string dtype = "bf16";
   std::int64_t bucket_mib = 25, first_bucket_mib = 1, segment_kib = 256;
   std::int64_t max_ranks = 100'000;
   bool no_overlap = false;
   std::string svg;
   bool json = false;
 };
+
+/// The ranks of a model. What each computes and sends then follows from the model.
+void add_mesh_flags(CommandLine& app, Options& options) {
+  app.group("Ranks that divide the model");
+  Flag tensor =
+      app.option("--tensor-parallel", between(options.tensor, 1, 100'000), "ranks that divide each layer");
+  Flag pipeline = app.option("--pipeline-parallel", between(options.pipeline, 1, 100'000), "stages");
+  for (Flag* const flag : {&tensor, &pipeline}) {
+    flag->no_default().needs(app["--layers"]);
+    for (const char* other :
+         {"--forward", "--backward", "--gradient-bytes", "--parameter-bytes", "--compression"}) {
+      flag->excludes(app[other]);
+    }
+  }
+  app.option("--pipeline-chunks", between(options.chunks, 1, 100), "of the model that each stage has")
+      .needs(pipeline);
+  app.option("--sequence-parallel", options.sequence_parallel, "tensor ranks divide the tokens too")
+      .needs(tensor);
+  app.option("--recompute", between(options.recompute, 0, 100'000),
+             "with a mesh: blocks recomputed together; 0: none");
+  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
+             "with a mesh: compute dtype, f32, bf16 or f16; gradients are f32");
+}
 
 void add_model_flags(CommandLine& app, Options& options) {
   ScaleRequest& request = options.request;
@@ -124,6 +151,18 @@ void add_output_flags(CommandLine& app, Options& options) {
   app.option("--json", options.json, "print the plan as JSON");
 }
 
+ScaleMesh mesh_of(const Options& options, const Transformer& model) {
+  ScaleMesh mesh;
+  mesh.request.model = model;
+  mesh.request.compute = dtype_from_name(options.dtype.c_str());
+  mesh.way.mesh = {.tensor = static_cast<int>(options.tensor.value_or(1)),
+                   .pipeline = static_cast<int>(options.pipeline.value_or(1))};
+  mesh.way.chunks = options.chunks;
+  mesh.way.sequence = options.sequence_parallel;
+  mesh.way.recompute = options.recompute;
+  return mesh;
+}
+
 void plan(const Options& options) {
   ScaleRequest request = options.request;
   if (options.transformer.are_given()) {
@@ -131,6 +170,7 @@ void plan(const Options& options) {
     model.sequence = request.sequence;
     request.parameters = parameter_count(model);
     request.sample_flops = forward_flops(gpt_options(model), 1, request.sequence);
+    if (options.tensor || options.pipeline) request.mesh = mesh_of(options, model);
   }
   check(request.parameters > 0, "which model? Expected --parameters or --layers");
   request.cluster = options.cluster.cluster();
@@ -143,7 +183,10 @@ void plan(const Options& options) {
   request.first_bucket = options.first_bucket_mib << 20;
   request.segment = options.segment_kib << 10;
   request.overlap = !options.no_overlap;
-  if (request.ranks.empty()) request.ranks = doubling_ranks(request.cluster, options.max_ranks);
+  if (request.ranks.empty()) {
+    request.ranks =
+        doubling_ranks(request.cluster, options.max_ranks, request.mesh ? request.mesh->model_ranks() : 1);
+  }
   std::sort(request.ranks.begin(), request.ranks.end());
   request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
 
@@ -163,15 +206,19 @@ void add_scale_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
   CommandLine& command = app.command(
       "scale",
-      "Simulates steps of data-parallel training on increasing numbers of ranks: the time of a step, and the "
-      "part of it spent waiting for other ranks.\n"
+      "Simulates steps of training on increasing numbers of ranks, which divide the batch, and with "
+      "--tensor-parallel and --pipeline-parallel the model: the time of a step, and the part of it spent "
+      "waiting for other ranks.\n"
       "Example: plan scale --parameters 1300000000 --micro-batch 2 --sequence 4096 --svg scale.svg\n"
       "Example: plan scale --parameters 25000000 --forward 60 --backward 120 --gradient-bytes 4 "
       "--micro-batch 32 "
-      "--cluster p100-ethernet --algorithm hierarchical --ranks 8,64,256",
+      "--cluster p100-ethernet --algorithm hierarchical --ranks 8,64,256\n"
+      "Example: plan scale --layers 80 --hidden 8192 --heads 64 --sequence 4096 --vocabulary 50257 "
+      "--tensor-parallel 8 --pipeline-parallel 8 --accumulation 32",
       [options] { plan(*options); });
   add_model_flags(command, *options);
   add_communication_flags(command, *options);
+  add_mesh_flags(command, *options);
   add_disturbance_flags(command, *options);
   add_output_flags(command, *options);
 }

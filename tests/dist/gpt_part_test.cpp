@@ -36,12 +36,13 @@ struct Way {
   DType compute = DType::f32;
   bool llama = false;
   std::optional<DType> compress = {};
+  bool reshard = true;
 };
 
 std::string text_of(const Way& way) {
-  return fmt::format("{} tensor ranks{}, ZeRO {}, recompute {}, {} micro-batches, {}{}", way.tensor,
+  return fmt::format("{} tensor ranks{}, ZeRO {}, recompute {}, {} micro-batches, {}{}{}", way.tensor,
                      way.sequence ? " with sequences" : "", way.zero, way.recompute, way.micro_batches,
-                     name_of(way.compute), way.llama ? ", llama" : "");
+                     name_of(way.compute), way.llama ? ", llama" : "", way.reshard ? "" : ", no reshard");
 }
 
 constexpr std::int64_t kTokens = 24, kSequences = 3;
@@ -69,7 +70,8 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
           .sharding = {.stage = mesh.sizes().data > 1 ? way.zero : 0,
                        .rank = mesh.of_mean()->rank(),
                        .world_size = mesh.sizes().data,
-                       .bucket_sizes = {.first_bytes = 20'000, .bytes = 60'000}}};
+                       .bucket_sizes = {.first_bytes = 20'000, .bytes = 60'000},
+                       .reshard_after_forward = way.reshard}};
 }
 
 std::shared_ptr<CommHook> hook_of(const Way& way, const ParameterArena& arena) {
@@ -98,6 +100,13 @@ class PartTrainer {
       arena_.set_division(division_over(mesh.along(MeshDimension::tensor), way.sequence));
     }
   }
+
+  ~PartTrainer() {
+    // Waits for the last step's gathers, which keep memory that the next trainer would find.
+    (way_.compute == DType::f32 ? arena_.values() : arena_.low_precision()).raw();
+  }
+  PartTrainer(const PartTrainer&) = delete;
+  PartTrainer& operator=(const PartTrainer&) = delete;
 
   void update() {
     optimizer_.zero_grad();
@@ -160,6 +169,10 @@ std::vector<Way> ways_for(int ranks) {
                         .micro_batches = 2,
                         .compute = zero == 1 ? DType::f16 : DType::bf16,
                         .llama = zero >= 2});
+        if (zero < 3) continue;
+        ways.push_back({.tensor = tensor, .zero = 3, .micro_batches = 2, .reshard = false});
+        ways.push_back(
+            {.tensor = tensor, .zero = 3, .recompute = 1, .compute = DType::bf16, .reshard = false});
       }
     }
   }

@@ -43,6 +43,7 @@ struct How {
   double clip_norm = 0;
   DType dtype = DType::f32;
   std::string optimizer = "sgd";
+  bool reshard = true;
 };
 
 std::unique_ptr<Optimizer> make(const std::string& name, ParameterArena& arena) {
@@ -69,7 +70,11 @@ class GptTrainer {
         comm(std::move(communicator)),
         model((manual_seed(5 + static_cast<std::uint64_t>(comm->rank())), gpt_options(how.tied))),
         arena(model, comm->device(), how.dtype,
-              {.stage = how.stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}}),
+              {.stage = how.stage,
+               .rank = comm->rank(),
+               .world_size = comm->size(),
+               .bucket_sizes = {},
+               .reshard_after_forward = how.reshard}),
         optimizer(make(how.optimizer, arena)),
         parallel(model, arena, comm) {
     parallel.promise_equal_ranks(true);
@@ -200,6 +205,7 @@ TEST_CASE("ZeRO 3: the bits of ZeRO 2", "[dist][zero]") {
   const auto comm = this_run();
   if (comm->size() > 2) return;  // the order of three additions is the communicator's
   for (const How& way : {How{.micro_batches = 2}, How{.tied = false, .recompute = 1},
+                         How{.micro_batches = 2, .reshard = false}, How{.recompute = 1, .reshard = false},
                          How{.micro_batches = 2, .dtype = DType::bf16, .optimizer = "adamw"}}) {
     INFO("recompute " << way.recompute << ", " << name_of(way.dtype));
     const Trained found = train(comm, way, 3), expected = train(comm, way, 2);
@@ -243,11 +249,50 @@ TEST_CASE("ZeRO 3: each unit is gathered once for forward and once for backward"
   const auto comm = this_run();
   if (comm->size() == 1 || kSequences % comm->size() != 0) return;
   for (const std::int64_t recompute : {0, 1}) {
-    GptTrainer trainer(comm, {.stage = 3, .recompute = recompute});
-    const std::uint64_t before = gathers_of(*comm);
-    trainer.step(0);
-    CHECK(gathers_of(*comm) - before == 2 * 7);  // six blocks and the rest
+    for (const bool reshard : {true, false}) {
+      GptTrainer trainer(comm, {.stage = 3, .recompute = recompute, .reshard = reshard});
+      for (int step = 0; step < 2; ++step) {
+        const std::uint64_t before = gathers_of(*comm);
+        trainer.step(step);
+        CHECK(gathers_of(*comm) - before == (reshard ? 2 : 1) * 7);  // six blocks and the rest
+        const std::uint64_t trained = gathers_of(*comm);
+        const NoGrad no_grad;
+        trainer.loss_of(step, 0, 1, false);  // as in an evaluation, which keeps nothing
+        CHECK(gathers_of(*comm) - trained == 7);
+      }
+    }
   }
+}
+
+TEST_CASE("ZeRO 3 without resharding: all units at most, and only until backward", "[dist][zero]") {
+  const auto comm = this_run();
+  const Device device = comm->device();
+  if (comm->size() == 1 || kSequences % comm->size() != 0) return;
+  const std::size_t before = live_parameters(device);
+  GptTrainer trainer(comm, {.stage = 3, .optimizer = "adamw", .reshard = false});
+  const double all = 4.0 * (6 * (12 * 32 * 32 + 13 * 32) + 50 * 32);  // bytes, by hand as above
+  const std::size_t most = peak_of_parameters(device, [&] { trainer.step(0); });
+  CHECK(static_cast<double>(most - before) == Approx(all + all / comm->size()).epsilon(0.05));
+  CHECK(static_cast<double>(live_parameters(device) - before) < 1.05 * all / comm->size());
+}
+
+TEST_CASE("ZeRO 3 without resharding: values that changed after a forward are gathered again",
+          "[dist][zero]") {
+  const auto comm = this_run();
+  if (comm->size() == 1) return;
+  const auto layer = std::make_shared<Linear>(4, 4);
+  Sequential model({layer});
+  ArenaSharding sharding = sharding_of(*comm, 3, 1);
+  sharding.reshard_after_forward = false;
+  ParameterArena arena(model, comm->device(), DType::f32, sharding);
+  const DataParallel parallel(model, arena, comm);
+  const Tensor x = tensor_of({1, 2, 3, 4}, {1, 4}, DType::f32, comm->device());
+  const TapeScope scope;
+  model(x);  // without a backward, which would free it
+  Tensor values = arena.values();
+  values.copy_from(full({values.elements()}, 0.5, DType::f32, comm->device()));
+  arena.bump_versions();
+  CHECK(model(x).to_doubles() == std::vector<double>{5.5, 5.5, 5.5, 5.5});
 }
 
 namespace {

@@ -398,6 +398,64 @@ TEST_CASE("ZeRO 2: a bucket that is not complete makes the others wait, each in 
   parallel.finish();
 }
 
+TEST_CASE("ZeRO: a step's values arrive where the next forward reads them", "[dist][zero]") {
+  const auto comm = this_run();
+  const std::vector<MicroBatch> shares = shares_of("equal", comm->size());
+  const auto own = cut(shares[static_cast<std::size_t>(comm->rank())], 1);
+  const Data data(shares.back().first + shares.back().size, 1);
+  for (const int stage : {1, 2}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      INFO("stage " << stage << ", " << name_of(dtype));
+      ZeroTrainer trainer(comm, {.stage = stage, .dtype = dtype});
+      const ParameterArena& arena = trainer.arena;
+      const auto gathered = [&](std::size_t entry) -> const Tensor& {
+        const Tensor& parameter = *arena.entries()[entry].tensor;
+        return dtype == DType::f32 ? parameter : parameter.autograd->low_precision;
+      };
+      const auto in_flight = [&](const GradientBucket& bucket) {
+        std::size_t count = 0;
+        for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
+          if (gathered(i).storage()->data == nullptr) ++count;
+        }
+        return count;
+      };
+      trainer.accumulate(data, own, true);
+      trainer.step();
+      REQUIRE(arena.buckets().size() > 2);
+      for (const GradientBucket& bucket : arena.buckets()) CHECK(in_flight(bucket) == bucket.entries);
+      gathered(arena.buckets()[1].first_entry).raw();
+      for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
+        CHECK(in_flight(arena.buckets()[b]) == (b == 1 ? 0 : arena.buckets()[b].entries));
+      }
+      (dtype == DType::f32 ? arena.values() : arena.low_precision()).raw();
+      for (const GradientBucket& bucket : arena.buckets()) CHECK(in_flight(bucket) == 0);
+    }
+  }
+}
+
+TEST_CASE("ZeRO: without overlap a step waits for its values, and a model outlives their gathers",
+          "[dist][zero]") {
+  const auto comm = this_run();
+  std::vector<std::vector<double>> results;
+  for (const bool overlap : {true, false}) {
+    manual_seed(1);
+    const auto model = make_mlp({4, 8, 3});
+    {
+      ParameterArena arena(*model, comm->device(), DType::f32, sharding_of(*comm, 1, 512));
+      SGD optimizer(arena, {.learning_rate = 0.1});
+      DataParallelOptions options;
+      options.overlap = overlap;
+      DataParallel parallel(*model, arena, comm, options);
+      sum((*model)(tensor_of({1, 2, 3, 4}, {1, 4}, DType::f32, comm->device()))).backward();
+      parallel.finish();
+      optimizer.step();
+      CHECK((arena.entries()[0].tensor->storage()->data == nullptr) == overlap);
+    }
+    results.push_back(model->parameter("0.weight").to_doubles());
+  }
+  CHECK(results[0] == results[1]);
+}
+
 TEST_CASE("ZeRO 2: shared weights and recomputed segments have the gradients of plain training",
           "[dist][zero]") {
   /// y = w relu(w relu(w x)), with one weight.

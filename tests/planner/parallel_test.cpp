@@ -110,10 +110,17 @@ TEST_CASE("plan parallel: ZeRO divides state, gradients and values", "[planner][
   CHECK(static_cast<double>(8 * row(plans[2], "gradients")) == about(row(plans[0], "gradients")));
   CHECK(static_cast<double>(8 * row(plans[3], "parameters")) == about(row(plans[0], "parameters")));
   // Rajbhandari et al., 2020, section 7: as many bytes as without, in stage 3 half more; for 4 micro-batches
-  // stages 2 and 3 reduce four times, and stage 3 gathers eight times.
+  // stages 2 and 3 reduce four times, and stage 3 gathers eight times, without resharding four.
   CHECK(plans[1].bytes_sent == Approx(plans[0].bytes_sent).epsilon(1e-3));
   CHECK(plans[2].bytes_sent == Approx(plans[0].bytes_sent * 5 / 2).epsilon(1e-3));
-  CHECK(plans[3].bytes_sent == Approx(plans[0].bytes_sent * 12 / 2).epsilon(1e-3));
+  CHECK(plans[3].bytes_sent == Approx(plans[0].bytes_sent * 8 / 2).epsilon(1e-3));
+  CHECK_FALSE(plans[3].way.reshard);  // there is memory for all values
+  ParallelWay way = plans[3].way;
+  way.reshard = true;
+  const ParallelPlan again = plan_of(request, way);
+  CHECK(again.bytes_sent == Approx(plans[0].bytes_sent * 12 / 2).epsilon(1e-3));
+  CHECK(row(again, "gathered units") < row(plans[3], "gathered units"));
+  CHECK(row(plans[3], "gathered units") >= 4 * parameter_count(request.model));
 }
 
 TEST_CASE("plan parallel: the fastest first, and what is left out says why", "[planner][parallel]") {

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "nn/gpt_estimate.h"
+#include "planner/parallel.h"
 #include "tests/support/catch.h"
 #include "tests/support/xml.h"
 
@@ -74,8 +76,10 @@ TEST_CASE("a step of many ranks by hand", "[planner]") {
 }
 
 TEST_CASE("a sharded step by hand", "[planner]") {
-  // As above, with scatters of half the bytes: the last bucket's from 30 to 32.05 ms. Half of the update for
-  // each of two ranks, 2 ms; then 20 MB of parameters in five gathers of half the bytes: 10.25 ms.
+  // The 20 MB of parameters are gathered in five calls of half the bytes, of 4, 5, 5, 5 and 1 MB: until 2.05,
+  // 4.6, 7.15, 9.7 and 10.25 ms. Forward computes with the first from 2.05 on, for 2 ms; with the others from
+  // where they arrive on, for 2.5 ms, and with the last at once, until 12.7. Backward takes 20 ms; then
+  // scatters of half the bytes, the last bucket's 2.05 ms, and for each of two ranks half of the update.
   ScaleRequest request = small_request();
   request.cluster = {.name = "",
                      .ranks_per_node = 1,
@@ -86,9 +90,9 @@ TEST_CASE("a sharded step by hand", "[planner]") {
   request.ranks = {2};
   request.zero = 1;
   request.update = 4e-3;
-  CHECK(point_at(plan_scale(request), 2).times.step == Approx(32.05e-3 + 2e-3 + 10.25e-3));
+  CHECK(point_at(plan_scale(request), 2).times.step == Approx(12.7e-3 + 20e-3 + 2.05e-3 + 2e-3));
   request.compression = 4;  // of gradients only
-  CHECK(point_at(plan_scale(request), 2).times.step == Approx(30.55e-3 + 2e-3 + 10.25e-3));
+  CHECK(point_at(plan_scale(request), 2).times.step == Approx(12.7e-3 + 20e-3 + 0.55e-3 + 2e-3));
 }
 
 TEST_CASE("compute time by the FLOPs of the model", "[planner]") {
@@ -223,6 +227,110 @@ TEST_CASE("all messages of a step count, parameters' gathers too", "[planner]") 
   CHECK_FALSE(point_at(plan_scale(request), 512).by_messages);
   request.accumulation = 1;
   CHECK(point_at(plan_scale(request), 512).by_messages);
+}
+
+namespace {
+
+/// 2 tensor x 2 pipeline ranks of a GPT of 8 layers.
+ScaleRequest divided_request() {
+  ScaleRequest request;
+  request.micro_batch = 2;
+  request.sequence = 512;
+  request.accumulation = 8;
+  request.cluster = cluster_preset("h100-ndr");
+  request.ranks = {4, 8, 64};
+  ScaleMesh mesh;
+  mesh.request.model = {.layers = 8, .hidden = 1024, .heads = 16, .sequence = 512, .vocabulary = 20'000};
+  mesh.way.mesh = {.tensor = 2, .pipeline = 2};
+  request.mesh = mesh;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("plan scale of a mesh has the memory, bytes and time of plan parallel", "[planner]") {
+  for (const int zero : {0, 1}) {
+    ScaleRequest request = divided_request();
+    request.zero = zero;
+    request.messages_up_to = 0;
+    request.ranks = {8};
+    ParallelRequest same = request.mesh->request;
+    same.ranks = 8;
+    same.global_batch = 2 * 8 * 2;
+    same.cluster = request.cluster;
+    same.bucket_sizes = {.first_bytes = request.first_bucket, .bytes = request.bucket};
+    const ParallelWay way{
+        .mesh = {.tensor = 2, .data = 2, .pipeline = 2}, .zero = zero, .micro_batch = 2, .micro_batches = 8};
+    const ScalePlan plan = plan_scale(request);
+    const ScalePoint& point = point_at(plan, 8);
+    const ParallelPlan expected = plan_of(same, way);
+    CHECK(point.memory == expected.bytes);
+    CHECK(point.bytes_sent == expected.bytes_sent);
+    CHECK(point.global_batch == same.global_batch);
+    CHECK(point.times.bubble == Approx(step_of(same, way).bubble));
+    // The fastest way that plan_parallel() finds is at most as slow, and one of its ways is this one.
+    same.tensor = same.pipeline = 2;
+    same.micro_batch = 2;
+    same.zero = zero;
+    CHECK(plan_parallel(same).plans.front().step <= point.times.step * (1 + 1e-12));
+    CHECK_THAT(scale_text(request, plan), ContainsSubstring("on 2 tensor x 2 pipeline ranks"));
+  }
+}
+
+TEST_CASE("plan scale of a mesh by hand", "[planner]") {
+  ScaleRequest request = divided_request();
+  request.cluster.intra_node = request.cluster.inter_node = {0, 1e30};
+  request.cluster.call = 0;
+  const ScalePlan plan = plan_scale(request);
+  const double forward = plan.forward;  // of the slower stage, which has the output layer
+  const Transformer& model = request.mesh->request.model;
+  const double sample = forward_flops(gpt_options(model), 1, 512);
+  CHECK(forward > 2 * sample / request.flops / 4);
+  CHECK(plan.backward == Approx(2 * forward));
+  // 8 micro-batches and one more, for which the other stage waits.
+  CHECK(point_at(plan, 4).times.step == Approx(9 * 3 * forward));
+  CHECK(point_at(plan, 4).times.bubble == Approx(3 * forward));
+  CHECK(point_at(plan, 4).global_batch == 16);
+  CHECK(point_at(plan, 64).global_batch == 256);
+  CHECK(point_at(plan, 64).times.exposed == Approx(0).margin(1e-9));
+  CHECK(point_at(plan, 64).throughput == Approx(256 / (9 * 3 * forward)));
+  CHECK(point_at(plan, 64).efficiency == Approx(256 / (9 * 3 * forward) * 3 * sample / request.flops / 64));
+
+  // Of four ranks that compute a micro-batch together the slowest of exponential delays tells: 1 + 1/2 + 1/3
+  // + 1/4.
+  request.ranks = {4};
+  request.accumulation = 1;
+  request.steps = 4000;
+  request.jitter = {.variation = 0.1, .shape = JitterRequest::Shape::exponential, .seed = 5};
+  CHECK(point_at(plan_scale(request), 4).times.computing ==
+        Approx(3 * forward * (0.9 + 0.1 * 25.0 / 12)).epsilon(0.005));
+}
+
+TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
+  const auto refused = [](const char* message, const auto& change) {
+    ScaleRequest request = divided_request();
+    change(request);
+    CHECK_THROWS_WITH(plan_scale(request), ContainsSubstring(message));
+  };
+  refused("6 ranks: expected a multiple of the 4 of a model, 2 tensor x 2 pipeline, such as 4",
+          [](ScaleRequest& r) { r.ranks = {6}; });
+  refused("8 layers do not give each of 16 stages a block", [](ScaleRequest& r) {
+    r.mesh->way.mesh.pipeline = 16;
+    r.ranks = {32};
+  });
+  refused("3 tensor ranks do not divide 16 heads", [](ScaleRequest& r) {
+    r.mesh->way.mesh = {.tensor = 3};
+    r.ranks = {3};
+  });
+  refused("2 tensor ranks do not divide a sequence of 511 tokens", [](ScaleRequest& r) {
+    r.mesh->way.sequence = true;
+    r.mesh->request.model.sequence = 511;
+  });
+  const Cluster cluster = cluster_preset("h100-ndr");  // nodes of 8
+  CHECK(doubling_ranks(cluster, 100, 4) == std::vector<std::int64_t>{4, 8, 16, 32, 64, 96});
+  CHECK(doubling_ranks(cluster, 100, 16) == std::vector<std::int64_t>{16, 32, 64, 96});
+  CHECK_THROWS_WITH(doubling_ranks(cluster, 100, 6),
+                    ContainsSubstring("models of 6 ranks lie across nodes of 8"));
 }
 
 TEST_CASE("limits are looked for among ranks that have work", "[planner]") {

@@ -58,11 +58,16 @@ TEST_CASE("accumulation reduces once, or every time without no_sync()", "[planne
 TEST_CASE("what the stages of ZeRO send", "[planner]") {
   StepModel model = two_buckets();
   model.accumulation = 2;
-  model.zero = 1;  // scatters half as long: the second bucket's from 60 to 63; then 4 bytes gathered, 4 s
-  CHECK(step_of(model, 2).step == Approx(63 + 5 + 4));
+  // Stage 1: the large bucket is gathered until 3 and computes until 10.5; the small one is gathered
+  // meanwhile. Then 50 s, scatters half as long as above, the second bucket's 3 s, and the update.
+  model.zero = 1;
+  CHECK(step_of(model, 2).step == Approx(13 + 50 + 3 + 5));
   CHECK(step_of(model, 2).communicating == Approx(8));
+  model.overlap = false;
+  CHECK(step_of(model, 2).step == Approx(4 + 60 + 4 + 5));
+  model.overlap = true;
   model.zero = 2;  // a scatter after each backward
-  CHECK(step_of(model, 2).step == Approx(33 + 33 + 5 + 4));
+  CHECK(step_of(model, 2).step == Approx(36 + 33 + 5));
   CHECK(step_of(model, 2).communicating == Approx(12));
   model.gathered_per_gradient = 0.5;
   CHECK(step_of(model, 2).communicating == Approx(10));

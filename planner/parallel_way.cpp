@@ -1,0 +1,240 @@
+#include "planner/parallel_way.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dist/pipeline_schedule.h"
+#include "dist/traffic.h"
+#include "nn/memory_estimate.h"
+#include "planner/numbers.h"
+
+namespace ringtape::planner {
+namespace {
+
+/// Whether ranks are a part of a node or whole nodes, as collective_time() knows them.
+bool fills_nodes(const Cluster& cluster, std::int64_t ranks) {
+  return ranks <= cluster.ranks_per_node || ranks % cluster.ranks_per_node == 0;
+}
+
+/// Micro-batches that a stage has at a time, each through a chunk as a part of one.
+double in_flight(const ParallelWay& way, int stage) {
+  const int stages = way.mesh.pipeline, chunks = static_cast<int>(way.chunks);
+  // More micro-batches than fill the pipeline change nothing.
+  const int micro_batches = static_cast<int>(std::min<std::int64_t>(way.micro_batches, 4 * stages));
+  const auto kind = chunks > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;
+  const int most = most_in_flight(stage_schedule(kind, {stages, micro_batches, chunks}, stage));
+  return std::max(1.0, static_cast<double>(most) / chunks);
+}
+
+/// A rank of one stage.
+GptMemoryProblem part_of_way(const ParallelRequest& request, const ParallelWay& way, int stage) {
+  return {.model = gpt_options(request.model),
+          .sequences = way.micro_batch,
+          .state_per_parameter = request.state_per_parameter,
+          .recompute = way.recompute,
+          .compute = request.compute,
+          .part = {.tensor = way.mesh.tensor,
+                   .tensor_rank = way.mesh.tensor - 1,
+                   .sequence = way.sequence,
+                   .stages = way.mesh.pipeline,
+                   .stage = stage,
+                   .chunks = static_cast<int>(way.chunks),
+                   .in_flight = in_flight(way, stage)},
+          .sharding = {.stage = way.zero,
+                       .world_size = way.mesh.data,
+                       .bucket_sizes = request.bucket_sizes,
+                       .reshard_after_forward = way.reshard}};
+}
+
+ArenaLayout layout_of(const GptMemoryProblem& part) {
+  return gpt_layout(arena_order(parameters_of(part.model, part.part), part.sharding.stage), part.sharding);
+}
+
+std::vector<MemoryRow> memory_of(const ParallelRequest& request, const GptMemoryProblem& part) {
+  using enum MemoryCategory;
+  const int stage = part.sharding.stage;
+  const ArenaLayout layout = layout_of(part);
+  const BytesByCategory between = estimate_arena(layout, stage, part.state_per_parameter, part.compute);
+  const BytesByCategory peak = estimate_memory(part);
+  const auto bytes = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+  const std::string held = stage == 0 ? grouped(layout.elements) + " parameters"
+                                      : fmt::format("{} parameters, a shard of {}", grouped(layout.elements),
+                                                    grouped(layout.shard));
+  const std::string in_flight =
+      part.part.in_flight > 1 ? fmt::format(", {:.3g} micro-batches in flight", part.part.in_flight) : "";
+  return {
+      {"parameters", bytes(between[parameters]), held},
+      {"gradients", bytes(between[gradients]), stage >= 2 ? "of the shard" : "of all"},
+      {"optimizer state", bytes(between[optimizer_state]), stage >= 1 ? "of the shard" : "of all"},
+      {"buckets", bytes(peak[gradients] - between[gradients]), stage >= 2 ? "2 of gradients" : "none"},
+      {"gathered units", bytes(peak[parameters] - between[parameters]),
+       stage < 3                             ? "none"
+       : part.sharding.reshard_after_forward ? "2 at a time"
+                                             : "all"},
+      {"activations", bytes(peak[activations]), count(part.sequences, "sample") + in_flight},
+      {"their gradients", bytes(peak[activation_gradients]), count(part.sequences, "sample")},
+      {"data", bytes(peak[data]), "tokens and targets"},
+      {"workspace", request.workspace, "as given"},
+  };
+}
+
+std::int64_t sum_of(const std::vector<MemoryRow>& rows) {
+  std::int64_t sum = 0;
+  for (const MemoryRow& row : rows) sum += row.bytes;
+  return sum;
+}
+
+/// Seconds of these calls, one after the other.
+double seconds_of(const Cluster& line, std::int64_t ranks, Algorithm algorithm,
+                  const CollectiveCounts& counts) {
+  double seconds = 0;
+  const auto add = [&](Operation operation, Collective kind) {
+    const CollectiveCount& count = counts[static_cast<std::size_t>(operation)];
+    if (count.calls == 0) return;
+    const auto calls = static_cast<double>(count.calls);
+    const CollectiveProblem problem{.kind = kind,
+                                    .algorithm = algorithm,
+                                    .ranks = ranks,
+                                    .bytes = static_cast<double>(count.bytes) / calls};
+    seconds += calls * collective_time(line, problem);
+  };
+  add(Operation::all_reduce, Collective::all_reduce);
+  add(Operation::reduce_scatter, Collective::reduce_scatter);
+  add(Operation::all_gather, Collective::all_gather);
+  return seconds;
+}
+
+double sent_by(const ParallelWay& way, const ParallelTraffic& traffic) {
+  // Of a pipeline's line only two ranks add up, whatever its length.
+  return bytes_sent(traffic.data, way.mesh.data) + bytes_sent(traffic.tensor, way.mesh.tensor) +
+         bytes_sent(traffic.pipeline, 2);
+}
+
+/// Seconds of one message of a stage to the next.
+double message_seconds(const Cluster& line, const CollectiveCount& messages) {
+  if (messages.calls == 0) return 0;
+  const Link& link = line.ranks_per_node > 1 ? line.intra_node : line.inter_node;
+  return link.message(static_cast<double>(messages.bytes) / static_cast<double>(messages.calls));
+}
+
+/// FLOPs of a sample's forward through a stage.
+struct StageCost {
+  double block_count = 0, blocks = 0, head = 0;
+  double all() const { return blocks + head; }
+};
+
+std::vector<StageCost> costs_of_stages(const ParallelRequest& request, const ParallelWay& way) {
+  const TransformerOptions model = gpt_options(request.model);
+  const std::vector<double> costs = costs_of_units(model);
+  std::vector<StageCost> stages;
+  for (const std::int64_t blocks : blocks_of_stages(model, way.mesh.pipeline, static_cast<int>(way.chunks))) {
+    stages.push_back({static_cast<double>(blocks), static_cast<double>(blocks) * costs[1], 0});
+  }
+  stages.back().head = costs.back();
+  return stages;
+}
+
+int slowest_stage(const ParallelRequest& request, const ParallelWay& way) {
+  const std::vector<StageCost> costs = costs_of_stages(request, way);
+  const auto slowest = std::max_element(
+      costs.begin(), costs.end(), [](const StageCost& a, const StageCost& b) { return a.all() < b.all(); });
+  return static_cast<int>(slowest - costs.begin());
+}
+
+}  // namespace
+
+ParallelPlan plan_of(const ParallelRequest& request, const ParallelWay& way) {
+  ParallelPlan plan;
+  plan.way = way;
+  for (const int stage : {0, way.mesh.pipeline - 1}) {
+    const GptMemoryProblem part = part_of_way(request, way, stage);
+    std::vector<MemoryRow> rows = memory_of(request, part);
+    const std::int64_t bytes = sum_of(rows);
+    if (bytes <= plan.bytes) continue;
+    plan.bytes = bytes;
+    plan.memory = std::move(rows);
+    plan.traffic = update_traffic({.gpt = part,
+                                   .micro_batches = way.micro_batches,
+                                   .compress = way.zero == 0 ? request.compress : std::nullopt});
+  }
+  plan.bytes_sent = sent_by(way, plan.traffic);
+  return plan;
+}
+
+StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
+  const MeshSizes& mesh = way.mesh;
+  const int slowest = slowest_stage(request, way);
+  const GptMemoryProblem part = part_of_way(request, way, slowest);
+  const ParallelTraffic traffic =
+      update_traffic({.gpt = part, .micro_batches = way.micro_batches, .compress = request.compress});
+  const auto m = static_cast<double>(way.micro_batches);
+  const double rate = request.flops * mesh.tensor / static_cast<double>(way.micro_batch);
+  const StageCost cost = costs_of_stages(request, way)[static_cast<std::size_t>(slowest)];
+  // What is recomputed, of the blocks alone.
+  const auto segments =
+      way.recompute == 0 ? 1.0 : std::ceil(cost.block_count / static_cast<double>(way.recompute));
+  const double again = cost.blocks / rate * (segments - 1) / segments;
+
+  const Cluster tensor_line = line_of_ranks(request.cluster, 1);
+  const Cluster stage_line = line_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.data);
+  const CollectiveCount& messages = traffic.pipeline[static_cast<std::size_t>(Operation::exchange)];
+  const double in_layers = seconds_of(tensor_line, mesh.tensor, request.algorithm, traffic.tensor);
+  const double in_pipeline = static_cast<double>(messages.calls) * message_seconds(stage_line, messages);
+
+  StepModel model;
+  model.forward = cost.all() / rate;
+  model.backward = 2 * model.forward + again;
+  model.exposed = (in_layers + in_pipeline) / m / 2;  // in forward, and as much in backward
+  model.bubble = (mesh.pipeline - 1) / static_cast<double>(way.chunks) *
+                 (model.forward + model.backward + 2 * model.exposed);
+  model.sums = seconds_of(stage_line, 2, request.algorithm, traffic.pipeline);
+  model.accumulation = way.micro_batches;
+  model.zero = way.zero;
+  model.reshard = way.reshard;
+  const double gradient_bytes =
+      way.zero == 0 ? static_cast<double>(size_of(request.compress.value_or(DType::f32))) : 4;
+  for (const GradientBucket& bucket : layout_of(part).buckets) {
+    model.buckets.push_back(gradient_bytes * static_cast<double>(bucket.elements));
+  }
+  model.gathered_per_gradient = static_cast<double>(size_of(request.compute)) / gradient_bytes;
+  return model;
+}
+
+bool has_blocks(const ParallelRequest& request, std::int64_t stages, std::int64_t chunks) {
+  if (request.model.layers + 2 < stages * chunks) return false;
+  const std::vector<std::int64_t> blocks =
+      blocks_of_stages(gpt_options(request.model), static_cast<int>(stages), static_cast<int>(chunks));
+  return *std::min_element(blocks.begin(), blocks.end()) >= 1;
+}
+
+std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh) {
+  const Transformer& model = request.model;
+  const std::int64_t node = request.cluster.ranks_per_node;
+  if (model.heads % mesh.tensor != 0)
+    return fmt::format("{} tensor ranks do not divide {} heads", mesh.tensor, model.heads);
+  if (model.vocabulary < mesh.tensor)
+    return fmt::format("{} tensor ranks are more than a vocabulary of {}", mesh.tensor, model.vocabulary);
+  if (!has_blocks(request, mesh.pipeline, 1))
+    return fmt::format("{} layers do not give each of {} stages a block", model.layers, mesh.pipeline);
+  if (request.global_batch % mesh.data != 0)
+    return fmt::format("{} data ranks do not divide a batch of {}", mesh.data, request.global_batch);
+  if (request.micro_batch && request.global_batch / mesh.data % *request.micro_batch != 0)
+    return fmt::format("micro-batches of {} do not divide the {} samples of a rank", *request.micro_batch,
+                       request.global_batch / mesh.data);
+  if ((node % mesh.tensor != 0 && mesh.tensor % node != 0) ||
+      !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.data))
+    return fmt::format("lines of ranks do not fill nodes of {}", node);
+  return "";
+}
+
+Cluster line_of_ranks(const Cluster& cluster, std::int64_t stride) {
+  Cluster line = cluster;
+  line.ranks_per_node = std::max<std::int64_t>(1, cluster.ranks_per_node / stride);
+  // Beside this line there are others in the node.
+  line.inter_node.bandwidth /= static_cast<double>(std::min(stride, cluster.ranks_per_node));
+  return line;
+}
+
+}  // namespace ringtape::planner
