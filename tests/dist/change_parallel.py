@@ -20,7 +20,7 @@ from removal import ROOT, copy_tree, first_failure  # noqa: E402
 
 OPS, SEQUENCE, LAYERS = "dist/tensor_parallel_ops.cpp", "dist/sequence_parallel_ops.cpp", "dist/tensor_parallel.cpp"
 LOSS, EMBEDDING = "kernels/cross_entropy_shard.cu", "kernels/embedding.cu"
-UNITS, ARENA = "dist/unit_values.cpp", "nn/arena.cpp"
+UNITS, ARENA, EXCHANGE = "dist/unit_values.cpp", "nn/arena.cpp", "dist/shard_exchange.cpp"
 PIPELINE, SCHEDULE, PARTS, STAGES = "dist/pipeline.cpp", "dist/pipeline_schedule.cpp", "dist/stage_parts.cpp", "nn/stages.cpp"
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 
@@ -94,8 +94,8 @@ CHANGES = [
     ("ZeRO 3: each unit gathered from the first one's slice", UNITS, "shard.alias({slice.elements}, slice.in_shard)",
      "shard.alias({slice.elements}, 0)"),
     ("ZeRO 3: f32 values gathered for 16 bits", UNITS, "in_16_bits = arena_.low_precision().defined();", "in_16_bits = false;"),
-    ("ZeRO 3: not freed after forward", UNITS, "if (in_backward_[unit] == 0) arena_.set_unit(unit, {}, {});", "static_cast<void>(unit);"),
-    ("ZeRO 3: a recomputed forward frees what backward reads", UNITS, "if (in_backward_[unit] == 0) arena_", "arena_"),
+    ("ZeRO 3: not freed after forward", UNITS, "if (in_backward_[unit] == 0 && !is_kept) arena_.set_unit(unit, {}, {});", "static_cast<void>(unit);"),
+    ("ZeRO 3: a recomputed forward frees what backward reads", UNITS, "if (in_backward_[unit] == 0 && !is_kept) arena_", "arena_"),
     ("ZeRO 3: backward does not gather", UNITS, "in_backward_[unit] = 1;\n      provide(unit, Direction::backward);", "in_backward_[unit] = 1;"),
     ("ZeRO 3: the next unit is not gathered ahead", UNITS, "if (const auto neighbour = next(unit, direction)) start_gather(*neighbour);", ""),
     ("ZeRO 3: backward gathers ahead as forward does", UNITS, "provide(unit, Direction::backward);", "provide(unit, Direction::forward);"),
@@ -104,6 +104,18 @@ CHANGES = [
     ("ZeRO 3: a gather that was not used is kept", UNITS, "gathers_[unit] = {};\n  arena_", "arena_"),
     ("ZeRO 3: not freed when its gradients are complete", "dist/zero3_reducer.cpp", "values_->end_of(bucket);", ""),
     ("ZeRO 3: not freed at the end of backward", "dist/zero3_reducer.cpp", "values_->end_of_backward();", ""),
+    ("ZeRO 3: kept although units are freed after forward", UNITS, "!arena_.sharding().reshard_after_forward && Tape", "Tape"),
+    ("ZeRO 3: an evaluation keeps units", UNITS, "&& Tape::is_recording();", ";"),
+    ("ZeRO 3: kept units are not gathered again when values change", UNITS,
+     "if (is_in_memory(unit) && gathers_[unit].version == version_of(unit)) return;", "if (is_in_memory(unit)) return;"),
+    ("ZeRO 1: a step's values are not gathered", EXCHANGE, "return comm.all_gather(flat.alias({slice.elements}, slice.offset),\n"
+     "                         flat.alias({bucket.elements}, bucket.offset));",
+     "return comm.all_gather(flat.alias({slice.elements}, slice.offset), empty({bucket.elements}, flat.dtype(), flat.device()));"),
+    ("ZeRO 1: values are read before they arrive", EXCHANGE, "    work_.wait();\n    for", "    for"),
+    ("ZeRO 1: a step waits for its values", EXCHANGE, "if (overlap) {", "if (false) {"),
+    ("ZeRO 1: without overlap a step does not wait for its values", EXCHANGE, "if (overlap) {", "if (true) {"),
+    ("ZeRO 1: who reads the whole arena waits for its last bucket", EXCHANGE, "for (const auto& arriving : *all) arriving->finish();",
+     "all->front()->finish(), all->back()->finish();"),
     ("ZeRO 3: gradients added up, without a mean", "dist/bucket_buffers.cpp", "reduce_scatter(buffer, own, ReduceOp::mean)",
      "reduce_scatter(buffer, own, ReduceOp::sum)"),
     ("ZeRO 3: a step changes values as if they were whole", ARENA, ".offset = first + value_shift", ".offset = first"),

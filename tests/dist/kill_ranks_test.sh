@@ -3,7 +3,7 @@
 # All ranks must end within the deadline and leave no process, each survivor that was not killed with an error about what it
 # waited for; the resumed training must end with the weights of an undisturbed one, bit for bit.
 #   tests/dist/kill_ranks_test.sh RUNS BIN_DIR MPIRUN [ARGUMENTS OF MPIRUN...]
-# SEED=N repeats a course; FLAGS="--zero 3" adds flags of the training.
+# Each run trains in another of the ways below, or of MODES="PROGRAM FLAGS|PROGRAM FLAGS|..."; SEED=N repeats a course.
 set -uo pipefail
 runs=$1
 bin=$(realpath "$2")
@@ -11,22 +11,27 @@ shift 2
 mpirun=("$@")
 RANDOM=${SEED:-$$}
 work=$(mktemp -d)
-cp "$bin/regression" "$work/" # a name of its own, by which its processes are found
-trap 'pkill -KILL -f "^$work/regression"; rm -rf "$work"' EXIT
+cp "$bin/regression" "$bin/gpt" "$work/" # names of their own, by which their processes are found
+trap 'pkill -KILL -f "^$work/"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-ranks=3
+ranks=4
 timeout=5 # of every operation of a disturbed run, in seconds; the other runs have the longer default
 export OMP_NUM_THREADS=1
-read -ra more <<<"${FLAGS:-}"
-training=(--device cpu --epochs 4 --hidden "64,64" --optimizer adamw --batch-size 300 "${more[@]}")
+regression="regression --epochs 4 --hidden 64,64,64 --batch-size 300"
+gpt="gpt train --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 40 --epochs 1 --warmup 5 --samples 0"
+default="$regression|$regression --zero 1|$regression --zero 3|$regression --tensor-parallel 4"
+default+="|$regression --pipeline-parallel 4 --micro-batch 50"
+default+="|$regression --tensor-parallel 2 --pipeline-parallel 2 --micro-batch 75"
+default+="|$gpt --tensor-parallel 2 --sequence-parallel --zero 3"
+IFS='|' read -ra modes <<<"${MODES:-$default}"
 
 fail() {
-  printf 'FAILED: run %s (%s): %s\n' "$run" "$way" "$*"
+  printf 'FAILED: run %s (%s; %s): %s\n' "$run" "$mode" "$way" "$*"
   head -c 3000 "$work/out"
   exit 1
 }
-processes() { pgrep -f "^$work/regression"; }
+processes() { pgrep -f "^$work/"; }
 
 # rank_of PID: the rank's number; empty until the process has one.
 rank_of() { tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p'; }
@@ -38,7 +43,7 @@ ended() { [ ! -e "/proc/$1/stat" ] || grep -qE '^[0-9]+ \(.*\) Z' "/proc/$1/stat
 # $pids, by rank.
 start() {
   local pid rank
-  "${mpirun[@]}" -n $ranks "$work/regression" "${training[@]}" --checkpoint run --resume --checkpoint-every 9 \
+  "${mpirun[@]}" -n $ranks "$work/${training[0]}" "${training[@]:1}" --device cpu --optimizer adamw --checkpoint run --resume --checkpoint-every 9 \
     --save killed.safetensors "$@" >out 2>&1 </dev/null &
   launcher=$!
   pids=()
@@ -101,24 +106,30 @@ disturb() {
   esac
 }
 
-run=0 way=undisturbed
-before=$(date +%s%N)
-start
-wait $launcher || fail "ended with an error"
-length=$((($(date +%s%N) - before) / 1000)) # microseconds
-mv killed.safetensors reference.safetensors
-
 ways=("KILL stopped" "STOP running" "STOP stopped" "KILL running")
+declare -A lengths
 for ((run = 1; run <= runs; ++run)); do
-  read -ra now <<<"${ways[run % 4]}"
+  number=$(((run - 1) % ${#modes[@]}))
+  mode=${modes[number]} way=undisturbed
+  read -ra training <<<"$mode"
+  if [ -z "${lengths[$number]:-}" ]; then
+    rm -rf run
+    before=$(date +%s%N)
+    start
+    wait $launcher || fail "ended with an error"
+    lengths[$number]=$((($(date +%s%N) - before) / 1000)) # microseconds
+    mv killed.safetensors "reference-$number.safetensors"
+  fi
+  read -ra now <<<"${ways[(run + (run - 1) / ${#modes[@]}) % 4]}"
   # Each time that training ends before it is disturbed, the next moment is earlier.
   for ((late = 0; late < 20; ++late)); do
     rm -rf run killed.safetensors
-    if disturb "${now[@]}" $((length * (20 - late) / 20)); then break; fi
+    if disturb "${now[@]}" $((lengths[$number] * (20 - late) / 20)); then break; fi
   done
   [ $late -lt 20 ] || fail "ended 20 times before it could be disturbed"
   start
   wait $launcher || fail "resuming ended with an error"
-  cmp reference.safetensors killed.safetensors || fail "other weights"
+  cmp "reference-$number.safetensors" killed.safetensors || fail "other weights"
+  if [ -n "${VERBOSE:-}" ]; then printf 'run %s: %s; %s\n' "$run" "$mode" "$way"; fi
 done
 echo "$runs passed, 0 failed"
