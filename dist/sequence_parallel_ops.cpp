@@ -1,5 +1,6 @@
 #include "dist/sequence_parallel_ops.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "autograd/arguments.h"
@@ -77,8 +78,10 @@ Tensor gather_tokens(const Tensor& x, const std::shared_ptr<Communicator>& comm)
 Tensor scatter_tokens(const Tensor& x, const Tensor& given, const std::shared_ptr<Communicator>& comm) {
   check_tokens("scatter_tokens", x);
   check(x.size(1) % comm->size() == 0,
-        "--sequence-parallel: {} ranks do not divide sequences of {} tokens, expected a multiple",
-        comm->size(), x.size(1));
+        "--sequence-parallel: {} ranks do not divide sequences of {} tokens, the nearest that they divide is "
+        "{}",
+        comm->size(), x.size(1),
+        std::max<std::int64_t>(1, (x.size(1) + comm->size() / 2) / comm->size()) * comm->size());
   const OperationScope span("scatter_tokens", {&x, &given});
   const Tensor added = in_dtype(given, x.dtype(), "scatter_tokens");
   Tensor y = scattered(x, *comm);

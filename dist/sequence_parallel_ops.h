@@ -11,9 +11,9 @@
 /// rank-th of each sequence. An all-reduce is a reduce-scatter and an all-gather, so that as many bytes are
 /// sent as without, and a rank stores a part of these activations.
 ///
-///                      forward          backward
-///   gather_tokens      all-gather       reduce-scatter   into the region
-///   scatter_tokens     reduce-scatter   all-gather       out of it, for a part of a sum
+///                                  forward          backward
+///   gather_tokens, g of the paper  all-gather       reduce-scatter   into the region
+///   scatter_tokens, its g-bar      reduce-scatter   all-gather       out of it, for a part of a sum
 ///
 /// A parameter that all ranks have (of norms, biases, positions) gets on each rank the gradient by its own
 /// tokens; their sum, ParameterArena::sum_parts_of_gradients(), is the gradient.

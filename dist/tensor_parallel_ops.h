@@ -6,13 +6,13 @@
 #include "dist/communicator.h"
 
 /// The operations at the borders of a tensor-parallel region (Shoeybi et al., "Megatron-LM: Training
-/// multi-billion parameter language models using model parallelism", 2019). Outside, every rank has equal
-/// values; inside, each computes with its part of the weights. Each is the other's backward:
+/// multi-billion parameter language models using model parallelism", 2019, whose f and g they are). Outside,
+/// every rank has equal values; inside, each computes with its part of the weights. Each is the other's
+/// backward:
 ///
-///                            forward      backward
-///   copy_to_region           nothing      all-reduce     x is equal on all ranks; each rank's gradient is a
-///   part reduce_from_region       all-reduce   nothing        x is a part of a sum; the gradient is equal
-///   everywhere
+///                          forward      backward
+///   copy_to_region, f      nothing      all-reduce   x is equal on all ranks, its gradient a part of a sum
+///   reduce_from_region, g  all-reduce   nothing      x is a part of a sum, its gradient equal on all ranks
 ///
 /// All ranks of `comm` must call them in the same order, also in backward.
 namespace ringtape {

@@ -40,9 +40,15 @@ std::vector<std::size_t> divide_evenly(const std::vector<double>& costs, std::si
 void Stages::divide(const std::vector<double>& costs) {
   const auto parts = static_cast<std::size_t>(place_.stages) * static_cast<std::size_t>(place_.chunks);
   const std::string chunks = place_.chunks > 1 ? fmt::format(" --pipeline-chunks {}", place_.chunks) : "";
+  const auto units = std::ssize(costs);
+  const std::string nearest = place_.chunks > 1 && units >= place_.stages
+                                  ? fmt::format("--pipeline-chunks {}", units / place_.stages)
+                                  : fmt::format("--pipeline-parallel {}", units);
   check(costs.size() >= parts,
-        "--pipeline-parallel {}{}: the model has {} for {} parts, expected at most as many parts",
-        place_.stages, chunks, counted(std::ssize(costs), "unit"), parts);
+        "--pipeline-parallel {}{}: the model has {} for {} parts, expected at most as many parts, the "
+        "nearest is "
+        "{}",
+        place_.stages, chunks, counted(units, "unit"), parts, nearest);
   begins_ = divide_evenly(costs, parts);
 }
 

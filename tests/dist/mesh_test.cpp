@@ -35,7 +35,7 @@ TEST_CASE("mesh: data takes the ranks that are left", "[dist][mesh]") {
   CHECK(error_of([] { mesh_of(8, {.tensor = 3}); }) ==
         "--tensor-parallel 3: expected a divisor of the 8 ranks, the nearest is 2");
   CHECK(error_of([] { mesh_of(8, {.tensor = 2, .pipeline = 3}); }) ==
-        "--pipeline-parallel 3: expected a divisor of the 4 ranks that are left, the nearest is 2");
+        "--pipeline-parallel 3: expected a divisor of the 4 ranks left, the nearest is 2");
   CHECK(nearest_divisor(12, 5) == 4);
   CHECK(nearest_divisor(12, 100) == 12);
   CHECK(nearest_divisor(7, 3) == 1);

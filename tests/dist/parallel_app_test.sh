@@ -94,6 +94,11 @@ done <<WAYS
 4|--tensor-parallel 2
 4|--tensor-parallel 2 --sequence-parallel --optimizer lamb --lr 0.01
 WAYS
+run_ranks 0 2 "${gpt[@]}" --zero 3 --micro-batch 2 --save reshard.safetensors
+run_ranks 0 2 "${gpt[@]}" --zero 3 --micro-batch 2 --no-reshard --memory-report --save kept.safetensors
+expect "--no-reshard has the bits of --zero 3" cmp kept.safetensors reshard.safetensors
+# Three units, two blocks and the rest, gathered once in each of two micro-batches.
+expect "--no-reshard gathers once a micro-batch" grep -qE '^all_gather +6 ' out
 run_ranks 0 4 "${gpt[@]}" --tensor-parallel 2 --zero 3 --checkpoint sharded --checkpoint-every 10 --save undisturbed.safetensors
 rm sharded/*20*
 run_ranks 0 4 "${gpt[@]}" --tensor-parallel 2 --zero 3 --checkpoint sharded --resume --save resumed.safetensors
@@ -168,10 +173,32 @@ refused 4 "--tensor-parallel 3: expected a divisor of the 4 ranks, the nearest i
 refused 3 "--tensor-parallel 3: does not divide 4 heads, the nearest that does is 2" "${gpt[@]}" --tensor-parallel 3
 refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided" "${mnist[@]}" --hidden 1 --tensor-parallel 2
 refused 2 "--sequence-parallel: gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
+refused 2 "--pipeline-chunks 9: the model has 4 units for 18 parts, expected at most as many parts, the nearest is --pipeline-chunks 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 9
+refused 3 "--batch-size 8: expected a multiple of the 3 ranks, such as 6" "${gpt[@]}"
+refused 4 "--batch-size 9: expected a multiple of the 2 ranks that divide it, such as 8" gpt train --device cpu --batch-size 9 --tensor-parallel 2
+refused 2 "--micro-batch 9 is larger than the 8 samples of a batch that the run computes: expected at most that number" "${gpt[@]}" --tensor-parallel 2 --micro-batch 9
+refused 2 "--tensor-parallel 2: does not divide 1 heads of keys and values, the nearest that does is 1" "${gpt[@]}" --architecture llama --kv-heads 1 --tensor-parallel 2
+refused 2 "--pipeline-parallel 2: expected a divisor of the 1 rank left, the nearest is 1" "${gpt[@]}" --tensor-parallel 2 --pipeline-parallel 2
+refused 2 "run/step-000000000020.json: was made by another training: --hidden was 65,40,33, found 65,40" "${mnist[@]}" --optimizer sgd --lr 0.05 --momentum 0.9 --hidden 65,40 --pipeline-parallel 2 --checkpoint run --resume
+refused 2 "--zero 3 has no memory for all gradients until backward ends, as --no-overlap requires" "${mnist[@]}" --zero 3 --no-overlap
+# Ranks with other flags: one line that names both values.
+while IFS='|' read -r first second text; do
+  read -ra of_first <<<"$first"
+  read -ra of_second <<<"$second"
+  timeout 120 "${mpirun[@]}" -n 1 "$bin/mnist" "${mnist[@]:1}" "${of_first[@]}" : -n 1 "$bin/mnist" "${mnist[@]:1}" "${of_second[@]}" >out 2>err </dev/null
+  expect "$first on one rank, $second on the other: an error" [ $? -eq 1 ]
+  expect "'$text' in one line" [ "$(grep -cF -- "$text" err)" -eq 1 ]
+done <<FLAGS
+--tensor-parallel 2|--pipeline-parallel 2|is --tensor-parallel 2 on rank 0, but --tensor-parallel 1 on rank 1
+--pipeline-parallel 2 --micro-batch 16|--pipeline-parallel 2 --micro-batch 24|is --micro-batch 16 on rank 0, but --micro-batch 24 on rank 1
+--pipeline-parallel 2|--pipeline-parallel 2 --pipeline-schedule afab|is --pipeline-schedule 1f1b on rank 0, but --pipeline-schedule afab on rank 1
+--zero 3|--zero 3 --no-reshard|is --no-reshard false on rank 0, but --no-reshard true on rank 1
+--compress bf16|--compress f16|is --compress bf16 on rank 0, but --compress f16 on rank 1
+FLAGS
 refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu --sample-every 5 --zero 3
 refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tensor-parallel 2 --lora-rank 2
 refused 3 "--pipeline-parallel 2: expected a divisor of the 3 ranks, the nearest is 1" "${gpt[@]}" --pipeline-parallel 2
-refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected at most as many parts" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
+refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected at most as many parts, the nearest is --pipeline-parallel 3" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
 refused 4 "--zero 2: with --pipeline-parallel expected 0 or 1, the nearest is 1" "${gpt[@]}" --pipeline-parallel 2 --zero 2
 refused 2 "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved
 refused 6 "the copies of tied weights would differ by rounding on 3 data ranks, expected --zero 0 or at most 2 of them" gpt train --device cpu --batch-size 6 --pipeline-parallel 2 --zero 1

@@ -380,6 +380,20 @@ TEST_CASE("ZeRO 3: a unit that is read after its gradients are complete is freed
   CHECK(sharded > before);
 }
 
+TEST_CASE("ZeRO 3: a gather that backward did not use is freed", "[dist][zero]") {
+  const auto comm = this_run();
+  if (comm->size() == 1) return;
+  const auto model = make_mlp({32, 32, 4});
+  ParameterArena arena(*model, comm->device(), DType::f32, sharding_of(*comm, 3, 1));
+  DataParallel parallel(*model, arena, comm);
+  const std::size_t sharded = live_parameters(comm->device());
+  // No gradient of x is needed, so that backward does not read the first layer's weight, whose gather it has
+  // started while it computed with the second's.
+  sum((*model)(full({1, 32}, 1, DType::f32, comm->device()))).backward();
+  parallel.finish();
+  CHECK(live_parameters(comm->device()) == sharded);
+}
+
 namespace {
 
 /// Two modules of a Sequential that compute with one weight.

@@ -1,5 +1,5 @@
-// The code of docs/from-pytorch.md (tests/docs/excerpts_test.py), run on one rank; tests/dist runs the same
-// classes on several.
+// The code of docs/from-pytorch.md (tests/docs/excerpts_test.py), run on one rank; what divides a model is in
+// tests/dist/from_pytorch_test.cpp.
 #include <filesystem>
 #include <memory>
 #include <vector>
