@@ -81,6 +81,13 @@ class GptTrainer {
     model.set_recompute(how.recompute);
   }
 
+  ~GptTrainer() {
+    // In stage 2 waits for the last step's gathers, which keep memory that the next trainer would find.
+    (how.dtype == DType::f32 ? arena.values() : arena.low_precision()).raw();
+  }
+  GptTrainer(const GptTrainer&) = delete;
+  GptTrainer& operator=(const GptTrainer&) = delete;
+
   double loss_of(std::int64_t step, std::int64_t first, std::int64_t count, bool backward) {
     const TapeScope scope;
     const auto cut = [&](std::int64_t shift) {
