@@ -42,7 +42,8 @@ __device__ inline bool takes_part(const ArenaView& arena, std::int64_t p) {
 
 /// All threads of the first launch of a step must call this.
 __device__ inline void count_if_skipped(const ArenaView& arena) {
-  if (is_skipped(arena) && blockIdx.x == 0 && threadIdx.x == 0) ++*arena.skipped_updates;
+  // The other threads need not wait for the flag.
+  if (blockIdx.x == 0 && threadIdx.x == 0 && is_skipped(arena)) ++*arena.skipped_updates;
 }
 
 /// The begin of the tile's elements in each buffer.
@@ -84,15 +85,18 @@ __device__ void update_values(const ArenaView& arena, const Tile& tile, const Bo
 /// update if it is skipped.
 template <class Prepare>
 __device__ void for_each_with_grad(const ArenaView& arena, std::int64_t* steps, const Prepare& prepare) {
-  count_if_skipped(arena);
   for_each_vec<ParameterOptions>(arena.parameter_count, [=](std::int64_t p, auto) {
-    // All reads before the branch: they wait for memory together.
+    // All reads before the branches: they wait for memory together.
+    const bool has_grad = arena.has_grad[p] != 0, skipped = is_skipped(arena);
     const ParameterOptions options = arena.options[p];
     const double learning_rate = static_cast<double>(*arena.learning_rate) * options.lr_scale;
     const std::int64_t t = steps[p] + 1;
-    if (!takes_part(arena, p)) return;
-    steps[p] = t;
-    prepare(p, t, options, learning_rate);
+    if (skipped) {
+      if (p == 0) ++*arena.skipped_updates;
+    } else if (has_grad) {
+      steps[p] = t;
+      prepare(p, t, options, learning_rate);
+    }
   });
 }
 

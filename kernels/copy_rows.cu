@@ -20,7 +20,8 @@ __global__ void copy_stretch(const T* from, std::int64_t from_ld, T* to, std::in
   const std::int64_t first = blockIdx.y * kStretch;
   const T* const source = from + blockIdx.x * from_ld + first;
   T* const target = to + blockIdx.x * to_ld + first;
-  for_each_vec_in_block<T>(minimum(kStretch, columns - first), [=](std::int64_t c, auto lanes) {
+  const int length = static_cast<int>(minimum(kStretch, columns - first));
+  for_each_vec_in_block<T>(length, [=](std::int64_t c, auto lanes) {
     auto values = load_vec<lanes>(source + c);
     if constexpr (kAccumulate) {
       const auto sums = load_vec<lanes>(target + c);

@@ -27,28 +27,28 @@ __global__ void count_targets(const I* targets, std::int64_t rows, std::int64_t 
 template <class T>
 __global__ void count_correct(CrossEntropyProblem problem, const T* logits, ReduceScratch* scratch,
                               float* correct, bool accumulate) {
+  const int classes = static_cast<int>(problem.classes);
   double correct_rows = 0;
   const BlockShare share = share_of_block(problem.rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
-    const std::int64_t target = target_of(problem, row);
+    const int target = static_cast<int>(target_of(problem, row));
     if (target < 0) continue;
     const T* values = logits + row * problem.classes;
     const auto target_logit = to_accumulate(values[target]);
     int beaten = 0;
-    if (!kGpuGeometry && problem.classes <= kMostClassesOfThread) {  // less than the pieces of a long row
-      for (int j = 0; j < problem.classes; ++j) {
+    if (!kGpuGeometry && classes <= kMostClassesOfThread) {  // less than the pieces of a long row
+      for (int j = 0; j < classes; ++j) {
         beaten |= beats(to_accumulate(values[j]), j, target_logit, target);
       }
     } else {
-      for_each_in_row(values, problem.classes,
-                      [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
-                        for (int v = 0; v < vectors; ++v) {
-                          const auto read = load_aligned<lanes>(values + j + v * step);
-                          for (int k = 0; k < lanes; ++k) {
-                            beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
-                          }
-                        }
-                      });
+      for_each_in_row(values, classes, [&](int j, int step, auto vectors, auto lanes) {
+        for (int v = 0; v < vectors; ++v) {
+          const auto read = load_aligned<lanes>(values + j + v * step);
+          for (int k = 0; k < lanes; ++k) {
+            beaten |= beats(to_accumulate(read[k]), j + v * step + k, target_logit, target);
+          }
+        }
+      });
     }
     if (block_max(beaten) == 0) correct_rows += 1;
   }

@@ -24,7 +24,7 @@ struct CrossEntropyProblem {
   DType target_dtype;  ///< i32 or i64
   const void* targets;
   std::int64_t rows;
-  std::int64_t classes;
+  std::int64_t classes;  ///< at most 2^30
   std::int64_t ignore_index;
   double label_smoothing;
   const float* divisor;  ///< on the device, or null for 1
@@ -43,7 +43,8 @@ RINGTAPE_LAUNCHER(count_targets, DType target_dtype, const void* targets, std::i
 /// calculation for softmax", 2018). Writes
 ///   stats [rows, 2]: the row's maximum m and the sum s of exp(x - m), f32 (f64 for f64); m + log s is its
 ///   log-sum-exp,
-///     but kept apart they stay exact for logits of any size;
+///     but kept apart they stay exact for large logits too. On a GPU the largest f32 or 16-bit logit of a
+///     row of more than 32 must lie between -2^30 and 2^30 (ExpInOneStep in softmax.h), or the loss is NaN;
 ///   row_loss [rows]: f32 (f64 for f64), or null;
 ///   loss: the total, f32 (f64 for f64).
 RINGTAPE_LAUNCHER(cross_entropy_forward, const CrossEntropyProblem& problem, const void* logits, void* stats,

@@ -189,7 +189,8 @@ __global__ void cross_entropy_thread_per_row(CrossEntropyProblem problem, Buffer
         }
       }
       if constexpr (pass != Pass::forward) {
-        const RowGradient<A> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes), smoothing);
+        const RowGradient<A, ExpOfDifference<A>> gradient(softmax.max, softmax.sum, scale,
+                                                          static_cast<A>(classes), smoothing);
         const A at_target = gradient(to_accumulate(of_row[target])) - gradient.at_target;
         row.replace(gradient);
         of_row[target] = from_accumulate<T>(at_target);

@@ -19,21 +19,24 @@ __device__ int misalignment(const T* row) {
 /// a row has been visited by one thread of the block. The call covers `vectors` pieces of `lanes`
 /// neighbouring classes, the next piece `step` classes on: on the GPU 16-byte vectors, two at a time to keep
 /// enough loads in flight, and on the CPU pieces long enough for loops that the compiler vectorises. `row` is
-/// where the row begins, for its alignment.
+/// where the row begins, for its alignment; the GPU visits the classes one by one unless `in_vectors`.
 template <class T, class Body>
-__device__ void for_each_in_row(const T* row, std::int64_t classes, const Body& body) {
+__device__ void for_each_in_row(const T* row, int classes, const Body& body, bool in_vectors = true) {
   constexpr int kWidth = kGpuGeometry ? kVecLanes<T> : kSoftmaxSlots;
   constexpr int kVectors = kGpuGeometry ? 2 : 8;
-  const std::int64_t rank = threadIdx.x;
-  const std::int64_t threads = blockDim.x;
-  std::int64_t head = 0;
+  const int rank = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  int head = 0;
   if constexpr (kGpuGeometry) {
     const int beyond = misalignment(row);
-    if (beyond > 0) head = minimum<std::int64_t>(kWidth - beyond, classes);
-    for (std::int64_t j = rank; j < head; j += threads) body(j, threads, Lanes<1>{}, Lanes<1>{});
+    if (!in_vectors) {
+      head = classes;
+    } else if (beyond > 0) {
+      head = minimum(kWidth - beyond, classes);
+    }
+    for (int j = rank; j < head; j += threads) body(j, threads, Lanes<1>{}, Lanes<1>{});
   }
-  const std::int64_t step = threads * kWidth;
-  std::int64_t j = head + rank * kWidth;
+  const int step = threads * kWidth;
+  int j = head + rank * kWidth;
   for (; j + (kVectors - 1) * step + kWidth <= classes; j += kVectors * step) {
     body(j, step, Lanes<kVectors>{}, Lanes<kWidth>{});
   }
@@ -46,7 +49,7 @@ template <class T, Pass pass, bool kStaged>
 __global__ void __launch_bounds__(1024, 1)
     cross_entropy_block_per_row(CrossEntropyProblem problem, Buffers<T> buffers) {
   using A = accumulate_t<T>;
-  const std::int64_t classes = problem.classes;
+  const int classes = static_cast<int>(problem.classes);
   const A smoothing = static_cast<A>(problem.label_smoothing);
   [[maybe_unused]] A scale = 0;
   if constexpr (pass != Pass::forward) scale = gradient_scale<pass>(problem, buffers);
@@ -54,7 +57,7 @@ __global__ void __launch_bounds__(1024, 1)
 
   const BlockShare share = share_of_block(problem.rows);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
-    const T* logits = buffers.logits + row * classes;
+    const T* logits = buffers.logits + row * problem.classes;
     // The logits for the second pass: in shared memory, with the row's own offset from a 16-byte boundary, or
     // again from global memory. Each thread reads only elements that it wrote.
     [[maybe_unused]] T* staged = nullptr;
@@ -63,7 +66,8 @@ __global__ void __launch_bounds__(1024, 1)
         "the rows of one block must be equally far from a boundary: no barrier parts one row from the next");
     if constexpr (kStaged) staged = dynamic_shared<T>() + misalignment(logits);
 
-    const std::int64_t target = target_of(problem, row);
+    const int target = static_cast<int>(target_of(problem, row));
+    const A target_logit = target < 0 ? A{0} : to_accumulate(logits[target]);
     [[maybe_unused]] Softmax<A> softmax{};
     if constexpr (pass == Pass::backward) {
       softmax = stored_row(buffers, row);
@@ -73,9 +77,8 @@ __global__ void __launch_bounds__(1024, 1)
         store_row<pass>(buffers, row, A{0}, A{1}, A{0});
       }
     } else {
-      const A target_logit = to_accumulate(logits[target]);
       RunningSoftmax<A> running;
-      for_each_in_row(logits, classes, [&](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
+      for_each_in_row(logits, classes, [&](int j, int step, auto vectors, auto lanes) {
         Vec<T, lanes> read[vectors];
         A values[vectors * lanes];
 #pragma unroll
@@ -98,33 +101,42 @@ __global__ void __launch_bounds__(1024, 1)
 
     if constexpr (pass != Pass::forward) {
       const T* source = kStaged ? staged : logits;
-      T* dlogits = buffers.dlogits + row * classes;
+      T* dlogits = buffers.dlogits + row * problem.classes;
       const bool accumulate = pass == Pass::backward && buffers.accumulate;
+      const bool in_vectors = misalignment(dlogits) == misalignment(logits);
       if (target < 0) {
-        for_each_in_row(logits, classes, [=](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
-          for (int v = 0; v < vectors; ++v) store_result(dlogits + j + v * step, Vec<A, lanes>{}, accumulate);
-        });
+        const auto write_zeros = [=](int j, int step, auto vectors, auto lanes) {
+          for (int v = 0; v < vectors; ++v) store_aligned(dlogits + j + v * step, Vec<T, lanes>{});
+        };
+        if (!accumulate) for_each_in_row(logits, classes, write_zeros, in_vectors);
         continue;
       }
-      const RowGradient<A> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes), smoothing);
-      for_each_in_row(logits, classes, [=](std::int64_t j, std::int64_t step, auto vectors, auto lanes) {
-        Vec<T, lanes> read[vectors];
+      const RowGradient<A, ExpBelow<A>> gradient(softmax.max, softmax.sum, scale, static_cast<A>(classes),
+                                                 smoothing);
+      const auto write_gradients = [=](auto adds) {
+        // Thread 0 writes the target's gradient, of what was there before another thread's vector.
+        const A before = adds ? to_accumulate(dlogits[target]) : A{0};
+        if constexpr (pass == Pass::backward) __syncthreads();
+        const auto write = [=](int j, int step, auto vectors, auto lanes) {
+          Vec<T, lanes> read[vectors];
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) read[v] = load_aligned<lanes>(source + j + v * step);
+          for (int v = 0; v < vectors; ++v) read[v] = load_aligned<lanes>(source + j + v * step);
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-          const std::int64_t begin = j + v * step;
-          const auto logits_of_vector = to_accumulate(read[v]);
-          Vec<A, lanes> values;
-          for (int k = 0; k < lanes; ++k) values[k] = gradient(logits_of_vector[k]);
-          if (target >= begin && target < begin + lanes) {
-            for (int k = 0; k < lanes; ++k) {
-              if (begin + k == target) values[k] -= gradient.at_target;
-            }
+          for (int v = 0; v < vectors; ++v) {
+            const auto logits_of_vector = to_accumulate(read[v]);
+            Vec<A, lanes> values;
+            for (int k = 0; k < lanes; ++k) values[k] = gradient(logits_of_vector[k]);
+            store_result<true>(dlogits + j + v * step, values, adds != 0);
           }
-          store_result(dlogits + begin, values, accumulate);
+        };
+        for_each_in_row(logits, classes, write, in_vectors);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+          dlogits[target] = from_accumulate<T>(before + (gradient(target_logit) - gradient.at_target));
         }
-      });
+      };
+      // Two loops: in one the reads of what is there would take instructions also where nothing is added.
+      accumulate ? write_gradients(Lanes<1>{}) : write_gradients(Lanes<0>{});
     }
   }
   if constexpr (pass != Pass::backward) finish_loss(problem, buffers, loss_of_rows);

@@ -70,7 +70,7 @@ __device__ void finish_loss(const CrossEntropyProblem& problem, const Buffers<T>
 
 /// Whether class j keeps the target from being the first of the row's largest logits. A NaN does.
 template <class A>
-__device__ bool beats(A logit, std::int64_t j, A target_logit, std::int64_t target) {
+__device__ bool beats(A logit, int j, A target_logit, int target) {
   return !(logit < target_logit || (logit == target_logit && j >= target));
 }
 

@@ -73,15 +73,23 @@ template <class From, class To>
 __global__ void sum_rows(const From* x, Extents e, double scale, To* y, bool accumulate,
                          ReduceScratch* scratch) {
   const std::int64_t first = blockIdx.y * e.part_length;
-  const std::int64_t length = minimum(e.part_length, e.mid - first);
+  const int length = static_cast<int>(minimum(e.part_length, e.mid - first));
   const BlockShare share = share_of_block(e.outer);
   for (std::int64_t row = share.first; row < share.end; row += share.step) {
     const From* part = x + row * e.mid + first;
     LaneSum<accumulate_t<From>> sum;
-    for_each_vec_in_block<From>(length, [&](std::int64_t i, auto lanes, int slot) {
-      const auto values = to_accumulate(load_vec<lanes>(part + i));
-      for (int k = 0; k < lanes; ++k) sum.add(slot + k, values[k]);
-    });
+    const auto add_up = [&](const auto& load) {
+      for_each_vec_in_block<From>(length, [&](std::int64_t i, auto lanes, int slot) {
+        const auto values = to_accumulate(load(part + i, lanes));
+        for (int k = 0; k < lanes; ++k) sum.add(slot + k, values[k]);
+      });
+    };
+    // Decided once for a row: beside a vector's load the elements' would take as many instructions again.
+    if (kPieces && is_aligned<Vec<From, kVecLanes<From>>>(part)) {
+      add_up([](const From* from, auto lanes) { return load_aligned<lanes>(from); });
+    } else {
+      add_up([](const From* from, auto lanes) { return load_vec<lanes>(from); });
+    }
     const double total = block_sum(static_cast<double>(sum.total()));
     if (threadIdx.x == 0) add_part(e, row, total, scratch, y, scale, accumulate);
   }
@@ -230,7 +238,8 @@ __global__ void broadcast_rows(const T* x, std::int64_t mid, std::int64_t length
   const std::int64_t first = blockIdx.y * stretch;
   const T* source = constant ? x + row : x + row / mid * length + first;
   T* to = y + row * length + first;
-  for_each_vec_in_block<T>(minimum(stretch, length - first), [=](std::int64_t i, auto lanes) {
+  const int elements = static_cast<int>(minimum(stretch, length - first));
+  for_each_vec_in_block<T>(elements, [=](std::int64_t i, auto lanes) {
     Vec<T, lanes> read;
     if (constant) {
       for (int k = 0; k < lanes; ++k) read[k] = *source;

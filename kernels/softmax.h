@@ -3,6 +3,7 @@
 #include "kernels/common/kernel.h"
 
 #include <cfloat>
+#include <type_traits>
 
 #include "kernels/common/math.h"
 #include "kernels/common/rows.h"
@@ -46,6 +47,45 @@ __device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
   return block_max(largest[0]);
 }
 
+/// e(x): exp(x - max) times a factor that is the same for all logits x <= max of a softmax.
+template <class A>
+struct ExpOfDifference {
+  A max;
+  /// The least max: with -inf a row of -inf had a sum of NaN, and not of 0.
+  static constexpr A kLeastMax = kLowest<A>;
+
+  __device__ A operator()(A x) const { return softmax_exp(x - max); }
+  /// What a sum of e(x) for a lower max is multiplied by.
+  __device__ A from(const ExpOfDifference& lower) const { return softmax_exp(lower.max - max); }
+  __device__ A factor() const { return 1; }
+};
+
+/// The same on the GPU in one multiply-add and one instruction for the power: e(x) = 2^(x log2(e) - r) with r
+/// = max log2(e), rounded. The factor is what the rounding makes of e(max). It cancels where e(x) is divided
+/// by a sum of e(x), and has the range of a float for a max between -2^30 and 2^30.
+class ExpInOneStep {
+ public:
+  static constexpr float kLeastMax = -0x1p30f;
+
+  // As a multiply-add, for the compiler might take a product into another multiply-add, without rounding it.
+  __device__ explicit ExpInOneStep(float max) : max_(max), reference_(fmaf(max, kLog2OfE, 0.0f)) {}
+
+  __device__ float operator()(float x) const { return power_of_two(fmaf(x, kLog2OfE, -reference_)); }
+  __device__ float from(const ExpInOneStep& lower) const {
+    return power_of_two(lower.reference_ - reference_);
+  }
+  __device__ float factor() const { return (*this)(max_); }
+
+ private:
+  static constexpr float kLog2OfE = 1.44269504f;
+  float max_, reference_;
+};
+
+/// The one for rows of many logits.
+template <class A>
+using ExpBelow =
+    std::conditional_t<kGpuGeometry && std::is_same_v<A, float>, ExpInOneStep, ExpOfDifference<A>>;
+
 /// The softmax of the logits seen so far. On the CPU it has slots, each for every kSoftmaxSlots-th logit, so
 /// that the compiler can vectorise.
 inline constexpr int kSoftmaxSlots = kGpuGeometry ? 1 : 32;
@@ -54,7 +94,7 @@ template <class A>
 class RunningSoftmax {
  public:
   __device__ RunningSoftmax() {
-    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = kLowest<A>;
+    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = ExpBelow<A>::kLeastMax;
   }
 
   /// Adds N logits: 1, or a multiple of kSoftmaxSlots.
@@ -74,11 +114,11 @@ class RunningSoftmax {
       for (int s = 0; s < kUsed; ++s) seen_[s] += N / kUsed;
     }
     for (int s = 0; s < kUsed; ++s) {
-      sum_[s] *= softmax_exp(max_[s] - larger[s]);
+      sum_[s] *= ExpBelow<A>{larger[s]}.from(ExpBelow<A>{max_[s]});
       max_[s] = larger[s];
     }
     for (int i = 0; i < N; i += kUsed) {
-      for (int s = 0; s < kUsed; ++s) sum_[s] += softmax_exp(logits[i + s] - larger[s]);
+      for (int s = 0; s < kUsed; ++s) sum_[s] += ExpBelow<A>{larger[s]}(logits[i + s]);
     }
   }
 
@@ -87,8 +127,9 @@ class RunningSoftmax {
     A max = max_[0], sum = 0, shifted_sum = 0;
     for (int s = 1; s < kSoftmaxSlots; ++s) max = larger_logit(max, max_[s]);
     max = block_max(max);
-    for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * softmax_exp(max_[s] - max);
-    sum = block_sum(sum);
+    const ExpBelow<A> exp_below{max};
+    for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * exp_below.from(ExpBelow<A>{max_[s]});
+    sum = block_sum(sum) / exp_below.factor();
     if (smoothing) {
       for (int s = 0; s < kSoftmaxSlots; ++s) shifted_sum += shifted_to(max, s);
       shifted_sum = block_sum(shifted_sum);
@@ -109,20 +150,20 @@ class RunningSoftmax {
 };
 
 /// Gradient of a row: scale * (softmax - (1 - e) * onehot(target) - e / classes).
-template <class A>
+template <class A, class Exp>
 struct RowGradient {
-  A max;
-  A softmax_scale;  // scale / sum of exp
+  Exp exp_below;
+  A softmax_scale;  // scale / sum of e(x)
   A everywhere;     // scale * e / classes
   A at_target;      // scale * (1 - e)
 
   __device__ RowGradient(A row_max, A row_sum, A scale, A classes, A smoothing)
-      : max(row_max),
-        softmax_scale(scale / row_sum),
+      : exp_below{row_max},
+        softmax_scale(scale / (row_sum * exp_below.factor())),
         everywhere(scale * smoothing / classes),
         at_target(scale * (1 - smoothing)) {}
 
-  __device__ A operator()(A logit) const { return softmax_scale * softmax_exp(logit - max) - everywhere; }
+  __device__ A operator()(A logit) const { return softmax_scale * exp_below(logit) - everywhere; }
 };
 
 }  // namespace ringtape::RINGTAPE_TARGET

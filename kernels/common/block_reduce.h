@@ -131,6 +131,7 @@ inline T warp_reduce(T value, SourceLocation location) {
 
 template <class Op, class T>
 inline T block_reduce(T value, SourceLocation location) {
+  if (block_threads() == 1) return value;
   return from_word<T>(simt::combine_block(to_word(value), combine_words<Op, T>, location));
 }
 

@@ -159,10 +159,10 @@ __device__ inline void for_each_vec(std::int64_t n, const Body& body) {
   for_each_vec_of<T, std::int64_t>(n, rank, std::int64_t{gridDim.x} * blockDim.x, body);
 }
 
-/// for_each_vec over the threads of one block, for n elements of this block only.
-template <class T, class Body>
-__device__ inline void for_each_vec_in_block(std::int64_t n, const Body& body) {
-  for_each_vec_of<T, std::int64_t>(n, thread_rank(), block_threads(), body);
+/// for_each_vec over the threads of one block, for n elements of this block only, a number of 32 or 64 bits.
+template <class T, class I, class Body>
+__device__ inline void for_each_vec_in_block(I n, const Body& body) {
+  for_each_vec_of<T, I>(n, thread_rank(), block_threads(), body);
 }
 
 /// A reduction with kSlots running values that start at 0, for the bodies of for_each_vec:

@@ -10,6 +10,17 @@
 /// Elementary functions for kernels on both targets, cheaper than the C library's.
 namespace ringtape::RINGTAPE_TARGET {
 
+/// 2^x for x < 128, on the GPU one instruction; results under 2^-126 may be 0.
+RINGTAPE_HOST_DEVICE inline float power_of_two(float x) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return exp2f(x);
+#endif
+}
+
 /// exp(x) for x <= 88, for the inner loops of a softmax. Relative error below 2 ulp for -1 <= x and, where
 /// the GPU's ex2 instruction works on the rounded product x * log2(e), below (2 + |x|) ulp; results under
 /// 2^-126 are 0. exp(-inf) is 0 and NaN stays NaN.
@@ -19,9 +30,7 @@ namespace ringtape::RINGTAPE_TARGET {
 /// Without branches, so that compilers vectorise it, which they do not with std::exp.
 RINGTAPE_HOST_DEVICE inline float softmax_exp(float x) {
 #if defined(__CUDA_ARCH__)
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
-  return result;
+  return power_of_two(x * 1.44269504f);
 #else
   const float shifter = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, left in the low bits
   const float shifted = x * 1.44269504f + shifter;

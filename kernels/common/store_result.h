@@ -5,16 +5,16 @@
 namespace ringtape::RINGTAPE_TARGET {
 
 /// Rounds `values` to T and writes them at `to`; with `accumulate` adds them to the values there, rounding
-/// the sum.
-template <class T, int W>
+/// the sum. With kAligned, `to` is as load_aligned<W> needs it.
+template <bool kAligned = false, class T, int W>
 __device__ __forceinline__ void store_result(T* to, Vec<accumulate_t<T>, W> values, bool accumulate) {
   if (accumulate) {
-    const auto before = to_accumulate(load_vec<W>(to));
+    const auto before = to_accumulate(kAligned ? load_aligned<W>(to) : load_vec<W>(to));
     for (int k = 0; k < W; ++k) values[k] += before[k];
   }
   Vec<T, W> rounded;
   for (int k = 0; k < W; ++k) rounded[k] = from_accumulate<T>(values[k]);
-  store_vec(to, rounded);
+  kAligned ? store_aligned(to, rounded) : store_vec(to, rounded);
 }
 
 }  // namespace ringtape::RINGTAPE_TARGET

@@ -236,10 +236,61 @@ TEST_CASE("cross-entropy stays exact for logits of any size", "[cross_entropy]")
       Case<float> c = random_case<float>(7, classes, 9999, 10001);  // large, with small differences
       c.label_smoothing = smoothing;
       check_case(c, 2e-6, 2e-6);
-      c = random_case<float>(7, classes, -1e4, 1e4);
-      c.label_smoothing = smoothing;
-      check_case(c, 2e-6, 2e-6);
+      for (const double largest : {1e4, 1e9}) {
+        c = random_case<float>(7, classes, -largest, largest);
+        c.label_smoothing = smoothing;
+        check_case(c, 2e-6, 2e-6);
+      }
     }
+  }
+}
+
+TEST_CASE("cross-entropy with classes masked by the least number", "[cross_entropy]") {
+  for (const std::int64_t classes : {10, 300, 5000}) {
+    INFO("classes " << classes);
+    Case<float> c = random_case<float>(3, classes);
+    c.targets = {4, 5, 6};
+    // All but a few, so that on a GPU most threads have none that is not masked.
+    for (std::int64_t j = 7; j < classes; ++j) {
+      c.logits[static_cast<std::size_t>(j)] = std::numeric_limits<float>::lowest();
+      c.logits[static_cast<std::size_t>(classes + j)] = -1e10f;
+    }
+    check_case(c, 2e-6, 2e-6);
+  }
+}
+
+TEST_CASE("cross-entropy: a gradient that is nearer to a multiple of 16 bytes than the logits",
+          "[cross_entropy]") {
+  constexpr std::int64_t kRows = 3, kClasses = 301;
+  const Case<float> c = random_case<float>(kRows, kClasses);
+  const std::vector<double> expected = c.expected().gradient;
+  for (const int shift : {0, 1, 3}) {
+    INFO("shift " << shift);
+    on_every_device([&](Device device, const Stream& stream) {
+      const DeviceArray<std::int64_t> targets(device, c.targets);
+      const DeviceArray<float> logits(device, c.logits), count(device, {static_cast<float>(c.divisor())});
+      DeviceArray<float> stats(device, 2 * kRows), loss(device, 1);
+      DeviceArray<float> gradient(device, kRows * kClasses + 4, 0.5f);
+      DeviceArray<int> invalid(device, 1);
+      const CrossEntropyProblem problem{DType::f32, DType::i64, targets.data(), kRows,         kClasses,
+                                        -100,       0,          count.data(),   invalid.data()};
+      cross_entropy_forward(stream, problem, logits.data(), stats.data(), nullptr, loss.data());
+      for (const bool accumulate : {false, true}) {
+        cross_entropy_backward(stream, problem, logits.data(), stats.data(), nullptr, gradient.data() + shift,
+                               accumulate);
+        std::vector<double> found = gradient.doubles();
+        for (std::size_t i = 0; i < found.size(); ++i) {  // what lies around it stays
+          if (i < static_cast<std::size_t>(shift) || i >= expected.size() + static_cast<std::size_t>(shift)) {
+            CHECK(found[i] == 0.5);
+          }
+        }
+        found = std::vector<double>(found.begin() + shift,
+                                    found.begin() + shift + static_cast<std::ptrdiff_t>(expected.size()));
+        std::vector<double> wanted = expected;
+        for (double& value : wanted) value *= accumulate ? 2 : 1;
+        CHECK(worst_error(found, wanted, 4e-6, 1e-6) <= 1);
+      }
+    });
   }
 }
 
