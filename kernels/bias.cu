@@ -5,9 +5,10 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Neighbouring columns that a thread of the CPU takes, a loop that the compiler vectorises. A thread of the
-/// GPU has a vector of 16 bytes where rows consist of these, and else one column.
-constexpr int kCpuColumns = 512;
+/// Neighbouring columns that a thread of the CPU takes, a loop that the compiler vectorises: whole rows of
+/// most matrices, as memory is fastest from end to end. A thread of the GPU has a vector of 16 bytes where
+/// rows consist of these, and else one column.
+constexpr std::int64_t kCpuColumns = 4096, kCpuElements = 65536;
 constexpr int kRowsOfThread = 8;  // on the GPU
 
 /// Threads as a rectangle over columns (x) and rows (y): a row of a narrow matrix does not fill a warp.
@@ -62,7 +63,9 @@ template <int W, class T>
 void launch_add_bias(const Stream& stream, const T* bias, T* y, std::int64_t rows, std::int64_t columns,
                      std::int64_t ld) {
   const dim3 block = block_over(columns, W);
-  const std::int64_t block_rows = kGpuGeometry ? kRowsOfThread * std::int64_t{block.y} : 256;
+  const std::int64_t block_rows =
+      kGpuGeometry ? kRowsOfThread * std::int64_t{block.y}
+                   : kCpuElements / maximum<std::int64_t>(1, minimum(columns, kCpuColumns));
   const std::int64_t groups = ceil_div(columns, std::int64_t{block.x} * W);
   const LaunchShape shape{dim3(static_cast<unsigned>(groups * ceil_div(rows, block_rows))), block};
   launch(add_bias<T, W>, shape, stream, bias, y, rows, columns, ld, block_rows,
