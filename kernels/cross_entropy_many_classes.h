@@ -116,7 +116,9 @@ __global__ void __launch_bounds__(1024, 1)
       const auto write_gradients = [=](auto adds) {
         // Thread 0 writes the target's gradient, of what was there before another thread's vector.
         const A before = adds ? to_accumulate(dlogits[target]) : A{0};
-        if constexpr (pass == Pass::backward) __syncthreads();
+        if constexpr (pass == Pass::backward) {
+          __syncthreads();
+        }
         const auto write = [=](int j, int step, auto vectors, auto lanes) {
           Vec<T, lanes> read[vectors];
 #pragma unroll
