@@ -43,9 +43,10 @@ bool has_head(const GptPart& part) {
 class PeakOfGptUpdate {
  public:
   explicit PeakOfGptUpdate(const GptMemoryProblem& p)
-      : layers_(blocks_of(p.model, p.part)),
+      // Each micro-batch through a chunk has a tape of its own, and a last segment that is not recomputed.
+      : layers_((blocks_of(p.model, p.part) + p.part.chunks - 1) / p.part.chunks),
         segment_(p.recompute),
-        in_flight_(p.part.in_flight),
+        in_flight_(p.part.in_flight * p.part.chunks),
         is_swiglu_(is_swiglu(p.model)),
         has_head_(has_head(p.part)) {
     const TransformerOptions& o = p.model;

@@ -9,6 +9,7 @@
 #include "dist/data_parallel.h"
 #include "dist/mesh_traffic.h"
 #include "dist/model_parts.h"
+#include "dist/pipeline.h"
 #include "dist/tensor_parallel.h"
 #include "nn/gpt.h"
 #include "nn/gpt_estimate.h"
@@ -239,6 +240,120 @@ TEST_CASE("planner: the calls of an update of a GPT are those that communicators
       INFO(line.group);
       if (line.group == "data") CHECK(text_of(line.counts) == text_of(expected.data));
       if (line.group == "tensor") CHECK(text_of(line.counts) == text_of(expected.tensor));
+    }
+  }
+}
+
+namespace {
+
+/// Updates of one of the stages of a GPT, without data ranks.
+class StageTrainer {
+ public:
+  StageTrainer(const GptMemoryProblem& problem, const std::shared_ptr<Communicator>& line,
+               PipelineScheduleKind kind)
+      : before_(memory_stats(line->device()).live_by_category),
+        layers_(in_stages(problem.part)),
+        model_((manual_seed(3), problem.model), layers_),
+        arena_(model_, line->device(), problem.compute),
+        optimizer_(arena_),
+        pipeline_(model_, *layers_->stages(), line, {.schedule = kind}) {
+    model_.set_recompute(problem.recompute);
+  }
+
+  void update(std::size_t micro_batches) {
+    optimizer_.zero_grad();
+    const auto tokens = [this](const Shape& shape) {
+      const MemoryScope category(data);
+      const std::vector<std::int32_t> some(kSequences * kTokens, 3);
+      return copy_to(from_vector(some, shape), arena_.device());
+    };
+    const Task task = language_model_task("", nullptr, nullptr);
+    pipeline_.forward_backward(std::vector<Shape>(micro_batches, Shape{kSequences, kTokens}),
+                               {.input =
+                                    [&](std::size_t) {
+                                      return tokens({kSequences, kTokens});
+                                    },
+                                .loss =
+                                    [&](Tensor logits, std::size_t) {
+                                      return task.loss_with(*layers_, std::move(logits),
+                                                            tokens({kSequences * kTokens}), 100);
+                                    },
+                                .backward = [](const Tensor& loss) { loss.backward(); }});
+    pipeline_.sum_gradients_of_copies();
+    optimizer_.step();
+  }
+
+  BytesByCategory less_before(BytesByCategory bytes) const {
+    for (std::size_t i = 0; i < kMemoryCategories; ++i) bytes.bytes[i] -= before_.bytes[i];
+    return bytes;
+  }
+  const Pipeline& pipeline() const { return pipeline_; }
+
+ private:
+  static std::shared_ptr<LayerFactory> in_stages(const GptPart& part) {
+    auto layers = std::make_shared<LayerFactory>();
+    layers->set_stages(std::make_shared<Stages>(
+        PipelinePlace{.stage = part.stage, .stages = part.stages, .chunks = part.chunks}));
+    return layers;
+  }
+
+  BytesByCategory before_;
+  std::shared_ptr<LayerFactory> layers_;
+  GPT model_;
+  ParameterArena arena_;
+  Adam optimizer_;
+  Pipeline pipeline_;
+};
+
+}  // namespace
+
+TEST_CASE("planner: memory and messages of a stage of a GPT are those of a run", "[dist][plan]") {
+  const auto line = this_run();
+  if (line->size() == 1) return;
+  constexpr int kMicroBatches = 5;
+  for (const auto& [kind, chunks] :
+       {std::pair(PipelineScheduleKind::one_f_one_b, 1), {PipelineScheduleKind::interleaved, 2}}) {
+    for (const std::int64_t recompute : {0, 1}) {
+      INFO("schedule " << static_cast<int>(kind) << ", recompute " << recompute);
+      const Mesh mesh(line, {.pipeline = line->size()});
+      GptMemoryProblem problem = problem_of({.recompute = recompute}, mesh);
+      problem.model.layers = 4 * line->size();
+      const PipelineShape shape{line->size(), kMicroBatches, chunks};
+      const int most = most_in_flight(stage_schedule(kind, shape, line->rank()));
+      problem.part = {.stages = line->size(),
+                      .stage = line->rank(),
+                      .chunks = chunks,
+                      .in_flight = static_cast<double>(most) / chunks};
+      StageTrainer trainer(problem, line, kind);
+      trainer.update(kMicroBatches);
+      const BytesByCategory expected = estimate_memory(problem);
+      const BytesByCategory found = trainer.less_before(memory_stats(line->device()).live_by_category);
+      CHECK(found[parameters] == expected[parameters]);
+      CHECK(found[gradients] == expected[gradients]);
+      CHECK(found[optimizer_state] == expected[optimizer_state]);
+
+      const MeshTraffic traffic(mesh, trainer.pipeline().communicators());
+      MemoryRecording recording(line->device());
+      trainer.update(kMicroBatches);
+      recording.stop();
+      const BytesByCategory peak = trainer.less_before(highest_activations(recording));
+      const auto passing = [](const BytesByCategory& bytes) {
+        return static_cast<double>(bytes[activations] + bytes[activation_gradients]);
+      };
+      CHECK(passing(peak) == Approx(passing(expected)).epsilon(chunks == 1 ? 0.05 : 0.1));
+      const planner::ParallelTraffic formula =
+          planner::update_traffic({.gpt = problem, .micro_batches = kMicroBatches, .compress = {}});
+      for (const Operation operation : {Operation::exchange, Operation::all_reduce}) {
+        const auto i = static_cast<std::size_t>(operation);
+        CollectiveCount counted{};
+        for (const MeshTraffic::Line& each : traffic.lines()) {
+          counted.calls += each.counts[i].calls;
+          counted.bytes += each.counts[i].bytes;
+        }
+        INFO(name_of(operation));
+        CHECK(counted.bytes == formula.pipeline[i].bytes);
+        if (operation == Operation::all_reduce) CHECK(counted.calls == formula.pipeline[i].calls);
+      }
     }
   }
 }

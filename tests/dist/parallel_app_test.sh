@@ -160,6 +160,10 @@ expect "the sums of gradients, losses and flags are in that of the data dimensio
   [ "$(grep -c "\"all_reduce #.*\"pid\":0,\"tid\":$(row_of data)," trace.json)" -eq 6 ]
 expect "a table for the data dimension" grep -q '^traffic, data ' out
 expect "a table for the tensor dimension" grep -q '^traffic, tensor ' out
+run_ranks 0 4 "${gpt[@]}" --tensor-parallel 2 --pipeline-parallel 2 --micro-batch 4 --timeline stages.json --profile-steps 2:3
+for row in "communication, tensor" "communication, pipeline"; do
+  expect "each rank has a row for $row" [ "$(grep -c "\"thread_name\",.*\"name\":\"$row\"" stages.json)" -eq 4 ]
+done
 
 # ---- what does not fit --------------------------------------------------------------------------------------
 
