@@ -22,7 +22,7 @@ class BucketReducer : public GradientReducer {
                 std::shared_ptr<CommHook> hook, UsedParameters& used);
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
-  void begin_round() override { buckets_.begin_round(); }
+  void begin_round(int chunk) override { buckets_.begin_round(chunk); }
   void after_gradient(std::size_t entry) override { buckets_.complete(entry); }
   void end_round() override;
 

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -55,6 +56,9 @@ DataParallel::DataParallel(Module& model, ParameterArena& arena, std::shared_ptr
   for (const auto& [name, tensor] : model.named_parameters()) {
     if (!tensor->requires_grad()) comm_->broadcast(tensor->detach(), 0).wait();
   }
+  int chunks = 1;
+  for (const ArenaEntry& entry : arena.entries()) chunks = std::max(chunks, entry.chunk + 1);
+  is_reduced_.assign(static_cast<std::size_t>(chunks), 0);
   add_hooks();
 }
 
@@ -106,9 +110,10 @@ void DataParallel::before_gradient(std::size_t entry) {
 
 void DataParallel::after_gradient(std::size_t entry) {
   used_.add(entry);
-  is_reduced_ = false;
+  const int chunk = arena_.entries()[entry].chunk;
+  is_reduced_[static_cast<std::size_t>(chunk)] = 0;
   if (!reduces()) return;
-  if (!round_is_open_) begin_round();
+  if (!round_is_open_) begin_round(chunk);
   reducer_->after_gradient(entry);
 }
 
@@ -119,9 +124,10 @@ void DataParallel::check_no_backward_failed() const {
         "come before the next backward");
 }
 
-void DataParallel::begin_round() {
-  reducer_->begin_round();
+void DataParallel::begin_round(int chunk) {
+  reducer_->begin_round(chunk);
   round_is_open_ = true;
+  chunk_ = static_cast<std::size_t>(chunk);
   const auto running = std::make_shared<int>();
   running_backward_ = running;
   Tape::current().at_end_of_backward([this, running] { end_round(); });
@@ -130,15 +136,16 @@ void DataParallel::begin_round() {
 void DataParallel::end_round() {
   reducer_->end_round();
   round_is_open_ = false;
-  is_reduced_ = true;
+  is_reduced_[chunk_] = 1;
 }
 
 void DataParallel::finish() {
   check(synchronizes_, "data parallel: finish() inside no_sync()");
   const bool failed = round_is_open_;
   if (failed) end_round();
-  reducer_->finish(is_reduced_);
-  is_reduced_ = false;
+  for (std::size_t chunk = is_reduced_.size(); chunk-- > 0;) {
+    reducer_->finish(static_cast<int>(chunk), std::exchange(is_reduced_[chunk], 0) != 0);
+  }
   sync_unused_parameters(failed);
 }
 

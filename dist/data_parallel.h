@@ -42,8 +42,9 @@ struct DataParallelOptions {
 /// A window is all micro-batches of one update (optim/accumulation.h), from one finish() to the next: its end
 /// is called the gradient accumulation boundary in other frameworks.
 ///
-/// Every backward outside no_sync() reduces all buckets once. The mean of equal values is that value, so
-/// without no_sync() an update takes more time and differs only by rounding.
+/// Every backward outside no_sync() reduces all buckets once; of a pipeline's stage those of the chunk that
+/// it goes through. The mean of equal values is that value, so without no_sync() an update takes more time
+/// and differs only by rounding.
 ///
 /// Between two finish() calls, all ranks run the same number of backwards outside no_sync(), in the same
 /// order relative to other collectives; a rank without samples may skip a backward that the others run, and
@@ -121,7 +122,7 @@ class DataParallel {
   void before_gradient(std::size_t entry);
   void after_gradient(std::size_t entry);
   void check_no_backward_failed() const;
-  void begin_round();
+  void begin_round(int chunk);
   void end_round();
   void sync_unused_parameters(bool failed);
   bool used_all(const std::vector<std::int32_t>& is_used) const;
@@ -136,8 +137,9 @@ class DataParallel {
   bool equal_ranks_ = false;
 
   bool round_is_open_ = false;
-  std::weak_ptr<int> running_backward_;  // the backward that began the round; null once it has ended
-  bool is_reduced_ = false;              // no gradient has changed since the last round
+  std::size_t chunk_ = 0;                 // of the round
+  std::weak_ptr<int> running_backward_;   // the backward that began the round; null once it has ended
+  std::vector<std::uint8_t> is_reduced_;  // of each chunk: no gradient has changed since its last round
 };
 
 /// Adds up a count over the ranks, for AccumulationWindow. On CUDA the host waits for it.

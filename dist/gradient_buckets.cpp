@@ -14,7 +14,16 @@ std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, c
     const std::int64_t end = i + 1 < entries.size() ? entries[i + 1].offset : arena.size();
     elements.push_back(end - entries[i].offset);
   }
-  return cut_into_buckets(elements, sizes);
+  return cut_into_buckets(elements, sizes, 1, arena.runs());
+}
+
+std::vector<std::size_t> buckets_of_chunk(const ParameterArena& arena,
+                                          const std::vector<GradientBucket>& buckets, int chunk) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    if (arena.entries()[buckets[b].first_entry].chunk == chunk) numbers.push_back(b);
+  }
+  return numbers;
 }
 
 GradientBuckets::GradientBuckets(const ParameterArena& arena, const BucketSizes& sizes,
@@ -25,28 +34,28 @@ GradientBuckets::GradientBuckets(const ParameterArena& arena, const BucketSizes&
   }
 }
 
-void GradientBuckets::begin_round() {
+void GradientBuckets::begin_round(int chunk) {
   incomplete_.assign(buckets_.size(), 0);
   for (std::size_t i = 0; i < bucket_of_entry_.size(); ++i) {
     if (arena_.entries()[i].tensor->requires_grad()) ++incomplete_[bucket_of_entry_[i]];
   }
+  round_ = buckets_of_chunk(arena_, buckets_, chunk);
   next_ = 0;
-  is_open_ = true;
 }
 
 void GradientBuckets::complete(std::size_t entry) {
   --incomplete_[bucket_of_entry_[entry]];
-  while (next_ < buckets_.size() && incomplete_[next_] == 0) launch_next();
+  while (next_ < round_.size() && incomplete_[round_[next_]] == 0) launch_next();
 }
 
 void GradientBuckets::launch_next() {
-  const SpanScope span(Track::compute, "launch bucket", {{"bucket", static_cast<std::int64_t>(next_)}});
-  launch_(next_++);
+  const std::size_t bucket = round_[next_++];
+  const SpanScope span(Track::compute, "launch bucket", {{"bucket", static_cast<std::int64_t>(bucket)}});
+  launch_(bucket);
 }
 
 void GradientBuckets::end_round() {
-  while (next_ < buckets_.size()) launch_next();
-  is_open_ = false;
+  while (next_ < round_.size()) launch_next();
 }
 
 }  // namespace ringtape

@@ -10,9 +10,13 @@
 namespace ringtape {
 
 /// Divides the arena's gradients into buckets, in the order of the arena, which is about the order in which
-/// backward completes them. A bucket ends with the parameter that fills it to its size. A sharded arena has
-/// its buckets already; `sizes` are not used then. Throws Error for sizes below 1.
+/// backward completes them. A bucket ends with the parameter that fills it to its size, and at the end of a
+/// run. A sharded arena has its buckets already; `sizes` are not used then. Throws Error for sizes below 1.
 std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes);
+
+/// The numbers of the buckets of a chunk.
+std::vector<std::size_t> buckets_of_chunk(const ParameterArena& arena,
+                                          const std::vector<GradientBucket>& buckets, int chunk);
 
 /// Decides when each bucket of a round is reduced (Li et al., "PyTorch Distributed: Experiences on
 /// accelerating data parallel training", 2020). A bucket is complete with its last gradient, and is launched
@@ -20,7 +24,7 @@ std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, c
 /// same order, even if their gradients become complete in different orders.
 class GradientBuckets {
  public:
-  /// `launch` is called with the number of a bucket: 0, 1, 2, ... in each round.
+  /// `launch` is called with the number of a bucket, in ascending order in each round.
   GradientBuckets(const ParameterArena& arena, const BucketSizes& sizes,
                   std::function<void(std::size_t bucket)> launch);
 
@@ -28,14 +32,12 @@ class GradientBuckets {
   /// The bucket of this entry of the arena.
   std::size_t bucket_of(std::size_t entry) const { return bucket_of_entry_[entry]; }
 
-  /// Begins a round. Does not wait for parameters that have been frozen.
-  void begin_round();
+  /// Begins a round of the buckets of a chunk. Does not wait for parameters that have been frozen.
+  void begin_round(int chunk);
   /// The gradient of this entry of the arena is complete; launches the buckets that can be launched.
   void complete(std::size_t entry);
   /// Launches the remaining buckets, and ends the round.
   void end_round();
-  /// Between begin_round() and end_round().
-  bool is_open() const { return is_open_; }
 
  private:
   void launch_next();
@@ -45,8 +47,8 @@ class GradientBuckets {
   std::vector<std::size_t> bucket_of_entry_;
   std::function<void(std::size_t)> launch_;
   std::vector<std::size_t> incomplete_;  // number of incomplete entries of each bucket
-  std::size_t next_ = 0;
-  bool is_open_ = false;
+  std::vector<std::size_t> round_;       // the buckets of the running round
+  std::size_t next_ = 0;                 // in it
 };
 
 }  // namespace ringtape

@@ -16,7 +16,8 @@ namespace ringtape {
 ///   zero2_reducer   the same, without memory for all gradients (ZeRO stage 2)
 ///   zero3_reducer   the same, without memory for all values (ZeRO stage 3)
 ///
-/// A round averages each bucket once. All ranks run the same rounds.
+/// A round averages each bucket once: those of a chunk where the model is a pipeline's stage of several
+/// chunks (nn/stages.h), which have backwards of their own; else all. All ranks run the same rounds.
 class GradientReducer {
  public:
   GradientReducer() = default;
@@ -34,16 +35,17 @@ class GradientReducer {
 
   /// A backward is about to write the gradient of this entry of the arena, for the first time.
   virtual void before_gradient(std::size_t /*entry*/) {}
-  /// A round begins.
-  virtual void begin_round() {}
+  /// A round of this chunk begins.
+  virtual void begin_round(int /*chunk*/) {}
   /// In a round: the gradient of this entry is complete.
   virtual void after_gradient(std::size_t /*entry*/) {}
   /// Ends the round: returns when all buckets are averaged; on CUDA makes the current stream wait for them.
   virtual void end_round() = 0;
-  /// Ends a window. `is_reduced`: no gradient has changed since the last round of this rank.
-  virtual void finish(bool is_reduced) {
+  /// Ends a window; called for each chunk, the last first. `is_reduced`: no gradient of it has changed since
+  /// its last round on this rank.
+  virtual void finish(int chunk, bool is_reduced) {
     if (is_reduced) return;
-    begin_round();
+    begin_round(chunk);
     end_round();
   }
 

@@ -16,7 +16,7 @@ NaiveReducer::NaiveReducer(const ParameterArena& arena, std::shared_ptr<Communic
       used_(used) {}
 
 void NaiveReducer::end_round() {
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+  for (const std::size_t b : buckets_of_chunk(arena_, buckets_, chunk_)) {
     const SpanScope span(Track::compute, "launch bucket", {{"bucket", static_cast<std::int64_t>(b)}});
     used_.add_bucket_and_fill(buckets_[b]);
     hook_->launch(*comm_, arena_.gradients().alias({buckets_[b].elements}, buckets_[b].offset));

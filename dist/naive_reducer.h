@@ -20,6 +20,7 @@ class NaiveReducer : public GradientReducer {
                std::shared_ptr<CommHook> hook, UsedParameters& used);
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_; }
+  void begin_round(int chunk) override { chunk_ = chunk; }
   void end_round() override;
 
  private:
@@ -28,6 +29,7 @@ class NaiveReducer : public GradientReducer {
   std::vector<GradientBucket> buckets_;
   std::shared_ptr<CommHook> hook_;
   UsedParameters& used_;
+  int chunk_ = 0;  // of the running round
 };
 
 }  // namespace ringtape

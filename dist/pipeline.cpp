@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/random.h"
 #include "dist/layout_check.h"
+#include "dist/unit_values.h"
 #include "nn/module_scope.h"
 #include "trace/spans.h"
 
@@ -48,7 +49,8 @@ Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communic
   }
   for (const Stages::Copy& copy : stages.copies()) {
     const auto pair = pair_of(*line_, copy.owner, copy.stage);
-    if (pair != nullptr) copies_.push_back({&model.parameter(copy.name), pair});
+    if (pair != nullptr)
+      copies_.push_back({copy.name, rank == copy.owner, &model.parameter(copy.name), pair});
   }
 }
 
@@ -70,7 +72,7 @@ void Pipeline::wait_for_sends() {
 Tensor Pipeline::run_chunk(int chunk, const Tensor& x) {
   const SpanScope phase(SpanKind::phase, "forward");
   const MemoryScope category(MemoryCategory::activations);
-  const ModuleScope scope(model_);
+  const ModuleScope scope(stages_.chunk(chunk));
   const std::size_t part = part_of(chunk);
   return model_.forward_units(x, stages_.begins()[part], stages_.begins()[part + 1]);
 }
@@ -97,9 +99,10 @@ const Pipeline::Plan& Pipeline::plan(const Shape& shape, const std::function<Ten
 }
 
 /// A forward through all stages with zeros between them, to learn shapes and counts of random numbers: once
-/// for each shape of a micro-batch.
+/// for each shape of a micro-batch. Other data ranks may know their shape already.
 Pipeline::Plan Pipeline::find_plan(const std::function<Tensor()>& input) {
   const NoGrad no_grad;
+  const UnitValues::Zeros no_gathers;
   const Device device = line_->device();
   Plan plan;
   std::uint64_t counters = 0;
@@ -188,7 +191,8 @@ void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& en
   for (const StageTask& task : tasks) {
     const std::pair key(task.micro_batch, task.chunk);
     if (task.is_backward) {
-      backward(in_flight.at(key), ends);
+      const auto run = [&] { backward(in_flight.at(key), ends); };
+      ends.around_backward ? ends.around_backward(static_cast<std::size_t>(task.micro_batch), run) : run();
       in_flight.erase(key);
     } else {
       const Plan& plan = *plans[static_cast<std::size_t>(task.micro_batch)];
@@ -221,11 +225,22 @@ Tensor Pipeline::forward(const Tensor& input) {
   return is_last() ? y : Tensor();
 }
 
-void Pipeline::sum_gradients_of_copies() {
-  for (const auto& [parameter, pair] : copies_) {
-    const AutogradMeta& meta = *parameter->autograd;
-    if (meta.grad_written) pair->all_reduce(meta.grad, ReduceOp::sum).wait();
+void Pipeline::sum_gradients_of_copies(const ParameterArena* arena) {
+  for (const Copy& copy : copies_) {
+    const Tensor own = arena == nullptr ? copy.parameter->grad() : arena->gradient_of_single(*copy.parameter);
+    if (own.defined()) copy.pair->all_reduce(own, ReduceOp::sum).wait();
   }
+}
+
+ModelStages Pipeline::of_arena() const {
+  ModelStages others{.sum = all_reduce_over(line_, ReduceOp::sum),
+                     .max = all_reduce_over(line_, ReduceOp::max),
+                     .copies = {}};
+  for (const Copy& copy : copies_) {
+    others.copies.push_back(
+        {.name = copy.name, .is_counted = copy.is_owner, .sum = all_reduce_over(copy.pair, ReduceOp::sum)});
+  }
+  return others;
 }
 
 }  // namespace ringtape

@@ -11,6 +11,7 @@
 #include "autograd/tape.h"
 #include "dist/communicator.h"
 #include "dist/pipeline_schedule.h"
+#include "nn/arena.h"
 #include "nn/module.h"
 #include "nn/stages.h"
 
@@ -42,6 +43,8 @@ class Pipeline {
     /// The loss of the model's output, a scalar.
     std::function<Tensor(Tensor output, std::size_t micro_batch)> loss;
     std::function<void(const Tensor& loss)> backward;
+    /// Runs a chunk's backward of a micro-batch, on every stage; null: as it is.
+    std::function<void(std::size_t micro_batch, const std::function<void()>& run)> around_backward = nullptr;
   };
   /// Forward and backward of a micro-batch for each of `shapes`, those of its samples; gradients are added up
   /// in the order of micro-batches. All stages must call it with the same shapes. Random numbers are those of
@@ -52,15 +55,20 @@ class Pipeline {
   /// shape.
   Tensor forward(const Tensor& input);
 
-  /// Adds up the gradients of a parameter that two stages have (tied weights), once an update.
-  void sum_gradients_of_copies();
+  /// Adds up the gradients of a parameter that two stages have (tied weights), once an update and after the
+  /// mean over data ranks. `arena`: the model's, of which this rank may have slices; null for none.
+  void sum_gradients_of_copies(const ParameterArena* arena = nullptr);
 
   /// A parameter that this rank and another stage's have, and the communicator of these two.
   struct Copy {
+    std::string name;
+    bool is_owner;  ///< it is this stage's, and the other one's a copy
     Tensor* parameter;
     std::shared_ptr<Communicator> pair;
   };
   const std::vector<Copy>& copies() const { return copies_; }
+  /// What the arena of this stage must know of the others.
+  ModelStages of_arena() const;
 
   Communicator& line() const { return *line_; }
   /// Those of this rank beside line(): with its neighbours, and for copies(). Null where there is none.

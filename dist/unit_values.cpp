@@ -1,5 +1,6 @@
 #include "dist/unit_values.h"
 
+#include <map>
 #include <utility>
 
 #include "autograd/tape.h"
@@ -8,6 +9,18 @@
 #include "kernels/elementwise.h"
 
 namespace ringtape {
+namespace {
+
+thread_local bool gives_zeros = false;
+
+}  // namespace
+
+UnitValues::Zeros::Zeros() {
+  gives_zeros = true;
+}
+UnitValues::Zeros::~Zeros() {
+  gives_zeros = false;
+}
 
 UnitValues::UnitValues(ParameterArena& arena, std::shared_ptr<Communicator> comm)
     : arena_(arena),
@@ -15,7 +28,8 @@ UnitValues::UnitValues(ParameterArena& arena, std::shared_ptr<Communicator> comm
       gathers_(arena.units().size()),
       in_backward_(arena.units().size(), 0) {
   if (!arena.units().empty() && arena.units()[0].values.defined()) shard_values_of_first();
-  for (std::size_t unit = 0; unit < arena.units().size(); ++unit) add_hooks(unit);
+  add_forward_hooks();
+  for (std::size_t unit = 0; unit < arena.units().size(); ++unit) add_backward_hooks(unit);
 }
 
 UnitValues::~UnitValues() {
@@ -40,10 +54,25 @@ void UnitValues::shard_values_of_first() {
   arena_.mark_copies_current();
 }
 
-void UnitValues::add_hooks(std::size_t unit) {
-  arena_.units()[unit].module->set_forward_hooks(
-      {.before = [this, unit] { provide(unit, Direction::forward); },
-       .after = [this, unit] { end_of_forward(unit); }});
+void UnitValues::add_forward_hooks() {
+  std::map<Module*, std::vector<std::size_t>> units;  // those of tied weights are the model's or chunk's too
+  for (std::size_t unit = 0; unit < arena_.units().size(); ++unit)
+    units[arena_.units()[unit].module].push_back(unit);
+  for (const auto& [module, of_module] : units) {
+    module->set_forward_hooks({.before =
+                                   [this, of_module = of_module] {
+                                     for (const std::size_t unit : of_module) start_gather(unit);
+                                     for (const std::size_t unit : of_module)
+                                       provide(unit, Direction::forward);
+                                   },
+                               .after =
+                                   [this, of_module = of_module] {
+                                     for (const std::size_t unit : of_module) end_of_forward(unit);
+                                   }});
+  }
+}
+
+void UnitValues::add_backward_hooks(std::size_t unit) {
   const GradientBucket& bucket = arena_.buckets()[unit];
   for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
     arena_.entries()[i].tensor->autograd->fetch = [this, unit] {
@@ -54,36 +83,56 @@ void UnitValues::add_hooks(std::size_t unit) {
 }
 
 void UnitValues::provide(std::size_t unit, Direction direction) {
-  if (is_in_memory(unit) && gathers_[unit].version == version_of(unit)) return;
+  const bool is_current = !gathers_[unit].whole.defined() && gathers_[unit].version == version_of(unit);
+  if (is_in_memory(unit) && is_current) return;
   start_gather(unit);
-  const Gather own = gathers_[unit];
+  Gather own = gathers_[unit];
   gathers_[unit] = {{}, {}, own.version};
   if (const auto neighbour = next(unit, direction)) start_gather(*neighbour);
   own.work.wait();
+  if (gives_zeros) {
+    own.whole = elements_for(unit);
+    fill(Stream::current(arena_.device()), own.whole.dtype(), own.whole.raw(), own.whole.elements(), 0.0);
+  }
   const bool in_16_bits = arena_.low_precision().defined();
   arena_.set_unit(unit, in_16_bits ? Tensor() : own.whole, in_16_bits ? own.whole : Tensor());
 }
 
 /// The unit that is needed after this one, if modules run in the order of registration: units are in the
-/// reverse order, and the model's own, the last, is needed through the whole forward and backward. Where a
-/// model runs in another order a gather is started too early, and its unit stays until it is needed.
+/// reverse order, and those of the whole model or chunk, the last, are needed from the first in forward, and
+/// in backward from its output on. Where a model runs in another order a gather is started too early, and its
+/// unit stays until it is needed.
 std::optional<std::size_t> UnitValues::next(std::size_t unit, Direction direction) const {
-  const std::size_t units = arena_.units().size();
-  const bool is_own = arena_.units()[unit].module == &arena_.model();
-  if (direction == Direction::forward) return unit == 0 ? std::nullopt : std::optional(unit - 1);
-  const std::size_t following = is_own ? 0 : unit + 1;
-  const bool is_last = following == units || arena_.units()[following].module == &arena_.model();
-  return is_last ? std::nullopt : std::optional(following);
+  const std::vector<ParameterUnit>& units = arena_.units();
+  const auto follows = [&](std::size_t other) {
+    return !units[other].is_of_all && units[other].chunk == units[unit].chunk;
+  };
+  if (direction == Direction::forward) {
+    for (std::size_t other = unit; other-- > 0;) {
+      if (follows(other)) return other;
+    }
+    return std::nullopt;
+  }
+  for (std::size_t other = units[unit].is_of_all ? 0 : unit + 1; other < units.size(); ++other) {
+    if (follows(other)) return other;
+  }
+  return std::nullopt;
+}
+
+/// Memory for a unit in the dtype that the model computes with.
+Tensor UnitValues::elements_for(std::size_t unit) const {
+  const Tensor& shard = arena_.low_precision().defined() ? arena_.low_precision() : arena_.values();
+  const MemoryScope scope(MemoryCategory::parameters);
+  return empty({arena_.buckets()[unit].elements}, shard.dtype(), arena_.device());
 }
 
 void UnitValues::start_gather(std::size_t unit) {
   Gather& gather = gathers_[unit];
   const bool is_there = is_in_memory(unit) || gather.whole.defined();
-  if (is_there && gather.version == version_of(unit)) return;
+  if (gives_zeros || (is_there && gather.version == version_of(unit))) return;
   const ShardSlice& slice = arena_.slices()[unit];
   const Tensor& shard = arena_.low_precision().defined() ? arena_.low_precision() : arena_.values();
-  const MemoryScope scope(MemoryCategory::parameters);
-  gather.whole = empty({arena_.buckets()[unit].elements}, shard.dtype(), arena_.device());
+  gather.whole = elements_for(unit);
   gather.work = comm_->all_gather(shard.alias({slice.elements}, slice.in_shard), gather.whole);
   gather.version = version_of(unit);
 }
@@ -111,8 +160,10 @@ void UnitValues::end_of(std::size_t unit) {
   arena_.set_unit(unit, {}, {});
 }
 
-void UnitValues::end_of_backward() {
-  for (std::size_t unit = 0; unit < in_backward_.size(); ++unit) end_of(unit);
+void UnitValues::end_of_backward(int chunk) {
+  for (std::size_t unit = 0; unit < in_backward_.size(); ++unit) {
+    if (arena_.units()[unit].chunk == chunk) end_of(unit);
+  }
 }
 
 }  // namespace ringtape

@@ -17,7 +17,7 @@ namespace ringtape {
 /// first reads it, and freed by end_of(). Without ArenaSharding::reshard_after_forward a forward that records
 /// keeps it for backward. Where a unit is needed, the gather of its neighbour is started, so
 /// that it is under way while the model computes with this one. What is gathered is what the model computes
-/// with: 16-bit copies, or else f32 values.
+/// with: 16-bit copies, or else f32 values. Of a pipeline's stage a chunk takes the place of the model.
 ///
 /// All ranks have to run the same forwards and backwards.
 class UnitValues {
@@ -32,9 +32,19 @@ class UnitValues {
 
   /// Backward has computed all gradients of the unit: frees its values.
   void end_of(std::size_t unit);
-  /// A backward has ended: frees units that it read again after their gradients were complete, or whose
-  /// gather it has started and not used.
-  void end_of_backward();
+  /// A backward of this chunk has ended: frees units that it read again after their gradients were complete,
+  /// or whose gather it has started and not used.
+  void end_of_backward(int chunk);
+
+  /// In its scope the units of this thread's forwards are zeros, and nothing is gathered: for a forward that
+  /// not all ranks run, of which only shapes are wanted.
+  class [[nodiscard]] Zeros {
+   public:
+    Zeros();
+    ~Zeros();
+    Zeros(const Zeros&) = delete;
+    Zeros& operator=(const Zeros&) = delete;
+  };
 
  private:
   enum class Direction : std::uint8_t { forward, backward };
@@ -46,9 +56,11 @@ class UnitValues {
   };
 
   void shard_values_of_first();
-  void add_hooks(std::size_t unit);
+  void add_forward_hooks();
+  void add_backward_hooks(std::size_t unit);
   void provide(std::size_t unit, Direction direction);
   std::optional<std::size_t> next(std::size_t unit, Direction direction) const;
+  Tensor elements_for(std::size_t unit) const;
   void start_gather(std::size_t unit);
   void end_of_forward(std::size_t unit);
   bool is_in_memory(std::size_t unit) const;

@@ -25,7 +25,7 @@ class Zero1Reducer : public GradientReducer {
 
   const std::vector<GradientBucket>& buckets() const override { return buckets_.buckets(); }
   void before_gradient(std::size_t entry) override { reopen_if_reduced(buckets_.bucket_of(entry)); }
-  void begin_round() override { buckets_.begin_round(); }
+  void begin_round(int chunk) override { buckets_.begin_round(chunk); }
   void after_gradient(std::size_t entry) override;
   void end_round() override;
 

@@ -11,9 +11,9 @@ Zero2Reducer::Zero2Reducer(const ParameterArena& arena, std::shared_ptr<Communic
       buffers_(arena, comm),
       used_(used) {}
 
-void Zero2Reducer::begin_round() {
+void Zero2Reducer::begin_round(int chunk) {
   if (!equal_rounds_) announce_round(true);
-  buckets_.begin_round();
+  buckets_.begin_round(chunk);
 }
 
 void Zero2Reducer::after_gradient(std::size_t entry) {
@@ -31,9 +31,9 @@ void Zero2Reducer::end_round() {
   buffers_.end_round();
 }
 
-void Zero2Reducer::finish(bool /*is_reduced*/) {
+void Zero2Reducer::finish(int chunk, bool /*is_reduced*/) {
   while (!equal_rounds_ && announce_round(false)) {
-    buckets_.begin_round();
+    buckets_.begin_round(chunk);
     end_round();
   }
   for (const GradientBucket& bucket : buckets()) used_.add_bucket(bucket);

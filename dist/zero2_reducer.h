@@ -17,7 +17,8 @@ namespace ringtape {
 ///
 /// As other gradients cannot be kept, every backward is a round. Ranks may run different numbers of
 /// backwards: a rank in finish() takes part in the others' rounds with zeros. With equal ranks
-/// (DataParallel::promise_equal_ranks) the rounds are not announced.
+/// (DataParallel::promise_equal_ranks) the rounds are not announced. With several chunks all must run the
+/// same backwards.
 class Zero2Reducer : public GradientReducer {
  public:
   /// For an arena of stage 2 or 3. The arena and `used` must outlive the reducer.
@@ -27,10 +28,10 @@ class Zero2Reducer : public GradientReducer {
   bool reduces_every_backward() const override { return true; }
   void promise_equal_rounds(bool equal) override { equal_rounds_ = equal; }
   void before_gradient(std::size_t entry) override { buffers_.open(entry); }
-  void begin_round() override;
+  void begin_round(int chunk) override;
   void after_gradient(std::size_t entry) override;
   void end_round() override;
-  void finish(bool is_reduced) override;
+  void finish(int chunk, bool is_reduced) override;
   std::size_t most_bucket_buffers() const override { return buffers_.most(); }
 
  protected:

@@ -15,9 +15,14 @@ void Zero3Reducer::launch(std::size_t bucket) {
   Zero2Reducer::launch(bucket);
 }
 
+void Zero3Reducer::begin_round(int chunk) {
+  chunk_ = chunk;
+  Zero2Reducer::begin_round(chunk);
+}
+
 void Zero3Reducer::end_round() {
   Zero2Reducer::end_round();
-  values_->end_of_backward();
+  values_->end_of_backward(chunk_);
 }
 
 }  // namespace ringtape

@@ -19,12 +19,14 @@ class Zero3Reducer : public Zero2Reducer {
   Zero3Reducer(ParameterArena& arena, std::shared_ptr<Communicator> comm, UsedParameters& used);
 
   void promise_equal_rounds(bool /*equal*/) override {}  // they are always equal
+  void begin_round(int chunk) override;
   void end_round() override;
 
  private:
   void launch(std::size_t bucket) override;
 
   std::shared_ptr<UnitValues> values_;
+  int chunk_ = 0;  // of the running round
 };
 
 }  // namespace ringtape

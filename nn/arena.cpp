@@ -1,6 +1,7 @@
 #include "nn/arena.h"
 
 #include <algorithm>
+#include <map>
 
 #include "autograd/creation.h"
 #include "autograd/low_precision.h"
@@ -45,7 +46,7 @@ Tensor upload(const std::vector<T>& values, Device device) {
 
 ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype,
                                const ArenaSharding& sharding)
-    : sharding_(sharding), model_(&model), alive_(std::make_shared<char>()) {
+    : sharding_(sharding), alive_(std::make_shared<char>()) {
   check(compute_dtype == DType::f32 || compute_dtype == DType::bf16 || compute_dtype == DType::f16,
         "parameter arena: a model computes in f32, bf16 or f16, not in {}", name_of(compute_dtype));
   check(sharding.stage >= 0 && sharding.stage <= 3, "parameter arena: ZeRO stage {}, expected 0 to 3",
@@ -62,7 +63,7 @@ ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype
       [](const NamedParameter& parameter) { return parameter.tensor->requires_grad(); });
   const auto trainable = static_cast<std::size_t>(frozen - parameters.begin());
   const Device before = parameters.front().tensor->device();
-  if (is_sharded()) make_buckets(model, std::span(parameters).first(trainable));
+  make_buckets(model, std::span(parameters).first(trainable));
   lay_out(parameters, trainable, device, compute_dtype);
   // A CPU's cache keeps memory by its size: the parameters' own, in all that of the model, would stay unused.
   if (before.is_cpu()) empty_cache(before);
@@ -83,14 +84,24 @@ void ParameterArena::check_parameters(const std::vector<NamedParameter>& paramet
 }
 
 void ParameterArena::make_buckets(Module& model, std::span<NamedParameter> trainable) {
-  UnitOrder order;
-  if (!has_all_values()) order = order_by_units(model, trainable);
+  if (has_all_values()) {
+    runs_ = runs_of_stages(trainable, sharding_.stages);
+  } else {
+    for (const UnitPlace& unit : order_by_units(model, trainable, sharding_.stages)) {
+      runs_.push_back(unit.entries);
+      units_.push_back({.module = unit.module,
+                        .is_of_all = unit.is_of_all,
+                        .chunk = unit.chunk,
+                        .values = {},
+                        .copies = {}});
+    }
+  }
+  if (!is_sharded()) return;
   std::vector<std::int64_t> sizes;
   for (const NamedParameter& parameter : trainable) sizes.push_back(padded(parameter.tensor->elements()));
-  buckets_ = has_all_values() ? cut_into_buckets(sizes, sharding_.bucket_sizes, sharding_.world_size)
-                              : buckets_of_units(sizes, order.entries, sharding_.world_size);
+  buckets_ = has_all_values() ? cut_into_buckets(sizes, sharding_.bucket_sizes, sharding_.world_size, runs_)
+                              : buckets_of_runs(sizes, runs_, sharding_.world_size);
   slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.world_size);
-  for (Module* const module : order.modules) units_.push_back({module, {}, {}});
 }
 
 std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedParameter>& parameters) const {
@@ -149,7 +160,12 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std:
       moved.autograd->grad =
           sharding_.stage >= 2 ? Tensor() : part_of(gradients_, offsets[i], tensor.shape());
       moved.autograd->grad_written = false;
-      entries_.push_back({parameters[i].name, &tensor, offsets[i], tensor.elements()});
+      entries_.push_back(
+          {.name = parameters[i].name,
+           .tensor = &tensor,
+           .offset = offsets[i],
+           .elements = tensor.elements(),
+           .chunk = sharding_.stages == nullptr ? 0 : sharding_.stages->chunk_of(parameters[i].name)});
       trained_elements_ += tensor.elements();
     }
     moved.autograd->low_precision =
@@ -208,9 +224,39 @@ void ParameterArena::mark_copies_current() const {
 
 std::int64_t ParameterArena::most_unit_elements() const {
   if (!sharding_.reshard_after_forward) return size();
-  const bool has_own = units_.back().module == model_;
-  const std::span others = std::span(buckets_).first(units_.size() - (has_own ? 1 : 0));
-  return (has_own ? buckets_.back().elements : 0) + most_of_neighbours(others);
+  struct OfChunk {
+    std::int64_t of_all = 0;
+    std::vector<GradientBucket> others;
+  };
+  std::map<int, OfChunk> chunks;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    OfChunk& chunk = chunks[units_[i].chunk];
+    if (units_[i].is_of_all) {
+      chunk.of_all += buckets_[i].elements;
+    } else {
+      chunk.others.push_back(buckets_[i]);
+    }
+  }
+  std::int64_t most = 0;
+  for (const auto& [number, chunk] : chunks)
+    most = std::max(most, chunk.of_all + most_of_neighbours(chunk.others));
+  return most;
+}
+
+Tensor ParameterArena::gradient_of_single(const Tensor& parameter) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const ArenaEntry& entry) { return entry.tensor == &parameter; });
+  const auto entry = static_cast<std::size_t>(found - entries_.begin());
+  if (!has_grad(entry)) return {};
+  if (!is_sharded()) return parameter.grad();
+  const auto bucket = std::find_if(buckets_.begin(), buckets_.end(), [&](const GradientBucket& each) {
+    return each.first_entry == entry && each.entries == 1;
+  });
+  check(bucket != buckets_.end(),
+        "parameter arena: {} has no bucket of its own, expected an arena that knows the stages",
+        entries_[entry].name);
+  const ShardSlice& slice = slices_[static_cast<std::size_t>(bucket - buckets_.begin())];
+  return gradients_.alias({slice.elements}, sharding_.stage >= 2 ? slice.in_shard : slice.offset);
 }
 
 std::vector<Tile> ParameterArena::tiles_of_entry(std::size_t entry) const {
@@ -312,8 +358,11 @@ const std::uint8_t* ParameterArena::has_grad() {
 const std::uint8_t* ParameterArena::has_counted_grad() {
   if (!division_ && !stages_) return has_grad();
   update(has_counted_grad_, [this](std::size_t entry) {
+    const auto is_of_another = [&](const ModelStages::Copy& copy) {
+      return copy.name == entries_[entry].name && !copy.is_counted;
+    };
     const bool is_copy =
-        stages_ && std::count(stages_->copies.begin(), stages_->copies.end(), entries_[entry].name) > 0;
+        stages_ && std::any_of(stages_->copies.begin(), stages_->copies.end(), is_of_another);
     return has_grad(entry) && counts(entry) && !is_copy;
   });
   return has_counted_grad_.on_device.data<std::uint8_t>();

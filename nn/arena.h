@@ -12,6 +12,7 @@
 #include "kernels/arena.h"
 #include "nn/module.h"
 #include "nn/shard_layout.h"
+#include "nn/stages.h"
 
 namespace ringtape {
 
@@ -21,6 +22,7 @@ struct ArenaEntry {
   Tensor* tensor;       ///< the module's tensor; its elements lie in the arena
   std::int64_t offset;  ///< first element, a multiple of kTileAlignment
   std::int64_t elements;
+  int chunk;  ///< of a pipeline's stage, whose backward computes its gradient; else 0
 };
 
 /// How an arena is sharded over ranks (ZeRO: Rajbhandari et al., "ZeRO: Memory optimizations toward
@@ -33,6 +35,9 @@ struct ArenaSharding {
   /// In stage 3: units are freed after their forward and gathered again for backward. False: they are kept,
   /// which halves the gathers and takes memory for all values (PyTorch's name).
   bool reshard_after_forward = true;
+  /// Of a model in several (nn/stages.h); else null. No bucket has parameters of two chunks, and tied weights
+  /// have buckets of their own: so both stages that have them divide them alike.
+  const Stages* stages = nullptr;
 };
 
 /// The collectives that a sharded arena needs; DataParallel sets them. All ranks must call them.
@@ -48,6 +53,8 @@ struct ShardExchange {
 /// In ZeRO stage 3: parameters that are gathered, computed with, and freed together (nn/parameter_units.h).
 struct ParameterUnit {
   Module* module;  ///< whose forward needs them
+  bool is_of_all;  ///< they are needed through the whole forward of the model, or of a stage's chunk
+  int chunk;       ///< of a pipeline's stage; else 0
   Tensor values;   ///< of its bucket; undefined while they are not in memory
   Tensor copies;   ///< the same in the compute dtype; undefined for f32
 };
@@ -65,7 +72,13 @@ struct ModelDivision {
 struct ModelStages {
   std::function<void(const Tensor& x)> sum;  ///< x = the sum over the stages
   std::function<void(const Tensor& x)> max;
-  std::vector<std::string> copies;  ///< names of the parameters that another stage counts: tied weights
+  /// A parameter that another stage has too: tied weights.
+  struct Copy {
+    std::string name;
+    bool is_counted;                           ///< in sums over parameters: on one of the two
+    std::function<void(const Tensor& x)> sum;  ///< x = the sum over these two stages
+  };
+  std::vector<Copy> copies;
 };
 
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on
@@ -105,6 +118,8 @@ class ParameterArena {
 
   const ArenaSharding& sharding() const { return sharding_; }
   bool is_sharded() const { return sharding_.stage > 0; }
+  /// Numbers of neighbouring entries that may share a bucket: without stages all.
+  const std::vector<std::size_t>& runs() const { return runs_; }
   /// Of a sharded arena: its buckets, and this rank's slice of each bucket.
   const std::vector<GradientBucket>& buckets() const { return buckets_; }
   const std::vector<ShardSlice>& slices() const { return slices_; }
@@ -116,9 +131,11 @@ class ParameterArena {
   const std::vector<ParameterUnit>& units() const { return units_; }
   /// Gives a unit's parameters these elements in the layout of its bucket; undefined: none.
   void set_unit(std::size_t unit, const Tensor& values, const Tensor& copies);
+  /// The elements of a parameter's gradient that this rank has after the mean: all, or those of its slice of
+  /// the bucket. Undefined for a gradient that was not written. Throws Error for a bucket with others too.
+  Tensor gradient_of_single(const Tensor& parameter) const;
   /// In stage 3, after a change of all of values() and low_precision(): the copies are current.
   void mark_copies_current() const;
-  const Module& model() const { return *model_; }
   /// In stage 3: the most elements of units that are in memory at a time: the model's own, one that is
   /// computed with, and its neighbour; all without reshard_after_forward.
   std::int64_t most_unit_elements() const;
@@ -218,8 +235,8 @@ class ParameterArena {
   void update(FlagsOnDevice& flags, const std::function<bool(std::size_t entry)>& flag_of);
 
   ArenaSharding sharding_;
-  Module* model_;
   std::vector<ArenaEntry> entries_;
+  std::vector<std::size_t> runs_;
   std::vector<GradientBucket> buckets_;
   std::vector<ShardSlice> slices_;
   std::vector<ParameterUnit> units_;

@@ -1,7 +1,9 @@
 #include "nn/gpt_estimate.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -27,6 +29,21 @@ std::vector<std::int64_t> linear_weights(const TransformerOptions& o) {
 /// The part of `size` that the rank has.
 std::int64_t part_of(std::int64_t size, const GptPart& part) {
   return part_of_block(size, part.tensor_rank, part.tensor).count;
+}
+
+/// Blocks of each part that a pipeline's stages have in turn.
+std::vector<std::int64_t> blocks_of_parts(const TransformerOptions& model, int parts) {
+  if (parts == 1) return {model.layers};
+  std::vector<std::int64_t> blocks;
+  const std::vector<std::size_t> begins =
+      divide_evenly(costs_of_units(model), static_cast<std::size_t>(parts));
+  const auto last_unit = static_cast<std::size_t>(model.layers) + 1;  // the output layer
+  for (std::size_t part = 0; part + 1 < begins.size(); ++part) {
+    const std::size_t first = std::max<std::size_t>(begins[part], 1);
+    const std::size_t end = std::max(first, std::min(begins[part + 1], last_unit));
+    blocks.push_back(static_cast<std::int64_t>(end - first));
+  }
+  return blocks;
 }
 
 std::int64_t blocks_of(const TransformerOptions& model, const GptPart& part) {
@@ -156,12 +173,15 @@ void check_problem(const GptMemoryProblem& p) {
 
 std::vector<GptParameter> parameters_of(const TransformerOptions& o, const GptPart& part) {
   check_part(o, part);
+  const std::vector<std::int64_t> blocks_of_part = blocks_of_parts(o, part.stages * part.chunks);
   const bool norm_bias = o.norm == Norm::Kind::layer && o.bias;
   const std::int64_t ranks = part.tensor, hidden = part_of(o.hidden_or_default(), part);
   std::vector<GptParameter> parameters;
   std::int64_t block = -1;
+  int chunk = has_embeddings(part) ? 0 : part.chunks - 1;
   const auto add = [&](std::int64_t elements, bool is_part) {
-    parameters.push_back({elements, is_part && ranks > 1, block});
+    parameters.push_back(
+        {.elements = elements, .is_part = is_part && ranks > 1, .block = block, .chunk = chunk});
   };
   const auto add_norm = [&] {
     add(o.width, false);
@@ -176,12 +196,19 @@ std::vector<GptParameter> parameters_of(const TransformerOptions& o, const GptPa
     if (o.bias) add(out, false);
   };
   const std::int64_t table = part_of(o.vocabulary, part) * o.width;
-  if (has_embeddings(part)) {
+  if (has_embeddings(part) || (o.tied && has_head(part))) {
     add(table, true);
-    if (o.positions == PositionKind::learned) add(o.context * o.width, false);
+    parameters.back().is_copied = o.tied && part.stages > 1;
   }
-  const std::int64_t blocks = blocks_of(o, part);
-  for (block = 0; block < blocks; ++block) {
+  if (has_embeddings(part) && o.positions == PositionKind::learned) add(o.context * o.width, false);
+  std::vector<int> chunk_of_block;
+  for (int c = 0; c < part.chunks; ++c) {
+    const auto blocks =
+        static_cast<std::size_t>(blocks_of_part[static_cast<std::size_t>(c * part.stages + part.stage)]);
+    chunk_of_block.insert(chunk_of_block.end(), blocks, c);
+  }
+  for (block = 0; block < std::ssize(chunk_of_block); ++block) {
+    chunk = chunk_of_block[static_cast<std::size_t>(block)];
     add_norm();
     add_column(o.width, o.qkv_columns() / ranks);
     add_row(o.width / ranks, o.width);
@@ -191,9 +218,10 @@ std::vector<GptParameter> parameters_of(const TransformerOptions& o, const GptPa
     add_row(hidden, o.width);
   }
   block = -1;
+  chunk = part.chunks - 1;
   if (!has_head(part)) return parameters;
   add_norm();
-  if (!o.tied || !has_embeddings(part)) add(table, true);
+  if (!o.tied) add(table, true);
   return parameters;
 }
 
@@ -206,32 +234,51 @@ std::vector<std::int64_t> parameter_sizes(const TransformerOptions& model) {
 std::vector<GptParameter> arena_order(const std::vector<GptParameter>& parameters, int stage) {
   std::vector<GptParameter> order(parameters.rbegin(), parameters.rend());
   if (stage < 3) return order;
+  const auto key_of = [](const GptParameter& each) {
+    return std::tuple(-each.block, each.chunk, each.is_copied);
+  };
   std::stable_sort(order.begin(), order.end(),
-                   [](const GptParameter& a, const GptParameter& b) { return a.block > b.block; });
+                   [&](const GptParameter& a, const GptParameter& b) { return key_of(a) < key_of(b); });
   return order;
 }
 
 ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaSharding& sharding) {
   std::vector<std::int64_t> sizes;
-  std::vector<std::size_t> units;
+  std::vector<std::size_t> runs;
+  const auto run_of = [&](const GptParameter& each) {
+    return std::tuple(sharding.stage == 3 ? each.block : 0, each.chunk, each.is_copied);
+  };
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || order[i].block != order[i - 1].block) units.push_back(0);
-    ++units.back();
+    if (i == 0 || run_of(order[i]) != run_of(order[i - 1])) runs.push_back(0);
+    ++runs.back();
     sizes.push_back(order[i].elements);
   }
-  return arena_layout(sizes, units, sharding.stage, sharding.world_size, sharding.bucket_sizes);
+  return arena_layout(sizes, runs, sharding.stage, sharding.world_size, sharding.bucket_sizes);
 }
 
-std::int64_t gathered_elements(const ArenaLayout& layout, const ArenaSharding& sharding,
-                               std::int64_t recompute) {
+std::int64_t gathered_elements(const std::vector<GptParameter>& order, const ArenaLayout& layout,
+                               const ArenaSharding& sharding, std::int64_t recompute) {
   if (!sharding.reshard_after_forward) return layout.elements;
-  std::int64_t largest = 0;
-  for (std::size_t i = 0; i + 1 < layout.buckets.size(); ++i) {
-    largest = std::max(largest, layout.buckets[i].elements);
+  struct OfChunk {
+    std::int64_t of_all = 0, blocks = 0, largest = 0;
+  };
+  std::map<int, OfChunk> chunks;
+  for (const GradientBucket& bucket : layout.buckets) {
+    const GptParameter& first = order[bucket.first_entry];
+    OfChunk& chunk = chunks[first.chunk];
+    if (first.block < 0) {
+      chunk.of_all += bucket.elements;
+    } else {
+      ++chunk.blocks;
+      chunk.largest = std::max(chunk.largest, bucket.elements);
+    }
   }
-  const std::int64_t blocks = std::ssize(layout.buckets) - 1;
-  const std::int64_t at_once = std::min(std::max<std::int64_t>(recompute, 1) + 1, blocks);
-  return layout.buckets.back().elements + at_once * largest;
+  std::int64_t most = 0;
+  for (const auto& [number, chunk] : chunks) {
+    const std::int64_t at_once = std::min(std::max<std::int64_t>(recompute, 1) + 1, chunk.blocks);
+    most = std::max(most, chunk.of_all + at_once * chunk.largest);
+  }
+  return most;
 }
 
 std::int64_t parameter_count(const TransformerOptions& model) {
@@ -252,15 +299,9 @@ std::vector<double> costs_of_units(TransformerOptions options) {
 
 std::vector<std::int64_t> blocks_of_stages(const TransformerOptions& model, int stages, int chunks) {
   std::vector<std::int64_t> blocks(static_cast<std::size_t>(stages), 0);
-  if (stages == 1) return {model.layers};
-  const std::vector<std::size_t> begins =
-      divide_evenly(costs_of_units(model), static_cast<std::size_t>(stages * chunks));
-  const auto last_unit = static_cast<std::size_t>(model.layers) + 1;  // the output layer
-  for (std::size_t part = 0; part + 1 < begins.size(); ++part) {
-    const std::size_t first = std::max<std::size_t>(begins[part], 1),
-                      end = std::min(begins[part + 1], last_unit);
-    if (end > first)
-      blocks[part % static_cast<std::size_t>(stages)] += static_cast<std::int64_t>(end - first);
+  const std::vector<std::int64_t> of_parts = blocks_of_parts(model, stages * chunks);
+  for (std::size_t part = 0; part < of_parts.size(); ++part) {
+    blocks[part % static_cast<std::size_t>(stages)] += of_parts[part];
   }
   return blocks;
 }
@@ -281,13 +322,13 @@ BytesByCategory estimate_memory(const GptMemoryProblem& given) {
   if (problem.tokens == 0) problem.tokens = problem.model.context;
   check_problem(problem);
   const int stage = problem.sharding.world_size > 1 ? problem.sharding.stage : 0;
-  const ArenaLayout layout =
-      gpt_layout(arena_order(parameters_of(problem.model, problem.part), stage), problem.sharding);
+  const std::vector<GptParameter> order = arena_order(parameters_of(problem.model, problem.part), stage);
+  const ArenaLayout layout = gpt_layout(order, problem.sharding);
   BytesByCategory estimate = estimate_arena(layout, stage, problem.state_per_parameter, problem.compute);
   if (stage >= 2) estimate[gradients] += allocated_bytes(most_of_neighbours(layout.buckets), DType::f32);
   if (stage == 3)
-    estimate[parameters] +=
-        allocated_bytes(gathered_elements(layout, problem.sharding, problem.recompute), problem.compute);
+    estimate[parameters] += allocated_bytes(
+        gathered_elements(order, layout, problem.sharding, problem.recompute), problem.compute);
   const BytesByCategory peak = PeakOfGptUpdate(problem).find();
   estimate[activations] = peak[activations];
   estimate[activation_gradients] = peak[activation_gradients];

@@ -32,6 +32,8 @@ struct GptParameter {
   std::int64_t elements = 0;
   bool is_part = false;     ///< false: all ranks of `tensor` have it as a whole
   std::int64_t block = -1;  ///< of the stage, whose unit it belongs to (ZeRO stage 3); -1: of none
+  int chunk = 0;            ///< of the stage
+  bool is_copied = false;   ///< another stage has it too: tied embeddings
 };
 
 /// The parameters in the order of named_parameters(). Throws Error for a stage without a block, and for ranks
@@ -43,11 +45,11 @@ std::vector<std::int64_t> parameter_sizes(const TransformerOptions& model);
 std::vector<GptParameter> arena_order(const std::vector<GptParameter>& parameters, int stage);
 /// The layout of parameters in that order (arena_layout() of nn/shard_layout.h).
 ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaSharding& sharding);
-/// Of a layout of ZeRO stage 3: the most elements of units at a time, that of no block and two blocks', one
-/// that computes and one that is being gathered; with recomputation one more than are recomputed together;
-/// all without reshard_after_forward.
-std::int64_t gathered_elements(const ArenaLayout& layout, const ArenaSharding& sharding,
-                               std::int64_t recompute);
+/// Of a layout of ZeRO stage 3: the most elements of units at a time, those of no block and two blocks', one
+/// that computes and one that is being gathered; with recomputation one more than are recomputed together. Of
+/// a stage of several chunks those of one of them. All without reshard_after_forward.
+std::int64_t gathered_elements(const std::vector<GptParameter>& order, const ArenaLayout& layout,
+                               const ArenaSharding& sharding, std::int64_t recompute);
 std::int64_t parameter_count(const TransformerOptions& model);
 
 /// FLOPs of the matrix products in a forward of `sequences` of `tokens` each, two for a multiply-add: 2 for

@@ -5,18 +5,27 @@
 #include <vector>
 
 #include "nn/module.h"
+#include "nn/stages.h"
 
 namespace ringtape {
 
-/// The units of ZeRO stage 3: neighbouring parameters that are gathered, computed with, and freed together.
-struct UnitOrder {
-  std::vector<Module*> modules;      ///< of each unit: the module whose forward needs it
-  std::vector<std::size_t> entries;  ///< of each unit: its number of parameters
+/// Neighbouring parameters of an arena of ZeRO stage 3 that are gathered, computed with, and freed together.
+struct UnitPlace {
+  Module* module;       ///< whose forward needs them
+  std::size_t entries;  ///< number of parameters
+  bool is_of_all;       ///< they are needed through the whole forward of the model, or of a chunk
+  int chunk;            ///< of a pipeline's stage
 };
 
 /// Sorts the parameters of `model`, given in reverse order of registration, by units: those of
 /// Module::units(), the last first, as backward completes them. What is in none of them, or in several, is
-/// the last unit, that of the model's own forward. A unit has at least one parameter.
-UnitOrder order_by_units(Module& model, std::span<NamedParameter> parameters);
+/// the last unit, that of the model's own forward. With `stages` this is a unit for each chunk, and one more
+/// for tied weights, so that the stages that have them divide them alike. A unit has at least one parameter.
+std::vector<UnitPlace> order_by_units(Module& model, std::span<NamedParameter> parameters,
+                                      const Stages* stages);
+
+/// The numbers of neighbouring parameters, in the order of an arena, that may share a bucket: those of a
+/// chunk, and tied weights each alone. Without stages all.
+std::vector<std::size_t> runs_of_stages(std::span<const NamedParameter> parameters, const Stages* stages);
 
 }  // namespace ringtape

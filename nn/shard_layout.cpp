@@ -16,7 +16,8 @@ std::int64_t padded(std::int64_t elements, int world_size) {
 }  // namespace
 
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
-                                             const BucketSizes& bucket_sizes, int world_size) {
+                                             const BucketSizes& bucket_sizes, int world_size,
+                                             std::span<const std::size_t> runs) {
   check(bucket_sizes.first_bytes > 0 && bucket_sizes.bytes > 0,
         "gradient buckets: sizes of {} and {} bytes, expected at least 1", bucket_sizes.first_bytes,
         bucket_sizes.bytes);
@@ -24,26 +25,28 @@ std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes
   std::vector<GradientBucket> buckets;
   std::int64_t offset = 0;
   bool is_full = true;
+  std::size_t run = 0, end_of_run = runs.empty() ? sizes.size() : runs[0];
   for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i == end_of_run) end_of_run += runs[++run];
     if (is_full) buckets.push_back({i, 0, offset, 0});
     GradientBucket& bucket = buckets.back();
     ++bucket.entries;
     bucket.elements += sizes[i];
     const std::int64_t limit = buckets.size() == 1 ? bucket_sizes.first_bytes : bucket_sizes.bytes;
-    is_full = bucket.elements * static_cast<std::int64_t>(sizeof(float)) >= limit;
-    if (!is_full && i + 1 < sizes.size()) continue;
+    is_full = bucket.elements * static_cast<std::int64_t>(sizeof(float)) >= limit || i + 1 == end_of_run;
+    if (!is_full) continue;
     bucket.elements = padded(bucket.elements, world_size);
     offset += bucket.elements;
   }
   return buckets;
 }
 
-std::vector<GradientBucket> buckets_of_units(std::span<const std::int64_t> sizes,
-                                             std::span<const std::size_t> entries, int world_size) {
+std::vector<GradientBucket> buckets_of_runs(std::span<const std::int64_t> sizes,
+                                            std::span<const std::size_t> runs, int world_size) {
   std::vector<GradientBucket> buckets;
   std::size_t first = 0;
   std::int64_t offset = 0;
-  for (const std::size_t count : entries) {
+  for (const std::size_t count : runs) {
     std::int64_t elements = 0;
     for (const std::int64_t size : sizes.subspan(first, count)) elements += size;
     buckets.push_back({first, count, offset, padded(elements, world_size)});
@@ -53,14 +56,14 @@ std::vector<GradientBucket> buckets_of_units(std::span<const std::int64_t> sizes
   return buckets;
 }
 
-ArenaLayout arena_layout(std::span<const std::int64_t> sizes, std::span<const std::size_t> units, int stage,
+ArenaLayout arena_layout(std::span<const std::int64_t> sizes, std::span<const std::size_t> runs, int stage,
                          int world_size, const BucketSizes& bucket_sizes) {
   const int ranks = stage > 0 ? world_size : 1;
   std::vector<std::int64_t> aligned;
   for (const std::int64_t size : sizes) aligned.push_back(padded(size, 1));
   ArenaLayout layout;
-  layout.buckets =
-      stage == 3 ? buckets_of_units(aligned, units, ranks) : cut_into_buckets(aligned, bucket_sizes, ranks);
+  layout.buckets = stage == 3 ? buckets_of_runs(aligned, runs, ranks)
+                              : cut_into_buckets(aligned, bucket_sizes, ranks, runs);
   for (const GradientBucket& bucket : layout.buckets) layout.elements += bucket.elements;
   layout.shard = layout.elements / ranks;
   return layout;

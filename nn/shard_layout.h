@@ -33,14 +33,15 @@ struct ShardSlice {
 
 /// Divides a list of entries into buckets. `sizes` are the elements of each entry, multiples of
 /// kTileAlignment. A bucket ends with the entry that fills it, and is padded to `world_size` times
-/// kTileAlignment elements, 256 bytes for each rank. Throws Error for bucket sizes and a number of ranks
-/// below 1.
+/// kTileAlignment elements, 256 bytes for each rank. `runs`: numbers of neighbouring entries, of which no
+/// bucket has some of two; none: one run. Throws Error for bucket sizes and a number of ranks below 1.
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
-                                             const BucketSizes& bucket_sizes, int world_size = 1);
+                                             const BucketSizes& bucket_sizes, int world_size = 1,
+                                             std::span<const std::size_t> runs = {});
 
-/// The same with a bucket for each unit of ZeRO stage 3; `entries` are the numbers of entries of each.
-std::vector<GradientBucket> buckets_of_units(std::span<const std::int64_t> sizes,
-                                             std::span<const std::size_t> entries, int world_size);
+/// The same with a bucket for each run: those of ZeRO stage 3 are units.
+std::vector<GradientBucket> buckets_of_runs(std::span<const std::int64_t> sizes,
+                                            std::span<const std::size_t> runs, int world_size);
 
 /// Slice `rank` of every bucket: the rank's shard. All ranks' slices of a bucket are equally long, begin at
 /// multiples of kTileAlignment, and make up the bucket. Throws Error for buckets that cannot be divided so,
@@ -54,9 +55,9 @@ struct ArenaLayout {
   std::int64_t elements = 0;            ///< of all buckets, with padding
   std::int64_t shard = 0;               ///< a rank's slices of them; without sharding all
 };
-/// `units`: for stage 3, the numbers of parameters of each unit; else none. Throws Error as
-/// cut_into_buckets() does.
-ArenaLayout arena_layout(std::span<const std::int64_t> sizes, std::span<const std::size_t> units, int stage,
+/// `runs`: as cut_into_buckets() takes them, for stage 3 the numbers of parameters of each unit. Throws Error
+/// as cut_into_buckets() does.
+ArenaLayout arena_layout(std::span<const std::int64_t> sizes, std::span<const std::size_t> runs, int stage,
                          int world_size, const BucketSizes& bucket_sizes);
 
 /// Elements of the two neighbouring buckets that are largest together; of a single one its own.

@@ -9,6 +9,20 @@
 #include "nn/parameter_shard.h"
 
 namespace ringtape {
+namespace {
+
+class Chunk : public Module {
+ public:
+  Tensor forward(const Tensor&) override {
+    fail("pipeline: a model computes its chunks, by forward_units()");
+  }
+};
+
+}  // namespace
+
+Stages::Stages(const PipelinePlace& place) : place_(place) {
+  for (int i = 0; i < place.chunks; ++i) chunks_.push_back(std::make_shared<Chunk>());
+}
 
 std::vector<std::size_t> divide_evenly(const std::vector<double>& costs, std::size_t parts) {
   const std::size_t n = costs.size();
@@ -52,21 +66,46 @@ void Stages::divide(const std::vector<double>& costs) {
   begins_ = divide_evenly(costs, parts);
 }
 
+std::size_t Stages::part_of(std::size_t unit) const {
+  return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), unit) - begins_.begin() -
+                                  1);
+}
+
 int Stages::stage_of(std::size_t unit) const {
-  const auto after = std::upper_bound(begins_.begin(), begins_.end(), unit);
-  return static_cast<int>(after - begins_.begin() - 1) % place_.stages;
+  return static_cast<int>(part_of(unit)) % place_.stages;
+}
+
+int Stages::chunk_of(std::size_t unit) const {
+  return static_cast<int>(part_of(unit)) / place_.stages;
 }
 
 void Stages::add(std::size_t unit, const std::string& name, Module& module) {
   for (const NamedParameter& parameter : module.named_parameters()) {
-    parameters_.push_back({name + "." + parameter.name, stage_of(unit), whole_shape_of(*parameter.tensor)});
+    parameters_.push_back({.name = name + "." + parameter.name,
+                           .stage = stage_of(unit),
+                           .chunk = chunk_of(unit),
+                           .shape = whole_shape_of(*parameter.tensor)});
   }
 }
 
 void Stages::add_copy(const std::string& name, std::size_t unit) {
   const auto owned = std::find_if(parameters_.begin(), parameters_.end(),
                                   [&](const Parameter& each) { return each.name == name; });
-  if (owned->stage != stage_of(unit)) copies_.push_back({name, owned->stage, stage_of(unit)});
+  if (owned->stage != stage_of(unit)) copies_.push_back({name, owned->stage, stage_of(unit), chunk_of(unit)});
+}
+
+bool Stages::is_copied(const std::string& name) const {
+  return std::any_of(copies_.begin(), copies_.end(), [&](const Copy& copy) { return copy.name == name; });
+}
+
+int Stages::chunk_of(const std::string& name) const {
+  for (const Copy& copy : copies_) {
+    if (copy.name == name && copy.stage == place_.stage) return copy.chunk;
+  }
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.name == name) return parameter.chunk;
+  }
+  fail("pipeline: no stage has a parameter {}", name);
 }
 
 std::vector<std::string> Stages::names_of(int stage) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ std::vector<std::size_t> divide_evenly(const std::vector<double>& costs, std::si
 /// unit, for its random numbers, and drops those of other stages at once.
 class Stages {
  public:
-  explicit Stages(const PipelinePlace& place) : place_(place) {}
+  explicit Stages(const PipelinePlace& place);
 
   /// Divides units with these costs, such as FLOPs. Throws Error that names the flags for too few units.
   void divide(const std::vector<double>& costs);
@@ -47,6 +48,7 @@ class Stages {
   struct Parameter {
     std::string name;
     int stage;
+    int chunk;    ///< of that stage, whose forward uses it
     Shape shape;  ///< of the whole parameter, where ranks divide it
   };
   /// In the order of the whole model.
@@ -56,17 +58,27 @@ class Stages {
     std::string name;
     int owner;
     int stage;
+    int chunk;  ///< of `stage`
   };
   const std::vector<Copy>& copies() const { return copies_; }
   /// The stage of `unit` has a copy of the parameter, which has been added.
   void add_copy(const std::string& name, std::size_t unit);
   /// The names of the parameters that a stage has, its copies included, in the order of the whole model.
   std::vector<std::string> names_of(int stage) const;
+  /// Whether two stages have the parameter.
+  bool is_copied(const std::string& name) const;
+  /// The chunk of this rank that uses the parameter.
+  int chunk_of(const std::string& name) const;
+  /// A chunk of this rank as a module, whose forward hooks surround each forward through it.
+  Module& chunk(int number) const { return *chunks_[static_cast<std::size_t>(number)]; }
 
  private:
+  std::size_t part_of(std::size_t unit) const;
   int stage_of(std::size_t unit) const;
+  int chunk_of(std::size_t unit) const;
 
   PipelinePlace place_;
+  std::vector<std::shared_ptr<Module>> chunks_;
   std::vector<std::size_t> begins_;
   std::vector<Parameter> parameters_;
   std::vector<Copy> copies_;

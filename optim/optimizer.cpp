@@ -1,5 +1,6 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/creation.h"
@@ -85,16 +86,30 @@ void Optimizer::add_step_work(const ArenaView& view, std::int64_t flops, std::in
 }
 
 void Optimizer::sum_over_ranks(const Tensor& x) const {
-  if (arena_.is_sharded()) arena_.shard_exchange().sum(x);
-  if (!arena_.division()) return;
   const std::int64_t columns = x.elements() / parameter_count();
-  for (std::int64_t i = 0; i < parameter_count(); ++i) {
-    if (arena_.counts(static_cast<std::size_t>(i))) continue;
-    const Tensor row = x.alias({columns}, i * columns);
-    // As f32, since a GPU has no operations on f64; the bits of 0 are the same.
+  const auto row_of = [&](std::int64_t entry) { return x.alias({columns}, entry * columns); };
+  // As f32, since a GPU has no operations on f64; the bits of 0 are the same.
+  const auto clear = [&](const Tensor& row) {
     fill(Stream::current(x.device()), DType::f32, row.raw(), row.bytes() / 4, 0.0);
+  };
+  if (arena_.is_sharded()) arena_.shard_exchange().sum(x);
+  if (arena_.division()) {
+    for (std::int64_t i = 0; i < parameter_count(); ++i) {
+      if (!arena_.counts(static_cast<std::size_t>(i))) clear(row_of(i));
+    }
+    arena_.division()->sum(x);
   }
-  arena_.division()->sum(x);
+  if (!arena_.stages()) return;
+  // Both stages that have a parameter go on with one sum: in which order a communicator adds up depends on
+  // the place.
+  for (const ModelStages::Copy& copy : arena_.stages()->copies) {
+    const auto& entries = arena_.entries();
+    const auto entry = std::find_if(entries.begin(), entries.end(),
+                                    [&](const ArenaEntry& each) { return each.name == copy.name; });
+    const Tensor row = row_of(entry - entries.begin());
+    if (!copy.is_counted) clear(row);
+    copy.sum(row);
+  }
 }
 
 }  // namespace ringtape

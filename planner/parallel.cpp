@@ -148,13 +148,6 @@ ParallelPlans plan_parallel(const ParallelRequest& request) {
       for (int zero = 0; zero <= (mesh.data == 1 ? 0 : 3); ++zero) {
         if (request.zero && zero != *request.zero && mesh.data > 1) continue;
         if (request.compress && zero > 0) continue;
-        // The copies of tied embeddings: see docs/parallel.md.
-        if (pipeline > 1 && (zero > 1 || (zero == 1 && mesh.data > 2))) {
-          all.left_out.push_back(
-              {mesh, zero, 0,
-               zero > 1 ? "stages with ZeRO 0 or 1 only" : "stages with ZeRO 1 on at most 2 data ranks"});
-          continue;
-        }
         add_best(request, mesh, zero, all);
       }
     }

@@ -1,9 +1,11 @@
 #include "planner/parallel_traffic.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
+#include "dist/pipeline_schedule.h"
 #include "kernels/arena.h"
-#include "nn/parameter_shard.h"
 #include "planner/numbers.h"
 
 namespace ringtape::planner {
@@ -34,8 +36,14 @@ struct Sizes {
         stream_bytes(tokens * gpt.model.width * value_bytes),
         parameters(arena_order(parameters_of(gpt.model, gpt.part), stage)),
         layout(gpt_layout(parameters, gpt.sharding)) {
-    const std::int64_t segment = gpt.recompute == 0 ? blocks : gpt.recompute;
-    recomputed = (blocks - 1) / segment * segment;
+    std::map<int, std::set<std::int64_t>> of_chunks;
+    for (const GptParameter& each : parameters) {
+      if (each.block >= 0) of_chunks[each.chunk].insert(each.block);
+    }
+    for (const auto& [chunk, numbers] : of_chunks) {
+      const std::int64_t segment = gpt.recompute == 0 ? std::ssize(numbers) : gpt.recompute;
+      recomputed += (std::ssize(numbers) - 1) / segment * segment;
+    }
   }
 
   const GptMemoryProblem& gpt;
@@ -86,12 +94,31 @@ CollectiveCounts tensor_traffic(const Sizes& s) {
   return counts;
 }
 
+/// How often an update gathers the bucket that begins with this parameter.
+std::int64_t gathers_of(const Sizes& s, const GptParameter& first) {
+  const bool is_freed = s.gpt.sharding.reshard_after_forward;
+  if (s.stage < 3) return 1;
+  if (first.block >= 0 || s.last) return (is_freed ? 2 : 1) * s.micro_batches;
+  // The backward of embeddings reads none: without resharding they stay from a forward to the next backward.
+  if (is_freed) return s.micro_batches;
+  const GptPart& part = s.gpt.part;
+  const auto kind = part.chunks > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;
+  std::int64_t gathers = 0;
+  bool is_there = false;
+  for (const StageTask& task :
+       stage_schedule(kind, {part.stages, static_cast<int>(s.micro_batches), part.chunks}, part.stage)) {
+    if (task.chunk != first.chunk) continue;
+    if (!task.is_backward && !is_there) ++gathers;
+    is_there = !task.is_backward;
+  }
+  return gathers;
+}
+
 CollectiveCounts data_traffic(const Sizes& s, const std::optional<DType>& compress) {
   CollectiveCounts counts{};
   if (s.gpt.sharding.world_size == 1) return counts;
   const std::int64_t k = s.micro_batches;
   for (const GradientBucket& bucket : s.layout.buckets) {
-    const std::int64_t gathers = s.stage < 3 ? 1 : (s.gpt.sharding.reshard_after_forward ? 2 : 1) * k;
     const std::int64_t gradients = 4 * bucket.elements, values = s.value_bytes * bucket.elements;
     if (s.stage == 0) {
       const auto bytes = static_cast<std::int64_t>(size_of(compress.value_or(DType::f32)));
@@ -99,7 +126,7 @@ CollectiveCounts data_traffic(const Sizes& s, const std::optional<DType>& compre
       if (compress == DType::f16) add(counts, Operation::all_reduce, 1, 4);  // the largest element
     } else {
       add(counts, Operation::reduce_scatter, s.stage == 1 ? 1 : k, gradients);
-      add(counts, Operation::all_gather, gathers, values);
+      add(counts, Operation::all_gather, gathers_of(s, s.parameters[bucket.first_entry]), values);
     }
   }
   add(counts, Operation::all_reduce, 1, 4 * (std::ssize(s.parameters) + 1));
@@ -114,10 +141,11 @@ CollectiveCounts pipeline_traffic(const Sizes& s) {
   const std::int64_t chunks = s.gpt.part.chunks;
   const std::int64_t forward = chunks - (s.last ? 1 : 0), backward = chunks - (s.first ? 1 : 0);
   add(counts, Operation::exchange, s.micro_batches * (forward + backward), bytes);
-  if (s.gpt.model.tied && (s.first || s.last)) {
-    const std::int64_t table =
-        part_of_block(s.gpt.model.vocabulary, s.gpt.part.tensor_rank, s.gpt.part.tensor).count;
-    add(counts, Operation::all_reduce, 1, 4 * table * s.gpt.model.width);
+  for (const GradientBucket& bucket : s.layout.buckets) {
+    const GptParameter& first = s.parameters[bucket.first_entry];
+    if (!first.is_copied) continue;
+    const std::int64_t own = s.stage == 0 ? first.elements : bucket.elements / s.gpt.sharding.world_size;
+    add(counts, Operation::all_reduce, 1, 4 * own);
   }
   return counts;
 }

@@ -116,7 +116,9 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
   if (!options_.model.freeze.empty()) freeze(*model_, options_.model.freeze);
   if (!options_.model.train_only.empty()) train_only(*model_, options_.model.train_only);
   const DType dtype = compute_dtype(options_.precision, device_);
-  arena_.emplace(*model_, device_, dtype, make_sharding(options_.distribution, data_rank(), data_ranks()));
+  ArenaSharding sharding = make_sharding(options_.distribution, data_rank(), data_ranks());
+  sharding.stages = stages();
+  arena_.emplace(*model_, device_, dtype, sharding);
   if (divides_layers()) {
     arena_->set_division(
         division_over(mesh_.along(MeshDimension::tensor), options_.distribution.sequence_parallel));
@@ -138,22 +140,11 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
 void Trainer::Run::connect_stages() {
   const DistributionOptions& options = options_.distribution;
   const std::shared_ptr<Communicator>& line = mesh_.along(MeshDimension::pipeline);
-  check(options.zero == 0 || stages()->copies().empty() || data_ranks() <= 2,
-        "--zero {}: with --pipeline-parallel the copies of tied weights would differ by rounding on {} data "
-        "ranks, "
-        "expected --zero 0 or at most 2 of them",
-        options.zero, data_ranks());
   pipeline_ = std::make_unique<Pipeline>(*model_, *stages(), line,
                                          PipelineOptions{.schedule = options.pipeline_schedule,
                                                          .sequence = options.sequence_parallel,
                                                          .check_layouts = divides_layers()});
-  std::vector<std::string> copies;
-  for (const Stages::Copy& copy : stages()->copies()) {
-    if (copy.stage == line->rank()) copies.push_back(copy.name);
-  }
-  arena_->set_stages({.sum = all_reduce_over(line, ReduceOp::sum),
-                      .max = all_reduce_over(line, ReduceOp::max),
-                      .copies = std::move(copies)});
+  arena_->set_stages(pipeline_->of_arena());
 }
 
 /// Checks before the model, which may be large, is made.
@@ -168,8 +159,6 @@ void Trainer::Run::check_before_model() const {
         "number",
         options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
   const DistributionOptions& ranks = options_.distribution;
-  check(mesh_.sizes().pipeline == 1 || ranks.zero <= 1,
-        "--zero {}: with --pipeline-parallel expected 0 or 1, the nearest is 1", ranks.zero);
   check(ranks.pipeline_schedule != PipelineScheduleKind::interleaved || ranks.pipeline_chunks > 1,
         "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2");
   check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
@@ -178,7 +167,8 @@ void Trainer::Run::check_before_model() const {
   warmup_steps(options_.schedule, batch, length_);
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
-  if (options_.distribution.zero == 3 && world_size > 1) check_sharded_parameters();
+  if (ranks.zero == 3 && world_size > 1) check_sharded_parameters();
+  if (ranks.zero == 2 && world_size > 1 && ranks.pipeline_chunks > 1) check_last_update();
   check_memory();
 }
 
@@ -188,24 +178,29 @@ void Trainer::Run::check_sharded_parameters() const {
         "--check-replicas: with --zero 3 ranks have no equal parameters to compare");
   check(options_.observation.record_values.empty(),
         "--record-values: with --zero 3 no rank has the values between two updates");
-  const std::int64_t ranks = data_ranks();
-  const auto check_equal = [&](std::int64_t samples, const char* what, std::int64_t at_once,
-                               const char* flag) {
-    const auto forwards = [&](std::int64_t own) { return (own + at_once - 1) / at_once; };
-    const std::int64_t fewest = forwards(samples / ranks), most = forwards((samples + ranks - 1) / ranks);
-    check(fewest == most,
-          "--zero 3: expected as many forwards on every rank, but of the {} {} some of the {} ranks run {} "
-          "and others {}: change {}",
-          samples, what, ranks, most, fewest, flag);
-  };
+  check_last_update();
+  check_equal_forwards(task_.test->size(), "test samples", options_.data.eval_batch_size,
+                       "--eval-batch-size");
+}
+
+/// Checks that all ranks cut the short last update of an epoch into as many micro-batches.
+void Trainer::Run::check_last_update() const {
   const std::int64_t batch = options_.data.batch_size, micro_batch = options_.accumulation.micro_batch;
-  const std::int64_t at_once = micro_batch > 0 ? micro_batch : batch;
-  const std::int64_t of_last_update = length_.samples % batch;
-  if (length_.steps > length_.samples / batch) {
-    check_equal(of_last_update, "samples of an epoch's last update", at_once,
-                micro_batch > 0 ? "--micro-batch" : "--batch-size");
-  }
-  check_equal(task_.test->size(), "test samples", options_.data.eval_batch_size, "--eval-batch-size");
+  if (length_.steps <= length_.samples / batch) return;
+  check_equal_forwards(length_.samples % batch, "samples of an epoch's last update",
+                       micro_batch > 0 ? micro_batch : batch,
+                       micro_batch > 0 ? "--micro-batch" : "--batch-size");
+}
+
+void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, std::int64_t at_once,
+                                        const char* flag) const {
+  const std::int64_t ranks = data_ranks();
+  const auto forwards = [&](std::int64_t own) { return (own + at_once - 1) / at_once; };
+  const std::int64_t fewest = forwards(samples / ranks), most = forwards((samples + ranks - 1) / ranks);
+  check(fewest == most,
+        "--zero {}: expected as many forwards on every rank, but of the {} {} some of the {} ranks run {} "
+        "and others {}: change {}",
+        options_.distribution.zero, samples, what, ranks, most, fewest, flag);
 }
 
 /// Throws Error for a model that does not fit, and announces one that takes long to make.

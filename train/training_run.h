@@ -62,6 +62,9 @@ class Trainer::Run {
   // ---- training_run.cpp ----
   void check_before_model() const;
   void check_sharded_parameters() const;
+  void check_last_update() const;
+  void check_equal_forwards(std::int64_t samples, const char* what, std::int64_t at_once,
+                            const char* flag) const;
   void check_memory() const;
   void describe_model() const;
   void describe_device() const;

@@ -141,9 +141,8 @@ std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_ba
   return inputs(micro_batch);
 }
 
-/// The micro-batches go through the stages of a pipeline. finish() reduces the gradients.
+/// The micro-batches go through the stages of a pipeline. The backwards of the last one reduce the gradients.
 void Update::run_in_stages(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum) {
-  const auto scope = parallel_.no_sync();
   std::vector<std::pair<Tensor, Tensor>> pieces;
   std::vector<Shape> shapes;
   for (std::size_t i = 0; i < micro_batches; ++i) {
@@ -155,18 +154,19 @@ void Update::run_in_stages(std::size_t micro_batches, const Inputs& inputs, Upda
       {.input = [&](std::size_t i) { return model_input(task_, pieces[i].first, arena_.compute_dtype()); },
        .loss = [&](Tensor output,
                    std::size_t i) { return loss_of(std::move(output), pieces[i].second, sum); },
-       .backward = [&](const Tensor& loss) { backward(loss, sum); }});
+       .backward = [&](const Tensor& loss) { backward(loss, sum); },
+       .around_backward =
+           [&](std::size_t i, const std::function<void()>& run) {
+             const auto scope = parallel_.no_sync(i + 1 < micro_batches);
+             run();
+           }});
 }
 
 /// Waits for the mean of the gradients, and reduces loss and correct predictions over the ranks.
 void Update::reduce(UpdateResult& result) {
   const SpanScope phase(SpanKind::phase, "all-reduce");
-  // Two addends have one sum on both stages. After ZeRO's mean each rank has other slices than on the other
-  // stage.
-  const bool is_sharded = arena_.is_sharded();
-  if (pipeline_ != nullptr && is_sharded) pipeline_->sum_gradients_of_copies();
   parallel_.finish();
-  if (pipeline_ != nullptr && !is_sharded) pipeline_->sum_gradients_of_copies();
+  if (pipeline_ != nullptr) pipeline_->sum_gradients_of_copies(&arena_);
   arena_.sum_parts_of_gradients();
   reduce_results(result);
 }

@@ -328,13 +328,7 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
         Staged staged(kind, way, DType::f32);
         ParameterArena arena(*whole.model, Device{}), own_arena(*staged.model, line->device());
         staged.connect(way);
-        std::vector<std::string> copies;
-        for (const Stages::Copy& copy : staged.stages().copies()) {
-          if (copy.stage == line->rank()) copies.push_back(copy.name);
-        }
-        own_arena.set_stages({.sum = all_reduce_over(line, ReduceOp::sum),
-                              .max = all_reduce_over(line, ReduceOp::max),
-                              .copies = copies});
+        own_arena.set_stages(staged.pipeline->of_arena());
         const auto optimizer_of = [&](ParameterArena& of) -> std::unique_ptr<Optimizer> {
           if (name == "LAMB") return std::make_unique<Lamb>(of, LambOptions{.learning_rate = 0.01});
           return std::make_unique<SGD>(of, SGDOptions{.learning_rate = 0.1, .momentum = 0.9});

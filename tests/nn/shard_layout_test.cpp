@@ -41,6 +41,21 @@ TEST_CASE("buckets end with the entry that fills them, and are padded for the ra
   CHECK(cut_into_buckets({}, {}, 4).empty());
 }
 
+TEST_CASE("buckets do not go beyond a run", "[shards]") {
+  const std::vector<std::int64_t> sizes = entries_of({1, 1, 3, 2, 9, 1});
+  const std::vector<std::size_t> runs = {1, 3, 2};
+  const std::vector<GradientBucket> buckets =
+      cut_into_buckets(sizes, {.first_bytes = 512, .bytes = 1024}, 3, runs);
+  // As above, but the first ends after one block; then 1 and 3 blocks are full, 2 end the run, 9, and 1.
+  const std::vector<std::size_t> count = {1, 2, 1, 1, 1};
+  REQUIRE(buckets.size() == count.size());
+  for (std::size_t b = 0; b < buckets.size(); ++b) CHECK(buckets[b].entries == count[b]);
+  CHECK(buckets[4].offset == (3 + 6 + 3 + 9) * 64);
+  const ArenaLayout units = arena_layout(sizes, runs, 3, 3, {});
+  REQUIRE(units.buckets.size() == runs.size());
+  for (std::size_t b = 0; b < runs.size(); ++b) CHECK(units.buckets[b].entries == runs[b]);
+}
+
 TEST_CASE("one rank pays for no padding", "[shards]") {
   const std::vector<std::int64_t> sizes = entries_of({1, 5, 2, 7, 1});
   for (const std::int64_t bytes : {1, 512, 1 << 20}) {

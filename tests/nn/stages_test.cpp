@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "nn/arena.h"
 #include "nn/gpt.h"
 #include "nn/gpt_estimate.h"
 #include "tests/support/catch.h"
@@ -67,6 +68,47 @@ TEST_CASE("stages: GPT-2's blocks and output layer are divided by their FLOPs", 
       if (is_last) CHECK(is_of_output);
       if (!is_last && stage > 0) CHECK(parameter.name.starts_with("h."));
     }
+  }
+}
+
+TEST_CASE("stages: no bucket has parameters of two chunks, and tied weights are divided alike",
+          "[nn][stages]") {
+  const TransformerOptions shape{.vocabulary = 50, .context = 8, .layers = 6, .heads = 2, .width = 16};
+  for (const int zero : {1, 2, 3}) {
+    INFO("ZeRO " << zero);
+    std::vector<ShardSlice> tied;
+    for (int stage = 0; stage < 2; ++stage) {
+      const auto layers = std::make_shared<LayerFactory>();
+      layers->set_stages(std::make_shared<Stages>(PipelinePlace{.stage = stage, .stages = 2, .chunks = 2}));
+      const Stages& stages = *layers->stages();
+      GPT model(shape, layers);
+      const ParameterArena arena(
+          model, Device{}, DType::f32,
+          {.stage = zero, .rank = 1, .world_size = 3, .bucket_sizes = {}, .stages = &stages});
+      for (const ArenaEntry& entry : arena.entries()) {
+        // Two units a part, of the embeddings, six blocks, and the output. The second chunks have the last.
+        CHECK(stages.begins() == std::vector<std::size_t>{0, 2, 4, 6, 8});
+        const bool is_of_second = entry.name.starts_with("h.3") || entry.name.starts_with("h.4") ||
+                                  entry.name.starts_with("h.5") ||
+                                  (stage == 1 && !entry.name.starts_with("h."));
+        CHECK(entry.chunk == (is_of_second ? 1 : 0));
+      }
+      for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
+        const GradientBucket& bucket = arena.buckets()[b];
+        for (std::size_t i = 0; i < bucket.entries; ++i) {
+          const ArenaEntry& entry = arena.entries()[bucket.first_entry + i];
+          CHECK(entry.chunk == arena.entries()[bucket.first_entry].chunk);
+          if (entry.name != "wte.weight") continue;
+          CHECK(bucket.entries == 1);
+          CHECK(entry.offset == bucket.offset);
+          tied.push_back(arena.slices()[b]);
+          tied.back().offset -= bucket.offset;
+        }
+      }
+    }
+    REQUIRE(tied.size() == 2);
+    CHECK(tied[0].offset == tied[1].offset);
+    CHECK(tied[0].elements == tied[1].elements);
   }
 }
 
