@@ -544,7 +544,7 @@ powers = [1, 2, 4, 8, 16]
 assert found == {(t, p, 16 // t // p) for t in powers[:4] for p in powers[:4] if t * p <= 16}, found
 times = [p["step_seconds"] for p in plans["plans"]]
 assert times == sorted(times)
-assert {(l["tensor"], l["reason"]) for l in plans["left_out"]} == {(16, "16 tensor ranks do not divide 8 heads"), (1, "8 layers do not give each of 16 stages a block"), (1, "stages with ZeRO 0 or 1 only"), (2, "stages with ZeRO 0 or 1 only"), (4, "stages with ZeRO 0 or 1 only"), (1, "stages with ZeRO 1 on at most 2 data ranks"), (2, "stages with ZeRO 1 on at most 2 data ranks")}'
+assert {(l["tensor"], l["reason"]) for l in plans["left_out"]} == {(16, "16 tensor ranks do not divide 8 heads"), (1, "8 layers do not give each of 16 stages a block")}'
 rm plans.json
 refuse "--layers" plan parallel --ranks 16
 refuse "--ranks" plan parallel "${gpt[@]}" --ranks 0
