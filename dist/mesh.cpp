@@ -72,8 +72,7 @@ MeshSizes mesh_of(int ranks, const MeshSizes& wanted) {
     const int size = wanted.along(dimension);
     check(size >= 1 && sizes.data % size == 0,
           "--{}-parallel {}: expected a divisor of the {}{}, the nearest is {}", name_of(dimension), size,
-          counted(sizes.data, "rank"), sizes.data < ranks ? " left" : "",
-          nearest_divisor(sizes.data, size));
+          counted(sizes.data, "rank"), sizes.data < ranks ? " left" : "", nearest_divisor(sizes.data, size));
     sizes.data /= size;
   }
   return sizes;
