@@ -16,8 +16,9 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& targets,
             targets.device() == logits.device(),
         "cross_entropy: logits {} do not fit targets {}: expected [N, C] and [N] on one device",
         describe(logits), describe(targets));
-  check(logits.size(1) > 0 && logits.size(1) <= std::int64_t{1} << 30,
-        "cross_entropy: logits {} have {} classes: expected 1 to 2^30", describe(logits), logits.size(1));
+  check(logits.size(1) > 0, "cross_entropy: logits {} have no classes", describe(logits));
+  check(logits.size(1) <= std::int64_t{1} << 30, "cross_entropy: logits {} have more than 2^30 classes",
+        describe(logits));
   check(targets.dtype() == DType::i64 || targets.dtype() == DType::i32,
         "cross_entropy: targets must be i64 or i32, found {}", describe(targets));
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
