@@ -72,8 +72,7 @@ MeshSizes mesh_of(int ranks, const MeshSizes& wanted) {
     const int size = wanted.along(dimension);
     check(size >= 1 && sizes.data % size == 0,
           "--{}-parallel {}: expected a divisor of the {}{}, the nearest is {}", name_of(dimension), size,
-          counted(sizes.data, "rank"), sizes.data < ranks ? " left" : "",
-          nearest_divisor(sizes.data, size));
+          counted(sizes.data, "rank"), sizes.data < ranks ? " left" : "", nearest_divisor(sizes.data, size));
     sizes.data /= size;
   }
   return sizes;
@@ -115,6 +114,7 @@ Mesh::Mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes)
     if (line->size() > 1) line->set_group(name_of(dimension));
   }
   of_mean_ = sizes_.context == 1 ? along(MeshDimension::data)
+             : sizes_.data == 1  ? along(MeshDimension::context)
                                  : split_along(world_, sizes_, {MeshDimension::data, MeshDimension::context});
   if (of_mean_ != along(MeshDimension::data) && of_mean_ != along(MeshDimension::context)) {
     of_mean_->set_group("data and context");
