@@ -36,6 +36,7 @@
 #include "dist/pipeline_schedule.h"
 #include "dist/rank_environment.h"
 #include "dist/ring_all_reduce.h"
+#include "dist/ring_attention.h"
 #include "dist/sequence_parallel_ops.h"
 #include "dist/tensor_parallel.h"
 #include "dist/tensor_parallel_ops.h"

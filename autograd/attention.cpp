@@ -1,64 +1,42 @@
 #include <cmath>
 
 #include "autograd/arguments.h"
+#include "autograd/attention_heads.h"
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/capture.h"
-#include "kernels/attention.h"
 #include "kernels/copy_rows.h"
 
 namespace ringtape {
-namespace {
 
-void* element(const Tensor& tensor, std::int64_t index) {
+void* element_of(const Tensor& tensor, std::int64_t index) {
   return static_cast<std::byte*>(tensor.raw()) + index * static_cast<std::int64_t>(size_of(tensor.dtype()));
 }
 
-/// The sizes and options of one call.
-struct Heads {
-  std::int64_t batch, tokens, heads, kv_heads, width;
-  AttentionOptions options;
+AttentionArgs AttentionHeads::args(const Tensor& qkv, const Tensor& out, const Tensor& lse) const {
+  AttentionArgs args;
+  args.dtype = qkv.dtype();
+  args.batch = batch;
+  args.heads = heads;
+  args.kv_heads = kv_heads;
+  args.queries = args.keys = tokens;
+  args.width = width;
+  args.scale = 1 / std::sqrt(static_cast<double>(width));
+  args.q = queries(qkv);
+  args.k = keys(qkv);
+  args.v = values(qkv);
+  args.out = results(out);
+  args.lse = lse.raw();
+  args.dropout = options.dropout;
+  args.seed = options.seed;
+  args.counter = options.counter;
+  args.mask = {options.all_heads > 0 ? options.all_heads : heads, options.first_head, tokens, 0, 0};
+  return args;
+}
 
-  /// Elements of a token of qkv.
-  std::int64_t row() const { return (heads + 2 * kv_heads) * width; }
-  /// Heads `first` and on of a tensor [batch, tokens, row]; of a cache, with tokens for its capacity.
-  AttentionOperand operand(const Tensor& tensor, std::int64_t row, std::int64_t first) const {
-    return {element(tensor, first * width), tensor.size(1) * row, row, width};
-  }
-  AttentionOperand queries(const Tensor& qkv) const { return operand(qkv, row(), 0); }
-  AttentionOperand keys(const Tensor& qkv) const { return operand(qkv, row(), heads); }
-  AttentionOperand values(const Tensor& qkv) const { return operand(qkv, row(), heads + kv_heads); }
-  AttentionOperand results(const Tensor& out) const { return operand(out, heads * width, 0); }
-
-  /// FLOPs of one product: of a row of `width` elements and a column for every query and key that it sees.
-  std::int64_t flops() const { return batch * heads * tokens * (tokens + 1) * width; }
-
-  AttentionArgs args(const Tensor& qkv, const Tensor& out, const Tensor& lse) const {
-    AttentionArgs args;
-    args.dtype = qkv.dtype();
-    args.batch = batch;
-    args.heads = heads;
-    args.kv_heads = kv_heads;
-    args.queries = args.keys = tokens;
-    args.width = width;
-    args.scale = 1 / std::sqrt(static_cast<double>(width));
-    args.q = queries(qkv);
-    args.k = keys(qkv);
-    args.v = values(qkv);
-    args.out = results(out);
-    args.lse = lse.raw();
-    args.dropout = options.dropout;
-    args.seed = options.seed;
-    args.counter = options.counter;
-    args.mask_heads = options.all_heads;
-    args.first_mask_head = options.first_head;
-    return args;
-  }
-};
-
-Heads heads_of(const char* operation, const Tensor& qkv, int heads, int kv_heads,
-               const AttentionOptions& options) {
+AttentionHeads heads_of(const char* operation, const Tensor& qkv, int heads, int kv_heads,
+                        const AttentionOptions& options) {
   check_floating(operation, qkv);
   check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
         "{}: the number of heads must be a multiple of kv_heads, found {} and {}", operation, heads,
@@ -77,7 +55,9 @@ Heads heads_of(const char* operation, const Tensor& qkv, int heads, int kv_heads
   return {qkv.size(0), qkv.size(1), heads, kv_heads, width, options};
 }
 
-void backward(const Heads& sizes, BackwardContext& context) {
+namespace {
+
+void backward(const AttentionHeads& sizes, BackwardContext& context) {
   const Tensor &qkv = context.saved(0), &out = context.saved(1), &lse = context.saved(2);
   const Tensor& dout = context.grad_output();
   const GradTarget dqkv = context.grad_target(0);
@@ -97,7 +77,7 @@ void backward(const Heads& sizes, BackwardContext& context) {
 }  // namespace
 
 Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads, const AttentionOptions& options) {
-  const Heads sizes = heads_of("causal_self_attention", qkv, heads, kv_heads, options);
+  const AttentionHeads sizes = heads_of("causal_self_attention", qkv, heads, kv_heads, options);
   const OperationScope span("causal_self_attention", {&qkv});
   Tensor out = empty({sizes.batch, sizes.tokens, sizes.heads * sizes.width}, qkv.dtype(), qkv.device());
   const DType stat = qkv.dtype() == DType::f64 ? DType::f64 : DType::f32;
@@ -113,7 +93,7 @@ Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads, const A
 
 Tensor cached_self_attention(const Tensor& qkv, int heads, int kv_heads, const Tensor& cache,
                              std::int64_t length) {
-  const Heads sizes = heads_of("cached_self_attention", qkv, heads, kv_heads, {});
+  const AttentionHeads sizes = heads_of("cached_self_attention", qkv, heads, kv_heads, {});
   const std::int64_t kept = 2 * sizes.kv_heads * sizes.width;
   check(!Tape::records({&qkv}), "cached_self_attention: has no backward: call it under NoGrad");
   check(cache.defined() && cache.dims() == 3 && cache.size(0) == sizes.batch && cache.size(2) == kept &&
@@ -126,9 +106,9 @@ Tensor cached_self_attention(const Tensor& qkv, int heads, int kv_heads, const T
   const OperationScope span("cached_self_attention", {&qkv, &cache});
   const Stream stream = stream_of(qkv);
   for (std::int64_t b = 0; b < sizes.batch; ++b) {
-    copy_rows(stream, qkv.dtype(), element(qkv, b * sizes.tokens * sizes.row() + sizes.heads * sizes.width),
-              sizes.row(), element(cache, (b * cache.size(1) + length) * kept), kept, sizes.tokens, kept,
-              false);
+    copy_rows(stream, qkv.dtype(),
+              element_of(qkv, b * sizes.tokens * sizes.row() + sizes.heads * sizes.width), sizes.row(),
+              element_of(cache, (b * cache.size(1) + length) * kept), kept, sizes.tokens, kept, false);
   }
   Tensor out = empty({sizes.batch, sizes.tokens, sizes.heads * sizes.width}, qkv.dtype(), qkv.device());
   const DType stat = qkv.dtype() == DType::f64 ? DType::f64 : DType::f32;

@@ -99,6 +99,17 @@ Tensor rotary(const Tensor& x, const RotaryTable& table, std::int64_t heads, std
 /// [0, 1); with 0 the result is x itself.
 Tensor dropout(const Tensor& x, double p);
 
+/// Neighbouring tokens of a sequence.
+struct TokenRun {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// dropout() of some tokens of sequences of `tokens` each, with the masks that they have among all: x [B, T,
+/// C] has the tokens of `runs`, one run after the other, of each sequence. Throws Error unless 4 divides the
+/// elements of each run and those before it, since one counter of the generator is for 4 elements.
+Tensor dropout_of_tokens(const Tensor& x, double p, const std::vector<TokenRun>& runs, std::int64_t tokens);
+
 // ---- sums ----
 /// Sum of all elements: a scalar.
 Tensor sum(const Tensor& x);

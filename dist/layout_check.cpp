@@ -18,6 +18,7 @@ using Kind = Layout::Kind;
 struct Operands {
   const Node& node;
   std::vector<Layout> layouts;
+  bool context = false;  // ranks have a part of the tokens
 
   const Layout& operator[](std::size_t i) const { return layouts[i]; }
   std::size_t size() const { return layouts.size(); }
@@ -138,8 +139,19 @@ Layout receives_tokens(const Operands&) {
 }
 
 Layout part_of_tokens(const Operands& x) {
-  x.expect(x.is_shard(0, 1), "tokens of which each rank has its part");
+  x.expect(x.is_shard(0, 1) || (x.context && x.is_equal(0)), "tokens of which each rank has its part");
   return x[0];
+}
+
+Layout dropout(const Operands& x) {
+  x.expect(!x.context, "dropout_of_tokens, as ranks divide them");
+  return whole(x);
+}
+
+Layout attention(const Operands& x) {
+  const bool is_ring = x.node.operation == std::string_view("ring_attention");
+  x.expect(is_ring || !x.context, "ring_attention, as ranks divide the tokens");
+  return by_head(x);
 }
 
 /// The rule of an operation; those that have none are elementwise.
@@ -150,10 +162,11 @@ Rule rule_of(std::string_view operation) {
       {"layer_norm", by_token},
       {"rms_norm", by_token},
       {"softmax", by_token},
-      {"causal_self_attention", by_head},
+      {"causal_self_attention", attention},
+      {"ring_attention", attention},
       {"rotary", by_head},
       {"view", view},
-      {"dropout", whole},
+      {"dropout", dropout},
       {"cross_entropy", whole},
       {"mse_loss", whole},
       {"matmul", whole},
@@ -202,7 +215,7 @@ Layout LayoutCheck::of(const Tensor& output) const {
 }
 
 void LayoutCheck::on_record(const Node& node, std::size_t index, const Tensor& output) {
-  Operands operands{node, {}};
+  Operands operands{node, {}, context_};
   for (const NodeInput& input : node.inputs) operands.layouts.push_back(of(input));
   const bool is_known = std::string_view(node.operation) != "recompute" &&
                         std::none_of(operands.layouts.begin(), operands.layouts.end(),

@@ -23,6 +23,8 @@ struct MeshSizes {
 
   int along(MeshDimension dimension) const;
   int ranks() const { return tensor * context * data * pipeline; }
+  /// Ranks with the same part of the model: Mesh::of_mean().
+  int of_mean() const { return context * data; }
   /// Whether ranks have parts of the model's layers.
   bool divide_layers() const { return tensor > 1; }
   bool operator==(const MeshSizes&) const = default;

@@ -139,7 +139,7 @@ Pipeline::Plan Pipeline::find_plan(const std::function<Tensor()>& input) {
 void Pipeline::forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends) {
   const OnTape on_tape(flight.tape);
   std::optional<LayoutCheck> layouts;
-  if (options_.check_layouts) layouts.emplace();
+  if (options_.check_layouts || options_.context) layouts.emplace(nullptr, options_.context);
   const TapeObserverScope observed(layouts ? &*layouts : nullptr);
   const auto micro_batch = static_cast<std::size_t>(task.micro_batch);
   Tensor y = run_chunk(task.chunk, input_of(task.chunk, plan, [&] { return ends.input(micro_batch); }));

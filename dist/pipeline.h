@@ -21,6 +21,7 @@ struct PipelineOptions {
   PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
   bool sequence = false;       ///< between stages a rank has its part of each sequence (sequence parallelism)
   bool check_layouts = false;  ///< with a LayoutCheck, for stages that tensor parallelism divides
+  bool context = false;        ///< the same where context parallelism divides the sequences
   /// The tasks of a stage in their order, in place of the schedule's: each chunk's forward and backward of
   /// each micro-batch once.
   std::function<std::vector<StageTask>(const PipelineShape&, int stage)> order = nullptr;

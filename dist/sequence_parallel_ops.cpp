@@ -7,10 +7,8 @@
 #include "autograd/low_precision.h"
 #include "autograd/operation_scope.h"
 #include "autograd/tape.h"
-#include "core/random.h"
 #include "kernels/bias.h"
 #include "kernels/copy_rows.h"
-#include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 
@@ -109,35 +107,6 @@ Tensor scatter_tokens(const Tensor& x, const Tensor& given, const std::shared_pt
     if (context.needs_grad(0)) context.add_grad(0, gathered(dy, *comm));
   };
   Tape::current().record("scatter_tokens", inputs, y, {}, backward);
-  return y;
-}
-
-Tensor dropout_of_tokens(const Tensor& x, double p, int rank, int ranks) {
-  check_tokens("dropout", x);
-  check(p >= 0 && p < 1, "dropout: p must be at least 0 and below 1, found {}", p);
-  if (p == 0) return x;
-  const std::int64_t batch = x.size(0), part = x.size(1) * x.size(2);
-  check(part % 4 == 0, "--sequence-parallel: dropout of {} elements of a sequence, expected a multiple of 4",
-        part);
-  const OperationScope span("dropout_of_tokens", {&x});
-  const auto whole = static_cast<std::uint64_t>(batch * ranks * part);
-  const std::uint64_t seed = default_generator().seed, offset = default_generator().take((whole + 3) / 4);
-  const auto drop = [=](const Tensor& from, const Tensor& to) {
-    for (std::int64_t b = 0; b < batch; ++b) {
-      const auto before = static_cast<std::uint64_t>((b * ranks + rank) * part);
-      dropout(stream_of(to), to.dtype(), element(from, b * part), element(to, b * part), part, p, seed,
-              offset + before / 4);
-    }
-  };
-  Tensor y = empty_like(x);
-  drop(x, y);
-  if (Tape::records({&x})) {
-    Tape::current().record("dropout_of_tokens", {x}, y, {}, [drop](BackwardContext& context) {
-      Tensor& dy = context.grad_output();
-      drop(dy, dy);
-      context.add_grad(0, std::move(dy));
-    });
-  }
   return y;
 }
 

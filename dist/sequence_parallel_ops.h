@@ -28,8 +28,4 @@ Tensor gather_tokens(const Tensor& x, const std::shared_ptr<Communicator>& comm)
 /// positions [P, C], of which row t is added to token t; undefined for none.
 Tensor scatter_tokens(const Tensor& x, const Tensor& added, const std::shared_ptr<Communicator>& comm);
 
-/// This rank's tokens of dropout() of all tokens: x [B, T / R, C], part `rank` of `ranks`. Throws Error
-/// unless 4 divides T / R * C, since one counter of the generator is for 4 elements.
-Tensor dropout_of_tokens(const Tensor& x, double p, int rank, int ranks);
-
 }  // namespace ringtape

@@ -85,19 +85,6 @@ class RowLinear : public PartModule {
   Tensor* bias_ = nullptr;
 };
 
-/// dropout() of the tokens that this rank has.
-class TokenDropout : public Module {
- public:
-  TokenDropout(double p, std::shared_ptr<Communicator> comm) : p_(p), comm_(std::move(comm)) {}
-  Tensor forward(const Tensor& x) override {
-    return is_training() ? dropout_of_tokens(x, p_, comm_->rank(), comm_->size()) : x;
-  }
-
- private:
-  double p_;
-  std::shared_ptr<Communicator> comm_;
-};
-
 /// A part of the rows of a table; as an output layer, its logits.
 class VocabularyPart : public PartModule {
  public:
@@ -134,7 +121,7 @@ std::shared_ptr<Module> TensorParallelFactory::row_linear(std::int64_t in, std::
 
 std::shared_ptr<Module> TensorParallelFactory::dropout(double p) const {
   if (!sequence_) return LayerFactory::dropout(p);
-  return std::make_shared<TokenDropout>(p, comm_);
+  return std::make_shared<TokenDropout>(p, context(), rank(), ranks());
 }
 
 std::shared_ptr<Module> TensorParallelFactory::by_vocabulary(std::shared_ptr<Module> table) {

@@ -32,6 +32,15 @@ class OnlineSoftmax {
     }
   }
 
+  /// Goes on from the statistics of `count` columns.
+  __device__ void resume(const A* lse, int count) {
+    if (part_ != 0) return;
+    for (int c = column_; c < minimum(column_ + kOwn, count); ++c) {
+      max_[c] = lse[c];
+      sum_[c] = 1;
+    }
+  }
+
   /// Replaces the scores in `rows` rows by exp(score - maximum so far).
   __device__ void add(A* scores, int rows) {
     A max[kOwn], sum[kOwn] = {};
@@ -86,17 +95,23 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   OnlineSoftmax<Tile> softmax(rows + Tile::tokens * row_stride(p.width));
 
   load_columns<Tile>(p.q.of(share.batch, share.head), share.first, share.count, p.width, q_columns);
-  zero_columns<Tile>(out_columns, p.width);
+  A* const lse = p.lse + p.first_row(share.batch, share.head) + share.first;
+  if (p.resumes) {
+    load_columns<Tile>(p.out.of(share.batch, share.head), share.first, share.count, p.width, out_columns);
+    softmax.resume(lse, share.count);
+  } else {
+    zero_columns<Tile>(out_columns, p.width);
+  }
 
   // The first query sees the keys up to `first_sees`, the last one those up to the end.
-  const std::int64_t first_sees = share.first + p.offset();
-  const std::int64_t end = first_sees + share.count;
+  const std::int64_t first_sees = share.first + p.offset;
+  const std::int64_t end = minimum(first_sees + share.count, p.keys);
   for (std::int64_t key = 0; key < end; key += Tile::tokens) {
     const int padded = write_scores_of_keys<Tile>(p, keys, key, end, first_sees, q_columns, scores, rows);
     softmax.add(scores, padded);
     if (p.dropout.threshold != 0) {
       mark_dropped<Tile, true>(scores, padded, p.dropout, p.dropout.head_number(share.batch, share.head),
-                               first_sees, key);
+                               share.first, key);
       keep_weights<Tile>(scores, scores, padded, p.dropout.kept);
     }
     load_rows<Tile>(values, key, keys_of_tile<Tile>(key, end), p.width, rows);
@@ -114,14 +129,14 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
 
   store_columns<Tile>(p.out.of(share.batch, share.head), share.first, share.count, p.width, out_columns,
                       false, [=](int column) { return 1 / softmax.sum(column); });
-  A* const lse = p.lse + p.first_row(share.batch, share.head) + share.first;
   for (int i = thread_rank(); i < share.count; i += Tile::threads) lse[i] = softmax.log_sum(i);
 }
 
 }  // namespace
 
 void attention_forward(const Stream& stream, const AttentionArgs& args) {
-  if (args.queries <= kFewQueries && args.dropout == 0) return attention_forward_few(stream, args);
+  if (args.queries <= kFewQueries && args.dropout == 0 && args.causal && !args.resumes)
+    return attention_forward_few(stream, args);
   RINGTAPE_DISPATCH_FLOATING(args.dtype, T, {
     const AttentionProblem<T> problem(args, {});
     with_tile<accumulate_t<T>>(problem.width, 2, 1, [&](auto tile, std::size_t shared) {

@@ -13,6 +13,15 @@ struct AttentionOperand {
   std::int64_t head = 0;
 };
 
+/// Of which heads and tokens those of a call are a part, for the masks of dropout.
+struct AttentionMask {
+  std::int64_t heads = 0;        ///< all heads of a sequence, which count through all sequences
+  std::int64_t first_head = 0;   ///< number of the first of these
+  std::int64_t tokens = 0;       ///< of a sequence; 0: the heads and keys of the call are all there are
+  std::int64_t first_query = 0;  ///< position of the first query in its sequence
+  std::int64_t first_key = 0;    ///< and of the first key: a multiple of 4
+};
+
 /// Causal attention. Query i of a head sees the keys j <= i + keys - queries, so that the last query sees the
 /// last key: `queries` is less than `keys` where the first keys come from a cache. Head h reads the keys and
 /// values of head h / (heads / kv_heads). With s_ij = scale * q_i . k_j over the visible keys:
@@ -21,9 +30,10 @@ struct AttentionOperand {
 ///
 /// m_ij is 1, or with dropout 0 with that probability and else 1 / (1 - dropout): 0 where word j % 4 of
 /// Philox (core/philox.h) is below dropout * 2^32, at the counter whose low half is `counter` and whose high
-/// half is (head * keys + i + keys - queries) * ceil(keys / 4) + j / 4, where heads count through all
-/// sequences, all `mask_heads` of each. So the backward, and a forward that is computed again, have the same
-/// mask, and nothing is stored.
+/// half is (head * tokens + i) * ceil(tokens / 4) + j / 4, for the heads and tokens of AttentionMask. So the
+/// backward, and a forward that is computed again, have the same mask, and nothing is stored.
+///
+/// Where keys come in pieces, each call but the first one `resumes`: softmax goes on with the next piece.
 struct AttentionArgs {
   DType dtype = DType::f32;  ///< of q, k, v, out: f32, bf16 or f16; f64 on the CPU
   std::int64_t batch = 0;
@@ -38,9 +48,9 @@ struct AttentionArgs {
   double dropout = 0;   ///< probability, below 1
   std::uint64_t seed = 0;
   std::uint64_t counter = 0;  ///< taken from the generator: one for each call
-  // Where the heads are some of a larger number, whose masks they have:
-  std::int64_t mask_heads = 0;       ///< all of them; 0: `heads`
-  std::int64_t first_mask_head = 0;  ///< number of the first of these
+  AttentionMask mask = {};    ///< of dropout
+  bool causal = true;         ///< false: every query sees all keys
+  bool resumes = false;       ///< out and lse have the results of other keys, and get those of these as well
 };
 
 inline constexpr std::int64_t kMostAttentionWidth = 128;

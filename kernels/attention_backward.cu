@@ -99,14 +99,14 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   load_stats<Tile>(p.lse + first_row, share.count, lse);
   load_stats<Tile>(p.delta + first_row, share.count, delta);
 
-  const std::int64_t first_sees = share.first + p.offset();
-  const std::int64_t end = first_sees + share.count;
+  const std::int64_t first_sees = share.first + p.offset;
+  const std::int64_t end = minimum(first_sees + share.count, p.keys);
   for (std::int64_t key = 0; key < end; key += Tile::tokens) {
     const int count = keys_of_tile<Tile>(key, end);
     const int padded = write_scores_of_keys<Tile>(p, keys, key, end, first_sees, q_columns, scores, rows);
     to_weights<Tile>(scores, padded, [=](int, int column) { return lse[column]; });
     mark_dropped<Tile, true>(scores, padded, p.dropout, p.dropout.head_number(share.batch, share.head),
-                             first_sees, key);
+                             share.first, key);
     load_rows<Tile>(values, key, count, p.width, rows);
     __syncthreads();
     multiply<Tile, false>(rows, stride, dout_columns, padded, width,
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   zero_columns<Tile>(dv_columns, p.width);
 
   // The first query that sees the first of these keys.
-  const std::int64_t first_query = maximum<std::int64_t>(share.first - p.offset(), 0);
+  const std::int64_t first_query = maximum<std::int64_t>(share.first - p.offset, 0);
   for (std::int64_t h = 0; h < p.heads_per_kv(); ++h) {
     const std::int64_t head = share.head * p.heads_per_kv() + h;
     const Tokens<T> queries = p.q.of(share.batch, head), douts = p.dout.of(share.batch, head);
@@ -161,15 +161,15 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
       load_stats<Tile>(p.delta + first_row + query, count, delta);
       __syncthreads();
       // In row 0; in the next, one column more. Rows that are no queries see none.
-      const int visible = static_cast<int>(query + p.offset() - share.first);
+      const int visible = static_cast<int>(query + p.offset - share.first);
       multiply<Tile, false>(rows, stride, k_columns, padded, width,
                             write_scores<Tile>(scores, p.scale, [=](int row, int column) {
                               return row >= count || column > visible + row;
                             }));
       __syncthreads();
       to_weights<Tile>(scores, padded, [=](int row, int) { return lse[row]; });
-      mark_dropped<Tile, false>(scores, padded, p.dropout, p.dropout.head_number(share.batch, head),
-                                query + p.offset(), share.first);
+      mark_dropped<Tile, false>(scores, padded, p.dropout, p.dropout.head_number(share.batch, head), query,
+                                share.first);
       keep_weights<Tile>(scores, weights, padded, p.dropout.kept);
       load_rows<Tile>(douts, query, count, p.width, rows);
       __syncthreads();

@@ -29,28 +29,29 @@ struct AttentionInput {
 /// The mask of dropout (kernels/attention.h).
 template <class A>
 struct AttentionDropout {
-  std::uint64_t seed, counter, keys;
-  std::int64_t mask_heads, first_mask_head;
+  std::uint64_t seed, counter;
+  AttentionMask mask;
   std::uint32_t threshold;  // 0 without dropout
   A kept;                   // factor of what is not dropped
 
   explicit AttentionDropout(const AttentionArgs& args)
       : seed(args.seed),
         counter(args.counter),
-        keys(static_cast<std::uint64_t>(args.keys)),
-        mask_heads(args.mask_heads > 0 ? args.mask_heads : args.heads),
-        first_mask_head(args.first_mask_head),
+        mask(args.mask),
         threshold(static_cast<std::uint32_t>(args.dropout * 4294967296.0)),
-        kept(static_cast<A>(1 / (1 - args.dropout))) {}
+        kept(static_cast<A>(1 / (1 - args.dropout))) {
+    if (mask.tokens == 0) mask = {args.heads, 0, args.keys, args.keys - args.queries, 0};
+  }
 
   /// The number of a head among those of all masks.
   __device__ std::int64_t head_number(std::int64_t b, std::int64_t h) const {
-    return b * mask_heads + first_mask_head + h;
+    return b * mask.heads + mask.first_head + h;
   }
-  /// The words of the keys `key` to key + 3, for a multiple of 4.
+  /// The words of a query and the keys `key` to key + 3, for a multiple of 4.
   __device__ Philox4 words(std::int64_t head, std::int64_t query, std::int64_t key) const {
-    const std::uint64_t row = static_cast<std::uint64_t>(head) * keys + static_cast<std::uint64_t>(query);
-    return philox4x32_10(seed, counter, row * ((keys + 3) / 4) + static_cast<std::uint64_t>(key) / 4);
+    const std::int64_t row = head * mask.tokens + mask.first_query + query;
+    const std::int64_t piece = row * ((mask.tokens + 3) / 4) + (mask.first_key + key) / 4;
+    return philox4x32_10(seed, counter, static_cast<std::uint64_t>(piece));
   }
 };
 
@@ -59,6 +60,7 @@ template <class T>
 struct AttentionProblem {
   using A = accumulate_t<T>;
   std::int64_t batch, heads, kv_heads, queries, keys;
+  std::int64_t offset;  // query i sees the keys j <= i + offset
   int width;
   A scale;
   AttentionInput<T> q, k, v, out;
@@ -66,7 +68,7 @@ struct AttentionProblem {
   AttentionDropout<A> dropout;
   AttentionInput<T> dout, dq, dk, dv;
   A* delta;
-  bool accumulate;
+  bool accumulate, resumes;
 
   AttentionProblem(const AttentionArgs& args, const AttentionGradients& gradients)
       : batch(args.batch),
@@ -74,6 +76,7 @@ struct AttentionProblem {
         kv_heads(args.kv_heads),
         queries(args.queries),
         keys(args.keys),
+        offset(args.causal ? keys - queries : keys),
         width(static_cast<int>(args.width)),
         scale(static_cast<A>(args.scale)),
         q(args.q),
@@ -87,10 +90,9 @@ struct AttentionProblem {
         dk(gradients.dk),
         dv(gradients.dv),
         delta(static_cast<A*>(gradients.delta)),
-        accumulate(gradients.accumulate) {}
+        accumulate(gradients.accumulate),
+        resumes(args.resumes) {}
 
-  /// The keys before the first query.
-  __device__ std::int64_t offset() const { return keys - queries; }
   __device__ std::int64_t heads_per_kv() const { return heads / kv_heads; }
   /// The first row of a head in lse and delta.
   __device__ std::int64_t first_row(std::int64_t b, std::int64_t h) const {
@@ -225,7 +227,8 @@ __device__ int keys_of_tile(std::int64_t key, std::int64_t end) {
 
 /// Reads the keys from `key` on, up to a tile of them and to `end`, into `rows`, and writes their scores with
 /// the queries in `q_columns`, of which the first sees the keys up to `first_sees` and each further one a key
-/// more. Returns the rows of scores. Called by all threads of the block; it begins and ends with a barrier.
+/// more, where there are some. Returns the rows of scores. Called by all threads of the block; it begins and
+/// ends with a barrier.
 template <class Tile, class T, class A>
 __device__ __forceinline__ int write_scores_of_keys(const AttentionProblem<T>& p, const Tokens<T>& keys,
                                                     std::int64_t key, std::int64_t end,
@@ -237,9 +240,10 @@ __device__ __forceinline__ int write_scores_of_keys(const AttentionProblem<T>& p
   load_rows<Tile>(keys, key, count, p.width, rows);
   __syncthreads();
   const int visible = static_cast<int>(first_sees - key);  // in column 0; in the next, one row more
-  multiply<Tile, false>(
-      rows, row_stride(p.width), q_columns, padded, padded_width(p.width),
-      write_scores<Tile>(scores, p.scale, [=](int row, int column) { return row > visible + column; }));
+  multiply<Tile, false>(rows, row_stride(p.width), q_columns, padded, padded_width(p.width),
+                        write_scores<Tile>(scores, p.scale, [=](int row, int column) {
+                          return row > minimum(visible + column, count - 1);
+                        }));
   __syncthreads();
   return padded;
 }

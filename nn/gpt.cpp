@@ -117,7 +117,7 @@ void GPT::make_parts() {
   drop_ = register_module("drop", layers_->dropout(options.embedding_dropout.value_or(options.dropout)));
   const auto list = register_module("h", std::make_shared<BlockList>());
   h_ = list;
-  const auto positions = std::make_shared<RotaryPositions>(options);
+  const auto positions = std::make_shared<RotaryPositions>(options, layers_->context());
   for (std::int64_t i = 0; i < options.layers; ++i) {
     blocks_.push_back(make_part(static_cast<std::size_t>(i) + 1, "h." + std::to_string(i),
                                 [&] { return std::make_shared<Block>(options, positions, *layers_); }));
@@ -136,9 +136,15 @@ void GPT::make_parts() {
 
 Tensor GPT::embed(const Tensor& tokens, std::int64_t first_position) {
   check(tokens.defined() && tokens.dims() == 2, "GPT: expected tokens [B, T], found {}", describe(tokens));
-  check(tokens.size(1) <= options_.context - first_position, "GPT: {} tokens exceed the context of {}",
-        first_position + tokens.size(1), options_.context);
-  return (*drop_)(layers_->embed(tokens, *wte_, wpe_ == nullptr ? Tensor() : *wpe_, first_position));
+  const ContextPart* const part = layers_->context().get();
+  const std::int64_t all = tokens.size(1) * (part != nullptr ? part->ranks : 1);
+  check(all <= options_.context - first_position, "GPT: {} tokens exceed the context of {}",
+        first_position + all, options_.context);
+  Tensor positions = wpe_ == nullptr ? Tensor() : *wpe_;
+  if (part != nullptr && wpe_ != nullptr) {
+    positions = embedding(part->positions(tokens.size(1), tokens.device()), *wpe_);
+  }
+  return (*drop_)(layers_->embed(tokens, *wte_, positions, first_position));
 }
 
 void GPT::set_recompute(std::int64_t blocks) {
@@ -184,6 +190,7 @@ Tensor GPT::next(const Tensor& tokens, KVCache& cache) {
   check(tokens.defined() && tokens.dims() == 2 && tokens.size(0) == cache.batch() && tokens.size(1) >= 1,
         "GPT: expected at least one token for each of the cache's {} sequences, found {}", cache.batch(),
         describe(tokens));
+  check(layers_->context() == nullptr, "GPT: next() is for a rank with all tokens of a sequence");
   check(!is_training(), "GPT: next() is for evaluation mode: call eval() first");
   check(cache.layers_.size() == blocks_.size(),
         "KVCache: made for another model: it has {} layers, expected {}", cache.layers_.size(),

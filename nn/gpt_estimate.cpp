@@ -68,7 +68,8 @@ class PeakOfGptUpdate {
         has_head_(has_head(p.part)) {
     const TransformerOptions& o = p.model;
     const int ranks = p.part.tensor;
-    const std::int64_t rows = p.sequences * p.tokens, own_rows = p.part.sequence ? rows / ranks : rows;
+    const std::int64_t rows = p.sequences * p.tokens / p.part.context,
+                       own_rows = p.part.sequence ? rows / ranks : rows;
     const auto values = [&](std::int64_t columns) { return allocated_bytes(rows * columns, p.compute); };
     stream_ = allocated_bytes(own_rows * o.width, p.compute);
     hidden_ = values(part_of(o.hidden_or_default(), p.part));
@@ -83,6 +84,8 @@ class PeakOfGptUpdate {
         values(o.width / ranks) + allocated_bytes(rows * o.heads / ranks, DType::f32);
     mlp_ = (is_swiglu_ ? 3 : 2) * hidden_;
     block_ = norm_ + qkv + attention + stream_ + norm_ + mlp_ + stream_;
+    if (p.part.context > 1) ring_ = 4 * values(2 * o.kv_heads_or_default() * o.head_size() / ranks);
+    qkv_ = qkv;
     // With sequence parallelism a part of a sum over all tokens, twice, of which the rank's tokens remain.
     branch_ = p.part.sequence ? 2 * entered_ : stream_;
     if (is_swiglu_ && p.part.sequence) block_ += entered_;  // both of its layers gather what they read
@@ -129,13 +132,15 @@ class PeakOfGptUpdate {
     note(kept, stream_ + entered_ + hidden_);  // and that of the branch's last linear layer's input
     // SwiGLU's result is gone with the branch's gradient, and two gradients follow from one.
     if (is_swiglu_) note(kept - hidden_, stream_ + 3 * hidden_);
+    // In the ring: what the MLP kept is gone, and there are the gradients of the result and of qkv.
+    if (ring_ > 0) note(kept - mlp_ - norm_ - stream_, stream_ + entered_ + qkv_ + ring_);
   }
 
   std::int64_t layers_, segment_;
   double in_flight_;
   bool is_swiglu_, has_head_, loss_in_place_ = true;
   std::size_t stream_ = 0, branch_ = 0, entered_ = 0, hidden_ = 0, logits_ = 0, norm_ = 0, mlp_ = 0,
-              block_ = 0;
+              block_ = 0, qkv_ = 0, ring_ = 0;
   BytesByCategory peak_;
 };
 
@@ -144,6 +149,7 @@ void check_part(const TransformerOptions& model, const GptPart& part) {
         "GPT: {} ranks do not divide {} heads", part.tensor, model.heads);
   check(part.tensor_rank >= 0 && part.tensor_rank < part.tensor, "GPT: rank {} of {}, expected 0 to {}",
         part.tensor_rank, part.tensor, part.tensor - 1);
+  check(part.context >= 1, "GPT: {} context ranks, expected at least 1", part.context);
   check(part.stage >= 0 && part.stage < part.stages, "GPT: stage {} of {}, expected 0 to {}", part.stage,
         part.stages, part.stages - 1);
   check(blocks_of(model, part) >= 1, "GPT: of {} blocks stage {} of {} has none", model.layers, part.stage,
@@ -163,6 +169,8 @@ void check_problem(const GptMemoryProblem& p) {
   check_size("vocabulary", p.model.vocabulary, 1);
   check_size("values of state per parameter", p.state_per_parameter, 0);
   check_size("blocks in a segment", p.recompute, 0);
+  check(p.tokens % (2 * p.part.context) == 0 || p.part.context == 1,
+        "memory estimate: {} context ranks do not divide {} tokens", p.part.context, p.tokens);
   check(p.tokens <= p.model.context, "memory estimate: {} tokens exceed the context of {}", p.tokens,
         p.model.context);
   check(p.compute == DType::f32 || p.compute == DType::bf16 || p.compute == DType::f16,
@@ -332,7 +340,7 @@ BytesByCategory estimate_memory(const GptMemoryProblem& given) {
   const BytesByCategory peak = PeakOfGptUpdate(problem).find();
   estimate[activations] = peak[activations];
   estimate[activation_gradients] = peak[activation_gradients];
-  estimate[data] = 2 * allocated_bytes(problem.sequences * problem.tokens, DType::i32);
+  estimate[data] = 2 * allocated_bytes(problem.sequences * problem.tokens / problem.part.context, DType::i32);
   return estimate;
 }
 

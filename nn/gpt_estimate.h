@@ -17,6 +17,7 @@ struct GptPart {
   int tensor = 1;         ///< ranks that divide each layer: tensor parallelism
   int tensor_rank = 0;    ///< which of them; where parts differ, the last has the largest
   bool sequence = false;  ///< they divide the tokens between the layers too: sequence parallelism
+  int context = 1;        ///< ranks that divide the tokens of each sequence: context parallelism
   /// Stages that divide the blocks: pipeline parallelism. The first has the embeddings too, the last the
   /// norm and the output layer, tied to a copy of the embeddings.
   int stages = 1;
@@ -107,6 +108,9 @@ struct GptMemoryProblem {
 /// of a pipeline has its blocks' part, for each micro-batch in flight. ZeRO stages shard state, gradients and
 /// values as arena_layout() says; from stage 2 on there are two buckets of gradients beside, in stage 3 the
 /// gathered_elements() of units.
+///
+/// Of C context ranks each has 1 / C of the tokens, and in the backward of attention four shards of
+/// keys and values (dist/ring_attention.h).
 ///
 /// Left out: workspace of kernels, and values smaller than the rounding. Throws Error for numbers below 1
 /// (state and recompute: 0), more tokens than the context, and other dtypes.

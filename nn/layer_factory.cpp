@@ -22,6 +22,7 @@ std::shared_ptr<Module> LayerFactory::row_linear(std::int64_t in, std::int64_t o
 }
 
 std::shared_ptr<Module> LayerFactory::dropout(double p) const {
+  if (context_ != nullptr) return std::make_shared<TokenDropout>(p, context_);
   return std::make_shared<Dropout>(p);
 }
 

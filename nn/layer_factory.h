@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "nn/context_part.h"
 #include "nn/module.h"
 #include "nn/stages.h"
 
@@ -26,8 +27,11 @@ class LayerFactory {
   /// pipeline.
   Stages* stages() const { return stages_.get(); }
   void set_stages(std::shared_ptr<Stages> stages) { stages_ = std::move(stages); }
-  /// Whether a rank has a part of the model only.
-  bool divides() const { return ranks() > 1 || stages_ != nullptr; }
+  /// The tokens that this rank has where ranks divide sequences; null where it has all.
+  const std::shared_ptr<const ContextPart>& context() const { return context_; }
+  void set_context(std::shared_ptr<const ContextPart> context) { context_ = std::move(context); }
+  /// Whether a rank has a part of the model only, or of its sequences.
+  bool divides() const { return ranks() > 1 || stages_ != nullptr || context_ != nullptr; }
   /// The part of `count` things, such as heads, that a rank has. Throws Error that names `what` and the
   /// nearest number of ranks if they cannot be divided equally.
   virtual std::int64_t part_of(const char* what, std::int64_t count) const;
@@ -56,6 +60,7 @@ class LayerFactory {
 
  private:
   std::shared_ptr<Stages> stages_;
+  std::shared_ptr<const ContextPart> context_;
 };
 
 }  // namespace ringtape

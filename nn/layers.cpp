@@ -56,6 +56,18 @@ Tensor Dropout::forward(const Tensor& x) {
   return is_training() ? dropout(x, p_) : x;
 }
 
+TokenDropout::TokenDropout(double p, std::shared_ptr<const ContextPart> context, int part, int parts)
+    : p_(p), context_(std::move(context)), part_(part), parts_(parts) {
+  check(p >= 0 && p < 1, "Dropout: p must be at least 0 and below 1, found {}", p);
+}
+
+Tensor TokenDropout::forward(const Tensor& x) {
+  if (!is_training()) return x;
+  const std::int64_t own = x.size(1), first = part_ * own, of_context = parts_ * own;
+  if (context_ == nullptr) return dropout_of_tokens(x, p_, {{first, own}}, of_context);
+  return dropout_of_tokens(x, p_, context_->runs(of_context, first, own), of_context * context_->ranks);
+}
+
 Tensor GELU::forward(const Tensor& x) {
   return form_ == Form::exact ? gelu(x) : gelu_tanh(x);
 }

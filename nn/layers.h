@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "nn/context_part.h"
 #include "nn/module.h"
 
 namespace ringtape {
@@ -48,6 +49,19 @@ class Dropout : public Module {
 
  private:
   double p_;
+};
+
+/// Dropout of [B, T, C] where ranks divide the tokens, with the masks of one rank: those of `context`, if
+/// any, and of a rank's tokens equal parts again, of which this is part `part` of `parts`.
+class TokenDropout : public Module {
+ public:
+  TokenDropout(double p, std::shared_ptr<const ContextPart> context, int part = 0, int parts = 1);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  double p_;
+  std::shared_ptr<const ContextPart> context_;
+  int part_, parts_;
 };
 
 /// max(x, 0), elementwise.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "autograd/ops.h"
+#include "autograd/tape.h"
 #include "core/capture.h"
 #include "core/error.h"
 #include "core/memory.h"
@@ -48,12 +49,19 @@ RotaryTable RotaryPositions::table(std::int64_t end, const Tensor& x) {
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   for (const RotaryTable& made : made_) {
     const Tensor& cosines = made.cosines;
-    if (cosines.size(0) >= end && cosines.dtype() == dtype && cosines.device() == x.device()) return made;
+    const bool fits = context_ == nullptr ? cosines.size(0) >= end : cosines.size(0) == end;
+    if (fits && cosines.dtype() == dtype && cosines.device() == x.device()) return made;
   }
   const MemoryScope scope(MemoryCategory::other);  // not an activation of the layer that asks first
-  const auto positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(end)));
-  const RotaryTable made = make_rotary_table(std::max(end, std::min(positions, options_.context)),
-                                             options_.head_size(), options_.rotary_base, dtype, x.device());
+  const std::int64_t last = context_ == nullptr ? end : end * context_->ranks;
+  const auto positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(last)));
+  RotaryTable made = make_rotary_table(std::max(last, std::min(positions, options_.context)),
+                                       options_.head_size(), options_.rotary_base, dtype, x.device());
+  if (context_ != nullptr) {
+    const NoGrad no_grad;
+    const Tensor own = context_->positions(end, x.device());
+    made = {embedding(own, made.cosines), embedding(own, made.sines)};
+  }
   if (!is_capturing()) made_.push_back(made);  // a captured one has no values before the graph runs
   return made;
 }
@@ -83,7 +91,9 @@ CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options,
     : options_(part_of_heads(options, layers)),
       all_heads_(options.heads),
       first_head_(layers.rank() * options_.heads),
-      positions_(positions != nullptr ? std::move(positions) : std::make_shared<RotaryPositions>(options)),
+      context_(layers.context()),
+      positions_(positions != nullptr ? std::move(positions)
+                                      : std::make_shared<RotaryPositions>(options, context_)),
       c_attn_(register_module("c_attn",
                               layers.column_linear(options.width, blocks_of_qkv(options), options.bias))),
       c_proj_(register_module("c_proj", layers.row_linear(options.width, options.width, options.bias))),
@@ -107,8 +117,11 @@ Tensor CausalSelfAttention::forward(const Tensor& x) {
                  .all_heads = all_heads_,
                  .first_head = first_head_};
   }
-  const Tensor y = causal_self_attention(qkv(x, 0), static_cast<int>(options_.heads),
-                                         static_cast<int>(options_.kv_heads_or_default()), attention);
+  const auto attend = [&](const auto& among) {
+    return among(qkv(x, 0), static_cast<int>(options_.heads),
+                 static_cast<int>(options_.kv_heads_or_default()), attention);
+  };
+  const Tensor y = context_ == nullptr ? attend(causal_self_attention) : attend(context_->attention);
   return (*drop_)((*c_proj_)(y));
 }
 

@@ -77,13 +77,18 @@ class KVCache {
 /// The angles of rotary positions, shared by the layers of a model.
 class RotaryPositions {
  public:
-  explicit RotaryPositions(const TransformerOptions& options) : options_(options) {}
-  /// A table for positions below `end`, at most the context, for an x like this one. It is made at its first
-  /// use, for twice as many positions each time, and lives as long as this object.
+  /// With `context`, of the tokens that a rank has.
+  explicit RotaryPositions(const TransformerOptions& options,
+                           std::shared_ptr<const ContextPart> context = nullptr)
+      : options_(options), context_(std::move(context)) {}
+  /// A table for positions below `end`, at most the context, for an x like this one; of a part of the tokens,
+  /// for `end` of them. It is made at its first use, for twice as many positions each time, and lives as long
+  /// as this object.
   RotaryTable table(std::int64_t end, const Tensor& x);
 
  private:
   TransformerOptions options_;
+  std::shared_ptr<const ContextPart> context_;
   std::vector<RotaryTable> made_;
 };
 
@@ -106,6 +111,7 @@ class CausalSelfAttention : public Module {
 
   TransformerOptions options_;  // of the heads that this rank has
   std::int64_t all_heads_, first_head_;
+  std::shared_ptr<const ContextPart> context_;
   std::shared_ptr<RotaryPositions> positions_;
   std::shared_ptr<Module> c_attn_, c_proj_, drop_;
 };

@@ -19,6 +19,15 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return found;
 }
 
+/// Two numbers whose product divides n.
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_of_divisors(std::int64_t n) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (const std::int64_t first : divisors(n)) {
+    for (const std::int64_t second : divisors(n / first)) pairs.emplace_back(first, second);
+  }
+  return pairs;
+}
+
 /// The seconds of a step: all micro-batches but the last are alike, so two numbers of them tell the rest.
 StepTimes times_of(StepModel model, const Communicate& communicate) {
   const std::int64_t m = model.accumulation;
@@ -40,7 +49,8 @@ void add_time(const ParallelRequest& request, ParallelPlan& plan) {
   const Cluster data_line = line_of_ranks(request.cluster, way.mesh.tensor);
   const Communicate communicate = [&](Collective kind, double bytes, std::vector<double>& times) {
     times[0] += collective_time(
-        data_line, {.kind = kind, .algorithm = request.algorithm, .ranks = way.mesh.data, .bytes = bytes});
+        data_line,
+        {.kind = kind, .algorithm = request.algorithm, .ranks = way.mesh.of_mean(), .bytes = bytes});
   };
   const StepTimes times = times_of(step_of(request, way), communicate);
   plan.step = times.step;
@@ -59,7 +69,8 @@ std::vector<ParallelWay> ways_of(const ParallelRequest& request, const MeshSizes
   for (const std::int64_t chunks : {1, 2, 4}) {
     if (chunks > 1 && (mesh.pipeline == 1 || !has_blocks(request, mesh.pipeline, chunks))) continue;
     for (const bool sequence : {false, true}) {
-      if (sequence && (mesh.tensor == 1 || request.model.sequence % mesh.tensor != 0)) continue;
+      const std::int64_t tokens = request.model.sequence / mesh.context;
+      if (sequence && (mesh.tensor == 1 || tokens % mesh.tensor != 0)) continue;
       for (const std::int64_t recompute : {0, 1}) {
         const std::int64_t first = request.micro_batch.value_or(1), end = request.micro_batch.value_or(own);
         for (std::int64_t micro_batch = first; micro_batch <= end; micro_batch *= 2) {
@@ -88,14 +99,17 @@ void check_request(const ParallelRequest& request) {
         request.flops);
   check_cluster(request.cluster);
   check_ranks(request.cluster, request.ranks);
-  for (const auto& [name, size] : {std::pair("tensor", request.tensor), {"pipeline", request.pipeline}}) {
+  for (const auto& [name, size] :
+       {std::pair("tensor", request.tensor), {"context", request.context}, {"pipeline", request.pipeline}}) {
     check(!size || (*size >= 1 && request.ranks % *size == 0),
           "--{}-parallel {}: expected a divisor of the {}", name, size.value_or(0),
           count(request.ranks, "rank"));
   }
-  const std::int64_t of_model = request.tensor.value_or(1) * request.pipeline.value_or(1);
-  check(request.ranks % of_model == 0, "{} tensor ranks and {} stages do not divide {}",
-        request.tensor.value_or(1), request.pipeline.value_or(1), count(request.ranks, "rank"));
+  const std::int64_t tensor = request.tensor.value_or(1), context = request.context.value_or(1),
+                     stages = request.pipeline.value_or(1);
+  check(request.ranks % (tensor * context * stages) == 0, "{} tensor ranks{} and {} stages do not divide {}",
+        tensor, context > 1 ? fmt::format(", {} context ranks", context) : "", stages,
+        count(request.ranks, "rank"));
   check(!request.zero || (*request.zero >= 0 && *request.zero <= 3), "ZeRO has stages 0 to 3, found {}",
         request.zero.value_or(0));
   check(!request.compress || request.zero.value_or(0) == 0, "--compress cannot be used with --zero {}",
@@ -136,17 +150,19 @@ ParallelPlans plan_parallel(const ParallelRequest& request) {
   ParallelPlans all;
   for (const std::int64_t tensor : divisors(request.ranks)) {
     if (request.tensor && tensor != *request.tensor) continue;
-    for (const std::int64_t pipeline : divisors(request.ranks / tensor)) {
+    for (const auto& [context, pipeline] : pairs_of_divisors(request.ranks / tensor)) {
+      if (request.context && context != *request.context) continue;
       if (request.pipeline && pipeline != *request.pipeline) continue;
       const MeshSizes mesh{.tensor = static_cast<int>(tensor),
-                           .data = static_cast<int>(request.ranks / tensor / pipeline),
+                           .context = static_cast<int>(context),
+                           .data = static_cast<int>(request.ranks / tensor / context / pipeline),
                            .pipeline = static_cast<int>(pipeline)};
       if (std::string reason = reason_against(request, mesh); !reason.empty()) {
         all.left_out.push_back({mesh, request.zero.value_or(0), 0, std::move(reason)});
         continue;
       }
-      for (int zero = 0; zero <= (mesh.data == 1 ? 0 : 3); ++zero) {
-        if (request.zero && zero != *request.zero && mesh.data > 1) continue;
+      for (int zero = 0; zero <= (mesh.of_mean() == 1 ? 0 : 3); ++zero) {
+        if (request.zero && zero != *request.zero && mesh.of_mean() > 1) continue;
         if (request.compress && zero > 0) continue;
         add_best(request, mesh, zero, all);
       }
@@ -161,9 +177,10 @@ ParallelPlans plan_parallel(const ParallelRequest& request) {
     check(nearest != nullptr, "no mesh of {} can train this model: {}", count(request.ranks, "rank"),
           all.left_out.front().reason);
     fail(
-        "no mesh of {} fits into {} a rank: the least, {} tensor x {} pipeline x {} data with ZeRO {}, takes "
-        "{}",
-        count(request.ranks, "rank"), bytes_text(request.memory), nearest->mesh.tensor,
+        "no mesh of {} fits into {} a rank: the least, {} tensor x {} context x {} pipeline x {} data with "
+        "ZeRO "
+        "{}, takes {}",
+        count(request.ranks, "rank"), bytes_text(request.memory), nearest->mesh.tensor, nearest->mesh.context,
         nearest->mesh.pipeline, nearest->mesh.data, nearest->zero, bytes_text(nearest->least_bytes));
   }
   std::stable_sort(all.plans.begin(), all.plans.end(), [](const ParallelPlan& a, const ParallelPlan& b) {

@@ -25,14 +25,14 @@ struct ParallelPlans {
   std::int64_t ways = 0;  ///< that were computed
 };
 
-/// Goes through all tensor x pipeline x data ranks, ZeRO stages, with and without resharding, sequence
-/// parallelism, recomputation of no or of each block, 1, 2 and 4 chunks a stage, and micro-batches of 1, 2,
-/// 4, ... samples.
+/// Goes through all tensor x context x pipeline x data ranks, ZeRO stages, with and without resharding,
+/// sequence parallelism, recomputation of no or of each block, 1, 2 and 4 chunks a stage, and micro-batches
+/// of 1, 2, 4, ... samples.
 ///
 /// The time is that of step_of(), with data-parallel collectives that overlap as in simulate_steps().
 ///
-/// Neighbouring ranks differ in the tensor dimension, then in data, then in pipeline (dist/mesh.h); lines of
-/// ranks that leave a node at the same time share its adapters.
+/// Neighbouring ranks differ in the tensor dimension, then in context, data and pipeline (dist/mesh.h); lines
+/// of ranks that leave a node at the same time share its adapters.
 ///
 /// Throws Error for sizes out of range, for ranks that do not fill nodes, and where nothing fits, with the
 /// least memory that any way would take.

@@ -19,7 +19,8 @@ std::string settings_text(const ParallelWay& way) {
 }
 
 std::string mesh_text(const MeshSizes& mesh, int zero) {
-  return fmt::format("{:>6} {:>8} {:>6} {:>4}", mesh.tensor, mesh.pipeline, mesh.data, zero);
+  return fmt::format("{:>6} {:>7} {:>8} {:>6} {:>4}", mesh.tensor, mesh.context, mesh.pipeline, mesh.data,
+                     zero);
 }
 
 std::string without_spaces_at_end(const std::string& line) {
@@ -31,9 +32,10 @@ double tokens_per_second(const ParallelRequest& request, const ParallelPlan& pla
 }
 
 std::string table(const ParallelRequest& request, const ParallelPlans& plans, std::int64_t most) {
-  std::string text = fmt::format(
-      "{:>6} {:>8} {:>6} {:>4} {:>13} {:>10} {:>10} {:>7} {:>10} {:>11} {:>6}   with\n", "tensor", "pipeline",
-      "data", "ZeRO", "micro-batches", "memory", "sent", "bubble", "step ms", "tokens/s", "busy");
+  std::string text =
+      fmt::format("{:>6} {:>7} {:>8} {:>6} {:>4} {:>13} {:>10} {:>10} {:>7} {:>10} {:>11} {:>6}   with\n",
+                  "tensor", "context", "pipeline", "data", "ZeRO", "micro-batches", "memory", "sent",
+                  "bubble", "step ms", "tokens/s", "busy");
   for (const ParallelPlan& plan : plans.plans) {
     if (most-- == 0) break;
     const ParallelWay& way = plan.way;
@@ -55,8 +57,11 @@ std::string details(const ParallelPlan& plan) {
   }
   text += fmt::format("{:<22} {:>18} {:>12}\n", "total", grouped(plan.bytes), bytes_text(plan.bytes));
   const MeshSizes& mesh = plan.way.mesh;
-  if (mesh.data > 1) text += "\n" + traffic_table(plan.traffic.data, "data", mesh.data);
+  const std::string of_mean = mesh.context == 1 ? "data" : "data and context";
+  if (mesh.data * mesh.context > 1)
+    text += "\n" + traffic_table(plan.traffic.data, of_mean, mesh.data * mesh.context);
   if (mesh.tensor > 1) text += "\n" + traffic_table(plan.traffic.tensor, "tensor", mesh.tensor);
+  if (mesh.context > 1) text += "\n" + traffic_table(plan.traffic.context, "context", mesh.context);
   if (mesh.pipeline > 1) text += "\n" + traffic_table(plan.traffic.pipeline, "pipeline", 2);
   return text;
 }
@@ -74,7 +79,11 @@ Json json_of(const CollectiveCounts& counts, int ranks) {
 }
 
 Json json_of(const MeshSizes& mesh, int zero) {
-  return {{"tensor", mesh.tensor}, {"pipeline", mesh.pipeline}, {"data", mesh.data}, {"zero", zero}};
+  return {{"tensor", mesh.tensor},
+          {"context", mesh.context},
+          {"pipeline", mesh.pipeline},
+          {"data", mesh.data},
+          {"zero", zero}};
 }
 
 Json json_of(const ParallelRequest& request, const ParallelPlan& plan) {
@@ -91,8 +100,9 @@ Json json_of(const ParallelRequest& request, const ParallelPlan& plan) {
   for (const MemoryRow& row : plan.memory) {
     json["memory"].push_back(Json{{"name", row.name}, {"bytes", row.bytes}, {"how", row.how}});
   }
-  json["traffic"] = {{"data", json_of(plan.traffic.data, way.mesh.data)},
+  json["traffic"] = {{"data", json_of(plan.traffic.data, way.mesh.data * way.mesh.context)},
                      {"tensor", json_of(plan.traffic.tensor, way.mesh.tensor)},
+                     {"context", json_of(plan.traffic.context, way.mesh.context)},
                      {"pipeline", json_of(plan.traffic.pipeline, 2)}};
   json["bytes_sent"] = plan.bytes_sent;
   json["bubble"] = plan.bubble;
@@ -117,7 +127,8 @@ std::string parallel_text(const ParallelRequest& request, const ParallelPlans& p
     text += fmt::format("and {} slower, by --show or --json\n", std::ssize(plans.plans) - most);
   text += "\n" + details(plans.plans.front());
   if (plans.left_out.empty()) return text;
-  text += fmt::format("\nleft out\n{:>6} {:>8} {:>6} {:>4}\n", "tensor", "pipeline", "data", "ZeRO");
+  text += fmt::format("\nleft out\n{:>6} {:>7} {:>8} {:>6} {:>4}\n", "tensor", "context", "pipeline", "data",
+                      "ZeRO");
   std::int64_t shown = 0;
   for (const LeftOut& each : plans.left_out) {
     if (shown++ == most) break;

@@ -29,7 +29,7 @@ struct Sizes {
         first(gpt.part.stage == 0),
         last(gpt.part.stage + 1 == gpt.part.stages),
         micro_batches(update.micro_batches),
-        tokens(gpt.sequences * (gpt.tokens == 0 ? gpt.model.context : gpt.tokens)),
+        tokens(gpt.sequences * (gpt.tokens == 0 ? gpt.model.context : gpt.tokens) / gpt.part.context),
         blocks(blocks_of_stages(gpt.model, gpt.part.stages,
                                 gpt.part.chunks)[static_cast<std::size_t>(gpt.part.stage)]),
         value_bytes(static_cast<std::int64_t>(size_of(gpt.compute))),
@@ -134,6 +134,17 @@ CollectiveCounts data_traffic(const Sizes& s, const std::optional<DType>& compre
   return counts;
 }
 
+CollectiveCounts context_traffic(const Sizes& s) {
+  CollectiveCounts counts{};
+  const std::int64_t ranks = s.gpt.part.context, k = s.micro_batches;
+  if (ranks == 1) return counts;
+  const std::int64_t columns = s.gpt.model.kv_heads_or_default() * s.gpt.model.head_size();
+  const std::int64_t shard = 2 * s.tokens * columns / s.gpt.part.tensor * s.value_bytes;
+  add(counts, Operation::exchange, k * ((s.blocks + s.recomputed) * (ranks - 1) + s.blocks * (2 * ranks - 1)),
+      shard);
+  return counts;
+}
+
 CollectiveCounts pipeline_traffic(const Sizes& s) {
   CollectiveCounts counts{};
   if (s.gpt.part.stages == 1) return counts;
@@ -156,6 +167,7 @@ ParallelTraffic update_traffic(const ParallelUpdate& update) {
   const Sizes sizes(update);
   return {.data = data_traffic(sizes, update.compress),
           .tensor = tensor_traffic(sizes),
+          .context = context_traffic(sizes),
           .pipeline = pipeline_traffic(sizes)};
 }
 

@@ -18,11 +18,11 @@ struct ParallelUpdate {
 /// What a rank calls in an update on each of its communicators: calls and bytes of tensors, as
 /// Communicator::collectives() counts them; bytes_sent() (dist/traffic.h) makes bytes on links of them.
 struct ParallelTraffic {
-  CollectiveCounts data{}, tensor{}, pipeline{};
+  CollectiveCounts data{}, tensor{}, context{}, pipeline{};
 };
 
-/// By formula, for N tokens of a micro-batch, width C, e bytes a value, L blocks of the stage, t ranks that
-/// divide a layer, P gradients with the padding of buckets, and k micro-batches:
+/// By formula, for N tokens of a micro-batch on this rank, width C, e bytes a value, L blocks of the stage, t
+/// ranks that divide a layer, P gradients with the padding of buckets, and k micro-batches:
 ///
 ///   tensor   a micro-batch has 2 borders into (with SwiGLU 3) and 2 out of the divided layers of a block, 1
 ///            out of the embeddings, 1 into the output layer. Out of them e N C are added up in forward, into
@@ -36,6 +36,9 @@ struct ParallelTraffic {
 ///            none after the update (Rajbhandari et al., 2020, section 7); k without
 ///            reshard_after_forward. And a flag for each parameter, and
 ///            the loss.
+///   context  of c ranks: of each block and micro-batch c - 1 exchanges of a shard of keys and values in
+///            forward, and where it is recomputed, and 2 c - 1 in backward (dist/ring_attention.h). The mean
+///            of the gradients is over data x context, under `data`.
 ///   pipeline e N C for each micro-batch and chunk, to the next stage in forward and to the previous in
 ///            backward, a t-th of it with sequence parallelism; the gradients of tied embeddings, f32,
 ///            between the first and the last stage.

@@ -38,12 +38,13 @@ GptMemoryProblem part_of_way(const ParallelRequest& request, const ParallelWay& 
           .part = {.tensor = way.mesh.tensor,
                    .tensor_rank = way.mesh.tensor - 1,
                    .sequence = way.sequence,
+                   .context = way.mesh.context,
                    .stages = way.mesh.pipeline,
                    .stage = stage,
                    .chunks = static_cast<int>(way.chunks),
                    .in_flight = in_flight(way, stage)},
           .sharding = {.stage = way.zero,
-                       .world_size = way.mesh.data,
+                       .world_size = way.mesh.of_mean(),
                        .bucket_sizes = request.bucket_sizes,
                        .reshard_after_forward = way.reshard}};
 }
@@ -108,14 +109,14 @@ double seconds_of(const Cluster& line, std::int64_t ranks, Algorithm algorithm,
 
 double sent_by(const ParallelWay& way, const ParallelTraffic& traffic) {
   // Of a pipeline's line only two ranks add up, whatever its length.
-  return bytes_sent(traffic.data, way.mesh.data) + bytes_sent(traffic.tensor, way.mesh.tensor) +
-         bytes_sent(traffic.pipeline, 2);
+  return bytes_sent(traffic.data, way.mesh.of_mean()) + bytes_sent(traffic.tensor, way.mesh.tensor) +
+         bytes_sent(traffic.context, way.mesh.context) + bytes_sent(traffic.pipeline, 2);
 }
 
-/// Seconds of one message of a stage to the next.
-double message_seconds(const Cluster& line, const CollectiveCount& messages) {
+/// Seconds of one message to the next of `ranks` ranks.
+double message_seconds(const Cluster& line, std::int64_t ranks, const CollectiveCount& messages) {
   if (messages.calls == 0) return 0;
-  const Link& link = line.ranks_per_node > 1 ? line.intra_node : line.inter_node;
+  const Link& link = line.ranks_per_node >= ranks ? line.intra_node : line.inter_node;
   return link.message(static_cast<double>(messages.bytes) / static_cast<double>(messages.calls));
 }
 
@@ -141,6 +142,23 @@ int slowest_stage(const ParallelRequest& request, const ParallelWay& way) {
   const auto slowest = std::max_element(
       costs.begin(), costs.end(), [](const StageCost& a, const StageCost& b) { return a.all() < b.all(); });
   return static_cast<int>(slowest - costs.begin());
+}
+
+/// Seconds of a micro-batch's forward and backward through `blocks` blocks, and through those whose forward
+/// is computed again, in which ranks of the ring wait for messages.
+double ring_seconds(const ParallelRequest& request, const ParallelWay& way, const CollectiveCount& messages,
+                    double blocks, double again) {
+  const double ranks = way.mesh.context;
+  const double message =
+      message_seconds(line_of_ranks(request.cluster, way.mesh.tensor), way.mesh.context, messages);
+  // The forward of a step: of a sample's 2 T (T + 1) C FLOPs (forward_flops()) the rank's part, for one
+  // shard.
+  const auto tokens = static_cast<double>(request.model.sequence);
+  const double attention = static_cast<double>(way.micro_batch) * 2 * tokens * (tokens + 1) *
+                           static_cast<double>(request.model.hidden) /
+                           (request.flops * way.mesh.tensor * ranks * ranks);
+  const auto exposed = [&](double computing) { return (ranks - 1) * std::max(0.0, message - computing); };
+  return (blocks + again) * exposed(attention) + blocks * (exposed(2 * attention) + ranks * message);
 }
 
 }  // namespace
@@ -170,7 +188,7 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const ParallelTraffic traffic =
       update_traffic({.gpt = part, .micro_batches = way.micro_batches, .compress = request.compress});
   const auto m = static_cast<double>(way.micro_batches);
-  const double rate = request.flops * mesh.tensor / static_cast<double>(way.micro_batch);
+  const double rate = request.flops * mesh.tensor * mesh.context / static_cast<double>(way.micro_batch);
   const StageCost cost = costs_of_stages(request, way)[static_cast<std::size_t>(slowest)];
   // What is recomputed, of the blocks alone.
   const auto segments =
@@ -178,15 +196,18 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const double again = cost.blocks / rate * (segments - 1) / segments;
 
   const Cluster tensor_line = line_of_ranks(request.cluster, 1);
-  const Cluster stage_line = line_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.data);
+  const Cluster stage_line = line_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.of_mean());
   const CollectiveCount& messages = traffic.pipeline[static_cast<std::size_t>(Operation::exchange)];
   const double in_layers = seconds_of(tensor_line, mesh.tensor, request.algorithm, traffic.tensor);
-  const double in_pipeline = static_cast<double>(messages.calls) * message_seconds(stage_line, messages);
+  const double in_pipeline = static_cast<double>(messages.calls) * message_seconds(stage_line, 2, messages);
+  const CollectiveCount& shards = traffic.context[static_cast<std::size_t>(Operation::exchange)];
+  const double in_ring =
+      ring_seconds(request, way, shards, cost.block_count, cost.block_count * (segments - 1) / segments);
 
   StepModel model;
   model.forward = cost.all() / rate;
   model.backward = 2 * model.forward + again;
-  model.exposed = (in_layers + in_pipeline) / m / 2;  // in forward, and as much in backward
+  model.exposed = ((in_layers + in_pipeline) / m + in_ring) / 2;  // in forward, and as much in backward
   model.bubble = (mesh.pipeline - 1) / static_cast<double>(way.chunks) *
                  (model.forward + model.backward + 2 * model.exposed);
   model.sums = seconds_of(stage_line, 2, request.algorithm, traffic.pipeline);
@@ -216,6 +237,8 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
     return fmt::format("{} tensor ranks do not divide {} heads", mesh.tensor, model.heads);
   if (model.vocabulary < mesh.tensor)
     return fmt::format("{} tensor ranks are more than a vocabulary of {}", mesh.tensor, model.vocabulary);
+  if (mesh.context > 1 && model.sequence % (2 * mesh.context) != 0)
+    return fmt::format("sequences of {} tokens have no {} equal chunks", model.sequence, 2 * mesh.context);
   if (!has_blocks(request, mesh.pipeline, 1))
     return fmt::format("{} layers do not give each of {} stages a block", model.layers, mesh.pipeline);
   if (request.global_batch % mesh.data != 0)
@@ -224,7 +247,7 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
     return fmt::format("micro-batches of {} do not divide the {} samples of a rank", *request.micro_batch,
                        request.global_batch / mesh.data);
   if ((node % mesh.tensor != 0 && mesh.tensor % node != 0) ||
-      !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.data))
+      !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.of_mean()))
     return fmt::format("lines of ranks do not fill nodes of {}", node);
   return "";
 }

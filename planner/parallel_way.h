@@ -30,7 +30,7 @@ struct ParallelRequest {
   Cluster cluster;
   Algorithm algorithm = Algorithm::ring;
   /// What is not searched; none: all that divide.
-  std::optional<std::int64_t> tensor, pipeline, micro_batch;
+  std::optional<std::int64_t> tensor, context, pipeline, micro_batch;
   std::optional<int> zero;
 };
 
@@ -64,10 +64,11 @@ struct ParallelPlan {
 ParallelPlan plan_of(const ParallelRequest& request, const ParallelWay& way);
 
 /// A step of the slowest stage. The time of a micro-batch is that of the stage's FLOPs, plus its collectives
-/// between tensor ranks and its messages between stages, which nothing hides. The pipeline adds (p - 1) / v
-/// micro-batches (Narayanan et al., "Efficient large-scale language model training on GPU clusters using
-/// Megatron-LM", 2021, section 2.2). Buckets are reduced along the line of data ranks,
-/// line_of_ranks(cluster, tensor ranks).
+/// between tensor ranks and its messages between stages, which nothing hides. In the ring of context ranks
+/// the attention to a shard hides the next one's message as far as it takes as long, and gradients are sent
+/// after it. The pipeline adds (p - 1) / v micro-batches (Narayanan et al., "Efficient large-scale language
+/// model training on GPU clusters using Megatron-LM", 2021, section 2.2). Buckets are reduced along the line
+/// of data x context ranks, line_of_ranks(cluster, tensor ranks).
 StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
 
 /// Why a mesh is not possible with these ranks, heads, layers and nodes; empty for one that is.

@@ -26,12 +26,14 @@ T sum_over_ranks(T value, Communicator& comm) {
 }  // namespace
 
 EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int64_t batch_size,
-                          Communicator& comm, Pipeline* pipeline) {
+                          const Mesh& mesh, Pipeline* pipeline) {
   const SpanScope phase(SpanKind::phase, "evaluation");
   const NoGrad no_grad;
   model.eval();
   const auto all = std::make_shared<SequentialSampler>(task.test->size());
-  DataLoader loader(task.test, std::make_shared<DistributedSampler>(all, comm.rank(), comm.size()),
+  const Communicator& data = *mesh.along(MeshDimension::data);
+  Communicator& comm = *mesh.of_mean();
+  DataLoader loader(task.test, std::make_shared<DistributedSampler>(all, data.rank(), data.size()),
                     {.batch_size = batch_size, .device = comm.device()});
   double loss = 0;
   std::int64_t correct = 0, counted = 0;

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
-#include "dist/communicator.h"
+#include "dist/mesh.h"
 #include "dist/pipeline.h"
 #include "nn/module.h"
 #include "train/task.h"
@@ -18,8 +18,8 @@ struct EvaluationResult {
 
 /// Evaluates the model on the task's test samples, `batch_size` at a time; the model computes in `dtype`.
 /// Each rank evaluates its part of the samples, and all ranks get the result of all samples. With a
-/// `pipeline` the model is a stage, and `comm` connects the ranks with the same one.
+/// `pipeline` the model is a stage.
 EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int64_t batch_size,
-                          Communicator& comm, Pipeline* pipeline = nullptr);
+                          const Mesh& mesh, Pipeline* pipeline = nullptr);
 
 }  // namespace ringtape

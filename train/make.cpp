@@ -39,7 +39,9 @@ DType compute_dtype(const PrecisionOptions& options, Device device) {
 }
 
 MeshSizes mesh_sizes(const DistributionOptions& options) {
-  return {.tensor = options.tensor_parallel, .pipeline = options.pipeline_parallel};
+  return {.tensor = options.tensor_parallel,
+          .context = options.context_parallel,
+          .pipeline = options.pipeline_parallel};
 }
 
 BucketSizes bucket_sizes(const DistributionOptions& options) {

@@ -413,6 +413,16 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .excludes = {"clip-each-micro-batch"},
       },
       {
+          .name = "context-parallel",
+          .group = ranks,
+          .value = in_range(option_value(d.context_parallel), 1, 1 << 20),
+          .help =
+              "ranks that divide the tokens of each sequence between them, for models of tokens; keys and "
+              "values of attention go round them (docs/parallel.md)",
+          .effect = Effect::execution,
+          .excludes = {"freeze", "train-only", "clip-each-micro-batch"},
+      },
+      {
           .name = "pipeline-parallel",
           .group = ranks,
           .value = in_range(option_value(d.pipeline_parallel), 1, 1 << 20),

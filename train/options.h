@@ -91,6 +91,7 @@ struct DistributionOptions {
   bool no_reshard = false;         ///< in stage 3: keep units from forward to backward
   int tensor_parallel = 1;         ///< ranks that divide the model's layers (docs/parallel.md)
   bool sequence_parallel = false;  ///< they divide the tokens between those layers too
+  int context_parallel = 1;        ///< ranks that divide the tokens of each sequence
   int pipeline_parallel = 1;       ///< ranks of which each has a stage of the model
   PipelineScheduleKind pipeline_schedule = PipelineScheduleKind::one_f_one_b;
   int pipeline_chunks = 1;            ///< parts of the model in each stage

@@ -9,9 +9,11 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/random.h"
+#include "data/context_dataset.h"
 #include "dist/mesh_traffic.h"
 #include "dist/model_parts.h"
 #include "dist/optimizer_state.h"
+#include "dist/ring_attention.h"
 #include "dist/stage_parts.h"
 #include "dist/tensor_parallel.h"
 #include "dist/verify_replicas.h"
@@ -47,8 +49,10 @@ std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOp
     layers =
         std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), options.sequence_parallel);
   }
+  if (layers == nullptr && (sizes.pipeline > 1 || sizes.context > 1))
+    layers = std::make_shared<LayerFactory>();
+  if (sizes.context > 1) layers->set_context(context_part_over(mesh.along(MeshDimension::context)));
   if (sizes.pipeline == 1) return layers;
-  if (layers == nullptr) layers = std::make_shared<LayerFactory>();
   layers->set_stages(
       std::make_shared<Stages>(PipelinePlace{.stage = mesh.along(MeshDimension::pipeline)->rank(),
                                              .stages = sizes.pipeline,
@@ -58,8 +62,8 @@ std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOp
 
 std::shared_ptr<Module> make_model(const Task& task, const std::shared_ptr<LayerFactory>& layers) {
   check(layers == nullptr || task.make_model_with != nullptr,
-        "--tensor-parallel or --pipeline-parallel: the model of {} cannot be divided, expected a task with "
-        "make_model_with",
+        "--tensor-parallel, --context-parallel or --pipeline-parallel: the model of {} cannot be divided, "
+        "expected a task with make_model_with",
         task.name);
   std::shared_ptr<Module> model;
   if (task.make_model_with) {
@@ -106,6 +110,11 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
   if (options_.gemm) set_gemm_backend(*options_.gemm, device_);
   if (options_.precision.tf32) set_tf32(true, device_);
 
+  if (mesh_.sizes().context > 1) {
+    for (std::shared_ptr<const Dataset>* const samples : {&task_.train, &task_.test}) {
+      *samples = std::make_shared<ContextDataset>(*samples, *layers_->context());
+    }
+  }
   manual_seed(options_.data.seed);
   model_ = make_model(task_, layers_);
   if (divides_model() && task_.loss_with) {
@@ -116,7 +125,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
   if (!options_.model.freeze.empty()) freeze(*model_, options_.model.freeze);
   if (!options_.model.train_only.empty()) train_only(*model_, options_.model.train_only);
   const DType dtype = compute_dtype(options_.precision, device_);
-  ArenaSharding sharding = make_sharding(options_.distribution, data_rank(), data_ranks());
+  ArenaSharding sharding = make_sharding(options_.distribution, mean_rank(), mean_ranks());
   sharding.stages = stages();
   arena_.emplace(*model_, device_, dtype, sharding);
   if (divides_layers()) {
@@ -143,7 +152,8 @@ void Trainer::Run::connect_stages() {
   pipeline_ = std::make_unique<Pipeline>(*model_, *stages(), line,
                                          PipelineOptions{.schedule = options.pipeline_schedule,
                                                          .sequence = options.sequence_parallel,
-                                                         .check_layouts = divides_layers()});
+                                                         .check_layouts = divides_layers(),
+                                                         .context = mesh_.sizes().context > 1});
   arena_->set_stages(pipeline_->of_arena());
 }
 
@@ -167,8 +177,8 @@ void Trainer::Run::check_before_model() const {
   warmup_steps(options_.schedule, batch, length_);
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
-  if (ranks.zero == 3 && world_size > 1) check_sharded_parameters();
-  if (ranks.zero == 2 && world_size > 1 && ranks.pipeline_chunks > 1) check_last_update();
+  if (ranks.zero == 3 && mean_ranks() > 1) check_sharded_parameters();
+  if (ranks.zero == 2 && mean_ranks() > 1 && ranks.pipeline_chunks > 1) check_last_update();
   check_memory();
 }
 
@@ -207,11 +217,12 @@ void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, 
 void Trainer::Run::check_memory() const {
   constexpr std::size_t kLarge = std::size_t{2} << 30;
   BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
-  const auto world_size = static_cast<std::size_t>(data_ranks());
+  const auto world_size = static_cast<std::size_t>(mean_ranks());
   for (const MemoryCategory category :
        {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer_state}) {
     bytes[category] /= static_cast<std::size_t>(mesh_.sizes().tensor);  // about: of some all ranks have all
   }
+  bytes[MemoryCategory::activations] /= static_cast<std::size_t>(mesh_.sizes().context);
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
   if (options_.distribution.zero >= 2) bytes[MemoryCategory::gradients] /= world_size;
   // What will be frozen is not known before there is a model.
@@ -263,15 +274,13 @@ void Trainer::Run::describe_device() const {
   if (comm_->size() > 1) {
     console_.print("{} connected by {}, {} of a batch each{}\n", counted(comm_->size(), "rank"),
                    comm_->backend(), counted(batch_of_rank(), "sample"),
-                   divides_model()
-                       ? fmt::format(", {} for a model", mesh_.sizes().tensor * mesh_.sizes().pipeline)
-                       : "");
+                   divides_model() ? fmt::format(", {} for a model", comm_->size() / data_ranks()) : "");
   }
 }
 
 EvaluationResult Trainer::Run::evaluate_weights() {
-  return ringtape::evaluate(task_, *model_, arena_->compute_dtype(), options_.data.eval_batch_size,
-                            *mesh_.of_mean(), pipeline_.get());
+  return ringtape::evaluate(task_, *model_, arena_->compute_dtype(), options_.data.eval_batch_size, mesh_,
+                            pipeline_.get());
 }
 
 std::int64_t Trainer::Run::model_elements() const {
@@ -308,8 +317,7 @@ TrainingResult Trainer::Run::train() {
   Training training{
       .at = begin,
       .update = Update(task_, options_, *model_, *arena_, *optimizer_, scaler,
-                       !observation.metrics.empty() || !observation.report.empty(), mesh_.of_mean(),
-                       pipeline_.get()),
+                       !observation.metrics.empty() || !observation.report.empty(), mesh_, pipeline_.get()),
       .recorded = RecordedSteps(observation, *comm_, begin.step, length_.steps),
       .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
                     counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
@@ -455,8 +463,8 @@ std::shared_ptr<Module> Trainer::Run::whole_model() {
   std::vector<NamedTensor> wholes = gather_weights(*model_, *arena_, *mesh_.of_mean());
   if (!divides_model() && arena_->has_all_values()) return is_first() ? model_ : nullptr;
   const std::shared_ptr<Communicator>& in_layers = mesh_.along(MeshDimension::tensor);
-  if (divides_layers() && data_rank() == 0) wholes = gather_wholes(*model_, wholes, *in_layers);
-  if (stages() != nullptr && data_rank() == 0 && in_layers->rank() == 0) {
+  if (divides_layers() && mean_rank() == 0) wholes = gather_wholes(*model_, wholes, *in_layers);
+  if (stages() != nullptr && mean_rank() == 0 && in_layers->rank() == 0) {
     wholes = gather_stages(*stages(), wholes, *mesh_.along(MeshDimension::pipeline));
   }
   if (!is_first()) return nullptr;

@@ -78,9 +78,12 @@ class Trainer::Run {
   EvaluationResult evaluate_weights();
   std::int64_t batch_of_rank() const { return options_.data.batch_size / data_ranks(); }
   /// Ranks that divide the batch, and which of them this is.
-  int data_ranks() const { return mesh_.of_mean()->size(); }
-  int data_rank() const { return mesh_.of_mean()->rank(); }
-  /// Whether ranks divide the model between them.
+  int data_ranks() const { return mesh_.along(MeshDimension::data)->size(); }
+  int data_rank() const { return mesh_.along(MeshDimension::data)->rank(); }
+  /// Ranks with the same part of the model, over which gradients are a mean.
+  int mean_ranks() const { return mesh_.of_mean()->size(); }
+  int mean_rank() const { return mesh_.of_mean()->rank(); }
+  /// Whether ranks divide the model between them, or its sequences.
   bool divides_model() const { return layers_ != nullptr; }
   bool divides_layers() const { return mesh_.sizes().divide_layers(); }
   /// Null without a pipeline.

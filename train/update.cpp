@@ -34,8 +34,8 @@ std::size_t fewest_micro_batches(std::int64_t samples, int world_size, std::int6
 }  // namespace
 
 Update::Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
-               Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
-               const std::shared_ptr<Communicator>& comm, Pipeline* pipeline)
+               Optimizer& optimizer, LossScaler* scaler, bool measure_norm, const Mesh& mesh,
+               Pipeline* pipeline)
     : task_(task),
       options_(options),
       model_(model),
@@ -43,21 +43,22 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
       optimizer_(optimizer),
       scaler_(scaler),
       measure_norm_(measure_norm),
-      print_tape_(options.observation.print_tape && comm->rank() == 0),
+      print_tape_(options.observation.print_tape && mesh.of_mean()->rank() == 0),
       keeps_tape_(!options.observation.save_tape.empty() || !options.observation.report.empty()),
-      comm_(comm),
+      comm_(mesh.of_mean()),
+      ranks_(mesh.sizes()),
       pipeline_(pipeline),
-      parallel_(model, arena, comm,
+      parallel_(model, arena, comm_,
                 {.bucket_sizes = bucket_sizes(options.distribution),
                  .overlap = !options.distribution.no_overlap,
                  .allow_unused = false,
-                 .hook = make_comm_hook(options.distribution, arena, comm->size())}),
-      window_(comm->size(), comm->size() == 1 ? nullptr : sum_over(comm)) {}
+                 .hook = make_comm_hook(options.distribution, arena, comm_->size())}),
+      window_(comm_->size(), comm_->size() == 1 ? nullptr : sum_over(comm_)) {}
 
 UpdateResult Update::operator()(const std::optional<Batch>& batch, std::int64_t samples) {
   samples_ = samples;
   // DistributedSampler deals samples out in turn.
-  parallel_.promise_equal_ranks(samples % comm_->size() == 0);
+  parallel_.promise_equal_ranks(samples % ranks_.data == 0);
   const std::optional<std::int64_t> targets_per_sample =
       task_.count_targets ? task_.train->targets_per_sample() : 1;
   if (targets_per_sample) {
@@ -111,7 +112,7 @@ UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   // All ranks must reduce after the same number of backwards.
   const std::size_t reducing =
       options_.accumulation.sync_each_micro_batch
-          ? fewest_micro_batches(samples_, comm_->size(), options_.accumulation.micro_batch)
+          ? fewest_micro_batches(samples_, ranks_.data, options_.accumulation.micro_batch)
           : 1;
   if (pipeline_ != nullptr) run_in_stages(micro_batches, inputs, result);
   for (std::size_t i = 0; pipeline_ == nullptr && i < micro_batches; ++i) {
@@ -194,7 +195,8 @@ Tensor Update::loss_of(Tensor prediction, const Tensor& targets, UpdateResult& s
 void Update::forward_backward(const Tensor& features, const Tensor& targets, UpdateResult& sum) {
   const TapeScope scope;
   std::optional<LayoutCheck> layouts;
-  if (arena_.division()) layouts.emplace(values_);
+  const bool has_context = ranks_.context > 1;
+  if (arena_.division() || has_context) layouts.emplace(values_, has_context);
   const TapeObserverScope observed(layouts ? static_cast<TapeObserver*>(&*layouts) : values_);
   const Tensor loss = forward(features, targets, sum);
   if (std::exchange(print_tape_, false)) Tape::current().print();

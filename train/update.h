@@ -11,6 +11,7 @@
 #include "core/graph.h"
 #include "data/loader.h"
 #include "dist/data_parallel.h"
+#include "dist/mesh.h"
 #include "dist/pipeline.h"
 #include "nn/arena.h"
 #include "nn/module.h"
@@ -41,16 +42,16 @@ struct UpdateResult {
 /// first four sizes are kept; updates of other sizes run without one.
 class Update {
  public:
-  /// `comm` connects the ranks with the same part of the model. `pipeline`: the stages of a model in several,
+  /// `mesh`: gradients and losses are means over its of_mean(). `pipeline`: the stages of a model in several,
   /// else null. `scaler`: for f16, else null. `measure_norm`: measure the gradient norm even without
   /// clipping.
   Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
-         Optimizer& optimizer, LossScaler* scaler, bool measure_norm,
-         const std::shared_ptr<Communicator>& comm, Pipeline* pipeline = nullptr);
+         Optimizer& optimizer, LossScaler* scaler, bool measure_norm, const Mesh& mesh,
+         Pipeline* pipeline = nullptr);
 
   /// `batch` holds this rank's samples of the update; none if only other ranks have samples left. `samples`
-  /// is the total over all ranks. Without a non-ignored target on any rank, no weight changes. The result is
-  /// that of all ranks.
+  /// is the total over the ranks that divide the batch. Without a non-ignored target on any rank, no weight
+  /// changes. The result is that of all ranks.
   UpdateResult operator()(const std::optional<Batch>& batch, std::int64_t samples);
 
   /// Shows the values of later updates to `values`; null: to none.
@@ -99,7 +100,8 @@ class Update {
   bool keeps_tape_;
   std::optional<TapeGraph> tape_;
   ValueRecord* values_ = nullptr;
-  std::shared_ptr<Communicator> comm_;
+  std::shared_ptr<Communicator> comm_;  // of the mean
+  MeshSizes ranks_;
   Pipeline* pipeline_;
   std::int64_t samples_ = 0;  // of the current update, on all ranks
   DataParallel parallel_;

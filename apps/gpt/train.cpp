@@ -136,6 +136,8 @@ struct TrainCommand {
     task.make_model_with = [this, shape](const std::shared_ptr<LayerFactory>& layers) {
       check(lora.rank == 0 || layers->ranks() == 1,
             "--lora-rank cannot be used with --tensor-parallel: its factors cannot be divided");
+      check(lora.rank == 0 || layers->context() == nullptr,
+            "--lora-rank cannot be used with --context-parallel");
       check(lora.rank == 0 || layers->stages() == nullptr,
             "--lora-rank cannot be used with --pipeline-parallel: its factors are in no stage");
       const bool is_loaded = loaded.model != nullptr && !layers->divides();
@@ -177,6 +179,8 @@ struct TrainCommand {
     check(
         program.options().distribution.tensor_parallel == 1,
         "--sample-every cannot be used with --tensor-parallel: no rank has the whole model during training");
+    check(program.options().distribution.context_parallel == 1,
+          "--sample-every cannot be used with --context-parallel: a rank's model needs the others' tokens");
     check(program.options().distribution.pipeline_parallel == 1,
           "--sample-every cannot be used with --pipeline-parallel: no rank has the whole model during "
           "training");

@@ -55,6 +55,9 @@ void add_rank_flags(CommandLine& app, Options& options) {
   app.group("What is not searched");
   app.option("--tensor-parallel", between(request.tensor, 1, 100'000), "ranks that divide each layer")
       .no_default();
+  app.option("--context-parallel", between(request.context, 1, 100'000),
+             "ranks that divide the tokens of a sequence")
+      .no_default();
   app.option("--pipeline-parallel", between(request.pipeline, 1, 100'000), "stages").no_default();
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage").no_default();
   app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize), "samples in a forward pass")
@@ -88,7 +91,8 @@ void add_parallel_command(CommandLine& app) {
   const auto options = std::make_shared<Options>();
   CommandLine& command = app.command(
       "parallel",
-      "Works out which mesh of tensor, pipeline and data ranks trains a GPT fastest: memory, traffic and the "
+      "Works out which mesh of tensor, context, pipeline and data ranks trains a GPT fastest: memory, "
+      "traffic and the "
       "time of a step of each, and why others do not fit.\n"
       "Example: plan parallel --layers 32 --hidden 4096 --heads 32 --sequence 4096 --vocabulary 50257 "
       "--ranks 64 "

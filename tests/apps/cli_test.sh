@@ -539,9 +539,9 @@ cp "$work/out" plans.json
 expect "plan parallel: all meshes, by their time" python3 -c '
 import json
 plans = json.load(open("plans.json"))
-found = {(p["tensor"], p["pipeline"], p["data"]) for p in plans["plans"]}
+found = {(p["tensor"], p["context"], p["pipeline"], p["data"]) for p in plans["plans"]}
 powers = [1, 2, 4, 8, 16]
-assert found == {(t, p, 16 // t // p) for t in powers[:4] for p in powers[:4] if t * p <= 16}, found
+assert found == {(t, c, p, 16 // t // c // p) for t in powers[:4] for c in powers for p in powers[:4] if t * c * p <= 16}, found
 times = [p["step_seconds"] for p in plans["plans"]]
 assert times == sorted(times)
 assert {(l["tensor"], l["reason"]) for l in plans["left_out"]} == {(16, "16 tensor ranks do not divide 8 heads"), (1, "8 layers do not give each of 16 stages a block")}'
@@ -549,6 +549,7 @@ rm plans.json
 refuse "--layers" plan parallel --ranks 16
 refuse "--ranks" plan parallel "${gpt[@]}" --ranks 0
 refuse "--tensor-parallel 3: expected a divisor of the 16 ranks" plan parallel "${gpt[@]}" --ranks 16 --tensor-parallel 3
+refuse "--context-parallel 3: expected a divisor of the 16 ranks" plan parallel "${gpt[@]}" --ranks 16 --context-parallel 3
 refuse "fits into 1 MiB a rank: the least," plan parallel "${gpt[@]}" --ranks 16 --memory 1MiB
 refuse "--memory: expected a whole number with a unit" plan parallel "${gpt[@]}" --memory 1.5GB
 refuse "--compress cannot be used with --zero 1" plan parallel "${gpt[@]}" --ranks 16 --compress bf16 --zero 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Changes tensor, sequence and pipeline parallelism and ZeRO 3 in one place at a time, and runs their tests: each change must fail one of them.
+"""Changes tensor, sequence, context and pipeline parallelism and ZeRO 3 in one place at a time, and runs their tests: each change must fail one of them.
 
     tests/dist/change_parallel.py [--only TEXT]   tries the changes whose description contains TEXT (all: half an hour)
     tests/dist/change_parallel.py --fits          only checks that each change still finds its place in the sources
@@ -21,6 +21,7 @@ from removal import ROOT, copy_tree, first_failure  # noqa: E402
 OPS, SEQUENCE, LAYERS = "dist/tensor_parallel_ops.cpp", "dist/sequence_parallel_ops.cpp", "dist/tensor_parallel.cpp"
 LOSS, EMBEDDING = "kernels/cross_entropy_shard.cu", "kernels/embedding.cu"
 UNITS, ARENA, EXCHANGE = "dist/unit_values.cpp", "nn/arena.cpp", "dist/shard_exchange.cpp"
+RING, CONTEXT, DROPOUT, ATTENTION = "dist/ring_attention.cpp", "nn/context_part.cpp", "autograd/dropout.cpp", "kernels/attention_block.h"
 PIPELINE, SCHEDULE, PARTS, STAGES = "dist/pipeline.cpp", "dist/pipeline_schedule.cpp", "dist/stage_parts.cpp", "nn/stages.cpp"
 PLACES, BUCKETS, PARALLEL = "nn/parameter_units.cpp", "dist/gradient_buckets.cpp", "dist/data_parallel.cpp"
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
@@ -78,10 +79,61 @@ CHANGES = [
      "comm.reduce_scatter(by_rank, own, ReduceOp::mean)"),
     ("scatter_tokens: positions of rank 0", SEQUENCE, "is_bias ? 0 : comm->rank() * columns", "0"),
     ("scatter_tokens: gradients of other positions are stale", SEQUENCE, "if (!target.accumulate) fill(", "if (false) fill("),
-    ("dropout of tokens: rank 0's mask", SEQUENCE, "(b * ranks + rank) * part", "(b * ranks) * part"),
-    ("dropout of tokens: the first sequence's mask", SEQUENCE, "(b * ranks + rank) * part", "rank * part"),
-    ("dropout of tokens: takes a rank's counters only", SEQUENCE, "take((whole + 3) / 4)",
-     "take((whole / static_cast<std::uint64_t>(ranks) + 3) / 4)"),
+    ("dropout of tokens: the mask of a sequence's first tokens", DROPOUT, "(b * tokens + run.first) * width", "b * tokens * width"),
+    ("dropout of tokens: the first sequence's mask", DROPOUT, "(b * tokens + run.first) * width", "run.first * width"),
+    ("dropout of tokens: takes a rank's counters only", DROPOUT, "(batch * tokens * width + 3) / 4", "(batch * own * width + 3) / 4"),
+    ("dropout of tokens: rank 0's part", "nn/layers.cpp", "first = part_ * own", "first = 0"),
+    ("context: tokens of the rank alone", "nn/layers.cpp", "of_context * context_->ranks", "of_context"),
+    ("context: dropout as if a rank's tokens were all", "nn/layer_factory.cpp", "if (context_ != nullptr) return", "if (false) return"),
+    ("context: neighbouring chunks", "nn/context_part.h", "2 * ranks - 1 - of_rank", "of_rank + ranks"),
+    ("context: a part of the tokens begins at its chunk", CONTEXT, "begin - half * size, end - begin", "0, end - begin"),
+    ("context: learned positions from 0", "nn/gpt.cpp", "if (part != nullptr && wpe_ != nullptr)", "if (false)"),
+    ("context: rotary positions from 0", "nn/transformer.cpp", "if (context_ != nullptr) {", "if (false) {"),
+    ("context: attention among a rank's tokens", "nn/transformer.cpp", "context_ == nullptr ? attend(causal_self_attention)",
+     "true ? attend(causal_self_attention)"),
+    ("ring: nothing is passed on in forward", RING, "if (step + 1 < ring.ranks()) arrives = ring.pass_on(present, next);", ""),
+    ("ring: shards go the other way", RING, "return (comm->rank() + ranks() - step) % ranks();", "return (comm->rank() + step) % ranks();"),
+    ("ring: a step computes with the shard of the one before", RING,
+     "    arrives.wait();\n    std::swap(present, next);\n  }\n}\n\nvoid backward", "    arrives.wait();\n    if (step > 0) std::swap(present, next);\n  }\n}\n\nvoid backward"),
+    ("ring: the first chunk twice", RING, "chunk(sizes.operand(shard, kv_columns(), 0), half,", "chunk(sizes.operand(shard, kv_columns(), 0), 0,"),
+    ("ring: values of the first chunk twice", RING, "chunk(sizes.operand(shard, kv_columns(), sizes.kv_heads), half,",
+     "chunk(sizes.operand(shard, kv_columns(), sizes.kv_heads), 0,"),
+    ("ring: queries of the first chunk twice", RING, "args.q = chunk(args.q, own,", "args.q = chunk(args.q, 0,"),
+    ("ring: statistics of the first chunk twice", RING, "half * tensor.elements() / 2", "0 * half"),
+    ("ring: later keys are seen", RING, "if (keys_of > queries) continue;", ""),
+    ("ring: earlier keys of the rank are not seen", RING, "if (keys_of > queries) continue;", "if (keys_of > queries || (step == 0 && own != other)) continue;"),
+    ("ring: chunks see each other causally", RING, "args.causal = keys_of == queries;", "args.causal = true;"),
+    ("ring: softmax begins anew with each shard", RING, "args.resumes = step > 0 || other > 0;", "args.resumes = other > 0;"),
+    ("ring: softmax begins anew with each chunk", RING, "args.resumes = step > 0 || other > 0;", "args.resumes = step > 0;"),
+    ("ring: masks of a rank's tokens", RING, "args.mask.tokens = 2 * ranks() * chunk_tokens();", ""),
+    ("ring: masks of a rank's queries", RING, "args.mask.first_query = queries * chunk_tokens();", ""),
+    ("ring: masks of a rank's keys", RING, "args.mask.first_key = keys_of * chunk_tokens();", ""),
+    ("ring: keys that arrive late", RING, "    arrives.wait();\n    std::swap(present, next);\n  }\n}\n\nvoid backward",
+     "    std::swap(present, next);\n  }\n}\n\nvoid backward"),
+    ("ring: keys that arrive late in backward", RING, "    arrives.wait();\n    std::swap(present, next);\n    ring.pass_on(gradients",
+     "    std::swap(present, next);\n    ring.pass_on(gradients"),
+    ("ring: gradients stay where they are", RING, "    ring.pass_on(gradients, arriving).wait();\n    std::swap(gradients, arriving);\n", ""),
+    ("ring: gradients arrive late", RING, "ring.pass_on(gradients, arriving).wait();", "ring.pass_on(gradients, arriving);"),
+    ("ring: gradients end a step before home", RING, "    ring.pass_on(gradients, arriving).wait();\n    std::swap(gradients, arriving);",
+     "    if (step + 1 == ring.ranks()) continue;\n    ring.pass_on(gradients, arriving).wait();\n    std::swap(gradients, arriving);"),
+    ("ring: gradients of keys begin with what was there", RING, "  set_zero(gradients);\n", ""),
+    ("ring: gradients of queries begin with what was there", RING, "if (!dqkv.accumulate) set_zero(dqkv.grad);", ""),
+    ("ring: gradients of the first chunk's keys twice", RING, "to.dk = ring.keys(gradients, other);", "to.dk = ring.keys(gradients, 0);"),
+    ("ring: gradients of the first chunk's queries twice", RING, "to.dq = ring.chunk(sizes.queries(dqkv.grad), own,", "to.dq = ring.chunk(sizes.queries(dqkv.grad), 0,"),
+    ("ring: gradients of keys are not put back", RING, "ring.kv_columns(), true);\n}", "0, true);\n}"),
+    ("attention: resumes without the sum so far", "kernels/attention.cu", "sum_[c] = 1;", "sum_[c] = 0;"),
+    ("attention: resumes without the result so far", "kernels/attention.cu", "    load_columns<Tile>(p.out.of(share.batch, share.head)",
+     "    if (false) load_columns<Tile>(p.out.of(share.batch, share.head)"),
+    ("attention: keys beyond the last", ATTENTION, "minimum(visible + column, count - 1)", "visible + column"),
+    ("context: samples by rank", "train/training_run.h", "data_rank() const { return mesh_.along(MeshDimension::data)->rank(); }",
+     "data_rank() const { return mesh_.of_mean()->rank(); }"),
+    ("context: the mean over data ranks", "train/update.cpp", "comm_(mesh.of_mean()),", "comm_(mesh.along(MeshDimension::data)),"),
+    ("context: an evaluation's loss over data ranks", "train/evaluation.cpp", "Communicator& comm = *mesh.of_mean();",
+     "Communicator& comm = *mesh.along(MeshDimension::data);"),
+    ("context: an evaluation's samples by rank", "train/evaluation.cpp", "const Communicator& data = *mesh.along(MeshDimension::data);",
+     "const Communicator& data = *mesh.of_mean();"),
+    ("context: ZeRO over data ranks", "train/training_run.cpp", "make_sharding(options_.distribution, mean_rank(), mean_ranks())",
+     "make_sharding(options_.distribution, data_rank(), data_ranks())"),
     ("sequence parallelism: parts of gradients not added up", "nn/arena.cpp", "division_->sum(gradients_.alias(",
      "static_cast<void>(gradients_.alias("),
     ("sequence parallelism: gradients of divided parameters added up too", "nn/arena.cpp",
@@ -220,7 +272,7 @@ def failure(build):
     program = next(Path(build).rglob("dist_tests"))
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
     for ranks in ["2", "4"]:
-        name = first_failure([*MPIRUN, "-n", ranks, program, "[tensor],[zero],[stages]"], environment, timeout=300)
+        name = first_failure([*MPIRUN, "-n", ranks, program, "[tensor],[zero],[stages],[context]"], environment, timeout=300)
         if name:
             return f"{name} ({ranks} ranks)"
     return None

@@ -10,6 +10,7 @@
 #include "dist/mesh_traffic.h"
 #include "dist/model_parts.h"
 #include "dist/pipeline.h"
+#include "dist/ring_attention.h"
 #include "dist/tensor_parallel.h"
 #include "nn/gpt.h"
 #include "nn/gpt_estimate.h"
@@ -27,6 +28,8 @@ namespace {
 
 using enum MemoryCategory;
 
+constexpr std::int64_t kTokens = 24, kSequences = 3;
+
 /// A way to train a GPT.
 struct Way {
   int tensor = 1;
@@ -40,16 +43,19 @@ struct Way {
   bool llama = false;
   std::optional<DType> compress = {};
   bool reshard = true;
+  int context = 1;
+
+  std::int64_t own_tokens() const { return kTokens / context; }
 };
 
 std::string text_of(const Way& way) {
   return fmt::format(
-      "{} tensor ranks{}, {} stages of {} chunks, ZeRO {}, recompute {}, {} micro-batches, {}{}{}",
-      way.tensor, way.sequence ? " with sequences" : "", way.stages, way.chunks, way.zero, way.recompute,
-      way.micro_batches, name_of(way.compute), way.llama ? ", llama" : "", way.reshard ? "" : ", no reshard");
+      "{} tensor ranks{}, {} context ranks, {} stages of {} chunks, ZeRO {}, recompute {}, {} micro-batches, "
+      "{}{}{}",
+      way.tensor, way.sequence ? " with sequences" : "", way.context, way.stages, way.chunks, way.zero,
+      way.recompute, way.micro_batches, name_of(way.compute), way.llama ? ", llama" : "",
+      way.reshard ? "" : ", no reshard");
 }
-
-constexpr std::int64_t kTokens = 24, kSequences = 3;
 
 GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
   TransformerOptions options;
@@ -71,12 +77,13 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
           .part = {.tensor = way.tensor,
                    .tensor_rank = mesh.along(MeshDimension::tensor)->rank(),
                    .sequence = way.sequence,
+                   .context = way.context,
                    .stages = way.stages,
                    .stage = mesh.along(MeshDimension::pipeline)->rank(),
                    .chunks = way.chunks},
-          .sharding = {.stage = mesh.sizes().data > 1 ? way.zero : 0,
+          .sharding = {.stage = mesh.of_mean()->size() > 1 ? way.zero : 0,
                        .rank = mesh.of_mean()->rank(),
-                       .world_size = mesh.sizes().data,
+                       .world_size = mesh.of_mean()->size(),
                        .bucket_sizes = {.first_bytes = 20'000, .bytes = 60'000},
                        .reshard_after_forward = way.reshard}};
 }
@@ -88,13 +95,17 @@ std::shared_ptr<CommHook> hook_of(const Way& way, const ParameterArena& arena) {
 
 Mesh mesh_of(const std::shared_ptr<Communicator>& world, const Way& way) {
   return {world,
-          {.tensor = way.tensor, .data = world->size() / way.tensor / way.stages, .pipeline = way.stages}};
+          {.tensor = way.tensor,
+           .context = way.context,
+           .data = world->size() / way.tensor / way.context / way.stages,
+           .pipeline = way.stages}};
 }
 
 std::shared_ptr<LayerFactory> layers_of(const Way& way, const Mesh& mesh) {
   auto layers = std::make_shared<LayerFactory>();
   if (way.tensor > 1)
     layers = std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), way.sequence);
+  if (way.context > 1) layers->set_context(context_part_over(mesh.along(MeshDimension::context)));
   if (way.stages > 1) {
     const int stage = mesh.along(MeshDimension::pipeline)->rank();
     layers->set_stages(
@@ -147,7 +158,7 @@ class PartTrainer {
     for (std::int64_t i = 0; pipeline_ == nullptr && i < way_.micro_batches; ++i) {
       const auto scope = parallel_.no_sync(i + 1 < way_.micro_batches);
       const TapeScope of_backward;
-      loss_of(model_(tokens({kSequences, kTokens}))).backward();
+      loss_of(model_(tokens({kSequences, way_.own_tokens()}))).backward();
     }
     parallel_.finish();
     if (pipeline_ != nullptr) pipeline_->sum_gradients_of_copies(&arena_);
@@ -170,19 +181,21 @@ class PartTrainer {
  private:
   Tensor tokens(const Shape& shape) const {
     const MemoryScope category(data);
-    return copy_to(from_vector(std::vector<std::int32_t>(kSequences * kTokens, 3), shape), arena_.device());
+    return copy_to(
+        from_vector(std::vector<std::int32_t>(static_cast<std::size_t>(shape.elements()), 3), shape),
+        arena_.device());
   }
   Tensor loss_of(Tensor logits) const {
     const Task task = language_model_task("", nullptr, nullptr);
-    return task.loss_with(*layers_, std::move(logits), tokens({kSequences * kTokens}), 100);
+    return task.loss_with(*layers_, std::move(logits), tokens({kSequences * way_.own_tokens()}), 100);
   }
   void run_in_stages() {
     const auto m = static_cast<std::size_t>(way_.micro_batches);
     pipeline_->forward_backward(
-        std::vector<Shape>(m, {kSequences, kTokens}),
+        std::vector<Shape>(m, {kSequences, way_.own_tokens()}),
         {.input =
              [&](std::size_t) {
-               return tokens({kSequences, kTokens});
+               return tokens({kSequences, way_.own_tokens()});
              },
          .loss = [&](Tensor logits, std::size_t) { return loss_of(std::move(logits)); },
          .backward = [](const Tensor& loss) { loss.backward(); },
@@ -254,6 +267,23 @@ std::vector<Way> ways_for(int ranks) {
       }
     }
   }
+  for (const int context : {2, 4}) {
+    if (ranks % context != 0) continue;
+    for (int zero = 0; zero <= 3; ++zero) {
+      ways.push_back({.zero = zero, .llama = zero == 1, .context = context});
+      ways.push_back({.zero = zero,
+                      .recompute = 1,
+                      .micro_batches = 2,
+                      .compute = DType::bf16,
+                      .llama = zero >= 2,
+                      .context = context});
+      if (ranks == 2 * context)
+        ways.push_back({.stages = 2, .zero = zero, .micro_batches = 3, .context = context});
+    }
+    for (const bool sequence : {false, true}) {
+      if (ranks == 2 * context) ways.push_back({.tensor = 2, .sequence = sequence, .context = context});
+    }
+  }
   return ways;
 }
 
@@ -315,7 +345,10 @@ TEST_CASE("planner: the calls of an update of a GPT are those that communicators
         {.gpt = problem, .micro_batches = way.micro_batches, .compress = way.compress});
     for (const MeshTraffic::Line& line : traffic.lines()) {
       INFO(line.group);
-      if (line.group == "data") CHECK(text_of(line.counts) == text_of(expected.data));
+      const bool is_mean = line.group == std::string(mesh.of_mean()->group());
+      const std::string of_mean = is_mean ? text_of(expected.data) : "";
+      if (line.group.find("data") != std::string::npos) CHECK(text_of(line.counts) == of_mean);
+      if (line.group == "context") CHECK(text_of(line.counts) == of_mean + text_of(expected.context));
       if (line.group == "pipeline") {
         // A communicator counts what it receives too, as calls of no bytes.
         CollectiveCounts sent = line.counts;

@@ -43,6 +43,50 @@ gpt|dropout|2|2|--dropout 0.2 +sequence
 gpt|micro|4|2|--micro-batch 2 --recompute 1 +sequence
 WAYS
 
+# ---- sequences divided over ranks ---------------------------------------------------------------------------
+
+# A name, the ranks, how they divide sequences, model and batch, and flags that one rank has too.
+while IFS='|' read -r name number divide way; do
+  read -ra arguments <<<"$way"
+  read -ra dividing <<<"$divide"
+  if [ ! -e "gpt-$name.jsonl" ]; then
+    timeout 120 "$bin/gpt" "${gpt[@]:1}" "${arguments[@]}" --metrics "gpt-$name.jsonl" >out 2>err </dev/null
+    expect "gpt $way: one rank" [ $? -eq 0 ]
+  fi
+  run_ranks 0 "$number" "${gpt[@]}" "${arguments[@]}" --context-parallel "${dividing[@]}" --metrics found.jsonl
+  expect "gpt $way: $number ranks, --context-parallel $divide: the numbers of one rank" same 1e-4 found.jsonl "gpt-$name.jsonl"
+done <<WAYS
+plain|2|2 --check-replicas|
+plain|4|4 --check-replicas|
+plain|4|2 --zero 3|
+dropout|2|2 --check-replicas|--dropout 0.2
+dropout|4|2 --tensor-parallel 2 --sequence-parallel --check-replicas|--dropout 0.2
+llama|4|2 --tensor-parallel 2|--architecture llama --kv-heads 2
+drop-micro|4|2 --pipeline-parallel 2 --check-replicas|--dropout 0.2 --micro-batch 3
+micro|4|2 --zero 2|--micro-batch 2 --recompute 1
+micro|4|2 --pipeline-parallel 2 --zero 3|--micro-batch 2 --recompute 1
+WAYS
+run_ranks 0 4 "${gpt[@]}" --dropout 0.2 --context-parallel 2 --checkpoint contexts --checkpoint-every 10 --save whole.safetensors
+rm contexts/*20*
+run_ranks 0 4 "${gpt[@]}" --dropout 0.2 --context-parallel 2 --checkpoint contexts --resume --save resumed.safetensors
+expect "--context-parallel 2 is resumed half-way with the same bits" cmp resumed.safetensors whole.safetensors
+run_ranks 0 1 "${gpt[@]}" --dropout 0.2 --checkpoint contexts --resume --save resumed.safetensors
+expect "one rank resumes at its end: the same bits" cmp resumed.safetensors whole.safetensors
+brief=(gpt train --device cpu --layers 1 --heads 2 --width 16 --batch-size 4 --steps-per-epoch 2 --epochs 1 --warmup 0)
+while IFS='|' read -r arguments text; do
+  read -ra flags <<<"$arguments"
+  run_ranks 1 2 "${brief[@]}" --context-parallel "${flags[@]}"
+  expect "--context-parallel $arguments is refused" grep -q -- "$text" err
+done <<REFUSED
+3 --context 16|--context-parallel 3: expected a divisor of the 2 ranks, the nearest is 2
+2 --context 18|sequences of 18 tokens have no 4 equal chunks, the nearest length that has is 20
+2 --context 12 --dropout 0.1|dropout of attention needs chunks of a multiple of 4 tokens, found 4 chunks of 3: the nearest length of a sequence is 16
+2 --sample-every 1|--sample-every cannot be used with --context-parallel
+2 --lora-rank 2|--lora-rank cannot be used with --context-parallel
+REFUSED
+run_ranks 1 2 mnist --device cpu --context-parallel 2
+expect "--context-parallel of images is refused" grep -q "no sequences of tokens, expected a language model" err
+
 # ---- stages of a pipeline -----------------------------------------------------------------------------------
 
 # The program, a name, the ranks, how they divide the model and the batch, and flags that one rank has too.

@@ -117,7 +117,7 @@ class Grid {
     options.optimizer.clip_norm = how.clip_norm;
     options.distribution.bucket_mib = 0.05;
     options.distribution.no_overlap = !how.overlap;
-    update.emplace(task, options, *model, *arena, *optimizer, scaler ? &*scaler : nullptr, true, comm(),
+    update.emplace(task, options, *model, *arena, *optimizer, scaler ? &*scaler : nullptr, true, mesh,
                    pipeline.get());
     if (comm()->rank() >= how.samples) return;
     const auto all = std::make_shared<SequentialSampler>(how.samples);
@@ -135,7 +135,7 @@ class Grid {
     return (*update)(loader->next(), how.samples);
   }
   EvaluationResult evaluate() {
-    return ringtape::evaluate(task, *model, how.dtype, how.micro_batch, *comm(), pipeline.get());
+    return ringtape::evaluate(task, *model, how.dtype, how.micro_batch, mesh, pipeline.get());
   }
   /// On rank 0; elsewhere empty.
   Weights weights() {

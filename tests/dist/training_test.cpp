@@ -122,7 +122,7 @@ Results train_once(const Task& task, const Mesh& mesh, const MakeModel& make = m
   SGD optimizer(arena, {.learning_rate = 0.1});
   TrainerOptions options;
   options.accumulation.micro_batch = 5;
-  Update update(task, options, *model, arena, optimizer, nullptr, false, comm, pipeline.get());
+  Update update(task, options, *model, arena, optimizer, nullptr, false, mesh, pipeline.get());
   const auto all = std::make_shared<SequentialSampler>(kSamples);
   DataLoader loader(task.train, std::make_shared<DistributedSampler>(all, comm->rank(), comm->size()),
                     {.batch_size = kSamples / comm->size(), .device = comm->device()});
@@ -130,7 +130,7 @@ Results train_once(const Task& task, const Mesh& mesh, const MakeModel& make = m
   const UpdateResult result = update(loader.next(), kSamples);
   // Read before anything else makes the streams wait for each other.
   const double loss = result.loss.item(), correct = result.correct.defined() ? result.correct.item() : 0;
-  const EvaluationResult test = evaluate(task, *model, DType::f32, 5, *comm, pipeline.get());
+  const EvaluationResult test = evaluate(task, *model, DType::f32, 5, mesh, pipeline.get());
   return {loss, correct, test.loss, task.counts_correct ? test.accuracy : 0};
 }
 

@@ -61,6 +61,7 @@ TABLE = {
     "mpirun -n 2 build/release/bin/mnist --tensor-parallel 2 --check-replicas": Short("--max-steps 2"),
     "mpirun -n 4 build/release/bin/mnist --batch-size 64 --micro-batch 8 --optimizer adamw*": Short("--max-steps 30"),
     "mpirun -n 8 build/release/bin/gpt train $gpt_model*": Short("--max-steps 4 --samples 0"),
+    "mpirun -n 2 build/release/bin/gpt train --context-parallel 2": Short("--max-steps 2 --warmup 0 --samples 0"),
     "mpirun -n 2 build/release/bin/gpt train --pipeline-parallel 2 --micro-batch 2": Short("--max-steps 2 --warmup 0 --samples 0"),
     "mpirun -n 4 build/release/bin/mnist --device cpu": Short("--max-steps 2"),
     "mpirun -n 4 build/release/bin/collectives": Short("--iterations 1 --max-bytes 65536"),

@@ -15,9 +15,9 @@ INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 LAYERS = ["autograd", "core", "data", "dist", "io", "nn", "optim", "text", "train"]
 # Internal headers. A new header is either here or in ringtape.h.
 INTERNAL = {
-    "autograd": "arguments invalid_index low_precision operation_scope tape_graph",
+    "autograd": "arguments attention_heads invalid_index low_precision operation_scope tape_graph",
     "core": "capture cuda_check half numbers philox quote target",
-    "data": "gzip mnist_embedded",
+    "data": "context_dataset gzip mnist_embedded",
     "dist": "bucket_buffers bucket_reducer gather_text layout_check mesh_traffic model_parts mpi_communicator mpi_reduce_op mpi_thread nccl_check nccl_communicator nccl_event nccl_monitor "
             "naive_reducer optimizer_state port self_communicator shard_exchange share_cores short_slices stage_parts traffic unit_values "
             "verify_parameters verify_replicas verify_same watchdog zero1_reducer zero2_reducer zero3_reducer",

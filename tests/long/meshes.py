@@ -3,7 +3,8 @@
 
     tests/long/meshes.py [--bin build/release/bin] [--ranks 8] [--every 1] [--only TEXT] [--list]
 
-Meshes: tensor x pipeline x data ranks, ZeRO 0 to 3 where there are data ranks, sequence parallelism on and off, each schedule of a pipeline.
+Meshes: tensor x context x pipeline x data ranks, ZeRO 0 to 3 where there are data or context ranks, sequence parallelism on and off,
+each schedule of a pipeline.
 Ways: with and without micro-batches, recomputation, bfloat16, clipping. --every 7 takes each seventh run, --only those
 whose line contains the text.
 
@@ -23,10 +24,10 @@ import tempfile
 from pathlib import Path
 
 STEPS = 20
-HEADS, UNITS = 8, 8  # of the GPT; the MLP has as many layers
+HEADS, UNITS, CONTEXT = 8, 8, 16  # of the GPT; the MLP has as many layers
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 PROGRAMS = {
-    "gpt": ["gpt", "train", "--layers", "6", "--heads", str(HEADS), "--width", "32", "--context", "16", "--batch-size", "24",
+    "gpt": ["gpt", "train", "--layers", "6", "--heads", str(HEADS), "--width", "32", "--context", str(CONTEXT), "--batch-size", "24",
             "--eval-batch-size", "256", "--samples", "0", "--epochs", "1", "--steps-per-epoch", str(STEPS)],
     "mlp": ["mnist", "--batch-size", "96", "--max-steps", str(STEPS), "--hidden", "40,36,33,28,24,20,16"],
 }
@@ -52,18 +53,21 @@ def schedules(stages):
 def meshes(program, most):
     """Each mesh of several ranks as (ranks, flags)."""
     for ranks in range(2, most + 1):
-        for tensor, stages in itertools.product(range(1, ranks + 1), repeat=2):
-            if ranks % (tensor * stages) != 0:
+        for tensor, context, stages in itertools.product(range(1, ranks + 1), repeat=3):
+            if ranks % (tensor * context * stages) != 0:
                 continue
-            data = ranks // (tensor * stages)
-            if program == "gpt" and (HEADS % tensor != 0 or 24 % data != 0):
+            data = ranks // (tensor * context * stages)
+            if program == "gpt" and (HEADS % tensor != 0 or 24 % data != 0 or CONTEXT % (2 * context) != 0):
                 continue
-            for zero in range(4 if data > 1 else 1):
+            if program == "mlp" and context > 1:
+                continue
+            for zero in range(4 if data * context > 1 else 1):
                 if program == "mlp" and 96 % data != 0:
                     continue
-                for sequence in [False, True] if program == "gpt" and tensor > 1 else [False]:
+                for sequence in [False, True] if program == "gpt" and tensor > 1 and CONTEXT // context % tensor == 0 else [False]:
                     for schedule in schedules(stages):
-                        flags = ["--tensor-parallel", str(tensor)] * (tensor > 1) + ["--pipeline-parallel", str(stages)] * (stages > 1)
+                        flags = ["--tensor-parallel", str(tensor)] * (tensor > 1) + ["--context-parallel", str(context)] * (context > 1)
+                        flags += ["--pipeline-parallel", str(stages)] * (stages > 1)
                         yield ranks, flags + schedule + ["--sequence-parallel"] * sequence + ["--zero", str(zero)] * (zero > 0)
 
 

@@ -22,6 +22,7 @@ ParallelRequest request_of(std::int64_t ranks) {
 /// The same with one way alone: no recomputation and no sequence parallelism win where there is memory.
 ParallelPlan only_plan(ParallelRequest request, std::int64_t tensor, std::int64_t pipeline, int zero,
                        std::int64_t micro_batch) {
+  if (!request.context) request.context = 1;
   request.tensor = tensor;
   request.pipeline = pipeline;
   request.zero = zero;
@@ -87,6 +88,37 @@ TEST_CASE("plan parallel: an all-reduce of the gradients, hidden but for the las
   const ParallelPlan compressed = only_plan(request, 1, 1, 0, 8);
   CHECK(compressed.bytes_sent == Approx(plan.bytes_sent / 2).epsilon(1e-5));
   CHECK(compressed.step < plan.step);
+}
+
+TEST_CASE("plan parallel: context ranks divide the tokens, and their ring hides all but gradients",
+          "[planner][parallel]") {
+  ParallelRequest request = request_of(4);
+  request.context = 4;
+  request.bucket_sizes = {.first_bytes = std::int64_t{1} << 40, .bytes = std::int64_t{1} << 40};
+  const ParallelPlan plan = only_plan(request, 1, 1, 0, 2);
+  CHECK(plan.way.mesh == MeshSizes{.context = 4});
+  const std::int64_t micro_batches = plan.way.micro_batches;
+  CHECK(micro_batches == 32);
+  // Of 8 blocks 3 shards forward and 7 backward: keys and values of 2 x 512 / 4 tokens of 1024, f32.
+  const double shard = 2.0 * 256 * 1024 * 4;
+  const CollectiveCount& exchanges = plan.traffic.context[static_cast<std::size_t>(Operation::exchange)];
+  CHECK(exchanges.calls == static_cast<std::uint64_t>(32 * 8 * 10));
+  CHECK(static_cast<double>(exchanges.bytes) == 32 * 8 * 10 * shard);
+  // A message takes longer than the attention to a shard, 2 x 2 T (T + 1) C / 16 FLOPs.
+  const double message = request.cluster.intra_node.message(shard);
+  const double attention = 2 * 2.0 * 512 * 513 * 1024 / 16 / request.flops;
+  REQUIRE(message > 2 * attention);
+  const double exposed = 3 * (message - attention) + 3 * (message - 2 * attention) + 4 * message;
+  const double gradients = static_cast<double>(row(plan, "gradients"));
+  CHECK(plan.step == Approx(3 * 64 * forward_of_sample(request) / 4 + 32 * 8 * exposed +
+                            collective_time(request.cluster, {.ranks = 4, .bytes = gradients})));
+  request.cluster.intra_node = {.latency = 0, .bandwidth = 1e30};
+  request.cluster.call = 0;
+  CHECK(only_plan(request, 1, 1, 0, 2).step == Approx(3 * 64 * forward_of_sample(request) / 4));
+  // A quarter of the activations, as 4 data ranks with a quarter of the samples have.
+  request.context = 1;
+  CHECK(static_cast<double>(row(plan, "activations")) ==
+        Approx(static_cast<double>(row(only_plan(request, 1, 1, 0, 2), "activations")) / 4).epsilon(0.01));
 }
 
 TEST_CASE("plan parallel: a pipeline's bubble is (p - 1) / (v m + p - 1)", "[planner][parallel]") {
@@ -167,6 +199,10 @@ TEST_CASE("plan parallel refuses what it cannot plan", "[planner][parallel]") {
   refuses([](ParallelRequest& r) { r.ranks = 12; }, "12");
   refuses([](ParallelRequest& r) { r.tensor = 3; },
           "--tensor-parallel 3: expected a divisor of the 16 ranks");
+  refuses([](ParallelRequest& r) { r.context = 3; },
+          "--context-parallel 3: expected a divisor of the 16 ranks");
+  refuses([](ParallelRequest& r) { r.context = 16, r.model.sequence = 48; },
+          "sequences of 48 tokens have no 32 equal chunks");
   refuses([](ParallelRequest& r) { r.tensor = r.pipeline = 8; },
           "8 tensor ranks and 8 stages do not divide 16 ranks");
   refuses([](ParallelRequest& r) { r.memory = 1'000'000; }, "fits into");

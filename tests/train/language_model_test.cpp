@@ -89,11 +89,11 @@ TEST_CASE("language models: evaluation is the mean over all tokens but the first
     for (const bool keeps_batch : {false, true}) {
       const Task task = language_model_task("", data, data);
       Bigrams model(keeps_batch);
-      SelfCommunicator comm{Device{}};
+      const Mesh one_rank(std::make_shared<SelfCommunicator>(Device{}), {});
       std::vector<double> gradient(model.values().size());
       const double expected =
           mean_loss(model.values(), {CharacterTokenizer("abcde").encode(kText)}, gradient);
-      CHECK(evaluate(task, model, DType::f32, 3, comm).loss == Approx(expected).epsilon(1e-6));
+      CHECK(evaluate(task, model, DType::f32, 3, one_rank).loss == Approx(expected).epsilon(1e-6));
     }
   }
 }
@@ -112,7 +112,7 @@ TEST_CASE("language models: sequences of different lengths count by their target
     TrainerOptions options;
     options.accumulation.micro_batch = micro_batch;
     Update update(task, options, model, arena, optimizer, nullptr, false,
-                  std::make_shared<SelfCommunicator>(Device{}));
+                  Mesh(std::make_shared<SelfCommunicator>(Device{}), {}));
     DataLoader loader(data, std::make_shared<SequentialSampler>(5), {.batch_size = 5});
     loader.start_epoch(0);
     const UpdateResult result = update(loader.next(), 5);
@@ -134,7 +134,7 @@ TEST_CASE("language models: the targets of full windows are not counted", "[trai
   SGD optimizer(arena, {.learning_rate = 1});
   const TrainerOptions options;
   Update update(task, options, model, arena, optimizer, nullptr, false,
-                std::make_shared<SelfCommunicator>(Device{}));
+                Mesh(std::make_shared<SelfCommunicator>(Device{}), {}));
   DataLoader loader(data, std::make_shared<SequentialSampler>(4), {.batch_size = 4});
   loader.start_epoch(0);
   const std::vector<std::int32_t> ids = CharacterTokenizer("abcde").encode(kText);

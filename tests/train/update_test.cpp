@@ -20,7 +20,7 @@ TEST_CASE("updates are replayed as graphs for the first four numbers of targets 
   ParameterArena arena(*model, Device{});
   SGD optimizer(arena, {.learning_rate = 0.1});
   Update update(task, options, *model, arena, optimizer, nullptr, false,
-                std::make_shared<SelfCommunicator>(Device{}));
+                Mesh(std::make_shared<SelfCommunicator>(Device{}), {}));
   DataLoader loader(data, std::make_shared<RandomSampler>(8, 0), {.batch_size = 8});
   loader.start_epoch(0);
   const std::optional<Batch> batch = loader.next();

@@ -53,7 +53,7 @@ int waits_of_update(const std::shared_ptr<Communicator>& comm, int stage) {
   const auto model = make_mlp({4, 8, 1});
   ParameterArena arena(*model, comm->device(), DType::f32, sharding_of(*comm, stage, 64));
   SGD optimizer(arena, {.learning_rate = 0.1});
-  Update update(task, options, *model, arena, optimizer, nullptr, true, comm);
+  Update update(task, options, *model, arena, optimizer, nullptr, true, Mesh(comm, {.data = comm->size()}));
   const auto sampler = std::make_shared<DistributedSampler>(std::make_shared<SequentialSampler>(3 * samples),
                                                             comm->rank(), comm->size());
   DataLoader loader(data, sampler, {.batch_size = 6, .device = comm->device()});

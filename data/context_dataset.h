@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include "data/dataset.h"
+#include "nn/context_part.h"
+
+namespace ringtape {
+
+/// Of each sequence of another dataset, features and targets, the tokens that a rank has of those that
+/// several divide.
+class ContextDataset : public Dataset {
+ public:
+  /// Throws Error for samples that are no sequences, with a target for each token, and for a length that has
+  /// no 2 * part.ranks equal chunks, with the nearest that does.
+  ContextDataset(std::shared_ptr<const Dataset> whole, const ContextPart& part);
+
+  std::int64_t size() const override { return whole_->size(); }
+  SampleLayout features() const override;
+  SampleLayout target() const override;
+  void read(std::span<const std::int64_t> indices, void* features, void* targets) const override;
+  /// Of the whole sequence, as each of these targets counts once over all ranks.
+  std::optional<std::int64_t> targets_per_sample() const override { return whole_->targets_per_sample(); }
+  std::uint32_t checksum() const override { return whole_->checksum(); }
+
+ private:
+  std::shared_ptr<const Dataset> whole_;
+  std::vector<TokenRun> runs_;
+};
+
+}  // namespace ringtape

@@ -1,0 +1,556 @@
+// Sequences that ranks divide, with attention among all of them, compared with one rank.
+#include <algorithm>
+#include <set>
+
+#include "autograd/tape.h"
+#include "core/memory.h"
+#include "data/context_dataset.h"
+#include "dist/layout_check.h"
+#include "dist/mesh.h"
+#include "dist/model_parts.h"
+#include "dist/ring_attention.h"
+#include "dist/self_communicator.h"
+#include "dist/tensor_parallel.h"
+#include "nn/gpt.h"
+#include "nn/memory_estimate.h"
+#include "tests/dist/divided_models.h"
+#include "tests/dist/ranks.h"
+#include "tests/dist/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/check_build.h"
+#include "tests/support/error_of.h"
+#include "text/byte_tokenizer.h"
+#include "text/token_dataset.h"
+#include "train/trainer.h"
+
+namespace ringtape::test {
+namespace {
+
+/// The values of these tokens of x [batch, tokens, ..].
+template <class T>
+std::vector<T> own_of(const std::vector<T>& x, std::int64_t batch, std::int64_t tokens,
+                      const std::vector<TokenRun>& runs) {
+  const std::int64_t width = std::ssize(x) / (batch * tokens);
+  std::vector<T> own;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (const TokenRun& run : runs) {
+      const auto first = x.begin() + (b * tokens + run.first) * width;
+      own.insert(own.end(), first, first + run.count * width);
+    }
+  }
+  return own;
+}
+
+double largest_difference(const std::vector<double>& found, const std::vector<double>& expected) {
+  return difference({{"", found}}, {{"", expected}});
+}
+
+// ---- the operation ----
+
+/// A call of attention: qkv and the gradient of its result.
+struct Attention {
+  std::int64_t batch, chunk;  // tokens of a chunk
+  int heads, kv_heads;
+  std::int64_t width;
+  double dropout = 0;
+
+  std::int64_t columns() const { return (heads + 2 * kv_heads) * width; }
+  AttentionOptions options() const { return {.dropout = dropout, .seed = 5, .counter = 3}; }
+  std::vector<double> qkv(std::int64_t tokens) const {
+    return random_doubles(batch * tokens * columns(), 1, -2, 2);
+  }
+  std::vector<double> dout(std::int64_t tokens) const {
+    return random_doubles(batch * tokens * heads * width, 2);
+  }
+};
+
+struct Result {
+  std::vector<double> out, gradient;
+};
+
+/// Forward and backward of `attend` for these tokens.
+template <class Attend>
+Result run(const Attention& call, const std::vector<double>& qkv, const std::vector<double>& dout,
+           DType dtype, Device device, const Attend& attend) {
+  const TapeScope scope;
+  const std::int64_t tokens = std::ssize(qkv) / (call.batch * call.columns());
+  const DType of_leaf = dtype == DType::bf16 ? DType::f32 : dtype;
+  Tensor x = tensor_of(qkv, {call.batch, tokens, call.columns()}, of_leaf, device).set_requires_grad(true);
+  const Tensor out = attend(to(x, dtype));
+  sum(multiply(out, tensor_of(dout, out.shape(), dtype, device))).backward();
+  return {out.to_doubles(), x.grad().to_doubles()};
+}
+
+Result on_one_rank(const Attention& call, std::int64_t tokens, DType dtype) {
+  return run(call, call.qkv(tokens), call.dout(tokens), dtype, Device{}, [&](const Tensor& qkv) {
+    return causal_self_attention(qkv, call.heads, call.kv_heads, call.options());
+  });
+}
+
+Result in_ring(const Attention& call, const std::shared_ptr<Communicator>& comm, DType dtype) {
+  const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
+  const std::shared_ptr<const ContextPart> part = context_part_over(comm);
+  const auto of_rank = [&](const std::vector<double>& x) {
+    return own_of(x, call.batch, tokens, part->runs(own));
+  };
+  return run(
+      call, of_rank(call.qkv(tokens)), of_rank(call.dout(tokens)), dtype, comm->device(),
+      [&](const Tensor& qkv) { return part->attention(qkv, call.heads, call.kv_heads, call.options()); });
+}
+
+std::vector<Attention> calls() {
+  // One token and an odd number in a chunk, several tiles, grouped queries, odd heads, masks.
+  std::vector<Attention> all = {{2, 1, 2, 2, 3}, {1, 7, 4, 2, 5}, {2, 12, 4, 1, 8, 0.3}};
+  if (kSlowKernels) return all;
+  all.insert(all.end(), {{1, 150, 2, 1, 20}, {2, 64, 1, 1, 16, 0.5}, {1, 132, 3, 3, 128, 0.1}});
+  return all;
+}
+
+// ---- models ----
+
+constexpr std::int64_t kSequences = 2, kAll = 96;  // tokens: for 3 ranks chunks of 16
+
+/// Sizes that 2 tensor ranks divide.
+TransformerOptions sizes() {
+  TransformerOptions options;
+  options.vocabulary = kVocabulary;
+  options.context = kAll + 4;  // four positions are not used
+  options.layers = 2;
+  options.heads = 4;
+  options.width = 24;
+  options.hidden = 20;
+  return options;
+}
+
+struct Kind {
+  std::string name;
+  TransformerOptions options;
+};
+
+std::vector<Kind> kinds() {
+  TransformerOptions llama = llama_options(sizes());
+  llama.kv_heads = 2;
+  return {{"GPT with dropout", with_dropout(sizes())}, {"Llama", llama}};
+}
+
+/// A way to divide the model and its sequences.
+struct Way {
+  MeshSizes mesh;
+  bool sequence = false;
+};
+
+std::vector<Way> ways(int ranks) {
+  std::vector<Way> all = {{{.context = ranks}}};
+  if (ranks == 4) {
+    all.push_back({{.tensor = 2, .context = 2}});
+    all.push_back({{.tensor = 2, .context = 2}, true});
+  }
+  return all;
+}
+
+std::string text_of(const Kind& kind, const Way& way) {
+  return fmt::format("{} on {} tensor x {} context ranks{}", kind.name, way.mesh.tensor, way.mesh.context,
+                     way.sequence ? ", sequence parallel" : "");
+}
+
+Layers layers_over(const Mesh& mesh, bool sequence) {
+  Layers layers = std::make_shared<LayerFactory>();
+  if (mesh.sizes().tensor > 1) {
+    layers = std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), sequence);
+  }
+  layers->set_context(context_part_over(mesh.along(MeshDimension::context)));
+  return layers;
+}
+
+std::shared_ptr<GPT> make(const Kind& kind, const Layers& layers, DType dtype, Device device = {}) {
+  manual_seed(3);
+  const auto model = std::make_shared<GPT>(kind.options, layers);
+  convert(*model, dtype, device);
+  return model;
+}
+
+std::vector<std::int64_t> some_tokens(std::int64_t first) {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t i = 0; i < kSequences * kAll; ++i) tokens.push_back((first + i * i) % kVocabulary);
+  return tokens;
+}
+
+/// The loss by this rank's tokens, and backward. Of the targets some are ignored, in the first chunk and in
+/// the last.
+double backward(GPT& model, const LayerFactory& layers, DType dtype) {
+  const TapeScope scope;
+  manual_seed(7);  // of dropout
+  const ContextPart* const part = layers.context().get();
+  std::vector<std::int64_t> tokens = some_tokens(2), targets = some_tokens(5);
+  targets[3] = targets[8] = targets[kAll - 2] = targets[2 * kAll - 1] = -100;
+  if (part != nullptr) {
+    const std::vector<TokenRun> runs = part->runs(kAll / part->ranks);
+    tokens = own_of(tokens, kSequences, kAll, runs);
+    targets = own_of(targets, kSequences, kAll, runs);
+  }
+  const Device device = model.named_parameters()[0].tensor->device();
+  LayoutCheck check(nullptr, part != nullptr);
+  const TapeObserverScope observed(&check);
+  const std::int64_t rows = std::ssize(tokens);
+  const Tensor logits = model(copy_to(from_vector(tokens, {kSequences, rows / kSequences}), device));
+  CHECK(logits.dtype() == dtype);
+  const Tensor loss = layers.cross_entropy(view(logits, {rows, logits.size(2)}),
+                                           copy_to(from_vector(targets, {rows}), device),
+                                           {.reduction = Reduction::sum, .divisor = kSequences * kAll - 4});
+  loss.backward();
+  return loss.item();
+}
+
+double sum_over(const std::shared_ptr<Communicator>& comm, double value) {
+  const Tensor sum =
+      tensor_of({value}, {1}, comm->device().is_cuda() ? DType::f32 : DType::f64, comm->device());
+  comm->all_reduce(sum, ReduceOp::sum).wait();
+  return sum.to_doubles()[0];
+}
+
+/// The loss of all tokens, and the sums of the ranks' gradients.
+double backward(GPT& model, const LayerFactory& layers, const Way& way, const Mesh& mesh, DType dtype) {
+  const double loss = backward(model, layers, dtype);
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    const Tensor gradient = parameter.tensor->grad();
+    mesh.along(MeshDimension::context)->all_reduce(gradient, ReduceOp::sum).wait();
+    const bool is_part = shard_of(*parameter.tensor) != nullptr;
+    if (way.sequence && !is_part)
+      mesh.along(MeshDimension::tensor)->all_reduce(gradient, ReduceOp::sum).wait();
+  }
+  return sum_over(mesh.along(MeshDimension::context), loss);
+}
+
+Values wholes(GPT& model, const Mesh& mesh, const std::function<Tensor(const Tensor&)>& of) {
+  Values values;
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    const ParameterShard* const shard = shard_of(*parameter.tensor);
+    Tensor whole = of(*parameter.tensor);
+    if (shard != nullptr) whole = gather_whole(whole, *shard, *mesh.along(MeshDimension::tensor));
+    if (whole.defined()) values[parameter.name] = whole.to_doubles();
+  }
+  return values;
+}
+Values gradients(GPT& model, const Mesh& mesh) {
+  return wholes(model, mesh, [](const Tensor& parameter) { return parameter.grad(); });
+}
+Values weights(GPT& model, const Mesh& mesh) {
+  return wholes(model, mesh, [](const Tensor& parameter) { return parameter; });
+}
+Mesh alone() {
+  return Mesh(std::make_shared<SelfCommunicator>(Device{}), {});
+}
+bool has_wholes(const Mesh& mesh) {
+  return mesh.along(MeshDimension::tensor)->rank() == 0;
+}
+
+}  // namespace
+
+TEST_CASE("context parallel: each token is of one rank, and all ranks' see equally many", "[dist][context]") {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    for (const std::int64_t chunk : {1, 4, 7}) {
+      std::multiset<std::int64_t> tokens;
+      std::int64_t seen_by_first = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const ContextPart part{rank, ranks, nullptr};
+        std::int64_t seen = 0;
+        const std::vector<std::int32_t> positions =
+            part.positions(2 * chunk, Device{}).to_vector<std::int32_t>();
+        for (const std::int32_t position : positions) {
+          tokens.insert(position);
+          seen += position + 1;
+        }
+        CHECK(std::is_sorted(positions.begin(), positions.end()));
+        if (rank == 0) seen_by_first = seen;
+        CHECK(seen == seen_by_first);
+        // A part of the tokens, as of sequence parallelism.
+        std::vector<std::int32_t> pieces;
+        for (std::int64_t first = 0; first < 2 * chunk; ++first) {
+          for (const TokenRun& run : part.runs(2 * chunk, first, 1)) {
+            CHECK(run.count == 1);
+            pieces.push_back(static_cast<std::int32_t>(run.first));
+          }
+        }
+        CHECK(pieces == positions);
+      }
+      CHECK(std::set(tokens.begin(), tokens.end()).size() == tokens.size());
+      CHECK(*tokens.rbegin() == 2 * ranks * chunk - 1);
+    }
+  }
+}
+
+TEST_CASE("ring attention: results and gradients are those of one rank", "[dist][context]") {
+  const auto comm = this_run();
+  for (const Attention& call : calls()) {
+    INFO(call.batch << " x 2 chunks of " << call.chunk << ", " << call.heads << "/" << call.kv_heads
+                    << " heads of " << call.width << ", dropout " << call.dropout);
+    const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
+    const std::vector<TokenRun> runs = context_part_over(comm)->runs(own);
+    const auto of_rank = [&](const Result& all) {
+      return Result{own_of(all.out, call.batch, tokens, runs),
+                    own_of(all.gradient, call.batch, tokens, runs)};
+    };
+    const Result exact = of_rank(on_one_rank(call, tokens, DType::f64));
+    if (comm->device().is_cpu()) {
+      const Result found = in_ring(call, comm, DType::f64);
+      CHECK(largest_difference(found.out, exact.out) < 1e-13);
+      CHECK(largest_difference(found.gradient, exact.gradient) < 1e-12);
+    }
+    const Result found = in_ring(call, comm, DType::f32), again = in_ring(call, comm, DType::f32);
+    CHECK(found.out == again.out);  // the same bits
+    CHECK(found.gradient == again.gradient);
+    CHECK(largest_difference(found.out, exact.out) < 2e-6);
+    CHECK(largest_difference(found.gradient, exact.gradient) < 4e-6);
+    // Rounded after each of 2 C chunks, by at most 2^-9 of the value so far; the gradient's are sums of such.
+    const Result low = in_ring(call, comm, DType::bf16);
+    CHECK(largest_difference(low.out, exact.out) < 0.01 * (1 + comm->size()));
+    CHECK(largest_difference(low.gradient, exact.gradient) < 0.02 * (1 + comm->size()));
+  }
+}
+
+TEST_CASE("ring attention: a gradient that is there is added to", "[dist][context]") {
+  const auto comm = this_run();
+  const Attention call{1, 4, 2, 1, 4};
+  const std::int64_t own = 8, tokens = own * comm->size();
+  const auto part = context_part_over(comm);
+  const auto both = [&](const Tensor& qkv, const auto& attend) {
+    return add(attend(qkv, 2, 1, call.options()), scale(attend(qkv, 2, 1, call.options()), 2));
+  };
+  const std::vector<double> x = own_of(call.qkv(tokens), 1, tokens, part->runs(own)),
+                            dy = own_of(call.dout(tokens), 1, tokens, part->runs(own));
+  const Result one = in_ring(call, comm, DType::f32);
+  const Result three = run(call, x, dy, DType::f32, comm->device(),
+                           [&](const Tensor& qkv) { return both(qkv, part->attention); });
+  std::vector<double> expected = one.gradient;
+  for (double& value : expected) value *= 3;
+  CHECK(largest_difference(three.gradient, expected) < 1e-6);
+}
+
+TEST_CASE("ring attention: sends C - 1 shards of keys and values forward, 2 C - 1 backward, and has 2 and 4",
+          "[dist][context]") {
+  const auto comm = this_run();
+  const std::uint64_t ranks = static_cast<std::uint64_t>(comm->size());
+  const Attention call{2, 24, 4, 2, 8};
+  const std::size_t shard = 2 * 48 * 2 * 2 * 8 * 4, stats = allocated_bytes(2 * 48 * 4, DType::f32);
+  const Device device = comm->device();
+  const std::int64_t own = 48, tokens = own * comm->size();
+  const auto part = context_part_over(comm);
+  const std::vector<double> x = own_of(call.qkv(tokens), 2, tokens, part->runs(own));
+  const auto peak_above = [&](std::size_t live) { return memory_stats(device).peak - live; };
+  const TapeScope scope;
+  Tensor qkv = tensor_of(x, {2, own, call.columns()}, DType::f32, device).set_requires_grad(true);
+  Traffic before = comm->traffic();
+  std::size_t live = memory_stats(device).live;
+  reset_peak_memory(device);
+  const Tensor out = part->attention(qkv, 4, 2, call.options());
+  CHECK(peak_above(live) == 2 * shard + stats + allocated_bytes(out.elements(), DType::f32));
+  CHECK(comm->traffic().sent - before.sent == (ranks - 1) * shard);
+  const Tensor loss = sum(out);
+  before = comm->traffic();
+  live = memory_stats(device).live;
+  reset_peak_memory(device);
+  loss.backward();
+  const std::size_t of_out = allocated_bytes(out.elements(), DType::f32),
+                    of_qkv = allocated_bytes(qkv.elements(), DType::f32);
+  CHECK(peak_above(live) <= 4 * shard + stats + of_out + of_qkv + 256);  // and the gradient of the loss
+  if (ranks > 1) CHECK(comm->traffic().sent - before.sent == (2 * ranks - 1) * shard);
+}
+
+TEST_CASE("context parallel: equal seeds give the model of one rank, to the bit", "[dist][context]") {
+  const auto comm = this_run();
+  for (const Way& way : ways(comm->size())) {
+    const Mesh mesh(comm, way.mesh);
+    for (const Kind& kind : kinds()) {
+      INFO(text_of(kind, way));
+      const auto divided = make(kind, layers_over(mesh, way.sequence), DType::f32);
+      const Values found = weights(*divided, mesh);
+      if (has_wholes(mesh)) CHECK(found == weights(*make(kind, one_rank(), DType::f32), alone()));
+    }
+  }
+}
+
+TEST_CASE("context parallel: in f64 loss, gradients and 20 steps are those of one rank", "[dist][context]") {
+  const auto comm = this_run();
+  if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64
+  for (const Way& way : ways(comm->size())) {
+    const Mesh mesh(comm, way.mesh);
+    for (const Kind& kind : kinds()) {
+      INFO(text_of(kind, way));
+      const Layers layers = layers_over(mesh, way.sequence);
+      const auto whole = make(kind, one_rank(), DType::f64), divided = make(kind, layers, DType::f64);
+      for (int step = 0; step < repetitions(20); ++step) {
+        const double expected = backward(*whole, *one_rank(), DType::f64);
+        const double found = backward(*divided, *layers, way, mesh, DType::f64);
+        CHECK_THAT(found, Catch::Matchers::WithinRel(expected, step == 0 ? 1e-13 : 1e-9));
+        if (step == 0) {
+          const Values all = gradients(*divided, mesh);
+          if (has_wholes(mesh)) CHECK(difference(all, gradients(*whole, alone())) < 1e-12);
+        }
+        step_in_f64(*whole);
+        step_in_f64(*divided);
+      }
+      const Values found = weights(*divided, mesh);
+      if (has_wholes(mesh)) CHECK(difference(found, weights(*whole, alone())) < 1e-9);
+    }
+  }
+}
+
+TEST_CASE("context parallel: in f32 gradients are at most twice as far from f64 as one rank's",
+          "[dist][context]") {
+  const auto comm = this_run();
+  for (const Way& way : ways(comm->size())) {
+    const Mesh mesh(comm, way.mesh);
+    for (const Kind& kind : kinds()) {
+      INFO(text_of(kind, way));
+      const Layers layers = layers_over(mesh, way.sequence);
+      const auto exact = make(kind, one_rank(), DType::f64), whole = make(kind, one_rank(), DType::f32);
+      const auto divided = make(kind, layers, DType::f32, comm->device());
+      backward(*exact, *one_rank(), DType::f64);
+      backward(*whole, *one_rank(), DType::f32);
+      backward(*divided, *layers, way, mesh, DType::f32);
+      const Values found = gradients(*divided, mesh);
+      if (!has_wholes(mesh)) continue;
+      const Values expected = gradients(*exact, alone());
+      CHECK(difference(found, expected) <= 2 * difference(gradients(*whole, alone()), expected));
+    }
+  }
+}
+
+namespace {
+
+/// What a run through the trainer leaves: losses and norms of the steps, the test loss, and on the first rank
+/// the weights.
+struct Trained {
+  std::vector<double> losses, norms;
+  double test;
+  Values weights;
+};
+
+/// Steps on windows of a text, some of which are padded, and a short last update.
+Trained train(TrainerOptions options, DType dtype = DType::f32) {
+  TransformerOptions shape = sizes();
+  shape.context = 16;
+  std::vector<std::int32_t> ids;
+  for (std::int32_t i = 0; i < 16 * 15 + 9; ++i) ids.push_back((i * i / 3) % 30);
+  const auto text = std::make_shared<TokenDataset>(Tokens(ids, ByteTokenizer()), shape.context,
+                                                   TokenDataset::Windows::consecutive);
+  Task task = language_model_task("", text, text);
+  task.make_model_with = [&](const Layers& layers) { return std::make_shared<GPT>(shape, layers); };
+  options.device = this_run()->device().is_cuda() ? "cuda" : "cpu";
+  options.data.batch_size = 12;
+  options.data.eval_batch_size = 3;
+  options.data.epochs = kSlowKernels ? 1 : 3;
+  options.optimizer.kind = &optimizer_named("sgd");
+  options.optimizer.learning_rate = 0.1;
+  options.optimizer.clip_norm = 0.5;
+  options.precision.dtype = dtype;
+  options.observation.quiet = true;
+  ringtape::Trainer trainer(task, options);
+  Trained found;
+  trainer.after_step([&](const ringtape::Trainer::Step& step) {
+    found.losses.push_back(step.loss.item());
+    found.norms.push_back(step.grad_norm.item());
+  });
+  found.test = trainer.train().test.loss;
+  if (const std::shared_ptr<Module> whole = trainer.whole_model()) {
+    for (const NamedParameter& parameter : whole->named_parameters()) {
+      found.weights[parameter.name] = parameter.tensor->to_doubles();
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("context parallel: a run through the trainer is that of as many data ranks", "[dist][context]") {
+  const auto comm = this_run();
+  if (comm->size() % 2 != 0) return;
+  const Trained expected = train({});
+  for (int context = 2; context <= comm->size(); context *= 2) {
+    for (int zero = 0; zero <= 3; ++zero) {
+      INFO(context << " context ranks of " << comm->size() << ", ZeRO " << zero);
+      TrainerOptions options;
+      options.distribution.context_parallel = context;
+      options.distribution.zero = zero;
+      options.distribution.check_replicas = zero < 3;
+      if (zero % 2 == 1) options.accumulation.micro_batch = 2;
+      const Trained found = train(options);
+      CHECK(found.test == Approx(expected.test).epsilon(1e-5));
+      CHECK(largest_difference(found.losses, expected.losses) < 1e-5);
+      CHECK(largest_difference(found.norms, expected.norms) < 1e-4);
+      if (comm->rank() == 0) CHECK(difference(found.weights, expected.weights) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("context parallel: a rank reads its tokens of each sample, and others' are counted once",
+          "[dist][context]") {
+  std::vector<std::int32_t> x, y;
+  for (std::int32_t i = 0; i < 3 * 12; ++i) x.push_back(i), y.push_back(100 + i);
+  const auto whole = std::make_shared<TensorDataset>(from_vector(x, {3, 12}), from_vector(y, {3, 12}));
+  const ContextDataset own(whole, {1, 3, nullptr});
+  CHECK(own.features().shape == Shape{4});
+  CHECK(own.size() == 3);
+  CHECK(own.checksum() == whole->checksum());
+  std::vector<std::int32_t> features(8), targets(8);
+  own.read(std::vector<std::int64_t>{2, 0}, features.data(), targets.data());
+  CHECK(features == std::vector<std::int32_t>{26, 27, 32, 33, 2, 3, 8, 9});
+  CHECK(targets == std::vector<std::int32_t>{126, 127, 132, 133, 102, 103, 108, 109});
+}
+
+TEST_CASE("context parallel: what cannot be divided is an error that names the nearest", "[dist][context]") {
+  const auto sequences = [](std::int64_t length) {
+    const Tensor x = from_vector(std::vector<std::int32_t>(static_cast<std::size_t>(length)), {1, length});
+    return std::make_shared<TensorDataset>(x, x);
+  };
+  const auto error_for = [&](std::int64_t length, int ranks) {
+    return error_of([&] { ContextDataset(sequences(length), {0, ranks, nullptr}); });
+  };
+  CHECK(
+      error_for(256, 3) ==
+      "--context-parallel 3: sequences of 256 tokens have no 6 equal chunks, the nearest length that has is "
+      "258");
+  CHECK(error_for(254, 3).ends_with("is 252"));
+  CHECK(error_for(3, 4).ends_with("is 8"));
+  const auto images = std::make_shared<TensorDataset>(from_vector(std::vector<float>(8), {2, 4}),
+                                                      from_vector(std::vector<std::int32_t>(2), {2}));
+  CHECK_THAT(error_of([&] {
+               ContextDataset(images, {0, 2, nullptr});
+             }),
+             ContainsSubstring("no sequences of tokens, expected a language model"));
+
+  const auto comm = this_run();
+  const Tensor odd = tensor_of(random_doubles(3 * 6, 1), {1, 3, 6}, DType::f32, comm->device());
+  CHECK_THAT(error_of([&] { ring_attention(odd, 1, 1, {}, comm); }),
+             ContainsSubstring("two chunks of tokens"));
+  const Tensor six = tensor_of(random_doubles(12 * 6, 1), {1, 12, 6}, DType::f32, comm->device());
+  CHECK(error_of([&] { ring_attention(six, 1, 1, {.dropout = 0.1}, comm); }) ==
+        fmt::format("--context-parallel {}: dropout of attention needs chunks of a multiple of 4 tokens, "
+                    "found {} chunks of 6: the nearest length of a sequence is {}",
+                    comm->size(), 2 * comm->size(), 16 * comm->size()));
+}
+
+TEST_CASE("layouts: attention or dropout of a part of the tokens as if it were all is an error",
+          "[dist][context][layout]") {
+  const auto comm = this_run();
+  const auto error_in = [](bool context, const auto& forward) {
+    const TapeScope scope;
+    LayoutCheck check(nullptr, context);
+    const TapeObserverScope observed(&check);
+    return error_of([&] { forward(); });
+  };
+  const Tensor x = leaf(random_doubles(8 * 12, 1), {1, 8, 12});
+  const auto attends = [&] { causal_self_attention(x, 2, 2); };
+  CHECK_THAT(error_in(true, attends),
+             ContainsSubstring("expected ring_attention, as ranks divide the tokens"));
+  CHECK(error_in(false, attends).empty());
+  CHECK_THAT(error_in(true, [&] { dropout(x, 0.5); }), ContainsSubstring("expected dropout_of_tokens"));
+  CHECK(error_in(true, [&] { dropout_of_tokens(x, 0.5, {{8, 8}}, 16); }).empty());
+  CHECK_THAT(error_in(false,
+                      [&] {
+                        dropout_of_tokens(x, 0.5, {{8, 8}}, 16);
+                      }),
+             ContainsSubstring("tokens of which each rank has its part"));
+}
+
+}  // namespace ringtape::test
