@@ -31,7 +31,8 @@ AttentionArgs AttentionHeads::args(const Tensor& qkv, const Tensor& out, const T
   args.dropout = options.dropout;
   args.seed = options.seed;
   args.counter = options.counter;
-  args.mask = {options.all_heads > 0 ? options.all_heads : heads, options.first_head, tokens, 0, 0};
+  args.mask_heads = options.all_heads;
+  args.first_mask_head = options.first_head;
   return args;
 }
 

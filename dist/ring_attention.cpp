@@ -82,11 +82,12 @@ struct AttentionRing {
         args.v = values(shard, other);
         args.out = chunk(args.out, own, out.dtype());
         args.lse = stats(lse, own);
-        args.mask.tokens = 2 * ranks() * chunk_tokens();
-        args.mask.first_query = queries * chunk_tokens();
-        args.mask.first_key = keys_of * chunk_tokens();
-        args.causal = keys_of == queries;
-        args.resumes = step > 0 || other > 0;
+        args.piece = {.is_one = true,
+                      .causal = keys_of == queries,
+                      .resumes = step > 0 || other > 0,
+                      .tokens = 2 * ranks() * chunk_tokens(),
+                      .first_query = queries * chunk_tokens(),
+                      .first_key = keys_of * chunk_tokens()};
         body(args, own, other);
       }
     }

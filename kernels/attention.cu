@@ -79,9 +79,8 @@ class OnlineSoftmax {
   int column_, part_;
 };
 
-template <class T, class Tile>
-__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
-    attention_forward(AttentionProblem<T> p) {
+template <class T, class Tile, class Problem>
+__device__ __forceinline__ void forward_of_queries(const Problem& p) {
   using A = accumulate_t<T>;
   const TokenShare share = share_of_block<Tile>(p.queries, p.heads, true);
   const std::int64_t kv_head = share.head / p.heads_per_kv();
@@ -95,23 +94,22 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   OnlineSoftmax<Tile> softmax(rows + Tile::tokens * row_stride(p.width));
 
   load_columns<Tile>(p.q.of(share.batch, share.head), share.first, share.count, p.width, q_columns);
-  A* const lse = p.lse + p.first_row(share.batch, share.head) + share.first;
   if (p.resumes) {
     load_columns<Tile>(p.out.of(share.batch, share.head), share.first, share.count, p.width, out_columns);
-    softmax.resume(lse, share.count);
+    softmax.resume(p.lse + p.first_row(share.batch, share.head) + share.first, share.count);
   } else {
     zero_columns<Tile>(out_columns, p.width);
   }
 
   // The first query sees the keys up to `first_sees`, the last one those up to the end.
-  const std::int64_t first_sees = share.first + p.offset;
-  const std::int64_t end = minimum(first_sees + share.count, p.keys);
+  const std::int64_t first_sees = share.first + p.offset();
+  const std::int64_t end = p.end_of_keys(first_sees + share.count);
   for (std::int64_t key = 0; key < end; key += Tile::tokens) {
     const int padded = write_scores_of_keys<Tile>(p, keys, key, end, first_sees, q_columns, scores, rows);
     softmax.add(scores, padded);
     if (p.dropout.threshold != 0) {
       mark_dropped<Tile, true>(scores, padded, p.dropout, p.dropout.head_number(share.batch, share.head),
-                               share.first, key);
+                               p.query_in_mask(share.first, first_sees), p.key_in_mask(key));
       keep_weights<Tile>(scores, scores, padded, p.dropout.kept);
     }
     load_rows<Tile>(values, key, keys_of_tile<Tile>(key, end), p.width, rows);
@@ -129,20 +127,37 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
 
   store_columns<Tile>(p.out.of(share.batch, share.head), share.first, share.count, p.width, out_columns,
                       false, [=](int column) { return 1 / softmax.sum(column); });
+  A* const lse = p.lse + p.first_row(share.batch, share.head) + share.first;
   for (int i = thread_rank(); i < share.count; i += Tile::threads) lse[i] = softmax.log_sum(i);
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_forward(AttentionProblem<T> p) {
+  forward_of_queries<T, Tile>(p);
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_forward_piece(AttentionPieceProblem<T> p) {
+  forward_of_queries<T, Tile>(p);
 }
 
 }  // namespace
 
 void attention_forward(const Stream& stream, const AttentionArgs& args) {
-  if (args.queries <= kFewQueries && args.dropout == 0 && args.causal && !args.resumes)
+  if (args.queries <= kFewQueries && args.dropout == 0 && !args.piece.is_one)
     return attention_forward_few(stream, args);
   RINGTAPE_DISPATCH_FLOATING(args.dtype, T, {
-    const AttentionProblem<T> problem(args, {});
+    const AttentionPieceProblem<T> problem(args, {});
     with_tile<accumulate_t<T>>(problem.width, 2, 1, [&](auto tile, std::size_t shared) {
       using Tile = decltype(tile);
-      launch(attention_forward<T, Tile>,
-             {blocks<Tile>(args, args.queries, args.heads), Tile::threads, shared}, stream, problem);
+      const LaunchShape shape{blocks<Tile>(args, args.queries, args.heads), Tile::threads, shared};
+      if (args.piece.is_one) {
+        launch(attention_forward_piece<T, Tile>, shape, stream, problem);
+      } else {
+        launch(attention_forward<T, Tile>, shape, stream, problem);
+      }
     });
   });
 }

@@ -13,13 +13,14 @@ struct AttentionOperand {
   std::int64_t head = 0;
 };
 
-/// Of which heads and tokens those of a call are a part, for the masks of dropout.
-struct AttentionMask {
-  std::int64_t heads = 0;        ///< all heads of a sequence, which count through all sequences
-  std::int64_t first_head = 0;   ///< number of the first of these
-  std::int64_t tokens = 0;       ///< of a sequence; 0: the heads and keys of the call are all there are
-  std::int64_t first_query = 0;  ///< position of the first query in its sequence
-  std::int64_t first_key = 0;    ///< and of the first key: a multiple of 4
+/// A call whose keys are a piece of those that the queries see, for softmax to go through them call by call.
+struct AttentionPiece {
+  bool is_one = false;           ///< false: all keys are there, and what follows is not used
+  bool causal = true;            ///< as many queries as keys, of the same tokens; false: all see all
+  bool resumes = false;          ///< out and lse have the results of other pieces, to which this one's come
+  std::int64_t tokens = 0;       ///< of a whole sequence
+  std::int64_t first_query = 0;  ///< position of the first query in it
+  std::int64_t first_key = 0;    ///< and of the first key: with dropout a multiple of 4
 };
 
 /// Causal attention. Query i of a head sees the keys j <= i + keys - queries, so that the last query sees the
@@ -30,10 +31,10 @@ struct AttentionMask {
 ///
 /// m_ij is 1, or with dropout 0 with that probability and else 1 / (1 - dropout): 0 where word j % 4 of
 /// Philox (core/philox.h) is below dropout * 2^32, at the counter whose low half is `counter` and whose high
-/// half is (head * tokens + i) * ceil(tokens / 4) + j / 4, for the heads and tokens of AttentionMask. So the
-/// backward, and a forward that is computed again, have the same mask, and nothing is stored.
-///
-/// Where keys come in pieces, each call but the first one `resumes`: softmax goes on with the next piece.
+/// half is (head * keys + i + keys - queries) * ceil(keys / 4) + j / 4, where heads count through all
+/// sequences, all `mask_heads` of each. So the backward, and a forward that is computed again, have the same
+/// mask, and nothing is stored. Of a piece, positions in the whole sequence and its tokens take the place of
+/// i, j and keys.
 struct AttentionArgs {
   DType dtype = DType::f32;  ///< of q, k, v, out: f32, bf16 or f16; f64 on the CPU
   std::int64_t batch = 0;
@@ -48,9 +49,10 @@ struct AttentionArgs {
   double dropout = 0;   ///< probability, below 1
   std::uint64_t seed = 0;
   std::uint64_t counter = 0;  ///< taken from the generator: one for each call
-  AttentionMask mask = {};    ///< of dropout
-  bool causal = true;         ///< false: every query sees all keys
-  bool resumes = false;       ///< out and lse have the results of other keys, and get those of these as well
+  // Where the heads are some of a larger number, whose masks they have:
+  std::int64_t mask_heads = 0;       ///< all of them; 0: `heads`
+  std::int64_t first_mask_head = 0;  ///< number of the first of these
+  AttentionPiece piece = {};
 };
 
 inline constexpr std::int64_t kMostAttentionWidth = 128;

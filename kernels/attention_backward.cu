@@ -74,9 +74,8 @@ __device__ auto add_to(A* columns) {
   };
 }
 
-template <class T, class Tile>
-__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
-    attention_backward_queries(AttentionProblem<T> p) {
+template <class T, class Tile, class Problem>
+__device__ __forceinline__ void backward_of_queries(const Problem& p) {
   using A = accumulate_t<T>;
   const TokenShare share = share_of_block<Tile>(p.queries, p.heads, true);
   const std::int64_t kv_head = share.head / p.heads_per_kv();
@@ -99,14 +98,14 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   load_stats<Tile>(p.lse + first_row, share.count, lse);
   load_stats<Tile>(p.delta + first_row, share.count, delta);
 
-  const std::int64_t first_sees = share.first + p.offset;
-  const std::int64_t end = minimum(first_sees + share.count, p.keys);
+  const std::int64_t first_sees = share.first + p.offset();
+  const std::int64_t end = p.end_of_keys(first_sees + share.count);
   for (std::int64_t key = 0; key < end; key += Tile::tokens) {
     const int count = keys_of_tile<Tile>(key, end);
     const int padded = write_scores_of_keys<Tile>(p, keys, key, end, first_sees, q_columns, scores, rows);
     to_weights<Tile>(scores, padded, [=](int, int column) { return lse[column]; });
     mark_dropped<Tile, true>(scores, padded, p.dropout, p.dropout.head_number(share.batch, share.head),
-                             share.first, key);
+                             p.query_in_mask(share.first, first_sees), p.key_in_mask(key));
     load_rows<Tile>(values, key, count, p.width, rows);
     __syncthreads();
     multiply<Tile, false>(rows, stride, dout_columns, padded, width,
@@ -122,9 +121,8 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
                       p.accumulate, [](int) { return A{1}; });
 }
 
-template <class T, class Tile>
-__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
-    attention_backward_keys(AttentionProblem<T> p) {
+template <class T, class Tile, class Problem>
+__device__ __forceinline__ void backward_of_keys(const Problem& p) {
   using A = accumulate_t<T>;
   const TokenShare share = share_of_block<Tile>(p.keys, p.kv_heads, false);
 
@@ -147,7 +145,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   zero_columns<Tile>(dv_columns, p.width);
 
   // The first query that sees the first of these keys.
-  const std::int64_t first_query = maximum<std::int64_t>(share.first - p.offset, 0);
+  const std::int64_t first_query = maximum<std::int64_t>(share.first - p.offset(), 0);
   for (std::int64_t h = 0; h < p.heads_per_kv(); ++h) {
     const std::int64_t head = share.head * p.heads_per_kv() + h;
     const Tokens<T> queries = p.q.of(share.batch, head), douts = p.dout.of(share.batch, head);
@@ -161,15 +159,15 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
       load_stats<Tile>(p.delta + first_row + query, count, delta);
       __syncthreads();
       // In row 0; in the next, one column more. Rows that are no queries see none.
-      const int visible = static_cast<int>(query + p.offset - share.first);
+      const int visible = static_cast<int>(query + p.offset() - share.first);
       multiply<Tile, false>(rows, stride, k_columns, padded, width,
                             write_scores<Tile>(scores, p.scale, [=](int row, int column) {
                               return row >= count || column > visible + row;
                             }));
       __syncthreads();
       to_weights<Tile>(scores, padded, [=](int row, int) { return lse[row]; });
-      mark_dropped<Tile, false>(scores, padded, p.dropout, p.dropout.head_number(share.batch, head), query,
-                                share.first);
+      mark_dropped<Tile, false>(scores, padded, p.dropout, p.dropout.head_number(share.batch, head),
+                                p.query_in_mask(query, query + p.offset()), p.key_in_mask(share.first));
       keep_weights<Tile>(scores, weights, padded, p.dropout.kept);
       load_rows<Tile>(douts, query, count, p.width, rows);
       __syncthreads();
@@ -191,12 +189,36 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
                       p.accumulate, whole);
 }
 
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_backward_queries(AttentionProblem<T> p) {
+  backward_of_queries<T, Tile>(p);
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_backward_keys(AttentionProblem<T> p) {
+  backward_of_keys<T, Tile>(p);
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_backward_queries_piece(AttentionPieceProblem<T> p) {
+  backward_of_queries<T, Tile>(p);
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
+    attention_backward_keys_piece(AttentionPieceProblem<T> p) {
+  backward_of_keys<T, Tile>(p);
+}
+
 }  // namespace
 
 void attention_backward(const Stream& stream, const AttentionArgs& args,
                         const AttentionGradients& gradients) {
   RINGTAPE_DISPATCH_FLOATING(args.dtype, T, {
-    const AttentionProblem<T> problem(args, gradients);
+    const AttentionPieceProblem<T> problem(args, gradients);
     const std::int64_t rows = args.batch * args.heads * args.queries;
     launch(
         attention_delta<T>,
@@ -204,13 +226,21 @@ void attention_backward(const Stream& stream, const AttentionArgs& args,
         stream, problem);
     with_tile<accumulate_t<T>>(problem.width, 3, 1, [&](auto tile, std::size_t shared) {
       using Tile = decltype(tile);
-      launch(attention_backward_queries<T, Tile>,
-             {blocks<Tile>(args, args.queries, args.heads), Tile::threads, shared}, stream, problem);
+      const LaunchShape shape{blocks<Tile>(args, args.queries, args.heads), Tile::threads, shared};
+      if (args.piece.is_one) {
+        launch(attention_backward_queries_piece<T, Tile>, shape, stream, problem);
+      } else {
+        launch(attention_backward_queries<T, Tile>, shape, stream, problem);
+      }
     });
     with_tile<accumulate_t<T>>(problem.width, 4, 2, [&](auto tile, std::size_t shared) {
       using Tile = decltype(tile);
-      launch(attention_backward_keys<T, Tile>,
-             {blocks<Tile>(args, args.keys, args.kv_heads), Tile::threads, shared}, stream, problem);
+      const LaunchShape shape{blocks<Tile>(args, args.keys, args.kv_heads), Tile::threads, shared};
+      if (args.piece.is_one) {
+        launch(attention_backward_keys_piece<T, Tile>, shape, stream, problem);
+      } else {
+        launch(attention_backward_keys<T, Tile>, shape, stream, problem);
+      }
     });
   });
 }

@@ -29,29 +29,28 @@ struct AttentionInput {
 /// The mask of dropout (kernels/attention.h).
 template <class A>
 struct AttentionDropout {
-  std::uint64_t seed, counter;
-  AttentionMask mask;
+  std::uint64_t seed, counter, keys;
+  std::int64_t mask_heads, first_mask_head;
   std::uint32_t threshold;  // 0 without dropout
   A kept;                   // factor of what is not dropped
 
   explicit AttentionDropout(const AttentionArgs& args)
       : seed(args.seed),
         counter(args.counter),
-        mask(args.mask),
+        keys(static_cast<std::uint64_t>(args.piece.is_one ? args.piece.tokens : args.keys)),
+        mask_heads(args.mask_heads > 0 ? args.mask_heads : args.heads),
+        first_mask_head(args.first_mask_head),
         threshold(static_cast<std::uint32_t>(args.dropout * 4294967296.0)),
-        kept(static_cast<A>(1 / (1 - args.dropout))) {
-    if (mask.tokens == 0) mask = {args.heads, 0, args.keys, args.keys - args.queries, 0};
-  }
+        kept(static_cast<A>(1 / (1 - args.dropout))) {}
 
   /// The number of a head among those of all masks.
   __device__ std::int64_t head_number(std::int64_t b, std::int64_t h) const {
-    return b * mask.heads + mask.first_head + h;
+    return b * mask_heads + first_mask_head + h;
   }
-  /// The words of a query and the keys `key` to key + 3, for a multiple of 4.
+  /// The words of the keys `key` to key + 3, for a multiple of 4.
   __device__ Philox4 words(std::int64_t head, std::int64_t query, std::int64_t key) const {
-    const std::int64_t row = head * mask.tokens + mask.first_query + query;
-    const std::int64_t piece = row * ((mask.tokens + 3) / 4) + (mask.first_key + key) / 4;
-    return philox4x32_10(seed, counter, static_cast<std::uint64_t>(piece));
+    const std::uint64_t row = static_cast<std::uint64_t>(head) * keys + static_cast<std::uint64_t>(query);
+    return philox4x32_10(seed, counter, row * ((keys + 3) / 4) + static_cast<std::uint64_t>(key) / 4);
   }
 };
 
@@ -60,7 +59,6 @@ template <class T>
 struct AttentionProblem {
   using A = accumulate_t<T>;
   std::int64_t batch, heads, kv_heads, queries, keys;
-  std::int64_t offset;  // query i sees the keys j <= i + offset
   int width;
   A scale;
   AttentionInput<T> q, k, v, out;
@@ -68,7 +66,7 @@ struct AttentionProblem {
   AttentionDropout<A> dropout;
   AttentionInput<T> dout, dq, dk, dv;
   A* delta;
-  bool accumulate, resumes;
+  bool accumulate;
 
   AttentionProblem(const AttentionArgs& args, const AttentionGradients& gradients)
       : batch(args.batch),
@@ -76,7 +74,6 @@ struct AttentionProblem {
         kv_heads(args.kv_heads),
         queries(args.queries),
         keys(args.keys),
-        offset(args.causal ? keys - queries : keys),
         width(static_cast<int>(args.width)),
         scale(static_cast<A>(args.scale)),
         q(args.q),
@@ -90,14 +87,47 @@ struct AttentionProblem {
         dk(gradients.dk),
         dv(gradients.dv),
         delta(static_cast<A*>(gradients.delta)),
-        accumulate(gradients.accumulate),
-        resumes(args.resumes) {}
+        accumulate(gradients.accumulate) {}
 
+  /// Query i sees the keys j <= i + offset(). Here the keys before the first query.
+  __device__ std::int64_t offset() const { return keys - queries; }
+  /// `end`, or the end of the keys.
+  __device__ std::int64_t end_of_keys(std::int64_t end) const { return end; }
+  /// Whether a query that sees the keys of a tile up to `visible` does not see the key `row`, of `count`.
+  __device__ static bool masked(int row, int visible, int /*count*/) { return row > visible; }
+  /// Whether out and lse have the results of other keys.
+  static constexpr bool resumes = false;
+  /// Where the mask of dropout has the query `query`, which sees the keys up to `sees`, and the key `key`.
+  __device__ std::int64_t query_in_mask(std::int64_t /*query*/, std::int64_t sees) const { return sees; }
+  __device__ std::int64_t key_in_mask(std::int64_t key) const { return key; }
   __device__ std::int64_t heads_per_kv() const { return heads / kv_heads; }
   /// The first row of a head in lse and delta.
   __device__ std::int64_t first_row(std::int64_t b, std::int64_t h) const {
     return (b * heads + h) * queries;
   }
+};
+
+/// The same for a piece of the keys (kernels/attention.h), in kernels of its own: these checks would cost the
+/// others registers.
+template <class T>
+struct AttentionPieceProblem : AttentionProblem<T> {
+  std::int64_t sees_after, first_query, first_key;
+  bool resumes;
+
+  AttentionPieceProblem(const AttentionArgs& args, const AttentionGradients& gradients)
+      : AttentionProblem<T>(args, gradients),
+        sees_after(args.piece.causal ? 0 : args.keys),
+        first_query(args.piece.first_query),
+        first_key(args.piece.first_key),
+        resumes(args.piece.resumes) {}
+
+  __device__ std::int64_t offset() const { return sees_after; }
+  __device__ std::int64_t end_of_keys(std::int64_t end) const { return minimum(end, this->keys); }
+  __device__ static bool masked(int row, int visible, int count) { return row > minimum(visible, count - 1); }
+  __device__ std::int64_t query_in_mask(std::int64_t query, std::int64_t) const {
+    return first_query + query;
+  }
+  __device__ std::int64_t key_in_mask(std::int64_t key) const { return first_key + key; }
 };
 
 /// The tokens first to first + count - 1 of a head, that a block computes.
@@ -227,13 +257,11 @@ __device__ int keys_of_tile(std::int64_t key, std::int64_t end) {
 
 /// Reads the keys from `key` on, up to a tile of them and to `end`, into `rows`, and writes their scores with
 /// the queries in `q_columns`, of which the first sees the keys up to `first_sees` and each further one a key
-/// more, where there are some. Returns the rows of scores. Called by all threads of the block; it begins and
-/// ends with a barrier.
-template <class Tile, class T, class A>
-__device__ __forceinline__ int write_scores_of_keys(const AttentionProblem<T>& p, const Tokens<T>& keys,
-                                                    std::int64_t key, std::int64_t end,
-                                                    std::int64_t first_sees, const A* q_columns, A* scores,
-                                                    A* rows) {
+/// more. Returns the rows of scores. Called by all threads of the block; it begins and ends with a barrier.
+template <class Tile, class Problem, class T, class A>
+__device__ __forceinline__ int write_scores_of_keys(const Problem& p, const Tokens<T>& keys, std::int64_t key,
+                                                    std::int64_t end, std::int64_t first_sees,
+                                                    const A* q_columns, A* scores, A* rows) {
   const int count = keys_of_tile<Tile>(key, end);
   const int padded = padded_rows<Tile>(count);
   __syncthreads();
@@ -242,7 +270,7 @@ __device__ __forceinline__ int write_scores_of_keys(const AttentionProblem<T>& p
   const int visible = static_cast<int>(first_sees - key);  // in column 0; in the next, one row more
   multiply<Tile, false>(rows, row_stride(p.width), q_columns, padded, padded_width(p.width),
                         write_scores<Tile>(scores, p.scale, [=](int row, int column) {
-                          return row > minimum(visible + column, count - 1);
+                          return Problem::masked(row, visible + column, count);
                         }));
   __syncthreads();
   return padded;

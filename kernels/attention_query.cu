@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kQueryThreads) attention_forward_query(Attenti
 
   A largest = kLowest<A>, sum = 0;
   Vec<A, kWidth> totals[kPieces] = {};
-  const std::int64_t end = query + p.offset + 1;
+  const std::int64_t end = query + p.offset() + 1;
   for (std::int64_t key = 0; key < end; key += kKeysAtOnce) {
     const int count = static_cast<int>(minimum<std::int64_t>(kKeysAtOnce, end - key));
     __syncthreads();
