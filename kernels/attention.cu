@@ -35,9 +35,10 @@ class OnlineSoftmax {
   /// Goes on from the statistics of `count` columns.
   __device__ void resume(const A* lse, int count) {
     if (part_ != 0) return;
-    for (int c = column_; c < minimum(column_ + kOwn, count); ++c) {
-      max_[c] = lse[c];
-      sum_[c] = 1;
+    for (int c = 0; c < kOwn; ++c) {
+      if (column_ + c >= count) return;
+      max_[column_ + c] = lse[column_ + c];
+      sum_[column_ + c] = 1;
     }
   }
 
