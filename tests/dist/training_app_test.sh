@@ -158,7 +158,7 @@ expect "clipping each micro-batch" grep -q '^error: --clip-each-micro-batch cann
 # ---- compression ------------------------------------------------------------------------------------------------
 
 # sent FILE STEP: bytes that a rank has sent in a step.
-sent() { sed -nE "s/^\{\"step\":$2,.*\"bytes_sent\":([0-9.]+).*/\1/p" "$1"; }
+sent() { sed -nE "s/^\{\"step\":$2,.*\"bytes_sent\":([0-9]+).*/\1/p" "$1"; }
 # 784 x 64 + 64 + 64 x 10 + 10 gradients, each parameter's a multiple of 64: 50,944, of which a rank of two sends all
 # once. In 16 bits that are 2 bytes less each; f16 needs 4 bytes for the largest of each of two buckets.
 sgd=(--optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --schedule constant --bucket-mib 0.002)
