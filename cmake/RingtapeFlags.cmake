@@ -38,7 +38,7 @@ if(RINGTAPE_NATIVE)
 endif()
 
 if(RINGTAPE_SANITIZE)
-  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${RINGTAPE_SANITIZE};-fno-omit-frame-pointer;-g>")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${RINGTAPE_SANITIZE};-fno-omit-frame-pointer;-g1>")
   if(RINGTAPE_SANITIZE MATCHES "undefined")
     add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=undefined>")
   endif()

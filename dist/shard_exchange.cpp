@@ -1,9 +1,11 @@
 #include "dist/shard_exchange.h"
 
+#include <exception>
 #include <utility>
 #include <vector>
 
 #include "autograd/tape.h"
+#include "core/error.h"
 
 namespace ringtape {
 namespace {
@@ -28,6 +30,18 @@ void all_gather_slices(const ParameterArena& arena, Communicator& comm, const Te
 class Arriving {
  public:
   explicit Arriving(Work work) : work_(std::move(work)) {}
+  /// Where nothing has read the tensors: their memory is free for what the stream does next. Without the wait
+  /// the communicator would keep it until it sees that the gather is complete.
+  ~Arriving() {
+    if (taken_.empty() || std::uncaught_exceptions() > 0) return;
+    try {
+      work_.wait();
+    } catch (const Error&) {
+      // The next operation of the communicator reports it.
+    }
+  }
+  Arriving(const Arriving&) = delete;
+  Arriving& operator=(const Arriving&) = delete;
 
   /// Takes the memory of `tensor`, until `arrive` is called for this one or another.
   void take(const Tensor& tensor, std::function<void()> arrive) {

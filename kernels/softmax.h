@@ -51,8 +51,6 @@ __device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
 template <class A>
 struct ExpOfDifference {
   A max;
-  /// The least max: with -inf a row of -inf had a sum of NaN, and not of 0.
-  static constexpr A kLeastMax = kLowest<A>;
 
   __device__ A operator()(A x) const { return softmax_exp(x - max); }
   /// What a sum of e(x) for a lower max is multiplied by.
@@ -60,25 +58,27 @@ struct ExpOfDifference {
   __device__ A factor() const { return 1; }
 };
 
-/// The same on the GPU in one multiply-add and one instruction for the power: e(x) = 2^(x log2(e) - r) with r
-/// = max log2(e), rounded. The factor is what the rounding makes of e(max). It cancels where e(x) is divided
-/// by a sum of e(x), and has the range of a float for a max between -2^30 and 2^30.
+/// The same on the GPU in one multiply-add and one instruction for the power: e(x) = 2^(x scale - r) with
+/// scale = log2(e) and r = max scale, rounded. The factor is what the rounding makes of e(max). It cancels
+/// where e(x) is divided by a sum of e(x), and has the range of a float for a max between -2^30 and 2^30.
+/// Beyond, neighbouring floats are 128 apart, so that e(x) is 1 or nearly 0 with a scale of 1 too, which
+/// rounds no max.
 class ExpInOneStep {
  public:
-  static constexpr float kLeastMax = -0x1p30f;
-
   // As a multiply-add, for the compiler might take a product into another multiply-add, without rounding it.
-  __device__ explicit ExpInOneStep(float max) : max_(max), reference_(fmaf(max, kLog2OfE, 0.0f)) {}
+  __device__ explicit ExpInOneStep(float max)
+      : max_(max), scale_(fabsf(max) > 0x1p30f ? 1.0f : kLog2OfE), reference_(fmaf(max, scale_, 0.0f)) {}
 
-  __device__ float operator()(float x) const { return power_of_two(fmaf(x, kLog2OfE, -reference_)); }
+  __device__ float operator()(float x) const { return power_of_two(fmaf(x, scale_, -reference_)); }
+  /// Of another scale the lower max is at least 64 lower.
   __device__ float from(const ExpInOneStep& lower) const {
-    return power_of_two(lower.reference_ - reference_);
+    return lower.scale_ == scale_ ? power_of_two(lower.reference_ - reference_) : 0.0f;
   }
   __device__ float factor() const { return (*this)(max_); }
 
  private:
   static constexpr float kLog2OfE = 1.44269504f;
-  float max_, reference_;
+  float max_, scale_, reference_;
 };
 
 /// The one for rows of many logits.
@@ -94,7 +94,7 @@ template <class A>
 class RunningSoftmax {
  public:
   __device__ RunningSoftmax() {
-    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = ExpBelow<A>::kLeastMax;
+    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = kLowest<A>;
   }
 
   /// Adds N logits: 1, or a multiple of kSoftmaxSlots.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "autograd/gradcheck.h"
 #include "autograd/tape.h"
@@ -163,18 +164,45 @@ TEST_CASE("cross_entropy_and_correct is cross_entropy and count_correct", "[ops]
   }
 }
 
-TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and takes the lowest finite logits", "[ops]") {
+TEST_CASE("cross_entropy keeps a NaN, whatever its bits, and names logits without classes", "[ops]") {
   for (const std::uint32_t bits : {0x7fc00000u, 0x7fc00001u, 0xffffffffu}) {
     Tensor logits = zeros({2, 40});
     logits.data<float>()[41] = on_cpu::float_from_bits(bits);
     CHECK(std::isnan(cross_entropy(logits, from_vector<std::int64_t>({0, 0}, {2})).item()));
   }
-  for (const std::int64_t classes : {4, 64}) {
-    const Tensor masked = full({1, classes}, -std::numeric_limits<float>::max());
-    const double loss = cross_entropy(masked, from_vector<std::int64_t>({1}, {1})).item();
-    CHECK(loss == Approx(std::log(static_cast<double>(classes))));
-  }
   CHECK_THROWS_WITH(cross_entropy(empty({3, 0}), zeros({3}, DType::i64)), ContainsSubstring("no classes"));
+}
+
+TEST_CASE("cross_entropy takes logits of any finite size", "[ops]") {
+  const float most = std::numeric_limits<float>::max();
+  const float limit = 0x1p30f;  // where kernels/softmax.h changes its scale
+  for (const std::int64_t classes : {4, 64, 4096}) {
+    for (const float masked : {-most, -limit - 128, -limit, 0.0f, limit, limit + 128, most}) {
+      const Tensor x = full({1, classes}, masked).set_requires_grad(true);
+      const Tensor loss = cross_entropy(x, from_vector<std::int64_t>({1}, {1}));
+      CHECK(loss.item() == Approx(std::log(static_cast<double>(classes))));
+      loss.backward();
+      CHECK(x.grad().data<float>()[0] == Approx(1 / static_cast<double>(classes)));
+      CHECK(x.grad().data<float>()[1] == Approx(1 / static_cast<double>(classes) - 1));
+    }
+    // The largest logit comes last, after those of another scale, and takes all of the probability.
+    for (const auto& [low, high] : {std::pair{-most, most},
+                                    {-most, -limit},
+                                    {-limit - 128, -limit},
+                                    {0.0f, limit + 128},
+                                    {limit, limit + 128},
+                                    {-limit, -limit + 64}}) {
+      Tensor logits = full({1, classes}, low);
+      logits.data<float>()[classes - 1] = high;
+      const Tensor x = logits.set_requires_grad(true);
+      const Tensor loss = cross_entropy(x, from_vector<std::int64_t>({classes - 1}, {1}));
+      CHECK(loss.item() == 0);
+      loss.backward();
+      for (const std::int64_t j : {std::int64_t{0}, classes - 2, classes - 1}) {
+        CHECK(x.grad().data<float>()[j] == Approx(0).margin(1e-20));
+      }
+    }
+  }
 }
 
 TEST_CASE("cross_entropy of f64 logits is as exact as double with any divisor and smoothing", "[ops]") {
