@@ -25,6 +25,14 @@ void receive(Communicator& from, const Tensor& tensor) {
   from.exchange({}, {{tensor, 1 - from.rank()}}).wait();
 }
 
+Work send(Communicator& to, const Tensor& tensor) {
+  return to.exchange({{tensor.detach(), 1 - to.rank()}}, {});
+}
+
+void wait_for(const std::vector<Work>& sends) {
+  for (const Work& sent : sends) sent.wait();
+}
+
 /// The communicator of ranks `a` and `b` of `line`; null on the others. All must call it.
 std::shared_ptr<Communicator> pair_of(Communicator& line, int a, int b) {
   return line.split(line.rank() == a || line.rank() == b ? 0 : -1, line.rank());
@@ -60,13 +68,23 @@ std::size_t Pipeline::part_of(int chunk) const {
          static_cast<std::size_t>(place.stage);
 }
 
-void Pipeline::send(Communicator& to, const Tensor& tensor) {
-  sends_.push_back(to.exchange({{tensor.detach(), 1 - to.rank()}}, {}));
+/// The task of the previous stage for the part before that of `task`.
+StageTask Pipeline::in_previous(StageTask task) const {
+  if (stages_.place().stage == 0) --task.chunk;
+  return task;
 }
 
-/// Only for errors: whoever received has gone on.
-void Pipeline::wait_for_sends() {
-  for (const Work& work : std::exchange(sends_, {})) work.wait();
+/// Once the input of `forward` has come: the previous stage has run all tasks before the one that sent it, so
+/// it has received the gradients that these needed. (A stream that waits for such a gradient waits for
+/// nothing that has not happened; one that waited for a later gradient could wait for ever.)
+void Pipeline::free_gradients(const StageTask& forward) {
+  const auto begin = tasks_of_previous_.begin();
+  const auto sender = std::find(begin, tasks_of_previous_.end(), in_previous(forward));
+  std::erase_if(sent_gradients_, [&](const SentGradient& each) {
+    if (std::find(begin, sender, each.receiver) == sender) return false;
+    each.sent.wait();
+    return true;
+  });
 }
 
 Tensor Pipeline::run_chunk(int chunk, const Tensor& x) {
@@ -77,18 +95,23 @@ Tensor Pipeline::run_chunk(int chunk, const Tensor& x) {
   return model_.forward_units(x, stages_.begins()[part], stages_.begins()[part + 1]);
 }
 
-/// The input of a chunk: the model's, or the result of the part before. Its backward sends the gradient
-/// there.
-Tensor Pipeline::input_of(int chunk, const Plan& plan, const std::function<Tensor()>& input) {
-  if (part_of(chunk) == 0) return input();
+/// The input of a task's chunk: the model's, or the result of the part before. Its backward sends the
+/// gradient there.
+Tensor Pipeline::input_of(const StageTask& task, const Plan& plan, const std::function<Tensor()>& input) {
+  if (part_of(task.chunk) == 0) return input();
   const MemoryScope category(MemoryCategory::activations);
-  const Before& before = plan.chunks[static_cast<std::size_t>(chunk)];
+  const Before& before = plan.chunks[static_cast<std::size_t>(task.chunk)];
   Tensor x = empty(before.shape, before.dtype, line_->device());
   receive(*previous_.results, x);
   if (!Tape::is_recording()) return x;
+  free_gradients(task);
   Tape::current().record(
-      options_.sequence ? "receive_tokens" : "receive", {}, x, {},
-      [this](BackwardContext& context) { send(*previous_.gradients, context.grad_output()); });
+      options_.sequence ? "receive_tokens" : "receive", {}, x, {}, [this, task](BackwardContext& context) {
+        const Tensor& gradient = context.grad_output();
+        sent_gradients_.push_back(
+            {in_previous({.is_backward = true, .micro_batch = task.micro_batch, .chunk = task.chunk}),
+             gradient, send(*previous_.gradients, gradient)});
+      });
   return x;
 }
 
@@ -105,6 +128,7 @@ Pipeline::Plan Pipeline::find_plan(const std::function<Tensor()>& input) {
   const UnitValues::Zeros no_gathers;
   const Device device = line_->device();
   Plan plan;
+  std::vector<Work> sends;
   std::uint64_t counters = 0;
   for (int chunk = 0; chunk < stages_.place().chunks; ++chunk) {
     Before before;
@@ -127,12 +151,12 @@ Pipeline::Plan Pipeline::find_plan(const std::function<Tensor()>& input) {
     header[Shape::kMaxDims] = y.dims();
     header[Shape::kMaxDims + 1] = static_cast<std::int64_t>(y.dtype());
     header[Shape::kMaxDims + 2] = static_cast<std::int64_t>(counters);
-    send(*next_.results, copy_to(from_vector(header, {kHeader}), device));
+    sends.push_back(send(*next_.results, copy_to(from_vector(header, {kHeader}), device)));
   }
   const Tensor in_all = copy_to(from_vector(std::vector{static_cast<std::int64_t>(counters)}, {1}), device);
   line_->broadcast(in_all, line_->size() - 1).wait();
   plan.counters = static_cast<std::uint64_t>(in_all.to_vector<std::int64_t>()[0]);
-  wait_for_sends();
+  wait_for(sends);
   return plan;
 }
 
@@ -142,44 +166,44 @@ void Pipeline::forward(InFlight& flight, const StageTask& task, const Plan& plan
   if (options_.check_layouts || options_.context) layouts.emplace(nullptr, options_.context);
   const TapeObserverScope observed(layouts ? &*layouts : nullptr);
   const auto micro_batch = static_cast<std::size_t>(task.micro_batch);
-  Tensor y = run_chunk(task.chunk, input_of(task.chunk, plan, [&] { return ends.input(micro_batch); }));
-  if (is_last_part(task.chunk)) {
-    flight.loss = ends.loss(std::move(y), micro_batch);
-    return;
-  }
-  flight.root = y.autograd;
-  flight.shape = y.shape();
-  flight.dtype = y.dtype();
-  send(*next_.results, y);
+  Tensor y = run_chunk(task.chunk, input_of(task, plan, [&] { return ends.input(micro_batch); }));
+  const bool is_last = is_last_part(task.chunk);
+  flight.result = is_last ? ends.loss(std::move(y), micro_batch) : std::move(y);
+  if (!is_last) flight.sent = send(*next_.results, flight.result);
 }
 
-void Pipeline::backward(InFlight& flight, const Ends& ends) {
+void Pipeline::backward(InFlight& flight, const StageTask& task, const Ends& ends) {
   const OnTape on_tape(flight.tape);
-  if (flight.loss.defined()) {
+  if (is_last_part(task.chunk)) {
     const SpanScope phase(SpanKind::phase, "backward");
-    ends.backward(flight.loss);
+    ends.backward(flight.result);
     return;
   }
   const MemoryScope category(MemoryCategory::activation_gradients);
-  Tensor gradient = empty(flight.shape, flight.dtype, line_->device());
+  Tensor gradient = empty(flight.result.shape(), flight.result.dtype(), line_->device());
   receive(*next_.gradients, gradient);
+  flight.sent.wait();  // the next stage has computed with it
+  const std::shared_ptr<AutogradMeta> root = std::exchange(flight.result, {}).autograd;
   const SpanScope phase(SpanKind::phase, "backward");
-  flight.tape.run_backward(flight.root, std::move(gradient));
+  flight.tape.run_backward(root, std::move(gradient));
 }
 
-std::vector<StageTask> Pipeline::tasks_of(int micro_batches) const {
+/// Those of all stages.
+std::vector<std::vector<StageTask>> Pipeline::tasks_of(int micro_batches) const {
   const PipelinePlace& place = stages_.place();
   const PipelineShape shape{place.stages, micro_batches, place.chunks};
-  if (!options_.order) return stage_schedule(options_.schedule, shape, place.stage);
+  if (!options_.order) return pipeline_schedule(options_.schedule, shape);
   std::vector<std::vector<StageTask>> of_all;
   for (int stage = 0; stage < place.stages; ++stage) of_all.push_back(options_.order(shape, stage));
   simulate(of_all, 1, 1);
-  return of_all[static_cast<std::size_t>(place.stage)];
+  return of_all;
 }
 
 void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& ends) {
   if (shapes.empty()) return;
-  const std::vector<StageTask> tasks = tasks_of(static_cast<int>(shapes.size()));
+  const std::vector<std::vector<StageTask>> tasks = tasks_of(static_cast<int>(shapes.size()));
+  const auto stage = static_cast<std::size_t>(stages_.place().stage);
+  tasks_of_previous_ = tasks[(stage > 0 ? stage : tasks.size()) - 1];
   std::vector<const Plan*> plans;
   std::vector<std::uint64_t> first_counters = {
       default_generator().offset};  // of each micro-batch, and of what follows
@@ -188,10 +212,10 @@ void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& en
     first_counters.push_back(first_counters.back() + plans.back()->counters);
   }
   std::map<std::pair<int, int>, InFlight> in_flight;  // by micro-batch and chunk
-  for (const StageTask& task : tasks) {
+  for (const StageTask& task : tasks[stage]) {
     const std::pair key(task.micro_batch, task.chunk);
     if (task.is_backward) {
-      const auto run = [&] { backward(in_flight.at(key), ends); };
+      const auto run = [&] { backward(in_flight.at(key), task, ends); };
       ends.around_backward ? ends.around_backward(static_cast<std::size_t>(task.micro_batch), run) : run();
       in_flight.erase(key);
     } else {
@@ -202,7 +226,7 @@ void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& en
     }
   }
   default_generator().offset = first_counters.back();
-  wait_for_sends();
+  for (const SentGradient& each : std::exchange(sent_gradients_, {})) each.sent.wait();
 }
 
 std::vector<std::shared_ptr<Communicator>> Pipeline::communicators() const {
@@ -217,11 +241,12 @@ Tensor Pipeline::forward(const Tensor& input) {
   const auto given = [&] { return input; };
   const Plan& known = plan(input.shape(), given);
   Tensor y;
+  std::vector<Work> sends;
   for (int chunk = 0; chunk < stages_.place().chunks; ++chunk) {
-    y = run_chunk(chunk, input_of(chunk, known, given));
-    if (!is_last_part(chunk)) send(*next_.results, y);
+    y = run_chunk(chunk, input_of({.chunk = chunk}, known, given));
+    if (!is_last_part(chunk)) sends.push_back(send(*next_.results, y));
   }
-  wait_for_sends();
+  wait_for(sends);
   return is_last() ? y : Tensor();
 }
 

@@ -95,23 +95,27 @@ class Pipeline {
   /// A forward whose backward has not run.
   struct InFlight {
     Tape tape;
-    std::shared_ptr<AutogradMeta> root;  ///< of what was sent
-    Shape shape;
-    DType dtype;
-    Tensor loss;
+    Tensor result;  ///< the loss of the model's last part
+    Work sent;
+  };
+  /// A gradient that has been sent, and the task of the previous stage that receives it.
+  struct SentGradient {
+    StageTask receiver;
+    Tensor gradient;
+    Work sent;
   };
 
-  std::vector<StageTask> tasks_of(int micro_batches) const;
+  std::vector<std::vector<StageTask>> tasks_of(int micro_batches) const;
+  StageTask in_previous(StageTask task) const;
+  void free_gradients(const StageTask& forward);
   std::size_t part_of(int chunk) const;
   bool is_last_part(int chunk) const { return part_of(chunk) + 2 == stages_.begins().size(); }
   const Plan& plan(const Shape& shape, const std::function<Tensor()>& input);
   Plan find_plan(const std::function<Tensor()>& input);
   Tensor run_chunk(int chunk, const Tensor& x);
-  Tensor input_of(int chunk, const Plan& plan, const std::function<Tensor()>& input);
+  Tensor input_of(const StageTask& task, const Plan& plan, const std::function<Tensor()>& input);
   void forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends);
-  void backward(InFlight& flight, const Ends& ends);
-  void send(Communicator& to, const Tensor& tensor);
-  void wait_for_sends();
+  void backward(InFlight& flight, const StageTask& task, const Ends& ends);
 
   Module& model_;
   const Stages& stages_;
@@ -119,8 +123,9 @@ class Pipeline {
   PipelineOptions options_;
   Link previous_, next_;
   std::vector<Copy> copies_;
-  std::map<std::string, Plan> plans_;  // by the samples' shape and the mode
-  std::vector<Work> sends_;
+  std::map<std::string, Plan> plans_;         // by the samples' shape and the mode
+  std::vector<StageTask> tasks_of_previous_;  // of this update
+  std::vector<SentGradient> sent_gradients_;
 };
 
 }  // namespace ringtape

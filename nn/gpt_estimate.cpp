@@ -89,6 +89,8 @@ class PeakOfGptUpdate {
     // With sequence parallelism a part of a sum over all tokens, twice, of which the rank's tokens remain.
     branch_ = p.part.sequence ? 2 * entered_ : stream_;
     if (is_swiglu_ && p.part.sequence) block_ += entered_;  // both of its layers gather what they read
+    // A stage keeps a chunk's gradient for the stage before it until the next such result comes from there.
+    if (p.part.stage > 0) sent_ = static_cast<std::size_t>(p.part.chunks) * stream_;
   }
 
   BytesByCategory find() {
@@ -120,6 +122,7 @@ class PeakOfGptUpdate {
  private:
   void note(std::size_t results, std::size_t of_results) {
     using enum MemoryCategory;
+    of_results += sent_;
     if (results + of_results <= peak_[activations] + peak_[activation_gradients]) return;
     peak_[activations] = results;
     peak_[activation_gradients] = of_results;
@@ -140,7 +143,7 @@ class PeakOfGptUpdate {
   double in_flight_;
   bool is_swiglu_, has_head_, loss_in_place_ = true;
   std::size_t stream_ = 0, branch_ = 0, entered_ = 0, hidden_ = 0, logits_ = 0, norm_ = 0, mlp_ = 0,
-              block_ = 0, qkv_ = 0, ring_ = 0;
+              block_ = 0, qkv_ = 0, ring_ = 0, sent_ = 0;
   BytesByCategory peak_;
 };
 
