@@ -50,7 +50,7 @@ __device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
 /// e(x): exp(x - max) times a factor that is the same for all logits x <= max of a softmax.
 template <class A>
 struct ExpOfDifference {
-  A max;
+  A max = kLowest<A>;
 
   __device__ A operator()(A x) const { return softmax_exp(x - max); }
   /// What a sum of e(x) for a lower max is multiplied by.
@@ -66,19 +66,23 @@ struct ExpOfDifference {
 class ExpInOneStep {
  public:
   // As a multiply-add, for the compiler might take a product into another multiply-add, without rounding it.
-  __device__ explicit ExpInOneStep(float max)
-      : max_(max), scale_(fabsf(max) > 0x1p30f ? 1.0f : kLog2OfE), reference_(fmaf(max, scale_, 0.0f)) {}
+  __device__ explicit ExpInOneStep(float largest = kLowest<float>)
+      : max(largest),
+        scale_(fabsf(largest) > 0x1p30f ? 1.0f : kLog2OfE),
+        reference_(fmaf(largest, scale_, 0.0f)) {}
 
   __device__ float operator()(float x) const { return power_of_two(fmaf(x, scale_, -reference_)); }
   /// Of another scale the lower max is at least 64 lower.
   __device__ float from(const ExpInOneStep& lower) const {
     return lower.scale_ == scale_ ? power_of_two(lower.reference_ - reference_) : 0.0f;
   }
-  __device__ float factor() const { return (*this)(max_); }
+  __device__ float factor() const { return (*this)(max); }
+
+  float max;
 
  private:
   static constexpr float kLog2OfE = 1.44269504f;
-  float max_, scale_, reference_;
+  float scale_, reference_;
 };
 
 /// The one for rows of many logits.
@@ -93,16 +97,12 @@ inline constexpr int kSoftmaxSlots = kGpuGeometry ? 1 : 32;
 template <class A>
 class RunningSoftmax {
  public:
-  __device__ RunningSoftmax() {
-    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = kLowest<A>;
-  }
-
   /// Adds N logits: 1, or a multiple of kSoftmaxSlots.
   template <int N>
   __device__ void add(const A (&logits)[N], bool smoothing) {
     constexpr int kUsed = minimum(N, kSoftmaxSlots);
     A larger[kUsed];
-    for (int s = 0; s < kUsed; ++s) larger[s] = max_[s];
+    for (int s = 0; s < kUsed; ++s) larger[s] = exp_below_[s].max;
     for (int i = 0; i < N; i += kUsed) {
       for (int s = 0; s < kUsed; ++s) larger[s] = larger_logit(larger[s], logits[i + s]);
     }
@@ -114,21 +114,22 @@ class RunningSoftmax {
       for (int s = 0; s < kUsed; ++s) seen_[s] += N / kUsed;
     }
     for (int s = 0; s < kUsed; ++s) {
-      sum_[s] *= ExpBelow<A>{larger[s]}.from(ExpBelow<A>{max_[s]});
-      max_[s] = larger[s];
+      const ExpBelow<A> before = exp_below_[s];
+      exp_below_[s] = ExpBelow<A>{larger[s]};
+      sum_[s] *= exp_below_[s].from(before);
     }
     for (int i = 0; i < N; i += kUsed) {
-      for (int s = 0; s < kUsed; ++s) sum_[s] += ExpBelow<A>{larger[s]}(logits[i + s]);
+      for (int s = 0; s < kUsed; ++s) sum_[s] += exp_below_[s](logits[i + s]);
     }
   }
 
   /// The softmax of the logits of all threads of the block; every thread gets the result.
   __device__ Softmax<A> of_block(bool smoothing) const {
-    A max = max_[0], sum = 0, shifted_sum = 0;
-    for (int s = 1; s < kSoftmaxSlots; ++s) max = larger_logit(max, max_[s]);
+    A max = exp_below_[0].max, sum = 0, shifted_sum = 0;
+    for (int s = 1; s < kSoftmaxSlots; ++s) max = larger_logit(max, exp_below_[s].max);
     max = block_max(max);
     const ExpBelow<A> exp_below{max};
-    for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * exp_below.from(ExpBelow<A>{max_[s]});
+    for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * exp_below.from(exp_below_[s]);
     sum = block_sum(sum) / exp_below.factor();
     if (smoothing) {
       for (int s = 0; s < kSoftmaxSlots; ++s) shifted_sum += shifted_to(max, s);
@@ -140,10 +141,10 @@ class RunningSoftmax {
  private:
   /// The slot's sum of x - m for a larger m.
   __device__ A shifted_to(A larger, int s) const {
-    return seen_[s] > 0 ? shifted_sum_[s] - seen_[s] * (larger - max_[s]) : 0;
+    return seen_[s] > 0 ? shifted_sum_[s] - seen_[s] * (larger - exp_below_[s].max) : 0;
   }
 
-  A max_[kSoftmaxSlots];
+  ExpBelow<A> exp_below_[kSoftmaxSlots];
   A sum_[kSoftmaxSlots] = {};
   A shifted_sum_[kSoftmaxSlots] = {};
   A seen_[kSoftmaxSlots] = {};
