@@ -42,7 +42,9 @@ RINGTAPE_LAUNCHER(count_targets, DType target_dtype, const void* targets, std::i
 /// Reads the logits once, with a running maximum and sum (Milakov and Gimelshein, "Online normalizer
 /// calculation for softmax", 2018). Writes
 ///   stats [rows, 2]: the row's maximum m and the sum s of exp(x - m), f32 (f64 for f64); m + log s is its
-///     log-sum-exp, but kept apart they stay exact for large logits too;
+///   log-sum-exp,
+///     but kept apart they stay exact for large logits too. On a GPU the largest f32 or 16-bit logit of a
+///     row of more than 32 must lie between -2^30 and 2^30 (ExpInOneStep in softmax.h), or the loss is NaN;
 ///   row_loss [rows]: f32 (f64 for f64), or null;
 ///   loss: the total, f32 (f64 for f64).
 RINGTAPE_LAUNCHER(cross_entropy_forward, const CrossEntropyProblem& problem, const void* logits, void* stats,

@@ -3,6 +3,7 @@
 #include "kernels/common/kernel.h"
 
 #include <cfloat>
+#include <cmath>
 #include <type_traits>
 
 #include "kernels/common/math.h"
@@ -50,7 +51,9 @@ __device__ accumulate_t<T> row_max(const RowsInPasses<T, 1>& x) {
 /// e(x): exp(x - max) times a factor that is the same for all logits x <= max of a softmax.
 template <class A>
 struct ExpOfDifference {
-  A max = kLowest<A>;
+  A max;
+  /// The least max: with -inf a row of -inf had a sum of NaN, and not of 0.
+  static constexpr A kLeastMax = kLowest<A>;
 
   __device__ A operator()(A x) const { return softmax_exp(x - max); }
   /// What a sum of e(x) for a lower max is multiplied by.
@@ -58,31 +61,25 @@ struct ExpOfDifference {
   __device__ A factor() const { return 1; }
 };
 
-/// The same on the GPU in one multiply-add and one instruction for the power: e(x) = 2^(x scale - r) with
-/// scale = log2(e) and r = max scale, rounded. The factor is what the rounding makes of e(max). It cancels
-/// where e(x) is divided by a sum of e(x), and has the range of a float for a max between -2^30 and 2^30.
-/// Beyond, neighbouring floats are 128 apart, so that e(x) is 1 or nearly 0 with a scale of 1 too, which
-/// rounds no max.
+/// The same on the GPU in one multiply-add and one instruction for the power: e(x) = 2^(x log2(e) - r) with r
+/// = max log2(e), rounded. The factor is what the rounding makes of e(max). It cancels where e(x) is divided
+/// by a sum of e(x), and has the range of a float for a max between -2^30 and 2^30.
 class ExpInOneStep {
  public:
+  static constexpr float kLeastMax = -0x1p30f;
+
   // As a multiply-add, for the compiler might take a product into another multiply-add, without rounding it.
-  __device__ explicit ExpInOneStep(float largest = kLowest<float>)
-      : max(largest),
-        scale_(fabsf(largest) > 0x1p30f ? 1.0f : kLog2OfE),
-        reference_(fmaf(largest, scale_, 0.0f)) {}
+  __device__ explicit ExpInOneStep(float max) : max_(max), reference_(fmaf(max, kLog2OfE, 0.0f)) {}
 
-  __device__ float operator()(float x) const { return power_of_two(fmaf(x, scale_, -reference_)); }
-  /// Of another scale the lower max is at least 64 lower.
+  __device__ float operator()(float x) const { return power_of_two(fmaf(x, kLog2OfE, -reference_)); }
   __device__ float from(const ExpInOneStep& lower) const {
-    return lower.scale_ == scale_ ? power_of_two(lower.reference_ - reference_) : 0.0f;
+    return power_of_two(lower.reference_ - reference_);
   }
-  __device__ float factor() const { return (*this)(max); }
-
-  float max;
+  __device__ float factor() const { return (*this)(max_); }
 
  private:
   static constexpr float kLog2OfE = 1.44269504f;
-  float scale_, reference_;
+  float max_, reference_;
 };
 
 /// The one for rows of many logits.
@@ -97,12 +94,16 @@ inline constexpr int kSoftmaxSlots = kGpuGeometry ? 1 : 32;
 template <class A>
 class RunningSoftmax {
  public:
+  __device__ RunningSoftmax() {
+    for (int s = 0; s < kSoftmaxSlots; ++s) max_[s] = ExpBelow<A>::kLeastMax;
+  }
+
   /// Adds N logits: 1, or a multiple of kSoftmaxSlots.
   template <int N>
   __device__ void add(const A (&logits)[N], bool smoothing) {
     constexpr int kUsed = minimum(N, kSoftmaxSlots);
     A larger[kUsed];
-    for (int s = 0; s < kUsed; ++s) larger[s] = exp_below_[s].max;
+    for (int s = 0; s < kUsed; ++s) larger[s] = max_[s];
     for (int i = 0; i < N; i += kUsed) {
       for (int s = 0; s < kUsed; ++s) larger[s] = larger_logit(larger[s], logits[i + s]);
     }
@@ -114,23 +115,23 @@ class RunningSoftmax {
       for (int s = 0; s < kUsed; ++s) seen_[s] += N / kUsed;
     }
     for (int s = 0; s < kUsed; ++s) {
-      const ExpBelow<A> before = exp_below_[s];
-      exp_below_[s] = ExpBelow<A>{larger[s]};
-      sum_[s] *= exp_below_[s].from(before);
+      sum_[s] *= ExpBelow<A>{larger[s]}.from(ExpBelow<A>{max_[s]});
+      max_[s] = larger[s];
     }
     for (int i = 0; i < N; i += kUsed) {
-      for (int s = 0; s < kUsed; ++s) sum_[s] += exp_below_[s](logits[i + s]);
+      for (int s = 0; s < kUsed; ++s) sum_[s] += ExpBelow<A>{larger[s]}(logits[i + s]);
     }
   }
 
   /// The softmax of the logits of all threads of the block; every thread gets the result.
   __device__ Softmax<A> of_block(bool smoothing) const {
-    A max = exp_below_[0].max, sum = 0, shifted_sum = 0;
-    for (int s = 1; s < kSoftmaxSlots; ++s) max = larger_logit(max, exp_below_[s].max);
+    A max = max_[0], sum = 0, shifted_sum = 0;
+    for (int s = 1; s < kSoftmaxSlots; ++s) max = larger_logit(max, max_[s]);
     max = block_max(max);
     const ExpBelow<A> exp_below{max};
-    for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * exp_below.from(exp_below_[s]);
+    for (int s = 0; s < kSoftmaxSlots; ++s) sum += sum_[s] * exp_below.from(ExpBelow<A>{max_[s]});
     sum = block_sum(sum) / exp_below.factor();
+    if (sum == 0) sum = static_cast<A>(NAN);  // no logit is above the least max
     if (smoothing) {
       for (int s = 0; s < kSoftmaxSlots; ++s) shifted_sum += shifted_to(max, s);
       shifted_sum = block_sum(shifted_sum);
@@ -141,10 +142,10 @@ class RunningSoftmax {
  private:
   /// The slot's sum of x - m for a larger m.
   __device__ A shifted_to(A larger, int s) const {
-    return seen_[s] > 0 ? shifted_sum_[s] - seen_[s] * (larger - exp_below_[s].max) : 0;
+    return seen_[s] > 0 ? shifted_sum_[s] - seen_[s] * (larger - max_[s]) : 0;
   }
 
-  ExpBelow<A> exp_below_[kSoftmaxSlots];
+  A max_[kSoftmaxSlots];
   A sum_[kSoftmaxSlots] = {};
   A shifted_sum_[kSoftmaxSlots] = {};
   A seen_[kSoftmaxSlots] = {};
