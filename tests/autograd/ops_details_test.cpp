@@ -206,7 +206,7 @@ TEST_CASE("cross_entropy takes large logits, and where it has a limit gives NaN"
       CHECK(loss.item() == 0);
       loss.backward();
       for (const std::int64_t j : {std::int64_t{0}, classes - 2, classes - 1}) {
-        CHECK(x.grad().data<float>()[j] == Approx(0).margin(1e-20));
+        CHECK(x.grad().data<float>()[j] == Approx(0).margin(1e-6));
       }
     }
   }
