@@ -1,5 +1,6 @@
 #include "data/context_dataset.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 

@@ -1,5 +1,6 @@
 #include "dist/ring_attention.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "autograd/arguments.h"
@@ -150,8 +151,7 @@ Tensor ring_attention(const Tensor& qkv, int heads, int kv_heads, const Attentio
   check(sizes.tokens % 2 == 0, "ring_attention: expected two chunks of tokens, found {}", describe(qkv));
   check(options.dropout == 0 || ring.chunk_tokens() % 4 == 0,
         "--context-parallel {}: dropout of attention needs chunks of a multiple of 4 tokens, found {} chunks "
-        "of {}: "
-        "the nearest length of a sequence is {}",
+        "of {}: the nearest length of a sequence is {}",
         comm->size(), 2 * comm->size(), ring.chunk_tokens(),
         8 * comm->size() * std::max((ring.chunk_tokens() + 2) / 4, std::int64_t{1}));
   const OperationScope span("ring_attention", {&qkv});

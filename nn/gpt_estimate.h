@@ -109,6 +109,9 @@ struct GptMemoryProblem {
 /// values as arena_layout() says; from stage 2 on there are two buckets of gradients beside, in stage 3 the
 /// gathered_elements() of units.
 ///
+/// A stage after the first has the gradient of each chunk that it sent last, which is there from the second
+/// micro-batch on; the schedule is 1F1B, interleaved with several chunks.
+///
 /// Of C context ranks each has 1 / C of the tokens, and in the backward of attention four shards of
 /// keys and values (dist/ring_attention.h).
 ///

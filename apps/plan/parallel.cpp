@@ -92,8 +92,7 @@ void add_parallel_command(CommandLine& app) {
   CommandLine& command = app.command(
       "parallel",
       "Works out which mesh of tensor, context, pipeline and data ranks trains a GPT fastest: memory, "
-      "traffic and the "
-      "time of a step of each, and why others do not fit.\n"
+      "traffic and the time of a step of each, and why others do not fit.\n"
       "Example: plan parallel --layers 32 --hidden 4096 --heads 32 --sequence 4096 --vocabulary 50257 "
       "--ranks 64 "
       "--batch-size 512",
