@@ -26,6 +26,14 @@ struct Sequences {
     args.v = packed(qkv + 2 * width);
   }
 
+  /// The queries are a sequence's second half, and the keys are its first half: all queries see all of them.
+  void second_half_of_first() {
+    args.piece.is_one = true;
+    args.piece.causal = false;
+    args.piece.tokens = 2 * args.keys;
+    args.piece.first_query = args.keys;
+  }
+
   AttentionArgs args;
 };
 
@@ -37,9 +45,18 @@ void prepare_forward(Setup& s, const Size& size, std::int64_t width) {
   s.launch = [args](const Stream& stream) { attention_forward(stream, args); };
 }
 
-void prepare_backward(Setup& s, const Size& size, std::int64_t width) {
+/// The piece comes to the results of another one.
+void prepare_forward_piece(Setup& s, const Size& size, std::int64_t width) {
   Sequences sequences(s, size, width);
+  sequences.second_half_of_first();
   AttentionArgs& args = sequences.args;
+  args.piece.resumes = true;
+  args.out = {s.floats("out", size.elements()), size.columns, width, 0};
+  args.lse = s.floats("lse", args.batch * args.queries);
+  s.launch = [args](const Stream& stream) { attention_forward(stream, args); };
+}
+
+void launch_backward(Setup& s, const Size& size, std::int64_t width, AttentionArgs& args) {
   const std::int64_t rows = args.batch * args.queries;
   args.out = {s.floats("out", size.elements()), size.columns, width, 0};
   args.lse = s.floats("lse", rows);
@@ -56,6 +73,17 @@ void prepare_backward(Setup& s, const Size& size, std::int64_t width) {
   s.launch = [args, gradients](const Stream& stream) { attention_backward(stream, args, gradients); };
 }
 
+void prepare_backward(Setup& s, const Size& size, std::int64_t width) {
+  Sequences sequences(s, size, width);
+  launch_backward(s, size, width, sequences.args);
+}
+
+void prepare_backward_piece(Setup& s, const Size& size, std::int64_t width) {
+  Sequences sequences(s, size, width);
+  sequences.second_half_of_first();
+  launch_backward(s, size, width, sequences.args);
+}
+
 /// A case of sequences with one head each. bench_attention measures attention.
 Case attention_case(const std::string& name, const std::string& does, std::int64_t tokens, std::int64_t width,
                     void (*prepare)(Setup&, const Size&, std::int64_t)) {
@@ -70,9 +98,10 @@ Case attention_case(const std::string& name, const std::string& does, std::int64
 }  // namespace
 
 std::vector<Case> attention_cases() {
-  // Sequences of one tile. Each product is 2 FLOPs for every element and token seen, 65 / 2 on average.
+  // Sequences of one tile. Each product is 2 FLOPs for every element and token seen: 65 / 2 on average, or
+  // all.
   constexpr std::int64_t kTokens = 64, kWidth = 64;
-  constexpr double kProduct = 65;
+  constexpr double kProduct = 65, kProductOfPiece = 2 * kTokens;
   Case forward =
       attention_case("attention_forward", "64 tokens, a head of 64", kTokens, kWidth, prepare_forward);
   forward.bytes = 4 * kFloat;               // q, k, v, out
@@ -83,8 +112,21 @@ std::vector<Case> attention_cases() {
   backward.bytes = (2 + 5 + 6) * kFloat;
   backward.bytes_of_row = 5 * kTokens * kFloat;  // delta written, lse and delta read twice
   backward.flops = 7 * kProduct;
+  Case forward_piece = attention_case("attention_forward_piece", "64 queries and keys before them", kTokens,
+                                      kWidth, prepare_forward_piece);
+  forward_piece.bytes = forward.bytes + kFloat;  // out and lse are read, too
+  forward_piece.bytes_of_row = 2 * forward.bytes_of_row;
+  forward_piece.flops = 2 * kProductOfPiece;
+  Case backward_piece =
+      attention_case("attention_backward_piece", "its gradient", kTokens, kWidth, prepare_backward_piece);
+  backward_piece.bytes = backward.bytes;
+  backward_piece.bytes_of_row = backward.bytes_of_row;
+  backward_piece.flops = 7 * kProductOfPiece;
   // Several tiles, of the smaller size that wide heads need.
-  return {forward, backward,
+  return {forward,
+          backward,
+          forward_piece,
+          backward_piece,
           attention_case("attention_forward_query", "1 token, a head of 64", 1, 64, prepare_forward),
           attention_case("attention_forward_wide", "80 tokens, a head of 128", 80, 128, prepare_forward),
           attention_case("attention_backward_wide", "its gradient", 80, 128, prepare_backward)};

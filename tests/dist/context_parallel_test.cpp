@@ -436,7 +436,7 @@ Trained train(TrainerOptions options, DType dtype = DType::f32) {
                                                    TokenDataset::Windows::consecutive);
   Task task = language_model_task("", text, text);
   task.make_model_with = [&](const Layers& layers) { return std::make_shared<GPT>(shape, layers); };
-  options.device = this_run()->device().is_cuda() ? "cuda" : "cpu";
+  options.device = device_of_run();
   options.data.batch_size = 12;
   options.data.eval_batch_size = 3;
   options.data.epochs = kSlowKernels ? 1 : 3;

@@ -289,37 +289,6 @@ std::vector<Way> ways_for(int ranks) {
 
 }  // namespace
 
-TEST_CASE("planner: the memory of a rank's part of a GPT is what the allocator counts", "[dist][plan]") {
-  const auto world = this_run();
-  for (const Way& way : ways_for(world->size())) {
-    INFO(text_of(way));
-    const Mesh mesh = mesh_of(world, way);
-    const GptMemoryProblem problem = problem_of(way, mesh);
-    const BytesByCategory expected = estimate_memory(problem);
-    const int stage = problem.sharding.stage;
-    const ArenaLayout layout =
-        gpt_layout(arena_order(parameters_of(problem.model, problem.part), stage), problem.sharding);
-    const BytesByCategory between =
-        estimate_arena(layout, stage, problem.state_per_parameter, problem.compute);
-    PartTrainer trainer(problem, mesh, way);
-    trainer.update();
-    const BytesByCategory found = trainer.live();
-    CHECK(found[parameters] == between[parameters]);
-    CHECK(found[gradients] == between[gradients]);
-    CHECK(found[optimizer_state] == between[optimizer_state]);
-    MemoryRecording recording(world->device());
-    trainer.update();
-    recording.stop();
-    const BytesByCategory peak = trainer.less_before(highest_activations(recording));
-    const auto passing = [](const BytesByCategory& bytes) {
-      return static_cast<double>(bytes[activations] + bytes[activation_gradients]);
-    };
-    if (way.stages == 1) CHECK(passing(peak) == Approx(passing(expected)).epsilon(0.05));
-    CHECK(peak[parameters] <= expected[parameters]);
-    CHECK(peak[gradients] <= expected[gradients]);
-  }
-}
-
 /// The calls of one communicator as text, for messages.
 static std::string text_of(const CollectiveCounts& counts) {
   std::string text;
@@ -331,7 +300,38 @@ static std::string text_of(const CollectiveCounts& counts) {
   return text;
 }
 
-TEST_CASE("planner: the calls of an update of a GPT are those that communicators count", "[dist][plan]") {
+static void check_memory_between_updates(const PartTrainer& trainer, const GptMemoryProblem& problem) {
+  const int stage = problem.sharding.stage;
+  const ArenaLayout layout =
+      gpt_layout(arena_order(parameters_of(problem.model, problem.part), stage), problem.sharding);
+  const BytesByCategory expected =
+      estimate_arena(layout, stage, problem.state_per_parameter, problem.compute);
+  const BytesByCategory found = trainer.live();
+  CHECK(found[parameters] == expected[parameters]);
+  CHECK(found[gradients] == expected[gradients]);
+  CHECK(found[optimizer_state] == expected[optimizer_state]);
+}
+
+static void check_traffic(const std::vector<MeshTraffic::Line>& lines, const Mesh& mesh,
+                          const planner::ParallelTraffic& expected) {
+  for (const MeshTraffic::Line& line : lines) {
+    INFO(line.group);
+    const bool is_mean = line.group == std::string(mesh.of_mean()->group());
+    const std::string of_mean = is_mean ? text_of(expected.data) : "";
+    if (line.group.find("data") != std::string::npos) CHECK(text_of(line.counts) == of_mean);
+    if (line.group == "context") CHECK(text_of(line.counts) == of_mean + text_of(expected.context));
+    if (line.group == "pipeline") {
+      // A communicator counts what it receives too, as calls of no bytes.
+      CollectiveCounts sent = line.counts;
+      sent[static_cast<std::size_t>(Operation::exchange)].calls /= 2;
+      CHECK(text_of(sent) == text_of(expected.pipeline));
+    }
+    if (line.group == "tensor") CHECK(text_of(line.counts) == text_of(expected.tensor));
+  }
+}
+
+TEST_CASE("planner: memory and calls of a rank's part of a GPT are what is counted in an update",
+          "[dist][plan]") {
   const auto world = this_run();
   for (const Way& way : ways_for(world->size())) {
     INFO(text_of(way));
@@ -339,24 +339,23 @@ TEST_CASE("planner: the calls of an update of a GPT are those that communicators
     const GptMemoryProblem problem = problem_of(way, mesh);
     PartTrainer trainer(problem, mesh, way);
     trainer.update();
+    check_memory_between_updates(trainer, problem);
+
     const MeshTraffic traffic(mesh, trainer.stage_communicators());
+    MemoryRecording recording(world->device());
     trainer.update();
-    const planner::ParallelTraffic expected = planner::update_traffic(
-        {.gpt = problem, .micro_batches = way.micro_batches, .compress = way.compress});
-    for (const MeshTraffic::Line& line : traffic.lines()) {
-      INFO(line.group);
-      const bool is_mean = line.group == std::string(mesh.of_mean()->group());
-      const std::string of_mean = is_mean ? text_of(expected.data) : "";
-      if (line.group.find("data") != std::string::npos) CHECK(text_of(line.counts) == of_mean);
-      if (line.group == "context") CHECK(text_of(line.counts) == of_mean + text_of(expected.context));
-      if (line.group == "pipeline") {
-        // A communicator counts what it receives too, as calls of no bytes.
-        CollectiveCounts sent = line.counts;
-        sent[static_cast<std::size_t>(Operation::exchange)].calls /= 2;
-        CHECK(text_of(sent) == text_of(expected.pipeline));
-      }
-      if (line.group == "tensor") CHECK(text_of(line.counts) == text_of(expected.tensor));
-    }
+    recording.stop();
+    check_traffic(traffic.lines(), mesh,
+                  planner::update_traffic(
+                      {.gpt = problem, .micro_batches = way.micro_batches, .compress = way.compress}));
+    const BytesByCategory expected = estimate_memory(problem);
+    const BytesByCategory peak = trainer.less_before(highest_activations(recording));
+    const auto passing = [](const BytesByCategory& bytes) {
+      return static_cast<double>(bytes[activations] + bytes[activation_gradients]);
+    };
+    if (way.stages == 1) CHECK(passing(peak) == Approx(passing(expected)).epsilon(0.05));
+    CHECK(peak[parameters] <= expected[parameters]);
+    CHECK(peak[gradients] <= expected[gradients]);
   }
 }
 

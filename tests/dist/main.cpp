@@ -20,12 +20,16 @@ std::vector<NamedCommunicator>& all_communicators() {
   return ranks;
 }
 
+std::string device_of_run() {
+  const char* const device = std::getenv("RINGTAPE_DIST_DEVICE");
+  return device != nullptr ? device : "cpu";
+}
+
 void connect_ranks(const RankEnvironment& env) {
-  const char* device = std::getenv("RINGTAPE_DIST_DEVICE");
   const Seconds timeout(120);
   all_communicators().push_back(
       {"ranks of this run",
-       connect(env, device_of_rank(env, device != nullptr ? device : "cpu", cuda_device_count()), timeout)});
+       connect(env, device_of_rank(env, device_of_run(), cuda_device_count()), timeout)});
 #ifdef RINGTAPE_WITH_MPI
   if (env.has_mpi)
     all_communicators().push_back({"MPI in small pieces", MpiCommunicator::connect(timeout, 7)});

@@ -17,6 +17,9 @@ struct NamedCommunicator {
 };
 std::vector<NamedCommunicator>& all_communicators();
 
+/// The device of the ranks as a program's option names it: RINGTAPE_DIST_DEVICE, or the CPU.
+std::string device_of_run();
+
 /// Whole numbers from -5 to 5 that differ between ranks: their sums are exact in every dtype.
 inline double value_of(int rank, std::int64_t i) {
   return static_cast<double>((7 * i + 3 * rank) % 11 - 5);
