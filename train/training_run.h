@@ -24,8 +24,9 @@
 
 namespace ringtape {
 
-/// One training run: its parts, the loop over epochs and steps (train/training_run.cpp), and its output at
-/// the end (train/run_outputs.cpp). All ranks do the same; only the first prints and writes files.
+/// One training run: its parts (train/run_parts.cpp), what is checked before they are made
+/// (train/run_checks.cpp), the loop over epochs and steps (train/training_run.cpp), and its output at the end
+/// (train/run_outputs.cpp). All ranks do the same; only the first prints and writes files.
 class Trainer::Run {
  public:
   Run(Task task, TrainerOptions options, Mesh mesh);
@@ -59,13 +60,18 @@ class Trainer::Run {
     std::int64_t reported_step;  ///< the step of the memory report, counted from 0
   };
 
-  // ---- training_run.cpp ----
+  // ---- run_parts.cpp ----
+  void connect_stages();
+
+  // ---- run_checks.cpp ----
   void check_before_model() const;
   void check_sharded_parameters() const;
   void check_last_update() const;
   void check_equal_forwards(std::int64_t samples, const char* what, std::int64_t at_once,
                             const char* flag) const;
   void check_memory() const;
+
+  // ---- training_run.cpp ----
   void describe_model() const;
   void describe_device() const;
   std::string describe_training() const;
@@ -88,7 +94,6 @@ class Trainer::Run {
   bool divides_layers() const { return mesh_.sizes().divide_layers(); }
   /// Null without a pipeline.
   const Stages* stages() const { return divides_model() ? layers_->stages() : nullptr; }
-  void connect_stages();
   std::int64_t model_elements() const;
   bool counts_correct() const { return task_.counts_correct; }
   bool is_first() const { return comm_->rank() == 0; }

@@ -130,7 +130,7 @@ CHANGES = [
      "Communicator& comm = *mesh.along(MeshDimension::data);"),
     ("context: an evaluation's samples by rank", "train/evaluation.cpp", "const Communicator& data = *mesh.along(MeshDimension::data);",
      "const Communicator& data = *mesh.of_mean();"),
-    ("context: ZeRO over data ranks", "train/training_run.cpp", "make_sharding(options_.distribution, mean_rank(), mean_ranks())",
+    ("context: ZeRO over data ranks", "train/run_parts.cpp", "make_sharding(options_.distribution, mean_rank(), mean_ranks())",
      "make_sharding(options_.distribution, data_rank(), data_ranks())"),
     ("sequence parallelism: parts of gradients not added up", "nn/arena.cpp", "division_->sum(gradients_.alias(",
      "static_cast<void>(gradients_.alias("),

@@ -43,6 +43,12 @@ gpt|dropout|2|2|--dropout 0.2 +sequence
 gpt|micro|4|2|--micro-batch 2 --recompute 1 +sequence
 WAYS
 
+for flag in "--zero 1" "--compress bf16"; do
+  # shellcheck disable=SC2086  # a flag and its value
+  run_ranks 0 2 "${mnist[@]}" --tensor-parallel 2 $flag
+  expect "$flag with one data rank: says that it has no effect" grep -q "^${flag% *} has no effect: one rank has all samples" out
+done
+
 # ---- sequences divided over ranks ---------------------------------------------------------------------------
 
 # A name, the ranks, how they divide sequences, model and batch, and flags that one rank has too.

@@ -243,7 +243,7 @@ TEST_CASE("pipeline with data ranks: a GPT is trained as by one rank in every st
                                {.schedule = afab, .tied = false, .clip_norm = 0.5},
                                {.recompute = 2, .micro_batch = 2, .clip_norm = 0.5, .optimizer = "lamb"},
                                {.micro_batch = 3, .optimizer = "lars"}};
-      if (kSlowKernels) ways = {ways[1], ways[3], ways[4]};
+      if (kSlowKernels) ways = {ways[zero == 1 ? 3 : zero == 2 ? 4 : 1]};
       if (zero < 2) {
         ways.push_back({.schedule = interleaved, .chunks = 2, .micro_batch = 2, .overlap = false});
       }
@@ -267,6 +267,7 @@ TEST_CASE("pipeline with data ranks: ranks with other numbers of samples and mic
     for (const auto& [samples, micro_batch] :
          {std::pair(3 * data + 1, std::int64_t{1}), {3 * data + 1, 2}, {1, 1}}) {
       for (int zero = 0; zero <= 3; ++zero) {
+        if (kSlowKernels && (zero + samples + micro_batch) % 2 != 0) continue;
         const How how{.zero = zero, .samples = samples, .micro_batch = micro_batch};
         const auto forwards = [&](std::int64_t own) { return (own + micro_batch - 1) / micro_batch; };
         // Stage 3 needs equal numbers of them.

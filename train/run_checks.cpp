@@ -1,0 +1,99 @@
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "nn/compute_dtype.h"
+#include "profile/machine.h"
+#include "train/make.h"
+#include "train/output_files.h"
+#include "train/training_run.h"
+
+// What is checked before a run makes its model.
+namespace ringtape {
+
+/// Checks before the model, which may be large, is made.
+void Trainer::Run::check_before_model() const {
+  const std::int64_t batch = options_.data.batch_size, world_size = data_ranks();
+  const std::int64_t below = batch - batch % world_size;
+  check(below == batch, "--batch-size {}: expected a multiple of the {}{}, such as {}", batch,
+        counted(world_size, "rank"), divides_model() ? " that divide it" : "",
+        below > 0 ? below : world_size);
+  check(options_.accumulation.micro_batch <= batch_of_rank(),
+        "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that "
+        "number",
+        options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
+  const DistributionOptions& ranks = options_.distribution;
+  check(ranks.pipeline_schedule != PipelineScheduleKind::interleaved || ranks.pipeline_chunks > 1,
+        "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2");
+  check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
+        to_string(device_));
+  check(!options_.graph || comm_->size() == 1, "--graph: found {} ranks, expected one", comm_->size());
+  warmup_steps(options_.schedule, batch, length_);
+  RecordedSteps::check_options(options_.observation, device_, length_.steps);
+  check_output_files(options_, task_.input_files, is_first());
+  if (ranks.zero == 3 && mean_ranks() > 1) check_sharded_parameters();
+  if (ranks.zero == 2 && mean_ranks() > 1 && ranks.pipeline_chunks > 1) check_last_update();
+  check_memory();
+}
+
+/// Checks what ZeRO stage 3 cannot do, as no rank has all parameters and all ranks run the same forwards.
+void Trainer::Run::check_sharded_parameters() const {
+  check(!options_.distribution.check_replicas,
+        "--check-replicas: with --zero 3 ranks have no equal parameters to compare");
+  check(options_.observation.record_values.empty(),
+        "--record-values: with --zero 3 no rank has the values between two updates");
+  check_last_update();
+  check_equal_forwards(task_.test->size(), "test samples", options_.data.eval_batch_size,
+                       "--eval-batch-size");
+}
+
+/// Checks that all ranks cut the short last update of an epoch into as many micro-batches.
+void Trainer::Run::check_last_update() const {
+  const std::int64_t batch = options_.data.batch_size, micro_batch = options_.accumulation.micro_batch;
+  if (length_.steps <= length_.samples / batch) return;
+  check_equal_forwards(length_.samples % batch, "samples of an epoch's last update",
+                       micro_batch > 0 ? micro_batch : batch,
+                       micro_batch > 0 ? "--micro-batch" : "--batch-size");
+}
+
+void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, std::int64_t at_once,
+                                        const char* flag) const {
+  const std::int64_t ranks = data_ranks();
+  const auto forwards = [&](std::int64_t own) { return (own + at_once - 1) / at_once; };
+  const std::int64_t fewest = forwards(samples / ranks), most = forwards((samples + ranks - 1) / ranks);
+  check(fewest == most,
+        "--zero {}: expected as many forwards on every rank, but of the {} {} some of the {} ranks run {} "
+        "and others {}: change {}",
+        options_.distribution.zero, samples, what, ranks, most, fewest, flag);
+}
+
+/// Throws Error for a model that does not fit, and announces one that takes long to make.
+void Trainer::Run::check_memory() const {
+  constexpr std::size_t kLarge = std::size_t{2} << 30;
+  BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
+  const auto world_size = static_cast<std::size_t>(mean_ranks());
+  for (const MemoryCategory category :
+       {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer_state}) {
+    bytes[category] /= static_cast<std::size_t>(mesh_.sizes().tensor);  // about: of some all ranks have all
+  }
+  bytes[MemoryCategory::activations] /= static_cast<std::size_t>(mesh_.sizes().context);
+  if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
+  if (options_.distribution.zero >= 2) bytes[MemoryCategory::gradients] /= world_size;
+  // What will be frozen is not known before there is a model.
+  const bool freezes = !options_.model.freeze.empty() || !options_.model.train_only.empty();
+  if (freezes) bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
+  const std::size_t needed = bytes.total();
+  const std::size_t there = memory_capacity(device_);
+  const auto text = [](std::size_t count) { return bytes_text(static_cast<double>(count)); };
+  if (needed > there) {
+    throw OutOfMemoryError(fmt::format(
+        "out of memory on {}: model {} would take about {} for parameters, gradients, optimizer and "
+        "activations, and there are {}",
+        to_string(device_), task_.model_name, text(needed), text(there)));
+  }
+  if (needed < kLarge) return;
+  console_.print("making model {}, which needs about {} of {}\n", task_.model_name, text(needed),
+                 text(there));
+  std::fflush(stdout);
+}
+
+}  // namespace ringtape

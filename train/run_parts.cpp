@@ -1,0 +1,158 @@
+#include "train/training_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/random.h"
+#include "data/context_dataset.h"
+#include "dist/model_parts.h"
+#include "dist/optimizer_state.h"
+#include "dist/ring_attention.h"
+#include "dist/stage_parts.h"
+#include "dist/tensor_parallel.h"
+#include "kernels/gemm.h"
+#include "nn/compute_dtype.h"
+#include "nn/freeze.h"
+#include "nn/model_file.h"
+#include "nn/parameter_shard.h"
+#include "train/make.h"
+
+// The parts of a run: the model, divided or whole, its arena, optimizer and loader.
+namespace ringtape {
+namespace {
+
+/// Samples that the loader prefetches: fewer batches if they are large, to save memory.
+constexpr std::int64_t kSamplesAhead = 16384;
+
+Task complete(Task task) {
+  check((task.make_model || task.make_model_with) && task.loss && task.train && task.test,
+        "trainer: the task needs make_model, loss, train and test, found one of them empty");
+  return task;
+}
+
+/// The layers of a model that the ranks of the mesh divide; null for ranks that each have all of it.
+std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOptions& options) {
+  const MeshSizes& sizes = mesh.sizes();
+  std::shared_ptr<LayerFactory> layers;
+  if (sizes.tensor > 1) {
+    layers =
+        std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), options.sequence_parallel);
+  }
+  if (layers == nullptr && (sizes.pipeline > 1 || sizes.context > 1))
+    layers = std::make_shared<LayerFactory>();
+  if (sizes.context > 1) layers->set_context(context_part_over(mesh.along(MeshDimension::context)));
+  if (sizes.pipeline == 1) return layers;
+  layers->set_stages(
+      std::make_shared<Stages>(PipelinePlace{.stage = mesh.along(MeshDimension::pipeline)->rank(),
+                                             .stages = sizes.pipeline,
+                                             .chunks = options.pipeline_chunks}));
+  return layers;
+}
+
+std::shared_ptr<Module> make_model(const Task& task, const std::shared_ptr<LayerFactory>& layers) {
+  check(layers == nullptr || task.make_model_with != nullptr,
+        "--tensor-parallel, --context-parallel or --pipeline-parallel: the model of {} cannot be divided, "
+        "expected a task with make_model_with",
+        task.name);
+  std::shared_ptr<Module> model;
+  if (task.make_model_with) {
+    model = task.make_model_with(layers != nullptr ? layers : std::make_shared<LayerFactory>());
+  } else {
+    model = task.make_model();
+  }
+  check(model != nullptr, "trainer: the task's make_model() returned no model");
+  check(layers == nullptr || layers->stages() == nullptr || layers->stages()->are_divided(),
+        "--pipeline-parallel: the model of {} is no chain of units, expected a GPT or an MLP", task.name);
+  return model;
+}
+
+std::shared_ptr<const Sampler> order_of(const Task& task, std::uint64_t seed) {
+  if (!task.order) return std::make_shared<RandomSampler>(task.train->size(), seed);
+  std::shared_ptr<const Sampler> order = task.order(seed);
+  check(order != nullptr, "trainer: the task's order() returned no sampler");
+  return order;
+}
+
+}  // namespace
+
+Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
+    : task_(complete(std::move(task))),
+      options_(std::move(options)),
+      mesh_(std::move(mesh)),
+      comm_(mesh_.world()),
+      layers_(layers_over(mesh_, options_.distribution)),
+      device_(comm_->device()),
+      console_(comm_->rank() == 0 && !options_.observation.quiet),
+      memory_before_(memory_stats(device_).live_by_category),
+      order_(order_of(task_, options_.data.seed)),
+      length_(run_length(options_.data, order_->size())) {
+  check_before_model();
+  options_.observation.print_tape = options_.observation.print_tape && is_first();
+  if (options_.gemm) set_gemm_backend(*options_.gemm, device_);
+  if (options_.precision.tf32) set_tf32(true, device_);
+
+  if (mesh_.sizes().context > 1) {
+    for (std::shared_ptr<const Dataset>* const samples : {&task_.train, &task_.test}) {
+      *samples = std::make_shared<ContextDataset>(*samples, *layers_->context());
+    }
+  }
+  manual_seed(options_.data.seed);
+  model_ = make_model(task_, layers_);
+  if (divides_model() && task_.loss_with) {
+    task_.loss = [this](Tensor prediction, const Tensor& targets, double divisor) {
+      return task_.loss_with(*layers_, std::move(prediction), targets, divisor);
+    };
+  }
+  if (!options_.model.freeze.empty()) freeze(*model_, options_.model.freeze);
+  if (!options_.model.train_only.empty()) train_only(*model_, options_.model.train_only);
+  const DType dtype = compute_dtype(options_.precision, device_);
+  ArenaSharding sharding = make_sharding(options_.distribution, mean_rank(), mean_ranks());
+  sharding.stages = stages();
+  arena_.emplace(*model_, device_, dtype, sharding);
+  if (divides_layers()) {
+    arena_->set_division(
+        division_over(mesh_.along(MeshDimension::tensor), options_.distribution.sequence_parallel));
+  }
+  if (stages() != nullptr) connect_stages();
+  optimizer_ = make_optimizer(options_.optimizer, *arena_);
+  learning_rate_ = optimizer_->learning_rate();
+  if (dtype == DType::f16) scaler_.emplace(*arena_);
+  if (!options_.model.load.empty()) load_model(*model_, options_.model.load, stages());
+
+  sampler_ = std::make_shared<DistributedSampler>(order_, data_rank(), data_ranks());
+  const std::int64_t ahead = std::clamp<std::int64_t>(kSamplesAhead / options_.data.batch_size, 1, 16);
+  loader_.emplace(
+      task_.train, sampler_,
+      DataLoaderOptions{.batch_size = batch_of_rank(), .prefetch_batches = ahead, .device = device_});
+  schedule_ = make_schedule(options_.schedule, learning_rate_, options_.data.batch_size, length_);
+}
+
+void Trainer::Run::connect_stages() {
+  const DistributionOptions& options = options_.distribution;
+  const std::shared_ptr<Communicator>& line = mesh_.along(MeshDimension::pipeline);
+  pipeline_ = std::make_unique<Pipeline>(*model_, *stages(), line,
+                                         PipelineOptions{.schedule = options.pipeline_schedule,
+                                                         .sequence = options.sequence_parallel,
+                                                         .check_layouts = divides_layers(),
+                                                         .context = mesh_.sizes().context > 1});
+  arena_->set_stages(pipeline_->of_arena());
+}
+
+std::shared_ptr<Module> Trainer::Run::whole_model() {
+  std::vector<NamedTensor> wholes = gather_weights(*model_, *arena_, *mesh_.of_mean());
+  if (!divides_model() && arena_->has_all_values()) return is_first() ? model_ : nullptr;
+  const std::shared_ptr<Communicator>& in_layers = mesh_.along(MeshDimension::tensor);
+  if (divides_layers() && mean_rank() == 0) wholes = gather_wholes(*model_, wholes, *in_layers);
+  if (stages() != nullptr && mean_rank() == 0 && in_layers->rank() == 0) {
+    wholes = gather_stages(*stages(), wholes, *mesh_.along(MeshDimension::pipeline));
+  }
+  if (!is_first()) return nullptr;
+  const std::shared_ptr<Module> whole = make_model(task_, nullptr);
+  for (const auto& [name, tensor] : wholes) whole->parameter(name).copy_from(tensor);
+  if (!device_.is_cpu()) ParameterArena(*whole, device_, arena_->compute_dtype());
+  return whole;
+}
+
+}  // namespace ringtape
