@@ -273,7 +273,7 @@ def failure(build):
     program = next(Path(build).rglob("dist_tests"))
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
     for ranks in ["2", "4"]:
-        name = first_failure([*MPIRUN, "-n", ranks, program, "[tensor],[zero],[stages],[context]"], environment, timeout=300)
+        name = first_failure([*MPIRUN, "-n", ranks, program, "[tensor],[zero],[stages],[context],[plan]"], environment, timeout=300)
         if name:
             return f"{name} ({ranks} ranks)"
     return None
