@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/numbers.h"

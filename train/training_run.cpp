@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "core/error.h"
@@ -69,7 +68,7 @@ void Trainer::Run::describe_device() const {
   if (mean_ranks() > 1) return;
   for (const auto& [is_set, flag] :
        {std::pair(ranks.zero > 0, "--zero"), {ranks.compress.has_value(), "--compress"}}) {
-    if (is_set) console_.print("{} has no effect: one rank has all samples of an update\n", flag);
+    if (is_set) console_.print("{} has no effect: there is one data rank\n", flag);
   }
 }
 

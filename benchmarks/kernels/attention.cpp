@@ -37,26 +37,26 @@ struct Sequences {
   AttentionArgs args;
 };
 
+/// Of a piece, the results come to those of another one.
+template <bool kIsPiece>
 void prepare_forward(Setup& s, const Size& size, std::int64_t width) {
   Sequences sequences(s, size, width);
   AttentionArgs& args = sequences.args;
-  args.out = {s.output("out", size.elements()), size.columns, width, 0};
-  args.lse = s.output("lse", args.batch * args.queries);
+  if (kIsPiece) sequences.second_half_of_first();
+  args.piece.resumes = kIsPiece;
+  const auto result = [&](const char* name, std::int64_t n) {
+    return kIsPiece ? s.floats(name, n) : s.output(name, n);
+  };
+  args.out = {result("out", size.elements()), size.columns, width, 0};
+  args.lse = result("lse", args.batch * args.queries);
   s.launch = [args](const Stream& stream) { attention_forward(stream, args); };
 }
 
-/// The piece comes to the results of another one.
-void prepare_forward_piece(Setup& s, const Size& size, std::int64_t width) {
+template <bool kIsPiece>
+void prepare_backward(Setup& s, const Size& size, std::int64_t width) {
   Sequences sequences(s, size, width);
-  sequences.second_half_of_first();
   AttentionArgs& args = sequences.args;
-  args.piece.resumes = true;
-  args.out = {s.floats("out", size.elements()), size.columns, width, 0};
-  args.lse = s.floats("lse", args.batch * args.queries);
-  s.launch = [args](const Stream& stream) { attention_forward(stream, args); };
-}
-
-void launch_backward(Setup& s, const Size& size, std::int64_t width, AttentionArgs& args) {
+  if (kIsPiece) sequences.second_half_of_first();
   const std::int64_t rows = args.batch * args.queries;
   args.out = {s.floats("out", size.elements()), size.columns, width, 0};
   args.lse = s.floats("lse", rows);
@@ -71,17 +71,6 @@ void launch_backward(Setup& s, const Size& size, std::int64_t width, AttentionAr
   gradients.dv = packed(2);
   gradients.delta = s.output("delta", rows);
   s.launch = [args, gradients](const Stream& stream) { attention_backward(stream, args, gradients); };
-}
-
-void prepare_backward(Setup& s, const Size& size, std::int64_t width) {
-  Sequences sequences(s, size, width);
-  launch_backward(s, size, width, sequences.args);
-}
-
-void prepare_backward_piece(Setup& s, const Size& size, std::int64_t width) {
-  Sequences sequences(s, size, width);
-  sequences.second_half_of_first();
-  launch_backward(s, size, width, sequences.args);
 }
 
 /// A case of sequences with one head each. bench_attention measures attention.
@@ -103,33 +92,35 @@ std::vector<Case> attention_cases() {
   constexpr std::int64_t kTokens = 64, kWidth = 64;
   constexpr double kProduct = 65, kProductOfPiece = 2 * kTokens;
   Case forward =
-      attention_case("attention_forward", "64 tokens, a head of 64", kTokens, kWidth, prepare_forward);
+      attention_case("attention_forward", "64 tokens, a head of 64", kTokens, kWidth, prepare_forward<false>);
   forward.bytes = 4 * kFloat;               // q, k, v, out
   forward.bytes_of_row = kTokens * kFloat;  // lse
   forward.flops = 2 * kProduct;
-  Case backward = attention_case("attention_backward", "its gradient", kTokens, kWidth, prepare_backward);
+  Case backward =
+      attention_case("attention_backward", "its gradient", kTokens, kWidth, prepare_backward<false>);
   // delta: out, dout; the queries' pass: q, k, v, dout, dq; the keys' pass: q, k, v, dout, dk, dv.
   backward.bytes = (2 + 5 + 6) * kFloat;
   backward.bytes_of_row = 5 * kTokens * kFloat;  // delta written, lse and delta read twice
   backward.flops = 7 * kProduct;
   Case forward_piece = attention_case("attention_forward_piece", "64 queries and keys before them", kTokens,
-                                      kWidth, prepare_forward_piece);
+                                      kWidth, prepare_forward<true>);
   forward_piece.bytes = forward.bytes + kFloat;  // out and lse are read, too
   forward_piece.bytes_of_row = 2 * forward.bytes_of_row;
   forward_piece.flops = 2 * kProductOfPiece;
   Case backward_piece =
-      attention_case("attention_backward_piece", "its gradient", kTokens, kWidth, prepare_backward_piece);
+      attention_case("attention_backward_piece", "its gradient", kTokens, kWidth, prepare_backward<true>);
   backward_piece.bytes = backward.bytes;
   backward_piece.bytes_of_row = backward.bytes_of_row;
   backward_piece.flops = 7 * kProductOfPiece;
   // Several tiles, of the smaller size that wide heads need.
-  return {forward,
-          backward,
-          forward_piece,
-          backward_piece,
-          attention_case("attention_forward_query", "1 token, a head of 64", 1, 64, prepare_forward),
-          attention_case("attention_forward_wide", "80 tokens, a head of 128", 80, 128, prepare_forward),
-          attention_case("attention_backward_wide", "its gradient", 80, 128, prepare_backward)};
+  return {
+      forward,
+      backward,
+      forward_piece,
+      backward_piece,
+      attention_case("attention_forward_query", "1 token, a head of 64", 1, 64, prepare_forward<false>),
+      attention_case("attention_forward_wide", "80 tokens, a head of 128", 80, 128, prepare_forward<false>),
+      attention_case("attention_backward_wide", "its gradient", 80, 128, prepare_backward<false>)};
 }
 
 }  // namespace ringtape::kernel_cases

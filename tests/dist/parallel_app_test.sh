@@ -46,7 +46,7 @@ WAYS
 for flag in "--zero 1" "--compress bf16"; do
   # shellcheck disable=SC2086  # a flag and its value
   run_ranks 0 2 "${mnist[@]}" --tensor-parallel 2 $flag
-  expect "$flag with one data rank: says that it has no effect" grep -q "^${flag% *} has no effect: one rank has all samples" out
+  expect "$flag with one data rank: says that it has no effect" grep -q "^${flag% *} has no effect: there is one data rank" out
 done
 
 # ---- sequences divided over ranks ---------------------------------------------------------------------------
