@@ -52,7 +52,6 @@
 #include "nn/layer_factory.h"
 #include "nn/layers.h"
 #include "nn/lora.h"
-#include "nn/losses.h"
 #include "nn/memory_estimate.h"
 #include "nn/model_file.h"
 #include "nn/module.h"

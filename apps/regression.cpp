@@ -21,9 +21,9 @@ struct Split {
 };
 
 /// A random fifth of the rows is the test set.
-Split split(const TensorDataset& table, std::uint64_t seed) {
+Split split(const TensorDataset& table, const std::string& name, std::uint64_t seed) {
   const std::int64_t rows = table.size();
-  check(rows >= 5, "the table has {}: expected at least 5, as a fifth is the test set", counted(rows, "row"));
+  check(rows >= 5, "{}: has {}, expected at least 5, as a fifth is the test set", name, counted(rows, "row"));
   const std::vector<std::int64_t> order = RandomSampler(rows, seed).order(0);
   const std::int64_t columns = table.all_features().size(1);
   Tensor features = empty({rows, columns});
@@ -62,11 +62,12 @@ Task regression_of_table(const std::string& file, std::uint64_t seed, const MlpO
   check(!is_standard_input || detect_rank_environment(process_environment()).world_size == 1,
         "--data -: standard input reaches only one rank, expected a file that all ranks can read");
   const TensorDataset table = file.empty() ? make_friedman1(kGeneratedSamples, seed) : read_csv(file);
-  const Split data = split(table, seed);
+  const std::string name = file.empty()        ? "Friedman #1 (noise variance 1)"
+                           : is_standard_input ? "standard input"
+                                               : file;
+  const Split data = split(table, name, seed);
   standardise(data);
-  const std::string name = is_standard_input ? "standard input" : file;
-  Task task = regression_task(file.empty() ? "Friedman #1 (noise variance 1)" : name,
-                              std::make_shared<TensorDataset>(data.train),
+  Task task = regression_task(name, std::make_shared<TensorDataset>(data.train),
                               std::make_shared<TensorDataset>(data.test));
   if (!file.empty() && !is_standard_input) task.input_files = {file};
   mlp.set_model(task, table.all_features().size(1), 1);

@@ -17,8 +17,8 @@ namespace ringtape {
 /// computes in 16 bits: otherwise the whole model would silently compute in f32.
 Tensor in_dtype(const Tensor& parameter, DType dtype, const char* operation = "in_dtype");
 
-/// The dtype that a model with this parameter computes in: that of its 16-bit copy, if it has one, or its
-/// own.
+/// The dtype that a model with this parameter computes in: the dtype of its 16-bit copy, if it has one, or
+/// its own.
 DType compute_dtype_of(const Tensor& parameter);
 
 }  // namespace ringtape

@@ -105,9 +105,10 @@ struct TokenRun {
   std::int64_t count = 0;
 };
 
-/// dropout() of some tokens of sequences of `tokens` each, with the masks that they have among all: x [B, T,
-/// C] has the tokens of `runs`, one run after the other, of each sequence. Throws Error unless 4 divides the
-/// elements of each run and those before it, since one counter of the generator is for 4 elements.
+/// dropout() of some tokens of sequences of `tokens` each, with the masks of these tokens in the whole
+/// sequence: x [B, T, C] has the tokens of `runs`, one run after the other, of each sequence. Throws Error
+/// unless 4 divides the elements of each run and the elements before it, since one counter of the generator
+/// is for 4 elements.
 Tensor dropout_of_tokens(const Tensor& x, double p, const std::vector<TokenRun>& runs, std::int64_t tokens);
 
 // ---- sums ----
@@ -164,7 +165,7 @@ Tensor causal_self_attention(const Tensor& qkv, int heads, int kv_heads,
 
 /// The same for T tokens that follow `length` others, whose keys and values are in `cache` [B, capacity,
 /// 2 kv_heads D], for each token all heads' keys, then their values: the new tokens' are written there behind
-/// them, and each new token sees those up to its own. Has no backward: only under NoGrad.
+/// them, and each new token sees the tokens up to itself. Has no backward: only under NoGrad.
 Tensor cached_self_attention(const Tensor& qkv, int heads, int kv_heads, const Tensor& cache,
                              std::int64_t length);
 
@@ -181,7 +182,7 @@ struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;       ///< rows with this target have no loss and no gradient
   double label_smoothing = 0;             ///< in [0, 1]
   /// Divides the result. With the sum of a micro-batch and the number of targets in the whole accumulation
-  /// window, the gradients of the micro-batches add up to that of the mean over the window
+  /// window, the gradients of the micro-batches add up to the gradient of the mean over the window
   /// (optim/accumulation.h).
   double divisor = 1;
 };

@@ -26,10 +26,10 @@ using Segment = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs);
 Tensor recompute(const std::function<Tensor(const Tensor&)>& segment, const Tensor& input);
 
-/// Of `parts` parts of a network, runs on x those before the last segment, in segments of `size` that are
-/// recomputed; run(x, first, end) is the forward of parts `first` to `end` - 1. Returns the number of the
-/// first part that is left: the last segment, whose activations backward reads at once, is the caller's to
-/// run. With a size of 0 all are left.
+/// Runs on x the first of a network's `parts` parts, all but the last segment, in segments of `size` parts
+/// that are recomputed; run(x, first, end) is the forward of parts `first` to `end` - 1. Returns the number
+/// of the first part that is left: the last segment, whose activations backward reads at once, is the
+/// caller's to run. With a size of 0 all parts are left.
 std::size_t recompute_segments(
     Tensor& x, std::size_t parts, std::size_t size,
     const std::function<Tensor(Tensor x, std::size_t first, std::size_t end)>& run);

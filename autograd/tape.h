@@ -40,7 +40,7 @@ struct AutogradMeta {
   /// Of a parameter: expired unless a ParameterArena holds it.
   std::weak_ptr<void> arena;
 
-  /// Of a parameter that ranks divide between them: which part this one is (nn/parameter_shard.h).
+  /// Of a parameter that ranks divide between them: the part that this tensor is (nn/parameter_shard.h).
   std::shared_ptr<const ParameterShard> shard;
 
   /// Of a parameter whose memory is given back between forward and backward (ZeRO stage 3): called where a

@@ -22,7 +22,7 @@ struct TapeVertex {
   /// Of an operation: bytes that it is the first to keep for backward.
   std::size_t bytes_kept = 0;
   /// The number of uses that contribute to its gradient. Two or more contributions are added up; a leaf's
-  /// gradient is also added to that of earlier backwards.
+  /// gradient is also added to the gradient of earlier backwards.
   int uses = 0;
   std::string detail{};    ///< more text for the drawing, or empty
   std::size_t number = 0;  ///< of an operation: its place on the tape
@@ -35,7 +35,7 @@ struct TapeEdge {
 };
 
 struct TapeGraph {
-  std::vector<TapeVertex> vertices;  ///< each after those that it is computed from
+  std::vector<TapeVertex> vertices;  ///< each after the vertices that it is computed from
   std::vector<TapeEdge> edges;
 };
 

@@ -3,14 +3,11 @@
 // and time for segments of several lengths.
 #include <fmt/ranges.h>
 
-#include "autograd/ops.h"
+#include "benchmarks/mlp_training.h"
 #include "cli/command_line.h"
 #include "io/file.h"
-#include "nn/layers.h"
 #include "nn/memory_estimate.h"
 #include "optim/accumulation.h"
-#include "optim/adam.h"
-#include "optim/clip.h"
 #include "profile/machine.h"
 #include "profile/memory_report.h"
 #include "profile/result_file.h"
@@ -19,7 +16,6 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 using Sizes = std::vector<std::int64_t>;
 
 double mib(std::size_t bytes) {
@@ -34,55 +30,42 @@ Sizes deep(std::int64_t layers, std::int64_t width) {
   return sizes;
 }
 
-/// A model with Adam, and one micro-batch that every update repeats.
+/// A training whose updates have several micro-batches.
 class Training {
  public:
   Training(const Sizes& sizes, std::int64_t micro_batch, std::int64_t recompute, Device device)
       : problem_{.sizes = sizes, .micro_batch = micro_batch, .recompute = recompute},
-        model_((manual_seed(1), make_mlp(sizes))),
-        arena_(*model_, device),
-        adam_(arena_) {
+        training_(sizes, micro_batch, device) {
     set_recompute(recompute);
-    const MemoryScope scope(MemoryCategory::data);
-    x_ = randn({micro_batch, sizes.front()}, DType::f32, device);
-    y_ = to(rand({micro_batch}, DType::f32, device, 0, static_cast<double>(sizes.back())), DType::i64);
   }
 
-  void set_recompute(std::int64_t layers) { model_->set_recompute(2 * layers); }
+  void set_recompute(std::int64_t layers) { training_.model().set_recompute(2 * layers); }
 
   void update(std::int64_t steps) {
     AccumulationWindow window;
     window.begin(steps * problem_.micro_batch);
-    arena_.zero_grad();
-    for (std::int64_t i = 0; i < steps; ++i) {
-      const Tensor loss =
-          cross_entropy((*model_)(x_), y_, {.reduction = Reduction::sum, .divisor = window.divisor()});
-      loss.backward();
-    }
-    clip_grad_norm(arena_, 1.0);
-    adam_.step();
+    training_.update(steps, {.reduction = Reduction::sum, .divisor = window.divisor()});
   }
 
   /// Memory at the peak of an update.
   BytesByCategory peak(std::int64_t steps) {
     update(steps);  // one-time allocations
-    reset_peak_memory(arena_.device());
+    reset_peak_memory(device());
     update(steps);
-    return memory_stats(arena_.device()).peak_by_category;
+    return memory_stats(device()).peak_by_category;
   }
   BytesByCategory formula() const { return estimate_memory(problem_); }
 
   /// Median seconds of an update.
   double seconds(std::int64_t steps, int repeats) {
-    return median_seconds([&] { update(steps); }, arena_.device(), {.rounds = repeats, .round_seconds = 0});
+    return median_seconds([&] { update(steps); }, device(), {.rounds = repeats, .round_seconds = 0});
   }
 
  private:
+  Device device() const { return training_.arena().device(); }
+
   MlpMemoryProblem problem_;
-  std::shared_ptr<Sequential> model_;
-  ParameterArena arena_;
-  Adam adam_;
-  Tensor x_, y_;
+  MlpTraining training_;
 };
 
 std::string name_of(const Sizes& sizes) {
@@ -109,7 +92,7 @@ void memory_of_batches(Results& results, const Sizes& sizes, Device device) {
                batch, mib(at_peak[parameters]), mib(at_peak[gradients]), mib(at_peak[optimizer_state]),
                mib(at_peak[activations]), mib(at_peak[activation_gradients]), mib(at_peak[data]), mib(rest),
                mib(at_peak.total()), mib(training.formula().total()));
-    Row row{.name = fmt::format("memory of {}", name_of(sizes)), .size = batch};
+    ResultRow row{.name = fmt::format("memory of {}", name_of(sizes)), .size = batch};
     for (std::size_t i = 0; i < kMemoryCategories; ++i) {
       row.more[fmt::format("{} bytes", ringtape::name_of(static_cast<MemoryCategory>(i)))] = at_peak.bytes[i];
     }

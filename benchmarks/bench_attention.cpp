@@ -15,7 +15,6 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 
 struct Problem {
   std::int64_t batch, tokens;
@@ -26,8 +25,8 @@ struct Problem {
 // GPT-2's heads at batch 4 x 64 and 1 x 1024, then longer.
 const Problem kProblems[] = {{4, 64, 12, 64}, {1, 1024, 12, 64}, {1, 4096, 12, 64}, {1, 16384, 1, 64}};
 
-Row row_of(const std::string& name, const Problem& p, DType dtype, int products, double seconds,
-           const MachineLimits& limits) {
+ResultRow row_of(const std::string& name, const Problem& p, DType dtype, int products, double seconds,
+                 const MachineLimits& limits) {
   const std::int64_t pairs = p.batch * p.heads * p.tokens * (p.tokens + 1) / 2;
   const double flops = products * 2.0 * static_cast<double>(pairs * p.width);
   return {.name = name,
@@ -58,7 +57,7 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
       Tape::current().backward(causal_self_attention(to(leaf, dtype), p.heads, p.heads), gradient);
     };
     const TimingOptions options{.rounds = p.tokens > 1024 ? 5 : 21};
-    for (const Row& row :
+    for (const ResultRow& row :
          {row_of("forward", p, dtype, 2, median_seconds(forward, device, options), limits),
           row_of("forward and backward", p, dtype, 7, median_seconds(both, device, options), limits)}) {
       fmt::print("{:<24} {:<24} {:>10.3f} {:>10.0f} {:>8.2f}\n", row.name, row.size, *row.seconds * 1e3,
@@ -75,7 +74,7 @@ int main(int argc, char** argv) {
   CommandLine app("Times causal self-attention, forward and backward, against the device's limit.");
   std::string device = "auto", dtype = "f32", json;
   app.option("--device", device, "auto, cpu, cuda or cuda:N");
-  app.option("--dtype", dtype, "f32, bf16, f16 or auto");
+  app.option("--dtype", word(dtype, {"f32", "bf16", "f16", "auto"}), "f32, bf16, f16 or auto");
   app.file("--json", json, kJsonHelp);
   return app.run(argc, argv, [&] { benchmark(device, dtype, json); });
 }

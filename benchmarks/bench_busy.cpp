@@ -10,29 +10,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <vector>
 
-#include "autograd/ops.h"
-#include "autograd/tape.h"
+#include "benchmarks/mlp_training.h"
+#include "benchmarks/times.h"
 #include "cli/command_line.h"
 #include "core/error.h"
-#include "nn/layers.h"
-#include "optim/adam.h"
-#include "optim/clip.h"
 #include "profile/machine.h"
 #include "profile/result_file.h"
-#include "trace/timing.h"
 
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  int processes = 0;  // 0: one per core
+  std::optional<int> processes;  // none: one per core
   int rounds = 5;
   double round_seconds = 1;
   std::string json;
@@ -73,34 +68,15 @@ int usable_cores() {
   return CPU_COUNT(&set);
 }
 
-/// 784-256-10 at batch 64: forward, cross-entropy, backward, clipping, Adam.
-class Training {
- public:
-  void step() {
-    arena_.zero_grad();
-    const Tensor loss = cross_entropy((*model_)(x_), y_);
-    loss.backward();
-    clip_grad_norm(arena_, 1.0);
-    adam_.step();
+/// Mean seconds of a step, over `seconds` seconds.
+double mean_step(MlpTraining& training, double seconds) {
+  const Clock::time_point start = Clock::now();
+  for (int steps = 1;; ++steps) {
+    training.update();
+    const double passed = std::chrono::duration<double>(Clock::now() - start).count();
+    if (passed >= seconds) return passed / steps;
   }
-
-  /// Mean seconds of a step, over `seconds` seconds.
-  double mean_step(double seconds) {
-    const Clock::time_point start = Clock::now();
-    for (int steps = 1;; ++steps) {
-      step();
-      const double passed = std::chrono::duration<double>(Clock::now() - start).count();
-      if (passed >= seconds) return passed / steps;
-    }
-  }
-
- private:
-  std::shared_ptr<Sequential> model_ = (manual_seed(1), make_mlp({784, 256, 10}));
-  ParameterArena arena_{*model_, Device{}};
-  Adam adam_{arena_};
-  Tensor x_ = randn({64, 784});
-  Tensor y_ = to(rand({64}, DType::f32, {}, 0, 10), DType::i64);
-};
+}
 
 /// With a real-time policy (`chrt`) this process and the load would not compete.
 void schedule_as_others() {
@@ -110,7 +86,7 @@ void schedule_as_others() {
 
 void benchmark(const Options& options) {
   schedule_as_others();
-  const int processes = options.processes == 0 ? usable_cores() : options.processes;
+  const int processes = options.processes ? *options.processes : usable_cores();
   Results results("bench_busy", Device{}, options.json);
   results.setting("processes", processes);
   results.setting("rounds", options.rounds);
@@ -119,29 +95,26 @@ void benchmark(const Options& options) {
       "{}: {}\n784-256-10, batch 64; mean step of {} rounds of {:g} s each, with and without load in "
       "turn\n\n",
       to_string(Device{}), describe(Device{}), options.rounds, options.round_seconds);
-  Training training;
-  training.mean_step(0.2);  // to warm up
-  std::vector<double> idle, busy;
+  MlpTraining training({784, 256, 10}, 64, Device{});
+  mean_step(training, 0.2);  // to warm up
+  Times idle, busy;
   CoreWait& wait = results.core_wait();
   for (int round = 0; round < options.rounds; ++round) {
     wait.go_on();
-    idle.push_back(training.mean_step(options.round_seconds));
+    idle.add(mean_step(training, options.round_seconds));
     wait.pause();
     const BusyProcesses load(processes);
-    busy.push_back(training.mean_step(options.round_seconds));
+    busy.add(mean_step(training, options.round_seconds));
   }
-  const std::string remark = too_busy(wait.share().value_or(0));
-  check(remark.empty(), "not measured, without load: {}", remark);
+  check_quiet(wait.share().value_or(0), "without load");
   fmt::print("{:<28} {:>10} {:>18} {:>8}\n", "", "ms/step", "least to most", "x idle");
-  const auto show = [&](const std::string& name, const std::vector<double>& seconds) {
-    const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
-    const double middle = median(seconds);
-    fmt::print("{:<28} {:>10.3f} {:>18} {:>8.2f}\n", name, middle * 1e3,
-               fmt::format("{:.3f} to {:.3f}", *least * 1e3, *most * 1e3), middle / median(idle));
+  const auto show = [&](const std::string& name, const Times& times) {
+    fmt::print("{:<28} {:>10.3f} {:>18} {:>8.2f}\n", name, times.median() * 1e3, times.range_ms(3),
+               times.median() / idle.median());
     results.add({.name = name,
                  .size = "784-256-10, batch 64",
-                 .seconds = middle,
-                 .more = {{"least_seconds", *least}, {"most_seconds", *most}}});
+                 .seconds = times.median(),
+                 .more = {{"least_seconds", times.least()}, {"most_seconds", times.most()}}});
   };
   show("idle", idle);
   show(fmt::format("beside {} busy processes", processes), busy);

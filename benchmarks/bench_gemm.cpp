@@ -15,7 +15,6 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 
 constexpr int kRounds = 21;
 

@@ -2,15 +2,15 @@
 // AdamW) and, with --tokens, the generation of tokens one by one. Beside a step is the time of its matrix
 // products at the rate of a large one; beside a token, that of reading every weight once at the rate of a
 // copy. tests/long/gpt_against_others.py runs it beside other programs.
-#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "benchmarks/times.h"
 #include "cli/command_line.h"
+#include "core/error.h"
 #include "core/memory.h"
 #include "kernels/limits.h"
 #include "nn/arena.h"
@@ -21,62 +21,49 @@
 #include "optim/parameter_group.h"
 #include "profile/machine.h"
 #include "profile/result_file.h"
-#include "trace/timing.h"
 
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 
 struct Options {
   std::string device = "auto", dtype = "f32", json;
-  std::int64_t batch = 4, length = 64, steps = 5, tokens = 0;
+  std::int64_t batch = 4, context = 64, steps = 5, tokens = 0;
 };
 
-/// The median seconds of `count` runs after two to warm up, and all of them for the result file.
-std::pair<double, Json> times_of(std::int64_t count, Device device, const std::function<void()>& work) {
-  const Stream stream = Stream::current(device);
-  Event start(device), stop(device);
-  std::vector<double> times;
-  for (std::int64_t i = -2; i < count; ++i) {
-    start.record(stream);
-    work();
-    stop.record(stream);
-    const double seconds = stop.elapsed_ms_since(start) * 1e-3;
-    if (i >= 0) times.push_back(seconds);
-  }
-  return {median(times), Json::Array(times.begin(), times.end())};
+Json to_json(const Times& times) {
+  return Json::Array(times.all().begin(), times.all().end());
 }
 
 Tensor random_tokens(std::int64_t batch, std::int64_t length, Device device) {
   return to(rand({batch, length}, DType::f32, device, 0, 50256), DType::i64);
 }
 
-Row time_steps(const Options& o, Device device, DType dtype) {
+ResultRow time_steps(const Options& o, Device device, DType dtype) {
   const double rate = most_flops(device, dtype);
   empty_cache(device);
   GPT model({});
   ParameterArena arena(model, device, dtype);
   AdamW optimizer(arena, {.learning_rate = 1e-4, .weight_decay = 0.1}, {no_decay_below_two_dimensions()});
-  const Tensor x = random_tokens(o.batch, o.length, device);
-  const Tensor y = view(random_tokens(o.batch, o.length, device), {x.elements()});
-  const auto [seconds, all] = times_of(o.steps, device, [&] {
+  const Tensor x = random_tokens(o.batch, o.context, device);
+  const Tensor y = view(random_tokens(o.batch, o.context, device), {x.elements()});
+  const Times times = times_of(o.steps, device, [&] {
     arena.zero_grad();
     const Tensor logits = model(x);
     cross_entropy(view(logits, {x.elements(), logits.size(2)}), y).backward();
     optimizer.step();
   });
-  const double flops = 3 * forward_flops(model.options(), o.batch, o.length);
+  const double flops = 3 * forward_flops(model.options(), o.batch, o.context);
   return {.name = "step of GPT-2 124M",
-          .size = fmt::format("{} x {} {}", o.batch, o.length, name_of(dtype)),
-          .seconds = seconds,
+          .size = fmt::format("{} x {} {}", o.batch, o.context, name_of(dtype)),
+          .seconds = times.median(),
           .flops = flops,
           .limit_seconds = flops / rate,
-          .more = {{"times", all}}};
+          .more = {{"times", to_json(times)}}};
 }
 
 /// Tokens after a prompt of 16.
-Row time_tokens(const Options& o, Device device, DType dtype) {
+ResultRow time_tokens(const Options& o, Device device, DType dtype) {
   const double rate = copy_rate(device, large_copy_bytes(device));
   empty_cache(device);
   GPT model({});
@@ -86,15 +73,15 @@ Row time_tokens(const Options& o, Device device, DType dtype) {
   KVCache cache = model.make_cache(1, model.options().context);
   model.next(random_tokens(1, 16, device), cache);
   const Tensor token = random_tokens(1, 1, device);
-  const auto [seconds, all] = times_of(o.tokens, device, [&] { model.next(token, cache); });
+  const Times times = times_of(o.tokens, device, [&] { model.next(token, cache); });
   const double bytes =
       static_cast<double>(parameter_count(model.options())) * static_cast<double>(size_of(dtype));
   return {.name = "token of GPT-2 124M",
           .size = name_of(dtype),
-          .seconds = seconds,
+          .seconds = times.median(),
           .bytes = bytes,
           .limit_seconds = bytes / rate,
-          .more = {{"times", all}}};
+          .more = {{"times", to_json(times)}}};
 }
 
 void benchmark(const Options& o) {
@@ -102,10 +89,10 @@ void benchmark(const Options& o) {
   const DType dtype = parse_compute_dtype(o.dtype, device);
   Results results("bench_gpt", device, o.json);
   manual_seed(1);
-  std::vector<Row> rows;
+  std::vector<ResultRow> rows;
   if (o.steps > 0) rows.push_back(time_steps(o, device, dtype));
   if (o.tokens > 0) rows.push_back(time_tokens(o, device, dtype));
-  for (const Row& row : rows) {
+  for (const ResultRow& row : rows) {
     fmt::print("{}, {}: {:.2f} ms, {:.2f} times the limit\n", row.name, row.size, *row.seconds * 1e3,
                *row.seconds / *row.limit_seconds);
     results.add(row);
@@ -120,11 +107,14 @@ int main(int argc, char** argv) {
       "Times training steps of GPT-2 124M, and the generation of tokens, against the device's limit.");
   Options o;
   app.option("--device", o.device, "auto, cpu, cuda or cuda:N");
-  app.option("--dtype", o.dtype, "f32, bf16, f16 or auto");
-  app.option("--batch", between(o.batch, 1, 4096), "sequences of a step");
-  app.option("--length", between(o.length, 1, 1024), "tokens of a sequence, at most 1024");
+  app.option("--dtype", word(o.dtype, {"f32", "bf16", "f16", "auto"}), "f32, bf16, f16 or auto");
+  app.option("--batch-size", between(o.batch, 1, 4096), "sequences of a step");
+  app.option("--context", between(o.context, 1, 1024), "tokens of a sequence, at most 1024");
   app.option("--steps", between(o.steps, 0, 10000), "steps to time, after two; 0: none");
   app.option("--tokens", between(o.tokens, 0, 1000), "tokens to generate, after two; 0: none");
   app.file("--json", o.json, kJsonHelp);
+  app.after_parsing([&o] {
+    check(o.steps > 0 || o.tokens > 0, "--steps and --tokens: expected one of them above 0, found 0 and 0");
+  });
   return app.run(argc, argv, [&] { benchmark(o); });
 }

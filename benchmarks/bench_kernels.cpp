@@ -20,7 +20,6 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 using kernel_cases::Case;
 using kernel_cases::Measured;
 using kernel_cases::Setup;
@@ -53,12 +52,12 @@ class Table {
     std::vector<TimedWork> ways = {[&] { setup.launch(Stream::current(device_)); }, [&] { copy(bytes); }};
     if (setup.loop && device_.is_cpu()) ways.push_back(setup.loop);
     const std::vector<double> seconds = median_seconds_in_turn(ways, device_, kTiming);
-    Row row{.name = kernel.row.empty() ? kernel.name : kernel.row,
-            .size = size_text,
-            .seconds = seconds[0],
-            .flops = kernel.flops_at(size),
-            .bytes = bytes,
-            .limit_seconds = seconds[1] * std::max(1.0, bytes / kMostCopied)};
+    ResultRow row{.name = kernel.row.empty() ? kernel.name : kernel.row,
+                  .size = size_text,
+                  .seconds = seconds[0],
+                  .flops = kernel.flops_at(size),
+                  .bytes = bytes,
+                  .limit_seconds = seconds[1] * std::max(1.0, bytes / kMostCopied)};
     fmt::print("{:<30} {:<18} {:>10.2f} {:>11.2f} {:>11.2f} {:>8.1f} {:>6.2f}", row.name, row.size,
                bytes / 1e6, *row.limit_seconds * 1e6, seconds[0] * 1e6, bytes / seconds[0] / 1e9,
                seconds[0] / *row.limit_seconds);

@@ -18,7 +18,6 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

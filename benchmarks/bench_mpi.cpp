@@ -10,12 +10,12 @@
 
 #include "cli/command_line.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "profile/result_file.h"
 
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
@@ -49,6 +49,8 @@ double seconds_of_all_reduce(std::int64_t bytes, int iterations) {
 }
 
 void measure(const Options& options) {
+  check(options.min_bytes <= options.max_bytes, "--min-bytes is {}, expected at most --max-bytes, {}",
+        options.min_bytes, options.max_bytes);
   check_mpi(MPI_Init(nullptr, nullptr), "MPI_Init");
   int rank = 0, world_size = 1;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
@@ -56,8 +58,10 @@ void measure(const Options& options) {
   Results results("bench_mpi", Device{}, rank == 0 ? options.json : "");
   results.setting("ranks", world_size);
   results.setting("iterations", options.iterations);
-  if (rank == 0)
-    fmt::print("MPI_Allreduce of f32, {} ranks, mean of {} calls\n", world_size, options.iterations);
+  if (rank == 0) {
+    fmt::print("MPI_Allreduce of f32, {}, mean of {}\n", counted(world_size, "rank"),
+               counted(options.iterations, "call"));
+  }
   for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
     const double seconds = seconds_of_all_reduce(bytes, options.iterations);
     if (rank == 0) fmt::print("{:>12} bytes {:>10.1f} us\n", bytes, seconds * 1e6);

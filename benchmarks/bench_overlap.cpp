@@ -9,11 +9,13 @@
 // waited for a core for more than 5% of that time (profile/core_wait.h). The hidden fraction, (S - T) / (S -
 // C), is omitted if the ranges of its times overlap: if a step without communication (C) has taken as long as
 // one with all communication after backward (S).
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "autograd/ops.h"
+#include "benchmarks/ranks.h"
+#include "benchmarks/times.h"
 #include "cli/command_line.h"
 #include "core/error.h"
 #include "dist/connect.h"
@@ -25,21 +27,20 @@
 #include "profile/machine.h"
 #include "profile/overlap.h"
 #include "profile/result_file.h"
-#include "trace/timing.h"
+#include "train/option_types.h"
 
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string slow_link = "100,125";
+  std::optional<SlowLink> slow_link = SlowLink{.latency = Seconds(100e-6), .bytes_per_second = 125e6};
   std::int64_t inputs = 256;
   std::int64_t width = 512;
   std::int64_t layers = 20;
   std::int64_t batch = 2048;  // samples of a rank
-  std::int64_t micro_batches = 4;
+  std::int64_t accumulation = 4;
   double bucket_mib = 1;
   int rounds = 7;
   std::string json;
@@ -127,25 +128,9 @@ class Training {
 };
 
 struct Measured {
-  std::vector<double> seconds;  ///< of each round, of the slowest rank
-  double least() const { return *std::min_element(seconds.begin(), seconds.end()); }
-  double most() const { return *std::max_element(seconds.begin(), seconds.end()); }
+  Times times;              ///< of each round, of the slowest rank
   double hidden_share = 0;  ///< of rank 0's communication, from its spans
 };
-
-/// Throws Error on all ranks if one waited too long for a core while it computed without communication.
-void check_quiet(Communicator& comm, const CoreWait& alone) {
-  const Tensor share = from_vector(std::vector<float>{static_cast<float>(alone.share().value_or(0))}, {1});
-  comm.all_reduce(share, ReduceOp::max).wait();
-  const std::string remark = too_busy(share.item());
-  check(remark.empty(), "not measured, while each rank computed alone: {}", remark);
-}
-
-double largest_over(Communicator& comm, Clock::duration own) {
-  const Tensor nanoseconds = from_vector(std::vector<std::int64_t>{own.count()}, {1});
-  comm.all_reduce(nanoseconds, ReduceOp::max).wait();
-  return static_cast<double>(nanoseconds.to_vector<std::int64_t>()[0]) * 1e-9;
-}
 
 /// Measures an update of each way alternately, so that changes of the machine over time affect all ways
 /// equally. Throws Error if the machine was too busy.
@@ -169,11 +154,11 @@ std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings,
         recording->stop();
         all[i].hidden_share = measure_overlap(recording->spans()).hidden_share();
       }
-      const double slowest = largest_over(comm, own);
-      if (round >= 0 && round < rounds) all[i].seconds.push_back(slowest);
+      const double seconds = slowest(comm, own);
+      if (round >= 0 && round < rounds) all[i].times.add(seconds);
     }
   }
-  check_quiet(comm, alone);
+  check_quiet(comm, alone, "while each rank computed alone");
   return all;
 }
 
@@ -190,29 +175,29 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
   };
   line("", "buckets", "ms/step", "least to most", "more than", "hidden, by", "hidden, by");
   line("", "", "", "", "alone, ms", "step times", "timeline");
-  const Measured *alone = nullptr, *one_after_the_other = nullptr;
+  const Times *alone = nullptr, *one_after_the_other = nullptr;
   for (std::size_t i = 0; i < ways.size(); ++i) {
     const Way& way = ways[i];
-    const double seconds = median(measured[i].seconds);
-    if (!way.communicates) alone = &measured[i];
-    if (!way.overlaps) one_after_the_other = &measured[i];
+    const Times& times = measured[i].times;
+    const double seconds = times.median();
+    if (!way.communicates) alone = &times;
+    if (!way.overlaps) one_after_the_other = &times;
     const bool is_compared = way.communicates && way.overlaps && way.uses_no_sync && !way.shards_values;
     const bool is_told = is_compared && one_after_the_other->least() > alone->most();
-    const double more = seconds - median(alone->seconds);
-    const double share =
-        is_told ? hidden(seconds, median(one_after_the_other->seconds), median(alone->seconds)) : 0;
+    const double more = seconds - alone->median();
+    const double share = is_told ? hidden(seconds, one_after_the_other->median(), alone->median()) : 0;
     if (!way.communicates && i > 0) fmt::print("\n");
     line(way.name, way.communicates ? fmt::format("{}", trainings[i]->buckets()) : "",
-         fmt::format("{:.2f}", seconds * 1e3),
-         fmt::format("{:.2f} to {:.2f}", measured[i].least() * 1e3, measured[i].most() * 1e3),
+         fmt::format("{:.2f}", seconds * 1e3), times.range_ms(2),
          way.communicates ? fmt::format("{:.2f}", more * 1e3) : "",
          is_told       ? fmt::format("{:.1f}%", share * 100)
          : is_compared ? "not measured"
                        : "",
          way.communicates ? fmt::format("{:.1f}%", measured[i].hidden_share * 100) : "");
-    Row row{.name = way.name, .size = fmt::format("{} micro-batches", way.micro_batches), .seconds = seconds};
-    row.more["least_seconds"] = measured[i].least();
-    row.more["most_seconds"] = measured[i].most();
+    ResultRow row{
+        .name = way.name, .size = fmt::format("{} micro-batches", way.micro_batches), .seconds = seconds};
+    row.more["least_seconds"] = times.least();
+    row.more["most_seconds"] = times.most();
     if (is_told) row.more["hidden_by_step_times"] = share;
     if (way.communicates) row.more["hidden_by_timeline"] = measured[i].hidden_share;
     results.add(row);
@@ -220,8 +205,8 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
 }
 
 std::vector<Way> all_ways(const Options& options) {
-  const std::string pieces = fmt::format("{} micro-batches", options.micro_batches);
-  const std::int64_t many = options.micro_batches;
+  const std::string pieces = fmt::format("{} micro-batches", options.accumulation);
+  const std::int64_t many = options.accumulation;
   // The first of a group has no communication, the second no overlap, except in ZeRO 3, which always has.
   return {{.name = "each rank alone", .communicates = false},
           {.name = "reduced after backward", .overlaps = false},
@@ -236,28 +221,29 @@ std::vector<Way> all_ways(const Options& options) {
 }
 
 void benchmark(const Options& options) {
-  const auto comm = connect(detect_rank_environment(process_environment()), Device{}, Seconds(60),
-                            parse_slow_link(options.slow_link));
+  const auto comm =
+      connect(detect_rank_environment(process_environment()), Device{}, Seconds(60), options.slow_link);
   check(comm->size() > 1, "found one rank, expected at least two: mpirun -n 2 bench_overlap");
-  check(options.batch % options.micro_batches == 0,
-        "--batch-size {}: expected a multiple of --micro-batches, {}", options.batch, options.micro_batches);
+  check(options.batch % options.accumulation == 0,
+        "--batch-size: expected a multiple of --accumulation, {}, found {}", options.accumulation,
+        options.batch);
   if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
   Results results("bench_overlap", comm->device(), comm->rank() == 0 ? options.json : "");
   const std::vector<Way> ways = all_ways(options);
   std::vector<std::unique_ptr<Training>> trainings;
   for (const Way& way : ways) trainings.push_back(std::make_unique<Training>(way, options, comm));
-  const SlowLink link = parse_slow_link(options.slow_link);
+  const SlowLink link = options.slow_link.value_or(SlowLink());
   const auto bytes = static_cast<double>(trainings.front()->gradient_bytes());
   const double on_link = 2.0 * (comm->size() - 1) / comm->size() * bytes;
   fmt::print("{} ranks, {}\n{} hidden layers of {}, {} samples a rank and step, median of {} steps\n",
              comm->size(), describe(comm->device()), options.layers, options.width, options.batch,
              options.rounds);
-  fmt::print("link of {:g} us and {:g} MB/s: the {:.2f} MB of gradients take {:.1f} ms\n\n",
-             link.latency.count() * 1e6, link.bytes_per_second * 1e-6, bytes * 1e-6,
-             link.transfer_time(on_link).count() * 1e3);
+  const double latency_us = link.latency.count() * 1e6, mbytes_per_s = link.bytes_per_second * 1e-6;
+  fmt::print("link of {:g} us and {:g} MB/s: the {:.2f} MB of gradients take {:.1f} ms\n\n", latency_us,
+             mbytes_per_s, bytes * 1e-6, link.transfer_time(on_link).count() * 1e3);
   const std::vector<Measured> measured = measure(trainings, *comm, options.rounds);
   results.setting("ranks", comm->size());
-  results.setting("slow_link", options.slow_link);
+  results.setting("slow_link", fmt::format("{:g},{:g}", latency_us, mbytes_per_s));
   results.setting("model", fmt::format("{} hidden layers of {}", options.layers, options.width));
   results.setting("batch", options.batch);
   results.setting("gradient_bytes", bytes);
@@ -271,13 +257,12 @@ int main(int argc, char** argv) {
   CommandLine app("Measures the hidden fraction of the communication of data-parallel training.");
   Options options;
 
-  app.option("--slow-link", options.slow_link, "LATENCY_US,MBYTES_PER_S of the link");
+  app.option("--slow-link", option_value(options.slow_link), "latency and bandwidth of the link");
   app.option("--inputs", positive(options.inputs), "inputs of the model");
   app.option("--width", positive(options.width), "width of the hidden layers");
   app.option("--layers", positive(options.layers), "number of hidden layers");
   app.option("--batch-size", positive(options.batch), "samples of a rank and step");
-  app.option("--micro-batches", positive(options.micro_batches),
-             "micro-batches of a step, under accumulation");
+  app.option("--accumulation", positive(options.accumulation), "micro-batches of a step, under accumulation");
   app.option("--bucket-mib", between(options.bucket_mib, 1e-3, 1e6), "MiB of a bucket");
   app.option("--rounds", positive(options.rounds), "steps of each way");
   app.file("--json", options.json, kJsonHelp);

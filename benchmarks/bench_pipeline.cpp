@@ -6,33 +6,35 @@
 // Each stage has as much work: layers of an MLP, or with --sleep-ms a sleep in place of each stage's forward
 // and one of twice that in place of its backward, so that there may be more stages than cores. The bubble is
 // 1 - alone / time, with the time that the stage's work takes alone. It is compared with (p-1)/(vm+p-1).
+// On a busy machine the program ends with an error and no table, as bench_overlap does.
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "benchmarks/ranks.h"
+#include "benchmarks/times.h"
 #include "cli/command_line.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "dist/connect.h"
 #include "dist/pipeline.h"
 #include "dist/rank_environment.h"
 #include "nn/layer_factory.h"
 #include "nn/layers.h"
 #include "profile/result_file.h"
-#include "trace/timing.h"
 
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
   double sleep_ms = 0;
   std::int64_t width = 768;
-  std::int64_t samples = 128;  // of a micro-batch
-  int layers = 4;              // of a stage
+  std::int64_t micro_batch = 128;  // samples
+  int layers = 4;                  // of a stage
   int rounds = 5;
   std::string json;
 };
@@ -88,25 +90,21 @@ std::shared_ptr<Module> make_model(const Options& options, const LayerFactory& l
   return make_mlp(std::vector<std::int64_t>(of_all + 1, options.width), layers);
 }
 
-double slowest(Communicator& comm, Clock::duration own) {
-  const Tensor seconds = from_vector(std::vector{Seconds(own).count()}, {1});
-  comm.all_reduce(seconds, ReduceOp::max).wait();
-  return seconds.to_doubles()[0];
-}
-
-/// Median seconds of an update, and of the work of the slowest stage alone.
+/// Times of an update, and of the work of the slowest stage alone.
 struct Measured {
-  double update, alone;
+  Times update, alone;
 };
 
-Measured measure(const Way& way, const Options& options, const std::shared_ptr<Communicator>& comm) {
+/// `wait` counts while each stage works alone.
+Measured measure(const Way& way, const Options& options, const std::shared_ptr<Communicator>& comm,
+                 CoreWait& wait) {
   LayerFactory layers;
   layers.set_stages(std::make_shared<Stages>(
       PipelinePlace{.stage = comm->rank(), .stages = comm->size(), .chunks = way.chunks}));
   const std::shared_ptr<Module> model = make_model(options, layers);
   Pipeline pipeline(*model, *layers.stages(), comm, {.schedule = way.schedule});
   const Tensor x =
-      randn({options.sleep_ms > 0 ? 1 : options.samples, options.sleep_ms > 0 ? 1 : options.width});
+      randn({options.sleep_ms > 0 ? 1 : options.micro_batch, options.sleep_ms > 0 ? 1 : options.width});
   const std::vector<Shape> shapes(static_cast<std::size_t>(way.micro_batches), x.shape());
   const auto update = [&] {
     pipeline.forward_backward(shapes, {.input = [&](std::size_t) { return x; },
@@ -124,17 +122,57 @@ Measured measure(const Way& way, const Options& options, const std::shared_ptr<C
       }
     }
   };
-  std::vector<double> updates, alone;
+  Measured measured;
   for (int round = -1; round < options.rounds; ++round) {  // -1: to warm up
     for (const bool is_alone : {false, true}) {
       comm->barrier();
+      if (is_alone && round >= 0) wait.go_on();
       const Clock::time_point start = Clock::now();
       is_alone ? work_alone() : update();
-      const double seconds = slowest(*comm, Clock::now() - start);
-      if (round >= 0) (is_alone ? alone : updates).push_back(seconds);
+      const Clock::duration own = Clock::now() - start;
+      wait.pause();
+      const double seconds = slowest(*comm, own);
+      if (round >= 0) (is_alone ? measured.alone : measured.update).add(seconds);
     }
   }
-  return {median(updates), median(alone)};
+  return measured;
+}
+
+/// Throws Error if the machine was too busy.
+std::vector<Measured> measure_all(const Options& options, const std::shared_ptr<Communicator>& comm) {
+  CoreWait wait;
+  wait.pause();
+  std::vector<Measured> all;
+  for (const Way& way : kWays) all.push_back(measure(way, options, comm, wait));
+  check_quiet(*comm, wait, "while each stage worked alone");
+  return all;
+}
+
+void print_table(Results& results, const std::vector<Measured>& all, int stages) {
+  const auto line = [](auto... cells) {
+    fmt::print("{:<12} {:>14} {:>7} {:>10} {:>18} {:>10} {:>18} {:>8} {:>16}\n", cells...);
+  };
+  line("schedule", "micro-batches", "chunks", "ms/update", "least to most", "alone, ms", "least to most",
+       "bubble", "(p-1)/(vm+p-1)");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Way& way = kWays[i];
+    const auto& [update, alone] = all[i];
+    const double bubble = 1 - alone.median() / update.median();
+    const double formula = (stages - 1.0) / (way.chunks * way.micro_batches + stages - 1.0);
+    line(way.name, way.micro_batches, way.chunks, fmt::format("{:.1f}", update.median() * 1e3),
+         update.range_ms(1), fmt::format("{:.1f}", alone.median() * 1e3), alone.range_ms(1),
+         fmt::format("{:.1f}%", bubble * 100), fmt::format("{:.1f}%", formula * 100));
+    results.add({.name = way.name,
+                 .size = fmt::format("{} micro-batches, {} chunks", way.micro_batches, way.chunks),
+                 .seconds = update.median(),
+                 .more = {{"least_seconds", update.least()},
+                          {"most_seconds", update.most()},
+                          {"alone_seconds", alone.median()},
+                          {"alone_least_seconds", alone.least()},
+                          {"alone_most_seconds", alone.most()},
+                          {"bubble", bubble},
+                          {"bubble_by_formula", formula}}});
+  }
 }
 
 void benchmark(const Options& options) {
@@ -142,31 +180,16 @@ void benchmark(const Options& options) {
   check(comm->size() > 1, "found one rank, expected at least two: mpirun -n 2 bench_pipeline");
   if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
   Results results("bench_pipeline", comm->device(), comm->rank() == 0 ? options.json : "");
-  const int p = comm->size();
-  fmt::print("{} stages, {}\n\n", p,
+  fmt::print("{} stages, {}; medians of {}\n\n", comm->size(),
              options.sleep_ms > 0
                  ? fmt::format("no work: timed sleeps of {:g} ms for a forward, twice that for a backward",
                                options.sleep_ms)
                  : fmt::format("each {} layers of {}, {} samples in a micro-batch", options.layers,
-                               options.width, options.samples));
-  fmt::print("{:<12} {:>14} {:>7} {:>11} {:>10} {:>8} {:>16}\n", "schedule", "micro-batches", "chunks",
-             "ms/update", "alone, ms", "bubble", "(p-1)/(vm+p-1)");
-  results.setting("stages", p);
+                               options.width, options.micro_batch),
+             counted(options.rounds, "update"));
+  results.setting("stages", comm->size());
   results.setting("sleep_ms", options.sleep_ms);
-  for (const Way& way : kWays) {
-    const Measured measured = measure(way, options, comm);
-    const double bubble = 1 - measured.alone / measured.update;
-    const double formula = (p - 1.0) / (way.chunks * way.micro_batches + p - 1.0);
-    fmt::print("{:<12} {:>14} {:>7} {:>11.1f} {:>10.1f} {:>7.1f}% {:>15.1f}%\n", way.name, way.micro_batches,
-               way.chunks, measured.update * 1e3, measured.alone * 1e3, bubble * 100, formula * 100);
-    Row row{.name = way.name,
-            .size = fmt::format("{} micro-batches, {} chunks", way.micro_batches, way.chunks),
-            .seconds = measured.update};
-    row.more["alone_seconds"] = measured.alone;
-    row.more["bubble"] = bubble;
-    row.more["bubble_by_formula"] = formula;
-    results.add(row);
-  }
+  print_table(results, measure_all(options, comm), comm->size());
   results.save();
 }
 
@@ -178,9 +201,12 @@ int main(int argc, char** argv) {
   app.option("--sleep-ms", between(options.sleep_ms, 0, 1e4),
              "sleep so long in place of a stage's forward; 0: compute");
   app.option("--width", positive(options.width), "width of the layers");
-  app.option("--samples", positive(options.samples), "samples in a micro-batch");
+  app.option("--micro-batch", positive(options.micro_batch), "samples in a micro-batch");
   app.option("--layers", between(options.layers, 2, 1000), "layers of a stage, a multiple of two");
   app.option("--rounds", positive(options.rounds), "updates of each way");
   app.file("--json", options.json, kJsonHelp);
+  app.after_parsing([&options] {
+    check(options.layers % 2 == 0, "--layers: expected a multiple of two, found {}", options.layers);
+  });
   return app.run(argc, argv, [&] { benchmark(options); });
 }

@@ -20,7 +20,6 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 
 constexpr TimingOptions kTiming{.rounds = 21, .round_seconds = 2e-3};
 

@@ -6,14 +6,12 @@
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "benchmarks/mlp_training.h"
+#include "benchmarks/times.h"
 #include "cli/command_line.h"
 #include "kernels/gemm.h"
 #include "kernels/pointwise.h"
 #include "nn/compute_dtype.h"
-#include "nn/layers.h"
-#include "optim/adam.h"
-#include "optim/clip.h"
-#include "optim/loss_scaler.h"
 #include "profile/machine.h"
 #include "profile/result_file.h"
 #include "trace/timing.h"
@@ -21,7 +19,6 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 
 struct Problem {
   std::vector<std::int64_t> sizes;
@@ -70,37 +67,24 @@ double step_flops(const Problem& problem) {
   return flops;
 }
 
-Row run(const Problem& problem, Device device, DType dtype, double flops_per_second) {
-  manual_seed(1);
-  const auto model = make_mlp(problem.sizes);
-  ParameterArena arena(*model, device, dtype);
-  Adam adam(arena);
-  std::optional<LossScaler> scaler;
-  if (dtype == DType::f16) scaler.emplace(arena);
-  const Tensor x = randn({problem.batch, problem.sizes.front()}, dtype, device);
-  const Tensor y =
-      to(rand({problem.batch}, DType::f32, device, 0, static_cast<double>(problem.sizes.back())), DType::i64);
-  const auto step = [&] {
-    arena.zero_grad();
-    const Tensor loss = cross_entropy((*model)(x), y);
-    scaler ? scaler->backward(loss) : loss.backward();
-    clip_grad_norm(arena, 1.0);
-    adam.step();
-    if (scaler) scaler->update();
-  };
-  const double seconds = median_seconds(step, device, single_runs(problem.batch > 256 ? 30 : 200));
+ResultRow run(const Problem& problem, Device device, DType dtype, double flops_per_second) {
+  MlpTraining training(problem.sizes, problem.batch, device, dtype);
+  const Times times = times_of(problem.batch > 256 ? 30 : 200, device, [&] { training.update(); });
   // The norm reads every gradient; Adam reads value, gradient and two moments, and writes all except the
   // gradient, and the 16-bit copy.
-  const double bytes = (dtype == DType::f32 ? 32.0 : 34.0) * static_cast<double>(arena.parameter_elements());
+  const double bytes =
+      (dtype == DType::f32 ? 32.0 : 34.0) * static_cast<double>(training.arena().parameter_elements());
   const double copy_rate = measure_copy(device, bytes);
   const double floor = step_flops(problem) / flops_per_second + bytes / copy_rate;
   return {.name = fmt::format("step of {}", fmt::join(problem.sizes, "-")),
           .size = fmt::format("batch {}", problem.batch),
-          .seconds = seconds,
+          .seconds = times.median(),
           .flops = step_flops(problem),
           .limit_seconds = floor,
           .more = {{"model", fmt::format("{}", fmt::join(problem.sizes, "-"))},
                    {"batch", problem.batch},
+                   {"least_seconds", times.least()},
+                   {"most_seconds", times.most()},
                    {"copy_gb_per_s", copy_rate * 1e-9}}};
 }
 
@@ -119,12 +103,14 @@ void benchmark(const std::string& device_name, const std::string& dtype_name, co
   fmt::print("{}: {}\n", to_string(device), describe(device));
   fmt::print("{}, GEMM by {}: {:.0f} GFLOP/s on a large product\n\n", describe_compute_dtype(dtype, device),
              backend, flops * 1e-9);
-  fmt::print("{:<20} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}\n", "model", "batch", "ms/step", "GFLOP",
-             "GFLOP/s", "copy GB/s", "floor ms", "x floor");
+  fmt::print("{:<20} {:>6} {:>10} {:>18} {:>10} {:>10} {:>10} {:>10} {:>8}\n", "model", "batch", "ms/step",
+             "least to most", "GFLOP", "GFLOP/s", "copy GB/s", "floor ms", "x floor");
   for (const Problem& problem : kProblems) {
-    const Row row = run(problem, device, dtype, flops);
-    fmt::print("{:<20} {:>6} {:>10.3f} {:>10.3f} {:>10.0f} {:>10.1f} {:>10.3f} {:>8.2f}\n",
-               row.more.at("model").as_string(), problem.batch, *row.seconds * 1e3, row.flops * 1e-9,
+    const ResultRow row = run(problem, device, dtype, flops);
+    const std::string range = fmt::format("{:.3f} to {:.3f}", row.more.at("least_seconds").as_double() * 1e3,
+                                          row.more.at("most_seconds").as_double() * 1e3);
+    fmt::print("{:<20} {:>6} {:>10.3f} {:>18} {:>10.3f} {:>10.0f} {:>10.1f} {:>10.3f} {:>8.2f}\n",
+               row.more.at("model").as_string(), problem.batch, *row.seconds * 1e3, range, row.flops * 1e-9,
                row.flops / *row.seconds * 1e-9, row.more.at("copy_gb_per_s").as_double(),
                *row.limit_seconds * 1e3, *row.seconds / *row.limit_seconds);
     results.add(row);
@@ -138,7 +124,7 @@ int main(int argc, char** argv) {
   CommandLine app("Times training steps of multilayer perceptrons against the machine's floor.");
   std::string device = "auto", dtype = "f32", gemm = "default", json;
   app.option("--device", device, "auto, cpu, cuda or cuda:N");
-  app.option("--dtype", dtype, "f32, bf16, f16 or auto");
+  app.option("--dtype", word(dtype, {"f32", "bf16", "f16", "auto"}), "f32, bf16, f16 or auto");
   app.option("--gemm", word(gemm, {"default", "own", "vendor"}), "default, own or vendor");
   app.file("--json", json, kJsonHelp);
   return app.run(argc, argv, [&] { benchmark(device, dtype, gemm, json); });

@@ -22,7 +22,6 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 
 std::string in_cyrillic(std::string_view text) {
   std::string result;

@@ -1,4 +1,5 @@
-// Times the versions of a kernel, from naive to best, beside the vendor's library and the machine's limit.
+// Times the rungs of a ladder, the versions of a kernel from naive to best, beside the vendor's library and
+// the machine's limit.
 #include <fmt/ranges.h>
 
 #include "cli/command_line.h"
@@ -12,13 +13,12 @@
 namespace {
 
 using namespace ringtape;
-using namespace ringtape::benchmarks;
 
 struct Setting {
   std::string ladder;
   std::string device = "auto";
-  int version = 0;  // 0: all
-  int size = 0;     // 0: the default
+  int rung = 0;  // 0: all
+  int size = 0;  // 0: the default
   std::string json;
 };
 
@@ -28,19 +28,18 @@ void measure_rung(Results& results, const ladders::Trial& trial, const LimitWork
   const Stream stream = Stream::current(device);
   const ladders::Rung& rung = trial.rungs[static_cast<std::size_t>(version) - 1];
   const double error = error_of(trial, trial.run, stream, version);
-  check(error <= 1,
-        "version {} ({}) computes a wrong result: the error is {} times the rounding error allowed", version,
-        rung.name, error);
+  check(error <= 1, "rung {} ({}) computes a wrong result: the error is {} times the rounding error allowed",
+        version, rung.name, error);
   std::vector<TimedWork> ways = {[&] { trial.run(stream, version); }, limit.run};
   if (trial.vendor) ways.push_back([&] { trial.vendor(stream, version); });
   const std::vector<double> seconds = median_seconds_in_turn(ways, device);
   const double needed = trial.flops > 0 ? trial.flops : trial.bytes;
-  Row row{.name = fmt::format("{} {}", version, rung.name),
-          .size = fmt::format("{0} x {0}", setting.size),
-          .seconds = seconds[0],
-          .flops = trial.flops,
-          .bytes = trial.flops > 0 ? 0 : trial.bytes,
-          .limit_seconds = needed / limit.amount * seconds[1]};
+  ResultRow row{.name = fmt::format("{} {}", version, rung.name),
+                .size = fmt::format("{0} x {0}", setting.size),
+                .seconds = seconds[0],
+                .flops = trial.flops,
+                .bytes = trial.flops > 0 ? 0 : trial.bytes,
+                .limit_seconds = needed / limit.amount * seconds[1]};
   row.more["inputs"] = name_of(rung.inputs);
   const auto percent = [&](double other) { return short_number(100 * other / seconds[0]) + '%'; };
   fmt::print("{} {:<16} {:>10} {:>10} {:>9}", version, rung.name, time_text(seconds[0]),
@@ -60,8 +59,8 @@ void measure(Setting setting) {
   Results results("ladder " + setting.ladder, device, setting.json);
   const ladders::Trial trial = ladders::make_trial(setting.ladder, setting.size, device);
   const int rungs = static_cast<int>(trial.rungs.size());
-  check(setting.version >= 0 && setting.version <= rungs, "ladder {} has no version {}: expected 1 to {}",
-        setting.ladder, setting.version, rungs);
+  check(setting.rung >= 0 && setting.rung <= rungs, "ladder {} has no rung {}: expected 1 to {}",
+        setting.ladder, setting.rung, rungs);
 
   results.setting("limit", trial.limit_name);
   if (trial.vendor) results.setting("vendor", trial.vendor_name);
@@ -70,11 +69,11 @@ void measure(Setting setting) {
              time_text(kLongRun));
   fmt::print("limit, measured alternately with each: {}", trial.limit_name);
   if (trial.vendor) fmt::print("; vendor: {}", trial.vendor_name);
-  fmt::print("\n\n{:<18} {:>10} {:>10} {:>9}{}\n", "version", "time", trial.flops > 0 ? "GFLOP/s" : "GB/s",
+  fmt::print("\n\n{:<18} {:>10} {:>10} {:>9}{}\n", "rung", "time", trial.flops > 0 ? "GFLOP/s" : "GB/s",
              "of limit", trial.vendor ? "  of vendor" : "");
   const LimitWork limit = trial.limit();
   for (int version = 1; version <= rungs; ++version) {
-    if (setting.version == 0 || version == setting.version)
+    if (setting.rung == 0 || version == setting.rung)
       measure_rung(results, trial, limit, setting, version, device);
   }
   results.save();
@@ -87,7 +86,7 @@ int main(int argc, char** argv) {
       "Times the versions of a kernel, each checked against a reference.\nExample: ladder gemm --size 1024");
   Setting setting;
   app.option("ladder", setting.ladder, fmt::format("{}", fmt::join(ladders::names(), ", "))).required();
-  app.option("--version", setting.version, "one version; 0 for all");
+  app.option("--rung", setting.rung, "one rung; 0 for all");
   app.option("--size", setting.size, "rows and columns; 0 for the ladder's default size");
   app.option("--device", setting.device, "auto, cpu, cuda or cuda:N");
   app.file("--json", setting.json, kJsonHelp);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all benchmarks once, seven minutes on two cores, and writes their output and their result files:
+# Runs all benchmarks once, about ten minutes on two cores, and writes their output and their result files:
 #   benchmarks/measure_all.sh OUTDIR [BIN_DIR] [WRAPPER...]
 # Then `scripts/readme_figures.py --folder NAME` makes the tables of the docs of benchmarks/results/NAME. WRAPPER is put
 # before each command, for example `chrt -f 1`. PYTHON names a Python with PyTorch; without it that part is omitted.
@@ -13,8 +13,8 @@ out=$(cd "$1" && pwd)
 bin=$(cd "${2:-$root/build/release/bin}" && pwd)
 wrapper=("${@:3}")
 python=${PYTHON:-python3}
-ranks=(env OMP_NUM_THREADS=1 mpirun --oversubscribe --bind-to none -n 2)
-if [ "$(id -u)" -eq 0 ]; then ranks+=(--allow-run-as-root); fi
+mpirun=(env OMP_NUM_THREADS=1 mpirun --oversubscribe --bind-to none)
+if [ "$(id -u)" -eq 0 ]; then mpirun+=(--allow-run-as-root); fi
 rm -f "$out"/{bench,ladder,torch}_*.{json,txt} "$out"/collectives.{json,txt}
 failed=()
 
@@ -30,10 +30,11 @@ for dtype in f32 bf16 f16; do measure bench_step_$dtype "$bin/bench_step" --dtyp
 for name in simt gemm attention kernels loader tokenizer accumulation busy; do measure bench_$name "$bin/bench_$name"; done
 for ladder in gemm reduce norm softmax layer_norm attention transpose; do measure ladder_$ladder "$bin/ladder" $ladder; done
 if [ -x "$bin/bench_mpi" ]; then
-  measure bench_overlap "${ranks[@]}" "$bin/bench_overlap"
-  measure bench_pipeline "${ranks[@]}" "$bin/bench_pipeline"
-  measure bench_mpi "${ranks[@]}" "$bin/bench_mpi"
-  measure collectives "${ranks[@]}" "$bin/collectives" --operations all_reduce,ring_all_reduce --min-bytes 4194304 \
+  measure bench_overlap "${mpirun[@]}" -n 2 "$bin/bench_overlap"
+  measure bench_pipeline "${mpirun[@]}" -n 2 "$bin/bench_pipeline"
+  measure bench_pipeline_sleeps "${mpirun[@]}" -n 8 "$bin/bench_pipeline" --sleep-ms 20 --rounds 3
+  measure bench_mpi "${mpirun[@]}" -n 2 "$bin/bench_mpi"
+  measure collectives "${mpirun[@]}" -n 2 "$bin/collectives" --operations all_reduce,ring_all_reduce --min-bytes 4194304 \
     --max-bytes 67108864 --iterations 5
 fi
 if "$python" -c 'import torch' 2>/dev/null; then

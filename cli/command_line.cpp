@@ -7,7 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <stdexcept>
+#include <iostream>
 #include <thread>
 
 #include "core/error.h"
@@ -35,6 +35,14 @@ void report_error(const char* error, const char* help = "") {
   std::fflush(stdout);
   if (rank_or_0() > 0) std::this_thread::sleep_for(kTimeForRank0);
   std::fprintf(stderr, "error: %s%s\n", error, help);
+}
+
+/// The exit code of a program that has succeeded: 1, with an error, where its output cannot be written.
+int end_of_output() {
+  std::cout.flush();
+  if (std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  report_error("standard output cannot be written");
+  return 1;
 }
 
 /// "--lr" of "--lr: ..." and of "--lr requires ...".
@@ -204,14 +212,19 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
   try {
     app_->parse(argc, argv);
     chosen();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      throw std::runtime_error("standard output cannot be written");
-    }
-    return 0;
+    return end_of_output();
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return rank_or_0() > 0 ? 0 : app_->exit(error);  // --help
+    if (error.get_exit_code() == 0) {  // --help
+      if (rank_or_0() == 0) app_->exit(error);
+      return end_of_output();
+    }
     report_error(message_of(*app_, error).c_str(), " (--help lists the flags)");
     return 2;
+  } catch (const std::system_error& error) {
+    // fmt::print() of what cannot be written.
+    if (std::ferror(stdout) != 0) return end_of_output();
+    report_error(error.what());
+    return 1;
   } catch (const std::exception& error) {
     report_error(error.what());
     return 1;

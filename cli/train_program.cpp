@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -13,6 +14,17 @@
 #include "train/option_list.h"
 
 namespace ringtape {
+
+namespace {
+
+std::string help_of(const TrainerOption& option) {
+  if (option.default_text.empty()) return option.help;
+  const bool is_tuned = !option.value.write().empty();
+  return fmt::format("{} [{}{}]", option.help, is_tuned ? "of another optimizer than the default: " : "",
+                     option.default_text);
+}
+
+}  // namespace
 
 TrainProgram::TrainProgram(const std::string& description, TrainerOptions defaults,
                            std::vector<Recipe> recipes)
@@ -31,9 +43,7 @@ TrainProgram::TrainProgram(CommandLine& command, TrainerOptions defaults, std::v
 void TrainProgram::add_flags() {
   for (TrainerOption& option : options_of(options_)) {
     flags_.group(option.group);
-    const std::string& otherwise = option.default_text;
-    const std::string help = otherwise.empty() ? option.help : fmt::format("{} [{}]", option.help, otherwise);
-    flags_.option("--" + option.name, option.value, help);
+    flags_.option("--" + option.name, option.value, help_of(option));
   }
   flags_.group("Training");
   Flag eval_only = flags_.option("--eval-only", eval_only_, "only evaluate the weights given with --load");
@@ -66,10 +76,22 @@ void TrainProgram::add_flags() {
   }
   flags_.after_parsing([this] {
     if (!recipe_.empty()) apply_recipe();
+    reset_tuned_settings();
     reset_without_effect(options_,
                          [this](const std::string& name) { return flags_["--" + name].is_given(); });
     check_options(options_);
+    if (eval_only_) check_only_evaluates();
   });
+}
+
+void TrainProgram::check_only_evaluates() {
+  const std::vector<std::string> of_training = {"Training", "Optimizer", "Clipping",
+                                                "Schedule of the learning rate"};
+  for (const TrainerOption& option : options_of(options_)) {
+    const bool trains = std::find(of_training.begin(), of_training.end(), option.group) != of_training.end();
+    if (!trains || option.name == "eval-batch-size") continue;
+    check(!flags_["--" + option.name].is_given(), "--{} has no effect with --eval-only", option.name);
+  }
 }
 
 void TrainProgram::add_recipes() {
@@ -90,6 +112,20 @@ void TrainProgram::apply_recipe() {
           "--recipe {} is for {}, found --optimizer {}", recipe_, value, options_.optimizer.kind->name);
     if (!flags_[flag].is_given()) flags_.set(flag, value);
   }
+}
+
+/// The program's settings are tuned for its default optimizer. Another one has its own, where none is given.
+void TrainProgram::reset_tuned_settings() {
+  OptimizerOptions& optimizer = options_.optimizer;
+  if (optimizer.kind == default_optimizer_) return;
+  const auto reset = [this](const char* flag, std::optional<double>& setting) {
+    if (!flags_[flag].is_given()) setting.reset();
+  };
+  reset("--lr", optimizer.learning_rate);
+  reset("--momentum", optimizer.momentum);
+  reset("--beta1", optimizer.beta1);
+  reset("--beta2", optimizer.beta2);
+  reset("--weight-decay", optimizer.weight_decay);
 }
 
 int TrainProgram::run(int argc, char** argv, const std::function<Task()>& make_task) {

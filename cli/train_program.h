@@ -44,9 +44,12 @@ class TrainProgram {
   void add_flags();
   void add_recipes();
   void apply_recipe();
+  void reset_tuned_settings();
+  void check_only_evaluates();
   void show_pipeline(int ranks) const;
 
   TrainerOptions options_;
+  const OptimizerKind* default_optimizer_ = options_.optimizer.kind;
   std::vector<Recipe> recipes_;
   std::string recipe_;
   bool eval_only_ = false;

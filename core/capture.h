@@ -14,8 +14,8 @@ bool is_capturing();
 /// value that a replay would not update; `what` names the function and its action.
 void forbid_in_capture(const char* what);
 
-/// Where this thread is capturing, keeps what a library's launch, which it has just queued, computes: the
-/// graph itself does not know.
+/// Where this thread is capturing, notes the computation of a library's launch that it has just queued: the
+/// graph itself does not know it.
 void note_library_work(LibraryWork work);
 
 /// Marks this thread as capturing during its lifetime.
@@ -23,7 +23,7 @@ class CaptureScope {
  public:
   CaptureScope();
   ~CaptureScope();
-  /// What was noted so far, in the order of the calls.
+  /// The computations noted so far, in the order of the calls.
   const std::vector<LibraryWork>& library_work() const { return library_work_; }
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;

@@ -35,7 +35,7 @@ class Graph {
 ///
 /// A replay repeats the device's work and not the host's: numbers passed to kernels keep their values from
 /// the capture. Values that change from call to call (inputs, the learning rate) must be in device memory
-/// allocated before the capture. So must the result, or it must be in tensors whose memory stays that of the
+/// allocated before the capture. So must the result, or it must be in tensors that keep the memory of the
 /// capture.
 class Replay {
  public:

@@ -8,7 +8,7 @@
 
 namespace ringtape {
 
-/// What a launch of a library computes.
+/// The computation of a library's launch.
 struct LibraryWork {
   std::string name;        ///< "product 64 x 256 x 784"
   std::string dtype;       ///< of its operands: "f32"
@@ -29,13 +29,13 @@ struct GraphNode {
   LibraryWork library_work;  ///< of a library's kernel, if it is known; otherwise its name is empty
 };
 
-/// The nodes of a captured graph (a cudaGraph_t), each behind those that it depends on. (CUDA Runtime API
+/// The nodes of a captured graph (a cudaGraph_t), each behind the nodes that it depends on. (CUDA Runtime API
 /// reference, "Graph Management".) A library's kernel, such as cuBLAS', has no name or shape there: the
 /// runtime knows only the functions that were compiled with the program.
 std::vector<GraphNode> nodes_of_graph(void* native);
 
-/// Assigns what was noted during the capture to the kernels of libraries, in the order of the list, if there
-/// are as many: a library may take more than one launch for a product.
+/// Assigns the computations noted during the capture to the kernels of libraries, in the order of the list,
+/// if both have the same number: a library may take more than one launch for a product.
 void add_library_work(std::vector<GraphNode>& nodes, const std::vector<LibraryWork>& noted);
 
 }  // namespace ringtape

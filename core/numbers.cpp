@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 namespace ringtape {
 namespace {
@@ -26,6 +27,10 @@ std::size_t unit_of(double& value, double factor, std::size_t units) {
   std::size_t unit = 0;
   for (; std::fabs(value) >= factor * 0.9995 && unit + 1 < units; ++unit) value /= factor;
   return unit;
+}
+
+std::string plural(std::string_view noun, std::int64_t count) {
+  return fmt::format("{}{}", noun, count == 1 ? "" : noun.ends_with("ch") ? "es" : "s");
 }
 
 }  // namespace
@@ -68,8 +73,12 @@ std::string grouped(std::int64_t number) {
   return result;
 }
 
+std::string grouped(std::int64_t number, const char* noun) {
+  return grouped(number) + " " + plural(noun, number);
+}
+
 std::string counted(std::int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  return fmt::format("{} {}", count, plural(noun, count));
 }
 
 }  // namespace ringtape

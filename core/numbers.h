@@ -21,7 +21,10 @@ std::string time_text(double seconds);
 /// "1,234,567"
 std::string grouped(std::int64_t number);
 
-/// "1 step", "2 steps"
+/// "1 step", "1,024 steps"
+std::string grouped(std::int64_t number, const char* noun);
+
+/// "1 step", "1024 steps"
 std::string counted(std::int64_t count, const char* noun);
 
 }  // namespace ringtape

@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// Of each sequence of another dataset, features and targets, the tokens that a rank has of those that
-/// several divide.
+/// One rank's tokens, features and targets, of each sequence of another dataset, whose tokens several ranks
+/// divide between them.
 class ContextDataset : public Dataset {
  public:
   /// Throws Error for samples that are no sequences, with a target for each token, and for a length that has
@@ -19,7 +19,7 @@ class ContextDataset : public Dataset {
   SampleLayout features() const override;
   SampleLayout target() const override;
   void read(std::span<const std::int64_t> indices, void* features, void* targets) const override;
-  /// Of the whole sequence, as each of these targets counts once over all ranks.
+  /// The number for the whole sequence, as each of its targets counts once over all ranks.
   std::optional<std::int64_t> targets_per_sample() const override { return whole_->targets_per_sample(); }
   std::uint32_t checksum() const override { return whole_->checksum(); }
 

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "core/quote.h"
 #include "data/gzip.h"
 #include "io/file.h"
@@ -104,11 +105,14 @@ TensorDataset parse_csv(std::string_view text, const std::string& name) {
     const std::int64_t line_number = records.line();
     if (line_number == 1) {
       columns = fields.size();
-      check(columns >= 2, "{}: line 1 has a single column, expected features and a target", name);
+      check(columns >= 2,
+            "{}: line 1 has a single column, expected features and a target with commas between", name);
       if (is_header(fields)) continue;
     }
-    check(fields.size() == columns, "{}: line {} has {} fields, expected {} as in line 1", name, line_number,
-          fields.size(), columns);
+    if (fields.size() != columns) {
+      fail("{}: line {} has {}, expected {} as in line 1", name, line_number,
+           counted(std::ssize(fields), "field"), columns);
+    }
     for (std::size_t column = 0; column < columns; ++column) {
       double value;
       if (!is_number(fields[column], value)) {

@@ -26,8 +26,8 @@ class Dataset {
   /// Copies the samples of these indices, one after another, to host memory. Prefetch threads call this at
   /// the same time; an exception is rethrown by the DataLoader::next() that returns the batch.
   virtual void read(std::span<const std::int64_t> indices, void* features, void* targets) const = 0;
-  /// The number of non-ignored targets of a sample, where all samples have as many: then ranks need not count
-  /// those of each batch and add them up. Default: none, as if they differed.
+  /// The number of non-ignored targets of a sample, where it is the same for all samples: then ranks need not
+  /// count the targets of each batch and add them up. Default: none, as if the numbers differed.
   virtual std::optional<std::int64_t> targets_per_sample() const { return std::nullopt; }
   /// A CRC-32 by which a resumed run recognises the data: of all samples, features and targets, which are
   /// read for it.

@@ -15,8 +15,8 @@ namespace ringtape {
 /// so that no model's mean squared error is below noise^2; a constant prediction of the mean has about 23.8
 /// more.
 ///
-/// Row i depends only on (seed, i). Its Philox words are those of philox4x32_10(seed, 4 i + k, 2^62), k = 0
-/// to 3: words 0 to 9 give x1 to x10 by uniform_float (core/philox.h); a and b, the words 12 and 13, give z =
+/// Row i depends only on (seed, i). Its Philox words come from philox4x32_10(seed, 4 i + k, 2^62), k = 0 to
+/// 3: words 0 to 9 give x1 to x10 by uniform_float (core/philox.h); a and b, the words 12 and 13, give z =
 /// sqrt(-2 ln((a + 1) / 2^32)) cos(2 pi b / 2^32) (Box and Muller, 1958). Computed in double. Throws Error
 /// for fewer than 1 sample, and for a noise that is negative or not finite.
 TensorDataset make_friedman1(std::int64_t samples, std::uint64_t seed, double noise = 1.0);

@@ -60,8 +60,8 @@ struct CollectiveCount {
 };
 using CollectiveCounts = std::array<CollectiveCount, kOperations>;  // by the Operation's number
 
-/// Connects the ranks of a run. The collective operations are those of MPI and NCCL: every rank calls the
-/// same ones in the same order, with the same sizes, dtype, ReduceOp and root.
+/// Connects the ranks of a run. The collective operations are as in MPI and NCCL: every rank calls the same
+/// operations in the same order, with the same sizes, dtype, ReduceOp and root.
 ///
 /// Tensors live on device() and hold f32, f64, f16, bf16, i32 or i64; any shape, treated as a flat array of
 /// elements, which may be empty. An operation returns at once and is executed after the operations called

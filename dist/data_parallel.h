@@ -42,9 +42,9 @@ struct DataParallelOptions {
 /// A window is all micro-batches of one update (optim/accumulation.h), from one finish() to the next: its end
 /// is called the gradient accumulation boundary in other frameworks.
 ///
-/// Every backward outside no_sync() reduces all buckets once; of a pipeline's stage those of the chunk that
-/// it goes through. The mean of equal values is that value, so without no_sync() an update takes more time
-/// and differs only by rounding.
+/// Every backward outside no_sync() reduces all buckets once; in a pipeline's stage, the buckets of the chunk
+/// that it goes through. The mean of equal values is that value, so without no_sync() an update takes more
+/// time and differs only by rounding.
 ///
 /// Between two finish() calls, all ranks run the same number of backwards outside no_sync(), in the same
 /// order relative to other collectives; a rank without samples may skip a backward that the others run, and
@@ -91,10 +91,10 @@ class DataParallel {
   /// With `active` false it has no effect: `no_sync(i + 1 < micro_batches)`.
   NoSync no_sync(bool active = true) { return {synchronizes_, active}; }
 
-  /// From here on (true) this program promises: all ranks run as many backwards in a window, and where one
-  /// throws on any rank, the run ends. All ranks have to promise the same, and may take it back between two
-  /// windows, such as before the short last batch of an epoch. A rank that used all parameters then need not
-  /// learn anything from the others in finish(), so that the host does not wait there.
+  /// From here on (true) this program promises: all ranks run the same number of backwards in a window, and
+  /// where a backward throws on any rank, the run ends. All ranks have to promise the same, and may take it
+  /// back between two windows, such as before the short last batch of an epoch. A rank that used all
+  /// parameters then need not learn anything from the others in finish(), so that the host does not wait.
   void promise_equal_ranks(bool equal) { reducer_->promise_equal_rounds(equal_ranks_ = equal); }
 
   /// Ends a window: afterwards the arena holds the mean over the ranks of the accumulated gradients, and a

@@ -16,8 +16,9 @@ namespace ringtape {
 ///   zero2_reducer   the same, without memory for all gradients (ZeRO stage 2)
 ///   zero3_reducer   the same, without memory for all values (ZeRO stage 3)
 ///
-/// A round averages each bucket once: those of a chunk where the model is a pipeline's stage of several
-/// chunks (nn/stages.h), which have backwards of their own; else all. All ranks run the same rounds.
+/// A round averages each bucket once: the buckets of one chunk where the model is a pipeline's stage of
+/// several chunks (nn/stages.h), which have backwards of their own; else all buckets. All ranks run the same
+/// rounds.
 class GradientReducer {
  public:
   GradientReducer() = default;

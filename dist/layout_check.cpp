@@ -29,6 +29,19 @@ struct Operands {
   }
   bool is_shard(std::size_t i, int dim) const { return layouts[i] == Layout{Kind::shard, dim}; }
 
+  bool has_entered() const {
+    return std::any_of(layouts.begin(), layouts.end(),
+                       [](const Layout& each) { return each.kind == Kind::entered; });
+  }
+  /// Beside an operand whose gradient is partial that of a replicated one would be too, and no sum follows.
+  void expect_whole_gradients() const {
+    if (!has_entered()) return;
+    for (std::size_t i = 0; i < size(); ++i) {
+      expect(layouts[i].kind == Kind::entered || node.inputs[i].meta == nullptr,
+             "no replicated operand with a gradient beside one that has entered the divided layers");
+    }
+  }
+
   [[noreturn]] void mixes_up(const char* expected) const {
     std::vector<std::string> found;
     for (const Layout& layout : layouts) found.push_back(to_string(layout));
@@ -48,12 +61,14 @@ Layout elementwise(const Operands& x) {
     x.expect(x[i] == x[0] || (x.is_equal(i) && x.is_equal(0)), "one layout");
   }
   x.expect(x[0].kind != Kind::partial, "a complete sum");
-  return x[0];
+  x.expect_whole_gradients();
+  return x.has_entered() ? Layout{Kind::entered, 0} : x[0];
 }
 
 Layout by_token(const Operands& x) {
   x.expect(x.is_equal(0) || (x[0].kind == Kind::shard && x[0].dim != x.last_dim(0)), "whole rows");
   for (std::size_t i = 1; i < x.size(); ++i) x.expect(x.is_equal(i), "whole weights");
+  x.expect_whole_gradients();
   return x[0];
 }
 
@@ -78,6 +93,7 @@ Layout linear(const Operands& x) {
     return {Kind::partial, 0};
   }
   x.expect(x.is_equal(0) || (x[0].kind == Kind::shard && x[0].dim != x.last_dim(0)), "whole rows");
+  x.expect_whole_gradients();
   return x[0];
 }
 

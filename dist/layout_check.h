@@ -2,7 +2,6 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "autograd/tape_observer.h"
 
@@ -23,21 +22,21 @@ struct Layout {
 };
 std::string to_string(const Layout& layout);
 
-/// Derives the layout of every result on the tape from those of the operands, by a rule for each operation,
+/// Derives the layout of every result on the tape from the operands' layouts, by a rule for each operation,
 /// and throws Error that names the operation that mixes them up: an activation of a sum that is not complete,
 /// dropout of tokens that each rank has its part of, a product of parts that do not fit, a divided layer
 /// whose input's gradient nobody adds up; and attention or dropout of a rank's tokens as if they were all.
-/// The layouts of parameters are those of their shards (nn/parameter_shard.h); inputs without a gradient are
-/// equal on all ranks. Use one for each forward, with a TapeObserverScope.
+/// The layouts of parameters follow from their shards (nn/parameter_shard.h); inputs without a gradient are
+/// equal on all ranks. Use one LayoutCheck for each forward, with a TapeObserverScope.
 class LayoutCheck : public TapeObserver {
  public:
   /// `next` sees everything after this one; null for none. With `context`, ranks divide the sequences
-  /// (context parallelism); the layouts say how those have a tensor that divide the layers.
+  /// (context parallelism); the layouts say how the ranks that divide the layers have a tensor.
   explicit LayoutCheck(TapeObserver* next = nullptr, bool context = false) : next_(next), context_(context) {}
   void on_record(const Node& node, std::size_t index, const Tensor& output) override;
   void on_backward(const Node& node, std::size_t index, const Tensor& gradient) override;
 
-  /// Of a result recorded so far.
+  /// The layout of a result recorded so far.
   Layout of(const Tensor& output) const;
 
  private:

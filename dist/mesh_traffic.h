@@ -8,10 +8,10 @@
 
 namespace ringtape {
 
-/// What this rank has called on each communicator of a mesh since a moment.
+/// The collectives that this rank has called on each communicator of a mesh since a moment.
 class MeshTraffic {
  public:
-  /// The calls on the communicators of a group with as many ranks.
+  /// The calls on the communicators of a group with this number of ranks.
   struct Line {
     std::string group;  ///< Communicator::group()
     int ranks = 1;
@@ -22,7 +22,7 @@ class MeshTraffic {
   /// null.
   explicit MeshTraffic(const Mesh& mesh, const std::vector<std::shared_ptr<Communicator>>& others = {});
 
-  /// Of all communicators with several ranks.
+  /// The lines of all communicators with several ranks.
   std::vector<Line> lines() const;
   /// Bytes that this rank has sent, by the formulas of bytes_sent() (dist/traffic.h).
   double bytes_sent() const;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "dist/parameter_name.h"
 
 namespace ringtape {
 namespace {
@@ -30,15 +31,12 @@ std::map<std::string, const ParameterShard*> shards_of(Module& model) {
   return shards;
 }
 
-/// The shard of the parameter whose tensor has this name, or null: that of the longest name at its end.
+/// The shard of the parameter whose tensor has this name, or null.
 const ParameterShard* shard_of_name(const std::map<std::string, const ParameterShard*>& shards,
                                     const std::string& name) {
-  for (std::size_t first = 0;; ++first) {
-    const auto found = shards.find(name.substr(first));
-    if (found != shards.end()) return found->second;
-    first = name.find('.', first);
-    if (first == std::string::npos) return nullptr;
-  }
+  const std::size_t begin =
+      begin_of_parameter(name, [&](const std::string& end) { return shards.contains(end); });
+  return begin == std::string::npos ? nullptr : shards.at(name.substr(begin));
 }
 
 void broadcast_from_first(const Tensor& tensor, Communicator& comm) {

@@ -19,8 +19,8 @@ Tensor gather_whole(const Tensor& part, const ParameterShard& shard, Communicato
 void scatter_whole(const Tensor& whole, const Tensor& part, const ParameterShard& shard, Communicator& comm);
 
 /// Tensors of parameters, such as weights or moments, with the parameters' shapes and names; a name may have
-/// words before it, as in "exp_avg.0.weight". Each becomes the whole on rank 0 of `comm`; elsewhere those of
-/// parts are undefined. A tensor that is no parameter's part stays as it is.
+/// words before it, as in "exp_avg.0.weight". Each part becomes the whole on rank 0 of `comm`, and undefined
+/// on the other ranks. A tensor that is no parameter's part stays as it is.
 std::vector<NamedTensor> gather_wholes(Module& model, const std::vector<NamedTensor>& parts,
                                        Communicator& comm);
 /// The opposite, for the wholes that gather_wholes() has returned for `parts`.

@@ -58,7 +58,7 @@ struct MpiCommunicator::Connection {
   MPI_Comm comm = MPI_COMM_NULL;  // MPI_Finalize frees it
   int rank = 0;
   int size = 1;
-  std::string who;
+  std::string rank_name;
 
   void send(const void* from, int count, MPI_Datatype type, int peer, int tag, Requests& requests) const {
     RINGTAPE_MPI(MPI_Isend(from, count, type, peer, tag, comm, &added(requests)));
@@ -71,8 +71,8 @@ struct MpiCommunicator::Connection {
     Call with_own_counts = other;
     with_own_counts.counts = own.counts;
     check(own != with_own_counts, "{} and rank {} called {}, but their counts of the ranks' elements differ",
-          who, peer, describe(own));
-    fail("{} called {}, but rank {} called {}", who, describe(own), peer, describe(other));
+          rank_name, peer, describe(own));
+    fail("{} called {}, but rank {} called {}", rank_name, describe(own), peer, describe(other));
   }
 };
 
@@ -87,15 +87,15 @@ struct MpiCommunicator::Job {
 std::shared_ptr<const MpiCommunicator::Connection> MpiCommunicator::connect_ranks(
     MpiThread& thread, const Connection* parent, const Call& call, Seconds timeout, int color, int key) {
   auto connection = std::make_shared<Connection>();
-  thread.run(parent != nullptr ? parent->who : "this process", call, timeout, [&] {
+  thread.run(parent != nullptr ? parent->rank_name : "this process", call, timeout, [&] {
     RINGTAPE_MPI(MPI_Comm_split(parent != nullptr ? parent->comm : MPI_COMM_WORLD,
                                 color < 0 ? MPI_UNDEFINED : color, key, &connection->comm));
     if (connection->comm == MPI_COMM_NULL) return;
     RINGTAPE_MPI(MPI_Comm_rank(connection->comm, &connection->rank));
     RINGTAPE_MPI(MPI_Comm_size(connection->comm, &connection->size));
-    connection->who = fmt::format("rank {} of {}", connection->rank, connection->size);
+    connection->rank_name = fmt::format("rank {} of {}", connection->rank, connection->size);
     if (parent != nullptr)
-      connection->who = fmt::format("{} ({} after a split)", parent->who, connection->who);
+      connection->rank_name = fmt::format("{} ({} after a split)", parent->rank_name, connection->rank_name);
   });
   return connection;
 }
@@ -104,7 +104,7 @@ std::vector<CoreMask> MpiCommunicator::cores_of_machine(MpiThread& thread, const
                                                         const Call& call, Seconds timeout,
                                                         const CoreMask& own) {
   std::vector<CoreMask> all;
-  thread.run(connection.who, call, timeout, [&] {
+  thread.run(connection.rank_name, call, timeout, [&] {
     constexpr int kWords = static_cast<int>(std::tuple_size_v<CoreMask>);
     MPI_Comm machine = MPI_COMM_NULL;
     RINGTAPE_MPI(
@@ -143,7 +143,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiThread> thread,
 
 /// An empty job for the thread.
 MpiJob MpiCommunicator::new_job(const Call& call) const {
-  return {.who = connection_->who,
+  return {.rank_name = connection_->rank_name,
           .call = call,
           .communicator = connection_.get(),
           .timeout = timeout(),
@@ -323,7 +323,7 @@ Work MpiCommunicator::do_exchange(const Call& call, std::vector<Transfer> sends,
     RINGTAPE_MPI(MPI_Get_count(&status, type, &elements));
     const Expected& receive = (*expected)[index];
     check(elements == receive.elements, "{}: {} received {} elements from rank {}, expected {}",
-          connection->who, describe(call), elements, receive.peer, receive.elements);
+          connection->rank_name, describe(call), elements, receive.peer, receive.elements);
   };
   return thread_->submit(std::move(job));
 }

@@ -92,7 +92,7 @@ std::shared_ptr<MpiThread> MpiThread::get(Seconds timeout) {
   current = thread;
   const RankEnvironment env = detect_rank_environment(process_environment());
   thread
-      ->submit({.who = fmt::format("rank {} of {}", env.rank, env.world_size),
+      ->submit({.rank_name = fmt::format("rank {} of {}", env.rank, env.world_size),
                 .call = call_of(Operation::connect),
                 .timeout = timeout,
                 .start = [](std::vector<MPI_Request>&) {},
@@ -117,7 +117,7 @@ MpiThread::~MpiThread() {
 
 Work MpiThread::submit(MpiJob job) {
   auto state = std::make_shared<State>(waiting_);
-  const std::uint64_t watched = watchdog_.begin(job.who, job.call, job.timeout, job.hint);
+  const std::uint64_t watched = watchdog_.begin(job.rank_name, job.call, job.timeout, job.hint);
   {
     const std::lock_guard lock(mutex_);
     if (error_) {
@@ -130,8 +130,9 @@ Work MpiThread::submit(MpiJob job) {
   return Work(state);
 }
 
-void MpiThread::run(std::string who, const Call& call, Seconds timeout, std::function<void()> function) {
-  submit({.who = std::move(who),
+void MpiThread::run(std::string rank_name, const Call& call, Seconds timeout,
+                    std::function<void()> function) {
+  submit({.rank_name = std::move(rank_name),
           .call = call,
           .timeout = timeout,
           .start = [&function](std::vector<MPI_Request>&) { function(); },
@@ -265,7 +266,7 @@ bool MpiThread::test_running() {
     for (int i = 0; code == MPI_ERR_IN_STATUS && i < completed; ++i) {
       const int error = statuses[i].MPI_ERROR;
       if (error != MPI_SUCCESS) {
-        fail("{}: {} failed: {}", running.job.who, describe(running.job.call), error_text(error));
+        fail("{}: {} failed: {}", running.job.rank_name, describe(running.job.call), error_text(error));
       }
     }
     check_mpi(code, "MPI_Testsome");

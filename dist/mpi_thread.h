@@ -28,7 +28,7 @@ void check_mpi(int code, const char* call);
 
 /// A request for the MPI thread.
 struct MpiJob {
-  std::string who;  ///< "rank 1 of 4", for messages
+  std::string rank_name;  ///< "rank 1 of 4", for messages
   Call call;
   const void* communicator = nullptr;  ///< whose operation it is; null: of the whole process
   Seconds timeout;
@@ -70,7 +70,7 @@ class MpiThread {
 
   Work submit(MpiJob job);
   /// Runs a function on the thread and waits for it.
-  void run(std::string who, const Call& call, Seconds timeout, std::function<void()> function);
+  void run(std::string rank_name, const Call& call, Seconds timeout, std::function<void()> function);
 
  private:
   using Clock = LinkSchedule::Clock;

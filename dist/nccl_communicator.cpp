@@ -109,7 +109,7 @@ ncclComm_t init_comm(NcclMonitor& monitor, const ncclUniqueId& id, int rank, int
   Call call;
   call.operation = Operation::connect;
   RINGTAPE_CUDA(cudaSetDevice(device.index));
-  const std::uint64_t watched = monitor.watchdog().begin(monitor.who(), call, timeout);
+  const std::uint64_t watched = monitor.watchdog().begin(monitor.rank_name(), call, timeout);
   ncclComm_t comm = nullptr;
   RINGTAPE_NCCL(ncclCommInitRank(&comm, size, id, rank));
   monitor.watchdog().end(watched);
@@ -179,7 +179,7 @@ NcclCommunicator::~NcclCommunicator() {
   }
   Call call;
   call.operation = Operation::disconnect;
-  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
+  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout());
   cudaStreamSynchronize(native(stream_));
   monitor_->stop();
   ncclCommDestroy(comm_);
@@ -189,7 +189,7 @@ NcclCommunicator::~NcclCommunicator() {
 template <class Start>
 Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Seconds timeout,
                                const Start& start) {
-  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout);
+  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout);
   const Stream current = Stream::current(device());  // sets the GPU, so it comes before the events
   NcclEvent ready;
   ready.record(current);
@@ -300,7 +300,7 @@ void NcclCommunicator::do_barrier(const Call& call, Seconds deadline) {
 }
 
 std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int color, int key) {
-  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->who(), call, timeout());
+  const std::uint64_t watched = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout());
   stream_.synchronize();  // NCCL forbids operations under way on the communicator that is split
   ncclComm_t comm = nullptr;
   RINGTAPE_NCCL(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &comm, nullptr));
@@ -310,7 +310,7 @@ std::shared_ptr<Communicator> NcclCommunicator::do_split(const Call& call, int c
   RINGTAPE_NCCL(ncclCommUserRank(comm, &new_rank));
   RINGTAPE_NCCL(ncclCommCount(comm, &new_size));
   auto monitor = std::make_shared<NcclMonitor>(
-      fmt::format("{} (rank {} of {} after a split)", monitor_->who(), new_rank, new_size), device());
+      fmt::format("{} (rank {} of {} after a split)", monitor_->rank_name(), new_rank, new_size), device());
   return std::shared_ptr<Communicator>(
       new NcclCommunicator(comm, std::move(monitor), host_comm_, new_rank, new_size, device(), timeout()));
 }

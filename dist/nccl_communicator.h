@@ -22,8 +22,8 @@ class NcclCommunicator : public Communicator {
  public:
   /// The ranks of `host_comm`, which sends NCCL's id and lives as long as this communicator.
   static std::shared_ptr<NcclCommunicator> connect(std::shared_ptr<Communicator> host_comm, Device device);
-  /// The ranks that torchrun started. They connect to rank 0's address and the port after that of torchrun's
-  /// agent, or to the address in the variable NCCL_COMM_ID: HOST:PORT, or [ADDRESS]:PORT for IPv6.
+  /// The ranks that torchrun started. They connect to rank 0's address and the port after the port of
+  /// torchrun's agent, or to the address in the variable NCCL_COMM_ID: HOST:PORT, or [ADDRESS]:PORT for IPv6.
   static std::shared_ptr<NcclCommunicator> connect(const RankEnvironment& env, Device device,
                                                    Seconds timeout);
   /// Waits for the operations in flight, but not while an exception unwinds the stack.

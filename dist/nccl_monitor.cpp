@@ -12,8 +12,8 @@ constexpr std::chrono::milliseconds kInterval{5};
 
 }  // namespace
 
-NcclMonitor::NcclMonitor(std::string who, Device device)
-    : who_(std::move(who)), device_(device), thread_([this] { loop(); }) {}
+NcclMonitor::NcclMonitor(std::string rank_name, Device device)
+    : rank_name_(std::move(rank_name)), device_(device), thread_([this] { loop(); }) {}
 
 NcclMonitor::~NcclMonitor() {
   stop();
@@ -53,13 +53,13 @@ void NcclMonitor::loop() {
       ncclResult_t error = ncclSuccess;
       RINGTAPE_NCCL(ncclCommGetAsyncError(oldest.comm, &error));
       if (error != ncclSuccess && error != ncclInProgress) {
-        end_process(
-            fmt::format("{}: {} failed: NCCL: {}", who_, describe(oldest.call), ncclGetErrorString(error)));
+        end_process(fmt::format("{}: {} failed: NCCL: {}", rank_name_, describe(oldest.call),
+                                ncclGetErrorString(error)));
       }
       changed_.wait_for(lock, kInterval, [this] { return stopped_; });
     }
   } catch (const std::exception& error) {
-    end_process(who_ + ": " + error.what());
+    end_process(rank_name_ + ": " + error.what());
   }
 }
 

@@ -28,7 +28,7 @@ class NcclMonitor {
  public:
   /// `device` becomes the current one of the monitor's thread: by default that is GPU 0, whose context would
   /// be created.
-  NcclMonitor(std::string who, Device device);
+  NcclMonitor(std::string rank_name, Device device);
   ~NcclMonitor();
   NcclMonitor(const NcclMonitor&) = delete;
   NcclMonitor& operator=(const NcclMonitor&) = delete;
@@ -36,7 +36,7 @@ class NcclMonitor {
   /// Ends the thread, so that it does not use an NCCL communicator that is about to be destroyed.
   void stop();
 
-  const std::string& who() const { return who_; }
+  const std::string& rank_name() const { return rank_name_; }
   Watchdog& watchdog() { return watchdog_; }
   void add(ncclComm* comm, const Call& call, std::uint64_t watched, std::shared_ptr<NcclOperation> operation);
 
@@ -49,7 +49,7 @@ class NcclMonitor {
   };
   void loop();
 
-  std::string who_;
+  std::string rank_name_;
   Device device_;
   Watchdog watchdog_;
   std::mutex mutex_;

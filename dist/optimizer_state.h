@@ -16,9 +16,9 @@ namespace ringtape {
 /// the optimizer's memory, on every rank.
 std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Communicator& comm);
 
-/// The weights of `model`, whose arena this is, as nn/model_file.h names them. In ZeRO stage 3 those on rank
-/// 0 are on the host, gathered from the slices of all ranks, and undefined on the others unless they are
-/// frozen. All ranks must call it.
+/// The weights of `model`, whose arena this is, as nn/model_file.h names them. In ZeRO stage 3 the weights on
+/// rank 0 are on the host, gathered from the slices of all ranks, and the weights on the others are undefined
+/// unless they are frozen. All ranks must call it.
 std::vector<NamedTensor> gather_weights(Module& model, const ParameterArena& arena, Communicator& comm);
 
 /// Distributes the state that rank 0 has in `whole`: the tensors that gather_optimizer_state() returned

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "autograd/tape.h"
@@ -38,7 +37,7 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// The two ends of the model. Each stage has all functions and calls those of the ends that it has.
+  /// The two ends of the model. Each stage has all functions and calls the functions of the ends that it has.
   struct Ends {
     std::function<Tensor(std::size_t micro_batch)> input;
     /// The loss of the model's output, a scalar.
@@ -47,10 +46,10 @@ class Pipeline {
     /// Runs a chunk's backward of a micro-batch, on every stage; null: as it is.
     std::function<void(std::size_t micro_batch, const std::function<void()>& run)> around_backward = nullptr;
   };
-  /// Forward and backward of a micro-batch for each of `shapes`, those of its samples; gradients are added up
-  /// in the order of micro-batches. All stages must call it with the same shapes. Random numbers are those of
-  /// one rank that computes the micro-batches one after the other. Throws Error, on all stages and before
-  /// anything is computed, for an order by which a stage would wait for ever.
+  /// Forward and backward of a micro-batch for each of `shapes`, the shapes of the micro-batches' samples;
+  /// gradients are added up in the order of micro-batches. All stages must call it with the same shapes.
+  /// Random numbers are the same as on one rank that computes the micro-batches one after the other. Throws
+  /// Error, on all stages and before anything is computed, for an order by which a stage would wait for ever.
   void forward_backward(const std::vector<Shape>& shapes, const Ends& ends);
   /// The model's output for `input` on the last stage; undefined on the others, which read no more than its
   /// shape.
@@ -72,7 +71,7 @@ class Pipeline {
   ModelStages of_arena() const;
 
   Communicator& line() const { return *line_; }
-  /// Those of this rank beside line(): with its neighbours, and for copies(). Null where there is none.
+  /// The other communicators of this rank: with its neighbours, and for copies(). Null where there is none.
   std::vector<std::shared_ptr<Communicator>> communicators() const;
   bool is_last() const { return line_->rank() + 1 == line_->size(); }
 

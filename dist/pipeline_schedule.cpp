@@ -55,7 +55,7 @@ int warmup_of(PipelineScheduleKind kind, const PipelineShape& shape, int stage) 
 }  // namespace
 
 std::vector<StageTask> stage_schedule(PipelineScheduleKind kind, const PipelineShape& shape, int stage) {
-  check(shape.chunks == 1 || kind != PipelineScheduleKind::one_f_one_b,
+  check(shape.chunks == 1 || kind == PipelineScheduleKind::interleaved,
         "pipeline: {} a stage, expected one, or the schedule interleaved", counted(shape.chunks, "chunk"));
   const std::vector<StageTask> forwards = in_groups(shape, false), backwards = in_groups(shape, true);
   const std::size_t all = forwards.size();
@@ -132,19 +132,29 @@ int most_in_flight(const std::vector<StageTask>& tasks) {
   return most;
 }
 
+namespace {
+
+/// a to z, then aa, ab and so on.
+std::string chunk_name(int chunk) {
+  const std::string last(1, static_cast<char>('a' + chunk % 26));
+  return chunk < 26 ? last : chunk_name(chunk / 26 - 1) + last;
+}
+
+}  // namespace
+
 std::string draw_schedule(PipelineScheduleKind kind, const PipelineShape& shape) {
   const auto schedule = pipeline_schedule(kind, shape);
   const auto times = simulate(schedule, 1, 2);
   const auto text_of = [&](const StageTask& task) {
     return fmt::format("{}{}{}", task.is_backward ? 'b' : 'f', task.micro_batch,
-                       shape.chunks > 1 ? std::string(1, static_cast<char>('a' + task.chunk)) : "");
+                       shape.chunks > 1 ? chunk_name(task.chunk) : "");
   };
-  const std::size_t cell = text_of({true, shape.micro_batches - 1, 0}).size() + 1;
-  std::string text = fmt::format(
-      "{}, {} micro-batches, {} a stage: bubble {:.1f}% of the time, {:.1f}% by (p-1)/(vm+p-1)\n\n",
-      counted(shape.stages, "stage"), shape.micro_batches, counted(shape.chunks, "chunk"),
-      100 * bubble_of(times),
-      100.0 * (shape.stages - 1) / (shape.chunks * shape.micro_batches + shape.stages - 1));
+  const std::size_t cell = text_of({true, shape.micro_batches - 1, shape.chunks - 1}).size() + 1;
+  std::string text =
+      fmt::format("{}, {}, {} a stage: bubble {:.1f}% of the time, {:.1f}% by (p-1)/(vm+p-1)\n\n",
+                  counted(shape.stages, "stage"), counted(shape.micro_batches, "micro-batch"),
+                  counted(shape.chunks, "chunk"), 100 * bubble_of(times),
+                  100.0 * (shape.stages - 1) / (shape.chunks * shape.micro_batches + shape.stages - 1));
   for (int s = 0; s < shape.stages; ++s) {
     std::string row;
     for (const TimedTask& task : times[s]) {

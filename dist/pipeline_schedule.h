@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-/// Who computes what when, in a pipeline of stages (docs/parallel.md): plain data, without ranks or tensors.
+/// The tasks of each stage of a pipeline (docs/parallel.md), their order and their times: plain data, without
+/// ranks or tensors.
 ///
 /// A stage has `chunks` parts of the model: of chunks * stages parts in all, part k is chunk k / stages of
 /// stage k % stages.
@@ -37,7 +38,7 @@ struct PipelineShape {
 /// schedule, so that gradients are added up in one order. Throws Error for chunks without the schedule
 /// `interleaved`.
 std::vector<StageTask> stage_schedule(PipelineScheduleKind kind, const PipelineShape& shape, int stage);
-/// Those of all stages.
+/// The schedules of all stages.
 std::vector<std::vector<StageTask>> pipeline_schedule(PipelineScheduleKind kind, const PipelineShape& shape);
 
 /// A task from `begin` to `end`.

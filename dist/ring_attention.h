@@ -12,11 +12,11 @@ namespace ringtape {
 /// [B, T, (heads + 2 kv_heads) D] has this rank's T tokens, and so has the result [B, T, heads D].
 ///
 /// The keys and values go round the ring of ranks (Liu, Zaharia and Abbeel, "Ring attention with blockwise
-/// transformers for near-infinite context", 2023, arXiv:2310.01889): while a rank attends to those it has, it
-/// sends them to the next rank and receives the previous one's. A rank so has two shards of them at a time,
-/// of C, and softmax goes on from shard to shard. The backward sends keys and values round again, and with
-/// them their gradients, to which each rank adds its part; after the last step they are home. All sums have a
-/// fixed order.
+/// transformers for near-infinite context", 2023, arXiv:2310.01889): while a rank attends to the keys and
+/// values it has, it sends them to the next rank and receives the previous rank's. So a rank has two of C
+/// shards at a time, and softmax goes on from shard to shard. The backward sends keys and values round again,
+/// and with them their gradients, to which each rank adds its part; after the last step they are home. All
+/// sums have a fixed order.
 ///
 /// With S the bytes of a shard of keys and values a rank sends (C - 1) S in forward, in C - 1 exchanges, and
 /// (2 C - 1) S in backward, in 2 C - 1. In 16 bits result and gradients are rounded after each chunk.

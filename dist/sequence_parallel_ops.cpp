@@ -1,7 +1,6 @@
 #include "dist/sequence_parallel_ops.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "autograd/arguments.h"
 #include "autograd/low_precision.h"

@@ -2,14 +2,14 @@
 
 #include <memory>
 
-#include "autograd/ops.h"
+#include "core/tensor.h"
 #include "dist/communicator.h"
 
 /// The borders of a tensor-parallel region with sequence parallelism (Korthikanti et al., "Reducing
 /// activation recomputation in large transformer models", 2022). Outside, where norms, dropout and residual
 /// sums compute token by token, each of R ranks has its part of the tokens: [B, T / R, C] of [B, T, C], the
-/// rank-th of each sequence. An all-reduce is a reduce-scatter and an all-gather, so that as many bytes are
-/// sent as without, and a rank stores a part of these activations.
+/// rank-th of each sequence. An all-reduce is a reduce-scatter and an all-gather, so that the same number of
+/// bytes is sent as without, and a rank stores a part of these activations.
 ///
 ///                                  forward          backward
 ///   gather_tokens, g of the paper  all-gather       reduce-scatter   into the region

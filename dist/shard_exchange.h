@@ -10,7 +10,7 @@ namespace ringtape {
 /// The collectives that a sharded arena needs (ZeRO; see docs/distributed.md), over `comm`. The arena must
 /// outlive them. On CUDA no operation waits for the host.
 ///
-/// A step's values are gathered bucket by bucket, those of the first layers first, while the next forward
+/// A step's values are gathered bucket by bucket, the first layers' values first, while the next forward
 /// computes: it waits for a bucket where it first reads one of its parameters. Without `overlap` the step
 /// waits.
 ShardExchange make_shard_exchange(const ParameterArena& arena, std::shared_ptr<Communicator> comm,

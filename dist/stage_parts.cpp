@@ -5,6 +5,7 @@
 
 #include "autograd/creation.h"
 #include "core/error.h"
+#include "dist/parameter_name.h"
 
 namespace ringtape {
 namespace {
@@ -18,12 +19,11 @@ struct Group {
 
 /// The words before the name of one of `parameters`.
 Group group_of(const std::string& name, const std::vector<std::string>& parameters) {
-  for (std::size_t first = 0;; ++first) {
-    if (std::count(parameters.begin(), parameters.end(), name.substr(first)) > 0)
-      return {name.substr(0, first), true};
-    first = name.find('.', first);
-    if (first == std::string::npos) return {name, false};
-  }
+  const std::size_t begin = begin_of_parameter(name, [&](const std::string& end) {
+    return std::find(parameters.begin(), parameters.end(), end) != parameters.end();
+  });
+  if (begin == std::string::npos) return {name, false};
+  return {name.substr(0, begin), true};
 }
 
 std::vector<Group> groups_of(const std::vector<NamedTensor>& tensors,

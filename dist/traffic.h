@@ -19,7 +19,7 @@ namespace ringtape {
 /// An exchange counts as B; a barrier, and connect, split and disconnect, as 0. A library may send more.
 double bytes_sent(Operation operation, int world_size, double bytes);
 
-/// What was called between two states of Communicator::collectives().
+/// The calls between two states of Communicator::collectives().
 CollectiveCounts difference(const CollectiveCounts& before, const CollectiveCounts& after);
 
 /// bytes_sent() of all calls.

@@ -15,9 +15,9 @@ namespace ringtape {
 /// on scaling fully sharded data parallel", 2023): a rank keeps its slice of every unit. A unit is
 /// all-gathered when a forward of its module begins and freed when that ends; gathered again when backward
 /// first reads it, and freed by end_of(). Without ArenaSharding::reshard_after_forward a forward that records
-/// keeps it for backward. Where a unit is needed, the gather of its neighbour is started, so
-/// that it is under way while the model computes with this one. What is gathered is what the model computes
-/// with: 16-bit copies, or else f32 values. Of a pipeline's stage a chunk takes the place of the model.
+/// keeps it for backward. Where a unit is needed, the gather of its neighbour is started, so that it is under
+/// way while the model computes with this one. The gathered values are the values that the model computes
+/// with: 16-bit copies, or else f32. In a pipeline's stage a chunk takes the model's place.
 ///
 /// All ranks have to run the same forwards and backwards.
 class UnitValues {

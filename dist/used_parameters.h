@@ -22,13 +22,13 @@ class UsedParameters {
   /// stale.
   void add_bucket_and_fill(const GradientBucket& bucket);
 
-  /// Of each entry: 1 where this rank computed a gradient, else 0. Begins the next window.
+  /// A flag for each entry: 1 where this rank computed a gradient, else 0. Begins the next window.
   std::vector<std::int32_t> take();
 
  private:
   const ParameterArena& arena_;
   std::vector<std::int32_t> is_used_;
-  std::vector<std::uint8_t> was_absent_;  // when its bucket was reduced: its gradient is that of other ranks
+  std::vector<std::uint8_t> was_absent_;  // when its bucket was reduced: its gradient is from other ranks
 };
 
 }  // namespace ringtape

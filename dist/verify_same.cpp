@@ -37,8 +37,8 @@ std::string broadcast_text(Communicator& comm, const std::string& text, std::int
     if (!std::getline(first, found_0)) found_0 = "missing";
     if (!std::getline(second, found_other)) found_other = "missing";
     if (found_0 == found_other) continue;
-    fail("{} differ: {} {} is {} on rank 0, but {} on rank {}", what, line, number, found_0, found_other,
-         other);
+    const std::string place = line.empty() ? "" : fmt::format("{} {} is ", line, number);
+    fail("{} differ: {}{} on rank 0, but {} on rank {}", what, place, found_0, found_other, other);
   }
 }
 

@@ -36,11 +36,11 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-std::uint64_t Watchdog::begin(std::string who, const Call& call, Seconds timeout, Hint hint) {
+std::uint64_t Watchdog::begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint) {
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
   const std::lock_guard lock(mutex_);
   const std::uint64_t id = next_++;
-  watched_.emplace(id, Watched{std::move(who), call, timeout, deadline, std::move(hint)});
+  watched_.emplace(id, Watched{std::move(rank_name), call, timeout, deadline, std::move(hint)});
   // With equal timeouts this wakes the thread once a timeout, not once an operation.
   if (deadline < wakes_at_) changed_.notify_one();
   return id;
@@ -58,7 +58,7 @@ void Watchdog::watch() {
     for (const auto& [id, watched] : watched_) {
       if (watched.deadline <= Clock::now()) {
         end_process(
-            fmt::format("{}: {} did not finish within {:g} s: {}", watched.who, describe(watched.call),
+            fmt::format("{}: {} did not finish within {:g} s: {}", watched.rank_name, describe(watched.call),
                         watched.timeout.count(),
                         watched.hint ? watched.hint() : "a rank is dead, hangs, or called something else"));
       }

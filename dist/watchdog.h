@@ -32,14 +32,14 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Begins to watch `call` of `who` ("rank 1 of 4"). Returns an id for end().
-  std::uint64_t begin(std::string who, const Call& call, Seconds timeout, Hint hint = nullptr);
+  /// Begins to watch `call` of the rank named `rank_name` ("rank 1 of 4"). Returns an id for end().
+  std::uint64_t begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint = nullptr);
   /// The operation is complete.
   void end(std::uint64_t id);
 
  private:
   struct Watched {
-    std::string who;
+    std::string rank_name;
     Call call;
     Seconds timeout;
     Clock::time_point deadline;

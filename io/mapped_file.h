@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// A regular file whose bytes are read as memory; the system loads those that are touched. The file must not
-/// be cut while it is mapped; a file that AtomicFile replaces stays as it was for those that have it mapped.
+/// A regular file whose bytes are read as memory; the system loads the pages that are touched. The file must
+/// not be cut while it is mapped; processes that have it mapped keep it when AtomicFile replaces it.
 class MappedFile {
  public:
   /// Throws Error that names the file and the reason.

@@ -6,12 +6,12 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// The first tile of parameter p, by binary search: tiles are sorted by parameter.
-__device__ std::int64_t first_tile_of(const ArenaView& arena, std::int64_t p) {
-  std::int64_t low = 0;
-  std::int64_t high = arena.tile_count;
+/// The first tile of parameter p or a later one, by binary search: tiles are sorted by parameter. An int
+/// counts tiles, as a grid has a block for each.
+__device__ int first_tile_of(const ArenaView& arena, int p) {
+  int low = 0, high = static_cast<int>(arena.tile_count);
   while (low < high) {
-    const std::int64_t middle = (low + high) / 2;
+    const int middle = (low + high) / 2;
     if (arena.tiles[middle].parameter < p) {
       low = middle + 1;
     } else {
@@ -21,15 +21,37 @@ __device__ std::int64_t first_tile_of(const ArenaView& arena, std::int64_t p) {
   return low;
 }
 
+/// Tiles begin to end - 1.
+struct TileRange {
+  int begin, end;
+};
+
+/// The tiles of parameter p.
+__device__ TileRange tiles_of(const ArenaView& arena, int p) {
+  if constexpr (kGpuGeometry) {
+    // Each step waits for memory, so the lanes of a warp search for both ends at the same time.
+    const int found = first_tile_of(arena, p + thread_rank() % 2);
+    return {__shfl_sync(0xffffffffu, found, 0), __shfl_sync(0xffffffffu, found, 1)};
+  }
+  TileRange range{first_tile_of(arena, p), static_cast<int>(arena.tile_count)};
+  for (int t = range.begin; t < range.end; ++t) {
+    if (arena.tiles[t].parameter != p) range.end = t;
+  }
+  return range;
+}
+
 /// One block for each parameter.
 __global__ void parameter_norms(ArenaView arena, const SquaredNorms* of_tiles, SquaredNorms* of_parameters) {
-  const std::int64_t p = blockIdx.x;
+  const int p = static_cast<int>(blockIdx.x);
   if (!takes_part(arena, p)) return;
   SquaredNorms sum{};
-  std::int64_t t = first_tile_of(arena, p) + threadIdx.x;
-  for (; t < arena.tile_count && arena.tiles[t].parameter == p; t += blockDim.x) {
-    sum.values += of_tiles[t].values;
-    sum.step += of_tiles[t].step;
+  const TileRange range = tiles_of(arena, p);
+  // A parameter may have thousands of tiles and one block: four loads are under way together.
+#pragma unroll 4
+  for (int t = range.begin + thread_rank(); t < range.end; t += block_threads()) {
+    const SquaredNorms of_tile = of_tiles[t];
+    sum.values += of_tile.values;
+    sum.step += of_tile.step;
   }
   sum.values = block_sum(sum.values);
   sum.step = block_sum(sum.step);

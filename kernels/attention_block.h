@@ -197,13 +197,24 @@ __device__ void mark_dropped(A* weights, int rows, const AttentionDropout<A>& dr
         mark(own[3 * Tile::column_stride], words.w);
       }
     } else {
-      for (int r = row; r < row + 4; ++r) {
-        A* const own = weights + r * Tile::column_stride;
-        if constexpr (share.kOwn == 1) {
-          const int word = share.first % 4;
-          const Philox4 words = dropout.words(head, query + r, key + share.first - word);
-          mark(own[share.first], word == 0 ? words.x : word == 1 ? words.y : word == 2 ? words.z : words.w);
-        } else {
+      if constexpr (share.kOwn == 1) {
+        // Four lanes with neighbouring keys have their words of a row from one group: each draws the group of
+        // one of the four rows, and they exchange the words.
+        const int word = share.first % 4;
+        const Philox4 drawn = dropout.words(head, query + row + word, key + share.first - word);
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+          const int other = word ^ step;
+          const std::uint32_t sent = other == 0   ? drawn.x
+                                     : other == 1 ? drawn.y
+                                     : other == 2 ? drawn.z
+                                                  : drawn.w;
+          mark(weights[(row + other) * Tile::column_stride + share.first],
+               __shfl_xor_sync(0xffffffffu, sent, step));
+        }
+      } else {
+        for (int r = row; r < row + 4; ++r) {
+          A* const own = weights + r * Tile::column_stride;
           for (int c = 0; c < share.kOwn; c += 4) {
             const Philox4 words = dropout.words(head, query + r, key + c);
             mark(own[c], words.x);

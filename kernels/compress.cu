@@ -33,7 +33,7 @@ __device__ float factor_of(const CompressionScale& scale) {
 
 template <class T>
 __global__ void compress(const float* x, std::int64_t n, CompressionScale scale, float* residual, T* y) {
-  const float factor = factor_of(scale);
+  const float factor = factor_of(scale), inverse = 1 / factor;
   for_each_vec<float>(n, [=](std::int64_t i, auto lanes) {
     auto values = load_vec<lanes>(x + i);
     Vec<T, lanes> sent;
@@ -44,8 +44,8 @@ __global__ void compress(const float* x, std::int64_t n, CompressionScale scale,
     for (int k = 0; k < lanes; ++k) sent[k] = from_accumulate<T>(values[k] * factor);
     if (residual != nullptr) {
       for (int k = 0; k < lanes; ++k) {
-        const float lost = values[k] - to_accumulate(sent[k]) / factor;
-        values[k] = isfinite(lost) ? lost : 0.0f;
+        const float received = to_accumulate(sent[k]) * inverse;
+        values[k] = isfinite(received) ? values[k] - received : 0.0f;
       }
       store_vec(residual + i, values);
     }

@@ -2,43 +2,56 @@
 
 #include "kernels/common/kernel.h"
 
+#include "kernels/common/grid_sum.h"
+
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
 /// Columns for one block; longer rows are divided among several blocks.
 constexpr std::int64_t kStretch = 65536;
 
-LaunchShape stretches_shape(std::int64_t rows, std::int64_t columns, LaunchShape of_row) {
-  of_row.grid = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(ceil_div(columns, kStretch)));
-  return of_row;
-}
+/// On the CPU a block copies at least this many elements, as its start takes as long as a row of a hundred.
+constexpr std::int64_t kCpuElements = 8192;
 
-/// Block (r, s) copies stretch s of row r, or adds it.
+/// Block (b, s) copies stretch s of row b, or adds it; on the CPU, of its share of the rows.
 template <class T, bool kAccumulate>
 __global__ void copy_stretch(const T* from, std::int64_t from_ld, T* to, std::int64_t to_ld,
-                             std::int64_t columns) {
+                             std::int64_t rows, std::int64_t columns) {
   const std::int64_t first = blockIdx.y * kStretch;
-  const T* const source = from + blockIdx.x * from_ld + first;
-  T* const target = to + blockIdx.x * to_ld + first;
   const int length = static_cast<int>(minimum(kStretch, columns - first));
-  for_each_vec_in_block<T>(length, [=](std::int64_t c, auto lanes) {
-    auto values = load_vec<lanes>(source + c);
-    if constexpr (kAccumulate) {
-      const auto sums = load_vec<lanes>(target + c);
-      for (int k = 0; k < lanes; ++k) {
-        values[k] = from_accumulate<T>(to_accumulate(sums[k]) + to_accumulate(values[k]));
+  const auto copy_row = [=](std::int64_t row) {
+    const T* const source = from + row * from_ld + first;
+    T* const target = to + row * to_ld + first;
+    for_each_vec_in_block<T>(length, [=](std::int64_t c, auto lanes) {
+      auto values = load_vec<lanes>(source + c);
+      if constexpr (kAccumulate) {
+        const auto sums = load_vec<lanes>(target + c);
+        for (int k = 0; k < lanes; ++k) {
+          values[k] = from_accumulate<T>(to_accumulate(sums[k]) + to_accumulate(values[k]));
+        }
       }
-    }
-    store_vec(target + c, values);
-  });
+      store_vec(target + c, values);
+    });
+  };
+  if constexpr (kGpuGeometry) {
+    copy_row(blockIdx.x);
+  } else {
+    const BlockShare share = share_of_block(rows);
+    for (std::int64_t row = share.first; row < share.end; ++row) copy_row(row);
+  }
 }
 
 template <class T, bool kAccumulate = false>
 void launch_copy(const Stream& stream, const void* from, std::int64_t from_ld, void* to, std::int64_t to_ld,
                  std::int64_t rows, std::int64_t columns) {
-  launch(copy_stretch<T, kAccumulate>,
-         stretches_shape(rows, columns, row_shape<T>(rows, minimum(columns, kStretch))), stream,
-         static_cast<const T*>(from), from_ld, static_cast<T*>(to), to_ld, columns);
+  const std::int64_t stretch = minimum(columns, kStretch);
+  LaunchShape shape = row_shape<T>(rows, stretch);
+  if constexpr (!kGpuGeometry) {
+    shape.grid.x = static_cast<unsigned>(minimum(rows, ceil_div(rows * stretch, kCpuElements)));
+  }
+  shape.grid.y = static_cast<unsigned>(ceil_div(columns, kStretch));
+  launch(copy_stretch<T, kAccumulate>, shape, stream, static_cast<const T*>(from), from_ld,
+         static_cast<T*>(to), to_ld, rows, columns);
 }
 }  // namespace
 

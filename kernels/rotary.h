@@ -8,8 +8,8 @@ namespace ringtape {
 /// columns], row r at position first_position + r % sequence. The first `heads` heads of head_size elements
 /// turn; the other columns are copied.
 struct RotaryProblem {
-  DType dtype;  ///< f32, bf16, f16 or, on the CPU, f64
-  std::int64_t rows;
+  DType dtype;        ///< f32, bf16, f16 or, on the CPU, f64
+  std::int64_t rows;  ///< below 2^32, as are the elements of a row
   std::int64_t columns;
   std::int64_t sequence;
   std::int64_t heads;

@@ -20,7 +20,7 @@ struct Access {
 /// Notes the accesses of a launch to three matrices.
 class Notes : public simt::Observer {
  public:
-  Notes(const std::vector<ladders::Memory>& matrices, int element_bytes, const Watched& watched)
+  Notes(const std::vector<ladders::TrialBuffer>& matrices, int element_bytes, const Watched& watched)
       : matrices_(matrices), element_bytes_(element_bytes), watched_(watched), totals_(matrices.size()) {
     active_ = this;
     simt::set_observer(this);  // one worker
@@ -62,7 +62,7 @@ class Notes : public simt::Observer {
   }
 
   static inline Notes* active_ = nullptr;
-  const std::vector<ladders::Memory>& matrices_;
+  const std::vector<ladders::TrialBuffer>& matrices_;
   int element_bytes_;
   Watched watched_;
   std::vector<std::int64_t> totals_;
@@ -84,12 +84,12 @@ std::vector<int> phases_with_reads(const std::vector<Access>& accesses) {
 
 TouchedProduct watch_gemm(int version, int size, const Watched& watched) {
   const ladders::Trial trial = ladders::make_trial("gemm", size, {});
-  check(version >= 1 && version <= static_cast<int>(trial.rungs.size()),
-        "--version: expected 1 to {}, found {}", trial.rungs.size(), version);
+  check(version >= 1 && version <= static_cast<int>(trial.rungs.size()), "--rung: expected 1 to {}, found {}",
+        trial.rungs.size(), version);
   const ladders::Rung& rung = trial.rungs[static_cast<std::size_t>(version - 1)];
   const bool low = rung.inputs == DType::bf16;
-  const std::vector<ladders::Memory> matrices = {trial.memory[low ? 2 : 0], trial.memory[low ? 3 : 1],
-                                                 trial.memory[4]};
+  const std::vector<ladders::TrialBuffer> matrices = {trial.memory[low ? 2 : 0], trial.memory[low ? 3 : 1],
+                                                      trial.memory[4]};
   Notes notes(matrices, low ? 2 : 4, watched);
   trial.run(Stream::current({}), version);
   check(notes.threads() > 0, "--block: rung {} has no block {},{} at this size", version, watched.block_x,

@@ -35,8 +35,8 @@ struct ArenaSharding {
   /// In stage 3: units are freed after their forward and gathered again for backward. False: they are kept,
   /// which halves the gathers and takes memory for all values (PyTorch's name).
   bool reshard_after_forward = true;
-  /// Of a model in several (nn/stages.h); else null. No bucket has parameters of two chunks, and tied weights
-  /// have buckets of their own: so both stages that have them divide them alike.
+  /// The stages of a model that is divided into several (nn/stages.h); else null. No bucket has parameters of
+  /// two chunks, and tied weights have buckets of their own: so both stages that have them divide them alike.
   const Stages* stages = nullptr;
 };
 
@@ -46,7 +46,7 @@ struct ShardExchange {
   std::function<void(const Tensor& x)> max;
   /// Fills a tensor of the arena's length with the slices of all ranks.
   std::function<void(const Tensor& flat)> all_gather;
-  /// The same for values() or low_precision() in the background: what reads them or a parameter first waits.
+  /// The same for values() or low_precision() in the background: the first to read them or a parameter waits.
   std::function<void(const Tensor& flat)> start_all_gather;
 };
 
@@ -64,7 +64,7 @@ struct ModelDivision {
   int rank = 0;                              ///< of this one among them
   std::function<void(const Tensor& x)> sum;  ///< x = the sum over these ranks
   std::function<void(const Tensor& x)> max;
-  /// Of a parameter that all ranks have, each has the gradient by its own tokens (sequence parallelism).
+  /// Each rank has the gradient by its own tokens of a parameter that all ranks have (sequence parallelism).
   bool gradients_are_parts = false;
 };
 
@@ -91,8 +91,8 @@ struct ModelStages {
 ///
 /// A sharded arena is divided into buckets, each padded to world_size times 256 bytes, of which each rank
 /// owns a slice (nn/shard_layout.h); a rank's slices together are its shard. Every rank has all values,
-/// except in stage 3: there a bucket is a unit, values() are those of the shard, and a unit's values are in a
-/// buffer of its own, which a DataParallel gives back where no forward or backward needs it.
+/// except in stage 3: there a bucket is a unit, values() are the shard's, and a unit's values are in a buffer
+/// of its own, which a DataParallel gives back where no forward or backward needs it.
 class ParameterArena {
  public:
   /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there. With
@@ -110,8 +110,8 @@ class ParameterArena {
   Device device() const { return values_.device(); }
   const std::vector<ArenaEntry>& entries() const { return entries_; }
   /// Values and gradients of the parameters with requires_grad: f32 [size()]. The few elements between two
-  /// parameters belong to none. From stage 2 on the gradients are those of the shard, [shard_size()]; in
-  /// stage 3 the values too.
+  /// parameters belong to none. From stage 2 on gradients() has only the shard's, [shard_size()]; in stage 3
+  /// values() too.
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
   std::int64_t size() const { return size_; }
@@ -120,7 +120,7 @@ class ParameterArena {
   bool is_sharded() const { return sharding_.stage > 0; }
   /// Numbers of neighbouring entries that may share a bucket: without stages all.
   const std::vector<std::size_t>& runs() const { return runs_; }
-  /// Of a sharded arena: its buckets, and this rank's slice of each bucket.
+  /// The buckets of a sharded arena, and this rank's slice of each bucket.
   const std::vector<GradientBucket>& buckets() const { return buckets_; }
   const std::vector<ShardSlice>& slices() const { return slices_; }
   /// Elements for which this rank has the optimizer's state: its slices, or without sharding all elements.
@@ -131,15 +131,16 @@ class ParameterArena {
   const std::vector<ParameterUnit>& units() const { return units_; }
   /// Gives a unit's parameters these elements in the layout of its bucket; undefined: none.
   void set_unit(std::size_t unit, const Tensor& values, const Tensor& copies);
-  /// The elements of a parameter's gradient that this rank has after the mean: all, or those of its slice of
-  /// the bucket. Undefined for a gradient that was not written. Throws Error for a bucket with others too.
+  /// The elements of a parameter's gradient that this rank has after the mean: all, or the elements in its
+  /// slice of the bucket. Undefined for a gradient that was not written. Throws Error for a bucket with
+  /// others too.
   Tensor gradient_of_single(const Tensor& parameter) const;
   /// In stage 3, after a change of all of values() and low_precision(): the copies are current.
   void mark_copies_current() const;
   /// In stage 3: the most elements of units that are in memory at a time: the model's own, one that is
   /// computed with, and its neighbour; all without reshard_after_forward.
   std::int64_t most_unit_elements() const;
-  /// Keeps what gathers the units for as long as the arena.
+  /// Keeps the object that gathers the units for as long as the arena.
   void keep_gathering(std::shared_ptr<void> gathering) { gathering_ = std::move(gathering); }
   void set_shard_exchange(ShardExchange exchange) { exchange_ = std::move(exchange); }
   /// Throws Error where it has not been set.
@@ -157,13 +158,13 @@ class ParameterArena {
   /// Makes values() current on all ranks; all ranks must call it. They are out of date only in a sharded
   /// arena of stage 1 or 2 with a 16-bit copy, where a step gathers only the copies.
   void gather_values() const;
-  /// The dtype to give the model's inputs: f32, or that of the copy.
+  /// The dtype to give the model's inputs: f32, or the dtype of the copy.
   DType compute_dtype() const { return low_precision_.defined() ? low_precision_.dtype() : DType::f32; }
   /// The copy of values() in compute_dtype(), in the same layout; undefined for f32.
   const Tensor& low_precision() const { return low_precision_; }
   /// Elements of all parameters, frozen ones too, without the padding.
   std::int64_t parameter_elements() const { return parameter_elements_; }
-  /// Those of the parameters that are not frozen.
+  /// Elements of the parameters that are not frozen.
   std::int64_t trained_elements() const { return trained_elements_; }
 
   /// Completes the gradients of a division whose `gradients_are_parts`: after the mean over other ranks, and
@@ -182,7 +183,7 @@ class ParameterArena {
   /// One flag for each entry on the device: 1 where a gradient has been written since zero_grad(). A
   /// parameter that was frozen after the arena was made has none.
   const std::uint8_t* has_grad();
-  /// The same, but 0 for the entries that do not count(), and for those that another stage counts.
+  /// The same, but 0 for the entries that do not count(), and for the entries that another stage counts.
   const std::uint8_t* has_counted_grad();
 
   /// On the device: the factor of the gradients from backward() to the optimizer's step, which divides by it,

@@ -10,9 +10,9 @@ namespace ringtape {
 
 /// Which tokens of every sequence a rank has where `ranks` ranks divide them (context parallelism,
 /// docs/parallel.md). Of 2 C equal chunks, for C ranks, rank r has the chunks r and 2 C - 1 - r, in this
-/// order: with causal attention a token sees those before it, and so the tokens of each rank see as many in
-/// all (Grattafiori et al., "The Llama 3 herd of models", 2024, section 3.3.2; Brandon et al., "Striped
-/// attention", 2023, balance it by single tokens).
+/// order: with causal attention a token sees the tokens before it, and so each rank's tokens together see the
+/// same number (Grattafiori et al., "The Llama 3 herd of models", 2024, section 3.3.2; Brandon et al.,
+/// "Striped attention", 2023, balance it by single tokens).
 struct ContextPart {
   int rank = 0;
   int ranks = 1;

@@ -17,7 +17,7 @@ bool matches_pattern(std::string_view pattern, std::string_view name);
 /// made. Throws Error for a pattern that matches no parameter, with names that are near to it, and where no
 /// parameter is left to train; then nothing is changed.
 void freeze(Module& model, const std::vector<std::string>& patterns);
-/// Freezes all others; of those that match, frozen ones stay frozen. Throws Error likewise.
+/// Freezes all parameters that match no pattern; frozen ones that match stay frozen. Throws Error likewise.
 void train_only(Module& model, const std::vector<std::string>& patterns);
 
 /// Throws Error unless each pattern matches one of the names; `what` is their kind, such as "parameter".

@@ -19,8 +19,8 @@ namespace ringtape {
 /// Parameters: wte.weight [vocabulary, width], wpe.weight [context, width] for learned positions, h.N.* for
 /// the blocks, ln_f.*, and lm_head.weight [vocabulary, width] unless it is tied to wte.weight.
 ///
-/// At first: weights are normal with standard deviation 0.02, those of the projections back to the residual
-/// stream (attn.c_proj, mlp.c_proj) 0.02 / sqrt(2 layers); biases are 0.
+/// At first: weights are normal with standard deviation 0.02, or 0.02 / sqrt(2 layers) in the projections
+/// back to the residual stream (attn.c_proj, mlp.c_proj); biases are 0.
 class GPT : public Module {
  public:
   /// Throws Error like check_options(), and for sizes that the ranks of `layers` cannot divide.
@@ -30,13 +30,13 @@ class GPT : public Module {
   /// heads that do not divide the heads, and other settings out of range.
   static void check_options(const TransformerOptions& options);
 
-  /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64); with ranks that divide the model, those of this
-  /// rank's part of the vocabulary. Throws Error for a T above the context.
+  /// Logits [B, T, vocabulary] of tokens [B, T] (i32 or i64); with ranks that divide the model, the logits of
+  /// this rank's part of the vocabulary. Throws Error for a T above the context.
   Tensor forward(const Tensor& tokens) override;
   /// Unit 0 is the embeddings, then each block is one, and the last is ln_f with the output layer.
   Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end) override;
 
-  /// The logits of the last of the tokens [B, T], which follow those in the cache: [B, vocabulary]. Their
+  /// The logits of the last of the tokens [B, T], which follow the cache's tokens: [B, vocabulary]. Their
   /// keys and values are added to the cache. Records nothing on the tape. Throws Error where the cache is too
   /// short or of another model, and in training mode.
   Tensor next(const Tensor& tokens, KVCache& cache);
@@ -65,7 +65,7 @@ class GPT : public Module {
   Tensor* wpe_ = nullptr;
   std::shared_ptr<Module> drop_;
   std::shared_ptr<Module> h_;                   // the list of the blocks
-  std::vector<std::shared_ptr<Block>> blocks_;  // null for those of other stages
+  std::vector<std::shared_ptr<Block>> blocks_;  // null for blocks of other stages
   std::shared_ptr<Norm> ln_f_;
   std::shared_ptr<Module> lm_head_;  // null where the weight is wte_
   std::int64_t recompute_ = 0;

@@ -9,7 +9,7 @@
 #include "nn/shard_layout.h"
 #include "nn/transformer.h"
 
-/// What a GPT (nn/gpt.h) takes, by formula: parameters, arithmetic, memory.
+/// The needs of a GPT (nn/gpt.h), by formula: parameters, arithmetic, memory.
 namespace ringtape {
 
 /// Where ranks divide a model between them (docs/parallel.md), the part of one of them.
@@ -46,19 +46,20 @@ std::vector<std::int64_t> parameter_sizes(const TransformerOptions& model);
 std::vector<GptParameter> arena_order(const std::vector<GptParameter>& parameters, int stage);
 /// The layout of parameters in that order (arena_layout() of nn/shard_layout.h).
 ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaSharding& sharding);
-/// Of a layout of ZeRO stage 3: the most elements of units at a time, those of no block and two blocks', one
-/// that computes and one that is being gathered; with recomputation one more than are recomputed together. Of
-/// a stage of several chunks those of one of them. All without reshard_after_forward.
+/// The most elements of units in memory at a time with ZeRO stage 3: the elements that are in no block and
+/// two blocks', one that computes and one that is being gathered; with recomputation the elements of one
+/// block more than are recomputed together. In a stage of several chunks, the elements of one chunk. All
+/// elements without reshard_after_forward.
 std::int64_t gathered_elements(const std::vector<GptParameter>& order, const ArenaLayout& layout,
                                const ArenaSharding& sharding, std::int64_t recompute);
 std::int64_t parameter_count(const TransformerOptions& model);
 
 /// FLOPs of the matrix products in a forward of `sequences` of `tokens` each, two for a multiply-add: 2 for
 /// each weight of a linear layer and token, the output layer included, and 2 T (T + 1) C for the attention of
-/// a layer to the tokens up to each one's own. A backward has twice as many: training takes 3 times these
-/// (Kaplan et al., "Scaling laws for neural language models", 2020, section 2.1). What is computed a second
-/// time, as by recomputation and in attention's backward, is not part of them, as in the utilisation (MFU) of
-/// Chowdhery et al., "PaLM", 2022, appendix B; that counts attention as if no token were masked.
+/// a layer to the tokens up to each one's own. A backward has twice the FLOPs: training takes 3 times these
+/// (Kaplan et al., "Scaling laws for neural language models", 2020, section 2.1). Products computed a second
+/// time, as by recomputation and in attention's backward, are not part of them, as in the utilisation (MFU)
+/// of Chowdhery et al., "PaLM", 2022, appendix B; that counts attention as if no token were masked.
 double forward_flops(const TransformerOptions& model, std::int64_t sequences, std::int64_t tokens);
 
 /// FLOPs of a forward by units, as stages divide them (nn/stages.h): the embeddings, each block, the output
@@ -102,7 +103,7 @@ struct GptMemoryProblem {
 /// activations and their gradients take half; in f16 the gradient of the logits has memory of its own.
 ///
 /// Of t ranks that divide the layers each has 1 / t of the columns of qkv, attention, H and V; with sequence
-/// parallelism also 1 / t of the tokens of the residual stream, but all of what the divided layers read: the
+/// parallelism also 1 / t of the tokens of the residual stream, but all inputs of the divided layers: the
 /// results of the norms, which are gathered (2 C of the above for a block, 3 C with SwiGLU, C for the output
 /// layer), and the gradient of the logits has memory of its own. A stage
 /// of a pipeline has its blocks' part, for each micro-batch in flight. ZeRO stages shard state, gradients and

@@ -15,7 +15,7 @@ bool is_llama(const TransformerOptions& options);
 /// The contents of a file. Throws Error that names it.
 Json read_json(const std::filesystem::path& path);
 
-/// The contents of config.json; the options must be those of GPT-2 or Llama.
+/// The contents of config.json; the options must describe a model of GPT-2's or Llama's kind.
 Json config_of(const TransformerOptions& options);
 
 }  // namespace ringtape

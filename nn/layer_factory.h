@@ -20,10 +20,10 @@ class LayerFactory {
  public:
   virtual ~LayerFactory() = default;
 
-  /// The ranks that divide the model, and which of them this is.
+  /// The number of ranks that divide the model, and this rank's number among them.
   virtual int ranks() const { return 1; }
   virtual int rank() const { return 0; }
-  /// Of a model that is a chain of units: the stages of a pipeline, of which this rank has one; null for no
+  /// The stages of a pipeline, of which this rank has one, for a model that is a chain of units; null for no
   /// pipeline.
   Stages* stages() const { return stages_.get(); }
   void set_stages(std::shared_ptr<Stages> stages) { stages_ = std::move(stages); }
@@ -43,7 +43,7 @@ class LayerFactory {
   /// A Linear whose inputs are divided, as a column_linear() has left them; every rank gets all outputs.
   virtual std::shared_ptr<Module> row_linear(std::int64_t in, std::int64_t out, bool with_bias = true) const;
 
-  /// Dropout between those layers, of values that every rank has, or of the tokens that a rank has.
+  /// Dropout between these layers, of values that every rank has, or of the tokens that a rank has.
   virtual std::shared_ptr<Module> dropout(double p) const;
 
   /// `table`, an Embedding or an output layer without a bias, with the rows of "weight" divided.
@@ -51,8 +51,8 @@ class LayerFactory {
   /// embedding() of all tokens by such a weight.
   virtual Tensor embed(const Tensor& tokens, const Tensor& weight, const Tensor& positions,
                        std::int64_t first_position) const;
-  /// The logits of x [.., C] by such a weight, where the output layer is tied to the embedding: those of the
-  /// rank's part of the vocabulary.
+  /// The logits of x [.., C] by such a weight, where the output layer is tied to the embedding: the logits of
+  /// the rank's part of the vocabulary.
   virtual Tensor logits(const Tensor& x, const Tensor& weight) const;
   /// cross_entropy() of such logits.
   virtual Tensor cross_entropy(Tensor logits, const Tensor& targets,

@@ -19,7 +19,7 @@ class Linear : public Module {
   /// relu() of the result, in one operation where it can be.
   Tensor forward_relu(const Tensor& x);
 
-  /// Registers a module "lora" whose result is added to that of the layer. Throws Error if there is one.
+  /// Registers a module "lora" whose result is added to the layer's result. Throws Error if there is one.
   void set_lora(std::shared_ptr<Lora> lora);
   /// Null without one.
   Lora* lora() const { return lora_.get(); }
@@ -51,8 +51,8 @@ class Dropout : public Module {
   double p_;
 };
 
-/// Dropout of [B, T, C] where ranks divide the tokens, with the masks of one rank: those of `context`, if
-/// any, and of a rank's tokens equal parts again, of which this is part `part` of `parts`.
+/// Dropout of [B, T, C] where ranks divide the tokens, with the masks that one rank would draw: the tokens of
+/// `context`, if any, are divided again into equal parts, of which this is part `part` of `parts`.
 class TokenDropout : public Module {
  public:
   TokenDropout(double p, std::shared_ptr<const ContextPart> context, int part = 0, int parts = 1);
@@ -87,13 +87,13 @@ class Sequential : public Module {
  public:
   explicit Sequential(std::vector<std::shared_ptr<Module>> modules = {});
   void push_back(std::shared_ptr<Module> module);
-  /// Leaves out a module that another stage of a pipeline has; those after it keep their names.
+  /// Leaves out a module that another stage of a pipeline has; the modules after it keep their names.
   void push_back_of_other_stage() { order_.push_back(nullptr); }
   Tensor forward(const Tensor& x) override;
-  /// A unit is one module, or as many as set_unit() says.
+  /// A unit is one module, or the number of modules given to set_unit().
   Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end) override;
   void set_unit(std::size_t modules) { unit_ = modules; }
-  /// Of each module its units, or without any the module itself.
+  /// The units of each module, or the module itself where it has none.
   std::vector<Module*> units() override;
 
   /// Trades time for memory: divides the modules into segments of `modules` each and keeps only the input of

@@ -7,9 +7,9 @@
 #include "nn/module.h"
 
 /// Low-rank adaptation (Hu et al., "LoRA: Low-rank adaptation of large language models", 2021): a linear
-/// layer keeps its weight W [out, in] and learns what to add to it as a product B A of rank r, so that only
-/// r (in + out) values have gradients and optimizer state. Afterwards B A is added to W, and the layer costs
-/// what it did before.
+/// layer keeps its weight W [out, in] and learns a product B A of rank r to add to it, so that only r (in +
+/// out) values have gradients and optimizer state. Afterwards B A is added to W, and the layer costs no more
+/// than before.
 namespace ringtape {
 
 struct LoraOptions {

@@ -48,8 +48,8 @@ struct MlpMemoryProblem {
 /// layers than there are, frozen layers together with recomputation, and other dtypes.
 BytesByCategory estimate_memory(const MlpMemoryProblem& problem);
 
-/// Its part that does not depend on the batch: parameters, gradients and optimizer state of an arena with
-/// parameters of these sizes, in elements.
+/// The part of an estimate that does not depend on the batch: parameters, gradients and optimizer state of an
+/// arena with parameters of these sizes, in elements.
 BytesByCategory estimate_arena(const std::vector<std::int64_t>& trained,
                                const std::vector<std::int64_t>& frozen, std::int64_t state_per_parameter,
                                DType compute);

@@ -16,8 +16,8 @@ namespace ringtape {
 /// file cannot be written.
 void save_model(Module& model, const std::filesystem::path& path);
 
-/// Overwrites the parameters of `model`, before or after an arena holds them, with those in the file. It must
-/// hold exactly these names, with the same dtypes and shapes (where ranks divide the model: those of the
+/// Overwrites the parameters of `model`, before or after an arena holds them, with the file's. The file must
+/// hold exactly these names, with the same dtypes and shapes (where ranks divide the model: the shapes of the
 /// whole, of which each rank reads its parts); otherwise Error names the differences, and nothing is changed.
 /// With `stages` the model is one of them, and the file has the whole model.
 void load_model(Module& model, const std::filesystem::path& path, const Stages* stages = nullptr);

@@ -40,14 +40,14 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   virtual Tensor forward(const Tensor& x) = 0;
-  /// Of a model that is a chain of units, the forward of units `first` to `end` - 1, for a stage of a
-  /// pipeline (nn/stages.h). Throws Error for other modules.
+  /// The forward of units `first` to `end` - 1 of a model that is a chain of units, for a stage of a pipeline
+  /// (nn/stages.h). Throws Error for other modules.
   virtual Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end);
   /// forward(x), whose memory counts as activations.
   Tensor operator()(const Tensor& x);
 
-  /// All parameters, first the module's own, then those of inner modules, each in order of registration.
-  /// Names are joined by dots. A parameter shared by two modules is listed once, under its first name.
+  /// All parameters, first the module's own, then the inner modules', each in order of registration. Names
+  /// are joined by dots. A parameter shared by two modules is listed once, under its first name.
   std::vector<NamedParameter> named_parameters();
   /// The inner modules and theirs, each before its own, in order of registration. One that two modules share
   /// is listed once, under its first name.
@@ -59,7 +59,7 @@ class Module {
   void requires_grad(bool value);
 
   /// The modules inside this one, none within another, whose parameters ZeRO stage 3 gathers one module at a
-  /// time. Default: those of the inner modules.
+  /// time. Default: the units of the inner modules.
   virtual std::vector<Module*> units();
   /// Functions called where a forward of this module begins, and where it ends, also by an exception; `after`
   /// must not throw. Null for none.

@@ -15,7 +15,7 @@ namespace ringtape {
 /// three blocks: so a rank has whole heads of each.
 struct ParameterShard {
   int dim = 0;
-  std::vector<std::int64_t> blocks;  ///< their sizes along `dim`; together those of the whole parameter
+  std::vector<std::int64_t> blocks;  ///< their sizes along `dim`; together the size of the whole parameter
   int rank = 0;
   int ranks = 1;
 };
@@ -44,8 +44,8 @@ Shape whole_shape_of(const Tensor& parameter);
 void load_whole(Tensor& parameter, const Tensor& whole);
 /// Elements of all parameters of the model, counting the parts of other ranks.
 std::int64_t whole_elements(Module& model);
-/// Overwrites the parameters of `model`, of which ranks may have parts, with those of `whole`, the same model
-/// on one rank.
+/// Overwrites the parameters of `model`, of which ranks may have parts, with the parameters of `whole`, the
+/// same model on one rank.
 void load_whole(Module& model, Module& whole);
 
 }  // namespace ringtape

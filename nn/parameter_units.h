@@ -17,15 +17,16 @@ struct UnitPlace {
   int chunk;            ///< of a pipeline's stage
 };
 
-/// Sorts the parameters of `model`, given in reverse order of registration, by units: those of
-/// Module::units(), the last first, as backward completes them. What is in none of them, or in several, is
-/// the last unit, that of the model's own forward. With `stages` this is a unit for each chunk, and one more
-/// for tied weights, so that the stages that have them divide them alike. A unit has at least one parameter.
+/// Sorts the parameters of `model`, given in reverse order of registration, by units: the modules of
+/// Module::units(), the last first, as backward completes them. Parameters in none of them, or in several,
+/// are the last unit, which belongs to the model's own forward. With `stages` this is a unit for each chunk,
+/// and one more for tied weights, so that the stages that have them divide them alike. A unit has at least
+/// one parameter.
 std::vector<UnitPlace> order_by_units(Module& model, std::span<NamedParameter> parameters,
                                       const Stages* stages);
 
-/// The numbers of neighbouring parameters, in the order of an arena, that may share a bucket: those of a
-/// chunk, and tied weights each alone. Without stages all.
+/// The numbers of neighbouring parameters, in the order of an arena, that may share a bucket: the parameters
+/// of a chunk, and each tied weight alone. Without stages all parameters.
 std::vector<std::size_t> runs_of_stages(std::span<const NamedParameter> parameters, const Stages* stages);
 
 }  // namespace ringtape

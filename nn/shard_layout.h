@@ -10,9 +10,9 @@
 namespace ringtape {
 
 struct BucketSizes {
-  /// Of the first bucket: small, so that communication begins early in backward.
+  /// The size of the first bucket: small, so that communication begins early in backward.
   std::int64_t first_bytes = std::int64_t{1} << 20;
-  /// Of all others: large, so that the cost of a call is negligible.
+  /// The size of all other buckets: large, so that the cost of a call is negligible.
   std::int64_t bytes = std::int64_t{25} << 20;
 };
 
@@ -39,7 +39,7 @@ std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes
                                              const BucketSizes& bucket_sizes, int world_size = 1,
                                              std::span<const std::size_t> runs = {});
 
-/// The same with a bucket for each run: those of ZeRO stage 3 are units.
+/// The same with a bucket for each run: in ZeRO stage 3 the runs are units.
 std::vector<GradientBucket> buckets_of_runs(std::span<const std::int64_t> sizes,
                                             std::span<const std::size_t> runs, int world_size);
 

@@ -55,14 +55,19 @@ void Stages::divide(const std::vector<double>& costs) {
   const auto parts = static_cast<std::size_t>(place_.stages) * static_cast<std::size_t>(place_.chunks);
   const std::string chunks = place_.chunks > 1 ? fmt::format(" --pipeline-chunks {}", place_.chunks) : "";
   const auto units = std::ssize(costs);
-  const std::string nearest = place_.chunks > 1 && units >= place_.stages
-                                  ? fmt::format("--pipeline-chunks {}", units / place_.stages)
-                                  : fmt::format("--pipeline-parallel {}", units);
+  const auto nearest = [&] {
+    if (place_.chunks == 1) return fmt::format("--pipeline-parallel {}", units);
+    // The interleaved schedule needs two chunks.
+    if (units / place_.stages > 1) return fmt::format("--pipeline-chunks {}", units / place_.stages);
+    if (units / place_.chunks > 1) return fmt::format("--pipeline-parallel {}", units / place_.chunks);
+    return fmt::format("--pipeline-parallel {} without --pipeline-chunks",
+                       std::min<std::ptrdiff_t>(units, place_.stages));
+  };
   check(costs.size() >= parts,
         "--pipeline-parallel {}{}: the model has {} for {} parts, expected at most as many parts, the "
         "nearest is "
         "{}",
-        place_.stages, chunks, counted(units, "unit"), parts, nearest);
+        place_.stages, chunks, counted(units, "unit"), parts, nearest());
   begins_ = divide_evenly(costs, parts);
 }
 

@@ -24,7 +24,7 @@ std::vector<std::size_t> divide_evenly(const std::vector<double>& costs, std::si
 
 /// How a model that is a chain of units is divided over the stages of a pipeline. Of stages * chunks parts,
 /// part k is on stage k % stages. The model calls divide() and add() while it is made; every rank makes every
-/// unit, for its random numbers, and drops those of other stages at once.
+/// unit, for its random numbers, and drops the units of other stages at once.
 class Stages {
  public:
   explicit Stages(const PipelinePlace& place);

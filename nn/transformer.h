@@ -23,7 +23,7 @@ struct TransformerOptions {
   std::int64_t layers = 12;
   std::int64_t heads = 12;
   std::int64_t kv_heads =
-      0;  ///< heads of keys and values, each for several heads of queries; 0: as many as heads
+      0;  ///< heads of keys and values, each for several heads of queries; 0: the same number as `heads`
   std::int64_t width = 768;                      ///< elements of a token's vector
   std::int64_t hidden = 0;                       ///< of the MLP; 0: 4 width
   double dropout = 0;                            ///< of embeddings, attention and the blocks' results
@@ -35,7 +35,7 @@ struct TransformerOptions {
   MlpKind mlp = MlpKind::gelu_tanh;
   PositionKind positions = PositionKind::learned;
   double rotary_base = 10000;
-  bool tied = true;  ///< the output layer's weight is that of the token embedding
+  bool tied = true;  ///< the output layer's weight is the token embedding's
 
   std::int64_t kv_heads_or_default() const { return kv_heads == 0 ? heads : kv_heads; }
   std::int64_t hidden_or_default() const { return hidden == 0 ? 4 * width : hidden; }
@@ -45,7 +45,7 @@ struct TransformerOptions {
 };
 
 /// The options of a model of Llama's shape (Touvron et al., "LLaMA", 2023): RMS norms, rotary positions,
-/// SwiGLU, no biases, an output layer of its own. Sizes stay those of `sizes`.
+/// SwiGLU, no biases, an output layer of its own. The sizes are taken from `sizes`.
 TransformerOptions llama_options(TransformerOptions sizes);
 
 /// The keys and values of the tokens that a GPT has seen, so that a further token costs one forward of one
@@ -81,9 +81,9 @@ class RotaryPositions {
   explicit RotaryPositions(const TransformerOptions& options,
                            std::shared_ptr<const ContextPart> context = nullptr)
       : options_(options), context_(std::move(context)) {}
-  /// A table for positions below `end`, at most the context, for an x like this one; of a part of the tokens,
-  /// for `end` of them. It is made at its first use, for twice as many positions each time, and lives as long
-  /// as this object.
+  /// A table for positions below `end`, at most the context, for an x like this one; with a part of the
+  /// tokens, for `end` of them. It is made at its first use, each time with twice the positions, and lives as
+  /// long as this object.
   RotaryTable table(std::int64_t end, const Tensor& x);
 
  private:
@@ -94,16 +94,16 @@ class RotaryPositions {
 
 /// Attention of every token to itself and the ones before it, with heads of their own queries, keys and
 /// values: [B, T, width] to the same (Vaswani et al., "Attention is all you need", 2017). Parameters:
-/// c_attn.weight [qkv_columns, width], its rows those of all queries' heads, then all keys', then all
-/// values'; c_proj.weight [width, width]; and their biases.
+/// c_attn.weight [qkv_columns, width], with rows for all heads of queries, then all heads of keys, then all
+/// heads of values; c_proj.weight [width, width]; and their biases.
 class CausalSelfAttention : public Module {
  public:
-  /// `positions` are those of the model; without them the module has its own.
+  /// `positions` belong to the model; without them the module has its own.
   explicit CausalSelfAttention(const TransformerOptions& options,
                                std::shared_ptr<RotaryPositions> positions = nullptr,
                                const LayerFactory& layers = {});
   Tensor forward(const Tensor& x) override;
-  /// For new tokens x [B, T, width] that follow those in the cache, of which this is layer `layer`.
+  /// forward() of new tokens x [B, T, width] that follow the cache's tokens; `layer` is this layer's number.
   Tensor next(const Tensor& x, KVCache& cache, std::size_t layer);
 
  private:
@@ -139,7 +139,7 @@ class Block : public Module {
   /// The same; the result's last branch is not added yet.
   Residual operator()(Residual stream);
   using Module::operator();
-  /// For new tokens that follow those in the cache, of which this is layer `layer`.
+  /// The same for new tokens that follow the cache's tokens; `layer` is this layer's number.
   Residual next(Residual stream, KVCache& cache, std::size_t layer);
 
  private:

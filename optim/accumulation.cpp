@@ -31,7 +31,6 @@ void AccumulationWindow::begin(std::int64_t own_targets) {
 void AccumulationWindow::begin_with_all(std::int64_t targets) {
   check(targets >= 0, "accumulation window: found {} targets on all ranks, expected at least 0", targets);
   targets_ = targets;
-  if (targets_ == 0) ++empty_windows_;
 }
 
 double AccumulationWindow::divisor() const {

@@ -15,11 +15,11 @@ struct MicroBatch {
 /// Divides one update's samples into micro-batches of at most `micro_batch`; the last may be smaller.
 std::vector<MicroBatch> cut_into_micro_batches(std::int64_t samples, std::int64_t micro_batch);
 
-/// The arithmetic of gradient accumulation: the gradients of micro-batches add up to that of one large batch
-/// if each micro-batch's *sum* of losses is divided by the number of non-ignored targets in the whole window,
-/// for micro-batches of any sizes. A window is all micro-batches of one update, on all ranks. (Dividing each
-/// micro-batch's mean by the number of micro-batches instead is correct only if all have the same number of
-/// targets.)
+/// The arithmetic of gradient accumulation: the gradients of micro-batches add up to the gradient of one
+/// large batch if each micro-batch's *sum* of losses is divided by the number of non-ignored targets in the
+/// whole window, for micro-batches of any sizes. A window is all micro-batches of one update, on all ranks.
+/// (Dividing each micro-batch's mean by the number of micro-batches instead is correct only if all have the
+/// same number of targets.)
 ///
 /// With R data-parallel ranks, whose gradients are averaged, the divisor is N / R for a window of N targets.
 class AccumulationWindow {
@@ -40,14 +40,11 @@ class AccumulationWindow {
   /// The number by which each micro-batch's sum of losses is divided; 1 for a window without targets, so that
   /// it adds 0 and not NaN.
   double divisor() const;
-  /// Number of windows without targets so far.
-  std::int64_t empty_windows() const { return empty_windows_; }
 
  private:
   std::int64_t world_size_;
   SumOverRanks sum_over_ranks_;
   std::int64_t targets_ = 0;
-  std::int64_t empty_windows_ = 0;
 };
 
 }  // namespace ringtape

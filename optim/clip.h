@@ -21,10 +21,10 @@ struct ClipNormOptions {
 /// and its factor 0. With an order below 1 that happens to ordinary gradients (n equal elements have n^(1/p)
 /// times the norm of one), so that every step is skipped, or without skip_nonfinite uses zeros as gradients.
 ///
-/// With a loss scale (ParameterArena::loss_scale) norm and max_norm are those of the unscaled gradients.
+/// With a loss scale (ParameterArena::loss_scale) norm and max_norm refer to the unscaled gradients.
 ///
-/// With ranks that divide the model (ParameterArena::division) the norm is that of the whole model's
-/// gradients: each part counts, and a parameter that all ranks have counts once.
+/// With ranks that divide the model (ParameterArena::division) the norm covers the whole model's gradients:
+/// each part counts, and a parameter that all ranks have counts once.
 ///
 /// Throws Error unless norm_type is above 0, and max_norm is infinite or from 1.4e-45 to 3.4e38, the range of
 /// float. The result is overwritten by the next call.

@@ -31,8 +31,8 @@ struct LambOptions {
 ///   follows it, and bias_correction=False elsewhere. Inside the norm and without decay the correction
 ///   cancels except for eps, since the ratio cancels any common factor of the update; it does not cancel for
 ///   a parameter without a trust ratio.
-/// - Which parameters have a trust ratio. In apex and timm only those with weight decay, unless an option is
-///   set (use_nvlamb, always_adapt); in pytorch-lamb all. Here it is a separate flag.
+/// - The parameters with a trust ratio. In apex and timm only parameters with weight decay, unless an option
+///   is set (use_nvlamb, always_adapt); in pytorch-lamb all. Here it is a separate flag.
 /// - The ratio's limits. The paper limits ||w|| (its function phi) and leaves the limits open; DeepSpeed
 ///   limits the ratio to [0.01, 10], timm's trust_clip to at most 1. Here it is not limited by default.
 /// - apex and timm also clip the gradients' global norm to 1; here clip_grad_norm() does it.

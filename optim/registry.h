@@ -13,7 +13,7 @@
 /// planner, `lens`, bench_kernels and the tests find it there, and name no optimizer themselves.
 namespace ringtape {
 
-/// The settings of any optimizer. An optimizer ignores those that are not among OptimizerKind::settings.
+/// The settings of any optimizer. An optimizer ignores settings that are not among OptimizerKind::settings.
 struct OptimizerSettings {
   double learning_rate = 1e-3;
   double weight_decay = 0;
@@ -26,7 +26,7 @@ struct OptimizerSettings {
 struct OptimizerKind {
   std::string name;            ///< the value of --optimizer
   std::string description;     ///< short, for help texts
-  OptimizerSettings defaults;  ///< defaults of the programs; they differ from those of the class
+  OptimizerSettings defaults;  ///< defaults of the programs; they differ from the class's
   /// Its settings besides the learning rate and the weight decay, which all optimizers have.
   std::vector<double OptimizerSettings::*> settings;
   /// f32 values of state for each element of the parameters.

@@ -93,21 +93,22 @@ class Solver {
 
   std::int64_t samples_of(std::int64_t tokens) {
     const std::optional<std::int64_t>& batch = request_.global_batch;
-    check(request_.sequence || batch, "a batch of {} tokens needs the sequence length", tokens);
+    check(request_.sequence || batch, "a batch of {} needs the sequence length", counted(tokens, "token"));
     if (!request_.sequence) {
-      check(tokens % *batch == 0, "{} tokens are not a whole number for each of {} samples", tokens, *batch);
+      check(tokens % *batch == 0, "{}: expected a whole number for each of {}", counted(tokens, "token"),
+            counted(*batch, "sample"));
       plan_.sequence = tokens / *batch;
-      show("sequence = {} tokens / {} samples = {}", grouped(tokens), grouped(*batch),
+      show("sequence = {} / {} = {}", grouped(tokens, "token"), grouped(*batch, "sample"),
            grouped(*plan_.sequence));
       return *batch;
     }
     const std::int64_t samples = divide_up(tokens, *request_.sequence);
     const bool whole = tokens % *request_.sequence == 0;
-    show("global batch = {} tokens / {} = {}{}", grouped(tokens), grouped(*request_.sequence),
+    show("global batch = {} / {} = {}{}", grouped(tokens, "token"), grouped(*request_.sequence),
          whole ? "" : fmt::format("{:.6g}, rounded up to ", ratio(tokens, *request_.sequence)),
-         count(samples, "sample"));
-    check(!batch || *batch == samples, "the global batch is {} samples, but {} tokens of {} each are {}",
-          batch.value_or(0), tokens, *request_.sequence, samples);
+         grouped(samples, "sample"));
+    check(!batch || *batch == samples, "the global batch is {}, but {} of {} each are {}",
+          counted(batch.value_or(0), "sample"), counted(tokens, "token"), *request_.sequence, samples);
     return samples;
   }
 
@@ -116,7 +117,8 @@ class Solver {
       return std::max<std::int64_t>(1, std::llround(static_cast<double>(*request_.dataset) * of / 100));
     };
     show("global batch = {:g}% of {} = {} (0.1% to 1%: {} to {})", percent,
-         count(*request_.dataset, "sample"), grouped(share(percent)), grouped(share(0.1)), grouped(share(1)));
+         grouped(*request_.dataset, "sample"), grouped(share(percent)), grouped(share(0.1)),
+         grouped(share(1)));
     return share(percent);
   }
 
@@ -127,7 +129,7 @@ class Solver {
   void show_global_batch() {
     show("global batch = {} x {} x {} = {}", grouped(plan_.shape.micro_batch),
          grouped(plan_.shape.accumulation), grouped(plan_.shape.ranks),
-         count(plan_.shape.global_batch(), "sample"));
+         grouped(plan_.shape.global_batch(), "sample"));
   }
 
   void take_product() {
@@ -185,21 +187,21 @@ class Solver {
     const std::int64_t all = plan_.shape.ranks, used = divide_up(plan_.target, each);
     plan_.shape.ranks = used;
     plan_.idle_ranks = all - used;
-    note("{} are more than the batch can use: {} have work, {} would be idle", count(all, "GPU"),
+    note("{} are more than the batch can use: {} have work, {} would be idle", grouped(all, "GPU"),
          grouped(used), grouped(plan_.idle_ranks));
-    note("option: rent {} and no more", count(used, "GPU"));
+    note("option: rent {} and no more", grouped(used, "GPU"));
     if (missing.value == kAccumulation.value && all <= plan_.target) {
       note("option: a micro-batch of {}, so that each of the {} has work", grouped(plan_.target / all),
-           count(all, "GPU"));
+           grouped(all, "GPU"));
     }
     if (is_given(kAccumulation) && plan_.shape.accumulation > 1) {
       note("option: fewer accumulation steps than {}", grouped(plan_.shape.accumulation));
     }
     note("option: a global batch of {}, with a learning rate that suits it (plan lr)",
-         count(product(each, all), "sample"));
+         grouped(product(each, all), "sample"));
     if (all / used > 1) {
-      note("option: split the model over {} each (tensor or pipeline parallelism), {} data-parallel ranks",
-           count(all / used, "GPU"), grouped(used));
+      note("option: split the model over {} each (tensor or pipeline parallelism), {}",
+           grouped(all / used, "GPU"), grouped(used, "data-parallel rank"));
     }
   }
 
@@ -207,7 +209,7 @@ class Solver {
     const std::int64_t steps = std::exchange(plan_.shape.accumulation, cap);
     const std::int64_t per_rank = product(plan_.shape.micro_batch, cap);
     note("{} accumulation steps were capped at {}; {} would meet the target, or a micro-batch of {}",
-         grouped(steps), grouped(cap), count(divide_up(plan_.target, per_rank), "rank"),
+         grouped(steps), grouped(cap), grouped(divide_up(plan_.target, per_rank), "rank"),
          grouped(divide_up(plan_.target, product(plan_.shape.ranks, cap))));
   }
 
@@ -215,23 +217,25 @@ class Solver {
     const std::int64_t difference = plan_.shape.global_batch() - plan_.target;
     if (difference == 0) return;
     note("the effective batch is {}, {} {} than the {} requested",
-         count(plan_.shape.global_batch(), "sample"), grouped(std::abs(difference)),
+         grouped(plan_.shape.global_batch(), "sample"), grouped(std::abs(difference)),
          difference > 0 ? "more" : "less", grouped(plan_.target));
   }
 
   void cut_epoch(std::int64_t samples) {
     const std::int64_t batch = plan_.shape.global_batch();
-    check(batch <= samples, "the global batch of {} is larger than the data of {} samples", batch, samples);
+    check(batch <= samples, "the global batch of {} is larger than the data of {}", batch,
+          counted(samples, "sample"));
     EpochPlan epoch;
     epoch.updates = divide_up(samples, batch);
     epoch.last_samples = samples - (epoch.updates - 1) * batch;
     epoch.last_accumulation =
         divide_up(epoch.last_samples, product(plan_.shape.micro_batch, plan_.shape.ranks));
-    show("epoch = {} / {} = {}{}", count(samples, "sample"), grouped(batch), count(epoch.updates, "update"),
+    show("epoch = {} / {} = {}{}", grouped(samples, "sample"), grouped(batch),
+         grouped(epoch.updates, "update"),
          epoch.last_samples == batch
              ? ""
-             : fmt::format(", the last of {} in {}", count(epoch.last_samples, "sample"),
-                           count(epoch.last_accumulation, "accumulation step")));
+             : fmt::format(", the last of {} in {}", grouped(epoch.last_samples, "sample"),
+                           grouped(epoch.last_accumulation, "accumulation step")));
     plan_.epoch = epoch;
   }
 

@@ -62,9 +62,9 @@ std::string BatchConfig::complete(const BatchPlan& plan) const {
                                 shape.accumulation, shape.ranks, shape.global_batch());
   }
   check(plan.is_exact() && plan.idle_ranks == 0,
-        "{}: a contradiction: no whole numbers make {} of {} with {} ranks; exact are, as micro-batch x "
+        "{}: a contradiction: no whole numbers make {} of {} with {}; exact are, as micro-batch x "
         "accumulation x ranks{}",
-        name_, kBatch, plan.target, plan.shape.ranks + plan.idle_ranks, alternatives);
+        name_, kBatch, plan.target, counted(plan.shape.ranks + plan.idle_ranks, "rank"), alternatives);
   Json completed = json_;
   completed[kBatch] = plan.shape.global_batch();
   completed[kMicroBatch] = plan.shape.micro_batch;

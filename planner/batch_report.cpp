@@ -28,7 +28,7 @@ std::string batch_text(const BatchPlan& plan, const std::optional<RunCost>& cost
                                          "ranks", "global batch");
   text += "\nplan\n" + header + shape_row(plan.shape);
   if (plan.sequence) {
-    text += "  " + count(product(plan.shape.global_batch(), *plan.sequence), "token") + " an update\n";
+    text += "  " + grouped(product(plan.shape.global_batch(), *plan.sequence), "token") + " an update\n";
   }
   if (!plan.notes.empty()) text += "\n";
   for (const std::string& line : plan.notes) text += "note: " + line + "\n";
@@ -38,8 +38,8 @@ std::string batch_text(const BatchPlan& plan, const std::optional<RunCost>& cost
   }
   if (cost) {
     text += fmt::format("\nrun\n  {}, {}: {:.6g} hours on {}, {:.6g} GPU hours, cost {:.2f}\n",
-                        count(cost->updates, "update"), count(cost->samples, "sample"), cost->hours,
-                        count(plan.shape.ranks, "GPU"), cost->gpu_hours, cost->cost);
+                        grouped(cost->updates, "update"), grouped(cost->samples, "sample"), cost->hours,
+                        grouped(plan.shape.ranks, "GPU"), cost->gpu_hours, cost->cost);
   }
   return text;
 }

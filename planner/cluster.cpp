@@ -37,7 +37,7 @@ void check_ranks(const Cluster& cluster, std::int64_t ranks) {
   check_size("the number of ranks", ranks);
   check(ranks <= cluster.ranks_per_node || ranks % cluster.ranks_per_node == 0,
         "{} do not fill nodes of {}: expected a multiple of {}, or fewer than a node has",
-        count(ranks, "rank"), cluster.ranks_per_node, cluster.ranks_per_node);
+        grouped(ranks, "rank"), cluster.ranks_per_node, cluster.ranks_per_node);
 }
 
 const std::vector<Cluster>& cluster_presets() {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/numbers.h"
 #include "planner/collective_phases.h"
 
 namespace ringtape::planner {
@@ -109,8 +110,8 @@ void finish_tree(const Cluster& cluster, const CollectiveProblem& problem, std::
 
 void finish_collective(const Cluster& cluster, const CollectiveProblem& problem, std::vector<double>& times) {
   check_ranks(cluster, problem.ranks);
-  check(std::ssize(times) == problem.ranks, "finish_collective: {} times for {} ranks", times.size(),
-        problem.ranks);
+  check(std::ssize(times) == problem.ranks, "finish_collective: {} for {}",
+        counted(std::ssize(times), "time"), counted(problem.ranks, "rank"));
   if (problem.ranks == 1) return;
   for (double& time : times) time += cluster.call;
   if (problem.algorithm == Algorithm::tree && problem.kind == Collective::all_reduce) {

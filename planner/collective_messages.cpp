@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/numbers.h"
 #include "planner/collective_phases.h"
 #include "planner/event_queue.h"
 
@@ -146,8 +147,8 @@ class TreeSimulation {
 void simulate_collective(const Cluster& cluster, const CollectiveProblem& problem,
                          std::vector<double>& times) {
   check_ranks(cluster, problem.ranks);
-  check(std::ssize(times) == problem.ranks, "simulate_collective: {} times for {} ranks", times.size(),
-        problem.ranks);
+  check(std::ssize(times) == problem.ranks, "simulate_collective: {} for {}",
+        counted(std::ssize(times), "time"), counted(problem.ranks, "rank"));
   if (problem.ranks == 1) return;
   for (double& time : times) time += cluster.call;
   if (problem.algorithm == Algorithm::tree && problem.kind == Collective::all_reduce) {

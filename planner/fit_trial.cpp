@@ -16,15 +16,10 @@
 #include "nn/layers.h"
 #include "optim/registry.h"
 #include "planner/numbers.h"
+#include "trace/timing.h"
 
 namespace ringtape::planner {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::shared_ptr<Module> make_model(const TrialModel& trial) {
   if (trial.gpt) {
@@ -38,9 +33,9 @@ std::shared_ptr<Module> make_model(const TrialModel& trial) {
 }
 
 /// Model, optimizer and data of an update, on the device.
-class Trainer {
+class TrialRun {
  public:
-  Trainer(const TrialModel& trial, Device device, std::int64_t micro_batch)
+  TrialRun(const TrialModel& trial, Device device, std::int64_t micro_batch)
       : model_(make_model(trial)), arena_(*model_, device, trial.compute) {
     const OptimizerKind& kind = optimizer_named(trial.optimizer);
     optimizer_ = kind.make(arena_, kind.defaults, {no_decay_below_two_dimensions()});
@@ -90,14 +85,14 @@ FitTrial try_micro_batch(const TrialModel& model, Device device, std::int64_t mi
   try {
     const TapeScope scope;  // clears the tape after a forward that ran out of memory
     manual_seed(0);
-    Trainer trainer(model, device, micro_batch);
+    TrialRun run(model, device, micro_batch);
     reset_peak_memory(device);
-    trainer.update();
+    run.update();
     result.bytes = static_cast<std::int64_t>(memory_stats(device).peak);
     std::int64_t updates = 0;
-    const Clock::time_point start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     while (updates == 0 || seconds_since(start) < seconds) {
-      trainer.update();
+      run.update();
       ++updates;
     }
     result.samples_per_second = static_cast<double>(product(updates, micro_batch)) / seconds_since(start);

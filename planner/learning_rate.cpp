@@ -21,15 +21,15 @@ RatePlan plan_rate(const RateRequest& request) {
   check_size("the base batch", base_batch);
   check_size("the batch", request.batch_size);
   check_size("the number of samples in the data", request.dataset);
-  check_size("the number of epochs", request.epochs);
-  check(request.batch_size <= request.dataset, "the batch of {} is larger than the data of {} samples",
-        request.batch_size, request.dataset);
+  check(request.batch_size <= request.dataset, "the batch of {} is larger than the data of {}",
+        request.batch_size, counted(request.dataset, "sample"));
   plan.linear = scale_rate(BatchScaling::linear, base, request.batch_size, base_batch);
   plan.square_root = scale_rate(BatchScaling::square_root, base, request.batch_size, base_batch);
 
   const std::int64_t per_epoch = divide_up(request.dataset, request.batch_size);
-  plan.length = {
-      .samples = request.dataset, .steps_per_epoch = per_epoch, .steps = product(per_epoch, request.epochs)};
+  plan.length = {.samples = request.dataset,
+                 .steps_per_epoch = per_epoch,
+                 .steps = updates_of(request.epochs, per_epoch)};
   check_size("the number of epochs between two drops", schedule.step_epochs);
   product(schedule.step_epochs, per_epoch);  // throws where it is too large
   check(plan.length.steps <= kMostSteps, "the run has {} steps: expected at most {}", plan.length.steps,
@@ -42,6 +42,20 @@ RatePlan plan_rate(const RateRequest& request) {
 
 namespace {
 
+std::string epochs_text(double epochs) {
+  const auto whole = static_cast<std::int64_t>(epochs);
+  return static_cast<double>(whole) == epochs ? grouped(whole, "epoch") : fmt::format("{} epochs", epochs);
+}
+
+/// "157 x 90 = 14,130", and "157 x 2.5 = 392.5, rounded up to 393"
+std::string steps_text(double epochs, const RunLength& length) {
+  const double all = epochs * static_cast<double>(length.steps_per_epoch);
+  const std::string product = fmt::format("{} x {} =", grouped(length.steps_per_epoch), epochs);
+  const auto steps = static_cast<double>(length.steps);
+  if (std::abs(all - steps) < 1e-9 * steps) return fmt::format("{} {}", product, grouped(length.steps));
+  return fmt::format("{} {:.6g}, rounded up to {}", product, all, grouped(length.steps));
+}
+
 /// 0.3125 x batch / 512 epochs are 0.3125 / 512 of all samples, whatever the batch.
 std::string warmup_text(const RatePlan& plan) {
   const auto batch = plan.request.batch_size;
@@ -52,7 +66,7 @@ std::string warmup_text(const RatePlan& plan) {
   std::string text =
       fmt::format("warm-up = 0.3125 x {} / 512 = {:.6g} epochs (You et al., 2020): 0.3125 x {} / 512 = {}{}",
                   grouped(batch), 0.3125 * static_cast<double>(batch) / 512, grouped(plan.length.samples),
-                  whole ? "" : fmt::format("{:.6g}, rounded up to ", updates), count(suggested, "step"));
+                  whole ? "" : fmt::format("{:.6g}, rounded up to ", updates), grouped(suggested, "step"));
   if (plan.warmup < suggested) {
     text += fmt::format(", capped at {} / 4 = {}", grouped(plan.length.steps), grouped(plan.warmup));
   }
@@ -75,9 +89,8 @@ std::string rate_text(const RatePlan& plan) {
                       plan.linear, mark(BatchScaling::linear));
   text += fmt::format("rate, square root  = {:.6g} x sqrt({:.6g}) = {:.6g}{}\n", request.base_rate, ratio,
                       plan.square_root, mark(BatchScaling::square_root));
-  text += fmt::format("steps = {} / {} rounded up x {} = {} x {} = {}\n", count(length.samples, "sample"),
-                      batch, count(request.epochs, "epoch"), grouped(length.steps_per_epoch),
-                      grouped(request.epochs), grouped(length.steps));
+  text += fmt::format("steps = {} / {} rounded up x {} = {}\n", grouped(length.samples, "sample"), batch,
+                      epochs_text(request.epochs), steps_text(request.epochs, length));
   if (!schedule.warmup) {
     text += warmup_text(plan);
   } else if (schedule.kind == ScheduleKind::one_cycle) {

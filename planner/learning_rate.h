@@ -11,7 +11,7 @@ namespace ringtape::planner {
 struct RateRequest {
   double base_rate = 0;
   std::int64_t batch_size = 64;
-  std::int64_t epochs = 3;
+  double epochs = 3;
   ScheduleOptions schedule;  ///< as a Trainer takes it, with the base batch and the scaling rule
   std::int64_t dataset = 0;  ///< samples in an epoch
 };

@@ -66,7 +66,7 @@ std::vector<MemoryRow> framework_rows(const BytesByCategory& estimate, std::int6
                             .block = 256,
                             .largest_layer = largest_layer},
                            request.sharding);
-  const std::string batch = count(request.micro_batch, "sample") + ", at the peak";
+  const std::string batch = grouped(request.micro_batch, "sample") + ", at the peak";
   append(plan.rows, {{"activations", bytes_of(estimate, activations), batch},
                      {"their gradients", bytes_of(estimate, activation_gradients), batch},
                      {"data", bytes_of(estimate, data), data_text}});
@@ -172,8 +172,8 @@ MemoryPlan plan_memory(const GptRequest& gpt, const MemoryRequest& request) {
   problem.compute = DType::f32;
   plan.rows = framework_rows(estimate, bytes_of(estimate_memory(problem), parameters) / 4,
                              largest_layer(gpt.model), request,
-                             fmt::format("4 x {} x {} tokens, and as many targets",
-                                         grouped(request.micro_batch), grouped(gpt.model.sequence)));
+                             fmt::format("4 x {} x {}, and as many targets", grouped(request.micro_batch),
+                                         grouped(gpt.model.sequence, "token")));
   plan.notes.push_back(kFrameworkNote);
   const double flops =
       forward_flops(problem.model, 1, gpt.model.sequence) / static_cast<double>(gpt.model.sequence);

@@ -1,5 +1,7 @@
 #include "planner/numbers.h"
 
+#include <cmath>
+
 #include "core/error.h"
 
 namespace ringtape::planner {
@@ -18,8 +20,12 @@ std::string bytes_text(std::int64_t bytes) {
   return ringtape::bytes_text(static_cast<double>(bytes), 4);
 }
 
-std::string count(std::int64_t number, const std::string& noun) {
-  return grouped(number) + " " + noun + (number == 1 ? "" : "s");
+std::int64_t updates_of(double epochs, std::int64_t updates) {
+  check(epochs > 0 && epochs <= kMostEpochs, "epochs must be above 0 and at most {:.0f}, found {}",
+        kMostEpochs, epochs);
+  const double all = epochs * static_cast<double>(updates), nearest = std::round(all);
+  // 1.1 x 10 is a little more than 11 in binary.
+  return static_cast<std::int64_t>(std::abs(all - nearest) < 1e-9 * all ? nearest : std::ceil(all));
 }
 
 void check_size(const std::string& name, std::int64_t size) {

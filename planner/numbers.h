@@ -11,6 +11,9 @@ namespace ringtape::planner {
 /// Sizes are at most this: about 10^12, so that their products can be checked and shown.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
 
+/// A run has at most this many epochs.
+constexpr double kMostEpochs = 1e6;
+
 /// a / b, rounded up, for a >= 0 and b > 0.
 std::int64_t divide_up(std::int64_t a, std::int64_t b);
 
@@ -18,13 +21,14 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b);
 /// can hold exactly.
 std::int64_t product(std::int64_t a, std::int64_t b);
 
+using ringtape::counted;
 using ringtape::grouped;
 
 /// "2.421 GiB": four digits, so that sums of what is printed hold.
 std::string bytes_text(std::int64_t bytes);
 
-/// "12 samples", "1 sample"
-std::string count(std::int64_t number, const std::string& noun);
+/// `updates` of an epoch, times the epochs, rounded up. Throws Error unless 0 < epochs <= kMostEpochs.
+std::int64_t updates_of(double epochs, std::int64_t updates);
 
 /// Throws Error unless 1 <= size <= kLargestSize.
 void check_size(const std::string& name, std::int64_t size);

@@ -102,14 +102,14 @@ void check_request(const ParallelRequest& request) {
   for (const auto& [name, size] :
        {std::pair("tensor", request.tensor), {"context", request.context}, {"pipeline", request.pipeline}}) {
     check(!size || (*size >= 1 && request.ranks % *size == 0),
-          "--{}-parallel {}: expected a divisor of the {}", name, size.value_or(0),
-          count(request.ranks, "rank"));
+          "--{}-parallel {}: expected a divisor of the {}, the nearest is {}", name, size.value_or(0),
+          grouped(request.ranks, "rank"), nearest_divisor(request.ranks, size.value_or(1)));
   }
   const std::int64_t tensor = request.tensor.value_or(1), context = request.context.value_or(1),
                      stages = request.pipeline.value_or(1);
-  check(request.ranks % (tensor * context * stages) == 0, "{} tensor ranks{} and {} stages do not divide {}",
-        tensor, context > 1 ? fmt::format(", {} context ranks", context) : "", stages,
-        count(request.ranks, "rank"));
+  check(request.ranks % (tensor * context * stages) == 0, "{}{} and {} do not divide {}",
+        counted(tensor, "tensor rank"), context > 1 ? fmt::format(", {} context ranks", context) : "",
+        counted(stages, "stage"), grouped(request.ranks, "rank"));
   check(!request.zero || (*request.zero >= 0 && *request.zero <= 3), "ZeRO has stages 0 to 3, found {}",
         request.zero.value_or(0));
   check(!request.compress || request.zero.value_or(0) == 0, "--compress cannot be used with --zero {}",
@@ -174,14 +174,15 @@ ParallelPlans plan_parallel(const ParallelRequest& request) {
       if (each.least_bytes > 0 && (nearest == nullptr || each.least_bytes < nearest->least_bytes))
         nearest = &each;
     }
-    check(nearest != nullptr, "no mesh of {} can train this model: {}", count(request.ranks, "rank"),
+    check(nearest != nullptr, "no mesh of {} is planned for this model: {}", grouped(request.ranks, "rank"),
           all.left_out.front().reason);
     fail(
         "no mesh of {} fits into {} a rank: the least, {} tensor x {} context x {} pipeline x {} data with "
         "ZeRO "
         "{}, takes {}",
-        count(request.ranks, "rank"), bytes_text(request.memory), nearest->mesh.tensor, nearest->mesh.context,
-        nearest->mesh.pipeline, nearest->mesh.data, nearest->zero, bytes_text(nearest->least_bytes));
+        grouped(request.ranks, "rank"), bytes_text(request.memory), nearest->mesh.tensor,
+        nearest->mesh.context, nearest->mesh.pipeline, nearest->mesh.data, nearest->zero,
+        bytes_text(nearest->least_bytes));
   }
   std::stable_sort(all.plans.begin(), all.plans.end(), [](const ParallelPlan& a, const ParallelPlan& b) {
     return a.step != b.step ? a.step < b.step : a.bytes < b.bytes;

@@ -118,10 +118,10 @@ Json json_of(const ParallelRequest& request, const ParallelPlan& plan) {
 std::string parallel_text(const ParallelRequest& request, const ParallelPlans& plans, std::int64_t most) {
   const Transformer& model = request.model;
   std::string text =
-      fmt::format("{} parameters; {} x {} tokens an update; {} of {}, nodes of {}; {} ways computed\n\n",
-                  grouped(parameter_count(model)), grouped(request.global_batch), grouped(model.sequence),
-                  count(request.ranks, "rank"), bytes_text(request.memory), request.cluster.ranks_per_node,
-                  grouped(plans.ways));
+      fmt::format("{} parameters; {} x {} an update; {} of {}, nodes of {}; {} computed\n\n",
+                  grouped(parameter_count(model)), grouped(request.global_batch),
+                  grouped(model.sequence, "token"), grouped(request.ranks, "rank"),
+                  bytes_text(request.memory), request.cluster.ranks_per_node, grouped(plans.ways, "way"));
   text += table(request, plans, most);
   if (std::ssize(plans.plans) > most)
     text += fmt::format("and {} slower, by --show or --json\n", std::ssize(plans.plans) - most);

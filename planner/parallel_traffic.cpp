@@ -158,6 +158,7 @@ CollectiveCounts pipeline_traffic(const Sizes& s) {
     const std::int64_t own = s.stage == 0 ? first.elements : bucket.elements / s.gpt.sharding.world_size;
     add(counts, Operation::all_reduce, 1, 4 * own);
   }
+  add(counts, Operation::all_reduce, 1, 4);  // the loss
   return counts;
 }
 

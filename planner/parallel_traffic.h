@@ -41,7 +41,7 @@ struct ParallelTraffic {
 ///            of the gradients is over data x context, under `data`.
 ///   pipeline e N C for each micro-batch and chunk, to the next stage in forward and to the previous in
 ///            backward, a t-th of it with sequence parallelism; the gradients of tied embeddings, f32,
-///            between the first and the last stage.
+///            between the first and the last stage; the loss.
 ///
 /// Without clipping and LAMB, whose norms are a few bytes more.
 ParallelTraffic update_traffic(const ParallelUpdate& update);

@@ -74,8 +74,8 @@ std::vector<MemoryRow> memory_of(const ParallelRequest& request, const GptMemory
        stage < 3                             ? "none"
        : part.sharding.reshard_after_forward ? "2 at a time"
                                              : "all"},
-      {"activations", bytes(peak[activations]), count(part.sequences, "sample") + in_flight},
-      {"their gradients", bytes(peak[activation_gradients]), count(part.sequences, "sample")},
+      {"activations", bytes(peak[activations]), grouped(part.sequences, "sample") + in_flight},
+      {"their gradients", bytes(peak[activation_gradients]), grouped(part.sequences, "sample")},
       {"data", bytes(peak[data]), "tokens and targets"},
       {"workspace", request.workspace, "as given"},
   };
@@ -234,18 +234,20 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
   const Transformer& model = request.model;
   const std::int64_t node = request.cluster.ranks_per_node;
   if (model.heads % mesh.tensor != 0)
-    return fmt::format("{} tensor ranks do not divide {} heads", mesh.tensor, model.heads);
+    return fmt::format("{} tensor ranks do not divide {}", mesh.tensor, counted(model.heads, "head"));
   if (model.vocabulary < mesh.tensor)
     return fmt::format("{} tensor ranks are more than a vocabulary of {}", mesh.tensor, model.vocabulary);
   if (mesh.context > 1 && model.sequence % (2 * mesh.context) != 0)
-    return fmt::format("sequences of {} tokens have no {} equal chunks", model.sequence, 2 * mesh.context);
+    return fmt::format("sequences of {} have no {} equal chunks", counted(model.sequence, "token"),
+                       2 * mesh.context);
   if (!has_blocks(request, mesh.pipeline, 1))
-    return fmt::format("{} layers do not give each of {} stages a block", model.layers, mesh.pipeline);
+    return fmt::format("a model of {} has no block for each of {} stages", counted(model.layers, "layer"),
+                       mesh.pipeline);
   if (request.global_batch % mesh.data != 0)
     return fmt::format("{} data ranks do not divide a batch of {}", mesh.data, request.global_batch);
   if (request.micro_batch && request.global_batch / mesh.data % *request.micro_batch != 0)
-    return fmt::format("micro-batches of {} do not divide the {} samples of a rank", *request.micro_batch,
-                       request.global_batch / mesh.data);
+    return fmt::format("micro-batches of {} do not divide the {} of a rank", *request.micro_batch,
+                       counted(request.global_batch / mesh.data, "sample"));
   if ((node % mesh.tensor != 0 && mesh.tensor % node != 0) ||
       !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.of_mean()))
     return fmt::format("lines of ranks do not fill nodes of {}", node);

@@ -15,12 +15,9 @@ void measure_length(const RunRequest& run, const BatchPlan& plan, std::optional<
         "how long is the run? Expected one of updates, epochs and tokens in all");
   const std::int64_t batch = plan.shape.global_batch();
   if (run.epochs) {
-    check(*run.epochs > 0 && *run.epochs <= 1e6, "epochs must be above 0 and at most 1000000, found {}",
-          *run.epochs);
     check(dataset.has_value(), "a run in epochs needs the number of samples in the data");
-    const auto times = [&](std::int64_t number) { return *run.epochs * static_cast<double>(number); };
-    result.updates = static_cast<std::int64_t>(std::ceil(times(divide_up(*dataset, batch))));
-    result.samples = std::llround(times(*dataset));
+    result.updates = updates_of(*run.epochs, divide_up(*dataset, batch));
+    result.samples = std::llround(*run.epochs * static_cast<double>(*dataset));
     return;
   }
   if (run.updates) {
@@ -28,7 +25,8 @@ void measure_length(const RunRequest& run, const BatchPlan& plan, std::optional<
     result.updates = *run.updates;
   } else {
     check_size("the number of tokens", *run.total_tokens);
-    check(plan.sequence.has_value(), "a run of {} tokens needs the sequence length", *run.total_tokens);
+    check(plan.sequence.has_value(), "a run of {} needs the sequence length",
+          counted(*run.total_tokens, "token"));
     result.updates = divide_up(*run.total_tokens, product(batch, *plan.sequence));
   }
   result.samples = product(result.updates, batch);

@@ -1,5 +1,7 @@
 #include "planner/scale.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +26,7 @@ void check_seconds(const char* name, double seconds) {
 ScaleMesh mesh_of(const ScaleRequest& request, std::int64_t ranks, std::int64_t accumulation) {
   ScaleMesh mesh = *request.mesh;
   mesh.way.mesh.data = static_cast<int>(ranks / mesh.model_ranks());
-  mesh.way.zero = mesh.way.mesh.data > 1 ? request.zero : 0;
+  mesh.way.zero = mesh.way.mesh.of_mean() > 1 ? request.zero : 0;
   mesh.way.micro_batch = request.micro_batch;
   mesh.way.micro_batches = accumulation;
   mesh.request.ranks = ranks;
@@ -40,8 +42,13 @@ std::int64_t model_ranks(const ScaleRequest& request) {
   return request.mesh ? request.mesh->model_ranks() : 1;
 }
 
+/// Ranks that divide the parameters. The others reduce gradients: data x context.
+std::int64_t part_ranks(const ScaleRequest& request) {
+  return request.mesh ? request.mesh->part_ranks() : 1;
+}
+
 /// The line of ranks that reduce gradients.
-Cluster data_line(const ScaleRequest& request) {
+Cluster mean_line(const ScaleRequest& request) {
   return request.mesh ? line_of_ranks(request.cluster, request.mesh->way.mesh.tensor) : request.cluster;
 }
 
@@ -115,18 +122,24 @@ void check_disturbances(const ScaleRequest& request) {
 void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
   const std::int64_t of_model = request.mesh->model_ranks();
   check(ranks % of_model == 0,
-        "{} ranks: expected a multiple of the {} of a model, {} tensor x {} pipeline, such as {}", ranks,
-        of_model, request.mesh->way.mesh.tensor, request.mesh->way.mesh.pipeline,
-        std::max(of_model, ranks / of_model * of_model));
+        "{}: expected a multiple of the {} of a model, {} tensor{} x {} pipeline, such as {}",
+        counted(ranks, "rank"), of_model, request.mesh->way.mesh.tensor, request.mesh->context_text(),
+        request.mesh->way.mesh.pipeline, std::max(of_model, ranks / of_model * of_model));
   const ScaleMesh mesh = mesh_of(request, ranks, request.accumulation);
-  const std::int64_t sequence = mesh.request.model.sequence;
-  check(!mesh.way.sequence || sequence % mesh.way.mesh.tensor == 0,
-        "{} tensor ranks do not divide a sequence of {} tokens", mesh.way.mesh.tensor, sequence);
+  const std::int64_t sequence = mesh.request.model.sequence, context = mesh.way.mesh.context;
+  check(!mesh.way.sequence || sequence % (context * mesh.way.mesh.tensor) == 0,
+        "{} tensor ranks do not divide a sequence of {}", mesh.way.mesh.tensor,
+        counted(sequence / context, "token"));
   check(has_blocks(mesh.request, mesh.way.mesh.pipeline, mesh.way.chunks),
-        "{} layers do not give each of {} stages a block and each of {} chunks a unit",
-        mesh.request.model.layers, mesh.way.mesh.pipeline, mesh.way.chunks);
-  check(reason_against(mesh.request, mesh.way.mesh).empty(), "{} ranks: {}", ranks,
+        "a model of {} is too small for {} of {}: expected a block for each stage and a unit for each chunk",
+        counted(mesh.request.model.layers, "layer"), counted(mesh.way.mesh.pipeline, "stage"),
+        counted(mesh.way.chunks, "chunk"));
+  check(reason_against(mesh.request, mesh.way.mesh).empty(), "{}: {}", counted(ranks, "rank"),
         reason_against(mesh.request, mesh.way.mesh));
+  const std::int64_t line = mesh.way.mesh.tensor * context, node = request.cluster.ranks_per_node;
+  check(context == 1 || node % line == 0 || line % node == 0,
+        "{} tensor{} ranks lie across nodes of {}: expected a divisor or a multiple", mesh.way.mesh.tensor,
+        mesh.context_text(), node);
 }
 
 void check_ranks(const ScaleRequest& request) {
@@ -145,7 +158,7 @@ StepModel step_model(const ScaleRequest& request, std::int64_t ranks, std::int64
   if (request.mesh) {
     const ScaleMesh mesh = mesh_of(request, ranks, accumulation);
     model = step_of(mesh.request, mesh.way);
-    model.together = mesh.model_ranks();
+    model.together = mesh.part_ranks();
   } else {
     const double forward = forward_by_flops(request);
     model.forward = request.forward.value_or(forward);
@@ -156,8 +169,8 @@ StepModel step_model(const ScaleRequest& request, std::int64_t ranks, std::int64
                                   static_cast<double>(request.gradient_bytes);
     model.zero = request.zero;
   }
-  model.update = request.update / static_cast<double>(model_ranks(request));
-  if (request.zero > 0) model.update /= static_cast<double>(ranks / model_ranks(request));
+  model.update = request.update / static_cast<double>(part_ranks(request));
+  if (request.zero > 0) model.update /= static_cast<double>(ranks / part_ranks(request));
   model.accumulation = accumulation;
   model.overlap = request.overlap;
   model.every_micro_batch = request.every_micro_batch;
@@ -174,24 +187,24 @@ CollectiveProblem collective_of(const ScaleRequest& request, Collective kind, do
 }
 
 /// Messages of all steps, counted from the collectives that a step of one rank calls.
-double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t data_ranks) {
+double count_messages(const ScaleRequest& request, const StepModel& model, std::int64_t ranks) {
   double messages = 0;
-  const Cluster line = data_line(request);
+  const Cluster line = mean_line(request);
   simulate_steps(model, 1, 1, Jitter({}), [&](Collective kind, double bytes, std::vector<double>&) {
-    messages += message_count(line, collective_of(request, kind, bytes, data_ranks));
+    messages += message_count(line, collective_of(request, kind, bytes, ranks));
   });
   return messages * static_cast<double>(request.steps);
 }
 
-Communicate communication(const ScaleRequest& request, std::int64_t data_ranks, bool by_messages) {
-  return [&request, line = data_line(request), data_ranks, by_messages](Collective kind, double bytes,
-                                                                        std::vector<double>& times) {
-    const CollectiveProblem problem = collective_of(request, kind, bytes, data_ranks);
+Communicate communication(const ScaleRequest& request, std::int64_t ranks, bool by_messages) {
+  return [&request, line = mean_line(request), ranks, by_messages](Collective kind, double bytes,
+                                                                   std::vector<double>& times) {
+    const CollectiveProblem problem = collective_of(request, kind, bytes, ranks);
     if (by_messages) {
       simulate_collective(line, problem, times);
       return;
     }
-    if (std::ssize(times) == data_ranks) {
+    if (std::ssize(times) == ranks) {
       finish_collective(line, problem, times);
     } else {
       times[0] += collective_time(line, problem);  // the same time for all of them
@@ -228,17 +241,18 @@ double seconds_of_a_sample(const ScaleRequest& request) {
 ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_simulate) {
   constexpr double kMostMessages = 1e8;  // some seconds
   const std::int64_t accumulation = accumulation_of(request, ranks);
-  const std::int64_t data_ranks = ranks / model_ranks(request);
+  const std::int64_t own_samples = product(request.micro_batch, accumulation);
+  const std::int64_t of_mean = ranks / part_ranks(request);
   const StepModel model = step_model(request, ranks, accumulation);
   ScalePoint point{.ranks = ranks,
                    .accumulation = accumulation,
-                   .global_batch = product(product(request.micro_batch, accumulation), data_ranks)};
-  point.by_messages = may_simulate && data_ranks > 1 && data_ranks <= request.messages_up_to &&
-                      count_messages(request, model, data_ranks) <= kMostMessages;
+                   .global_batch = product(own_samples, ranks / model_ranks(request))};
+  point.by_messages = may_simulate && of_mean > 1 && of_mean <= request.messages_up_to &&
+                      count_messages(request, model, of_mean) <= kMostMessages;
   // Without jitter all ranks take the same time, so one rank stands for all.
   const bool alike = !point.by_messages && request.jitter.variation == 0;
-  point.times = simulate_steps(model, alike ? 1 : data_ranks, request.steps, Jitter(request.jitter),
-                               communication(request, data_ranks, point.by_messages));
+  point.times = simulate_steps(model, alike ? 1 : of_mean, request.steps, Jitter(request.jitter),
+                               communication(request, of_mean, point.by_messages));
   point.throughput = static_cast<double>(point.global_batch) / point.times.step;
   point.efficiency = point.throughput * seconds_of_a_sample(request) / static_cast<double>(ranks);
   add_failures(request, point);
@@ -295,15 +309,17 @@ std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t mo
 void find_limits(ScaleRequest request, ScaleVariant& variant) {
   request.jitter.variation = 0;
   request.steps = 1;
-  const Cluster line = data_line(request);
   const std::int64_t of_model = model_ranks(request), most = most_with_work(request) / of_model;
-  variant.exposed_from = fewest_ranks(line, most, [&](std::int64_t data_ranks) {
+  const std::int64_t context = of_model / part_ranks(request);
+  const Cluster line = mean_line(request), models = line_of_ranks(line, context);
+  variant.exposed_from = fewest_ranks(models, most, [&](std::int64_t data_ranks) {
     const ScalePoint point = point_of(request, data_ranks * of_model, false);
     return point.times.exposed > ScaleVariant::kHidden * point.times.step;
   });
   const double bytes = largest_bucket(request);
-  variant.latency_from = fewest_ranks(line, most, [&](std::int64_t data_ranks) {
-    const CollectiveProblem problem = collective_of(request, reduction_of(request.zero), bytes, data_ranks);
+  variant.latency_from = fewest_ranks(models, most, [&](std::int64_t data_ranks) {
+    const CollectiveProblem problem =
+        collective_of(request, reduction_of(request.zero), bytes, data_ranks * context);
     return 2 * collective_latency(line, problem) > collective_time(line, problem);
   });
   for (std::optional<std::int64_t>* const ranks : {&variant.exposed_from, &variant.latency_from}) {
@@ -344,12 +360,17 @@ std::vector<ScaleVariant> other_variants(const ScaleRequest& asked) {
 
 }  // namespace
 
+std::string ScaleMesh::context_text() const {
+  return way.mesh.context > 1 ? fmt::format(" x {} context", way.mesh.context) : "";
+}
+
 std::vector<std::int64_t> doubling_ranks(const Cluster& cluster, std::int64_t most,
                                          std::int64_t model_ranks) {
   const std::int64_t local = cluster.ranks_per_node;
   check(local % model_ranks == 0 || model_ranks % local == 0,
         "models of {} ranks lie across nodes of {}: expected a divisor or a multiple", model_ranks, local);
-  check(model_ranks <= most, "a model of {} ranks, but at most {} ranks", model_ranks, most);
+  check(model_ranks <= most, "a model of {}, but at most {}", counted(model_ranks, "rank"),
+        counted(most, "rank"));
   const std::int64_t unit = std::max(local, model_ranks);  // what more ranks than one node or model come in
   const std::int64_t last = most <= unit ? most / model_ranks * model_ranks : most / unit * unit;
   std::vector<std::int64_t> ranks;
@@ -389,13 +410,13 @@ ScalePlan plan_scale(const ScaleRequest& request) {
                  .others = {},
                  .notes = {}};
   check(!plan.asked.points.empty(), "{} have no work for any of these numbers of ranks",
-        count(request.global_batch.value_or(0), "sample"));
+        grouped(request.global_batch.value_or(0), "sample"));
   plan.others = other_variants(asked);
   const auto idle = std::ssize(request.ranks) - std::ssize(plan.asked.points);
   if (idle > 0) {
     plan.notes.push_back(
         fmt::format("{} of ranks left out: a batch of {} has no more than {} micro-batches of {} to divide",
-                    count(idle, "number"), grouped(*request.global_batch),
+                    grouped(idle, "number"), grouped(*request.global_batch),
                     grouped(plan.most / model_ranks(request)), request.micro_batch));
   }
   if (request.jitter.variation > 0) {

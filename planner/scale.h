@@ -16,8 +16,12 @@ struct ScaleMesh {
   ParallelRequest request;  ///< ranks, batch and cluster are those of the ScaleRequest
   ParallelWay way;          ///< data ranks and micro-batches follow from the number of ranks
 
-  /// Ranks that divide a model.
-  std::int64_t model_ranks() const { return std::int64_t{way.mesh.tensor} * way.mesh.pipeline; }
+  /// Ranks that divide the parameters.
+  std::int64_t part_ranks() const { return std::int64_t{way.mesh.tensor} * way.mesh.pipeline; }
+  /// Ranks that compute a sample together.
+  std::int64_t model_ranks() const { return part_ranks() * way.mesh.context; }
+  /// " x 2 context", or nothing.
+  std::string context_text() const;
 };
 
 /// A training run, to be simulated with many numbers of ranks.

@@ -40,7 +40,7 @@ std::string limits_text(const ScaleRequest& request, const ScalePlan& plan) {
   };
   line(plan.asked, "   <- requested");
   for (const ScaleVariant& variant : plan.others) line(variant, "");
-  return text + fmt::format("  -: not up to {}\n", count(plan.most, "rank"));
+  return text + fmt::format("  -: not up to {}\n", grouped(plan.most, "rank"));
 }
 
 std::string algorithm_text(const ScaleRequest& request, const ScalePlan& plan) {
@@ -56,10 +56,10 @@ std::string gradients_text(const ScaleRequest& request) {
 std::string mesh_text(const ScaleMesh& mesh) {
   const ParallelWay& way = mesh.way;
   return fmt::format(
-      "model:     {} parameters on {} tensor{} x {} pipeline ranks{}{}; gradients",
+      "model:     {} parameters on {} tensor{}{} x {} pipeline ranks{}{}; gradients",
       grouped(parameter_count(mesh.request.model)), way.mesh.tensor, way.sequence ? " and sequence" : "",
-      way.mesh.pipeline, way.chunks > 1 ? fmt::format(" of {} chunks", way.chunks) : "",
-      way.recompute > 0 ? fmt::format(", recomputed by {}", count(way.recompute, "block")) : "");
+      mesh.context_text(), way.mesh.pipeline, way.chunks > 1 ? fmt::format(" of {} chunks", way.chunks) : "",
+      way.recompute > 0 ? fmt::format(", recomputed by {}", grouped(way.recompute, "block")) : "");
 }
 
 /// Explains the number of ranks at which latency takes over.
@@ -117,15 +117,15 @@ Json variant_json(const ScaleRequest& request, const ScaleVariant& variant) {
 std::string scale_text(const ScaleRequest& request, const ScalePlan& plan) {
   const Cluster& cluster = request.cluster;
   std::string text = fmt::format("computing: {} x {}: forward {}, backward {}, update {}{}\n",
-                                 count(request.micro_batch, "sample"), count(request.sequence, "token"),
+                                 grouped(request.micro_batch, "sample"), grouped(request.sequence, "token"),
                                  milliseconds(plan.forward), milliseconds(plan.backward),
                                  milliseconds(request.update), request.mesh ? " of the slowest stage" : "");
   text += request.mesh ? mesh_text(*request.mesh) : gradients_text(request);
-  text += fmt::format(", in {} of {}, by {}{}\n", count(static_cast<std::int64_t>(plan.buckets), "bucket"),
+  text += fmt::format(", in {} of {}, by {}{}\n", grouped(static_cast<std::int64_t>(plan.buckets), "bucket"),
                       bytes_text(plan.asked.bucket), algorithm_text(request, plan),
                       request.zero > 0 ? fmt::format(", ZeRO {}", request.zero) : "");
   text += fmt::format("cluster:   nodes of {}; intra-node {}, inter-node {}, a call {:.4g} us\n",
-                      count(cluster.ranks_per_node, "rank"), link_text(cluster.intra_node),
+                      grouped(cluster.ranks_per_node, "rank"), link_text(cluster.intra_node),
                       link_text(cluster.inter_node), cluster.call * 1e6);
   if (!cluster.source.empty()) text += "           " + cluster.source + "\n";
 
@@ -180,6 +180,7 @@ Json scale_json(const ScaleRequest& request, const ScalePlan& plan) {
   };
   if (request.mesh) {
     json["tensor"] = request.mesh->way.mesh.tensor;
+    json["context"] = request.mesh->way.mesh.context;
     json["pipeline"] = request.mesh->way.mesh.pipeline;
   }
   json["asked"] = variant_json(request, plan.asked);

@@ -10,12 +10,11 @@ namespace {
 
 void check_sizes(const Transformer& model) {
   check_size("the number of layers", model.layers);
-  check_size("the hidden size", model.hidden);
+  check_size("the width", model.hidden);
   check_size("the number of heads", model.heads);
   check_size("the sequence length", model.sequence);
   check_size("the vocabulary", model.vocabulary);
-  check(model.hidden % model.heads == 0, "{} heads do not divide the hidden size of {}", model.heads,
-        model.hidden);
+  check(model.hidden % model.heads == 0, "{} heads do not divide the width of {}", model.heads, model.hidden);
 }
 
 std::int64_t layer_parameters(const Transformer& model) {
@@ -82,7 +81,7 @@ std::vector<MemoryRow> training_activations(const Transformer& model, std::int64
   const std::int64_t outside = product(1 + 2 * value_bytes, elements.sbh) + product(4, elements.logits);
   std::vector<MemoryRow> rows = {
       {"activations of layers", product(model.layers, layer),
-       fmt::format("{} layers x ({})", model.layers,
+       fmt::format("{} x ({})", grouped(model.layers, "layer"),
                    sum_text(kept, elements.sbh, kept_scores, elements.scores))},
       {"activations outside", outside, sum_text(1 + 2 * value_bytes, elements.sbh, 4, elements.logits)},
   };
@@ -105,7 +104,7 @@ std::vector<MemoryRow> inference_activations(const Transformer& model, std::int6
   const std::int64_t of_layer = 16 * value_bytes, of_scores = 2 * value_bytes;
   return {
       {"keys and values", product(model.layers, product(2 * value_bytes, elements.sbh)),
-       fmt::format("{} layers x {} x {}", model.layers, 2 * value_bytes, grouped(elements.sbh))},
+       fmt::format("{} x {} x {}", grouped(model.layers, "layer"), 2 * value_bytes, grouped(elements.sbh))},
       {"activations, one layer", product(of_layer, elements.sbh) + product(of_scores, elements.scores),
        sum_text(of_layer, elements.sbh, of_scores, elements.scores)},
       {"logits in f32", product(4, elements.logits), fmt::format("4 x {}", grouped(elements.logits))},

@@ -12,14 +12,14 @@ namespace ringtape::planner {
 /// GELU, biases, dropout, and an output layer that shares the embedding's weight.
 struct Transformer {
   std::int64_t layers = 0;
-  std::int64_t hidden = 0;
-  std::int64_t heads = 0;  ///< a divisor of hidden
+  std::int64_t hidden = 0;  ///< the width: elements of a token's vector
+  std::int64_t heads = 0;   ///< a divisor of hidden
   std::int64_t sequence = 0;
   std::int64_t vocabulary = 0;
 };
 
 /// The same as options of nn/gpt.h, with the sequence as the context. Throws Error for sizes out of range and
-/// heads that do not divide the hidden size.
+/// heads that do not divide the width.
 TransformerOptions gpt_options(const Transformer& model);
 
 /// Which activations of a layer are kept for backward.
@@ -31,7 +31,7 @@ enum class Recompute {
 
 /// L (12 h^2 + 13 h) + (v + s) h + 2 h: in a layer 4 h^2 + 4 h of attention, 8 h^2 + 5 h of the feed-forward,
 /// 4 h of two layer norms; the embeddings; the last layer norm. Throws Error for sizes out of range and heads
-/// that do not divide the hidden size.
+/// that do not divide the width.
 std::int64_t parameter_count(const Transformer& model);
 /// 12 h^2 + 13 h, or the embeddings where they are larger.
 std::int64_t largest_layer(const Transformer& model);

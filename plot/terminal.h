@@ -2,13 +2,13 @@
 
 namespace ringtape {
 
-/// What standard output can show.
+/// The abilities of standard output.
 struct Terminal {
   int columns = 80;
   bool has_utf8 = true;
 };
 
-/// Columns by the variable COLUMNS, else by the terminal, else 80. The characters are those of the locale's
+/// Columns by the variable COLUMNS, else by the terminal, else 80. The encoding is named by the locale's
 /// variables (POSIX: the first of LC_ALL, LC_CTYPE and LANG that is set); without any it is ASCII.
 Terminal standard_output();
 

@@ -32,11 +32,12 @@ std::vector<double> columns_of(const std::vector<double>& values, int width) {
 
 }  // namespace
 
-std::string line_chart(const std::vector<double>& values, const Terminal& terminal, int height, Axis axis) {
+std::string line_chart(const std::vector<double>& values, const Terminal& terminal, int height,
+                       ChartScale scale) {
   if (values.size() < 2) return "";
   std::vector<double> columns =
       columns_of(values, std::clamp(terminal.columns - kAxisColumns, 9, kMostColumns));
-  const bool logarithmic = axis == Axis::automatic &&
+  const bool logarithmic = scale == ChartScale::automatic &&
                            std::all_of(columns.begin(), columns.end(), [](double v) { return !(v <= 0); });
   double low = INFINITY, high = -INFINITY;
   for (double& value : columns) {

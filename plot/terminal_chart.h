@@ -7,8 +7,8 @@
 
 namespace ringtape {
 
-/// The vertical axis of a chart.
-enum class Axis {
+/// The scale of a chart's vertical axis.
+enum class ChartScale {
   automatic,  ///< logarithmic when all values are above 0, as loss curves are read, else linear
   linear,
 };
@@ -21,6 +21,6 @@ constexpr int kMostColumns = 72;
 /// line, or asterisks without UTF-8. Values that are not finite are skipped; fewer than two values give an
 /// empty text.
 std::string line_chart(const std::vector<double>& values, const Terminal& terminal, int height,
-                       Axis axis = Axis::automatic);
+                       ChartScale scale = ChartScale::automatic);
 
 }  // namespace ringtape

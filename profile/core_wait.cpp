@@ -4,7 +4,9 @@
 
 #include <fstream>
 
-namespace ringtape::benchmarks {
+#include "core/error.h"
+
+namespace ringtape {
 namespace {
 
 /// Seconds that the calling thread has waited for a core since it began: the second number, in nanoseconds.
@@ -49,4 +51,9 @@ std::string too_busy(double share) {
       share * 100, kMostCoreWait * 100);
 }
 
-}  // namespace ringtape::benchmarks
+void check_quiet(double share, std::string_view when) {
+  const std::string remark = too_busy(share);
+  check(remark.empty(), "not measured, {}: {}", when, remark);
+}
+
+}  // namespace ringtape

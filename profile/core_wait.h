@@ -3,10 +3,11 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 
 /// Whether a machine was quiet enough for a measurement, from the scheduler's count of the time that a thread
 /// was runnable and waited for a core.
-namespace ringtape::benchmarks {
+namespace ringtape {
 
 /// The largest share of its time that a measured thread may wait for a core.
 inline constexpr double kMostCoreWait = 0.05;
@@ -32,5 +33,7 @@ class CoreWait {
 
 /// A warning for this share of waiting, "the machine was too busy: ..."; empty up to kMostCoreWait.
 std::string too_busy(double share);
+/// Throws Error above kMostCoreWait: "not measured, WHEN: the machine was too busy: ...".
+void check_quiet(double share, std::string_view when);
 
-}  // namespace ringtape::benchmarks
+}  // namespace ringtape

@@ -81,8 +81,7 @@ std::string cache_fact() {
     if (level.empty() || size.empty()) break;
     if (first_line(folder + "type") == "Instruction") continue;
     const long kib = std::strtol(size.c_str(), nullptr, 10);  // such as 1024K
-    caches.push_back(kib % 1024 == 0 ? fmt::format("L{} {} MiB", level, kib / 1024)
-                                     : fmt::format("L{} {} KiB", level, kib));
+    caches.push_back(fmt::format("L{} {}", level, bytes_text(1024.0 * static_cast<double>(kib))));
   }
   return fmt::format("{}", fmt::join(caches, ", "));
 }

@@ -70,10 +70,12 @@ std::string bar(const BytesByCategory& live, std::size_t most) {
 
 std::string memory_table(const BytesByCategory& before, const BytesByCategory& peak,
                          const BytesByCategory& formula, std::size_t apart) {
-  std::string text =
-      fmt::format("{:<22} {:>12} {:>12} {:>12}\n", "memory, MiB", "before", "at the peak", "by formula");
+  const bool has_formula = formula.total() > 0;
+  std::string text = fmt::format("{:<22} {:>12} {:>12}{}\n", "memory, MiB", "before", "at the peak",
+                                 has_formula ? "   by formula" : "");
   const auto line = [&](const char* name, std::size_t first, std::size_t most, std::size_t expected) {
-    text += fmt::format("{:<22} {:>12.2f} {:>12.2f} {:>12.2f}\n", name, mib(first), mib(most), mib(expected));
+    text += fmt::format("{:<22} {:>12.2f} {:>12.2f}{}\n", name, mib(first), mib(most),
+                        has_formula ? fmt::format(" {:>12.2f}", mib(expected)) : "");
   };
   for (std::size_t i = 1; i <= kMemoryCategories; ++i) {
     const MemoryCategory each = category(i % kMemoryCategories);  // other comes last
@@ -108,18 +110,6 @@ std::string memory_timeline(const MemoryRecording& recording, int rows) {
     if (used.bytes[i] > 0) text += fmt::format("  {} {}", kLetters[i], name_of(category(i)));
   }
   return text + '\n';
-}
-
-std::string memory_csv(const MemoryRecording& recording) {
-  std::string text = "seconds,category,bytes,live\n";
-  const std::vector<MemoryLevel> levels = memory_levels(recording);
-  for (std::size_t i = 0; i < recording.events().size(); ++i) {
-    const MemoryEvent& event = recording.events()[i];
-    const MemoryLevel& after = levels[i + 1];
-    text += fmt::format("{:.9f},{},{},{}\n", after.seconds, name_of(event.category), event.bytes,
-                        after.live.total());
-  }
-  return text;
 }
 
 std::string memory_svg(const MemoryRecording& recording) {

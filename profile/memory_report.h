@@ -13,9 +13,6 @@ namespace ringtape {
 /// leave room for the others.)
 std::string memory_timeline(const MemoryRecording& recording, int rows = 32);
 
-/// One line for each event: seconds, category, bytes (negative: freed), bytes live afterwards.
-std::string memory_csv(const MemoryRecording& recording);
-
 /// The recording as an SVG picture: time to the right, the categories stacked upwards.
 std::string memory_svg(const MemoryRecording& recording);
 

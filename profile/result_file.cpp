@@ -11,14 +11,14 @@
 #include "profile/machine.h"
 #include "revision.h"  // made by cmake/revision.cmake at each build
 
-namespace ringtape::benchmarks {
+namespace ringtape {
 
 Results::Results(std::string program, Device device, std::string path)
     : program_(std::move(program)), device_(device), path_(std::move(path)) {
   if (!path_.empty()) AtomicFile writable(path_);
 }
 
-void Results::add(const Row& row) {
+void Results::add(const ResultRow& row) {
   check(names_and_sizes_.emplace(row.name, row.size).second, "{}: two rows have the name '{}' and size '{}'",
         program_, row.name, row.size);
   Json json = {{"name", row.name}, {"size", row.size}};
@@ -50,4 +50,4 @@ void Results::save() const {
   if (!path_.empty()) save_text(path_, to_json().dump(1) + '\n');
 }
 
-}  // namespace ringtape::benchmarks
+}  // namespace ringtape

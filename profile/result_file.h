@@ -20,10 +20,10 @@
 ///    "rows": [{"name": "relu_forward", "size": "16777216 f32", "seconds": 0.0024, ...}]}
 ///
 /// Rows of two files are matched by name and size, which are unique within a file.
-namespace ringtape::benchmarks {
+namespace ringtape {
 
 /// One measurement. Members that are empty or 0 are left out of the file.
-struct Row {
+struct ResultRow {
   std::string name;
   std::string size;                          ///< of the work, in words: "8192 x 1000 f32"
   std::optional<double> seconds = {};        ///< median
@@ -44,7 +44,7 @@ class Results {
   void setting(const std::string& name, Json value) { settings_[name] = std::move(value); }
   /// Appends a row, with the rates that follow from its time: "gflop_per_s" and "gb_per_s". Throws Error for
   /// a second row of one name and size.
-  void add(const Row& row);
+  void add(const ResultRow& row);
   /// Counts the time that this thread waits for a core; pause it where the benchmark itself makes load.
   CoreWait& core_wait() { return core_wait_; }
   /// Writes the file, where the path is not empty. Throws Error when it cannot be written. Warns on standard
@@ -65,4 +65,4 @@ class Results {
 /// The text of --help for --json.
 inline constexpr const char* kJsonHelp = "also write the rows and the machine's description to this file";
 
-}  // namespace ringtape::benchmarks
+}  // namespace ringtape

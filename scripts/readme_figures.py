@@ -295,6 +295,30 @@ def overlap(results):
     return table(["", "ms a step", "more than alone", "hidden, by step times", "hidden, by timeline"], lines)
 
 
+def hidden_in_words(results):
+    rows = {row["name"]: row for row in results.rows("bench_overlap")}
+    buckets, zero3 = rows["reduced during backward"], rows["ZeRO 3, gathered one unit ahead"]
+    ms = [f"{row['seconds'] * 1e3:.0f}" for row in (zero3, buckets, rows["ZeRO 3, each rank alone"], rows["each rank alone"])]
+    return (f"{zero3['hidden_by_timeline']:.1%} of ZeRO 3's communication is hidden, and of plain data parallelism's in buckets\n"
+            f"{buckets['hidden_by_timeline']:.1%}, by the timeline. A step takes {ms[0]} ms with ZeRO 3 and {ms[1]} with buckets, "
+            f"{ms[2]} and {ms[3]} alone.")
+
+
+def pipeline(results):
+    def bubbles(name):
+        return [[f"{row[key]:.1%}" for key in ("bubble", "bubble_by_formula")] for row in results.rows(name)]
+
+    def way(row):
+        micro_batches, chunks = (int(words.split()[0]) for words in row["size"].split(", "))
+        return f"{row['name']}{f' in {chunks} chunks' if chunks > 1 else ''}, {micro_batches}"
+
+    names = [way(row) for row in results.rows("bench_pipeline")]
+    formula = "(p-1)/(vm+p-1)"
+    return table(["schedule, micro-batches", "2 stages", formula, "8 stages, sleeps", formula],
+                 [[name, *work, *sleeps] for name, work, sleeps in
+                  zip(names, bubbles("bench_pipeline"), bubbles("bench_pipeline_sleeps"))])
+
+
 def all_reduce(results):
     sizes = {}
     for row in results.rows("collectives") + results.rows("bench_mpi"):
@@ -339,7 +363,7 @@ TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "sim
           "kernels": kernels, "behind": behind, "gemm": gemm,
           "gemm in words": gemm_in_words, "loader": loader,
           "memory": memory_of_batches, "accumulation": accumulation, "recomputation": recomputation,
-          "overlap": overlap, "all-reduce": all_reduce, "machine": machine, "gpt others": gpt_others, "gpt shakespeare": gpt_shakespeare,
+          "overlap": overlap, "hidden in words": hidden_in_words, "pipeline": pipeline, "all-reduce": all_reduce, "machine": machine, "gpt others": gpt_others, "gpt shakespeare": gpt_shakespeare,
           "sass estimates": sass_estimates,
           "sass published": sass_published, "sass faults": sass_faults}
 TABLES.update({name: (lambda results, make=make: table(*make(results.training)))

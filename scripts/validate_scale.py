@@ -27,17 +27,17 @@ LARGEST_ERROR = 0.15  # of a prediction
 # What DataParallel adds to the buckets: sums of a few bytes, which wait only for the link's latency.
 SMALL_SUMS = 4
 
-# what, link in us and MB/s, MiB in a bucket, micro-batches, flags of mnist, flags of plan
+# what, link in us and MB/s, MiB in a bucket, micro-batches, flags of mnist and of plan
 CASES = [
-    ("link of 800 MB/s", (100, 800), 4, 1, [], []),
-    ("link of 400 MB/s", (100, 400), 4, 1, [], []),
-    ("link of 200 MB/s", (100, 200), 4, 1, [], []),
-    ("link of 100 MB/s", (100, 100), 4, 1, [], []),
-    ("5 ms and 400 MB/s", (5000, 400), 4, 1, [], []),
-    ("400 MB/s, without overlap", (100, 400), 4, 1, ["--no-overlap"], ["--no-overlap"]),
-    ("400 MB/s, larger buckets", (100, 400), 8, 1, [], []),
-    ("200 MB/s, 2 micro-batches", (100, 200), 4, 2, [], []),
-    ("200 MB/s, both reduced", (100, 200), 4, 2, ["--sync-each-micro-batch"], ["--every-micro-batch"]),
+    ("link of 800 MB/s", (100, 800), 4, 1, []),
+    ("link of 400 MB/s", (100, 400), 4, 1, []),
+    ("link of 200 MB/s", (100, 200), 4, 1, []),
+    ("link of 100 MB/s", (100, 100), 4, 1, []),
+    ("5 ms and 400 MB/s", (5000, 400), 4, 1, []),
+    ("400 MB/s, without overlap", (100, 400), 4, 1, ["--no-overlap"]),
+    ("400 MB/s, larger buckets", (100, 400), 8, 1, []),
+    ("200 MB/s, 2 micro-batches", (100, 200), 4, 2, []),
+    ("200 MB/s, both reduced", (100, 200), 4, 2, ["--sync-each-micro-batch"]),
 ]
 
 
@@ -91,10 +91,10 @@ def predict(args, ranks, times, link, bucket_mib, micro_batches, flags):
     forward, backward, rest = times
     latency, bandwidth = link
     command = [args.bin / "plan", "scale", "--parameters", str(PARAMETERS), "--gradient-bytes", "4", "--micro-batch",
-               str(SAMPLES), "--accumulation", str(micro_batches), "--forward", str(forward), "--backward",
-               str(backward), "--update", str(rest + SMALL_SUMS * latency / 1000 * (ranks > 1)), "--first-bucket-mib", "4",
+               str(SAMPLES), "--accumulation", str(micro_batches), "--forward-ms", str(forward), "--backward-ms",
+               str(backward), "--update-ms", str(rest + SMALL_SUMS * latency / 1000 * (ranks > 1)), "--first-bucket-mib", "4",
                "--bucket-mib", str(bucket_mib), "--ranks-per-node", "1", "--inter-node-latency", "0", "--inter-node-bandwidth",
-               str(bandwidth / 1000), "--call", str(latency), "--ranks", str(ranks), "--json", *flags]
+               str(bandwidth / 1000), "--call-us", str(latency), "--ranks", str(ranks), "--json", "-", *flags]
     return 1000 * json.loads(run(command))["asked"]["points"][0]["step_seconds"]
 
 
@@ -108,14 +108,14 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
 
-        def compare(what, ranks, times, link, bucket_mib, micro_batches, mnist_flags, plan_flags):
-            flags = ["--slow-link", "{},{}".format(*link), *mnist_flags] if ranks > 1 else mnist_flags
-            command = mnist(args, folder / "trace.json", ranks, micro_batches, bucket_mib, flags)
+        def compare(what, ranks, times, link, bucket_mib, micro_batches, flags):
+            slow_link = ["--slow-link", "{},{}".format(*link)] if ranks > 1 else []
+            command = mnist(args, folder / "trace.json", ranks, micro_batches, bucket_mib, [*slow_link, *flags])
             measured = update_ms(run([*launcher, "-n", str(ranks), *command]))
-            reductions = micro_batches if "--every-micro-batch" in plan_flags else 1
+            reductions = micro_batches if "--sync-each-micro-batch" in flags else 1
             forward, backward, rest = times
             busy = backward + (copying * reductions / micro_batches if ranks > 1 else 0)
-            predicted = predict(args, ranks, (forward, busy, rest), link, bucket_mib, micro_batches, plan_flags)
+            predicted = predict(args, ranks, (forward, busy, rest), link, bucket_mib, micro_batches, flags)
             error = predicted / measured - 1
             print(f"{what:<32} {measured:>7.1f} ms {predicted:>7.1f} ms {100 * error:>+6.1f}%", flush=True)
             if abs(error) > LARGEST_ERROR:
@@ -124,8 +124,8 @@ def main():
         missed = []
         copying = copying_ms(args, launcher, 2)
         alone = calibrate(args, folder, 1)
-        compare("1 rank", 1, alone, (0, 1000), 4, 1, [], [])
-        compare("1 rank, 3 micro-batches", 1, alone, (0, 1000), 4, 3, [], [])
+        compare("1 rank", 1, alone, (0, 1000), 4, 1, [])
+        compare("1 rank, 3 micro-batches", 1, alone, (0, 1000), 4, 3, [])
         together = calibrate(args, folder, 2)
         for what, link, bucket_mib, micro_batches, mnist_flags, plan_flags in CASES:
             compare(f"2 ranks, {what}", 2, together, link, bucket_mib, micro_batches, mnist_flags, plan_flags)

@@ -21,11 +21,11 @@ struct BpeMerges {
 constexpr std::int64_t kGpt2Merges = 50'000;
 
 /// Reads GPT-2's vocab.bpe (Hugging Face: merges.txt): a line "#version: ...", then a line for each merge,
-/// its two tokens with a blank between them. In the file a byte is a printable character: those of Latin-1
-/// that are printable stand for themselves, and the others, in order, are U+0100 and those after it. Single
-/// bytes have their ids in that order. `merges` is the number expected. Throws Error that names the file and
-/// the line for a file that is cut or damaged: a line that is not two tokens, a token that no line before
-/// makes, one that was made before.
+/// its two tokens with a blank between them. In the file a byte is a printable character: Latin-1's printable
+/// characters stand for themselves, and the other bytes, in order, are U+0100 and the characters after it.
+/// Single bytes have their ids in that order. `merges` is the number expected. Throws Error that names the
+/// file and the line for a file that is cut or damaged: a line that is not two tokens, a token that no line
+/// before makes, one that was made before.
 BpeMerges read_bpe_merges(const std::filesystem::path& path, std::int64_t merges = kGpt2Merges);
 
 /// The same for a file already in memory; `name` stands for the file in error texts.

@@ -7,7 +7,7 @@ namespace ringtape {
 
 /// GPT-2 cuts a text into pieces before it merges bytes, so that no token spans two words. A piece is the
 /// first of these that matches (Radford et al., "Language models are unsupervised multitask learners", 2019;
-/// the pattern is that of its published code):
+/// the pattern is from its published code):
 ///
 ///   's 't 're 've 'm 'll 'd         an English ending
 ///   " "? letters                    with the blank before them

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/numbers.h"
 #include "io/checksum.h"
 
 namespace ringtape {
@@ -30,8 +31,8 @@ TokenDataset::TokenDataset(Tokens tokens, std::int64_t length, Windows windows)
     : tokens_(std::move(tokens)), length_(length), stride_(windows == Windows::all ? 1 : length) {
   check(length >= 1, "TokenDataset: windows of {} tokens, expected at least 1", length);
   check(tokens_.size() > length,
-        "{}: has {} tokens, expected more than {} for a window of as many and the token that follows it",
-        tokens_.source(), tokens_.size(), length);
+        "{}: has {} tokens, expected more than {} for a window of {} and the token that follows it",
+        tokens_.source(), tokens_.size(), length, length);
   // A first window, and as many more as it takes to reach the last target.
   size_ = 1 + (tokens_.size() - 1 - length_ + stride_ - 1) / stride_;
 }
@@ -69,8 +70,8 @@ SequenceDataset::SequenceDataset(std::vector<std::vector<std::int32_t>> sequence
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const auto count = static_cast<std::int64_t>(sequences_[i].size());
     if (count < 2 || count - 1 > length_) {
-      fail("SequenceDataset: sequence {} has {} tokens, expected 2 or more, and at most {} before the last",
-           i, count, length_);
+      fail("SequenceDataset: sequence {} has {}, expected 2 or more tokens, and at most {} before the last",
+           i, counted(count, "token"), length_);
     }
     for (const std::int32_t id : sequences_[i]) {
       if (id < 0 || id >= vocabulary_size) {

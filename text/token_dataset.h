@@ -30,9 +30,9 @@ class TokenDataset : public Dataset {
   SampleLayout features() const override { return {DType::i32, {length_}}; }
   SampleLayout target() const override { return {DType::i32, {length_}}; }
   void read(std::span<const std::int64_t> indices, void* features, void* targets) const override;
-  /// All of a window's, if no window is padded.
+  /// The number of a window's tokens, if no window is padded.
   std::optional<std::int64_t> targets_per_sample() const override;
-  /// Of the tokens' checksum() and the windows, without reading them.
+  /// Computed from the tokens' checksum() and the windows' sizes, without reading the tokens.
   std::uint32_t checksum() const override;
 
   const Tokens& tokens() const { return tokens_; }

@@ -10,8 +10,8 @@
 ///   {"format": "ringtape tokens 1", "tokenizer": "bpe-50257-cf4b72c4", "vocabulary_size": 50257,
 ///    "dtype": "U16", "count": 338025, "crc32": "53a79aad"}
 ///
-/// "crc32" is of the ids as 32-bit numbers, so it is also that of the same tokens in memory. NumPy reads the
-/// ids with `memmap(path, dtype="<u2", offset=512)`.
+/// "crc32" is computed from the ids as 32-bit numbers, so the same tokens in memory have it too. NumPy reads
+/// the ids with `memmap(path, dtype="<u2", offset=512)`.
 namespace ringtape {
 
 /// Writes the tokens atomically: on any failure Error is thrown, an old file stays as it was and nothing else

@@ -33,7 +33,7 @@ class Tokenizer {
   std::string decode(std::span<const std::int32_t> ids) const;
 
  protected:
-  /// `tokens`: the bytes of each id. `checksum` tells tokenizers of a kind apart that have as many tokens.
+  /// `tokens`: the bytes of each id. `checksum` tells tokenizers of a kind with equally many tokens apart.
   Tokenizer(std::string_view kind, std::vector<std::string> tokens, std::uint32_t checksum);
 
  private:

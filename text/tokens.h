@@ -32,7 +32,7 @@ class Tokens {
   /// The tokens `first` to `first + count - 1`, such as a training and a validation split.
   Tokens slice(std::int64_t first, std::int64_t count) const;
 
-  /// A CRC-32 of the ids as 32-bit numbers; that of a slice is of its range and of the whole sequence.
+  /// A CRC-32 of the ids as 32-bit numbers; for a slice, of its range and the CRC-32 of the whole sequence.
   std::uint32_t checksum() const;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace ringtape {
 
-/// What begins at a byte of a text.
+/// The character that begins at a byte of a text, or the reason why none does.
 struct Utf8Sequence {
   enum class Kind {
     character,
@@ -15,7 +15,7 @@ struct Utf8Sequence {
   };
   Kind kind;
   char32_t code_point;  ///< of a character
-  /// The bytes of the character, or those that could have begun one, at least 1. A decoder that replaces
+  /// The bytes of the character, or the bytes that could have begun one, at least 1. A decoder that replaces
   /// invalid bytes writes one U+FFFD for these, as the Unicode standard recommends (section 3.9, maximal
   /// subparts).
   std::size_t bytes;

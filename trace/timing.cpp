@@ -6,6 +6,10 @@
 
 namespace ringtape {
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 double median(std::vector<double> values) {
   check(!values.empty(), "median: expected at least one value, found none");
   const auto middle = values.begin() + std::ssize(values) / 2;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct TimingOptions {
 /// Work of at least this many seconds a run is long, and is measured in at most this many rounds.
 inline constexpr double kLongRun = 0.25;
 inline constexpr int kRoundsOfLongRuns = 3;
+
+/// Seconds from `start` until now.
+double seconds_since(std::chrono::steady_clock::time_point start);
 
 /// The median; for an even number of values the upper of the middle two. Throws Error for no values.
 double median(std::vector<double> values);

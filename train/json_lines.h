@@ -13,7 +13,7 @@ namespace ringtape {
 /// file.
 class JsonLines {
  public:
-  /// `flag` names the file in messages. `continues`: the lines are appended to those of the file.
+  /// `flag` names the file in messages. `continues`: the lines are appended to the file's lines.
   JsonLines(std::string flag, const std::string& path, bool continues = false);
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;

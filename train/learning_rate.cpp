@@ -98,7 +98,7 @@ std::string schedule_text(const ScheduleOptions& options, const Schedule& schedu
   const std::int64_t points = std::min<std::int64_t>(length.steps, kMostColumns * 16);
   std::vector<double> rates;
   for (std::int64_t i = 0; i < points; ++i) rates.push_back(schedule(i * length.steps / points));
-  return text + "\n" + line_chart(rates, standard_output(), 12, Axis::linear);
+  return text + "\n" + line_chart(rates, standard_output(), 12, ChartScale::linear);
 }
 
 }  // namespace ringtape

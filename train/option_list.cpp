@@ -119,14 +119,14 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "max-steps",
           .group = training,
           .value = not_negative(data.max_steps),
-          .help = "stop after this many updates; 0: no limit",
+          .help = "steps at most; 0: no limit",
           .effect = Effect::execution,
       },
       {
           .name = "batch-size",
           .group = training,
           .value = positive(data.batch_size),
-          .help = "samples in an update of the weights (the global batch)",
+          .help = "samples in a step (the global batch)",
       },
       {
           .name = "micro-batch",
@@ -266,7 +266,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "warmup",
           .group = schedule,
           .value = warmup_value(s.warmup),
-          .help = "updates of warm-up, or auto: 0.3125 epochs at a batch of 512 and in proportion to the "
+          .help = "steps of warm-up, or auto: 0.3125 epochs at a batch of 512 and in proportion to the "
                   "batch (You et al., 2020), at most a quarter of the run",
       },
       {
@@ -301,7 +301,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "checkpoint-every",
           .group = checkpoints,
           .value = positive(c.every),
-          .help = "updates between two checkpoints",
+          .help = "steps between two checkpoints",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },
@@ -319,9 +319,8 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .value = option_value(c.resume),
           .help = "resume from the newest complete checkpoint, with the result of a run that was never "
                   "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero, "
-                  "--tensor-parallel, --pipeline-parallel and the number of ranks may change, with the same "
-                  "result except for "
-                  "rounding",
+                  "the number of ranks and how they divide the model may change, with the same result "
+                  "except for rounding",
           .effect = Effect::output,
           .needs = {"--checkpoint", [&c] { return !c.folder.empty(); }},
       },
@@ -329,7 +328,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
           .name = "change-length",
           .group = checkpoints,
           .value = option_value(c.change_length),
-          .help = "with --resume: the run may have another number of updates than before; a schedule that "
+          .help = "with --resume: the run may have another number of steps than before; a schedule that "
                   "depends on the length continues as if the run had had the new one from its start",
           .effect = Effect::output,
           .needs = {"--resume", [&c] { return c.resume; }},

@@ -128,9 +128,11 @@ OptionValue in_range(OptionValue value, double low, double high) {
     read(text);
     for (const std::string& piece : split(text, ',')) {
       const double number = parse_double(piece).value_or(std::numeric_limits<double>::quiet_NaN());
-      const bool has_end = high < std::numeric_limits<double>::max();
-      check(number >= low && number <= high, "expected a number {} {}{}, found {}",
-            has_end ? "from" : "of at least", low, has_end ? fmt::format(" to {}", high) : "", quote(text));
+      constexpr double kMost = std::numeric_limits<double>::max();
+      const std::string range = high < kMost   ? fmt::format("a number from {} to {}", low, high)
+                                : high > kMost ? fmt::format("a number of at least {}", low)
+                                               : fmt::format("a finite number of at least {}", low);
+      check(number >= low && number <= high, "expected {}, found {}", range, quote(text));
     }
   };
   return value;

@@ -19,7 +19,7 @@ namespace ringtape {
 struct ModelOptions {
   std::string load;  ///< safetensors file with the weights to start from; empty: the model's own
   std::string save;  ///< safetensors file for the trained weights; empty: none
-  // Patterns of parameters' names (nn/freeze.h): those that are not trained, or the only ones that are.
+  // Patterns of parameters' names (nn/freeze.h): parameters not to train, or the only ones to train.
   std::vector<std::string> freeze;
   std::vector<std::string> train_only;
 };
@@ -90,12 +90,12 @@ struct DistributionOptions {
   int zero = 0;                    ///< stage of ZeRO: 0 to 3
   bool no_reshard = false;         ///< in stage 3: keep units from forward to backward
   int tensor_parallel = 1;         ///< ranks that divide the model's layers (docs/parallel.md)
-  bool sequence_parallel = false;  ///< they divide the tokens between those layers too
+  bool sequence_parallel = false;  ///< they divide the tokens between the divided layers too
   int context_parallel = 1;        ///< ranks that divide the tokens of each sequence
   int pipeline_parallel = 1;       ///< ranks of which each has a stage of the model
   PipelineScheduleKind pipeline_schedule = PipelineScheduleKind::one_f_one_b;
   int pipeline_chunks = 1;            ///< parts of the model in each stage
-  bool check_replicas = false;        ///< compare what must be equal on several ranks after every step
+  bool check_replicas = false;        ///< compare the ranks' copies of parameters after every step
   std::optional<SlowLink> slow_link;  ///< delays messages between CPU ranks
 };
 
@@ -116,9 +116,9 @@ struct ObservationOptions {
       profile_steps;          ///< steps of profile, timeline and report; none: 20 from the second on
   std::string sort = "self";  ///< sort column of the table of profile
   bool print_tape = false;    ///< print the tape of the first step
-  bool print_graph = false;   ///< print what the CUDA graph of an update contains
+  bool print_graph = false;   ///< print the nodes of the CUDA graph of a step
   std::string save_tape;      ///< .svg or .dot file for a drawing of the tape
-  std::string save_graph;     ///< .json file for what the CUDA graph of an update contains
+  std::string save_graph;     ///< .json file for the nodes of the CUDA graph of a step
   std::string record_values;  ///< file for a JSON object for each tensor of each step (train/value_row.h)
   std::string report;         ///< .html file for a page about the run
 };

@@ -9,8 +9,8 @@
 namespace ringtape {
 
 /// Shows the progress of a training: on a terminal one line that is redrawn a few times a second, otherwise
-/// (a pipe, a file) only the lines of line(). Under a launcher too only those: mpirun gives ranks a terminal
-/// even if its own output is not one.
+/// (a pipe, a file) only the lines of line(). Under a launcher too only these lines: mpirun gives ranks a
+/// terminal even if its own output is not one.
 class Progress {
  public:
   explicit Progress(Console console);

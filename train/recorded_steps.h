@@ -19,7 +19,7 @@ StepRange parse_step_range(const std::string& text);
 /// record the same steps.
 class RecordedSteps {
  public:
-  /// The steps are those of --profile-steps; by default 20 from the run's second on, as the first step makes
+  /// The steps are given by --profile-steps; by default 20 from the run's second on, as the first step makes
   /// one-time allocations; none if no output needs them, or if only a report needs them and the run has one
   /// step. `steps_before`: the steps before a resumed run, which ends with step `last_step`. Throws Error if
   /// the run has none of the steps.
@@ -48,9 +48,9 @@ class RecordedSteps {
   SpanClock::duration wall() const { return wall_; }
   /// Includes work between steps, such as an evaluation.
   const std::vector<Span>& spans() const { return spans_->spans(); }
-  /// Of the rank's device, with times of the host's clock, as for spans.
+  /// Memory of the rank's device, with times of the host's clock, as for spans.
   const MemoryRecording& memory() const { return *memory_; }
-  /// Of the rank's device if it is a GPU.
+  /// Activities of the rank's device if it is a GPU.
   const DeviceActivities& activities() const { return activities_; }
   /// A line with the reason why activities are missing; empty if none are.
   std::string what_is_missing() const;

@@ -73,9 +73,10 @@ void Trainer::Run::check_memory() const {
   constexpr std::size_t kLarge = std::size_t{2} << 30;
   BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
   const auto world_size = static_cast<std::size_t>(mean_ranks());
+  const auto parts = static_cast<std::size_t>(mesh_.sizes().tensor * mesh_.sizes().pipeline);
   for (const MemoryCategory category :
        {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer_state}) {
-    bytes[category] /= static_cast<std::size_t>(mesh_.sizes().tensor);  // about: of some all ranks have all
+    bytes[category] /= parts;  // about: of some all ranks have all, and stages are not equal
   }
   bytes[MemoryCategory::activations] /= static_cast<std::size_t>(mesh_.sizes().context);
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;

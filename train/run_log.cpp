@@ -12,16 +12,9 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "plot/terminal_chart.h"
+#include "trace/timing.h"
 
 namespace ringtape {
-namespace {
-
-double seconds_since(RunLog::Clock::time_point start) {
-  return std::chrono::duration<double>(RunLog::Clock::now() - start).count();
-}
-
-}  // namespace
-
 double Throughput::units_per_second(double samples_per_second) const {
   return samples_per_second * static_cast<double>(units_per_sample);
 }
@@ -167,8 +160,9 @@ void RunLog::report(const EvaluationResult& result, std::int64_t steps, std::int
   if (counts_correct_) console_.print("test accuracy {:.2f}%, ", result.accuracy * 100);
   const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
   const std::string earlier = first_ > 0 ? fmt::format(" ({} of them before it was resumed)", first_) : "";
-  console_.print("test loss {:.4f} after {}{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss,
-                 counted(steps, "step"), earlier, seconds, to_string(device_), peak);
+  const std::string after = steps > 0 ? fmt::format(" after {}{}", counted(steps, "step"), earlier) : "";
+  console_.print("test loss {:.4f}{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss, after, seconds,
+                 to_string(device_), peak);
   if (throughput_.units_per_sample != 1 && samples_per_second() > 0) {
     console_.print("{}\n", throughput_.text(samples_per_second()));
   }

@@ -29,7 +29,7 @@ struct RunCurves {
   std::vector<EvaluationPoint> evaluations;
 };
 
-/// A text that was made after a step, such as what a language model writes.
+/// A text that was made after a step, such as a sample of a language model's text.
 struct StepText {
   std::int64_t step = 0;
   std::string title;
@@ -44,7 +44,7 @@ struct Throughput {
   double most_flops = 0;        ///< FLOPs a second of all devices, as measured; 0: not known
 
   double units_per_second(double samples_per_second) const;
-  /// The share of most_flops that the samples take, without what is computed twice (model FLOPs utilisation:
+  /// The share of most_flops that the samples take, without repeated products (model FLOPs utilisation:
   /// Chowdhery et al., "PaLM", 2022, appendix B); 0 where it is not known.
   double utilisation(double samples_per_second) const;
   /// "1234 tokens/s, 31% MFU"

@@ -43,8 +43,8 @@ struct Task {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
 
-  /// The order of the training samples, from the run's seed; its size is that of an epoch. Default: all of
-  /// them, shuffled (RandomSampler).
+  /// The order of the training samples, from the run's seed; its size is an epoch's. Default: all samples,
+  /// shuffled (RandomSampler).
   std::function<std::shared_ptr<const Sampler>(std::uint64_t seed)> order;
 
   /// Converts a batch's features from the dataset to the model's input of `dtype`. Default: to().
@@ -64,7 +64,7 @@ struct Task {
   /// each sample.
   std::function<std::int64_t(const Batch& batch)> count_targets;
 
-  /// What a sample consists of, for the throughput: "tokens", and their number. Default: samples themselves.
+  /// The parts of a sample, for the throughput: "tokens", and their number. Default: samples themselves.
   std::string unit = "samples";
   std::int64_t units_per_sample = 1;
   /// FLOPs of forward and backward for a sample, for the share of the device's arithmetic that the training
@@ -77,6 +77,8 @@ struct Task {
   std::vector<std::string> input_files;
   /// Settings of the task, by name as text; a checkpoint can only be resumed with the same ones.
   std::map<std::string, std::string> settings;
+  /// Settings with which a checkpoint need not be resumed, but which all ranks must share.
+  std::map<std::string, std::string> execution_settings;
 };
 
 /// A classification task: targets are i32 or i64 [N] in [0, C), the model's output is logits [N, C], the loss
@@ -88,10 +90,10 @@ Task classification_task(std::string name, std::shared_ptr<const Dataset> train,
 Task regression_task(std::string name, std::shared_ptr<const Dataset> train,
                      std::shared_ptr<const Dataset> test);
 
-/// A language-modelling task: the samples are those of text/token_dataset.h, windows or sequences of T
-/// tokens. The model gets the batch's tokens, i32 [B, T], and its output is logits [B, T, V] or [B T, V]; the
-/// loss is cross-entropy, the mean over the targets that are not ignored. With `samples_per_epoch` above 0 an
-/// epoch is that number of training samples drawn at random with replacement; otherwise it is all of them,
+/// A language-modelling task: the samples are windows or sequences of T tokens (text/token_dataset.h). The
+/// model gets the batch's tokens, i32 [B, T], and its output is logits [B, T, V] or [B T, V]; the loss is
+/// cross-entropy, the mean over the targets that are not ignored. With `samples_per_epoch` above 0 an epoch
+/// is that number of training samples drawn at random with replacement; otherwise it is all of them,
 /// shuffled.
 Task language_model_task(std::string name, std::shared_ptr<const Dataset> train,
                          std::shared_ptr<const Dataset> test, std::int64_t samples_per_epoch = 0);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/numbers.h"
 #include "dist/connect.h"
 #include "dist/rank_environment.h"
 #include "dist/verify_same.h"
@@ -21,7 +22,13 @@ std::string describe_program(const Task& task, const TrainerOptions& options) {
   for (const auto& [name, value] : values_of(options, {Effect::result, Effect::execution, Effect::output})) {
     text += fmt::format("--{} {}\n", name, value.empty() ? "(default)" : value);
   }
-  for (const auto& [name, value] : task.settings) text += fmt::format("--{} {}\n", name, value);
+  for (const auto* const settings : {&task.settings, &task.execution_settings}) {
+    for (const auto& [name, value] : *settings) text += fmt::format("--{} {}\n", name, value);
+  }
+  for (const auto& [name, samples] : {std::pair("training", task.train), {"test", task.test}}) {
+    text += fmt::format("the {} data of {} with the CRC-32 {:08x}\n", name,
+                        counted(samples->size(), "sample"), samples->checksum());
+  }
   return text;
 }
 
@@ -32,7 +39,7 @@ std::shared_ptr<Communicator> connect_ranks(const Task& task, const TrainerOptio
   std::shared_ptr<Communicator> comm =
       connect(env, device, Seconds(options.distribution.comm_timeout), options.distribution.slow_link);
   if (comm->size() > 1) {
-    verify_same(*comm, "the ranks' programs or options", "line", describe_program(task, options));
+    verify_same(*comm, "the ranks' programs, options or data", "", describe_program(task, options));
   }
   return comm;
 }

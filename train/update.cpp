@@ -43,7 +43,7 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
       optimizer_(optimizer),
       scaler_(scaler),
       measure_norm_(measure_norm),
-      print_tape_(options.observation.print_tape && mesh.of_mean()->rank() == 0),
+      print_tape_(options.observation.print_tape),
       keeps_tape_(!options.observation.save_tape.empty() || !options.observation.report.empty()),
       comm_(mesh.of_mean()),
       ranks_(mesh.sizes()),

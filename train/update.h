@@ -33,7 +33,7 @@ struct UpdateResult {
 
 /// One update of the weights: forward and backward of each micro-batch, the mean over the ranks, clipping,
 /// the optimizer's step. The host does not wait for the device with one rank, nor with several if each has
-/// the same number of the update's samples and these have as many targets (Dataset::targets_per_sample()).
+/// the same number of the update's samples and all have equally many targets (Dataset::targets_per_sample()).
 ///
 /// With TrainerOptions::graph an update is captured as a CUDA graph and replayed. Values that differ between
 /// updates are in device memory (samples, learning rate); a graph is for one number of samples and of
@@ -51,13 +51,13 @@ class Update {
 
   /// `batch` holds this rank's samples of the update; none if only other ranks have samples left. `samples`
   /// is the total over the ranks that divide the batch. Without a non-ignored target on any rank, no weight
-  /// changes. The result is that of all ranks.
+  /// changes. The result covers all ranks.
   UpdateResult operator()(const std::optional<Batch>& batch, std::int64_t samples);
 
   /// Shows the values of later updates to `values`; null: to none.
   void observe(ValueRecord* values) { values_ = values; }
 
-  /// What the first captured graph contains; empty before there is one, and if it was not requested.
+  /// The nodes of the first captured graph; empty before there is one, and if they were not requested.
   const std::vector<GraphNode>& graph_nodes() const { return graph_nodes_; }
   /// The tape of the first forward, for drawings; none before it, and if no drawing was requested.
   const std::optional<TapeGraph>& tape() const { return tape_; }

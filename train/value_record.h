@@ -22,7 +22,7 @@ class ValueRecord final : public TapeObserver {
   bool is_open() const { return file_.is_open(); }
   /// The next step begins, with these values of the parameters.
   void begin_step(std::int64_t step, Module& model);
-  /// What is observed from here on is of this micro-batch.
+  /// Values observed from here on belong to this micro-batch.
   void begin_micro_batch(std::int64_t index) { micro_batch_ = index; }
   /// The gradients of the parameters, as the update will use them.
   void gradients(Module& model);

@@ -9,7 +9,7 @@
 
 namespace ringtape {
 
-/// What --record-values writes of one tensor: where it stands in the run, a hash of all its values, and
+/// The record that --record-values writes of one tensor: its place in the run, a hash of all its values, and
 /// enough of them to say how far two runs are apart. A line of the file is one row as a JSON object.
 struct ValueRow {
   /// The largest number of values that a row holds: all of a tensor with no more of them, else some at equal

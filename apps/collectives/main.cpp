@@ -189,13 +189,13 @@ double time_of(Communicator& comm, const Collective& collective, const Buffers& 
 void measure(Communicator& comm, const Options& options) {
   const bool prints = comm.rank() == 0;
   const DType dtype = dtype_from_name(options.dtype.c_str());
+  Results results("collectives", comm.device(), prints ? options.json : "");
   if (prints) {
     fmt::print("{}, {}, {}, mean of {}; S: size, t: time, n: ranks\n", counted(comm.size(), "rank"),
                comm.backend(), options.dtype, counted(options.iterations, "call"));
     fmt::print("{:<16} {:>10} {:>10} {:>10} {:>12} {:>12} {:>7}\n", "operation", "bytes S", "elements",
                "t us", "S/t GB/s", "busbw GB/s", "wrong");
   }
-  benchmarks::Results results("collectives", comm.device(), prints ? options.json : "");
   results.setting("ranks", comm.size());
   results.setting("backend", comm.backend());
   results.setting("iterations", options.iterations);
@@ -308,9 +308,7 @@ int main(int argc, char** argv) {
              "such as 100,250: 100 microseconds and 250 MB/s");
   app.option("--show-launch", options.show_launch, "print which launcher was found, the rank, and why");
   app.option("--trace-ring", options.trace_ring, "print which chunk moves where in ring_all_reduce");
-  app.option("--svg", options.svg, "draw the ring's steps to this file")
-      .needs(app["--trace-ring"])
-      .type_name("FILE");
-  app.file("--json", options.json, benchmarks::kJsonHelp);
+  app.file("--svg", options.svg, "draw the ring's steps to this file").needs(app["--trace-ring"]);
+  app.file("--json", options.json, kJsonHelp);
   return app.run(argc, argv, [&options] { run_ranks(options); });
 }

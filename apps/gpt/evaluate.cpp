@@ -11,6 +11,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "data/loader.h"
 #include "nn/arena.h"
 
@@ -35,8 +36,8 @@ struct EvaluateCommand {
     const std::string text = read_text(file);
     const Tokens all = encode(file, text, *loaded.tokenizer);
     const Tokens tokens = whole ? all : split_of(all).validation;
-    check(tokens.size() >= 2, "{}: found {} tokens, expected at least 2",
-          file.empty() ? "tinyshakespeare" : file, tokens.size());
+    check(tokens.size() >= 2, "{}: found {}, expected at least 2", file.empty() ? "tinyshakespeare" : file,
+          counted(tokens.size(), "token"));
     const std::int64_t length = std::min(loaded.model->options().context, tokens.size() - 1);
     const auto data = std::make_shared<TokenDataset>(tokens, length, TokenDataset::Windows::consecutive);
     DataLoader loader(data, std::make_shared<SequentialSampler>(data->size()),
@@ -52,8 +53,8 @@ struct EvaluateCommand {
     }
     check_indices(on);
     const auto targets = static_cast<double>(tokens.size() - 1);
-    fmt::print("loss {:.4f}, perplexity {:.3f} over {} tokens\n", sum / targets, std::exp(sum / targets),
-               tokens.size() - 1);
+    fmt::print("loss {:.4f}, perplexity {:.3f} over {}\n", sum / targets, std::exp(sum / targets),
+               counted(tokens.size() - 1, "token"));
   }
 
   std::string model, file, device = "auto";

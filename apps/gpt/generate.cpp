@@ -28,16 +28,17 @@ struct GenerateCommand {
   explicit GenerateCommand(CommandLine& flags) {
     flags.file("--model", model, "folder of the model", "DIR").required();
     flags.repeated("--prompt", prompts,
-                   "the beginning of the text; given several times, there are as many texts [a new line]");
+                   "the beginning of the text; given several times, a text is written for each [a new line]");
     flags.file("--prompts", file, "file with a beginning in each line, instead").excludes(flags["--prompt"]);
     flags.option("--tokens", between(options.tokens, 1, 1e9), "tokens to write");
     flags.option("--temperature", between(options.sampling.temperature, 0, 1e9),
                  "divides the logits; 0: always the likeliest token");
     flags.option("--top-k", not_negative(options.sampling.top_k), "only the likeliest tokens; 0: all");
-    flags.option("--top-p", options.sampling.top_p, "only the likeliest tokens of this probability in all");
+    flags.option("--top-p", between(options.sampling.top_p, 1e-9, 1),
+                 "only the likeliest tokens of this probability in all");
     flags.option(
         "--seed", options.sampling.seed,
-        "of the random numbers; of several texts each has the next, as if it were written alone with it");
+        "seed of the random numbers; each further text has the next seed, as if written alone with it");
     flags.option("--stop", stop, "text at which to stop");
     flags.option("--device", device, "cpu, cuda, cuda:N or auto");
   }

@@ -10,7 +10,7 @@ void ModelFlags::add(CommandLine& flags) {
   flags.option("--layers", between(options.layers, 1, 1000), "transformer blocks");
   flags.option("--heads", between(options.heads, 1, 1000), "heads of the attention");
   flags.option("--kv-heads", between(options.kv_heads, 0, 1000),
-               "heads of keys and values, each for several heads of queries; 0: as many as heads");
+               "heads of keys and values, each for several heads of queries; 0: the number of --heads");
   flags.option("--width", between(options.width, 1, 1 << 16), "elements of a token's vector");
   flags.option("--hidden", between(options.hidden, 0, 1 << 18),
                "elements of the MLP; 0: four times the width");

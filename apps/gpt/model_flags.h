@@ -15,7 +15,7 @@ struct ModelFlags {
   void add(CommandLine& flags);
   /// The options of a new model.
   TransformerOptions shape(std::int64_t vocabulary) const;
-  /// Those of a loaded model must not be given.
+  /// The flags that must not be given with a loaded model.
   static constexpr const char* kOfShape[] = {"--architecture", "--layers", "--heads",   "--kv-heads",
                                              "--width",        "--hidden", "--context", "--bias"};
 };

@@ -80,12 +80,27 @@ std::string read_text(const std::string& file) {
   return text;
 }
 
-Tokens encode(const std::string& file, std::string_view text, const Tokenizer& tokenizer) {
+namespace {
+
+/// The result of `read`, whose errors get the file's name.
+template <class Read>
+auto of_file(const std::string& file, const Read& read) {
   try {
-    return Tokens(tokenizer.encode(text), tokenizer);
+    return read();
   } catch (const Error& error) {
     fail("{}: {}", file.empty() ? "tinyshakespeare" : file, error.what());
   }
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, const std::string& kind,
+                                                    std::string_view text) {
+  return of_file(file, [&] { return make_tokenizer(kind, text); });
+}
+
+Tokens encode(const std::string& file, std::string_view text, const Tokenizer& tokenizer) {
+  return of_file(file, [&] { return Tokens(tokenizer.encode(text), tokenizer); });
 }
 
 Split split_of(const Tokens& tokens) {

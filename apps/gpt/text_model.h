@@ -18,10 +18,10 @@ namespace ringtape::gpt {
 /// The names of --tokenizer.
 inline const std::vector<std::string> kTokenizerKinds = {"characters", "bytes", "gpt2"};
 
-/// A tokenizer of that kind; `text` gives the characters.
+/// A tokenizer of one of these kinds; `text` gives the characters.
 std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::string_view text);
 
-/// The first line of tokenizer.txt is the kind; for characters, they follow.
+/// The first line of tokenizer.txt is the kind; the characters, where it has that kind, follow.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder);
 
 struct TextModel {
@@ -31,15 +31,17 @@ struct TextModel {
 /// Throws Error where the vocabularies differ, besides what load_gpt() throws.
 TextModel load_text_model(const std::filesystem::path& folder, std::optional<double> dropout = std::nullopt);
 
-/// Saves both, or neither where the folder is new. Throws Error as save_gpt() does.
+/// Saves model and tokenizer, or neither where the folder is new. Throws Error as save_gpt() does.
 void save_text_model(GPT& model, const Tokenizer& tokenizer, const std::filesystem::path& folder);
-/// Throws Error if that would, and leaves nothing behind.
+/// Throws Error if save_text_model() would, and leaves nothing behind.
 void check_save_text_model(const TransformerOptions& options, const std::filesystem::path& folder);
 
-/// The text of a file, or tinyshakespeare if `file` is empty. Throws Error for an empty one.
+/// The text of a file, or tinyshakespeare if `file` is empty. Throws Error for a file without text.
 std::string read_text(const std::string& file);
 
-/// The tokens of read_text(file). Errors name the file.
+/// make_tokenizer() for read_text(file), and its tokens. Errors name the file.
+std::shared_ptr<const Tokenizer> make_tokenizer_for(const std::string& file, const std::string& kind,
+                                                    std::string_view text);
 Tokens encode(const std::string& file, std::string_view text, const Tokenizer& tokenizer);
 
 /// The first 90% of the tokens, and the rest, for training and validation: nanoGPT's split where each

@@ -7,6 +7,7 @@
 
 #include "apps/gpt/commands.h"
 #include "apps/gpt/text_model.h"
+#include "core/numbers.h"
 
 namespace ringtape::gpt {
 namespace {
@@ -30,7 +31,7 @@ std::string quoted(const std::string& token) {
 struct TokenizeCommand {
   explicit TokenizeCommand(CommandLine& flags) {
     flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
-                 "characters: those of the text itself; bytes; gpt2: its byte pairs");
+                 "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
     flags.file("--text", file, "file with the text [tinyshakespeare]");
     Flag prompt_flag = flags.option("--prompt", prompt, "a text instead of the file");
     prompt_flag.excludes(flags["--text"]);
@@ -46,7 +47,8 @@ struct TokenizeCommand {
         model.empty() ? make_tokenizer(tokenizer, text) : load_tokenizer(model);
     const std::vector<std::int32_t> ids = chosen->encode(text);
     if (count) {
-      fmt::print("{} bytes, {} tokens of {}\n", text.size(), ids.size(), chosen->name());
+      fmt::print("{}, {} of {}\n", counted(std::ssize(text), "byte"), counted(std::ssize(ids), "token"),
+                 chosen->name());
       return;
     }
     for (const std::int32_t id : ids) fmt::print("{:>6}  {}\n", id, quoted(chosen->token(id)));

@@ -13,6 +13,7 @@
 #include "apps/gpt/write_text.h"
 #include "cli/train_program.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "nn/gpt_estimate.h"
 #include "nn/lora.h"
 #include "nn/parameter_shard.h"
@@ -68,7 +69,7 @@ struct TrainCommand {
     flags.option("--tokenizer", word(tokenizer, kTokenizerKinds),
                  "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
     flags.option("--steps-per-epoch", between(steps_per_epoch, 1, 1e9),
-                 "updates between two evaluations on the validation text");
+                 "steps between two evaluations on the validation text");
     Flag from_flag =
         flags.file("--from", from, "folder of a model to go on from, with its shape and tokenizer", "DIR");
     from_flag.excludes(flags["--tokenizer"]);
@@ -78,9 +79,9 @@ struct TrainCommand {
     for (const char* name : {"--eval-only", "--print-schedule", "--show-launch", "--show-mesh"})
       save_flag.excludes(flags[name]);
     flags.option("--samples", not_negative(samples), "tokens to write with the trained model at the end");
-    flags.option(
-        "--sample-every", not_negative(sample_every),
-        "also write that many each time after this many steps, in the terminal and the --report; 0: never");
+    flags.option("--sample-every", not_negative(sample_every),
+                 "steps between texts of --samples tokens during training, in the terminal and the "
+                 "--report; 0: no such texts");
     warmup_is_given = [warmup = flags["--warmup"]] { return warmup.is_given(); };
   }
 
@@ -88,7 +89,7 @@ struct TrainCommand {
     const std::string learned = read_text(text);
     TransformerOptions shape;
     if (from.empty()) {
-      loaded.tokenizer = make_tokenizer(tokenizer, learned);
+      loaded.tokenizer = make_tokenizer_for(text, tokenizer, learned);
       shape = model.shape(loaded.tokenizer->vocabulary_size());
     } else {
       loaded =
@@ -100,23 +101,24 @@ struct TrainCommand {
     const Tokens tokens = encode(text, learned, *loaded.tokenizer);
     const Split split = split_of(tokens);
     check(split.validation.size() > shape.context,
-          "{}: the last 10% are {} tokens, expected more than the context of {}", name,
-          split.validation.size(), shape.context);
+          "{}: the last 10% have {}, expected more than the context of {}", name,
+          counted(split.validation.size(), "token"), shape.context);
     tokens.read(0, 1, &first_token);
     Task task = language_model_task(
         name, std::make_shared<TokenDataset>(split.train, shape.context, TokenDataset::Windows::all),
         std::make_shared<TokenDataset>(split.validation, shape.context, TokenDataset::Windows::consecutive),
         steps_per_epoch * program.options().data.batch_size);
-    task.model_name = fmt::format("GPT, {} layers, {} heads, {} wide, {} tokens of context", shape.layers,
-                                  shape.heads, shape.width, shape.context);
+    task.model_name = fmt::format("GPT, {}, {}, {} wide, {} of context", counted(shape.layers, "layer"),
+                                  counted(shape.heads, "head"), shape.width, counted(shape.context, "token"));
     task.settings["model"] = fmt::format(
-        "{} {}, {} heads of keys, {} in the MLP, dropout {}, {}biases{}",
-        from.empty() ? model.architecture : from, task.model_name, shape.kv_heads_or_default(),
-        shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ", from.empty() ? "" : ", loaded");
-    if (lora.rank > 0) {
-      task.settings["lora"] =
-          fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha, fmt::join(lora.targets, ","));
-    }
+        "{} {}, {} of keys, {} in the MLP, dropout {}, {}biases{}", from.empty() ? model.architecture : from,
+        task.model_name, counted(shape.kv_heads_or_default(), "head"), shape.hidden_or_default(),
+        shape.dropout, shape.bias ? "" : "no ", from.empty() ? "" : ", loaded");
+    task.settings["lora"] = lora.rank == 0 ? "none"
+                                           : fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha,
+                                                         fmt::join(lora.targets, ","));
+    task.settings["tokenizer"] = fmt::format("of {}", counted(shape.vocabulary, "token"));
+    task.execution_settings["recompute"] = fmt::format("{}", model.recompute);
     task.unit = "tokens";
     task.units_per_sample = shape.context;
     task.flops_per_sample = training_flops(shape);
@@ -150,8 +152,8 @@ struct TrainCommand {
     return task;
   }
 
-  /// Of a sequence. The weights that LoRA leaves alone have no gradient, which is a third of the products;
-  /// how many of them --freeze saves is not known here.
+  /// FLOPs of a sequence. The weights that LoRA leaves alone have no gradient, a third of the products; how
+  /// many of them --freeze saves is not known here.
   double training_flops(const TransformerOptions& shape) const {
     const ModelOptions& o = program.options().model;
     if (!o.freeze.empty() || !o.train_only.empty()) return 0;
@@ -171,9 +173,10 @@ struct TrainCommand {
   }
 
   void prepare(Trainer& trainer) {
-    if (shortened_warmup && trainer.comm().rank() == 0 && !program.options().observation.quiet) {
-      fmt::print("warm-up of {} steps, a quarter of the run, as no --warmup is given\n",
-                 *program.options().schedule.warmup);
+    const std::int64_t warmup = program.options().schedule.warmup.value_or(0);
+    const bool shows = trainer.comm().rank() == 0 && !program.options().observation.quiet;
+    if (shortened_warmup && warmup > 0 && shows) {
+      fmt::print("warm-up of {}, a quarter of the run, as no --warmup is given\n", counted(warmup, "step"));
     }
     if (sample_every == 0 || samples == 0) return;
     check(
@@ -186,7 +189,7 @@ struct TrainCommand {
           "training");
     check(program.options().distribution.zero < 3 || trainer.comm().size() == 1,
           "--sample-every cannot be used with --zero 3: no rank has the whole model during training");
-    trainer.text_every(sample_every, fmt::format("{} tokens", samples), [this, &trainer] {
+    trainer.text_every(sample_every, counted(samples, "token"), [this, &trainer] {
       std::string sample;
       write_text(static_cast<GPT&>(trainer.model()), *loaded.tokenizer, loaded.tokenizer->token(first_token),
                  sample_options(), "", [&sample](const std::string& piece) { sample += piece; });

@@ -23,12 +23,12 @@ struct Watched {
   double error = 0;
 };
 
-Watched analyse(const ladders::Trial& trial, int version) {
+Watched analyse(const ladders::Trial& trial, int rung) {
   analysis::Analysis analysis;
-  for (const ladders::Memory& memory : trial.memory) {
-    analysis.add_buffer(memory.name, memory.data, memory.bytes, memory.written);
+  for (const ladders::TrialBuffer& buffer : trial.memory) {
+    analysis.add_buffer(buffer.name, buffer.data, buffer.bytes, buffer.written);
   }
-  const double error = error_of(trial, trial.run, Stream::current({}), version);
+  const double error = error_of(trial, trial.run, Stream::current({}), rung);
   return {analysis.reports(), error};
 }
 
@@ -50,20 +50,19 @@ void print_row(const std::string& name, const std::vector<KernelReport>& reports
   print_lens_row(name, totals, verdict(totals));
 }
 
-void show_ladder(const std::string& ladder, int version, int size) {
+void show_ladder(const std::string& ladder, int rung, int size) {
   const ladders::Trial trial = ladders::make_trial(ladder, size, {});
   const int rungs = static_cast<int>(trial.rungs.size());
-  check(version >= 0 && version <= rungs, "ladder {} has no version {}: expected 1 to {}", ladder, version,
-        rungs);
+  check(rung >= 0 && rung <= rungs, "ladder {} has no rung {}: expected 1 to {}", ladder, rung, rungs);
   const auto name_of = [&](int each) { return fmt::format("{} {}", each, trial.rungs[each - 1].name); };
-  if (version > 0) {
-    const Watched watched = analyse(trial, version);
+  if (rung > 0) {
+    const Watched watched = analyse(trial, rung);
     print_reports(watched.reports);
-    check_right(name_of(version), watched);
+    check_right(name_of(rung), watched);
     return;
   }
   fmt::print("{}, {} x {}: counters of the GPU's memory system\n\n", ladder, size, size);
-  print_lens_header("version");
+  print_lens_header("rung");
   for (int each = 1; each <= rungs; ++each) {
     const Watched watched = analyse(trial, each);
     print_row(name_of(each), watched.reports);
@@ -95,12 +94,12 @@ void list() {
   }
 }
 
-void run(const std::string& name, std::optional<int> version, std::int64_t size) {
+void run(const std::string& name, std::optional<int> rung, std::int64_t size) {
   const std::vector<std::string>& ladders = ladders::names();
   const bool is_ladder = std::find(ladders.begin(), ladders.end(), name) != ladders.end();
-  check(is_ladder || !version, "--version needs a ladder: expected {}", fmt::join(ladders, ", "));
+  check(is_ladder || !rung, "--rung needs a ladder: expected {}", fmt::join(ladders, ", "));
   if (is_ladder) {
-    show_ladder(name, version.value_or(0), static_cast<int>(size == 0 ? 256 : size));
+    show_ladder(name, rung.value_or(0), static_cast<int>(size == 0 ? 256 : size));
   } else if (name == "list") {
     check(size == 0, "the list has no size: --size needs one kernel or ladder");
     list();
@@ -120,16 +119,16 @@ int main(int argc, char** argv) {
   CommandLine app(
       "Counts the costs of kernels on a GPU: sectors, bank conflicts, barriers, branches; finds races and\n"
       "reads of unwritten memory. Needs no GPU.\n"
-      "Examples: lens kernels; lens adam --size 65536; lens gemm --version 3 --size 128");
+      "Examples: lens kernels; lens adam --size 65536; lens gemm --rung 3 --size 128");
   std::string name;
-  std::optional<int> version;
+  std::optional<int> rung;
   std::int64_t size = 0;
   app.option("name", name,
              "A ladder or a kernel of the library; 'list' names all; 'kernels' prints a row for each kernel")
       .required();
-  app.option("--version", version, "One version of a ladder, line by line; 0: a row for each version");
+  app.option("--rung", rung, "One rung of a ladder, line by line; 0: a row for each rung");
   app.option("--size", between(size, 0, 1 << 24),
              "Of a kernel: elements; of a ladder: rows and columns (256; reduce and norm take size x size "
              "floats). 0: the default");
-  return app.run(argc, argv, [&] { run(name, version, size); });
+  return app.run(argc, argv, [&] { run(name, rung, size); });
 }

@@ -1,8 +1,7 @@
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "apps/plan/commands.h"
+#include "apps/plan/output.h"
 #include "core/error.h"
 #include "io/file.h"
 #include "planner/batch_config.h"
@@ -19,7 +18,7 @@ struct Options {
   RunRequest run;
   std::optional<double> throughput;        // samples per second of a rank
   std::optional<double> token_throughput;  // tokens per second of a rank
-  bool json = false;
+  std::string json;
 };
 
 void add_batch_flags(CommandLine& app, Options& options) {
@@ -28,8 +27,9 @@ void add_batch_flags(CommandLine& app, Options& options) {
   app.option("--batch-size", between(batch.global_batch, 1, kLargestSize),
              "samples in an update of the weights");
   app.option("--global-tokens", between(batch.global_tokens, 1, kLargestSize),
-             "the same in tokens, with --sequence");
-  app.option("--sequence", between(batch.sequence, 1, kLargestSize), "tokens in a sample");
+             "the same in tokens, with --context");
+  app.option("--context", between(batch.sequence, 1, kLargestSize),
+             "tokens of a sequence, which is a sample");
   app.option("--micro-batch", between(batch.micro_batch, 1, kLargestSize),
              "samples in a forward pass of a rank");
   app.option("--ranks", between(batch.ranks, 1, kLargestSize), "data-parallel GPUs");
@@ -51,7 +51,7 @@ void add_file_flags(CommandLine& app, Options& options) {
                "read train_batch_size, train_micro_batch_size_per_gpu and gradient_accumulation_steps "
                "from a DeepSpeed JSON file; any two and --ranks give the third, exactly");
   app.file("--output", options.output, "write the completed DeepSpeed JSON to this file").needs(config);
-  app.option("--json", options.json, "print the plan as JSON");
+  add_json_flag(app, options.json);
 }
 
 void add_run_flags(CommandLine& app, Options& options) {
@@ -59,21 +59,22 @@ void add_run_flags(CommandLine& app, Options& options) {
   const Flag samples =
       app.option("--throughput", between(options.throughput, 1e-6, 1e12), "samples a second of one GPU");
   app.option("--token-throughput", between(options.token_throughput, 1e-6, 1e12),
-             "the same in tokens, with --sequence")
+             "the same in tokens, with --context")
       .excludes(samples);
   app.option("--efficiency", between(options.run.efficiency, 1e-6, 1),
              "scaling efficiency with all GPUs, up to 1 [1]")
       .no_default();
   app.option("--price", between(options.run.price, 0, 1e9), "price of one GPU for an hour [0]").no_default();
   app.option("--max-steps", options.run.updates, "length of the run in steps");
-  app.option("--epochs", between(options.run.epochs, 1e-6, 1e6), "length of the run in epochs of --dataset");
-  app.option("--total-tokens", options.run.total_tokens, "length of the run in tokens, with --sequence");
+  app.option("--epochs", between(options.run.epochs, 1e-6, kMostEpochs),
+             "length of the run in epochs of --dataset");
+  app.option("--total-tokens", options.run.total_tokens, "length of the run in tokens, with --context");
 }
 
 std::optional<RunCost> cost_of(const Options& options, const BatchPlan& plan) {
   RunRequest run = options.run;
   if (options.token_throughput) {
-    check(plan.sequence.has_value(), "--token-throughput needs --sequence");
+    check(plan.sequence.has_value(), "--token-throughput needs --context");
     run.samples_per_second = *options.token_throughput / static_cast<double>(*plan.sequence);
   } else if (options.throughput) {
     run.samples_per_second = *options.throughput;
@@ -101,12 +102,7 @@ void plan(const Options& options) {
     file.write(completed.data(), completed.size());
     file.commit();
   }
-  if (options.json) {
-    fmt::print("{}\n", batch_json(plan, cost).dump(2));
-  } else {
-    fmt::print("{}", batch_text(plan, cost));
-    if (config) fmt::print("\n{}", completed);
-  }
+  print_plan(batch_text(plan, cost) + (config ? "\n" + completed : ""), batch_json(plan, cost), options.json);
 }
 
 }  // namespace
@@ -116,7 +112,7 @@ void add_batch_command(CommandLine& app) {
   CommandLine& command =
       app.command("batch",
                   "Computes the missing number in global batch = micro-batch x accumulation steps x ranks.\n"
-                  "Example: plan batch --global-tokens 4000000 --sequence 4000 --micro-batch 2 --ranks 128",
+                  "Example: plan batch --global-tokens 4000000 --context 4000 --micro-batch 2 --ranks 128",
                   [options] { plan(*options); });
   add_batch_flags(command, *options);
   add_run_flags(command, *options);

@@ -17,7 +17,7 @@ void ClusterFlags::add(CommandLine& app) {
   app.option("--inter-node-latency", between(inter_node_us_, 0, 1e7), "us of a message between nodes");
   app.option("--inter-node-bandwidth", between(inter_node_gb_, 1e-6, 1e6),
              "GB/s out of a node, all adapters together");
-  app.option("--call", between(call_us_, 0, 1e7), "us of startup for each collective");
+  app.option("--call-us", between(call_us_, 0, 1e7), "us of startup for each collective");
 }
 
 Cluster ClusterFlags::cluster() const {

@@ -5,6 +5,7 @@
 
 #include "apps/plan/bytes.h"
 #include "apps/plan/commands.h"
+#include "apps/plan/output.h"
 #include "apps/plan/transformer_flags.h"
 #include "core/error.h"
 #include "optim/registry.h"
@@ -24,7 +25,7 @@ struct Options {
   bool estimate = false;
   std::int64_t global_batch = 0;
   std::int64_t ranks = 1;
-  bool json = false;
+  std::string json;
 };
 
 void add_flags(CommandLine& app, Options& options) {
@@ -54,8 +55,8 @@ void add_flags(CommandLine& app, Options& options) {
           .excludes(state);
   options.transformer.add(app).excludes(state).excludes(mlp);
   app.option("--estimate", options.estimate, "compute the memory by formula without running").excludes(state);
-  app.option("--recompute-layers", between(options.model.recompute, 1, kLargestSize),
-             "recompute in segments of this many layers")
+  app.option("--recompute", between(options.model.recompute, 0, kLargestSize),
+             "keep only the input of each segment of this many layers or blocks; 0: keep everything")
       .excludes(state);
 
   app.option("--optimizer", word(options.model.optimizer, optimizer_names()),
@@ -63,7 +64,7 @@ void add_flags(CommandLine& app, Options& options) {
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
   app.option("--device", options.device, "auto, cpu, cuda or cuda:N");
   app.group("Output");
-  app.option("--json", options.json, "print the plan as JSON");
+  add_json_flag(app, options.json);
 }
 
 FitTrial worked_out(std::int64_t micro_batch, std::int64_t bytes, std::int64_t memory) {
@@ -77,7 +78,7 @@ std::string division_text(const Options& options, double quotient, std::int64_t 
   if (whole != quotient) text += fmt::format(", rounded down to {:.6g}", whole);
   if (whole > static_cast<double>(most)) {
     text += fmt::format("; at most the batch of {} / {} = {}", grouped(options.global_batch),
-                        count(options.ranks, "rank"), grouped(most));
+                        grouped(options.ranks, "rank"), grouped(most));
   }
   return text + "\n";
 }
@@ -133,7 +134,7 @@ BatchPlan recommend(const BatchRequest& request, std::int64_t largest) {
     BatchShape shape = plan.shape;
     shape.micro_batch = even;
     plan.notes.push_back(fmt::format("a micro-batch of {} meets the target in the same number of steps: {}",
-                                     grouped(even), count(shape.global_batch(), "sample")));
+                                     grouped(even), grouped(shape.global_batch(), "sample")));
   }
   return plan;
 }
@@ -153,7 +154,7 @@ void plan(Options options) {
   request.micro_batch = result.largest;
   request.ranks = options.ranks;
   const BatchPlan plan = recommend(request, result.largest);
-  fmt::print("{}", options.json ? fit_json(result, plan).dump(2) + "\n" : fit_text(result, plan));
+  print_plan(fit_text(result, plan), fit_json(result, plan), options.json);
 }
 
 }  // namespace

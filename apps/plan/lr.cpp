@@ -1,8 +1,7 @@
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "apps/plan/commands.h"
+#include "apps/plan/output.h"
 #include "planner/learning_rate.h"
 #include "planner/numbers.h"
 #include "train/option_list.h"
@@ -13,7 +12,7 @@ namespace {
 
 struct Options {
   RateRequest request;
-  bool json = false;
+  std::string json;
 };
 
 void add_flags(CommandLine& app, Options& options) {
@@ -34,7 +33,7 @@ void add_flags(CommandLine& app, Options& options) {
       .required()
       .no_default();
   app.option("--base-batch", between(schedule.base_batch, 1, kLargestSize), "the base batch");
-  app.option("--epochs", between(request.epochs, 1, kLargestSize), "epochs of the run");
+  app.option("--epochs", between(request.epochs, 1e-6, kMostEpochs), "length of the run in epochs");
   app.option(
       "--lr-scaling", option_value(schedule.lr_scaling),
       "linear, as for SGD (Goyal et al., 2017), sqrt, as for Adam and LAMB (You et al., 2020), or none");
@@ -52,7 +51,7 @@ void add_flags(CommandLine& app, Options& options) {
   app.option("--warmup-shape", option_value(schedule.warmup_shape),
              "linear or quadratic increase, or constant at a third");
   app.group("Output");
-  app.option("--json", options.json, "print the plan as JSON");
+  add_json_flag(app, options.json);
 }
 
 /// Throws Error for a flag of the schedule that has no effect.
@@ -67,7 +66,7 @@ void check_schedule(const ScheduleOptions& schedule) {
 void plan(const Options& options) {
   check_schedule(options.request.schedule);
   const RatePlan plan = plan_rate(options.request);
-  fmt::print("{}", options.json ? rate_json(plan).dump(2) + "\n" : rate_text(plan));
+  print_plan(rate_text(plan), rate_json(plan), options.json);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "apps/plan/commands.h"
+#include "apps/plan/output.h"
 #include "apps/plan/transformer_flags.h"
 #include "core/error.h"
 #include "optim/registry.h"
@@ -18,19 +17,19 @@ struct Options {
   TransformerRequest transformer;
   TransformerFlags sizes;
   std::string attention = "plain";
-  std::optional<std::int64_t> recompute_layers;
+  std::int64_t recompute = 0;
   std::optional<std::int64_t> parameters;
   MemoryRequest request;
   std::string dtype = "f32";
   std::string optimizer = "adam";
   std::optional<double> momentum;
-  Recompute recompute = Recompute::none;
+  Recompute granularity = Recompute::none;
   std::int64_t bucket = 25;    // MiB
   std::int64_t workspace = 0;  // MiB
-  bool json = false;
+  std::string json;
 };
 
-const std::vector<std::pair<std::string, Recompute>> kRecompute = {
+const std::vector<std::pair<std::string, Recompute>> kGranularities = {
     {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
 
 void add_model_flags(CommandLine& app, Options& options) {
@@ -43,9 +42,10 @@ void add_model_flags(CommandLine& app, Options& options) {
              "train only this many of the MLP's last layers [all]")
       .needs(mlp)
       .no_default();
-  app.option("--recompute-layers", between(options.recompute_layers, 1, kLargestSize),
-             "recompute activations in segments of this many layers, of an MLP or with --attention tiled")
-      .no_default();
+  app.option(
+      "--recompute", between(options.recompute, 0, kLargestSize),
+      "of an MLP, or with --attention tiled: keep only the input of each segment of this many layers or "
+      "blocks; 0: keep everything");
 
   const Flag layers = options.sizes.add(app).excludes(mlp);
   app.option("--attention", word(options.attention, {"plain", "tiled"}),
@@ -53,8 +53,8 @@ void add_model_flags(CommandLine& app, Options& options) {
              "framework's "
              "GPT, which keeps nothing of T x T")
       .needs(layers);
-  app.option("--recompute", named_option_value(options.recompute, kRecompute),
-             "recomputation of its activations: none, selective (only attention scores) or full [none]")
+  app.option("--recompute-granularity", named_option_value(options.granularity, kGranularities),
+             "recomputation by the papers' formulas: none, selective (only attention scores) or full [none]")
       .needs(layers)
       .no_default();
   app.option("--parameters", between(options.parameters, 1, kLargestSize),
@@ -84,15 +84,15 @@ void add_training_flags(CommandLine& app, Options& options) {
   app.option("--zero", between(options.request.sharding.stage, 0, 3), "ZeRO stage");
   app.option("--ranks", between(options.request.sharding.ranks, 1, kLargestSize), "data-parallel GPUs");
   app.option("--bucket-mib", between(options.bucket, 1, 1 << 20), "MiB of gradients in a bucket");
-  app.option("--workspace", between(options.workspace, 0, 1 << 20),
+  app.option("--workspace-mib", between(options.workspace, 0, 1 << 20),
              "MiB of workspace; on a GPU Ringtape gives cuBLAS 32 for each stream");
   Flag inference = app.option("--inference", options.request.inference, "only a forward pass");
   for (const char* of_training :
-       {"--trained-layers", "--trained-share", "--recompute-layers", "--recompute", "--f32-gradients"}) {
+       {"--trained-layers", "--trained-share", "--recompute", "--recompute-granularity", "--f32-gradients"}) {
     inference.excludes(app[of_training]);
   }
   app.group("Output");
-  app.option("--json", options.json, "print the plan as JSON");
+  add_json_flag(app, options.json);
 }
 
 MemoryPlan plan_of(Options options) {
@@ -108,28 +108,28 @@ MemoryPlan plan_of(Options options) {
   request.sharding.bucket_bytes = options.bucket << 20;
   request.workspace = options.workspace << 20;
   const bool is_mlp = !options.mlp.sizes.empty(), is_tiled = options.attention == "tiled";
-  check(!options.recompute_layers || is_mlp || is_tiled,
-        "--recompute-layers has no effect: expected --mlp or --attention tiled with it");
+  check(options.recompute == 0 || is_mlp || is_tiled,
+        "--recompute {} has no effect: expected --mlp or --attention tiled with it", options.recompute);
   if (is_mlp) {
-    options.mlp.recompute = options.recompute_layers.value_or(0);
+    options.mlp.recompute = options.recompute;
     options.mlp.with_bias = !options.no_bias;
     return plan_memory(options.mlp, request);
   }
   if (options.parameters) return plan_state(*options.parameters, options.transformer, request);
   check(options.sizes.are_given(), "which model? Expected --mlp, --layers or --parameters");
   if (is_tiled) {
-    check(options.recompute == Recompute::none && options.transformer.trained_share == 1,
-          "--recompute and --trained-share are for --attention plain; tiled has --recompute-layers");
-    return plan_memory(GptRequest{options.sizes.model(), options.recompute_layers.value_or(0)}, request);
+    check(options.granularity == Recompute::none && options.transformer.trained_share == 1,
+          "--recompute-granularity and --trained-share are for --attention plain; tiled has --recompute");
+    return plan_memory(GptRequest{options.sizes.model(), options.recompute}, request);
   }
   options.transformer.model = options.sizes.model();
-  options.transformer.recompute = options.recompute;
+  options.transformer.recompute = options.granularity;
   return plan_memory(options.transformer, request);
 }
 
 void plan(const Options& options) {
   const MemoryPlan plan = plan_of(options);
-  fmt::print("{}", options.json ? memory_json(plan).dump(2) + "\n" : memory_text(plan));
+  print_plan(memory_text(plan), memory_json(plan), options.json);
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ void add_memory_command(CommandLine& app) {
       "memory",
       "Computes the memory of one GPU: parameters, gradients, optimizer state, activations.\n"
       "Example: plan memory --mlp 784,256,10 --micro-batch 64\n"
-      "Example: plan memory --layers 48 --hidden 1600 --heads 25 --sequence 1024 --vocabulary 50257 --dtype "
+      "Example: plan memory --layers 48 --width 1600 --heads 25 --context 1024 --vocabulary 50257 --dtype "
       "bf16 "
       "--micro-batch 8 --zero 2 --ranks 64",
       [options] { plan(*options); });

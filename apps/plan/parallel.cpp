@@ -1,12 +1,11 @@
 #include "planner/parallel.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "apps/plan/bytes.h"
 #include "apps/plan/cluster_flags.h"
 #include "apps/plan/commands.h"
+#include "apps/plan/output.h"
 #include "apps/plan/transformer_flags.h"
 #include "optim/registry.h"
 #include "planner/numbers.h"
@@ -25,7 +24,7 @@ struct Options {
   std::string compress = "none";
   std::int64_t workspace_mib = 0, bucket_mib = 25;
   std::int64_t show = 5;
-  bool json = false;
+  std::string json;
 };
 
 void add_model_flags(CommandLine& app, Options& options) {
@@ -47,7 +46,7 @@ void add_rank_flags(CommandLine& app, Options& options) {
   app.option("--ranks", between(request.ranks, 1, 100'000), "GPUs");
   app.option("--memory", option_value(options.memory),
              "memory of one GPU, such as 80GB (10^9) or 80GiB (2^30)");
-  app.option("--workspace", between(options.workspace_mib, 0, 1 << 20),
+  app.option("--workspace-mib", between(options.workspace_mib, 0, 1 << 20),
              "MiB of it that are not the model's; on a GPU Ringtape gives cuBLAS 32 for each stream");
   app.option("--flops", between(request.flops, 1, 1e21), "FLOP/s of a rank in matrix products");
   app.option("--algorithm", options.algorithm, "of collectives: ring, tree or hierarchical");
@@ -65,7 +64,7 @@ void add_rank_flags(CommandLine& app, Options& options) {
   options.cluster.add(app);
   app.group("Output");
   app.option("--show", between(options.show, 1, 1'000'000), "number of rows");
-  app.option("--json", options.json, "print all plans as JSON");
+  add_json_flag(app, options.json);
 }
 
 void plan(const Options& options) {
@@ -81,8 +80,7 @@ void plan(const Options& options) {
   const OptimizerKind& optimizer = optimizer_named(options.optimizer);
   request.state_per_parameter = optimizer.state_per_parameter(optimizer.defaults);
   const ParallelPlans plans = plan_parallel(request);
-  fmt::print("{}", options.json ? parallel_json(request, plans).dump(2) + "\n"
-                                : parallel_text(request, plans, options.show));
+  print_plan(parallel_text(request, plans, options.show), parallel_json(request, plans), options.json);
 }
 
 }  // namespace
@@ -93,7 +91,7 @@ void add_parallel_command(CommandLine& app) {
       "parallel",
       "Works out which mesh of tensor, context, pipeline and data ranks trains a GPT fastest: memory, "
       "traffic and the time of a step of each, and why others do not fit.\n"
-      "Example: plan parallel --layers 32 --hidden 4096 --heads 32 --sequence 4096 --vocabulary 50257 "
+      "Example: plan parallel --layers 32 --width 4096 --heads 32 --context 4096 --vocabulary 50257 "
       "--ranks 64 "
       "--batch-size 512",
       [options] { plan(*options); });

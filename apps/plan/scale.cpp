@@ -1,10 +1,9 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "apps/plan/cluster_flags.h"
 #include "apps/plan/commands.h"
+#include "apps/plan/output.h"
 #include "apps/plan/transformer_flags.h"
 #include "core/error.h"
 #include "io/file.h"
@@ -23,7 +22,7 @@ struct Options {
   std::string jitter_shape = "lognormal";
   std::optional<double> forward_ms, backward_ms;
   double update_ms = 0;
-  std::optional<std::int64_t> tensor, pipeline;
+  std::optional<std::int64_t> tensor, context, pipeline;
   std::int64_t chunks = 1, recompute = 0;
   bool sequence_parallel = false;
   std::string dtype = "bf16";
@@ -31,7 +30,7 @@ struct Options {
   std::int64_t max_ranks = 100'000;
   bool no_overlap = false;
   std::string svg;
-  bool json = false;
+  std::string json;
 };
 
 /// The ranks of a model. What each computes and sends then follows from the model.
@@ -39,20 +38,22 @@ void add_mesh_flags(CommandLine& app, Options& options) {
   app.group("Ranks that divide the model");
   Flag tensor =
       app.option("--tensor-parallel", between(options.tensor, 1, 100'000), "ranks that divide each layer");
+  Flag context = app.option("--context-parallel", between(options.context, 1, 100'000),
+                            "ranks that divide the tokens of each sequence");
   Flag pipeline = app.option("--pipeline-parallel", between(options.pipeline, 1, 100'000), "stages");
-  for (Flag* const flag : {&tensor, &pipeline}) {
+  for (Flag* const flag : {&tensor, &context, &pipeline}) {
     flag->no_default().needs(app["--layers"]);
     for (const char* other :
-         {"--forward", "--backward", "--gradient-bytes", "--parameter-bytes", "--compression"}) {
+         {"--forward-ms", "--backward-ms", "--gradient-bytes", "--parameter-bytes", "--compression"}) {
       flag->excludes(app[other]);
     }
   }
-  app.option("--pipeline-chunks", between(options.chunks, 1, 100), "of the model that each stage has")
+  app.option("--pipeline-chunks", between(options.chunks, 1, 100), "parts of the model in each stage")
       .needs(pipeline);
   app.option("--sequence-parallel", options.sequence_parallel, "tensor ranks divide the tokens too")
       .needs(tensor);
   app.option("--recompute", between(options.recompute, 0, 100'000),
-             "with a mesh: blocks recomputed together; 0: none");
+             "with a mesh: keep only the input of each segment of this many blocks; 0: keep everything");
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
              "with a mesh: compute dtype, f32, bf16 or f16; gradients are f32");
 }
@@ -64,9 +65,9 @@ void add_model_flags(CommandLine& app, Options& options) {
   app.option("--parameters", between(request.parameters, 1, kLargestSize), "trained parameters, of any model")
       .no_default()
       .excludes(layers);
-  Flag forward = app.option("--forward", between(options.forward_ms, 0, 1e12),
+  Flag forward = app.option("--forward-ms", between(options.forward_ms, 0, 1e12),
                             "ms of a micro-batch's forward; overrides --flops");
-  Flag backward = app.option("--backward", between(options.backward_ms, 0, 1e12),
+  Flag backward = app.option("--backward-ms", between(options.backward_ms, 0, 1e12),
                              "ms of a micro-batch's backward; overrides --flops");
   forward.needs(backward);
   backward.needs(forward);
@@ -76,13 +77,14 @@ void add_model_flags(CommandLine& app, Options& options) {
 
   app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize),
              "samples in a forward pass of a rank");
-  app.option("--sequence", between(request.sequence, 1, kLargestSize), "tokens in a sample");
+  app.option("--context", between(request.sequence, 1, kLargestSize),
+             "tokens of a sequence, which is a sample");
   app.option("--flops", between(request.flops, 1, 1e21),
              "FLOP/s of a rank; 2 FLOPs per parameter and token forward, 4 backward; of a transformer "
              "those of its matrix products")
       .excludes(forward)
       .excludes(backward);
-  app.option("--update", between(options.update_ms, 0, 1e12), "ms of an optimizer step on all parameters");
+  app.option("--update-ms", between(options.update_ms, 0, 1e12), "ms of an optimizer step on all parameters");
   app.option("--accumulation", between(request.accumulation, 1, kLargestSize),
              "micro-batches that a rank accumulates");
 }
@@ -94,7 +96,7 @@ void add_communication_flags(CommandLine& app, Options& options) {
   app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
   app.option("--first-bucket-mib", between(options.first_bucket_mib, 1, 1 << 20),
              "MiB of gradients in the first");
-  app.option("--segment", between(options.segment_kib, 1, 1 << 30), "KiB that a tree sends at a time");
+  app.option("--segment-kib", between(options.segment_kib, 1, 1 << 30), "KiB that a tree sends at a time");
   app.option("--gradient-bytes", between(request.gradient_bytes, 1, 8),
              "bytes of a gradient in the all-reduce");
   app.option("--parameter-bytes", between(request.parameter_bytes, 1, 8),
@@ -103,7 +105,7 @@ void add_communication_flags(CommandLine& app, Options& options) {
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage");
 
   app.option("--no-overlap", options.no_overlap, "reduce after backward instead of during it");
-  app.option("--every-micro-batch", request.every_micro_batch,
+  app.option("--sync-each-micro-batch", request.every_micro_batch,
              "reduce after each micro-batch, as without no_sync()");
 
   options.cluster.add(app);
@@ -125,11 +127,11 @@ void add_disturbance_flags(CommandLine& app, Options& options) {
       app.option("--checkpoint-seconds", between(request.checkpoint, 1e-3, 1e6), "seconds of a checkpoint")
           .needs(failures);
   failures.needs(checkpoint);
-  app.option("--restart", between(request.restart, 0, 1e6),
+  app.option("--restart-seconds", between(request.restart, 0, 1e6),
              "seconds from a failure until training resumes [0]")
       .needs(failures)
       .no_default();
-  app.option("--checkpoint-interval", between(request.checkpoint_interval, 1e-3, 1e9),
+  app.option("--checkpoint-interval-seconds", between(request.checkpoint_interval, 1e-3, 1e9),
              "seconds of training between two checkpoints [the best: Daly, 2006]")
       .needs(failures)
       .no_default();
@@ -148,7 +150,7 @@ void add_output_flags(CommandLine& app, Options& options) {
              "largest number of ranks with simulated messages; above it a closed form is used");
 
   app.file("--svg", options.svg, "draw throughput, efficiency and exposed communication into this file");
-  app.option("--json", options.json, "print the plan as JSON");
+  add_json_flag(app, options.json);
 }
 
 ScaleMesh mesh_of(const Options& options, const Transformer& model) {
@@ -156,6 +158,7 @@ ScaleMesh mesh_of(const Options& options, const Transformer& model) {
   mesh.request.model = model;
   mesh.request.compute = dtype_from_name(options.dtype.c_str());
   mesh.way.mesh = {.tensor = static_cast<int>(options.tensor.value_or(1)),
+                   .context = static_cast<int>(options.context.value_or(1)),
                    .pipeline = static_cast<int>(options.pipeline.value_or(1))};
   mesh.way.chunks = options.chunks;
   mesh.way.sequence = options.sequence_parallel;
@@ -170,7 +173,7 @@ void plan(const Options& options) {
     model.sequence = request.sequence;
     request.parameters = parameter_count(model);
     request.sample_flops = forward_flops(gpt_options(model), 1, request.sequence);
-    if (options.tensor || options.pipeline) request.mesh = mesh_of(options, model);
+    if (options.tensor || options.context || options.pipeline) request.mesh = mesh_of(options, model);
   }
   check(request.parameters > 0, "which model? Expected --parameters or --layers");
   request.cluster = options.cluster.cluster();
@@ -197,7 +200,7 @@ void plan(const Options& options) {
     file.write(svg.data(), svg.size());
     file.commit();
   }
-  fmt::print("{}", options.json ? scale_json(request, plan).dump(2) + "\n" : scale_text(request, plan));
+  print_plan(scale_text(request, plan), scale_json(request, plan), options.json);
 }
 
 }  // namespace
@@ -207,13 +210,14 @@ void add_scale_command(CommandLine& app) {
   CommandLine& command = app.command(
       "scale",
       "Simulates steps of training on increasing numbers of ranks, which divide the batch, and with "
-      "--tensor-parallel and --pipeline-parallel the model: the time of a step, and the part of it spent "
+      "--tensor-parallel, --context-parallel and --pipeline-parallel the model: the time of a step, and the "
+      "part of it spent "
       "waiting for other ranks.\n"
-      "Example: plan scale --parameters 1300000000 --micro-batch 2 --sequence 4096 --svg scale.svg\n"
-      "Example: plan scale --parameters 25000000 --forward 60 --backward 120 --gradient-bytes 4 "
+      "Example: plan scale --parameters 1300000000 --micro-batch 2 --context 4096 --svg scale.svg\n"
+      "Example: plan scale --parameters 25000000 --forward-ms 60 --backward-ms 120 --gradient-bytes 4 "
       "--micro-batch 32 "
       "--cluster p100-ethernet --algorithm hierarchical --ranks 8,64,256\n"
-      "Example: plan scale --layers 80 --hidden 8192 --heads 64 --sequence 4096 --vocabulary 50257 "
+      "Example: plan scale --layers 80 --width 8192 --heads 64 --context 4096 --vocabulary 50257 "
       "--tensor-parallel 8 --pipeline-parallel 8 --accumulation 32",
       [options] { plan(*options); });
   add_model_flags(command, *options);

@@ -37,7 +37,7 @@ struct Sequences {
   AttentionArgs args;
 };
 
-/// Of a piece, the results come to those of another one.
+/// A forward of whole sequences, or of a piece of them that adds its results to the results of another piece.
 template <bool kIsPiece>
 void prepare_forward(Setup& s, const Size& size, std::int64_t width) {
   Sequences sequences(s, size, width);

@@ -41,7 +41,8 @@ std::vector<NamedSize> sizes_of(Measured measured, bool on_gpu) {
     case Measured::matrix:
       return {matrix(rows, 1024)};
     case Measured::biases:
-      return {matrix(128, 1024), matrix(rows, 1024)};
+      if (on_gpu) return {matrix(128, 1024), matrix(16384, 1024), matrix(rows, 1024)};
+      return {matrix(128, 1024), matrix(rows, 1024)};  // 16384 rows
     case Measured::logits: {
       const std::int64_t many = on_gpu ? 65536 : 8192, few = on_gpu ? 8192 : 256;
       return {matrix(64, 10), matrix(std::int64_t{1} << 20, 10), matrix(many, 1000), matrix(few, 50304),

@@ -8,6 +8,7 @@ import re
 
 import instructions
 import loops
+import machine
 import tools
 
 FUNCTION = re.compile(r"^\s*Function : (\S+)")
@@ -80,6 +81,8 @@ def kernels_in_text(path, architecture, sass, usage):
     result = []
     for mangled, demangled in zip(found, names):
         registers, stack, shared, local = resources[mangled]
+        if shared and int(architecture.removeprefix("sm_")) >= 90:
+            shared -= machine.SHARED_OF_SYSTEM  # cuobjdump counts it for these, and not for older ones
         code = found[mangled]
         while code and code[-1].name in ("NOP", "BRA") and (code[-1].name == "NOP" or code[-1].target == code[-1].address):
             code.pop()  # padding

@@ -11,6 +11,8 @@ import occupancy
 import timeline
 
 ONCE = 0.75  # rounds of a loop: with fewer, some threads do not enter it, and its code is not what runs
+LITTLE = 0.5  # bytes for each element: with fewer, the work is beside the elements, such as a value for each row
+FEW = 0.01  # of a work's bytes: with a smaller share, reads (or writes) say nothing about the elements
 GLOBAL_LOADS, GLOBAL = ("LDG", "LDGSTS"), ("LDG", "LDGSTS", "STG")
 
 
@@ -33,6 +35,7 @@ class Launch:
     written: float = 0
     requested: float = 0  # bytes for each element of all accesses, each byte of a warp's request once
     accesses: float = 0  # of lanes, for each element
+    requests: float = 0  # of warps: accesses of several lanes at once; 0 if they were not counted
     moved: float = 0  # bytes of sectors for each element
     scattered: float = 0  # sectors beyond the fewest, for each element
     shared: float = 0  # bytes of shared memory for each element
@@ -55,10 +58,20 @@ class Launch:
         return self.elements / (self.threads * self.blocks)
 
     @property
+    def is_little(self):
+        """Whether it is little work beside the elements, such as one value for each row."""
+        return self.read + self.written < LITTLE
+
+    @property
+    def has_few_lanes(self):
+        """Whether less than half of a warp's lanes act, on average."""
+        return 2 * self.accesses < machine.WARP * self.requests
+
+    @property
     def share_of_row(self):
         """Elements of a thread in one row, where a block takes a row at a time; those of a row, if it has fewer than a block
         has threads, as a thread may take it whole; otherwise all of the thread's elements."""
-        if self.threads != self.block[0] or self.columns < 2 or self.read + self.written < 0.5:  # little work beside the elements
+        if self.threads != self.block[0] or self.columns < 2 or self.is_little:
             return self.share
         if self.columns < self.threads:
             return max(self.share, self.columns)
@@ -83,13 +96,17 @@ def multiply_adds(path):
 
 
 def loop_elements(launch, path):
-    """Elements of a thread in one pass along `path`; 0 where the path reads or writes none."""
+    """Elements of a thread in one pass along `path`; 0 where the path reads or writes none, and for little work of so few lanes
+    that no thread has a second item."""
     if launch.products:
         return multiply_adds(path)
+    if launch.is_little and launch.has_few_lanes:
+        return 0
     loaded, stored = loops.bytes_on(path, GLOBAL_LOADS), loops.bytes_on(path, ("STG",))
-    if loaded and launch.read > 0.01:
+    fewest = FEW * (launch.read + launch.written)
+    if loaded and launch.read > fewest:
         return loaded / launch.read
-    return stored / launch.written if stored and launch.written > 0.01 else 0
+    return stored / launch.written if stored and launch.written > fewest else 0
 
 
 def candidates(launch, kernel):
@@ -106,10 +123,24 @@ def candidates(launch, kernel):
     return found
 
 
+def passes_with_table(launch, kernel, wanted):
+    """The loops in which the lanes of a warp load the same of a table: their accesses are those that were counted, but they ask
+    for more bytes, as a request's bytes count once. So their elements are by what they store."""
+    found = [Pass(loop, loop.path, loop.bytes_of("STG") / launch.written) for loop in kernel.loops
+             if launch.accesses and launch.written and loop.bytes_of("STG") and loop.bytes_of(*GLOBAL_LOADS)]
+    return [each for each in found if each.elements * ONCE <= launch.share_of_row
+            and distance(of_elements([each], accesses), launch.accesses) < 0.02
+            and of_elements([each], global_bytes) > 1.05 * wanted]
+
+
 def accesses(path):
     """Of global memory. Of instructions under an unknown predicate and its opposite one side counts: that with more bytes,
     and of equal ones the fewer."""
     return loops.count_on(path, GLOBAL)[1]
+
+
+def global_bytes(path):
+    return loops.bytes_on(path, GLOBAL)
 
 
 def shared_bytes(path):
@@ -131,11 +162,14 @@ def choose_passes(launch, kernel):
     if launch.products and found:
         return sorted((ways[0] for ways in found), key=lambda each: -each.elements)[:launch.products]
     wanted = launch.requested or launch.read + launch.written
+    with_table = passes_with_table(launch, kernel, wanted)
+    if with_table:
+        return with_table[:1]
     best = None
     for count in range(1, 4):
         for chosen in itertools.combinations(found[:10], count):
             for passes in itertools.product(*chosen):
-                moved = distance(of_elements(passes, lambda path: loops.bytes_on(path, GLOBAL)), wanted)
+                moved = distance(of_elements(passes, global_bytes), wanted)
                 is_other = launch.accesses > 0 and of_elements(passes, accesses) > 1.5 * launch.accesses
                 in_shared = distance(of_elements(passes, shared_bytes), launch.shared) if launch.shared > 0.5 else 0
                 value = (round(moved, 1), is_other, round(in_shared, 1), count,
@@ -143,11 +177,11 @@ def choose_passes(launch, kernel):
                 if best is None or value < best[0]:
                     best = (value, list(passes))
     if best is None or best[0][0] > 0.3 or best[0][1]:
-        return [straight_pass(launch, kernel, wanted)]
+        return [with_idle_lanes(launch, straight_pass(launch, kernel, wanted))]
     if is_once_for_a_row(launch, kernel, best[1]):
         straight = straight_pass(launch, kernel, wanted)
         if distance(loops.bytes_on(straight.path, GLOBAL), wanted * straight.elements) < 0.1:
-            return [straight]
+            return [with_idle_lanes(launch, straight)]
     return best[1]
 
 
@@ -172,6 +206,15 @@ def straight_pass(launch, kernel, wanted):
     if around and loops.bytes_on(path, GLOBAL) < wanted * launch.share / 2 and loop_elements(launch, around.path) >= 0.2:
         return Pass(around, around.path, loop_elements(launch, around.path))  # again and again, how often the bytes say
     return Pass(None, path, launch.share)
+
+
+def with_idle_lanes(launch, straight):
+    """A path says nothing of the lanes that are idle on it. Where most are, those that act go along it the more often: as often
+    as makes the requests of a warp those that were counted."""
+    if launch.is_little or not launch.has_few_lanes:
+        return straight
+    requests_of_warp = launch.requests * machine.WARP * straight.elements
+    return dataclasses.replace(straight, elements=straight.elements / max(1, requests_of_warp / max(1, accesses(straight.path))))
 
 
 def unit_cycles(path, architecture):
@@ -289,8 +332,7 @@ def estimate(gpu, kernel, launch):
     threads = launch.threads * launch.blocks
     on_busiest = -(-launch.blocks // gpu.multiprocessors)  # blocks
     resident = min(held.blocks, on_busiest)
-    warps = -(-launch.threads // machine.WARP) * launch.blocks
-    seconds_of_cycle = warps / min(gpu.multiprocessors, launch.blocks) / gpu.clock
+    seconds_of_cycle = -(-launch.threads // machine.WARP) * on_busiest / gpu.clock  # of a warp's instruction
     terms = {"bytes": (launch.read + launch.written) * launch.elements / gpu.copy_rate,
              "cache": 0 if launch.products == 1 else (launch.moved * launch.elements + work.passed_over["STG"] * threads) / gpu.cache_rate,
              "latency": -(-on_busiest // resident) * work.cycles / gpu.clock,

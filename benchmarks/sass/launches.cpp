@@ -47,16 +47,18 @@ Json to_json(simt::dim3 shape) {
 }
 
 /// The costs for each element of the work, as counted with `elements` of it: blocks; the least bytes that
-/// must be read and written, those that requests ask for, and those of the sectors that they touch; accesses
-/// of lanes; sectors beyond the fewest; and bytes of shared memory, with the cycles of its banks.
+/// must be read and written, those that requests ask for, and those of the sectors that they touch; requests
+/// of warps, and accesses of their lanes; sectors beyond the fewest; and bytes of shared memory, with the
+/// cycles of its banks.
 Json costs_of(const KernelReport& report, double elements) {
-  double requested = 0, accesses = 0, scattered = 0, shared_bytes = 0, shared_cycles = 0;
+  double requested = 0, requests = 0, accesses = 0, scattered = 0, shared_bytes = 0, shared_cycles = 0;
   for (const analysis::LineCounts& line : report.lines) {
     if (line.space == analysis::Space::shared) {
       shared_bytes += static_cast<double>(line.bytes);
       shared_cycles += static_cast<double>(line.transactions);
     } else {
       requested += static_cast<double>(line.bytes);
+      requests += static_cast<double>(line.requests);
       accesses += static_cast<double>(line.lanes);
       scattered += static_cast<double>(line.conflicts());
     }
@@ -66,6 +68,7 @@ Json costs_of(const KernelReport& report, double elements) {
               {"read", static_cast<double>(report.needed_read) / elements},
               {"written", static_cast<double>(report.needed_written) / elements},
               {"requested", requested / elements},
+              {"requests", requests / elements},
               {"accesses", accesses / elements},
               {"moved", static_cast<double>(report.bytes_moved()) / elements},
               {"scattered", scattered / elements},
@@ -193,7 +196,7 @@ constexpr int kLadderSize = 4096, kCountedLadderSize = 256;
 
 std::vector<KernelReport> count(const ladders::Trial& trial, int version) {
   analysis::Analysis analysis;
-  for (const ladders::Memory& memory : trial.memory) {
+  for (const ladders::TrialBuffer& memory : trial.memory) {
     analysis.add_buffer(memory.name, memory.data, memory.bytes, memory.written);
   }
   trial.run(Stream::current({}), version);

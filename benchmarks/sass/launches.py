@@ -3,7 +3,7 @@ import json
 from math import prod as product
 
 import tools
-from estimate import Launch
+from estimate import LITTLE, Launch
 
 
 def read(path):
@@ -27,10 +27,13 @@ def launch_of(row, each):
     if products == 1 and costs:
         # The bytes of the matrices, which grow with n^2 and not with the multiply-adds.
         costs["read"], costs["written"] = 0, 0
-    elif costs and costs["read"] + costs["written"] < 0.5:
-        # A little work beside the elements, such as one value for each row: its costs grow with the blocks.
+    elif costs and costs["read"] + costs["written"] < LITTLE:
+        # Its costs beyond the distinct bytes grow with the blocks.
         more = min(1, product(each["grid"]) / counted_blocks)
         costs |= {name: costs[name] * more for name in ("moved", "scattered", "shared", "shared_cycles")}
+        if row.get("columns") == 0:
+            # Of an arena, whose parameters are shorter where they are counted: a search for each of them counts too much there.
+            costs["requested"] = max(costs["requested"] * more, costs["read"] + costs["written"])
     return Launch(kernel=f"{folder}/{each['kernel']}" if ladder else each["kernel"], grid=tuple(each["grid"]),
                   block=tuple(each["block"]), shared_bytes=each["shared_bytes"], elements=row["elements"], products=products,
                   blocks_of_element=blocks_of_element, columns=row.get("columns", 0), **costs)

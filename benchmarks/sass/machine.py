@@ -10,7 +10,6 @@ class Architecture:
     blocks: int
     registers: int
     shared: int  # bytes of shared memory of a multiprocessor, of which each block takes 1 KiB more than it asks for
-    shared_of_block: int  # at most for one block
     fp32: int  # lanes a clock
     fp64: int
     half2: int
@@ -36,11 +35,11 @@ ARITHMETIC = {"FFMA": 4, "FADD": 4, "FMUL": 4, "integer": 5, "move": 5, "compare
               "MUFU": 18, "convert": 18, "HMMA": 33, "HGMMA": 128, "shuffle": 23, "LDS": 29, "LDSM": 33, "constant": 8,
               "barrier": 12, "ATOM": 250, "LDL": 38, "branch": 4}
 
-SM_80 = Architecture("sm_80", 2048, 32, 65536, 164 << 10, 163 << 10, 64, 32, 128, 64, 32, 1024,
+SM_80 = Architecture("sm_80", 2048, 32, 65536, 164 << 10, 64, 32, 128, 64, 32, 1024,
                      {**ARITHMETIC, "LDG": 461})
-SM_86 = Architecture("sm_86", 1536, 16, 65536, 100 << 10, 99 << 10, 128, 2, 128, 64, 16, 512,
+SM_86 = Architecture("sm_86", 1536, 16, 65536, 100 << 10, 128, 2, 128, 64, 16, 512,
                      {**ARITHMETIC, "LDG": 461})
-SM_90 = Architecture("sm_90", 2048, 32, 65536, 228 << 10, 227 << 10, 128, 64, 256, 64, 32, 1288,
+SM_90 = Architecture("sm_90", 2048, 32, 65536, 228 << 10, 128, 64, 256, 64, 32, 1288,
                      {**ARITHMETIC, "LDG": 625})
 
 

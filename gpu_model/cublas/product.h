@@ -10,7 +10,7 @@
 
 namespace gpu_model {
 
-/// Of f32, f16 or bf16, in bytes.
+/// The bytes of an element of f32, f16 or bf16.
 std::size_t size_of(cudaDataType type);
 
 /// A column-major matrix.

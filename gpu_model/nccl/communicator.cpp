@@ -104,7 +104,7 @@ Waiting Communicator::waiting() const {
     const std::lock_guard lock(waiting_mutex_);
     waiting = waiting_;
   }
-  if (waiting.what != Waiting::For::split) return waiting;
+  if (waiting.cause != Waiting::Cause::split) return waiting;
   waiting.ranks = missing_in_split(waiting.number);
   return waiting.ranks == 0 ? Waiting{} : waiting;
 }
@@ -160,7 +160,7 @@ void Communicator::loop() {
   segment_.ring_all();
   while (!stopped_) {
     const std::uint32_t seen = area.bell;
-    const bool waits = waiting().what != Waiting::For::nothing;
+    const bool waits = waiting().cause != Waiting::Cause::none;
     if ((unfinished() > 0 || captured > 0) && (waits || peers_wait_for_this())) make_progress(true);
     if (area.bell != seen) continue;
     segment_.listen(rank_, seen, kTick);
@@ -186,7 +186,7 @@ ncclResult_t Communicator::split(int color, int key, std::string& place, int& ne
   for (;;) {
     const std::uint32_t seen = area.bell;
     if (missing_in_split(number) == 0) break;
-    set_waiting({Waiting::For::split, {}, number, 0});
+    set_waiting({Waiting::Cause::split, {}, number, 0});
     if (has_failed()) return error();
     segment_.listen(rank_, seen, kTick);
   }
@@ -233,18 +233,18 @@ void forget(const Communicator* comm) {
 std::string describe(const Waiting& waiting, int rank) {
   std::string text = "rank " + std::to_string(rank) + " waits in ";
   const std::string number = std::to_string(waiting.number);
-  switch (waiting.what) {
-    case Waiting::For::nothing:
+  switch (waiting.cause) {
+    case Waiting::Cause::none:
       return "rank " + std::to_string(rank) + " does not wait";
-    case Waiting::For::turn:
+    case Waiting::Cause::turn:
       return text + describe(waiting.shape) + ", which comes after an operation that has not begun";
-    case Waiting::For::peers:
+    case Waiting::Cause::peers:
       text += describe(waiting.shape) + " (collective " + number + " of the communicator)";
       break;
-    case Waiting::For::data:
+    case Waiting::Cause::data:
       text += describe(waiting.shape);
       break;
-    case Waiting::For::split:
+    case Waiting::Cause::split:
       text += "ncclCommSplit (" + number + " of the communicator)";
       break;
   }

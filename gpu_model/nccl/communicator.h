@@ -19,7 +19,7 @@ class Work;
 
 /// The operation that a rank waits in, for reports.
 struct Waiting {
-  enum class For { nothing, turn, peers, data, split } what = For::nothing;
+  enum class Cause { none, turn, peers, data, split } cause = Cause::none;
   Shape shape{};
   std::uint64_t number = 0;  ///< of the collective, the message or the split, from 0
   std::uint64_t ranks = 0;   ///< a bit for each rank that has not arrived
@@ -62,9 +62,9 @@ class Communicator {
   /// Call it when an operation was queued: peers may wait for it.
   void has_queued();
 
-  /// Records what the rank waits for; For::nothing: it does not wait.
+  /// Records what the rank waits for; Cause::none: it does not wait.
   void set_waiting(const Waiting& waiting);
-  /// What was recorded; for a split, with the ranks that have not arrived by now.
+  /// The recorded wait; for a split, with the ranks that have not arrived by now.
   Waiting waiting() const;
 
   ncclResult_t split(int color, int key, std::string& place, int& new_ranks, int& new_rank);

@@ -102,15 +102,15 @@ ncclResult_t receive_answer(int socket, int& file) {
 
 /// The error of a rank that has connected, "" if there is none.
 std::string objection(const Hello& hello, const std::vector<Hello>& here) {
-  const std::string who = "rank " + std::to_string(hello.rank);
+  const std::string rank_name = "rank " + std::to_string(hello.rank);
   if (hello.ranks != here[0].ranks) {
-    return who + " expects " + std::to_string(hello.ranks) + " ranks, rank 0 expects " +
+    return rank_name + " expects " + std::to_string(hello.ranks) + " ranks, rank 0 expects " +
            std::to_string(here[0].ranks);
   }
   for (const Hello& other : here) {
-    if (other.rank == hello.rank) return who + " has connected twice";
+    if (other.rank == hello.rank) return rank_name + " has connected twice";
     if (other.device == hello.device && std::strcmp(other.host, hello.host) == 0) {
-      return "duplicate GPU: " + who + " and rank " + std::to_string(other.rank) +
+      return "duplicate GPU: " + rank_name + " and rank " + std::to_string(other.rank) +
              " are both on CUDA device " + std::to_string(hello.device);
     }
   }

@@ -11,9 +11,9 @@ namespace gpu_model::nccl {
 /// The name of the socket.
 std::string place_of(const ncclUniqueId& id);
 
-/// Waits until `ranks` ranks have connected at `place`; `file` is then that of their shared segment. An error
-/// of one rank is returned on all: ncclInvalidArgument, ncclInvalidUsage (a rank twice, two ranks on one GPU,
-/// different numbers of ranks), ncclRemoteError, ncclSystemError.
+/// Waits until `ranks` ranks have connected at `place`; `file` is then the file of their shared segment. An
+/// error of one rank is returned on all: ncclInvalidArgument, ncclInvalidUsage (a rank twice, two ranks on
+/// one GPU, different numbers of ranks), ncclRemoteError, ncclSystemError.
 ncclResult_t connect(const std::string& place, int ranks, int rank, int device, int& file);
 
 }  // namespace gpu_model::nccl

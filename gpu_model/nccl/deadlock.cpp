@@ -25,7 +25,7 @@ std::string waits_when_quiet(const Communicator& comm) {
   bool waits = false;
   for (const auto& other : all_communicators()) {
     const Waiting waiting = other->waiting();
-    if (waiting.what == Waiting::For::nothing) continue;
+    if (waiting.cause == Waiting::Cause::none) continue;
     waits = true;
     for (const std::int32_t process : processes_of(*other)) {
       if (processes.count(process) == 0) return "";

@@ -28,10 +28,10 @@ struct MessageHead {
   Shape shape;
 };
 
-/// Advances the transfers without blocking, those of a channel in their order. `heads` has the head that each
-/// transfer sends or expects. With `until_read`, a message counts as sent when the peer has read it. Returns
-/// a bit for each rank that the remaining transfers wait for; 0 when all are complete. An unexpected head is
-/// reported and ends the communicator.
+/// Advances the transfers without blocking, a channel's transfers in their order. `heads` has the head that
+/// each transfer sends or expects. With `until_read`, a message counts as sent when the peer has read it.
+/// Returns a bit for each rank that the remaining transfers wait for; 0 when all are complete. An unexpected
+/// head is reported and ends the communicator.
 std::uint64_t move_transfers(Communicator& comm, std::vector<Transfer>& transfers,
                              const std::vector<MessageHead>& heads, bool until_read);
 

@@ -37,7 +37,7 @@ bool Work::begin() {
   if (turn.running == this) return true;
   if (turn.running != nullptr) return false;
   if (!captured_ && issue_ != turn.begun) {
-    wait_for({Waiting::For::turn, (collectives_.empty() ? messages_ : collectives_)[0].shape, 0, 0});
+    wait_for({Waiting::Cause::turn, (collectives_.empty() ? messages_ : collectives_)[0].shape, 0, 0});
     return false;
   }
   turn.running = this;
@@ -110,7 +110,7 @@ bool Work::all_agree(const Call& call) {
     if (segment.fail(ncclInvalidUsage, text)) report("NCCL: " + text);
     return false;
   }
-  if (missing != 0) wait_for({Waiting::For::peers, call.shape, number_, missing});
+  if (missing != 0) wait_for({Waiting::Cause::peers, call.shape, number_, missing});
   return missing == 0;
 }
 
@@ -156,7 +156,7 @@ bool Work::run_steps(bool until_read, const Shape& shape, std::uint64_t number) 
           if ((peers >> call.shape.root & 1) != 0) first = call.shape;
         }
       }
-      wait_for({Waiting::For::data, first, number, peers});
+      wait_for({Waiting::Cause::data, first, number, peers});
       return false;
     }
     if (!step.then) continue;

@@ -13,7 +13,7 @@ namespace gpu_model::nccl {
 
 /// The operations of a call, or of a group's calls on one communicator, on this rank: the collectives one
 /// after the other, then all sends and receives concurrently. Operations of a communicator run one after the
-/// other, in the order of the calls, on any streams; those of graphs in the order of the graph.
+/// other, in the order of the calls, on any streams; operations of graphs in the order of the graph.
 ///
 /// A collective begins when all ranks have called it, and a send ends when its peer has received: NCCL
 /// guarantees neither, and programs that do not rely on it run on both.

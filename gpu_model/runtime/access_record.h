@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-/// What a kernel touches while it runs, for exact ranges: the instrumented code of a kernel calls
+/// The memory that a kernel touches while it runs, for exact ranges: the instrumented code of a kernel calls
 /// note_access() of gpu_model/model.h at each of its accesses.
 namespace gpu_model {
 
@@ -15,8 +15,8 @@ struct Touched {
 
 /// From here on accesses are recorded, of all threads.
 void begin_access_record();
-/// Ends that. What has been touched since, in as few pieces as it has; bytes that were read and written are
-/// in two.
+/// Ends the record. Returns the bytes touched since begin_access_record(), in as few pieces as possible;
+/// bytes that were read and written are in two pieces.
 std::vector<Touched> end_access_record();
 
 }  // namespace gpu_model

@@ -13,8 +13,8 @@
 /// The engine of the GPU model: queued work, its possible orders, and its execution. All queued work (a
 /// kernel, a copy, a cuBLAS product, an NCCL collective) is an Operation. An operation is ready when the
 /// previous one in its stream and the events that its stream waited for are complete; the schedule selects
-/// when to run which of the ready operations: at calls (order), only those that are waited for (late), all at
-/// the host's next wait or query and the last queued first (early), or by chance (random). They run one at a
+/// when to run which of the ready operations: at calls (order), only when waited for (late), all at the
+/// host's next wait or query and the last queued first (early), or by chance (random). They run one at a
 /// time, in the thread whose call makes progress; host functions run in a thread of their own, while others
 /// may run.
 namespace gpu_model {
@@ -54,7 +54,7 @@ struct Activity {
   const Operation& operation;
   int device;
   int stream;                 ///< number of the stream, 0 for the legacy default stream
-  std::uint64_t correlation;  ///< id of the call that queued it, for nodes of a graph that of its launch
+  std::uint64_t correlation;  ///< id of the call that queued it, or that launched its graph
   bool in_graph;
   std::int64_t start, end;
 };

@@ -74,5 +74,5 @@ struct CUmemPoolHandle_st {
   std::size_t reserved_ = 0, used_ = 0;
   std::map<std::uintptr_t, std::size_t> chunks_;  // bytes, by address
   std::map<std::uintptr_t, Block> blocks_;
-  std::map<std::uintptr_t, Block> returned_;  // to the system, with what was there
+  std::map<std::uintptr_t, Block> returned_;  // to the system, with the blocks that were there
 };

@@ -143,8 +143,8 @@ using Lock = std::unique_lock<std::mutex>;
 /// The device of this index, with its context created.
 Device& open_device(int index);
 
-/// Queues an operation after the dependencies in `order`. The node's clock is that of `order` with its own
-/// stamp.
+/// Queues an operation after the dependencies in `order`. The node's clock is the clock of `order` with its
+/// own stamp.
 NodePtr add_node(std::shared_ptr<const Operation> operation, int device, int stream, Stamp stamp,
                  Order order);
 /// Follows the schedule from now on.
@@ -155,7 +155,7 @@ void run_at_call();
 void run_until(Lock& lock, const NodePtr& node);
 /// Runs one ready operation, chosen by the schedule; false if all are blocked, or there is none.
 bool run_any();
-/// Runs one ready operation of `node` and those that it waits for, the first of them in the order of the
+/// Runs one ready operation of `node` and the nodes that it waits for, the first of them in the order of the
 /// calls; false if all are blocked, or there is none.
 bool run_towards(const Node& node);
 /// Records that the operation, which began at `start`, is complete.

@@ -30,8 +30,8 @@ RINGTAPE_HOST_DEVICE inline float log_near_one(float f) {
   return fmaf(square, fmaf(series, f, -0.5f), f);
 }
 
-/// log(u) for u = (word + 1/2) / 2^32. Above 1 / sqrt(2) it is that of 1 - (1 - u), whose rounding is
-/// smaller.
+/// log(u) for u = (word + 1/2) / 2^32. Above 1 / sqrt(2) it is the logarithm of 1 - (1 - u), whose rounding
+/// is smaller.
 RINGTAPE_HOST_DEVICE inline float log_of_word(std::uint32_t word) {
   const float u = fmaf(static_cast<float>(word), 2.3283064365386963e-10f, 1.1641532182693481e-10f);
   // u = 2^exponent (1 + f) with 1 / sqrt(2) <= 1 + f < sqrt(2): the exponent in the bits where a float has

@@ -65,7 +65,7 @@ void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, cudaStrea
 
 template <class... Params>
 void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream, Params... args) {
-  // It parts the >>>:
+  // clang-format parts the >>>:
   // clang-format off
   kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(args...);
   // clang-format on

@@ -4,16 +4,16 @@
 
 #include "kernels/common/tensor_core.h"
 
-/// Products of 16-bit tiles in shared memory by the tensor cores, for the matrix product of the library and
-/// that of its ladder.
+/// Products of 16-bit tiles in shared memory by the tensor cores, for the matrix products of the library and
+/// of its ladder.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// The tile of one operand: Outer rows of A or columns of B, Depth elements of k for each. In memory it is
 /// [Outer][Depth] (k contiguous) or [Depth][Outer], as the operand is, in pieces of 16 bytes.
 ///
 /// ldmatrix reads eight rows of 16 bytes at a time. So that they are in different banks, the pieces of a row
-/// change places from row to row (a swizzle): rows of 128 bytes or more with every row, those of 64 bytes,
-/// of which two fill the 32 banks, with every second.
+/// change places from row to row (a swizzle): in rows of 128 bytes or more with every row, in rows of 64
+/// bytes, of which two fill the 32 banks, with every second row.
 template <bool kKContiguous, int Outer, int Depth>
 struct MmaTile {
   static constexpr bool k_contiguous = kKContiguous;
@@ -29,7 +29,7 @@ struct MmaTile {
 
  private:
   static constexpr int kRow = kKContiguous ? Depth : Outer;
-  static constexpr int kPieces = minimum(kRow / width, 8);  // those that change places
+  static constexpr int kPieces = minimum(kRow / width, 8);  // pieces that change places
   static_assert(kPieces >= 4 && kRow % 32 == 0);
   __device__ static int piece(int row, int column) {
     return row * kRow + (column / width ^ row / (8 / kPieces) % kPieces) * width;
@@ -67,7 +67,7 @@ struct WarpProducts {
 template <class Tile, class T>
 __device__ __forceinline__ void load_quarters(const T* tile, int outer, int k, bool outer_first,
                                               unsigned (&registers)[4]) {
-  const int quarter = threadIdx.x % 32 / 8, row = threadIdx.x % 8;  // what this lane gives the address of
+  const int quarter = threadIdx.x % 32 / 8, row = threadIdx.x % 8;  // this lane gives this row's address
   outer += (outer_first ? quarter % 2 : quarter / 2) * 8;
   k += (outer_first ? quarter / 2 : quarter % 2) * 8;
   const T* from = tile + (Tile::k_contiguous ? Tile::place(outer + row, k) : Tile::place(outer, k + row));

@@ -6,8 +6,8 @@
 
 namespace ringtape {
 
-/// The partial sums of a launch's blocks, for the block that finishes last: of all blocks, or of those that
-/// share a sum.
+/// The partial sums of a launch's blocks, for the block that finishes last: of all blocks, or of the blocks
+/// that share a sum.
 struct ReduceScratch {
   static constexpr int kMaxBlocks = 2048;
   static constexpr int kMaxPartials = 32768;

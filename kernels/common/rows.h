@@ -10,7 +10,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 
 /// Vectors of 16 bytes that a thread of the GPU keeps of each row. Four of them are under way together, and a
-/// row of 1,024 floats has two warps, whose reductions cost less than those of eight.
+/// row of 1,024 floats has two warps, whose reductions cost less than the reductions of eight.
 inline constexpr int kKeptVectors = 4;
 
 /// The shape for a kernel that goes through its rows by share_of_block(rows). On the GPU a block takes a row

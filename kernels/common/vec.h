@@ -95,7 +95,7 @@ RINGTAPE_HOST_DEVICE inline void write_piece(P* to, P piece) {
 }
 
 /// Reads W elements that start at `from`, which is a multiple of 16 bytes or, where the size of the Vec is
-/// not, of 8 or 4 bytes like that: as many at a time on the GPU.
+/// not, of 8 or 4 bytes like the size: the GPU reads that number of bytes at a time.
 template <int W, class T>
 RINGTAPE_HOST_DEVICE inline Vec<T, W> load_aligned(const T* from) {
   using P = Piece<Vec<T, W>>;

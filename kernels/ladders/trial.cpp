@@ -36,13 +36,13 @@ void check_size(const std::string& ladder, int size) {
         "ladder {}: a size of {}, expected a multiple of {} up to {}", ladder, size, multiple, most);
 }
 
-double error_of(const Trial& trial, const Work& work, const Stream& stream, int version) {
-  for (const Memory& memory : trial.memory) {
-    if (memory.written) continue;
-    const std::vector<float> unwritten(memory.bytes / sizeof(float), NAN);
-    copy_bytes(memory.data, stream.device(), unwritten.data(), Device{}, memory.bytes);
+double error_of(const Trial& trial, const RungFunction& compute, const Stream& stream, int version) {
+  for (const TrialBuffer& buffer : trial.memory) {
+    if (buffer.written) continue;
+    const std::vector<float> unwritten(buffer.bytes / sizeof(float), NAN);
+    copy_bytes(buffer.data, stream.device(), unwritten.data(), Device{}, buffer.bytes);
   }
-  work(stream, version);
+  compute(stream, version);
   const double error = trial.error();
   return std::isnan(error) ? INFINITY : error;
 }

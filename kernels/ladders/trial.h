@@ -20,8 +20,8 @@ struct Rung {
   DType inputs = DType::f32;
 };
 
-/// Memory that the kernels use.
-struct Memory {
+/// Global memory that the kernels read or write.
+struct TrialBuffer {
   std::string name;
   void* data;
   std::size_t bytes;
@@ -29,19 +29,19 @@ struct Memory {
 };
 
 /// Does the work of rung `version` (1 is the first) on the stream.
-using Work = std::function<void(const Stream& stream, int version)>;
+using RungFunction = std::function<void(const Stream& stream, int version)>;
 
 /// One ladder at one size on one device, with random inputs.
 struct Trial {
   std::vector<Rung> rungs;
   double flops = 0;  ///< floating-point operations of the work; 0 if bytes are the limit
   double bytes = 0;  ///< least bytes to read and write, if they are the limit
-  std::vector<Memory> memory;
-  Work run;
+  std::vector<TrialBuffer> memory;
+  RungFunction run;
   /// The largest error of the last result, as a multiple of the rounding bound: correct up to 1.
   std::function<double()> error;
   /// The vendor library's version of the work; empty where there is none.
-  Work vendor;
+  RungFunction vendor;
   std::string vendor_name;
   /// Makes work that measures the machine's limit: operations a second if `flops` is above 0, else bytes a
   /// second.
@@ -49,9 +49,9 @@ struct Trial {
   std::string limit_name;
 };
 
-/// Fills the outputs with NaN, lets `work` (the trial's `run` or `vendor`) compute them, and returns their
+/// Fills the outputs with NaN, lets `compute` (the trial's `run` or `vendor`) fill them, and returns their
 /// error: infinite if an element was not written.
-double error_of(const Trial& trial, const Work& work, const Stream& stream, int version);
+double error_of(const Trial& trial, const RungFunction& compute, const Stream& stream, int version);
 
 /// The names of the ladders.
 const std::vector<std::string>& names();

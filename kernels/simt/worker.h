@@ -41,10 +41,10 @@ struct Launch {
   std::mutex mutex{};
   std::exception_ptr error{};
 
-  void report(std::exception_ptr what, std::int64_t block_number) {
+  void report(std::exception_ptr block_error, std::int64_t block_number) {
     const std::lock_guard lock(mutex);
     if (block_number >= first_failed_block) return;
-    error = what;
+    error = block_error;
     first_failed_block = block_number;
   }
 };

@@ -19,7 +19,7 @@ namespace {
 using namespace ringtape;
 
 struct Options {
-  int version = 3, size = 128, step = -1, thread = 0, cell = 8;
+  int rung = 3, size = 128, step = -1, thread = 0, cell = 8;
   std::vector<std::int64_t> block = {0, 0};
   std::string svg;
 };
@@ -110,10 +110,10 @@ void show(const Options& options) {
   check(options.size % 128 == 0, "--size must be a multiple of 128, found {}", options.size);
   check(options.size % options.cell == 0, "--cell must divide {}, found {}", options.size, options.cell);
   const TouchedProduct product = watch_gemm(
-      options.version, options.size,
+      options.rung, options.size,
       {static_cast<int>(options.block[0]), static_cast<int>(options.block[1]), options.thread, options.step});
   const std::string title =
-      fmt::format("Rung {} ({}), {} x {}: block {},{} of {} threads, warp {}, thread {}", options.version,
+      fmt::format("Rung {} ({}), {} x {}: block {},{} of {} threads, warp {}, thread {}", options.rung,
                   product.rung, options.size, options.size, options.block[0], options.block[1],
                   product.threads, options.thread / 32, options.thread) +
       (options.step < 0 ? "; " + counted(product.steps, "step")
@@ -130,8 +130,8 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app(
       "Which elements a kernel of the GEMM ladder touches, by running it.\n"
-      "Example: tiles --version 4 --thread 40 --step 1");
-  app.option("--version", options.version, "rung of the ladder, 1 to 9");
+      "Example: tiles --rung 4 --thread 40 --step 1");
+  app.option("--rung", options.rung, "rung of the ladder, 1 to 9");
   app.option("--size", between(options.size, 128, 512), "rows and columns, a multiple of 128");
   app.option("--block", options.block, "blockIdx.x and blockIdx.y");
   app.option("--thread", between(options.thread, 0, 1023), "a thread of the block; its warp is shown too");

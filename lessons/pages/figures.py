@@ -176,7 +176,7 @@ def tiles(figures):
     """The elements that a block, a warp and a thread of each rung touch, in the first steps and in all."""
     rungs, steps = range(1, 10), [-1, 0, 1]
     with tempfile.TemporaryDirectory() as folder:
-        texts = {(i, j): figures.output(f"{BIN}/lessons/tiles --version {rung} --step {step} --svg tiles{i}{j}.svg || true", folder)
+        texts = {(i, j): figures.output(f"{BIN}/lessons/tiles --rung {rung} --step {step} --svg tiles{i}{j}.svg || true", folder)
                  for i, rung in enumerate(rungs) for j, step in enumerate(steps)}
         pictures = {at: file.read_text() for at in texts if (file := pathlib.Path(folder) / f"tiles{at[0]}{at[1]}.svg").exists()}
 
@@ -284,7 +284,7 @@ def with_keys(part, what):
     return f'<ul class="keys">{keys}</ul>' + scrolling(part["svg"], what)
 
 
-GPT2 = "--layers 12 --hidden 768 --heads 12 --sequence 1024 --vocabulary 50257 --dtype bf16"
+GPT2 = "--layers 12 --width 768 --heads 12 --context 1024 --vocabulary 50257 --dtype bf16"
 
 
 def memory(figures):
@@ -295,7 +295,7 @@ def memory(figures):
     def plan(i, j, stage, k):
         if (i, j, stage, k) not in plans:
             plans[i, j, stage, k] = figures.json(f"{BIN}/plan memory {GPT2} --micro-batch {batches[i] // accumulation[j]} --zero {stage} --ranks 8 "
-                                                 f"--recompute {recompute[k]} --json")
+                                                 f"--recompute-granularity {recompute[k]} --json -")
         return plans[i, j, stage, k]
 
     whole = plan(3, 0, 0, 0)["total_bytes"]
@@ -331,7 +331,7 @@ def schedule(figures):
             return None  # it contains its warm-up
         found = figures.json(f"{BIN}/plan lr --lr 0.1 --base-batch 256 --batch-size 8192 --dataset 1281167 --epochs {epochs} --lr-scaling linear "
                              f"--schedule {kinds[i]}" + ("" if kinds[i] == "one-cycle" else f" --warmup {warm_ups[j]}")
-                             + (" --step-epochs 30 --gamma 0.1" if kinds[i] == "step" else "") + " --json")
+                             + (" --step-epochs 30 --gamma 0.1" if kinds[i] == "step" else "") + " --json -")
         rates = [(point["step"], point["rate"]) for point in found["rates"]]
         return (f"{found['steps']:,} updates, {found['warmup_steps']:,} of warm-up; the last rate is {rates[-1][1]:.3g}.",
                 figures.chart("learning rate over the updates of a run", "update", "rate", {kinds[i]: rates}, from_zero=True))
@@ -494,7 +494,7 @@ def loader(figures):
     return turned([Knob("ticks to read a batch", fast), Knob("every eighth", slow, 2)], view)
 
 
-PLAYBOOK = "--parameters 1300000000 --micro-batch 2 --sequence 4096"
+PLAYBOOK = "--parameters 1300000000 --micro-batch 2 --context 4096"
 
 
 def milliseconds(seconds):
@@ -512,7 +512,7 @@ def step_bar(point, whole, unhidden="communication that waits"):
 def overlap(figures):
     """Eight ranks by the simulator: when does a link hide?"""
     links, buckets = [5, 10, 20, 40, 80, 160, 370], [5, 25, 100, 400, 3000]
-    points = {(i, j): figures.json(f"{BIN}/plan scale {PLAYBOOK} --ranks 8 --intra-node-bandwidth {link} --bucket-mib {bucket} --json")["asked"]["points"][0]
+    points = {(i, j): figures.json(f"{BIN}/plan scale {PLAYBOOK} --ranks 8 --intra-node-bandwidth {link} --bucket-mib {bucket} --json -")["asked"]["points"][0]
               for i, link in enumerate(links) for j, bucket in enumerate(buckets)}
     whole = max(point["step_seconds"] for point in points.values())
 
@@ -525,7 +525,7 @@ def overlap(figures):
 def scale(figures):
     """The limits of data parallelism by the simulator, for 1 to 100,000 ranks."""
     algorithms, buckets = ["ring", "tree", "hierarchical"], [25, 100, 400]
-    points = {(k, j): figures.json(f"{BIN}/plan scale {PLAYBOOK} --bucket-mib {bucket} --algorithm {algorithm} --messages-up-to 0 --json")["asked"]["points"]
+    points = {(k, j): figures.json(f"{BIN}/plan scale {PLAYBOOK} --bucket-mib {bucket} --algorithm {algorithm} --messages-up-to 0 --json -")["asked"]["points"]
               for k, algorithm in enumerate(algorithms) for j, bucket in enumerate(buckets)}
     ranks = [point["ranks"] for point in points[0, 0]]
 
@@ -577,7 +577,7 @@ def timetable(drawn):
 def zero(figures):
     """The state of 7.5 billion parameters, sharded."""
     ranks, stages = [1, 2, 4, 8, 16, 64, 256, 1024], [0, 1, 2, 3]
-    plans = {(i, j): figures.json(f"{BIN}/plan memory --parameters 7500000000 --dtype bf16 --ranks {n} --zero {stage} --json")
+    plans = {(i, j): figures.json(f"{BIN}/plan memory --parameters 7500000000 --dtype bf16 --ranks {n} --zero {stage} --json -")
              for i, n in enumerate(ranks) for j, stage in enumerate(stages)}
     whole = max(plan["total_bytes"] for plan in plans.values())
     colours = {}
@@ -606,7 +606,7 @@ MEASURED = {"timeline", "roofline"}
 FIGURES = {
     "tape": (tape, "The tape of this loss: an operation in each row, with what it is computed from", f"{BIN}/lessons/tape --svg tape.svg"),
     "ladder": (ladder, "What each version of a matrix product of 128 x 128 asks of a GPU's memory", f"{BIN}/lens gemm --size 128"),
-    "tiles": (tiles, "What a block, a warp and a thread of each rung touch", f"{BIN}/lessons/tiles --version 3 --step 0 --svg tiles.svg"),
+    "tiles": (tiles, "What a block, a warp and a thread of each rung touch", f"{BIN}/lessons/tiles --rung 3 --step 0 --svg tiles.svg"),
     "fragments": (fragments, "The lane that holds each element of a tensor core's product", f"{BIN}/lessons/fragments --all --lane 5"),
     "shuffles": (shuffles, "What eight lanes hold after each step of a sum", f"{BIN}/lessons/warps --shuffle down"),
     "banks": (banks, "The lane that each bank of shared memory serves, cycle by cycle", f"{BIN}/lessons/requests --strides 8 --rows 0 --lanes"),

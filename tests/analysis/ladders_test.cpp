@@ -23,7 +23,7 @@ std::vector<std::vector<KernelReport>> all_reports_of(const std::string& ladder,
   std::vector<std::vector<KernelReport>> reports;
   for (int version = 1; version <= static_cast<int>(trial.rungs.size()); ++version) {
     Analysis analysis;
-    for (const ladders::Memory& memory : trial.memory) {
+    for (const ladders::TrialBuffer& memory : trial.memory) {
       analysis.add_buffer(memory.name, memory.data, memory.bytes, memory.written);
     }
     INFO(ladder << ", version " << version);

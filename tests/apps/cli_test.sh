@@ -146,6 +146,8 @@ refuse "--eval-only: expected --load with it, found none" mnist --eval-only
 refuse "expected at most 1125899906842624 steps in total" mnist --epochs 1099511627776 --batch-size 1 --print-schedule
 refuse "--report cannot be used with --eval-only" mnist --eval-only --load x --report r.html
 refuse "--save" mnist --eval-only --load x --save y
+refuse "--lr has no effect with --eval-only" mnist --eval-only --load x --lr 0.1
+refuse "--micro-batch has no effect with --eval-only" mnist --eval-only --load x --micro-batch 2
 for flag in "--save x" "--metrics x" "--report x.html" "--checkpoint x" --profile; do
   read -ra arguments <<<"$flag"
   refuse "cannot be used with" mnist --print-schedule "${arguments[@]}"
@@ -445,18 +447,18 @@ refuse "the micro-batch of 9 is larger" plan batch --batch-size 8 --micro-batch 
 refuse "a contradiction" plan batch --batch-size 8 --micro-batch 2 --accumulation 2 --ranks 3
 refuse "--data-percent" plan batch --micro-batch 1 --dataset 100 --data-percent 5
 refuse "--throughput" plan batch --micro-batch 1 --max-steps 5
-refuse "needs --sequence" plan batch --micro-batch 1 --max-steps 5 --token-throughput 5
+refuse "needs --context" plan batch --micro-batch 1 --max-steps 5 --token-throughput 5
 refuse "--throughput: expected a number from" plan batch --micro-batch 1 --max-steps 5 --throughput nan
 refuse "--throughput: expected a number from" plan batch --micro-batch 1 --max-steps 5 --throughput 1e-300
 refuse "expected at most 10^9" plan batch --micro-batch 1000000 --max-steps 1000000000 --throughput 1e-6
 refuse "need --throughput" plan batch --micro-batch 1 --price 2
 refuse "missing.json" plan batch --config missing.json
 accept plan batch --help
-accept plan batch --global-tokens 4000000 --sequence 4000 --micro-batch 2 --ranks 128
+accept plan batch --global-tokens 4000000 --context 4000 --micro-batch 2 --ranks 128
 cp "$work/out" shown
 expect "3.9 accumulation steps are 4" grep -q '3.90625, rounded up to 4$' shown
 expect "an exact alternative" grep -qE '^ +2 +4 +125 +1,000$' shown
-accept plan batch --batch-size 1000 --micro-batch 2 --ranks 8 --max-accumulation --json
+accept plan batch --batch-size 1000 --micro-batch 2 --ranks 8 --max-accumulation --json -
 cp "$work/out" shown
 expect "a cap of 8" grep -q '"accumulation": 8,$' shown
 printf '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true}}' >ds.json
@@ -469,14 +471,17 @@ expect "other keys" grep -q '"enabled": true$' completed.json
 refuse "which model?" plan memory
 refuse "--mlp" plan memory --mlp 784,0
 refuse "--mlp" plan memory --mlp 784,10 --layers 2
-refuse "--layers: expected --hidden with it, found none" plan memory --layers 2
-refuse "7 heads do not divide" plan memory --layers 2 --hidden 64 --heads 7 --sequence 8 --vocabulary 9
+refuse "--layers: expected --width with it, found none" plan memory --layers 2
+refuse "7 heads do not divide" plan memory --layers 2 --width 64 --heads 7 --context 8 --vocabulary 9
 refuse "2 layers are trained: expected 1 to 1" plan memory --mlp 7,1 --trained-layers 2
 refuse "--zero" plan memory --parameters 1000 --zero 4
 refuse "too large" plan memory --mlp 1000000000000,1000000000000
 refuse "--trained-share: expected a number from 0 to 1, found 'nan'" plan memory --parameters 1000 --trained-share nan
-refuse "cannot be used with --inference" plan memory --mlp 7,1 --inference --recompute-layers 2
-refuse "segments of 7 layers" plan memory --mlp 7,7,1 --recompute-layers 7
+refuse "cannot be used with --inference" plan memory --mlp 7,1 --inference --recompute 2
+refuse "segments of 7 layers" plan memory --mlp 7,7,1 --recompute 7
+refuse "--recompute 2 has no effect: expected --mlp or --attention tiled with it" plan memory --parameters 1000 --recompute 2
+refuse "--recompute-granularity and --trained-share are for --attention plain; tiled has --recompute" plan memory --layers 2 --width 8 --heads 2 --context 8 --vocabulary 9 --attention tiled --recompute-granularity full
+refuse "missing/plan.json" plan memory --parameters 1000 --json missing/plan.json
 refuse "--parameters cannot be used with --micro-batch" plan memory --parameters 1000 --micro-batch 4
 accept plan memory --help
 accept plan memory --mlp 4096,2048,2048,4096 --no-bias --micro-batch 4 --inference
@@ -486,7 +491,7 @@ expect "0.1875 MiB of activations" grep -q '4 x 4 x 12,288 = 192 KiB = 0.1875 Mi
 accept plan memory --parameters 7500000000 --dtype bf16 --zero 1 --ranks 64
 cp "$work/out" shown
 expect "the ZeRO paper's 31.4 GB" grep -q '31.41 GB of 10^9 bytes$' shown
-accept plan memory --layers 12 --hidden 768 --heads 12 --sequence 1024 --vocabulary 50257 --json
+accept plan memory --layers 12 --width 768 --heads 12 --context 1024 --vocabulary 50257 --json -
 cp "$work/out" shown
 expect "GPT-2's parameters" grep -q '"parameters": 124439808,$' shown
 rate=(plan lr --dataset 1281167 --epochs 90)
@@ -510,7 +515,10 @@ expect "782 steps of warm-up" grep -q '0.3125 x 1,281,167 / 512 = 781.962, round
 accept plan lr --lr 6e-4 --batch-size 512 --dataset 9765625 --epochs 1
 cp "$work/out" shown
 expect "no more than a quarter of the run" grep -q '/ 512 = 5960.46, rounded up to 5,961 steps, capped at 19,074 / 4 = 4,768$' shown
-accept "${rate[@]}" --batch-size 8192 --lr 0.1 --json
+accept plan lr --lr 0.1 --batch-size 8192 --dataset 1281167 --epochs 2.5
+cp "$work/out" shown
+expect "half an epoch" grep -q '157 x 2.5 = 392.5, rounded up to 393$' shown
+accept "${rate[@]}" --batch-size 8192 --lr 0.1 --json -
 cp "$work/out" shown
 expect "the number of steps" grep -q '"steps": 14130,$' shown
 scale=(plan scale --parameters 10000000 --micro-batch 4)
@@ -522,20 +530,21 @@ refuse "'abacus' is not a known cluster: expected one of h100-ndr" "${scale[@]}"
 refuse "'star' is not a known algorithm: expected ring, tree or hierarchical" "${scale[@]}" --algorithm star
 refuse "'uniform' is not a known distribution" "${scale[@]}" --jitter-shape uniform
 refuse "12 ranks do not fill nodes of 8" "${scale[@]}" --ranks 8,12
-refuse "--forward: expected --backward with it" "${scale[@]}" --forward 3
+refuse "--forward-ms: expected --backward-ms with it" "${scale[@]}" --forward-ms 3
 refuse "--mtbf-hours: expected --checkpoint-seconds with it" "${scale[@]}" --mtbf-hours 1000
 refuse "--inter-node-bandwidth" "${scale[@]}" --inter-node-bandwidth 0
 refuse "--bucket-mib" "${scale[@]}" --bucket-mib 0
 refuse "--zero" "${scale[@]}" --zero 4
-refuse "--forward: expected a number from 0 to" "${scale[@]}" --forward nan --backward 1
+refuse "--forward-ms: expected a number from 0 to" "${scale[@]}" --forward-ms nan --backward-ms 1
 refuse "--flops: expected a number from 1 to" "${scale[@]}" --flops inf
-refuse "--forward cannot be used with --flops" "${scale[@]}" --flops 1e12 --forward 1 --backward 1
+refuse "--forward-ms cannot be used with --flops" "${scale[@]}" --flops 1e12 --forward-ms 1 --backward-ms 1
 refuse "--mtbf-hours: expected a number from 1 to" "${scale[@]}" --mtbf-hours 1e-9 --checkpoint-seconds 1
 refuse "missing/scale.svg" "${scale[@]}" --ranks 8 --svg missing/scale.svg
-gpt=(--layers 8 --hidden 256 --heads 8 --sequence 128 --vocabulary 1000)
+gpt=(--layers 8 --width 256 --heads 8 --context 128 --vocabulary 1000)
 accept plan parallel --help
-accept plan parallel "${gpt[@]}" --ranks 16 --batch-size 64 --json
-cp "$work/out" plans.json
+accept plan parallel "${gpt[@]}" --ranks 16 --batch-size 64 --json plans.json
+cp "$work/out" "$work/text"
+expect "the text beside the file" grep -q '^tensor context pipeline ' "$work/text"
 expect "plan parallel: all meshes, by their time" python3 -c '
 import json
 plans = json.load(open("plans.json"))
@@ -544,7 +553,7 @@ powers = [1, 2, 4, 8, 16]
 assert found == {(t, c, p, 16 // t // c // p) for t in powers[:4] for c in powers for p in powers[:4] if t * c * p <= 16}, found
 times = [p["step_seconds"] for p in plans["plans"]]
 assert times == sorted(times)
-assert {(l["tensor"], l["reason"]) for l in plans["left_out"]} == {(16, "16 tensor ranks do not divide 8 heads"), (1, "8 layers do not give each of 16 stages a block")}'
+assert {(l["tensor"], l["reason"]) for l in plans["left_out"]} == {(16, "16 tensor ranks do not divide 8 heads"), (1, "a model of 8 layers has no block for each of 16 stages")}'
 rm plans.json
 refuse "--layers" plan parallel --ranks 16
 refuse "--ranks" plan parallel "${gpt[@]}" --ranks 0
@@ -557,10 +566,10 @@ accept plan scale --help
 accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
 expect "four rows, the last in closed form" [ "$(grep -cE '^ +[0-9,]+ +1 +[0-9,]+ .*%( +[*])?$' "$work/out")" -eq 4 ]
 expect "a picture" [ "$(grep -c '<path .*class="line l0"' scale.svg)" -eq 3 ]
-accept "${scale[@]}" --max-ranks 64 --json
+accept "${scale[@]}" --max-ranks 64 --json -
 cp "$work/out" shown
 expect "7 numbers of ranks as JSON, for each of 3 algorithms" [ "$(grep -c '"ranks":' shown)" -eq 21 ]
-accept "${scale[@]}" --ranks 8,8 --json
+accept "${scale[@]}" --ranks 8,8 --json -
 cp "$work/out" shown
 expect "a number of ranks given twice stands once" [ "$(grep -c '"ranks":' shown)" -eq 3 ]
 accept "${scale[@]}" --ranks-per-node 6 --max-ranks 100
@@ -584,7 +593,7 @@ cp "$work/out" shown
 expect "the division" grep -q '^micro-batch = (16GB - 14GB) / 50MB = 40$' shown
 expect "a micro-batch of 40" grep -qE '^ +40 +7 +1 +280$' shown
 expect "alternatives that fit" [ "$(grep -cE '^ +64 +4 +1 +256$' shown)" -eq 0 ]
-accept plan fit --mlp 784,64,10 --memory 1MiB --device cpu --batch-size 64 --json
+accept plan fit --mlp 784,64,10 --memory 1MiB --device cpu --batch-size 64 --json -
 cp "$work/out" shown
 expect "a throughput" grep -q '"samples_per_second": ' shown
 rm shown ds.json completed.json
@@ -909,6 +918,8 @@ accept gpt train "${small[@]}" --samples 5 --architecture llama --kv-heads 1 --d
 accept gpt train "${small[@]}" --samples 0 --resume --checkpoint gpt_run --checkpoint-every 5
 # The program's own defaults for AdamW and a cosine are no flags that the user gave.
 accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 2 --samples 0 --optimizer sgd --schedule constant
+cp "$work/out" "$work/text"
+expect "gpt train: another optimizer has its own rate" grep -F 'sgd at 0.05' "$work/text"
 refuse "--beta2 0.9 has no effect: expected --optimizer adam, adamw or lamb with it" gpt train --optimizer sgd --beta2 0.9
 accept gpt tokenize --prompt "Hello, world"
 cp "$work/out" "$work/text"
@@ -928,9 +939,9 @@ rm -rf gpt_run lora adapted gpt.json
 printf 'too short' >short.txt
 printf 'not UTF-8: \xff\xfe, and some more text for the window' >latin.txt
 refuse "empty.txt: the file is empty, expected a text" gpt train --text empty.txt
-refuse "short.txt: the last 10% are 1 tokens, expected more than the context of 16" gpt train "${small[@]}" --text short.txt
+refuse "short.txt: the last 10% have 1 token, expected more than the context of 16" gpt train "${small[@]}" --text short.txt
 refuse "short.txt" gpt train "${small[@]}" --text short.txt --save-model nowhere/new
-refuse "UTF-8" gpt train "${small[@]}" --text latin.txt
+refuse "latin.txt: text: is not UTF-8" gpt train "${small[@]}" --text latin.txt
 refuse "nothing.txt" gpt train --text nothing.txt
 refuse "a width of 128 is not divisible by 3 heads" gpt train --heads 3
 refuse "nowhere/config.json" gpt train --from nowhere
@@ -938,7 +949,7 @@ refuse "more than the context of 16" gpt generate --model model --prompt "a prom
 printf 'ROMEO:\n\nThe king\n' >gap.txt
 refuse "gap.txt: line 2 is empty, expected a prompt in each line" gpt generate --model model --prompts gap.txt
 refuse "more than the context of 16" gpt generate --model model --prompt a --prompt "a prompt of many characters"
-refuse "top-p must be above 0" gpt generate --model model --top-p 0
+refuse "--top-p: expected a number from 1e-09 to 1, found '0'" gpt generate --model model --top-p 0
 refuse "--temperature" gpt generate --model model --temperature nan
 refuse "(U+00E9) at byte 0 is none of the tokenizer's 65" gpt generate --model model --prompt "é"
 refuse "config.json" gpt generate --model nowhere
@@ -947,7 +958,7 @@ refuse "/dev/null/x: cannot make the folder" gpt train "${small[@]}" --save-mode
 refuse "transformers has no such model" gpt train "${small[@]}" --kv-heads 1 --save-model other
 refuse "--layers" gpt train --from model --layers 3
 refuse "latin.txt: text: is not UTF-8" gpt evaluate --model model --text latin.txt
-refuse "short.txt: found 1 tokens, expected at least 2" gpt evaluate --model model --text short.txt
+refuse "short.txt: found 1 token, expected at least 2" gpt evaluate --model model --text short.txt
 sed -i 's/"n_layer": 1/"n_layer": 1000000000/' model/config.json
 refuse "model/config.json: 'n_layer' is 1000000000, expected 1 to" gpt generate --model model
 sed -i 's/"n_layer": 1000000000/"n_layer": 1/' model/config.json

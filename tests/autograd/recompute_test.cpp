@@ -7,7 +7,6 @@
 #include "core/random.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
-#include "nn/losses.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
 #include "tests/support/gpu.h"

@@ -1,9 +1,9 @@
 // Which tensors the tape keeps, and for how long.
+#include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/memory.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
-#include "nn/losses.h"
 #include "optim/adam.h"
 #include "tests/support/catch.h"
 #include "tests/support/tensors.h"
@@ -93,7 +93,7 @@ TEST_CASE("the tape keeps what the gradients of a 784-256-10 network need and no
   const Tensor x = tensor_of(random_doubles(64 * 784, 1), {64, 784});
   const Tensor targets = tensor_of(Values(64, 3), {64}, DType::i64);
   SECTION("cross-entropy in the place of the logits") {
-    const Tensor loss = CrossEntropyLoss()((*model)(x), targets);
+    const Tensor loss = cross_entropy((*model)(x), targets);
     const std::size_t input = 64 * 784 * 4;  // for dW of the first layer
     const std::size_t hidden =
         64 * 256 * 4;  // ReLU's output, for its own gradient and for dW of the second layer
@@ -102,7 +102,7 @@ TEST_CASE("the tape keeps what the gradients of a 784-256-10 network need and no
   }
   SECTION("cross-entropy in two passes") {
     const Tensor logits = (*model)(x);
-    const Tensor loss = CrossEntropyLoss()(logits, targets);
+    const Tensor loss = cross_entropy(logits, targets);
     const std::size_t kept = 64 * 784 * 4 + 64 * 256 * 4 + 64 * 10 * 4;
     const std::size_t statistics = 64 * 2 * 4;  // maximum and sum of each row
     const std::size_t labels = 64 * 8;
@@ -120,7 +120,7 @@ TEST_CASE("the peak of memory in a training step is what the step needs", "[tape
   const Tensor targets = tensor_of(Values(64, 3), {64}, DType::i64);
   const auto step = [&] {
     optimizer.zero_grad();
-    CrossEntropyLoss()((*model)(x), targets).backward();
+    cross_entropy((*model)(x), targets).backward();
     optimizer.step();
   };
   step();

@@ -1,4 +1,5 @@
 #include "autograd/tape.h"
+#include "autograd/ops.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -9,7 +10,6 @@
 #include "core/memory.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
-#include "nn/losses.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
 #include "tests/support/catch.h"
@@ -490,8 +490,8 @@ TEST_CASE("requires_grad is for floating leaves", "[tape]") {
 
 TEST_CASE("the tape prints one line a node", "[tape]") {
   const std::shared_ptr<Sequential> model = make_mlp({4, 3, 2});
-  const Tensor loss = CrossEntropyLoss()((*model)(tensor_of(Values(20, 1.0), {5, 4})),
-                                         tensor_of(Values(5, 1), {5}, DType::i64));
+  const Tensor loss =
+      cross_entropy((*model)(tensor_of(Values(20, 1.0), {5, 4})), tensor_of(Values(5, 1), {5}, DType::i64));
   const std::string text = Tape::current().to_string();
   CHECK_THAT(text, ContainsSubstring("   0  linear_relu      input[5, 4], 0.weight[3, 4], 0.bias[3]") ||
                        ContainsSubstring("   0  linear_relu      input[5, 4], weight[3, 4], bias[3]"));

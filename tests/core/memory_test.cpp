@@ -1,4 +1,5 @@
 #include "core/memory.h"
+#include "autograd/ops.h"
 
 #include <thread>
 
@@ -7,7 +8,6 @@
 #include "data/regression.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
-#include "nn/losses.h"
 #include "optim/adam.h"
 #include "tests/support/catch.h"
 #include "tests/support/tensors.h"
@@ -133,7 +133,7 @@ TEST_CASE("a training step says what its memory is for", "[memory]") {
   CHECK(more(now.live_by_category, optimizer_state) == 2 * in_arena);
 
   reset_peak_memory({});
-  const Tensor loss = CrossEntropyLoss()((*model)(x), targets);
+  const Tensor loss = cross_entropy((*model)(x), targets);
   now = memory_stats({});
   CHECK(more(now.live_by_category, activations) == 16 * 32 * 4 + 3 * 256);  // ReLU's output, and the logits
   CHECK(more(now.live_by_category, activation_gradients) == 0);

@@ -101,7 +101,7 @@ TEST_CASE("csv: tables with mistakes", "[csv]") {
       {"1\n2\n", "line 1 has a single column"},
       {"\n1,2\n", "line 1 has a single column"},
       {"1,2\n1,2,3\n", "line 2 has 3 fields, expected 2 as in line 1"},
-      {"1,2\n\n1,2\n", "line 2 has 1 fields, expected 2"},
+      {"1,2\n\n1,2\n", "line 2 has 1 field, expected 2"},
       {"1;2\n", "line 1 has a single column"},
       {"1,x\n", "line 1, column 2: 'x' is not a number"},
       {"a,b\n1,2\n3,4x\n", "line 3, column 2: '4x' is not a number"},

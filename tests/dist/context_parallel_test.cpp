@@ -3,7 +3,6 @@
 #include <set>
 
 #include "autograd/tape.h"
-#include "core/memory.h"
 #include "data/context_dataset.h"
 #include "dist/layout_check.h"
 #include "dist/mesh.h"
@@ -12,7 +11,6 @@
 #include "dist/self_communicator.h"
 #include "dist/tensor_parallel.h"
 #include "nn/gpt.h"
-#include "nn/memory_estimate.h"
 #include "tests/dist/divided_models.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/trainer.h"
@@ -25,88 +23,6 @@
 
 namespace ringtape::test {
 namespace {
-
-/// The values of these tokens of x [batch, tokens, ..].
-template <class T>
-std::vector<T> own_of(const std::vector<T>& x, std::int64_t batch, std::int64_t tokens,
-                      const std::vector<TokenRun>& runs) {
-  const std::int64_t width = std::ssize(x) / (batch * tokens);
-  std::vector<T> own;
-  for (std::int64_t b = 0; b < batch; ++b) {
-    for (const TokenRun& run : runs) {
-      const auto first = x.begin() + (b * tokens + run.first) * width;
-      own.insert(own.end(), first, first + run.count * width);
-    }
-  }
-  return own;
-}
-
-double largest_difference(const std::vector<double>& found, const std::vector<double>& expected) {
-  return difference({{"", found}}, {{"", expected}});
-}
-
-// ---- the operation ----
-
-/// A call of attention: qkv and the gradient of its result.
-struct Attention {
-  std::int64_t batch, chunk;  // tokens of a chunk
-  int heads, kv_heads;
-  std::int64_t width;
-  double dropout = 0;
-
-  std::int64_t columns() const { return (heads + 2 * kv_heads) * width; }
-  AttentionOptions options() const { return {.dropout = dropout, .seed = 5, .counter = 3}; }
-  std::vector<double> qkv(std::int64_t tokens) const {
-    return random_doubles(batch * tokens * columns(), 1, -2, 2);
-  }
-  std::vector<double> dout(std::int64_t tokens) const {
-    return random_doubles(batch * tokens * heads * width, 2);
-  }
-};
-
-struct Result {
-  std::vector<double> out, gradient;
-};
-
-/// Forward and backward of `attend` for these tokens.
-template <class Attend>
-Result run(const Attention& call, const std::vector<double>& qkv, const std::vector<double>& dout,
-           DType dtype, Device device, const Attend& attend) {
-  const TapeScope scope;
-  const std::int64_t tokens = std::ssize(qkv) / (call.batch * call.columns());
-  const DType of_leaf = dtype == DType::bf16 ? DType::f32 : dtype;
-  Tensor x = tensor_of(qkv, {call.batch, tokens, call.columns()}, of_leaf, device).set_requires_grad(true);
-  const Tensor out = attend(to(x, dtype));
-  sum(multiply(out, tensor_of(dout, out.shape(), dtype, device))).backward();
-  return {out.to_doubles(), x.grad().to_doubles()};
-}
-
-Result on_one_rank(const Attention& call, std::int64_t tokens, DType dtype) {
-  return run(call, call.qkv(tokens), call.dout(tokens), dtype, Device{}, [&](const Tensor& qkv) {
-    return causal_self_attention(qkv, call.heads, call.kv_heads, call.options());
-  });
-}
-
-Result in_ring(const Attention& call, const std::shared_ptr<Communicator>& comm, DType dtype) {
-  const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
-  const std::shared_ptr<const ContextPart> part = context_part_over(comm);
-  const auto of_rank = [&](const std::vector<double>& x) {
-    return own_of(x, call.batch, tokens, part->runs(own));
-  };
-  return run(
-      call, of_rank(call.qkv(tokens)), of_rank(call.dout(tokens)), dtype, comm->device(),
-      [&](const Tensor& qkv) { return part->attention(qkv, call.heads, call.kv_heads, call.options()); });
-}
-
-std::vector<Attention> calls() {
-  // One token and an odd number in a chunk, several tiles, grouped queries, odd heads, masks.
-  std::vector<Attention> all = {{2, 1, 2, 2, 3}, {1, 7, 4, 2, 5}, {2, 12, 4, 1, 8, 0.3}};
-  if (kSlowKernels) return all;
-  all.insert(all.end(), {{1, 150, 2, 1, 20}, {2, 64, 1, 1, 16, 0.5}, {1, 132, 3, 3, 128, 0.1}});
-  return all;
-}
-
-// ---- models ----
 
 constexpr std::int64_t kSequences = 2, kAll = 96;  // tokens: for 3 ranks chunks of 16
 
@@ -277,83 +193,6 @@ TEST_CASE("context parallel: each token is of one rank, and all ranks' see equal
       CHECK(*tokens.rbegin() == 2 * ranks * chunk - 1);
     }
   }
-}
-
-TEST_CASE("ring attention: results and gradients are those of one rank", "[dist][context]") {
-  const auto comm = this_run();
-  for (const Attention& call : calls()) {
-    INFO(call.batch << " x 2 chunks of " << call.chunk << ", " << call.heads << "/" << call.kv_heads
-                    << " heads of " << call.width << ", dropout " << call.dropout);
-    const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
-    const std::vector<TokenRun> runs = context_part_over(comm)->runs(own);
-    const auto of_rank = [&](const Result& all) {
-      return Result{own_of(all.out, call.batch, tokens, runs),
-                    own_of(all.gradient, call.batch, tokens, runs)};
-    };
-    const Result exact = of_rank(on_one_rank(call, tokens, DType::f64));
-    if (comm->device().is_cpu()) {
-      const Result found = in_ring(call, comm, DType::f64);
-      CHECK(largest_difference(found.out, exact.out) < 1e-13);
-      CHECK(largest_difference(found.gradient, exact.gradient) < 1e-12);
-    }
-    const Result found = in_ring(call, comm, DType::f32), again = in_ring(call, comm, DType::f32);
-    CHECK(found.out == again.out);  // the same bits
-    CHECK(found.gradient == again.gradient);
-    CHECK(largest_difference(found.out, exact.out) < 2e-6);
-    CHECK(largest_difference(found.gradient, exact.gradient) < 4e-6);
-    // Rounded after each of 2 C chunks, by at most 2^-9 of the value so far; the gradient's are sums of such.
-    const Result low = in_ring(call, comm, DType::bf16);
-    CHECK(largest_difference(low.out, exact.out) < 0.01 * (1 + comm->size()));
-    CHECK(largest_difference(low.gradient, exact.gradient) < 0.02 * (1 + comm->size()));
-  }
-}
-
-TEST_CASE("ring attention: a gradient that is there is added to", "[dist][context]") {
-  const auto comm = this_run();
-  const Attention call{1, 4, 2, 1, 4};
-  const std::int64_t own = 8, tokens = own * comm->size();
-  const auto part = context_part_over(comm);
-  const auto both = [&](const Tensor& qkv, const auto& attend) {
-    return add(attend(qkv, 2, 1, call.options()), scale(attend(qkv, 2, 1, call.options()), 2));
-  };
-  const std::vector<double> x = own_of(call.qkv(tokens), 1, tokens, part->runs(own)),
-                            dy = own_of(call.dout(tokens), 1, tokens, part->runs(own));
-  const Result one = in_ring(call, comm, DType::f32);
-  const Result three = run(call, x, dy, DType::f32, comm->device(),
-                           [&](const Tensor& qkv) { return both(qkv, part->attention); });
-  std::vector<double> expected = one.gradient;
-  for (double& value : expected) value *= 3;
-  CHECK(largest_difference(three.gradient, expected) < 1e-6);
-}
-
-TEST_CASE("ring attention: sends C - 1 shards of keys and values forward, 2 C - 1 backward, and has 2 and 4",
-          "[dist][context]") {
-  const auto comm = this_run();
-  const std::uint64_t ranks = static_cast<std::uint64_t>(comm->size());
-  const Attention call{2, 24, 4, 2, 8};
-  const std::size_t shard = 2 * 48 * 2 * 2 * 8 * 4, stats = allocated_bytes(2 * 48 * 4, DType::f32);
-  const Device device = comm->device();
-  const std::int64_t own = 48, tokens = own * comm->size();
-  const auto part = context_part_over(comm);
-  const std::vector<double> x = own_of(call.qkv(tokens), 2, tokens, part->runs(own));
-  const auto peak_above = [&](std::size_t live) { return memory_stats(device).peak - live; };
-  const TapeScope scope;
-  Tensor qkv = tensor_of(x, {2, own, call.columns()}, DType::f32, device).set_requires_grad(true);
-  Traffic before = comm->traffic();
-  std::size_t live = memory_stats(device).live;
-  reset_peak_memory(device);
-  const Tensor out = part->attention(qkv, 4, 2, call.options());
-  CHECK(peak_above(live) == 2 * shard + stats + allocated_bytes(out.elements(), DType::f32));
-  CHECK(comm->traffic().sent - before.sent == (ranks - 1) * shard);
-  const Tensor loss = sum(out);
-  before = comm->traffic();
-  live = memory_stats(device).live;
-  reset_peak_memory(device);
-  loss.backward();
-  const std::size_t of_out = allocated_bytes(out.elements(), DType::f32),
-                    of_qkv = allocated_bytes(qkv.elements(), DType::f32);
-  CHECK(peak_above(live) <= 4 * shard + stats + of_out + of_qkv + 256);  // and the gradient of the loss
-  if (ranks > 1) CHECK(comm->traffic().sent - before.sent == (2 * ranks - 1) * shard);
 }
 
 TEST_CASE("context parallel: equal seeds give the model of one rank, to the bit", "[dist][context]") {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/tape.h"
+#include "nn/context_part.h"
 #include "nn/gpt.h"
 #include "tests/support/catch.h"
 
@@ -53,6 +54,21 @@ inline const Layers& one_rank() {
   return layers;
 }
 
+/// The values of these tokens of x [batch, tokens, ..].
+template <class T>
+std::vector<T> own_of(const std::vector<T>& x, std::int64_t batch, std::int64_t tokens,
+                      const std::vector<TokenRun>& runs) {
+  const std::int64_t width = std::ssize(x) / (batch * tokens);
+  std::vector<T> own;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (const TokenRun& run : runs) {
+      const auto first = x.begin() + (b * tokens + run.first) * width;
+      own.insert(own.end(), first, first + run.count * width);
+    }
+  }
+  return own;
+}
+
 /// Converts the parameters.
 inline void convert(Module& model, DType dtype, Device device) {
   for (const NamedParameter& parameter : model.named_parameters()) {
@@ -89,6 +105,11 @@ inline double difference(const Values& found, const Values& expected) {
     result = std::max(result, off / std::max(largest, 1e-300));
   }
   return result;
+}
+
+/// The same of one tensor.
+inline double largest_difference(const std::vector<double>& found, const std::vector<double>& expected) {
+  return difference({{"", found}}, {{"", expected}});
 }
 
 }  // namespace ringtape::test

@@ -164,7 +164,9 @@ class PartTrainer {
     parallel_.finish();
     if (pipeline_ != nullptr) pipeline_->sum_gradients_of_copies(&arena_);
     arena_.sum_parts_of_gradients();
-    mesh_.of_mean()->all_reduce(full({}, 0, DType::f32, arena_.device()), ReduceOp::mean).wait();  // the loss
+    const Tensor loss = full({}, 0, DType::f32, arena_.device());
+    mesh_.of_mean()->all_reduce(loss, ReduceOp::mean).wait();
+    if (pipeline_ != nullptr) pipeline_->line().all_reduce(loss, ReduceOp::sum).wait();
     optimizer_.step();
   }
 
@@ -399,6 +401,7 @@ class StageTrainer {
                                     },
                                 .backward = [](const Tensor& loss) { loss.backward(); }});
     pipeline_.sum_gradients_of_copies();
+    pipeline_.line().all_reduce(full({}, 0, DType::f32, arena_.device()), ReduceOp::sum).wait();  // the loss
     optimizer_.step();
   }
 

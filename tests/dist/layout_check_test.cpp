@@ -2,6 +2,7 @@
 #include "dist/layout_check.h"
 
 #include "dist/self_communicator.h"
+#include "dist/sequence_parallel_ops.h"
 #include "dist/tensor_parallel.h"
 #include "dist/tensor_parallel_ops.h"
 #include "dist/verify_replicas.h"
@@ -91,6 +92,33 @@ TEST_CASE("layouts: an operation that mixes them up is named", "[dist][tensor][l
   const Tensor targets = from_vector(std::vector<std::int64_t>{1, 2}, {2});
   CHECK(error_in([=] { cross_entropy(linear(input(), parameter(0)), targets); }) ==
         "layouts: cross_entropy of operands that are shard(1): expected what is equal on all ranks");
+}
+
+TEST_CASE("layouts: a replicated weight in the divided layers, whose gradient no sum completes, is an error",
+          "[dist][tensor][layout]") {
+  const auto error_with = [](const std::function<void(const Tensor&)>& use) {
+    return error_in([&] {
+      const auto alone = std::make_shared<SelfCommunicator>(Device{});
+      const Tensor x = tensor_of(random_doubles(8, 2), {1, 2, 4});
+      const Tensor part = linear(linear(x, parameter(0)), parameter(1));
+      use(gather_tokens(scatter_tokens(part, {}, alone), alone));
+    });
+  };
+  const std::string expected =
+      "expected no replicated operand with a gradient beside one that has entered the divided layers";
+  CHECK_THAT(error_with([](const Tensor& entered) { linear(entered, parameter(-1)); }),
+             ContainsSubstring(expected));
+  CHECK_THAT(error_with([](const Tensor& entered) {
+               layer_norm(entered, leaf({1, 1, 1, 1}, {4}));
+             }),
+             ContainsSubstring(expected));
+  CHECK_THAT(error_with([](const Tensor& entered) {
+               add(leaf(random_doubles(8, 3), {1, 2, 4}), entered);
+             }),
+             ContainsSubstring(expected));
+  CHECK(error_with([](const Tensor& entered) {
+          linear(add(entered, tensor_of(random_doubles(8, 3), {1, 2, 4})), parameter(0));
+        }).empty());
 }
 
 TEST_CASE("layouts: replicas that differ in a bit are found on every rank", "[dist][tensor][layout]") {

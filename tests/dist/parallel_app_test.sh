@@ -14,33 +14,36 @@ mnist=(mnist --device cpu --batch-size 96 --max-steps 20)
 sgd=(--optimizer sgd --lr 0.05 --hidden "65,40,33")
 gpt=(gpt train --device cpu --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 20 --epochs 1
   --eval-batch-size 256 --warmup 5 --samples 0)
-# Ways to train: the program, a name, the ranks, the ranks for a model, and flags that one rank has too;
-# +sequence: with sequence parallelism.
-while IFS='|' read -r program name number tensor way; do
-  read -ra arguments <<<"${way/+sequence/}"
-  divide=(--tensor-parallel "$tensor" --check-replicas)
-  [[ $way == *+sequence ]] && divide+=(--sequence-parallel)
-  declare -n common=$program
-  if [ ! -e "$program-$name.jsonl" ]; then
-    timeout 120 "$bin/$program" "${common[@]:1}" "${arguments[@]}" --metrics "$program-$name.jsonl" >out 2>err </dev/null
-    expect "$program $way: one rank" [ $? -eq 0 ]
-  fi
-  zero=0
-  [ "$number" -gt "$tensor" ] && zero=$((number / tensor))
-  run_ranks 0 "$number" "${common[@]}" "${arguments[@]}" "${divide[@]}" --zero "$zero" --metrics found.jsonl
-  expect "$program $way: $number ranks, $tensor for a model: the numbers of one rank" same 1e-4 found.jsonl "$program-$name.jsonl"
-done <<WAYS
-mnist|plain|2|2|${sgd[*]}
-mnist|plain|3|3|${sgd[*]}
-mnist|plain|4|2|${sgd[*]}
-mnist|clip|4|4|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
-mnist|lamb|4|2|--optimizer lamb --lr 0.01 --hidden 65,40
-gpt|plain|2|2|
-gpt|micro|4|2|--micro-batch 2 --recompute 1
-gpt|llama|2|2|--architecture llama --kv-heads 2
-gpt|dropout|2|2|--dropout 0.2
-gpt|dropout|2|2|--dropout 0.2 +sequence
-gpt|micro|4|2|--micro-batch 2 --recompute 1 +sequence
+# Reads lines: the program, a name, the ranks, how they divide the work, and flags that one rank has too. Trains so, and
+# expects the numbers of one rank, whose run the lines of a name share.
+expect_one_rank() {
+  local program name number divide way arguments dividing
+  while IFS='|' read -r program name number divide way; do
+    read -ra arguments <<<"$way"
+    read -ra dividing <<<"$divide"
+    [[ $divide == *"--zero 3"* ]] || dividing+=(--check-replicas)
+    local -n common=$program
+    if [ ! -e "$program-$name.jsonl" ]; then
+      timeout 120 "$bin/$program" "${common[@]:1}" "${arguments[@]}" --metrics "$program-$name.jsonl" >out 2>err </dev/null
+      expect "$program $way: one rank" [ $? -eq 0 ]
+    fi
+    run_ranks 0 "$number" "${common[@]}" "${arguments[@]}" "${dividing[@]}" --metrics found.jsonl
+    expect "$program $way: $number ranks, $divide: the numbers of one rank" same 1e-4 found.jsonl "$program-$name.jsonl"
+  done
+}
+
+expect_one_rank <<WAYS
+mnist|plain|2|--tensor-parallel 2|${sgd[*]}
+mnist|plain|3|--tensor-parallel 3|${sgd[*]}
+mnist|plain|4|--tensor-parallel 2 --zero 2|${sgd[*]}
+mnist|clip|4|--tensor-parallel 4|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
+mnist|lamb|4|--tensor-parallel 2 --zero 2|--optimizer lamb --lr 0.01 --hidden 65,40
+gpt|plain|2|--tensor-parallel 2|
+gpt|micro|4|--tensor-parallel 2 --zero 2|--micro-batch 2 --recompute 1
+gpt|llama|2|--tensor-parallel 2|--architecture llama --kv-heads 2
+gpt|dropout|2|--tensor-parallel 2|--dropout 0.2
+gpt|dropout|2|--tensor-parallel 2 --sequence-parallel|--dropout 0.2
+gpt|micro|4|--tensor-parallel 2 --zero 2 --sequence-parallel|--micro-batch 2 --recompute 1
 WAYS
 
 for flag in "--zero 1" "--compress bf16"; do
@@ -51,26 +54,16 @@ done
 
 # ---- sequences divided over ranks ---------------------------------------------------------------------------
 
-# A name, the ranks, how they divide sequences, model and batch, and flags that one rank has too.
-while IFS='|' read -r name number divide way; do
-  read -ra arguments <<<"$way"
-  read -ra dividing <<<"$divide"
-  if [ ! -e "gpt-$name.jsonl" ]; then
-    timeout 120 "$bin/gpt" "${gpt[@]:1}" "${arguments[@]}" --metrics "gpt-$name.jsonl" >out 2>err </dev/null
-    expect "gpt $way: one rank" [ $? -eq 0 ]
-  fi
-  run_ranks 0 "$number" "${gpt[@]}" "${arguments[@]}" --context-parallel "${dividing[@]}" --metrics found.jsonl
-  expect "gpt $way: $number ranks, --context-parallel $divide: the numbers of one rank" same 1e-4 found.jsonl "gpt-$name.jsonl"
-done <<WAYS
-plain|2|2 --check-replicas|
-plain|4|4 --check-replicas|
-plain|4|2 --zero 3|
-dropout|2|2 --check-replicas|--dropout 0.2
-dropout|4|2 --tensor-parallel 2 --sequence-parallel --check-replicas|--dropout 0.2
-llama|4|2 --tensor-parallel 2|--architecture llama --kv-heads 2
-drop-micro|4|2 --pipeline-parallel 2 --check-replicas|--dropout 0.2 --micro-batch 3
-micro|4|2 --zero 2|--micro-batch 2 --recompute 1
-micro|4|2 --pipeline-parallel 2 --zero 3|--micro-batch 2 --recompute 1
+expect_one_rank <<WAYS
+gpt|plain|2|--context-parallel 2|
+gpt|plain|4|--context-parallel 4|
+gpt|plain|4|--context-parallel 2 --zero 3|
+gpt|dropout|2|--context-parallel 2|--dropout 0.2
+gpt|dropout|4|--context-parallel 2 --tensor-parallel 2 --sequence-parallel|--dropout 0.2
+gpt|llama|4|--context-parallel 2 --tensor-parallel 2|--architecture llama --kv-heads 2
+gpt|drop-micro|4|--context-parallel 2 --pipeline-parallel 2|--dropout 0.2 --micro-batch 3
+gpt|micro|4|--context-parallel 2 --zero 2|--micro-batch 2 --recompute 1
+gpt|micro|4|--context-parallel 2 --pipeline-parallel 2 --zero 3|--micro-batch 2 --recompute 1
 WAYS
 run_ranks 0 4 "${gpt[@]}" --dropout 0.2 --context-parallel 2 --checkpoint contexts --checkpoint-every 10 --save whole.safetensors
 rm contexts/*20*
@@ -95,36 +88,24 @@ expect "--context-parallel of images is refused" grep -q "no sequences of tokens
 
 # ---- stages of a pipeline -----------------------------------------------------------------------------------
 
-# The program, a name, the ranks, how they divide the model and the batch, and flags that one rank has too.
-while IFS='|' read -r program name number divide way; do
-  read -ra arguments <<<"$way"
-  read -ra dividing <<<"$divide"
-  [[ $divide == *"--zero 3"* ]] || dividing+=(--check-replicas)
-  declare -n common=$program
-  if [ ! -e "$program-$name.jsonl" ]; then
-    timeout 120 "$bin/$program" "${common[@]:1}" "${arguments[@]}" --metrics "$program-$name.jsonl" >out 2>err </dev/null
-    expect "$program $way: one rank" [ $? -eq 0 ]
-  fi
-  run_ranks 0 "$number" "${common[@]}" "${arguments[@]}" --pipeline-parallel "${dividing[@]}" --metrics found.jsonl
-  expect "$program $way: $number ranks, --pipeline-parallel $divide: the numbers of one rank" same 1e-4 found.jsonl "$program-$name.jsonl"
-done <<WAYS
-mnist|plain|2|2|${sgd[*]}
-mnist|clip|4|4 --pipeline-schedule afab|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
-mnist|clip|4|2 --pipeline-schedule interleaved --pipeline-chunks 2|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
-mnist|clip|4|2 --tensor-parallel 2|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
-mnist|lamb|4|2 --zero 1|--optimizer lamb --lr 0.01 --hidden 65,40
-mnist|lamb|4|2 --zero 3|--optimizer lamb --lr 0.01 --hidden 65,40
-mnist|clip|6|2 --zero 2|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
-gpt|micro|2|2|--micro-batch 2 --recompute 1
-gpt|micro|4|2 --zero 1|--micro-batch 2 --recompute 1
-gpt|micro|4|2 --zero 2 --pipeline-schedule interleaved --pipeline-chunks 2|--micro-batch 2 --recompute 1
-gpt|micro|4|2 --zero 3 --pipeline-schedule afab|--micro-batch 2 --recompute 1
-gpt|drop-micro|4|4|--dropout 0.2 --micro-batch 3
-gpt|drop-micro|2|2 --pipeline-schedule interleaved --pipeline-chunks 2|--dropout 0.2 --micro-batch 3
-gpt|drop-micro|4|2 --tensor-parallel 2 --sequence-parallel|--dropout 0.2 --micro-batch 3
-gpt|micro|4|2 --tensor-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2|--micro-batch 2 --recompute 1
-gpt|llama|4|2 --tensor-parallel 2|--architecture llama --kv-heads 2
-gpt|bf16|2|2|--micro-batch 2 --dtype bf16 --architecture llama
+expect_one_rank <<WAYS
+mnist|plain|2|--pipeline-parallel 2|${sgd[*]}
+mnist|clip|4|--pipeline-parallel 4 --pipeline-schedule afab|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
+mnist|clip|4|--pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
+mnist|clip|4|--pipeline-parallel 2 --tensor-parallel 2|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
+mnist|lamb|4|--pipeline-parallel 2 --zero 1|--optimizer lamb --lr 0.01 --hidden 65,40
+mnist|lamb|4|--pipeline-parallel 2 --zero 3|--optimizer lamb --lr 0.01 --hidden 65,40
+mnist|clip|6|--pipeline-parallel 2 --zero 2|${sgd[*]} --clip-norm 0.1 --micro-batch 20 --recompute 1
+gpt|micro|2|--pipeline-parallel 2|--micro-batch 2 --recompute 1
+gpt|micro|4|--pipeline-parallel 2 --zero 1|--micro-batch 2 --recompute 1
+gpt|micro|4|--pipeline-parallel 2 --zero 2 --pipeline-schedule interleaved --pipeline-chunks 2|--micro-batch 2 --recompute 1
+gpt|micro|4|--pipeline-parallel 2 --zero 3 --pipeline-schedule afab|--micro-batch 2 --recompute 1
+gpt|drop-micro|4|--pipeline-parallel 4|--dropout 0.2 --micro-batch 3
+gpt|drop-micro|2|--pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2|--dropout 0.2 --micro-batch 3
+gpt|drop-micro|4|--pipeline-parallel 2 --tensor-parallel 2 --sequence-parallel|--dropout 0.2 --micro-batch 3
+gpt|micro|4|--pipeline-parallel 2 --tensor-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2|--micro-batch 2 --recompute 1
+gpt|llama|4|--pipeline-parallel 2 --tensor-parallel 2|--architecture llama --kv-heads 2
+gpt|bf16|2|--pipeline-parallel 2|--micro-batch 2 --dtype bf16 --architecture llama
 WAYS
 run_ranks 0 2 "${gpt[@]}" --micro-batch 1 --pipeline-parallel 2 --save 1f1b.safetensors
 # Three data ranks and tied embeddings; both stages' ranks compare their bits after every step.
@@ -270,11 +251,12 @@ while IFS='|' read -r first second text; do
   expect "$first on one rank, $second on the other: an error" [ $? -eq 1 ]
   expect "'$text' in one line" [ "$(grep -cF -- "$text" err)" -eq 1 ]
 done <<FLAGS
---tensor-parallel 2|--pipeline-parallel 2|is --tensor-parallel 2 on rank 0, but --tensor-parallel 1 on rank 1
---pipeline-parallel 2 --micro-batch 16|--pipeline-parallel 2 --micro-batch 24|is --micro-batch 16 on rank 0, but --micro-batch 24 on rank 1
---pipeline-parallel 2|--pipeline-parallel 2 --pipeline-schedule afab|is --pipeline-schedule 1f1b on rank 0, but --pipeline-schedule afab on rank 1
---zero 3|--zero 3 --no-reshard|is --no-reshard false on rank 0, but --no-reshard true on rank 1
---compress bf16|--compress f16|is --compress bf16 on rank 0, but --compress f16 on rank 1
+--tensor-parallel 2|--pipeline-parallel 2|differ: --tensor-parallel 2 on rank 0, but --tensor-parallel 1 on rank 1
+--pipeline-parallel 2 --micro-batch 16|--pipeline-parallel 2 --micro-batch 24|differ: --micro-batch 16 on rank 0, but --micro-batch 24 on rank 1
+--pipeline-parallel 2|--pipeline-parallel 2 --pipeline-schedule afab|differ: --pipeline-schedule 1f1b on rank 0, but --pipeline-schedule afab on rank 1
+--zero 3|--zero 3 --no-reshard|differ: --no-reshard false on rank 0, but --no-reshard true on rank 1
+--compress bf16|--compress f16|differ: --compress bf16 on rank 0, but --compress f16 on rank 1
+--context-parallel 2 --recompute 1|--context-parallel 2|differ: --recompute 1 on rank 0, but --recompute 0 on rank 1
 FLAGS
 refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu --sample-every 5 --zero 3
 refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tensor-parallel 2 --lora-rank 2

@@ -513,7 +513,7 @@ TEST_CASE("pipeline: more stages than units are refused", "[dist][stages]") {
           make_mlp({12, 9, 5}, *layers);
         }) ==
         "--pipeline-parallel 4 --pipeline-chunks 2: the model has 2 units for 8 parts, expected at most as "
-        "many parts, the nearest is --pipeline-parallel 2");
+        "many parts, the nearest is --pipeline-parallel 2 without --pipeline-chunks");
 }
 
 }  // namespace ringtape::test

@@ -2,11 +2,13 @@
 #include "dist/tensor_parallel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "autograd/tape.h"
 #include "dist/model_parts.h"
 #include "dist/self_communicator.h"
+#include "dist/tensor_parallel_ops.h"
 #include "nn/gpt.h"
 #include "optim/clip.h"
 #include "optim/lamb.h"
@@ -278,6 +280,26 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
       // LAMB's steps are quotients of moments: rounding weighs more where these are small.
       CHECK(difference(found, weights(*whole, *alone)) < (name == "LAMB" ? 1e-3 : 1e-5));
     }
+  }
+}
+
+TEST_CASE("tensor parallel: a sum over ranks in 16 bits rounds once for each rank but one",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const NoGrad no_grad;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Shape shape{4, 50};
+    std::vector<double> sum(200), magnitudes(200);
+    for (int rank = 0; rank < comm->size(); ++rank) {
+      const std::vector<double> part =
+          tensor_of(random_doubles(200, 10 + static_cast<unsigned>(rank), -2, 2), shape, dtype).to_doubles();
+      for (std::size_t i = 0; i < 200; ++i) sum[i] += part[i], magnitudes[i] += std::abs(part[i]);
+    }
+    const Tensor own = tensor_of(random_doubles(200, 10 + static_cast<unsigned>(comm->rank()), -2, 2), shape,
+                                 dtype, comm->device());
+    const std::vector<double> found = reduce_from_region(own, {}, comm).to_doubles();
+    const double most = std::pow(1 + (dtype == DType::bf16 ? 0x1p-8 : 0x1p-11), comm->size() - 1) - 1;
+    for (std::size_t i = 0; i < 200; ++i) CHECK(std::abs(found[i] - sum[i]) <= most * magnitudes[i]);
   }
 }
 

@@ -220,11 +220,13 @@ differ() {
   timeout 120 "${mpirun[@]}" -n 1 "$bin/${own[0]}" --device cpu --max-steps 2 "${own[@]:1}" : \
     -n 1 "$bin/${other[0]}" --device cpu --max-steps 2 "${other[@]:1}" >out 2>err </dev/null
   expect "$what: ends with 1" [ $? -eq 1 ]
-  expect "$what" grep -q "^error: the ranks' programs or options differ: line [0-9]* is .*$4.* on rank 0, but .*$5.* on rank 1" err
+  expect "$what" grep -q "^error: the ranks' programs, options or data differ: .*$4.* on rank 0, but .*$5.* on rank 1" err
 }
 differ "other models" "mnist --hidden 64" "mnist --hidden 32" "--hidden 64" "--hidden 32"
 differ "other buckets" "mnist --bucket-mib 1" "mnist" "--bucket-mib 1" "--bucket-mib 25"
 differ "other programs" "mnist" "regression" "CRC-32" "CRC-32"
+for table in one two; do awk -v "shift=$table" 'BEGIN { for (i = 0; i < 40; ++i) print i "," (i * i) % 7 + (shift == "two") }' >$table.csv; done
+differ "other data" "regression --data one.csv" "regression --data two.csv" "the training data of 32 samples with the CRC-32" "of 32 samples"
 timeout 120 "${mpirun[@]}" -n 1 "$bin/mnist" --max-steps 2 : -n 1 "$bin/mnist" --max-steps -2 >out 2>err </dev/null
 expect "an error of rank 1 alone is said too" grep -q '^error: --max-steps' err
 timeout 60 "$bin/mnist" --show-launch >out 2>err

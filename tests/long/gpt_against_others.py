@@ -119,7 +119,7 @@ def run_ringtape(options, environment, folder, case, dtype):
         work = ["--steps", 0, "--tokens", COUNTS[case]]
     else:
         batch, length = case.split("x")
-        work = ["--batch", batch, "--length", length, "--steps", COUNTS[case]]
+        work = ["--batch-size", batch, "--context", length, "--steps", COUNTS[case]]
     _, memory = run([options.bin.resolve() / "bench_gpt", "--device", "cpu", "--dtype", dtype, *work, "--json", result],
                     environment, folder)
     file = json.loads(result.read_text())

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Trains a small GPT and an MLP under every mesh of up to 8 ranks, and compares each run with one rank.
 
-    tests/long/meshes.py [--bin build/release/bin] [--ranks 8] [--every 1] [--only TEXT] [--list]
+    tests/long/meshes.py [--bin build/release/bin] [--ranks 8] [--every 1 [--offset 0]] [--only TEXT] [--list]
 
 Meshes: tensor x context x pipeline x data ranks, ZeRO 0 to 3 where there are data or context ranks, sequence parallelism on and off,
 each schedule of a pipeline.
-Ways: with and without micro-batches, recomputation, bfloat16, clipping. --every 7 takes each seventh run, --only those
-whose line contains the text.
+Ways: with and without micro-batches, recomputation, bfloat16, clipping. --every 7 takes each seventh run from --offset on, --only
+those whose line contains the text.
 
 Twenty steps of SGD. In f32 losses and gradient norms must be one rank's within 1e-4 of their value, and weights within 1e-5
 of each tensor's largest. In bfloat16 sums that are divided are rounded at other places, so that two runs part as both part
@@ -25,6 +25,8 @@ from pathlib import Path
 
 STEPS = 20
 HEADS, UNITS, CONTEXT = 8, 8, 16  # of the GPT; the MLP has as many layers
+PLAYS = Path(__file__).resolve().parents[2] / "text/tinyshakespeare/input.txt"
+CHARACTERS = 20000  # of the plays: enough for the steps, and a short evaluation
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 PROGRAMS = {
     "gpt": ["gpt", "train", "--layers", "6", "--heads", str(HEADS), "--width", "32", "--context", str(CONTEXT), "--batch-size", "24",
@@ -90,6 +92,8 @@ def train(bin_dir, program, ranks, flags, folder):
     for file in metrics, weights:
         file.unlink(missing_ok=True)
     name, *arguments = PROGRAMS[program]
+    if program == "gpt":
+        arguments += ["--text", str(folder / "text.txt")]
     command = [str(bin_dir / name), *arguments, *COMMON, *flags, "--metrics", str(metrics), "--save", str(weights)]
     if ranks > 1:
         command = [*MPIRUN, "-n", str(ranks), *command]
@@ -135,14 +139,16 @@ def main():
     parser.add_argument("--bin", type=Path, default=Path("build/release/bin"))
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true", help="only list the runs")
     options = parser.parse_args()
     runs = [(program, way, ranks, mesh) for program in PROGRAMS for ranks, mesh in meshes(program, options.ranks) for way in ways(program)]
     text_of = lambda run: f"{run[0]} on {run[2]} ranks: {' '.join(run[3] + run[1]) or 'plain'}"
-    runs = [run for run in runs[::options.every] if options.only in text_of(run)]
+    runs = [run for run in runs[options.offset::options.every] if options.only in text_of(run)]
     ones, failed = {}, 0
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "text.txt").write_bytes(PLAYS.read_bytes()[:CHARACTERS])
 
         def one_rank(program, way):
             key = (program, *way)

@@ -188,7 +188,7 @@ TEST_CASE("recomputation changes no bit of accumulated gradients", "[accumulatio
   }
 }
 
-TEST_CASE("a window with nothing to count adds zero and is counted", "[accumulation]") {
+TEST_CASE("a window with nothing to count adds zero", "[accumulation]") {
   Case c(20);
   c.targets.assign(20, -100);
   for (const Tensor& gradient : c.accumulated(cut_into_micro_batches(20, 10))) {
@@ -198,7 +198,6 @@ TEST_CASE("a window with nothing to count adds zero and is counted", "[accumulat
   window.begin(0);
   CHECK(window.targets() == 0);
   CHECK(window.divisor() == 1);
-  CHECK(window.empty_windows() == 1);
 }
 
 /// Replaces the gradients of all ranks by their mean, as an all-reduce does.

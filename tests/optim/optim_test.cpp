@@ -1,11 +1,11 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
-#include "nn/losses.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/registry.h"
@@ -191,7 +191,6 @@ Trained train(std::uint64_t seed, Device device = {}) {
   const std::shared_ptr<Sequential> model = make_mlp({8, 33, 3});
   ParameterArena arena(*model, device);
   Adam optimizer(arena, {.learning_rate = 0.01});
-  const CrossEntropyLoss criterion;
   double last_loss = 0;
   for (int step = 0; step < 60; ++step) {
     const Values points = randn({64, 8}).to_doubles();
@@ -200,8 +199,8 @@ Trained train(std::uint64_t seed, Device device = {}) {
       labels.push_back(points[i] > points[i + 1] ? 0 : points[i + 2] > 0 ? 1 : 2);
     }
     optimizer.zero_grad();
-    const Tensor loss = criterion((*model)(tensor_of(points, {64, 8}, DType::f32, device)),
-                                  tensor_of(labels, {64}, DType::i64, device));
+    const Tensor loss = cross_entropy((*model)(tensor_of(points, {64, 8}, DType::f32, device)),
+                                      tensor_of(labels, {64}, DType::i64, device));
     loss.backward();
     clip_grad_norm(arena, 1);
     optimizer.step();
@@ -237,13 +236,13 @@ TEST_CASE("the sum over micro-batches is the gradient of the whole batch", "[opt
   Values labels;
   for (int i = 0; i < 12; ++i) labels.push_back(i % 3);
   const Tensor targets = tensor_of(labels, {12}, DType::i64);
-  const CrossEntropyLoss criterion({.reduction = Reduction::sum});
+  const CrossEntropyOptions of_sum{.reduction = Reduction::sum};
 
-  criterion((*model)(x), targets).backward();
+  cross_entropy((*model)(x), targets, of_sum).backward();
   const Values whole = arena.gradients().to_doubles();
   arena.zero_grad();
   for (int part = 0; part < 3; ++part) {
-    criterion((*model)(x.alias({4, 8}, 32 * part)), targets.alias({4}, 4 * part)).backward();
+    cross_entropy((*model)(x.alias({4, 8}, 32 * part)), targets.alias({4}, 4 * part), of_sum).backward();
   }
   // sums of 12 terms below 4, in another order
   check_close(arena.gradients().to_doubles(), whole, 1e-6, 1e-6);

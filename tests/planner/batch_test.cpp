@@ -149,7 +149,7 @@ TEST_CASE("tokens and samples", "[planner]") {
   CHECK_THROWS_WITH(plan_batch({.global_batch = 9, .global_tokens = 1000, .sequence = 100, .micro_batch = 1}),
                     ContainsSubstring("the global batch is 9 samples, but 1000 tokens of 100 each are 10"));
   CHECK_THROWS_WITH(plan_batch({.global_batch = 3, .global_tokens = 1000, .micro_batch = 1}),
-                    ContainsSubstring("not a whole number for each of 3 samples"));
+                    ContainsSubstring("1000 tokens: expected a whole number for each of 3 samples"));
   CHECK_THROWS_WITH(plan_batch({.global_tokens = 1000, .micro_batch = 1}),
                     ContainsSubstring("needs the sequence length"));
 }
@@ -179,7 +179,12 @@ TEST_CASE("numbers for people", "[planner]") {
   CHECK(grouped(1234567) == "1,234,567");
   CHECK(grouped(-1000) == "-1,000");
   CHECK(grouped(-100) == "-100");
-  CHECK(count(1, "GPU") == "1 GPU");
+  CHECK(grouped(1, "GPU") == "1 GPU");
+  CHECK(grouped(1024, "GPU") == "1,024 GPUs");
+  CHECK(counted(1024, "GPU") == "1024 GPUs");
+  CHECK(updates_of(2.5, 157) == 393);
+  CHECK(updates_of(1.1, 10) == 11);
+  CHECK(updates_of(1e-6, 1) == 1);
   CHECK(divide_up(7, 2) == 4);
   CHECK(divide_up(0, 2) == 0);
 }

@@ -82,7 +82,7 @@ TEST_CASE("the memory plan of a GPT refuses what it cannot be", "[planner][gpt]"
   CHECK_THROWS_WITH(plan_memory(GptRequest{model}, {.inference = true}), ContainsSubstring("for training"));
   Transformer uneven = model;
   uneven.heads = uneven.hidden + 1;
-  CHECK_THROWS_WITH(plan_memory(GptRequest{uneven}, {}), ContainsSubstring("do not divide the hidden size"));
+  CHECK_THROWS_WITH(plan_memory(GptRequest{uneven}, {}), ContainsSubstring("do not divide the width"));
 }
 
 }  // namespace

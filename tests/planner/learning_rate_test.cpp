@@ -56,6 +56,15 @@ TEST_CASE("one cycle from 4e-4", "[planner]") {
   CHECK_THAT(rate_text(plan), ContainsSubstring("one-cycle rises by itself"));
 }
 
+TEST_CASE("a run of a fraction of an epoch", "[planner]") {
+  RateRequest part = request(8192);
+  part.epochs = 2.5;
+  const RatePlan plan = plan_rate(part);
+  CHECK(plan.length.steps == 393);
+  CHECK_THAT(rate_text(plan), ContainsSubstring("x 2.5 epochs = 157 x 2.5 = 392.5, rounded up to 393\n"));
+  CHECK_THAT(rate_text(plan_rate(request(8192))), ContainsSubstring("x 90 epochs = 157 x 90 = 14,130\n"));
+}
+
 TEST_CASE("rates for scripts", "[planner]") {
   const RatePlan plan = plan_rate(request(8192));
   const auto json = nlohmann::json::parse(rate_json(plan).dump());
@@ -82,6 +91,10 @@ TEST_CASE("rates refuse what makes no sense", "[planner]") {
   CHECK_THROWS_WITH(plan_rate(request(0)), ContainsSubstring("the batch must be from 1"));
   CHECK_THROWS_WITH(plan_rate(request(2'000'000)), ContainsSubstring("larger than the data of 1281167"));
   CHECK_THROWS_WITH(plan_rate(request(1)), ContainsSubstring("115305030 steps: expected at most 10000000"));
+  wrong = request(8192);
+  wrong.epochs = 0;
+  CHECK_THROWS_WITH(plan_rate(wrong),
+                    ContainsSubstring("epochs must be above 0 and at most 1000000, found 0"));
   wrong = request(8192);
   wrong.schedule.step_epochs = 0;
   CHECK_THROWS_WITH(plan_rate(wrong), ContainsSubstring("between two drops must be from 1"));

@@ -174,7 +174,7 @@ TEST_CASE("plan parallel: the fastest first, and what is left out says why", "[p
       too_large = true;
     }
     heads = heads || each.reason == "3 tensor ranks do not divide 16 heads";
-    layers = layers || each.reason == "8 layers do not give each of 12 stages a block";
+    layers = layers || each.reason == "a model of 8 layers has no block for each of 12 stages";
   }
   CHECK(too_large);
   CHECK(heads);
@@ -207,7 +207,8 @@ TEST_CASE("plan parallel refuses what it cannot plan", "[planner][parallel]") {
           "8 tensor ranks and 8 stages do not divide 16 ranks");
   refuses([](ParallelRequest& r) { r.memory = 1'000'000; }, "fits into");
   refuses([](ParallelRequest& r) { r.memory = 0; }, "the memory of a rank");
-  refuses([](ParallelRequest& r) { r.pipeline = 16; }, "8 layers do not give each of 16 stages a block");
+  refuses([](ParallelRequest& r) { r.pipeline = 16; },
+          "a model of 8 layers has no block for each of 16 stages");
   refuses([](ParallelRequest& r) { r.model.vocabulary = 3, r.tensor = 4; }, "more than a vocabulary of 3");
   refuses([](ParallelRequest& r) { r.compress = DType::bf16, r.zero = 1; }, "--compress cannot be used");
   refuses([](ParallelRequest& r) { r.flops = 0; }, "FLOP/s");

@@ -249,32 +249,38 @@ ScaleRequest divided_request() {
 }  // namespace
 
 TEST_CASE("plan scale of a mesh has the memory, bytes and time of plan parallel", "[planner]") {
-  for (const int zero : {0, 1}) {
-    ScaleRequest request = divided_request();
-    request.zero = zero;
-    request.messages_up_to = 0;
-    request.ranks = {8};
-    ParallelRequest same = request.mesh->request;
-    same.ranks = 8;
-    same.global_batch = 2 * 8 * 2;
-    same.cluster = request.cluster;
-    same.bucket_sizes = {.first_bytes = request.first_bucket, .bytes = request.bucket};
-    const ParallelWay way{
-        .mesh = {.tensor = 2, .data = 2, .pipeline = 2}, .zero = zero, .micro_batch = 2, .micro_batches = 8};
-    const ScalePlan plan = plan_scale(request);
-    const ScalePoint& point = point_at(plan, 8);
-    const ParallelPlan expected = plan_of(same, way);
-    CHECK(point.memory == expected.bytes);
-    CHECK(point.bytes_sent == expected.bytes_sent);
-    CHECK(point.global_batch == same.global_batch);
-    CHECK(point.times.bubble == Approx(step_of(same, way).bubble));
-    // The fastest way that plan_parallel() finds is at most as slow, and one of its ways is this one.
-    same.tensor = same.pipeline = 2;
-    same.micro_batch = 2;
-    same.zero = zero;
-    CHECK(plan_parallel(same).plans.front().step <= point.times.step * (1 + 1e-12));
-    CHECK_THAT(scale_text(request, plan), ContainsSubstring("on 2 tensor x 2 pipeline ranks"));
-  }
+  const int zero = GENERATE(0, 1, 3), context = GENERATE(1, 2);
+  CAPTURE(zero, context);
+  ScaleRequest request = divided_request();
+  request.zero = zero;
+  request.messages_up_to = 0;
+  request.mesh->way.mesh.context = context;
+  const std::int64_t ranks = 8 * context;
+  request.ranks = {ranks};
+  ParallelRequest same = request.mesh->request;
+  same.ranks = ranks;
+  same.global_batch = 2 * 8 * 2;
+  same.cluster = request.cluster;
+  same.bucket_sizes = {.first_bytes = request.first_bucket, .bytes = request.bucket};
+  const ParallelWay way{.mesh = {.tensor = 2, .context = context, .data = 2, .pipeline = 2},
+                        .zero = zero,
+                        .micro_batch = 2,
+                        .micro_batches = 8};
+  const ScalePlan plan = plan_scale(request);
+  const ScalePoint& point = point_at(plan, ranks);
+  const ParallelPlan expected = plan_of(same, way);
+  CHECK(point.memory == expected.bytes);
+  CHECK(point.bytes_sent == expected.bytes_sent);
+  CHECK(point.global_batch == same.global_batch);
+  CHECK(point.times.bubble == Approx(step_of(same, way).bubble));
+  // The fastest way that plan_parallel() finds is at most as slow, and one of its ways is this one.
+  same.tensor = same.pipeline = 2;
+  same.context = context;
+  same.micro_batch = 2;
+  same.zero = zero;
+  CHECK(plan_parallel(same).plans.front().step <= point.times.step * (1 + 1e-12));
+  CHECK_THAT(scale_text(request, plan), ContainsSubstring(context == 1 ? "on 2 tensor x 2 pipeline ranks"
+                                                                       : "on 2 tensor x 2 context x 2 pip"));
 }
 
 TEST_CASE("plan scale of a mesh by hand", "[planner]") {
@@ -296,6 +302,16 @@ TEST_CASE("plan scale of a mesh by hand", "[planner]") {
   CHECK(point_at(plan, 64).throughput == Approx(256 / (9 * 3 * forward)));
   CHECK(point_at(plan, 64).efficiency == Approx(256 / (9 * 3 * forward) * 3 * sample / request.flops / 64));
 
+  // Two ranks divide each sequence: half the time, for twice the ranks.
+  ScaleRequest divided = request;
+  divided.mesh->way.mesh.context = 2;
+  divided.ranks = {8, 128};
+  const ScalePlan context = plan_scale(divided);
+  CHECK(context.forward == Approx(forward / 2));
+  CHECK(point_at(context, 8).times.step == Approx(9 * 3 * forward / 2));
+  CHECK(point_at(context, 128).global_batch == 256);
+  CHECK(point_at(context, 128).efficiency == Approx(point_at(plan, 64).efficiency));
+
   // Of four ranks that compute a micro-batch together the slowest of exponential delays tells: 1 + 1/2 + 1/3
   // + 1/4.
   request.ranks = {4};
@@ -314,7 +330,7 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
   };
   refused("6 ranks: expected a multiple of the 4 of a model, 2 tensor x 2 pipeline, such as 4",
           [](ScaleRequest& r) { r.ranks = {6}; });
-  refused("8 layers do not give each of 16 stages a block", [](ScaleRequest& r) {
+  refused("a model of 8 layers is too small for 16 stages of 1 chunk", [](ScaleRequest& r) {
     r.mesh->way.mesh.pipeline = 16;
     r.ranks = {32};
   });
@@ -325,6 +341,20 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
   refused("2 tensor ranks do not divide a sequence of 511 tokens", [](ScaleRequest& r) {
     r.mesh->way.sequence = true;
     r.mesh->request.model.sequence = 511;
+  });
+  refused("4 ranks: expected a multiple of the 8 of a model, 2 tensor x 2 context x 2 pipeline, such as 8",
+          [](ScaleRequest& r) {
+            r.mesh->way.mesh.context = 2;
+            r.ranks = {4};
+          });
+  refused("sequences of 512 tokens have no 6 equal chunks", [](ScaleRequest& r) {
+    r.mesh->way.mesh.context = 3;
+    r.ranks = {24};
+  });
+  refused("2 tensor x 32 context ranks lie across nodes of 6", [](ScaleRequest& r) {
+    r.mesh->way.mesh.context = 32;
+    r.cluster.ranks_per_node = 6;
+    r.ranks = {384};
   });
   const Cluster cluster = cluster_preset("h100-ndr");  // nodes of 8
   CHECK(doubling_ranks(cluster, 100, 4) == std::vector<std::int64_t>{4, 8, 16, 32, 64, 96});

@@ -53,11 +53,11 @@ class Variables {
 }  // namespace
 
 TEST_CASE("a chart for a terminal has a plain form without UTF-8", "[plot]") {
-  CHECK(lines_of(line_chart({3, 2, 1}, {80, false}, 3, Axis::linear)) ==
+  CHECK(lines_of(line_chart({3, 2, 1}, {80, false}, 3, ChartScale::linear)) ==
         std::vector<std::string>{"        3 |*", "        2 | *", "        1 |  *"});
   // With it each line has four places for a dot: of 3 x 4 the first, the seventh (5.5 rounded up) and the
   // last.
-  CHECK(lines_of(line_chart({3, 2, 1}, {80, true}, 3, Axis::linear)) ==
+  CHECK(lines_of(line_chart({3, 2, 1}, {80, true}, 3, ChartScale::linear)) ==
         std::vector<std::string>{"        3 |\u2809", "        2 | \u2824", "        1 |  \u28C0"});
 }
 
@@ -77,9 +77,9 @@ TEST_CASE("a chart is no wider than the terminal, and at most 72 columns beside 
 TEST_CASE("values that share a column are averaged, and those that are not finite left out", "[plot]") {
   std::vector<double> values(9, 1.0);
   values.insert(values.end(), {3, 5});  // 11 values in 9 columns: the last has these two
-  CHECK_THAT(line_chart(values, {20, false}, 2, Axis::linear),
+  CHECK_THAT(line_chart(values, {20, false}, 2, ChartScale::linear),
              Catch::Matchers::StartsWith("        4 |        *\n"));
-  CHECK(line_chart({2, NAN, 1}, {80, false}, 2, Axis::linear) == "        2 |*\n        1 |  *\n");
+  CHECK(line_chart({2, NAN, 1}, {80, false}, 2, ChartScale::linear) == "        2 |*\n        1 |  *\n");
   CHECK(line_chart({NAN, INFINITY}, {80, false}, 2) == "");
   CHECK(line_chart({1}, {80, false}, 2) == "");
 }

@@ -8,13 +8,14 @@
 namespace ringtape::test {
 namespace {
 
-using namespace ringtape::benchmarks;
-
 TEST_CASE("a machine is too busy from a certain share of waiting on", "[benchmarks]") {
   CHECK(too_busy(0).empty());
   CHECK(too_busy(kMostCoreWait).empty());
   CHECK_THAT(too_busy(0.41), ContainsSubstring("too busy") && ContainsSubstring("for 41% of the time") &&
                                  ContainsSubstring("at most 5%"));
+  CHECK_NOTHROW(check_quiet(kMostCoreWait, "at rest"));
+  CHECK_THROWS_WITH(check_quiet(0.41, "at rest"),
+                    ContainsSubstring("not measured, at rest: the machine was too busy"));
 }
 
 TEST_CASE("waiting for a core is a share of the time, and sleeping is not waiting", "[benchmarks]") {

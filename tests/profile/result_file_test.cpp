@@ -11,8 +11,6 @@
 namespace ringtape::test {
 namespace {
 
-using namespace ringtape::benchmarks;
-
 TEST_CASE("a result file has the machine, the settings and the rows with their rates", "[benchmarks]") {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "result.json").string();

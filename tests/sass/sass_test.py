@@ -20,6 +20,7 @@ import estimate  # noqa: E402
 import faults  # noqa: E402
 import graph  # noqa: E402
 import instructions  # noqa: E402
+import launches  # noqa: E402
 import loops  # noqa: E402
 import machine  # noqa: E402
 import nearest  # noqa: E402
@@ -174,6 +175,13 @@ class Occupancy(unittest.TestCase):
         self.check(machine.SM_86, 1024, 40, 0, 1, "threads")
         self.check(machine.SM_90, 512, 255, 0, 0, "registers")
 
+    def test_the_systems_shared_memory_counts_once(self):
+        """cuobjdump adds it from sm_90 on, to what a block of a kernel with any has."""
+        def shared(architecture, printed):
+            text = (EXCERPTS / f"relu_forward_f16.{architecture}.txt").read_text().replace("SHARED:0", f"SHARED:{printed}")
+            return disassemble.kernels_in_text("kernels/relu.cu.o", architecture, text, text)[0].shared
+        self.assertEqual([shared("sm_80", 264), shared("sm_90", 264 + 1024), shared("sm_90", 0)], [264, 264, 0])
+
     def test_share_of_warps(self):
         self.assertEqual(occupancy.occupancy(machine.SM_90, 256, 64, 0).share, 0.5)
 
@@ -209,7 +217,16 @@ class Estimates(unittest.TestCase):
         whole = len(loops.way_in(kernel.blocks, kernel.loops[0])) + len(kernel.loops[0].path) + len(
             loops.way_out(kernel.blocks, kernel.loops[0]))
         self.assertAlmostEqual(found.instructions, whole / 8)
-        self.assertAlmostEqual(found.terms["issue"], whole * (1 << 28) / 8 / 32 / 4 / 132 / 1.98e9, delta=1e-9)
+        on_busiest = -(-(1 << 17) // 132)  # blocks, of eight warps
+        self.assertAlmostEqual(found.terms["issue"], whole * 8 * on_busiest / 4 / 1.98e9, delta=1e-12)
+
+    def test_units_are_those_of_the_busiest_multiprocessor(self):
+        """A 133rd block is a second one for a multiprocessor of 132."""
+        def issue(blocks):
+            launch = launch_of_relu(grid=(blocks, 1, 1), elements=2048 * blocks)
+            return estimate.estimate(machine.H200, kernel_of("relu_forward_f16.sm_90"), launch).terms["issue"]
+        self.assertAlmostEqual(issue(132), issue(1), delta=1e-15)
+        self.assertAlmostEqual(issue(133), 2 * issue(132), delta=1e-15)
 
     def test_littles_law(self):
         """With one block of one warp on a GPU the time is the latency of its chain."""
@@ -256,6 +273,42 @@ class Estimates(unittest.TestCase):
         for accesses, elements in ((2, [1]), (2 / 8, [])):
             found = estimate.choose_passes(launch_of_relu(columns=1024, accesses=accesses), kernel)
             self.assertEqual([each.elements for each in found if each.loop], elements)
+
+    def test_a_walk_over_little_data_is_a_loop_too(self):
+        """One block over a value of 16 bytes for each 8192 elements, such as the tiles of an arena."""
+        kernel = kernel_of("relu_forward_f16.sm_90")
+        little = {"read": 1 / 512, "written": 0, "requested": 1 / 256, "grid": (1, 1, 1)}
+        many, few = launch_of_relu(**little, accesses=1, requests=1 / 32), launch_of_relu(**little, accesses=1, requests=1)
+        self.assertEqual([each.elements for each in estimate.choose_passes(many, kernel)], [8192])
+        # With one lane of a warp no thread has a second value.
+        self.assertEqual([each.loop for each in estimate.choose_passes(few, kernel)], [None])
+
+    def test_what_is_requested_for_each_parameter_of_an_arena_does_not_grow_with_its_elements(self):
+        each = {"kernel": "norms", "grid": [1, 1, 1], "block": [256, 1, 1], "shared_bytes": 0, "of_element": {
+            "blocks": 1 / 65536, "read": 0.002, "written": 0, "requested": 0.006, "moved": 0, "scattered": 0, "shared": 0,
+            "shared_cycles": 0}}
+        row = {"name": "lamb_step", "size": "1 x 268435456", "elements": 1 << 28}
+        self.assertEqual(launches.launch_of({**row, "columns": 0}, each).requested, 0.002)
+        self.assertEqual(launches.launch_of({**row, "columns": 1024}, each).requested, 0.006)
+
+    def test_idle_lanes_make_a_path_the_more_frequent(self):
+        """Eight lanes of a block of 64 go through all 16 heads of a row: 96 requests of one warp, 48 of each on average."""
+        straight = estimate.Pass(None, path(*["LDG.E.128 R4, [R2.64]"] * 12), 16)
+        idle = launch_of_relu(accesses=12 / 16, requests=48 / 16 / 32)
+        self.assertEqual(estimate.with_idle_lanes(idle, straight).elements, 4)
+        for other in (launch_of_relu(accesses=12 / 16, requests=12 / 16 / 32),  # all lanes
+                      launch_of_relu(accesses=1, requests=1, read=0.1, written=0.1)):  # a value for each row
+            self.assertIs(estimate.with_idle_lanes(other, straight), straight)
+
+    def test_lanes_that_load_the_same_of_a_table(self):
+        """Of 16 bytes a request of 32 lanes counts a fourth, where four lanes load the same: the elements are by the stores."""
+        body = path("LDG.E.128 R4, [R2.64]", "LDG.E.128 R8, [R12.64]", "STG.E.128 [R14.64], R4")
+        rest = path("LDG.E.128 R4, [R2.64]", "STG.E.128 [R14.64], R4")  # nearer to the bytes that were requested
+        found = [types.SimpleNamespace(path=each, lean=each, blocks=frozenset(), bytes_of=lambda *kinds, each=each:
+                                       loops.bytes_on(each, kinds)) for each in (rest, body)]
+        kernel = types.SimpleNamespace(loops=found, all_loops=(found, []))
+        launch = launch_of_relu(accesses=3 / 8, requests=3 / 8 / 32, requested=4.5)
+        self.assertEqual([(each.loop, each.elements) for each in estimate.choose_passes(launch, kernel)], [(found[1], 8)])
 
     def test_products_of_tiles_and_the_copies_between_them(self):
         """A kernel with two products, a remainder of one, a loop that copies a tile and one in shared memory alone."""

@@ -39,11 +39,19 @@ class Benchmarks(unittest.TestCase):
             self.refused("the file name is empty", program, *ladder, "--json", "", status=2)
         self.refused("ladder: found none, expected one", "ladder", status=2)
         self.refused("no ladder is named 'stairs'", "ladder", "stairs", status=1)
-        self.refused("has no version 99", "ladder", "gemm", "--version", "99", "--size", "128", status=1)
+        self.refused("has no rung 99", "ladder", "gemm", "--rung", "99", "--size", "128", status=1)
         self.refused("a size of 100, expected a multiple", "ladder", "gemm", "--size", "100", status=1)
         self.refused("device 'tpu' is unknown", "bench_kernels", "--device", "tpu", status=1)
-        self.refused("--dtype", "bench_gemm", "--dtype", "f8", status=2)
-        self.refused("--length", "bench_gpt", "--length", "1025", status=2)
+        for program in ("bench_attention", "bench_gemm", "bench_gpt", "bench_step"):
+            self.refused("--dtype: expected f32, bf16", program, "--dtype", "f8", status=2)
+        self.refused("--context", "bench_gpt", "--context", "1025", status=2)
+        self.refused("expected one of them above 0", "bench_gpt", "--steps", "0", "--tokens", "0", status=2)
+        self.refused("--processes: expected a number from 1", "bench_busy", "--processes", "0", status=2)
+        self.refused("--layers: expected a multiple of two, found 3", "bench_pipeline", "--layers", "3", status=2)
+        self.refused("--slow-link: expected LATENCY_US,MBYTES_PER_S", "bench_overlap", "--slow-link", "x", status=2)
+        if "bench_mpi" in PROGRAMS:
+            self.refused("--min-bytes is 5000, expected at most --max-bytes, 1000", "bench_mpi", "--min-bytes", "5000",
+                         "--max-bytes", "1000", status=1)
         self.refused("expected a number from 1", "bench_loader", "--step-us", "nan", status=2)
         self.refused("found one rank, expected at least two", "bench_overlap", status=1)
         self.refused("found one rank, expected at least two", "bench_pipeline", status=1)

@@ -105,11 +105,11 @@ TEST_CASE("consecutive windows: each token but the first is a target exactly onc
 
 TEST_CASE("windows longer than the text, and of an empty text, are refused", "[text]") {
   CHECK(error_of([] { TokenDataset(counting(4), 4, Windows::all); }) ==
-        "memory: has 4 tokens, expected more than 4 for a window of as many and the token that follows it");
+        "memory: has 4 tokens, expected more than 4 for a window of 4 and the token that follows it");
   CHECK(error_of([] { TokenDataset(counting(4), 9, Windows::consecutive); }) ==
-        "memory: has 4 tokens, expected more than 9 for a window of as many and the token that follows it");
+        "memory: has 4 tokens, expected more than 9 for a window of 9 and the token that follows it");
   CHECK(error_of([] { TokenDataset(counting(0), 1, Windows::all); }) ==
-        "memory: has 0 tokens, expected more than 1 for a window of as many and the token that follows it");
+        "memory: has 0 tokens, expected more than 1 for a window of 1 and the token that follows it");
   CHECK(error_of([] { TokenDataset(counting(4), 0, Windows::all); }) ==
         "TokenDataset: windows of 0 tokens, expected at least 1");
   CHECK_THROWS_AS(TokenDataset(counting(4), INT64_MAX, Windows::all), Error);
@@ -132,10 +132,12 @@ TEST_CASE("sequences of different lengths are padded", "[text]") {
         "SequenceDataset: found no sequences, expected at least one");
   CHECK(error_of([] {
           SequenceDataset({{1, 2}, {3}}, 10, 3);
-        }) == "SequenceDataset: sequence 1 has 1 tokens, expected 2 or more, and at most 3 before the last");
+        }) ==
+        "SequenceDataset: sequence 1 has 1 token, expected 2 or more tokens, and at most 3 before the last");
   CHECK(error_of([] {
           SequenceDataset({{1, 2, 3, 4, 5}}, 10, 3);
-        }) == "SequenceDataset: sequence 0 has 5 tokens, expected 2 or more, and at most 3 before the last");
+        }) ==
+        "SequenceDataset: sequence 0 has 5 tokens, expected 2 or more tokens, and at most 3 before the last");
   CHECK(error_of([] {
           SequenceDataset({{1, 10}}, 10, 3);
         }) == "SequenceDataset: sequence 0 has the token 10, expected 0 to 9");

@@ -57,10 +57,10 @@ Schedule schedule();
 /// (RINGTAPE_MODEL_RACES).
 enum class Races {
   off,
-  allocations,  ///< those of its arguments: reported where memory is freed or not yet allocated
-  exact         ///< those that it was seen to touch when it ran: needs RINGTAPE_MODEL_EXACT, or note_access()
+  allocations,  ///< the allocations of its arguments: reported where memory is freed or not yet allocated
+  exact         ///< the bytes it was seen to touch when it ran: needs RINGTAPE_MODEL_EXACT or note_access()
 };
-/// For what is queued from now on. Returns the one before.
+/// Sets it for operations queued from now on. Returns the previous setting.
 Races set_races(Races races);
 /// What instrumented code of a kernel calls at each access, in any thread that runs it. Other memory than
 /// devices' is no matter.

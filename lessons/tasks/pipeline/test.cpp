@@ -18,21 +18,21 @@ namespace ringtape::tasks {
 namespace {
 
 using Order = decltype(::one_forward_one_backward);
-using Orders = std::vector<std::vector<::Work>>;
+using Orders = std::vector<std::vector<Pass>>;
 
-/// The times at which each stage's works begin; a forward takes 1, a backward 2.
+/// The times at which each stage's passes begin; a forward takes 1, a backward 2.
 struct Timetable {
   Orders orders;
   std::vector<std::vector<int>> begin;
   int end = 0;
 };
 
-int time_of(const ::Work& work) {
-  return work.is_forward ? 1 : 2;
+int time_of(const Pass& pass) {
+  return pass.is_forward ? 1 : 2;
 }
 
-std::string name_of(const ::Work& work) {
-  return fmt::format("{}{}", work.is_forward ? "F" : "B", work.micro_batch);
+std::string name_of(const Pass& pass) {
+  return fmt::format("{}{}", pass.is_forward ? "F" : "B", pass.micro_batch);
 }
 
 Orders orders_of(Order* order, int stages, int micro_batches) {
@@ -44,11 +44,11 @@ Orders orders_of(Order* order, int stages, int micro_batches) {
 
 void check_complete(const Orders& orders, int micro_batches) {
   for (std::size_t stage = 0; stage < orders.size(); ++stage) {
-    if (orders[stage].empty()) wrong("stage {} of {} has no work: the order is empty", stage, orders.size());
+    if (orders[stage].empty()) wrong("stage {} of {} has no pass: the order is empty", stage, orders.size());
     for (int k = 0; k < micro_batches; ++k) {
       const auto place = [&](bool is_forward) {
-        return std::find_if(orders[stage].begin(), orders[stage].end(), [&](const ::Work& work) {
-          return work.is_forward == is_forward && work.micro_batch == k;
+        return std::find_if(orders[stage].begin(), orders[stage].end(), [&](const Pass& pass) {
+          return pass.is_forward == is_forward && pass.micro_batch == k;
         });
       };
       if (place(true) == orders[stage].end())
@@ -60,17 +60,17 @@ void check_complete(const Orders& orders, int micro_batches) {
               k);
     }
     if (orders[stage].size() != 2 * static_cast<std::size_t>(micro_batches)) {
-      wrong("stage {} of {} has {} works, expected a forward and a backward of each of {} micro-batches",
+      wrong("stage {} of {} has {} passes, expected a forward and a backward of each of {} micro-batches",
             stage, orders.size(), orders[stage].size(), micro_batches);
     }
   }
 }
 
-/// When a work on another stage ends, or -1 if it has not begun.
-int end_on(const Timetable& table, std::size_t stage, const ::Work& work) {
+/// When a pass on another stage ends, or -1 if it has not begun.
+int end_on(const Timetable& table, std::size_t stage, const Pass& pass) {
   for (std::size_t i = 0; i < table.begin[stage].size(); ++i) {
-    const ::Work& done = table.orders[stage][i];
-    if (done.is_forward == work.is_forward && done.micro_batch == work.micro_batch)
+    const Pass& done = table.orders[stage][i];
+    if (done.is_forward == pass.is_forward && done.micro_batch == pass.micro_batch)
       return table.begin[stage][i] + time_of(done);
   }
   return -1;
@@ -83,7 +83,7 @@ Timetable run(const Orders& orders) {
     went_on = false;
     for (std::size_t stage = 0; stage < orders.size(); ++stage) {
       while (table.begin[stage].size() < orders[stage].size()) {
-        const ::Work& next = orders[stage][table.begin[stage].size()];
+        const Pass& next = orders[stage][table.begin[stage].size()];
         const bool starts = next.is_forward ? stage == 0 : stage + 1 == orders.size();
         const int ready = starts ? 0 : end_on(table, next.is_forward ? stage - 1 : stage + 1, next);
         if (ready < 0) break;
@@ -103,10 +103,10 @@ Timetable run(const Orders& orders) {
 }
 
 /// The most micro-batches that a stage has begun and not ended.
-int most_kept(const std::vector<::Work>& order) {
+int most_kept(const std::vector<Pass>& order) {
   int kept = 0, most = 0;
-  for (const ::Work& work : order) {
-    kept += work.is_forward ? 1 : -1;
+  for (const Pass& pass : order) {
+    kept += pass.is_forward ? 1 : -1;
     most = std::max(most, kept);
   }
   return most;
@@ -148,10 +148,10 @@ void show_timetable(Order* order) {
   for (std::size_t stage = 0; stage < kStages; ++stage) {
     std::string line(static_cast<std::size_t>(table.end), '.');
     for (std::size_t i = 0; i < table.begin[stage].size(); ++i) {
-      const ::Work& work = table.orders[stage][i];
+      const Pass& pass = table.orders[stage][i];
       const auto at = static_cast<std::size_t>(table.begin[stage][i]);
-      line[at] = static_cast<char>('0' + work.micro_batch);
-      if (!work.is_forward) line[at + 1] = '=';
+      line[at] = static_cast<char>('0' + pass.micro_batch);
+      if (!pass.is_forward) line[at + 1] = '=';
     }
     fmt::print("  stage {}  {}  keeps {}\n", stage, line, most_kept(table.orders[stage]));
   }
@@ -181,11 +181,11 @@ Trained train(const std::shared_ptr<Communicator>& line, Order* order) {
   PipelineOptions options;
   if (order != nullptr) {
     options.order = [order](const PipelineShape& shape, int stage) {
-      std::vector<::Work> works;
-      order(stage, shape.stages, shape.micro_batches, works);
+      std::vector<Pass> passes;
+      order(stage, shape.stages, shape.micro_batches, passes);
       std::vector<StageTask> tasks;
-      for (const ::Work& work : works)
-        tasks.push_back({.is_backward = !work.is_forward, .micro_batch = work.micro_batch});
+      for (const Pass& pass : passes)
+        tasks.push_back({.is_backward = !pass.is_forward, .micro_batch = pass.micro_batch});
       return tasks;
     };
   }

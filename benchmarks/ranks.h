@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor.h"
+#include "dist/communicator.h"
+#include "profile/core_wait.h"
+
+namespace ringtape {
+
+/// The largest of the ranks' numbers.
+inline double largest_over(Communicator& comm, double own) {
+  const Tensor number = from_vector(std::vector{own}, {1});
+  comm.all_reduce(number, ReduceOp::max).wait();
+  return number.to_doubles()[0];
+}
+
+/// Seconds of the slowest rank.
+inline double slowest(Communicator& comm, std::chrono::steady_clock::duration own) {
+  return largest_over(comm, Seconds(own).count());
+}
+
+/// check_quiet() for the rank that waited longest: throws Error on all ranks.
+inline void check_quiet(Communicator& comm, const CoreWait& wait, std::string_view when) {
+  check_quiet(largest_over(comm, wait.share().value_or(0)), when);
+}
+
+}  // namespace ringtape

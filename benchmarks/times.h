@@ -1,0 +1,47 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/stream.h"
+#include "trace/timing.h"
+
+namespace ringtape {
+
+/// Seconds of the same work, measured several times.
+class Times {
+ public:
+  void add(double seconds) { seconds_.push_back(seconds); }
+  const std::vector<double>& all() const { return seconds_; }
+  double median() const { return ringtape::median(seconds_); }
+  double least() const { return *std::min_element(seconds_.begin(), seconds_.end()); }
+  double most() const { return *std::max_element(seconds_.begin(), seconds_.end()); }
+  /// "61.2 to 65.7", in milliseconds.
+  std::string range_ms(int decimals) const {
+    return fmt::format("{0:.{2}f} to {1:.{2}f}", least() * 1e3, most() * 1e3, decimals);
+  }
+
+ private:
+  std::vector<double> seconds_;
+};
+
+/// `count` runs of `work`, each by events on the device's current stream, after two to warm up.
+inline Times times_of(std::int64_t count, Device device, const TimedWork& work) {
+  const Stream stream = Stream::current(device);
+  Event start(device), stop(device);
+  Times times;
+  for (std::int64_t i = -2; i < count; ++i) {
+    start.record(stream);
+    work();
+    stop.record(stream);
+    const double seconds = stop.elapsed_ms_since(start) * 1e-3;
+    if (i >= 0) times.add(seconds);
+  }
+  return times;
+}
+
+}  // namespace ringtape

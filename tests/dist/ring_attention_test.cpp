@@ -1,0 +1,195 @@
+// Attention among tokens that ranks divide, compared with one rank's.
+#include "dist/ring_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/tape.h"
+#include "core/memory.h"
+#include "nn/memory_estimate.h"
+#include "tests/dist/divided_models.h"
+#include "tests/dist/ranks.h"
+#include "tests/dist/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/check_build.h"
+
+namespace ringtape::test {
+namespace {
+
+/// A call of attention: qkv and the gradient of its result.
+struct Attention {
+  std::int64_t batch, chunk;  // tokens of a chunk
+  int heads, kv_heads;
+  std::int64_t width;
+  double dropout = 0;
+
+  std::int64_t columns() const { return (heads + 2 * kv_heads) * width; }
+  AttentionOptions options() const { return {.dropout = dropout, .seed = 5, .counter = 3}; }
+  std::vector<double> qkv(std::int64_t tokens) const {
+    return random_doubles(batch * tokens * columns(), 1, -2, 2);
+  }
+  std::vector<double> dout(std::int64_t tokens) const {
+    return random_doubles(batch * tokens * heads * width, 2);
+  }
+};
+
+struct Result {
+  std::vector<double> out, gradient;
+};
+
+/// Forward and backward of `attend` for these tokens.
+template <class Attend>
+Result run(const Attention& call, const std::vector<double>& qkv, const std::vector<double>& dout,
+           DType dtype, Device device, const Attend& attend) {
+  const TapeScope scope;
+  const std::int64_t tokens = std::ssize(qkv) / (call.batch * call.columns());
+  const DType of_leaf = dtype == DType::bf16 ? DType::f32 : dtype;
+  Tensor x = tensor_of(qkv, {call.batch, tokens, call.columns()}, of_leaf, device).set_requires_grad(true);
+  const Tensor out = attend(to(x, dtype));
+  sum(multiply(out, tensor_of(dout, out.shape(), dtype, device))).backward();
+  return {out.to_doubles(), x.grad().to_doubles()};
+}
+
+Result on_one_rank(const Attention& call, const std::vector<double>& qkv, const std::vector<double>& dout,
+                   DType dtype) {
+  return run(call, qkv, dout, dtype, Device{}, [&](const Tensor& x) {
+    return causal_self_attention(x, call.heads, call.kv_heads, call.options());
+  });
+}
+
+Result in_ring(const Attention& call, const std::shared_ptr<Communicator>& comm, DType dtype) {
+  const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
+  const std::shared_ptr<const ContextPart> part = context_part_over(comm);
+  const auto of_rank = [&](const std::vector<double>& x) {
+    return own_of(x, call.batch, tokens, part->runs(own));
+  };
+  return run(
+      call, of_rank(call.qkv(tokens)), of_rank(call.dout(tokens)), dtype, comm->device(),
+      [&](const Tensor& qkv) { return part->attention(qkv, call.heads, call.kv_heads, call.options()); });
+}
+
+std::vector<Attention> calls() {
+  // One token and an odd number in a chunk, several tiles, grouped queries, odd heads, masks.
+  std::vector<Attention> all = {{2, 1, 2, 2, 3}, {1, 7, 4, 2, 5}, {2, 12, 4, 1, 8, 0.3}};
+  if (kSlowKernels) return all;
+  all.insert(all.end(), {{1, 150, 2, 1, 20}, {2, 64, 1, 1, 16, 0.5}, {1, 132, 3, 3, 128, 0.1}});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("ring attention: results and gradients are those of one rank", "[dist][context]") {
+  const auto comm = this_run();
+  for (const Attention& call : calls()) {
+    INFO(call.batch << " x 2 chunks of " << call.chunk << ", " << call.heads << "/" << call.kv_heads
+                    << " heads of " << call.width << ", dropout " << call.dropout);
+    const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
+    const std::vector<TokenRun> runs = context_part_over(comm)->runs(own);
+    const auto of_rank = [&](const Result& all) {
+      return Result{own_of(all.out, call.batch, tokens, runs),
+                    own_of(all.gradient, call.batch, tokens, runs)};
+    };
+    const Result exact = of_rank(on_one_rank(call, call.qkv(tokens), call.dout(tokens), DType::f64));
+    if (comm->device().is_cpu()) {
+      const Result found = in_ring(call, comm, DType::f64);
+      CHECK(largest_difference(found.out, exact.out) < 1e-13);
+      CHECK(largest_difference(found.gradient, exact.gradient) < 1e-12);
+    }
+    const Result found = in_ring(call, comm, DType::f32), again = in_ring(call, comm, DType::f32);
+    CHECK(found.out == again.out);  // the same bits
+    CHECK(found.gradient == again.gradient);
+    CHECK(largest_difference(found.out, exact.out) < 2e-6);
+    CHECK(largest_difference(found.gradient, exact.gradient) < 4e-6);
+  }
+}
+
+TEST_CASE("ring attention: bf16 rounds a result once for each chunk of keys", "[dist][context]") {
+  const auto comm = this_run();
+  for (const Attention& call : calls()) {
+    INFO(call.batch << " x 2 chunks of " << call.chunk << ", " << call.heads << "/" << call.kv_heads
+                    << " heads of " << call.width << ", dropout " << call.dropout);
+    const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
+    const std::vector<TokenRun> runs = context_part_over(comm)->runs(own);
+    const auto rounded = [](const std::vector<double>& x) {
+      return tensor_of(x, {std::ssize(x)}, DType::bf16).to_doubles();
+    };
+    const auto exact_for = [&](const std::vector<double>& dout) {
+      const Result all = on_one_rank(call, rounded(call.qkv(tokens)), dout, DType::f64);
+      return Result{own_of(all.out, call.batch, tokens, runs),
+                    own_of(all.gradient, call.batch, tokens, runs)};
+    };
+    std::vector<double> dout = rounded(call.dout(tokens));
+    const Result exact = exact_for(dout), found = in_ring(call, comm, DType::bf16);
+    // A result is a mean of values (with dropout, of 1 / (1 - p) of some), the mean so far is rounded for
+    // each of at most 2 C chunks, and its weight does not grow after that.
+    const double most = std::pow(1 + 0x1p-8, 2 * comm->size()) - 1, largest = 2 / (1 - call.dropout);
+    double off = 0;
+    for (std::size_t i = 0; i < exact.out.size(); ++i) {
+      off = std::max(off, std::abs(found.out[i] - exact.out[i]));
+    }
+    CHECK(off <= most * largest + 1e-5);
+    // A value's gradient is a sum of at most 2 C addends in bf16. The sum of their magnitudes is the gradient
+    // for magnitudes of dout.
+    for (double& value : dout) value = std::abs(value);
+    const Result magnitudes = exact_for(dout);
+    off = 0;
+    for (std::size_t i = 0; i < exact.gradient.size(); ++i) {
+      const auto column = static_cast<std::int64_t>(i) % call.columns();
+      if (column < (call.heads + call.kv_heads) * call.width) continue;
+      off = std::max(off, std::abs(found.gradient[i] - exact.gradient[i]) - most * magnitudes.gradient[i]);
+    }
+    CHECK(off <= 1e-5);
+    // Queries' and keys' gradients also have the rounding of the result that dout is multiplied with.
+    CHECK(largest_difference(found.gradient, exact.gradient) < 0.02 * (1 + comm->size()));
+  }
+}
+
+TEST_CASE("ring attention: a gradient that is there is added to", "[dist][context]") {
+  const auto comm = this_run();
+  const Attention call{1, 4, 2, 1, 4};
+  const std::int64_t own = 8, tokens = own * comm->size();
+  const auto part = context_part_over(comm);
+  const auto both = [&](const Tensor& qkv, const auto& attend) {
+    return add(attend(qkv, 2, 1, call.options()), scale(attend(qkv, 2, 1, call.options()), 2));
+  };
+  const std::vector<double> x = own_of(call.qkv(tokens), 1, tokens, part->runs(own)),
+                            dy = own_of(call.dout(tokens), 1, tokens, part->runs(own));
+  const Result one = in_ring(call, comm, DType::f32);
+  const Result three = run(call, x, dy, DType::f32, comm->device(),
+                           [&](const Tensor& qkv) { return both(qkv, part->attention); });
+  std::vector<double> expected = one.gradient;
+  for (double& value : expected) value *= 3;
+  CHECK(largest_difference(three.gradient, expected) < 1e-6);
+}
+
+TEST_CASE("ring attention: sends C - 1 shards of keys and values forward, 2 C - 1 backward, and has 2 and 4",
+          "[dist][context]") {
+  const auto comm = this_run();
+  const std::uint64_t ranks = static_cast<std::uint64_t>(comm->size());
+  const Attention call{2, 24, 4, 2, 8};
+  const std::size_t shard = 2 * 48 * 2 * 2 * 8 * 4, stats = allocated_bytes(2 * 48 * 4, DType::f32);
+  const Device device = comm->device();
+  const std::int64_t own = 48, tokens = own * comm->size();
+  const auto part = context_part_over(comm);
+  const std::vector<double> x = own_of(call.qkv(tokens), 2, tokens, part->runs(own));
+  const auto peak_above = [&](std::size_t live) { return memory_stats(device).peak - live; };
+  const TapeScope scope;
+  Tensor qkv = tensor_of(x, {2, own, call.columns()}, DType::f32, device).set_requires_grad(true);
+  Traffic before = comm->traffic();
+  std::size_t live = memory_stats(device).live;
+  reset_peak_memory(device);
+  const Tensor out = part->attention(qkv, 4, 2, call.options());
+  CHECK(peak_above(live) == 2 * shard + stats + allocated_bytes(out.elements(), DType::f32));
+  CHECK(comm->traffic().sent - before.sent == (ranks - 1) * shard);
+  const Tensor loss = sum(out);
+  before = comm->traffic();
+  live = memory_stats(device).live;
+  reset_peak_memory(device);
+  loss.backward();
+  const std::size_t of_out = allocated_bytes(out.elements(), DType::f32),
+                    of_qkv = allocated_bytes(qkv.elements(), DType::f32);
+  CHECK(peak_above(live) <= 4 * shard + stats + of_out + of_qkv + 256);  // and the gradient of the loss
+  if (ranks > 1) CHECK(comm->traffic().sent - before.sent == (2 * ranks - 1) * shard);
+}
+
+}  // namespace ringtape::test
