@@ -30,7 +30,7 @@ std::size_t unit_of(double& value, double factor, std::size_t units) {
 }
 
 std::string plural(std::string_view noun, std::int64_t count) {
-  return fmt::format("{}{}", noun, count == 1 ? "" : noun.ends_with("ch") ? "es" : "s");
+  return fmt::format("{}{}", noun, count == 1 ? "" : noun.ends_with("tch") ? "es" : "s");
 }
 
 }  // namespace
