@@ -291,7 +291,7 @@ def overlap(results):
         lines.append([row["name"], f"{row['seconds'] * 1e3:.1f}",
                       "" if is_alone else f"{(row['seconds'] - alone) * 1e3:.1f}",
                       f"{row['hidden_by_step_times']:.1%}" if "hidden_by_step_times" in row else "",
-                      "" if is_alone else f"{row['hidden_by_timeline']:.1%}"])
+                      "" if is_alone else f"{row['hidden_by_timeline']:.1%} ({row['hidden_least'] * 100:.1f} to {row['hidden_most'] * 100:.1f})"])
     return table(["", "ms a step", "more than alone", "hidden, by step times", "hidden, by timeline"], lines)
 
 
@@ -300,7 +300,7 @@ def hidden_in_words(results):
     buckets, zero3 = rows["reduced during backward"], rows["ZeRO 3, gathered one unit ahead"]
     ms = [f"{row['seconds'] * 1e3:.0f}" for row in (zero3, buckets, rows["ZeRO 3, each rank alone"], rows["each rank alone"])]
     return (f"{zero3['hidden_by_timeline']:.1%} of ZeRO 3's communication is hidden, and of plain data parallelism's in buckets\n"
-            f"{buckets['hidden_by_timeline']:.1%}, by the timeline. A step takes {ms[0]} ms with ZeRO 3 and {ms[1]} with buckets, "
+            f"{buckets['hidden_by_timeline']:.1%}, by the timeline (medians). A step takes {ms[0]} ms with ZeRO 3 and {ms[1]} with buckets, "
             f"{ms[2]} and {ms[3]} alone.")
 
 
