@@ -299,9 +299,9 @@ def hidden_in_words(results):
     rows = {row["name"]: row for row in results.rows("bench_overlap")}
     buckets, zero3 = rows["reduced during backward"], rows["ZeRO 3, gathered one unit ahead"]
     ms = [f"{row['seconds'] * 1e3:.0f}" for row in (zero3, buckets, rows["ZeRO 3, each rank alone"], rows["each rank alone"])]
-    return (f"{zero3['hidden_by_timeline']:.1%} of ZeRO 3's communication is hidden, and of plain data parallelism's in buckets\n"
-            f"{buckets['hidden_by_timeline']:.1%}, by the timeline (medians). A step takes {ms[0]} ms with ZeRO 3 and {ms[1]} with buckets, "
-            f"{ms[2]} and {ms[3]} alone.")
+    return [f"{zero3['hidden_by_timeline']:.1%} of ZeRO 3's communication is hidden, and of plain data parallelism's in buckets",
+            f"{buckets['hidden_by_timeline']:.1%}, by the timeline (medians). A step takes {ms[0]} ms with ZeRO 3 and {ms[1]} with buckets,",
+            f"{ms[2]} and {ms[3]} alone."]
 
 
 def pipeline(results):
