@@ -1,6 +1,8 @@
 // Attention among tokens that ranks divide, compared with one rank's.
 #include "dist/ring_attention.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -25,6 +27,10 @@ struct Attention {
 
   std::int64_t columns() const { return (heads + 2 * kv_heads) * width; }
   AttentionOptions options() const { return {.dropout = dropout, .seed = 5, .counter = 3}; }
+  std::string text() const {
+    return fmt::format("{} x 2 chunks of {}, {}/{} heads of {}, dropout {}", batch, chunk, heads, kv_heads,
+                       width, dropout);
+  }
   std::vector<double> qkv(std::int64_t tokens) const {
     return random_doubles(batch * tokens * columns(), 1, -2, 2);
   }
@@ -81,8 +87,7 @@ std::vector<Attention> calls() {
 TEST_CASE("ring attention: results and gradients are those of one rank", "[dist][context]") {
   const auto comm = this_run();
   for (const Attention& call : calls()) {
-    INFO(call.batch << " x 2 chunks of " << call.chunk << ", " << call.heads << "/" << call.kv_heads
-                    << " heads of " << call.width << ", dropout " << call.dropout);
+    INFO(call.text());
     const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
     const std::vector<TokenRun> runs = context_part_over(comm)->runs(own);
     const auto of_rank = [&](const Result& all) {
@@ -106,8 +111,7 @@ TEST_CASE("ring attention: results and gradients are those of one rank", "[dist]
 TEST_CASE("ring attention: bf16 rounds a result once for each chunk of keys", "[dist][context]") {
   const auto comm = this_run();
   for (const Attention& call : calls()) {
-    INFO(call.batch << " x 2 chunks of " << call.chunk << ", " << call.heads << "/" << call.kv_heads
-                    << " heads of " << call.width << ", dropout " << call.dropout);
+    INFO(call.text());
     const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
     const std::vector<TokenRun> runs = context_part_over(comm)->runs(own);
     const auto rounded = [](const std::vector<double>& x) {
