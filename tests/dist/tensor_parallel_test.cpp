@@ -303,6 +303,24 @@ TEST_CASE("tensor parallel: a sum over ranks in 16 bits rounds once for each ran
   }
 }
 
+TEST_CASE("tensor parallel: the gradient of cross-entropy is proportional to its loss's", "[dist][tensor]") {
+  const auto comm = this_run();
+  const auto gradient_for = [&](double factor) {
+    const TapeScope scope;
+    Tensor logits = tensor_of(random_doubles(8, 3), {2, 4}, DType::f32, comm->device());
+    logits.set_requires_grad(true);
+    const Tensor targets = copy_to(from_vector(std::vector<std::int64_t>{1, 2}, {2}), comm->device());
+    const Tensor loss =
+        cross_entropy_of_parts(logits, targets, std::int64_t{4} * comm->rank(),
+                               std::int64_t{4} * comm->size(), {.reduction = Reduction::sum}, comm);
+    scale(loss, factor).backward();
+    return logits.grad().to_doubles();
+  };
+  std::vector<double> expected = gradient_for(1);
+  for (double& value : expected) value *= 3;
+  check_close(gradient_for(3), expected, 1e-6, 1e-6);
+}
+
 TEST_CASE("tensor parallel: no rank has all logits, and an ignored or wrong target is one everywhere",
           "[dist][tensor]") {
   const auto comm = this_run();
