@@ -36,6 +36,8 @@ RotaryTable make_rotary_table(std::int64_t positions, std::int64_t head_size, do
 Tensor rotary(const Tensor& x, const RotaryTable& table, std::int64_t heads, std::int64_t first_position) {
   check_floating("rotary", x);
   check(x.dims() == 3, "rotary: expected [B, T, C], found {}", describe(x));
+  check(x.size(0) * x.size(1) >> 32 == 0 && x.size(2) >> 32 == 0,
+        "rotary: expected fewer than 2^32 rows and columns, found {}", describe(x));
   const DType expected = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   check(table.cosines.defined() && table.cosines.dtype() == expected && table.cosines.device() == x.device(),
         "rotary: expected a table of {} on {}, found {}", name_of(expected), to_string(x.device()),

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <system_error>
 #include <thread>
 
 #include "core/error.h"

@@ -75,12 +75,12 @@ void TrainProgram::add_flags() {
     if (option.name != "metrics") eval_only.excludes(flag);
   }
   flags_.after_parsing([this] {
+    if (eval_only_) check_only_evaluates();  // before a recipe sets flags that the user has not given
     if (!recipe_.empty()) apply_recipe();
     reset_tuned_settings();
     reset_without_effect(options_,
                          [this](const std::string& name) { return flags_["--" + name].is_given(); });
     check_options(options_);
-    if (eval_only_) check_only_evaluates();
   });
 }
 

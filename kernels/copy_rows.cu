@@ -10,7 +10,7 @@ namespace {
 /// Columns for one block; longer rows are divided among several blocks.
 constexpr std::int64_t kStretch = 65536;
 
-/// On the CPU a block copies at least this many elements, as its start takes as long as a row of a hundred.
+/// Elements of short rows for a block of the CPU, which pays for the start of each block.
 constexpr std::int64_t kCpuElements = 8192;
 
 /// Block (b, s) copies stretch s of row b, or adds it; on the CPU, of its share of the rows.

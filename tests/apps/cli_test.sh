@@ -333,6 +333,7 @@ expect "equal seeds, equal metrics" [ "$(without_times a.jsonl)" = "$(without_ti
 expect "equal seeds, equal weights" cmp a.safetensors b.safetensors
 expect "other seeds, other metrics" [ "$(without_times a.jsonl)" != "$(without_times c.jsonl)" ]
 
+accept mnist --device cpu --hidden 32 --load a.safetensors --eval-only --recipe lamb-8192
 accept mnist --device cpu --hidden 32 --load a.safetensors --eval-only --metrics e.jsonl
 expect "saved and loaded weights, the same accuracy" [ "$(accuracy a.jsonl)" = "$(accuracy e.jsonl)" ]
 if python3 -c 'import safetensors, numpy' 2>/dev/null; then

@@ -27,6 +27,7 @@ struct Attention {
 
   std::int64_t columns() const { return (heads + 2 * kv_heads) * width; }
   AttentionOptions options() const { return {.dropout = dropout, .seed = 5, .counter = 3}; }
+  std::int64_t tokens(const Communicator& comm) const { return 2 * chunk * comm.size(); }
   std::string text() const {
     return fmt::format("{} x 2 chunks of {}, {}/{} heads of {}, dropout {}", batch, chunk, heads, kv_heads,
                        width, dropout);
@@ -74,6 +75,13 @@ Result in_ring(const Attention& call, const std::shared_ptr<Communicator>& comm,
       [&](const Tensor& qkv) { return part->attention(qkv, call.heads, call.kv_heads, call.options()); });
 }
 
+/// This rank's part of a result for all tokens.
+Result own_result(const Result& all, const Attention& call, const Communicator& comm) {
+  const std::int64_t tokens = call.tokens(comm);
+  const std::vector<TokenRun> runs = ContextPart{comm.rank(), comm.size(), nullptr}.runs(2 * call.chunk);
+  return {own_of(all.out, call.batch, tokens, runs), own_of(all.gradient, call.batch, tokens, runs)};
+}
+
 std::vector<Attention> calls() {
   // One token and an odd number in a chunk, several tiles, grouped queries, odd heads, masks.
   std::vector<Attention> all = {{2, 1, 2, 2, 3}, {1, 7, 4, 2, 5}, {2, 12, 4, 1, 8, 0.3}};
@@ -88,13 +96,9 @@ TEST_CASE("ring attention: results and gradients are those of one rank", "[dist]
   const auto comm = this_run();
   for (const Attention& call : calls()) {
     INFO(call.text());
-    const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
-    const std::vector<TokenRun> runs = context_part_over(comm)->runs(own);
-    const auto of_rank = [&](const Result& all) {
-      return Result{own_of(all.out, call.batch, tokens, runs),
-                    own_of(all.gradient, call.batch, tokens, runs)};
-    };
-    const Result exact = of_rank(on_one_rank(call, call.qkv(tokens), call.dout(tokens), DType::f64));
+    const std::int64_t tokens = call.tokens(*comm);
+    const Result exact =
+        own_result(on_one_rank(call, call.qkv(tokens), call.dout(tokens), DType::f64), call, *comm);
     if (comm->device().is_cpu()) {
       const Result found = in_ring(call, comm, DType::f64);
       CHECK(largest_difference(found.out, exact.out) < 1e-13);
@@ -112,15 +116,12 @@ TEST_CASE("ring attention: bf16 rounds a result once for each chunk of keys", "[
   const auto comm = this_run();
   for (const Attention& call : calls()) {
     INFO(call.text());
-    const std::int64_t own = 2 * call.chunk, tokens = own * comm->size();
-    const std::vector<TokenRun> runs = context_part_over(comm)->runs(own);
+    const std::int64_t tokens = call.tokens(*comm);
     const auto rounded = [](const std::vector<double>& x) {
       return tensor_of(x, {std::ssize(x)}, DType::bf16).to_doubles();
     };
     const auto exact_for = [&](const std::vector<double>& dout) {
-      const Result all = on_one_rank(call, rounded(call.qkv(tokens)), dout, DType::f64);
-      return Result{own_of(all.out, call.batch, tokens, runs),
-                    own_of(all.gradient, call.batch, tokens, runs)};
+      return own_result(on_one_rank(call, rounded(call.qkv(tokens)), dout, DType::f64), call, *comm);
     };
     std::vector<double> dout = rounded(call.dout(tokens));
     const Result exact = exact_for(dout), found = in_ring(call, comm, DType::bf16);
