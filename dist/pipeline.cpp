@@ -55,7 +55,7 @@ Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communic
     if (rank == from) next_ = link;
     if (rank == to) previous_ = link;
   }
-  for (const Stages::Copy& copy : stages.copies()) {
+  for (const Stages::TiedCopy& copy : stages.copies()) {
     const auto pair = pair_of(*line_, copy.owner, copy.stage);
     if (pair != nullptr)
       copies_.push_back({copy.name, rank == copy.owner, &model.parameter(copy.name), pair});
@@ -232,7 +232,7 @@ void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& en
 std::vector<std::shared_ptr<Communicator>> Pipeline::communicators() const {
   std::vector<std::shared_ptr<Communicator>> all = {previous_.results, previous_.gradients, next_.results,
                                                     next_.gradients};
-  for (const Copy& copy : copies_) all.push_back(copy.pair);
+  for (const TiedPair& copy : copies_) all.push_back(copy.pair);
   return all;
 }
 
@@ -251,7 +251,7 @@ Tensor Pipeline::forward(const Tensor& input) {
 }
 
 void Pipeline::sum_gradients_of_copies(const ParameterArena* arena) {
-  for (const Copy& copy : copies_) {
+  for (const TiedPair& copy : copies_) {
     const Tensor own = arena == nullptr ? copy.parameter->grad() : arena->gradient_of_single(*copy.parameter);
     if (own.defined()) copy.pair->all_reduce(own, ReduceOp::sum).wait();
   }
@@ -261,7 +261,7 @@ ModelStages Pipeline::of_arena() const {
   ModelStages others{.sum = all_reduce_over(line_, ReduceOp::sum),
                      .max = all_reduce_over(line_, ReduceOp::max),
                      .copies = {}};
-  for (const Copy& copy : copies_) {
+  for (const TiedPair& copy : copies_) {
     others.copies.push_back(
         {.name = copy.name, .is_counted = copy.is_owner, .sum = all_reduce_over(copy.pair, ReduceOp::sum)});
   }

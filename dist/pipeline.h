@@ -60,13 +60,13 @@ class Pipeline {
   void sum_gradients_of_copies(const ParameterArena* arena = nullptr);
 
   /// A parameter that this rank and another stage's have, and the communicator of these two.
-  struct Copy {
+  struct TiedPair {
     std::string name;
     bool is_owner;  ///< it is this stage's, and the other one's a copy
     Tensor* parameter;
     std::shared_ptr<Communicator> pair;
   };
-  const std::vector<Copy>& copies() const { return copies_; }
+  const std::vector<TiedPair>& copies() const { return copies_; }
   /// What the arena of this stage must know of the others.
   ModelStages of_arena() const;
 
@@ -121,7 +121,7 @@ class Pipeline {
   std::shared_ptr<Communicator> line_;
   PipelineOptions options_;
   Link previous_, next_;
-  std::vector<Copy> copies_;
+  std::vector<TiedPair> copies_;
   std::map<std::string, Plan> plans_;         // by the samples' shape and the mode
   std::vector<StageTask> tasks_of_previous_;  // of this update
   std::vector<SentGradient> sent_gradients_;

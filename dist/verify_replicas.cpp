@@ -30,7 +30,7 @@ void verify_replicas(Module& model, const Mesh& mesh, const std::string& when, c
   verify_same(*mesh.along(MeshDimension::tensor), what, "undivided parameter",
               checksums(model, [](const Tensor& parameter) { return shard_of(parameter) == nullptr; }));
   if (pipeline == nullptr) return;
-  for (const Pipeline::Copy& copy : pipeline->copies()) {
+  for (const Pipeline::TiedPair& copy : pipeline->copies()) {
     verify_same(*copy.pair, what, "parameter of two stages",
                 checksums(model, [&](const Tensor& parameter) { return &parameter == copy.parameter; }));
   }

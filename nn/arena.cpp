@@ -358,7 +358,7 @@ const std::uint8_t* ParameterArena::has_grad() {
 const std::uint8_t* ParameterArena::has_counted_grad() {
   if (!division_ && !stages_) return has_grad();
   update(has_counted_grad_, [this](std::size_t entry) {
-    const auto is_of_another = [&](const ModelStages::Copy& copy) {
+    const auto is_of_another = [&](const ModelStages::TiedParameter& copy) {
       return copy.name == entries_[entry].name && !copy.is_counted;
     };
     const bool is_copy =

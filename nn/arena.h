@@ -73,12 +73,12 @@ struct ModelStages {
   std::function<void(const Tensor& x)> sum;  ///< x = the sum over the stages
   std::function<void(const Tensor& x)> max;
   /// A parameter that another stage has too: tied weights.
-  struct Copy {
+  struct TiedParameter {
     std::string name;
     bool is_counted;                           ///< in sums over parameters: on one of the two
     std::function<void(const Tensor& x)> sum;  ///< x = the sum over these two stages
   };
-  std::vector<Copy> copies;
+  std::vector<TiedParameter> copies;
 };
 
 /// All parameters of a model in one flat f32 buffer, and their gradients in another of the same layout, on

@@ -100,11 +100,11 @@ void Stages::add_copy(const std::string& name, std::size_t unit) {
 }
 
 bool Stages::is_copied(const std::string& name) const {
-  return std::any_of(copies_.begin(), copies_.end(), [&](const Copy& copy) { return copy.name == name; });
+  return std::any_of(copies_.begin(), copies_.end(), [&](const TiedCopy& copy) { return copy.name == name; });
 }
 
 int Stages::chunk_of(const std::string& name) const {
-  for (const Copy& copy : copies_) {
+  for (const TiedCopy& copy : copies_) {
     if (copy.name == name && copy.stage == place_.stage) return copy.chunk;
   }
   for (const Parameter& parameter : parameters_) {
@@ -116,7 +116,7 @@ int Stages::chunk_of(const std::string& name) const {
 std::vector<std::string> Stages::names_of(int stage) const {
   std::vector<std::string> names;
   for (const Parameter& parameter : parameters_) {
-    const bool is_copied = std::any_of(copies_.begin(), copies_.end(), [&](const Copy& copy) {
+    const bool is_copied = std::any_of(copies_.begin(), copies_.end(), [&](const TiedCopy& copy) {
       return copy.name == parameter.name && copy.stage == stage;
     });
     if (parameter.stage == stage || is_copied) names.push_back(parameter.name);

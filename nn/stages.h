@@ -54,13 +54,13 @@ class Stages {
   /// In the order of the whole model.
   const std::vector<Parameter>& parameters() const { return parameters_; }
   /// A parameter of which another stage has a copy with equal values.
-  struct Copy {
+  struct TiedCopy {
     std::string name;
     int owner;
     int stage;
     int chunk;  ///< of `stage`
   };
-  const std::vector<Copy>& copies() const { return copies_; }
+  const std::vector<TiedCopy>& copies() const { return copies_; }
   /// The stage of `unit` has a copy of the parameter, which has been added.
   void add_copy(const std::string& name, std::size_t unit);
   /// The names of the parameters that a stage has, its copies included, in the order of the whole model.
@@ -81,7 +81,7 @@ class Stages {
   std::vector<std::shared_ptr<Module>> chunks_;
   std::vector<std::size_t> begins_;
   std::vector<Parameter> parameters_;
-  std::vector<Copy> copies_;
+  std::vector<TiedCopy> copies_;
 };
 
 }  // namespace ringtape

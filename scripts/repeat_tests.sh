@@ -43,7 +43,7 @@ failures=0
 for ((run = 1; run <= runs; ++run)); do
   log=$build/repeated/$run.log
   start=$SECONDS
-  ctest --test-dir "$build" --no-tests=error --output-on-failure --parallel "$cores" "$@" >"$log" 2>&1 &
+  ctest --test-dir "$build" --no-tests=error --output-on-failure --parallel $((2 * cores)) "$@" >"$log" 2>&1 &
   started[cores]=$!
   status=0
   wait $! || status=$?

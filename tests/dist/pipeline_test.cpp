@@ -350,7 +350,7 @@ TEST_CASE("pipeline: loss, gradient norm and weights of 20 clipped steps are tho
         // LAMB's steps are quotients of moments: rounding weighs more where these are small.
         if (line->rank() == 0)
           CHECK(difference(found, weights(*whole.model)) < (name == "LAMB" ? 1e-3 : 1e-5));
-        for (const Stages::Copy& copy : staged.stages().copies()) {
+        for (const Stages::TiedCopy& copy : staged.stages().copies()) {
           std::vector<double> of_owner(static_cast<std::size_t>(kVocabulary * 48));
           const bool takes_part = line->rank() == copy.owner || line->rank() == copy.stage;
           if (takes_part) of_owner = staged.model->parameter(copy.name).to_doubles();

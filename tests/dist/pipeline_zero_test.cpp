@@ -214,7 +214,7 @@ std::vector<int> stages_with(int data) {
 /// Both stages that have a parameter have the same bits of it.
 void check_copies(Grid& grid) {
   if (grid.arena->has_all_values()) grid.arena->gather_values();
-  for (const Pipeline::Copy& copy : grid.pipeline->copies()) {
+  for (const Pipeline::TiedPair& copy : grid.pipeline->copies()) {
     Tensor own = copy.parameter->detach();
     if (!grid.arena->has_all_values()) {
       const std::vector<ArenaEntry>& entries = grid.arena->entries();
