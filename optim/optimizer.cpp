@@ -102,7 +102,7 @@ void Optimizer::sum_over_ranks(const Tensor& x) const {
   if (!arena_.stages()) return;
   // Both stages that have a parameter go on with one sum: in which order a communicator adds up depends on
   // the place.
-  for (const ModelStages::Copy& copy : arena_.stages()->copies) {
+  for (const ModelStages::TiedParameter& copy : arena_.stages()->copies) {
     const auto& entries = arena_.entries();
     const auto entry = std::find_if(entries.begin(), entries.end(),
                                     [&](const ArenaEntry& each) { return each.name == copy.name; });

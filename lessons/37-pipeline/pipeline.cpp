@@ -127,7 +127,7 @@ Result run(const std::shared_ptr<Communicator>& line, const Options& options, co
     if (comm != nullptr) result.sent += comm->traffic().sent;
   }
   for (int times = 0; times < 2; ++times) {
-    for (const Pipeline::Copy& copy : pipeline.copies())
+    for (const Pipeline::TiedPair& copy : pipeline.copies())
       result.tied.push_back(fmt::format("{:.6f}", copy.parameter->grad().to_doubles()[0]));
     if (times == 0) pipeline.sum_gradients_of_copies();
   }
