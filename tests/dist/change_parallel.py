@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Changes tensor, sequence, context and pipeline parallelism and ZeRO 3 in one place at a time, and runs their tests: each change must fail one of them.
 
-    tests/dist/change_parallel.py [--only TEXT]   tries the changes whose description contains TEXT (all: two hours)
-    tests/dist/change_parallel.py --fits          only checks that each change still finds its place in the sources
+    tests/dist/change_parallel.py [--only TEXT] [--from N]   tries the changes whose description contains TEXT, from
+                                                             number N on, counted from 0 (all: an hour)
+    tests/dist/change_parallel.py --fits                     only checks that each change still finds its place in the sources
 
 A change removes a collective, a scale factor, an index of a part or a sum, or replaces it by the likely mistake. One that no
 test notices is listed, and the exit status is 1. The work is done on a copy of the source tree, on 2 and then on 4 ranks.
@@ -287,7 +288,7 @@ def failure(build, tags):
     return None
 
 
-def try_changes(scratch, only):
+def try_changes(scratch, first, only):
     """Prints a line for each change, and returns how many no test has noticed."""
     copy, build = scratch / "source", scratch / "build"
     copy_tree(copy)
@@ -301,7 +302,7 @@ def try_changes(scratch, only):
     if name:
         sys.exit(f"before any change this test fails: {name}")
     unnoticed = 0
-    for what, file, text, replacement in CHANGES:
+    for what, file, text, replacement in CHANGES[first:]:
         if only not in what:
             continue
         original = (copy / file).read_text()
@@ -317,6 +318,7 @@ def try_changes(scratch, only):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--from", type=int, default=0, metavar="N", dest="first")
     parser.add_argument("--fits", action="store_true")
     options = parser.parse_args()
     missing = places_missing(ROOT)
@@ -325,7 +327,7 @@ def main():
     if options.fits:
         return
     with tempfile.TemporaryDirectory() as scratch:
-        unnoticed = try_changes(Path(scratch), options.only)
+        unnoticed = try_changes(Path(scratch), options.first, options.only)
     if unnoticed:
         sys.exit(f"{unnoticed} changes that no test notices")
 

@@ -10,9 +10,11 @@ mpirun=("$@")
 
 # ---- the numbers of one rank --------------------------------------------------------------------------------
 
-mnist=(mnist --device cpu --batch-size 96 --max-steps 20)
+digits 2000 500
+head -c 20000 "$root/text/tinyshakespeare/input.txt" >plays.txt
+mnist=(mnist --device cpu --data digits --batch-size 96 --max-steps 20)
 sgd=(--optimizer sgd --lr 0.05 --hidden "65,40,33")
-gpt=(gpt train --device cpu --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 20 --epochs 1
+gpt=(gpt train --device cpu --text plays.txt --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 20 --epochs 1
   --eval-batch-size 256 --warmup 5 --samples 0)
 # Reads lines: the program, a name, the ranks, how they divide the work, and flags that one rank has too. Trains so, and
 # expects the numbers of one rank, whose run the lines of a name share.
@@ -109,7 +111,7 @@ gpt|bf16|2|--pipeline-parallel 2|--micro-batch 2 --dtype bf16 --architecture lla
 WAYS
 run_ranks 0 2 "${gpt[@]}" --micro-batch 1 --pipeline-parallel 2 --save 1f1b.safetensors
 # Three data ranks and tied embeddings; both stages' ranks compare their bits after every step.
-threes=(gpt train --device cpu --layers 2 --heads 4 --width 32 --context 16 --batch-size 6 --steps-per-epoch 20 --epochs 1
+threes=(gpt train --device cpu --text plays.txt --layers 2 --heads 4 --width 32 --context 16 --batch-size 6 --steps-per-epoch 20 --epochs 1
   --eval-batch-size 256 --warmup 5 --samples 0 --micro-batch 1 --optimizer lamb --lr 0.01)
 timeout 120 "$bin/gpt" "${threes[@]:1}" --metrics threes.jsonl >out 2>err </dev/null
 for zero in 1 2; do
@@ -198,9 +200,9 @@ rm stages/*20*
 run_ranks 0 2 "${staged[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2 --checkpoint stages --resume --save again.safetensors
 expect "other chunks resume half-way: the same bits" cmp again.safetensors staged.safetensors
 run_ranks 0 2 "${gpt[@]}" --tensor-parallel 2 --save-model shakespeare
-timeout 120 "$bin/gpt" evaluate --device cpu --model shakespeare >evaluated 2>err
+timeout 120 "$bin/gpt" evaluate --device cpu --model shakespeare --text plays.txt >evaluated 2>err
 expect "one rank reads the GPT that two have written" [ $? -eq 0 ]
-run_ranks 0 2 gpt train --device cpu --batch-size 8 --warmup 0 --from shakespeare --tensor-parallel 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --samples 0
+run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --from shakespeare --tensor-parallel 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --samples 0
 expect "two ranks read it, and write the same bits" cmp shakespeare/model.safetensors again/model.safetensors
 
 # ---- what is sent, by dimension of the mesh ---------------------------------------------------------------------

@@ -13,7 +13,8 @@ ranks() { run_ranks "$1" "$2" "$3" --device cpu "${@:4}"; }
 
 # ---- the same run with any number of ranks ------------------------------------------------------------------
 
-flags=(--optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --max-steps 10)
+digits 2000 500
+flags=(--data digits --optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --max-steps 10)
 timeout 120 "$bin/mnist" --device cpu "${flags[@]}" --metrics one.jsonl >out 2>err
 expect "one process" [ "$(wc -l <one.jsonl)" -eq 11 ]
 for number in 1 2 3 4; do
@@ -27,8 +28,8 @@ expect "three ranks give the same bits again" cmp again.safetensors 3.safetensor
 for way in "--micro-batch 7" "--micro-batch 24 --sync-each-micro-batch" "--slow-link 100,1000" "--no-overlap" "--bucket-mib 0.001" "--clip-norm 0.1" "--optimizer lamb --lr 0.01" \
   "--dtype bf16 --micro-batch 16"; do
   read -ra arguments <<<"$way"
-  timeout 120 "$bin/mnist" --device cpu "${flags[@]:4}" "${arguments[@]}" --metrics one.jsonl >out 2>err
-  ranks 0 2 mnist "${flags[@]:4}" "${arguments[@]}" --metrics two.jsonl
+  timeout 120 "$bin/mnist" --device cpu "${flags[@]:6}" "${arguments[@]}" --metrics one.jsonl >out 2>err
+  ranks 0 2 mnist "${flags[@]:6}" "${arguments[@]}" --metrics two.jsonl
   # bf16 rounds activations, whose sums do not depend on the division into micro-batches.
   expect "$way: the numbers of one process" same 1e-5 two.jsonl one.jsonl
 done
@@ -68,7 +69,7 @@ expect "resumed on three ranks: the last steps of one process" same 1e-5 resumed
 # ---- a timeline -------------------------------------------------------------------------------------------------
 
 # On a link this slow the buckets are still in flight when backward ends. 3 of 5 updates are recorded.
-flags=(--optimizer sgd --hidden 64 --batch-size 96 --micro-batch 24 --bucket-mib 0.002 --slow-link "1000,10")
+flags=(--data digits --optimizer sgd --hidden 64 --batch-size 96 --micro-batch 24 --bucket-mib 0.002 --slow-link "1000,10")
 ranks 0 2 mnist "${flags[@]}" --timeline trace.json --max-steps 5 --profile-steps 2:4
 expect "a row for each rank" [ "$(grep -cE '^ +[01]( +[0-9.]+){5} +[0-9.]+%$' out)" -eq 2 ]
 expect "what it is of" grep -q '^timeline of 3 updates written to trace.json' out
@@ -116,7 +117,7 @@ for stage in 1 2 3; do
   expect "--zero $stage: traffic" grep -qE "^reduce_scatter +$((stage < 3 ? 1 : 2)) +0\\.19[45] +0\\.097$" out
 done
 # Two ranks add in one order only. The master weights of other ranks' slices are gathered before saving.
-flags=(--hidden 64 --batch-size 96 --dtype f16 --schedule constant)
+flags=(--data digits --hidden 64 --batch-size 96 --dtype f16 --schedule constant)
 ranks 0 2 mnist "${flags[@]}" --max-steps 10 --save plain.safetensors
 for stage in 1 2 3; do
   other=$((stage % 3 + 1))
@@ -134,7 +135,7 @@ expect "4 ranks in stage 2, one rank, 3 in stage 1: the last steps of one proces
 ranks 0 1 regression "${flags[@]}" --epochs 1 --zero 2
 ranks 1 2 regression "${flags[@]}" --epochs 1 --zero 3
 expect "stage 3 with a rank that has no sample" grep -q "^error: --zero 3: expected as many forwards on every rank, but of the 1 samples" err
-flags=(--hidden 8 --batch-size 96 --schedule constant)
+flags=(--data digits --hidden 8 --batch-size 96 --schedule constant)
 timeout 120 "$bin/mnist" --device cpu "${flags[@]}" --max-steps 9 --metrics one.jsonl >out 2>err
 ranks 0 2 mnist "${flags[@]}" --max-steps 3 --checkpoint sharded --zero 3
 ranks 0 1 mnist "${flags[@]}" --max-steps 6 --checkpoint sharded --resume
@@ -161,7 +162,7 @@ expect "clipping each micro-batch" grep -q '^error: --clip-each-micro-batch cann
 sent() { sed -nE "s/^\{\"step\":$2,.*\"bytes_sent\":([0-9]+).*/\1/p" "$1"; }
 # 784 x 64 + 64 + 64 x 10 + 10 gradients, each parameter's a multiple of 64: 50,944, of which a rank of two sends all
 # once. In 16 bits that are 2 bytes less each; f16 needs 4 bytes for the largest of each of two buckets.
-sgd=(--optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --schedule constant --bucket-mib 0.002)
+sgd=(--data digits --optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --schedule constant --bucket-mib 0.002)
 flags=("${sgd[@]}" --max-steps 10 --micro-batch 24)
 ranks 0 2 mnist "${flags[@]}" --metrics plain.jsonl
 for dtype in bf16 f16; do
