@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a small GPT and an MLP under every mesh of up to 8 ranks, and compares each run with one rank.
 
-    tests/long/meshes.py [--bin build/release/bin] [--ranks 8] [--every 1 [--offset 0]] [--only TEXT] [--list]
+    tests/long/meshes.py [--bin build/release/bin] [--ranks 8] [--every 1 [--offset 0]] [--only TEXT] [--jobs 2] [--list]
 
 Meshes: tensor x context x pipeline x data ranks, ZeRO 0 to 3 where there are data or context ranks, sequence parallelism on and off,
 each schedule of a pipeline.
@@ -15,18 +15,24 @@ by 2^-8, two roundings. A line for each run; exits with 1 where one fails.
 """
 import argparse
 import array
+import gzip
 import itertools
 import json
 import math
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 STEPS = 20
 HEADS, UNITS, CONTEXT = 8, 8, 16  # of the GPT; the MLP has as many layers
-PLAYS = Path(__file__).resolve().parents[2] / "text/tinyshakespeare/input.txt"
+ROOT = Path(__file__).resolve().parents[2]
+PLAYS = ROOT / "text/tinyshakespeare/input.txt"
 CHARACTERS = 20000  # of the plays: enough for the steps, and a short evaluation
+# Likewise of MNIST: its files, the bytes of their headers and of an item, and how many items.
+DIGITS = [("train-images-idx3-ubyte", 16, 784, 2000), ("train-labels-idx1-ubyte", 8, 1, 2000),
+          ("t10k-images-idx3-ubyte", 16, 784, 500), ("t10k-labels-idx1-ubyte", 8, 1, 500)]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 PROGRAMS = {
     "gpt": ["gpt", "train", "--layers", "6", "--heads", str(HEADS), "--width", "32", "--context", str(CONTEXT), "--batch-size", "24",
@@ -86,14 +92,23 @@ def tensors_of(path):
     return tensors
 
 
-def train(bin_dir, program, ranks, flags, folder):
+def write_data(folder):
+    (folder / "text.txt").write_bytes(PLAYS.read_bytes()[:CHARACTERS])
+    for name, header, size, count in DIGITS:
+        data = gzip.decompress((ROOT / f"data/mnist/{name}.gz").read_bytes())
+        (folder / name).write_bytes(data[:4] + count.to_bytes(4, "big") + data[8:header + count * size])
+
+
+def train(bin_dir, program, ranks, flags, data):
     """The steps' losses and norms, and the weights at the end; or a text that says what went wrong."""
+    with tempfile.TemporaryDirectory() as folder:
+        return train_in(Path(folder), bin_dir, program, ranks, flags, data)
+
+
+def train_in(folder, bin_dir, program, ranks, flags, data):
     metrics, weights = folder / "metrics.jsonl", folder / "weights.safetensors"
-    for file in metrics, weights:
-        file.unlink(missing_ok=True)
     name, *arguments = PROGRAMS[program]
-    if program == "gpt":
-        arguments += ["--text", str(folder / "text.txt")]
+    arguments += ["--text", str(data / "text.txt")] if program == "gpt" else ["--data", str(data)]
     command = [str(bin_dir / name), *arguments, *COMMON, *flags, "--metrics", str(metrics), "--save", str(weights)]
     if ranks > 1:
         command = [*MPIRUN, "-n", str(ranks), *command]
@@ -141,34 +156,38 @@ def main():
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--list", action="store_true", help="only list the runs")
     options = parser.parse_args()
     runs = [(program, way, ranks, mesh) for program in PROGRAMS for ranks, mesh in meshes(program, options.ranks) for way in ways(program)]
     text_of = lambda run: f"{run[0]} on {run[2]} ranks: {' '.join(run[3] + run[1]) or 'plain'}"
     runs = [run for run in runs[options.offset::options.every] if options.only in text_of(run)]
-    ones, failed = {}, 0
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "text.txt").write_bytes(PLAYS.read_bytes()[:CHARACTERS])
-
-        def one_rank(program, way):
-            key = (program, *way)
-            if key not in ones:
-                ones[key] = train(options.bin, program, 1, way, Path(folder))
-                if isinstance(ones[key], str):
-                    sys.exit(f"{program} on one rank: {' '.join(way)}: {ones[key]}")
-            return ones[key]
-
+    if options.list:
         for run in runs:
-            if options.list:
-                print(text_of(run))
-                continue
-            program, way, ranks, mesh = run
-            found = train(options.bin, program, ranks, mesh + way, Path(folder))
-            exact = one_rank(program, [flag for flag in way if flag not in ("--dtype", "bf16")]) if "bf16" in way else None
-            wrong = found if isinstance(found, str) else difference(found, one_rank(program, way), exact)
+            print(text_of(run))
+        print(f"{len(runs)} runs")
+        return
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        data = Path(folder)
+        write_data(data)
+        start = lambda program, way, ranks=1, mesh=(): train(options.bin, program, ranks, [*mesh, *way], data)
+        in_f32 = lambda way: [flag for flag in way if flag not in ("--dtype", "bf16")]
+        ones = {}
+        for program, way, *_ in runs:
+            for each in way, in_f32(way):
+                key = (program, *each)
+                if key not in ones:
+                    ones[key] = pool.submit(start, program, each)
+        failed = 0
+        for run, future in [(run, pool.submit(start, *run)) for run in runs]:
+            program, way, *_ = run
+            found, one, exact = future.result(), ones[program, *way].result(), ones[program, *in_f32(way)].result()
+            wrong = next((text for text in (found, one, exact) if isinstance(text, str)), None)
+            if wrong is None:
+                wrong = difference(found, one, exact if "bf16" in way else None)
             failed += wrong != ""
             print(f"{text_of(run)}: {wrong or 'as one rank'}", flush=True)
-    print(f"{len(runs) - failed} passed, {failed} failed" if not options.list else f"{len(runs)} runs")
+    print(f"{len(runs) - failed} passed, {failed} failed")
     sys.exit(failed > 0)
 
 
