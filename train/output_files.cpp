@@ -61,7 +61,7 @@ void check_output_files(const TrainerOptions& options, const std::vector<std::st
       const NamedPath &a = paths[j], &b = paths[i];
       if (a.path.empty() || b.path.empty() || (a.use == Use::read && b.use == Use::read)) continue;
       check(is_trained_in_place(a, b) || !are_same(a.path, b.path),
-            "{} and {} both name '{}': expected two files", a.flag, b.flag, b.path);
+            "{} and {} both name '{}': expected different paths", a.flag, b.flag, b.path);
     }
   }
   if (!writes) return;
