@@ -31,7 +31,7 @@ ALL = ",".join(f"[{tag}]" for tag in TAGS)
 TAG_OF = {OPS: "[tensor]", SEQUENCE: "[tensor]", LAYERS: "[tensor]", LOSS: "[tensor]", EMBEDDING: "[tensor]", UNITS: "[zero]",
           EXCHANGE: "[zero]", RING: "[context]", CONTEXT: "[context]", PIPELINE: "[stages]", SCHEDULE: "[stages]",
           PARTS: "[stages]", STAGES: "[stages]"}
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output"]
 
 # What is changed, the file, the text (its first occurrence), and what takes its place.
 CHANGES = [

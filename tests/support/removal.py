@@ -32,11 +32,14 @@ def first_failure(command, environment, timeout):
         output, status = (late.stdout or b"").decode(errors="replace"), None
     if status == 0:
         return None
+    running = {}  # by rank, where mpirun's --tag-output tells whose a line is
     name = None
     for line in output.splitlines():
-        started = re.search(r'<TestCase name="([^"]*)"', line)
+        rank, _, text = line.rpartition("<stdout>:")
+        started = re.search(r'<TestCase name="([^"]*)"', text)
         if started:
-            name = started.group(1)
-        if 'success="false"' in line or line.startswith("gpu model: "):
+            running[rank] = started.group(1)
+        name = running.get(rank, name)
+        if 'success="false"' in text or text.startswith("gpu model: "):
             break
     return (name or "(before the first test)") + (" (does not end)" if status is None else "")
