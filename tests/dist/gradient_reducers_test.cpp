@@ -1,7 +1,5 @@
 // The four ways to average gradients, side by side: which collectives each calls, and with how many bytes.
 #include "dist/data_parallel.h"
-#include "nn/layers.h"
-#include "nn/stages.h"
 #include "tests/dist/trainer.h"
 #include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
@@ -17,21 +15,6 @@ CollectiveCount count_of(const Communicator& comm, Operation operation) {
 
 struct Calls {
   std::uint64_t all_reduces, reduce_scatters, reduce_scattered_bytes;
-};
-
-/// Two layers that take their input each by themselves, as two chunks of one stage.
-struct TwoChunks : Module {
-  TwoChunks() {
-    for (const auto& [name, layer] : {std::pair("first", first), std::pair("second", second)})
-      register_module(name, layer);
-    stages.divide({1, 1});
-    stages.add(0, "first", *first);
-    stages.add(1, "second", *second);
-  }
-  Tensor forward(const Tensor& x) override { return (*second)((*first)(x)); }
-
-  std::shared_ptr<Linear> first = std::make_shared<Linear>(8, 4), second = std::make_shared<Linear>(8, 4);
-  Stages stages{{.stage = 0, .stages = 1, .chunks = 2}};
 };
 
 }  // namespace
@@ -86,38 +69,5 @@ TEST_CASE("gradient reducers: the collectives of one window of two micro-batches
     const std::vector<double> gradients = arena.gradients().to_doubles();
     if (overlap) CHECK(gradients == all_reduced);
     all_reduced = gradients;
-  }
-}
-
-TEST_CASE("gradient reducers: a chunk whose last backward was inside no_sync is reduced when the window ends",
-          "[dist][ddp][stages]") {
-  const auto comm = this_run();
-  for (const bool overlap : {true, false}) {
-    INFO("overlap " << overlap);
-    TwoChunks model;
-    ParameterArena arena(model, comm->device(), DType::f32, ArenaSharding{.stages = &model.stages});
-    DataParallel parallel(
-        model, arena, comm,
-        {.bucket_sizes = {1024, 1024}, .overlap = overlap, .allow_unused = false, .hook = nullptr});
-    const Tensor x = full({3, 8}, comm->rank() + 1.0, DType::f32, comm->device());
-    const auto backward = [&](Linear& layer) {
-      const TapeScope scope;
-      sum(layer(x)).backward();
-    };
-    {
-      const auto no_sync = parallel.no_sync();
-      backward(*model.second);
-    }
-    backward(*model.first);
-    parallel.finish();
-
-    // Of 3 rows of r + 1 each, the mean over ranks r; of a bias the number of rows.
-    const double mean = 3 * (comm->size() + 1) / 2.0;
-    for (const auto& [name, parameter] : model.named_parameters()) {
-      INFO(name);
-      const double expected = name.ends_with("bias") ? 3 : mean;
-      const std::vector<double> found = parameter->grad().to_doubles();
-      CHECK(found == std::vector<double>(found.size(), expected));
-    }
   }
 }
