@@ -13,7 +13,7 @@
 #   exact      the same under four schedules, with every access of the kernels recorded and compared
 #   parallel   every collective, scale factor and index of tensor and sequence parallelism changed in turn: a test must
 #              fail (tests/dist/change_parallel.py)
-#   meshes     a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (4,000 runs)
+#   meshes     a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (7,616 runs)
 #   docs       the docs' commands whole, not cut short
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
 #   tokens     GPT-2's tokenizer against tiktoken on every code point and 500,000 random texts (PYTHON likewise)

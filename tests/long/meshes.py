@@ -50,11 +50,11 @@ def ways(program):
         yield flags + ["--dtype", "bf16"] * (dtype == "bf16") + ["--clip-norm", CLIP_NORM[program]] * clip
 
 
-def schedules(stages):
+def schedules(stages, units):
     yield []
     if stages > 1:
         yield ["--pipeline-schedule", "afab"]
-    if 1 < stages <= UNITS // 2:
+    if 1 < stages <= units // 2:
         yield ["--pipeline-schedule", "interleaved", "--pipeline-chunks", "2"]
 
 
@@ -69,11 +69,14 @@ def meshes(program, most):
                 continue
             if program == "mlp" and context > 1:
                 continue
+            units = UNITS // 2 if program == "mlp" and tensor > 1 else UNITS  # a column and a row layer are one
+            if stages > units:
+                continue
             for zero in range(4 if data * context > 1 else 1):
                 if program == "mlp" and 96 % data != 0:
                     continue
                 for sequence in [False, True] if program == "gpt" and tensor > 1 and CONTEXT // context % tensor == 0 else [False]:
-                    for schedule in schedules(stages):
+                    for schedule in schedules(stages, units):
                         flags = ["--tensor-parallel", str(tensor)] * (tensor > 1) + ["--context-parallel", str(context)] * (context > 1)
                         flags += ["--pipeline-parallel", str(stages)] * (stages > 1)
                         yield ranks, flags + schedule + ["--sequence-parallel"] * sequence + ["--zero", str(zero)] * (zero > 0)
