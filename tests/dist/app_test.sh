@@ -1,7 +1,6 @@
 # shellcheck shell=bash
 # Functions for tests of programs on several ranks; to be sourced. Changes to a new folder, which is removed at the end, and
 # counts passes and failures.
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -29,26 +28,6 @@ run_ranks() {
   shift 2
   timeout 120 "${mpirun[@]}" -n "$number" "$bin/$1" "${@:2}" >out 2>err </dev/null
   expect "$number ranks: $*: ends with $status" [ $? -eq "$status" ]
-}
-
-# idx FILE COUNT HEADER SIZE: the first COUNT items, of SIZE bytes each, of one of MNIST's files, with a header of so many bytes.
-idx() {
-  local name=${1##*/}
-  {
-    gunzip -c "$1" | head -c 4
-    printf '%b' "$(printf '\\0%03o' 0 0 $(($2 / 256)) $(($2 % 256)))"
-    gunzip -c "$1" | head -c $(($3 + $2 * $4)) | tail -c +9
-  } >"digits/${name%.gz}"
-}
-
-# digits TRAIN TEST: so many images of each, which a rank reads in no time, in the folder digits.
-digits() {
-  local files=$root/data/mnist
-  mkdir digits
-  idx "$files/train-images-idx3-ubyte.gz" "$1" 16 784
-  idx "$files/train-labels-idx1-ubyte.gz" "$1" 8 1
-  idx "$files/t10k-images-idx3-ubyte.gz" "$2" 16 784
-  idx "$files/t10k-labels-idx1-ubyte.gz" "$2" 8 1
 }
 
 # same TOLERANCE FILE OTHER: two metrics files with the same steps, whose losses, norms and accuracies differ at most by so

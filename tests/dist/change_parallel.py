@@ -2,7 +2,7 @@
 """Changes tensor, sequence, context and pipeline parallelism and ZeRO 3 in one place at a time, and runs their tests: each change must fail one of them.
 
     tests/dist/change_parallel.py [--only TEXT] [--from N]   tries the changes whose description contains TEXT, from
-                                                             number N on, counted from 0 (all: an hour)
+                                                             number N on, counted from 0 (all: an hour or two)
     tests/dist/change_parallel.py --fits                     only checks that each change still finds its place in the sources
 
 A change removes a collective, a scale factor, an index of a part or a sum, or replaces it by the likely mistake. One that no

@@ -10,7 +10,7 @@ using namespace ringtape::test;
 
 namespace {
 
-/// Two layers that take their input each by themselves, as two chunks of one stage.
+/// Two layers, each a chunk of one stage.
 struct TwoChunks : Module {
   TwoChunks() {
     for (const auto& [name, layer] : {std::pair("first", first), std::pair("second", second)})
@@ -23,7 +23,7 @@ struct TwoChunks : Module {
 
   std::vector<Module*> units() override { return {first.get(), second.get()}; }
 
-  std::shared_ptr<Linear> first = std::make_shared<Linear>(8, 4), second = std::make_shared<Linear>(8, 4);
+  std::shared_ptr<Linear> first = std::make_shared<Linear>(8, 8), second = std::make_shared<Linear>(8, 8);
   Stages stages{{.stage = 0, .stages = 1, .chunks = 2}};
 };
 

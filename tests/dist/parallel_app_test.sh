@@ -3,6 +3,7 @@
 #   tests/dist/parallel_app_test.sh BIN_DIR MPIRUN [ARGUMENTS OF MPIRUN...]
 set -uo pipefail
 bin=$(realpath "$1")
+root=$(cd "$(dirname "$0")/../.." && pwd)
 shift
 mpirun=("$@")
 # shellcheck source-path=SCRIPTDIR source=app_test.sh
@@ -10,7 +11,7 @@ mpirun=("$@")
 
 # ---- the numbers of one rank --------------------------------------------------------------------------------
 
-digits 2000 500
+"$root/tests/support/digits.sh" digits 2000 500
 head -c 20000 "$root/text/tinyshakespeare/input.txt" >plays.txt
 mnist=(mnist --device cpu --data digits --batch-size 96 --max-steps 20)
 sgd=(--optimizer sgd --lr 0.05 --hidden "65,40,33")

@@ -3,6 +3,7 @@
 #   tests/dist/training_app_test.sh BIN_DIR MPIRUN [ARGUMENTS OF MPIRUN...]
 set -uo pipefail
 bin=$(realpath "$1")
+root=$(cd "$(dirname "$0")/../.." && pwd)
 shift
 mpirun=("$@")
 # shellcheck source-path=SCRIPTDIR source=app_test.sh
@@ -13,7 +14,7 @@ ranks() { run_ranks "$1" "$2" "$3" --device cpu "${@:4}"; }
 
 # ---- the same run with any number of ranks ------------------------------------------------------------------
 
-digits 2000 500
+"$root/tests/support/digits.sh" digits 2000 500
 flags=(--data digits --optimizer sgd --lr 0.05 --hidden 64 --batch-size 96 --max-steps 10)
 timeout 120 "$bin/mnist" --device cpu "${flags[@]}" --metrics one.jsonl >out 2>err
 expect "one process" [ "$(wc -l <one.jsonl)" -eq 11 ]

@@ -15,7 +15,6 @@ by 2^-8, two roundings. A line for each run; exits with 1 where one fails.
 """
 import argparse
 import array
-import gzip
 import itertools
 import json
 import math
@@ -30,9 +29,6 @@ HEADS, UNITS, CONTEXT = 8, 8, 16  # of the GPT; the MLP has as many layers
 ROOT = Path(__file__).resolve().parents[2]
 PLAYS = ROOT / "text/tinyshakespeare/input.txt"
 CHARACTERS = 20000  # of the plays: enough for the steps, and a short evaluation
-# Likewise of MNIST: its files, the bytes of their headers and of an item, and how many items.
-DIGITS = [("train-images-idx3-ubyte", 16, 784, 2000), ("train-labels-idx1-ubyte", 8, 1, 2000),
-          ("t10k-images-idx3-ubyte", 16, 784, 500), ("t10k-labels-idx1-ubyte", 8, 1, 500)]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 PROGRAMS = {
     "gpt": ["gpt", "train", "--layers", "6", "--heads", str(HEADS), "--width", "32", "--context", str(CONTEXT), "--batch-size", "24",
@@ -93,13 +89,6 @@ def tensors_of(path):
         first, last = entry["data_offsets"]
         tensors[name] = array.array("f", data[end + first:end + last])
     return tensors
-
-
-def write_data(folder):
-    (folder / "text.txt").write_bytes(PLAYS.read_bytes()[:CHARACTERS])
-    for name, header, size, count in DIGITS:
-        data = gzip.decompress((ROOT / f"data/mnist/{name}.gz").read_bytes())
-        (folder / name).write_bytes(data[:4] + count.to_bytes(4, "big") + data[8:header + count * size])
 
 
 def train(bin_dir, program, ranks, flags, data):
@@ -172,7 +161,8 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         data = Path(folder)
-        write_data(data)
+        (data / "text.txt").write_bytes(PLAYS.read_bytes()[:CHARACTERS])
+        subprocess.run([ROOT / "tests/support/digits.sh", data, "2000", "500"], check=True)
         start = lambda program, way, ranks=1, mesh=(): train(options.bin, program, ranks, [*mesh, *way], data)
         in_f32 = lambda way: [flag for flag in way if flag not in ("--dtype", "bf16")]
         ones = {}
@@ -184,7 +174,8 @@ def main():
         failed = 0
         for run, future in [(run, pool.submit(start, *run)) for run in runs]:
             program, way, *_ = run
-            found, one, exact = future.result(), ones[program, *way].result(), ones[program, *in_f32(way)].result()
+            found = future.result()
+            one, exact = (ones[(program, *each)].result() for each in (way, in_f32(way)))
             wrong = next((text for text in (found, one, exact) if isinstance(text, str)), None)
             if wrong is None:
                 wrong = difference(found, one, exact if "bf16" in way else None)
