@@ -32,6 +32,7 @@ void Trainer::Run::check_before_model() const {
   warmup_steps(options_.schedule, batch, length_);
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
+  if (task_.check_outputs && is_first()) task_.check_outputs();
   if (ranks.zero == 3 && mean_ranks() > 1) check_sharded_parameters();
   if (ranks.zero == 2 && mean_ranks() > 1 && ranks.pipeline_chunks > 1) check_last_update();
   check_memory();

@@ -75,6 +75,9 @@ struct Task {
   std::function<BytesByCategory(const UpdateShape& shape)> estimate_memory;
   /// The task's input files: a Trainer refuses to overwrite them.
   std::vector<std::string> input_files;
+  /// Throws Error if what the program writes after training cannot be written, and leaves nothing behind;
+  /// called before training by the one rank that writes. Default: nothing else is written.
+  std::function<void()> check_outputs;
   /// Settings of the task, by name as text; a checkpoint can only be resumed with the same ones.
   std::map<std::string, std::string> settings;
   /// Settings with which a checkpoint need not be resumed, but which all ranks must share.

@@ -96,7 +96,6 @@ struct TrainCommand {
           load_text_model(from, dropout_is_given() ? std::optional(model.options.dropout) : std::nullopt);
       shape = loaded.model->options();
     }
-    if (!save_model.empty()) check_save_text_model(shape, save_model);
     const std::string name = text.empty() ? "tinyshakespeare" : text;
     const Tokens tokens = encode(text, learned, *loaded.tokenizer);
     const Split split = split_of(tokens);
@@ -135,6 +134,9 @@ struct TrainCommand {
       return bytes;
     };
     if (!text.empty()) task.input_files = {text};
+    if (!save_model.empty()) {
+      task.check_outputs = [this, shape] { check_save_text_model(shape, save_model); };
+    }
     task.make_model_with = [this, shape](const std::shared_ptr<LayerFactory>& layers) {
       check(lora.rank == 0 || layers->ranks() == 1,
             "--lora-rank cannot be used with --tensor-parallel: its factors cannot be divided");

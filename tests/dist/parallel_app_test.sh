@@ -245,6 +245,7 @@ refused 2 "--micro-batch 9 is larger than the 8 samples of a batch that the run 
 refused 2 "--tensor-parallel 2: does not divide 1 heads of keys and values, the nearest that does is 1" "${gpt[@]}" --architecture llama --kv-heads 1 --tensor-parallel 2
 refused 2 "--pipeline-parallel 2: expected a divisor of the 1 rank left, the nearest is 1" "${gpt[@]}" --tensor-parallel 2 --pipeline-parallel 2
 refused 2 "run/step-000000000010.json: was made by another training: --hidden was 65,40,33, found 65,40" "${mnist[@]}" --optimizer sgd --lr 0.05 --momentum 0.9 --hidden 65,40 --pipeline-parallel 2 --checkpoint run --resume
+refused 2 "/dev/null/x: cannot make the folder" "${gpt[@]}" --save-model /dev/null/x
 refused 2 "--zero 3 has no memory for all gradients until backward ends, as --no-overlap requires" "${mnist[@]}" --zero 3 --no-overlap
 # Ranks with other flags: one line that names both values.
 while IFS='|' read -r first second text; do

@@ -16,6 +16,7 @@
 #include "text/character_tokenizer.h"
 #include "text/token_dataset.h"
 #include "train/evaluation.h"
+#include "train/trainer.h"
 #include "train/training_state.h"
 #include "train/update.h"
 
@@ -198,6 +199,19 @@ TEST_CASE("training: every rank begins where rank 0 does, with its weights and r
     CHECK(frozen.to_doubles() == first->parameter("2.bias").to_doubles());
     CHECK(arena.values().to_doubles() == expected);
   }
+}
+
+TEST_CASE("training: rank 0 alone checks whether what the program writes can be written", "[dist][train]") {
+  int checks = 0;
+  Task task = classes();
+  task.make_model = [] { return make_mlp({4, 8, kClasses}); };
+  task.check_outputs = [&] { ++checks; };
+  TrainerOptions options;
+  options.device = device_of_run();
+  options.data.batch_size = kSamples;
+  options.observation.quiet = true;
+  const Trainer trainer(task, options);
+  CHECK(checks == (trainer.comm().rank() == 0 ? 1 : 0));
 }
 
 }  // namespace
