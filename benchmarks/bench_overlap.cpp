@@ -1,6 +1,7 @@
 // Measures the cost of data parallelism in a step, and how much of it is hidden: by buckets that are reduced
-// during backward, by no_sync() under accumulation, and by the gathers of ZeRO 3, which are started one unit
-// ahead. On ranks that share a machine, over a simulated slow link:
+// during backward, by no_sync() under accumulation, by the gathers of ZeRO 1 during the next forward, and by
+// those of ZeRO 3, which are started one unit ahead. On ranks that share a machine, over a simulated slow
+// link:
 //
 //   mpirun -n 2 bench_overlap
 //
@@ -55,7 +56,7 @@ struct Way {
   bool has_buckets = true;  ///< else one bucket for all gradients
   std::int64_t micro_batches = 1;
   bool uses_no_sync = true;
-  bool shards_values = false;  ///< ZeRO 3
+  int zero = 0;  ///< stage of ZeRO: 0, 1 or 3
 };
 
 std::vector<std::int64_t> sizes_of(const Options& options) {
@@ -81,13 +82,14 @@ class Training {
         comm_(way.communicates ? all : std::make_shared<SelfCommunicator>(all->device(), all->timeout())),
         model_((manual_seed(1), make_mlp(sizes_of(options)))),
         arena_(*model_, all->device(), DType::f32,
-               {.stage = way.shards_values ? 3 : 0,
+               {.stage = way.zero,
                 .rank = comm_->rank(),
                 .world_size = comm_->size(),
-                .bucket_sizes = {}}),
+                .bucket_sizes =
+                    way.zero == 1 ? options_of(way, options.bucket_mib).bucket_sizes : BucketSizes{}}),
         sgd_(arena_, SGDOptions{.learning_rate = 1e-3, .momentum = 0.9}),
         parallel_(*model_, arena_, comm_, options_of(way, options.bucket_mib)) {
-    parallel_.promise_equal_ranks(way.shards_values);
+    parallel_.promise_equal_ranks(way.zero > 0);
     manual_seed(2 + static_cast<std::uint64_t>(all->rank()));
     const std::int64_t samples = options.batch / way.micro_batches;
     x_ = randn({samples, options.inputs});
@@ -96,7 +98,7 @@ class Training {
 
   void update() {
     AccumulationWindow window(comm_->size(), sum_over(comm_));
-    window.begin(way_.micro_batches * x_.size(0));
+    window.begin_with_all(comm_->size() * way_.micro_batches * x_.size(0));
     arena_.zero_grad();
     for (std::int64_t i = 0; i < way_.micro_batches; ++i) {
       const auto scope = parallel_.no_sync(way_.uses_no_sync && i + 1 < way_.micro_batches);
@@ -112,6 +114,8 @@ class Training {
   std::int64_t gradient_bytes() const { return arena_.size() * static_cast<std::int64_t>(sizeof(float)); }
   std::size_t buckets() const { return parallel_.buckets().size(); }
   bool communicates() const { return way_.communicates; }
+  /// Values are sent after an update, during the forward of the next.
+  bool sends_afterwards() const { return way_.communicates && way_.zero == 1; }
 
  private:
   Tensor forward(double divisor) {
@@ -143,6 +147,7 @@ std::vector<Measured> measure(std::vector<std::unique_ptr<Training>>& trainings,
   for (int round = -1; round < 2 * rounds; ++round) {  // -1: to warm up; the second half: with spans
     for (std::size_t i = 0; i < trainings.size(); ++i) {
       comm.barrier();
+      if (trainings[i]->sends_afterwards()) trainings[i]->update();
       std::optional<SpanRecording> recording;
       if (round >= rounds) recording.emplace();
       const bool is_alone = !trainings[i]->communicates() && round >= 0;
@@ -189,7 +194,7 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
     const double seconds = times.median();
     if (!way.communicates) alone = &times;
     if (!way.overlaps) one_after_the_other = &times;
-    const bool is_compared = way.communicates && way.overlaps && way.uses_no_sync && !way.shards_values;
+    const bool is_compared = way.communicates && way.overlaps && way.uses_no_sync && way.zero == 0;
     const bool is_told = is_compared && one_after_the_other->least() > alone->most();
     const double more = seconds - alone->median();
     const double share = is_told ? hidden(seconds, one_after_the_other->median(), alone->median()) : 0;
@@ -218,7 +223,7 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
 std::vector<Way> all_ways(const Options& options) {
   const std::string pieces = fmt::format("{} micro-batches", options.accumulation);
   const std::int64_t many = options.accumulation;
-  // The first of a group has no communication, the second no overlap, except in ZeRO 3, which always has.
+  // The first of a group has no communication, the second no overlap, except in ZeRO, which always has.
   return {{.name = "each rank alone", .communicates = false},
           {.name = "reduced after backward", .overlaps = false},
           {.name = "reduced during backward"},
@@ -227,8 +232,10 @@ std::vector<Way> all_ways(const Options& options) {
           {.name = pieces + ", reduced after the last", .overlaps = false, .micro_batches = many},
           {.name = pieces + ", reduced during the last", .micro_batches = many},
           {.name = pieces + ", each reduced: no no_sync()", .micro_batches = many, .uses_no_sync = false},
-          {.name = "ZeRO 3, each rank alone", .communicates = false, .shards_values = true},
-          {.name = "ZeRO 3, gathered one unit ahead", .shards_values = true}};
+          {.name = "ZeRO 1, each rank alone", .communicates = false, .zero = 1},
+          {.name = "ZeRO 1, gathered during the next forward", .zero = 1},
+          {.name = "ZeRO 3, each rank alone", .communicates = false, .zero = 3},
+          {.name = "ZeRO 3, gathered one unit ahead", .zero = 3}};
 }
 
 void benchmark(const Options& options) {

@@ -99,7 +99,8 @@ class Communicator {
   /// rank; without it all ranks have the same number.
   Work all_gather(const Tensor& input, const Tensor& output, std::span<const std::int64_t> counts = {});
   /// Adds up the inputs and gives each rank its part of the sum: the parts follow each other in the order of
-  /// ranks, and have counts[rank] elements, or without `counts` all the same number.
+  /// ranks, and have counts[rank] elements, or without `counts` all the same number. If the output is a part
+  /// of the input, the rest of the input has undefined values afterwards.
   Work reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
                       std::span<const std::int64_t> counts = {});
   /// all_gather with the result only on `root`; on other ranks `output` is not used and may be undefined.

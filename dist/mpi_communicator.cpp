@@ -255,36 +255,40 @@ Work MpiCommunicator::do_all_gather(const Parts& parts) {
   return submit(std::move(job));
 }
 
+/// MPI's in-place reduce_scatter writes this rank's part of the sum to the front of the input, from where it
+/// is moved.
 Work MpiCommunicator::do_reduce_scatter(const Parts& parts) {
+  const void* own = at(parts.input, offsets_of(parts.counts)[rank()]);
+  const bool in_place = parts.output.raw() == own, in_pieces = parts.call.elements > largest_piece_;
   Job job{parts.call, {}, {}};
-  job.start = [parts, largest = largest_piece_, counts = to_ints(parts.counts)](const Connection& connection,
-                                                                                Requests& requests) {
-    const Call& call = parts.call;
-    const MPI_Datatype type = mpi_type(call.dtype);
-    const MPI_Op op = mpi_op(call.op, call.dtype);
-    const std::vector<std::int64_t> offsets = offsets_of(parts.counts);
-    const bool in_place = parts.output.raw() == at(parts.input, offsets[connection.rank]);
-    if (call.elements <= largest && !in_place) {
-      RINGTAPE_MPI(MPI_Ireduce_scatter(parts.input.raw(), parts.output.raw(), counts.data(), type, op,
-                                       connection.comm, &added(requests)));
+  job.start = [=, largest = largest_piece_, counts = to_ints(parts.counts)](const Connection& connection,
+                                                                            Requests& requests) {
+    const MPI_Datatype type = mpi_type(parts.call.dtype);
+    const MPI_Op op = mpi_op(parts.call.op, parts.call.dtype);
+    if (!in_pieces) {
+      RINGTAPE_MPI(MPI_Ireduce_scatter(in_place ? MPI_IN_PLACE : parts.input.raw(),
+                                       in_place ? parts.input.raw() : parts.output.raw(), counts.data(), type,
+                                       op, connection.comm, &added(requests)));
       return;
     }
-    // Each part is reduced to its rank. (MPI's in-place reduce_scatter would write the result to the front.)
-    for (int root = 0; root < connection.size; ++root) {
+    // More elements than MPI can count: each part is reduced to its rank.
+    std::int64_t first = 0;
+    for (int root = 0; root < connection.size; first += parts.counts[root++]) {
       const bool is_root = root == connection.rank;
       for (const Piece& piece : pieces_of(parts.counts[root], largest)) {
-        void* from = at(parts.input, offsets[root] + piece.first);
+        void* from = at(parts.input, first + piece.first);
         RINGTAPE_MPI(MPI_Ireduce(is_root && in_place ? MPI_IN_PLACE : from,
                                  is_root ? at(parts.output, piece.first) : nullptr, piece.elements, type, op,
                                  root, connection.comm, &added(requests)));
       }
     }
   };
-  if (parts.call.op == ReduceOp::mean) {
-    job.finish = [parts, world_size = size()] {
+  job.finish = [=, world_size = size()] {
+    if (in_place && !in_pieces) std::memmove(parts.output.raw(), parts.input.raw(), parts.output.bytes());
+    if (parts.call.op == ReduceOp::mean) {
       divide(parts.call.dtype, parts.output.raw(), parts.output.elements(), world_size);
-    };
-  }
+    }
+  };
   return submit(std::move(job));
 }
 

@@ -54,13 +54,15 @@ void check_mpi(int code, const char* call) {
 
 /// The state of an operation, for its Work.
 struct MpiThread::State : Work::State {
-  explicit State(std::shared_ptr<std::atomic<int>> counter) : waiting(std::move(counter)) {}
+  explicit State(std::shared_ptr<std::atomic<int>> counter) : all_waiters(std::move(counter)) {}
   void wait() override {
     const SpanScope span(Track::waiting, "wait");
     std::unique_lock lock(mutex);
-    ++*waiting;
-    changed.wait(lock, [this] { return done; });
-    --*waiting;
+    if (!done) {
+      ++waiters;
+      ++*all_waiters;
+      changed.wait(lock, [this] { return done; });
+    }
     if (error) std::rethrow_exception(error);
   }
   void set_done(std::exception_ptr reason = nullptr) {
@@ -68,14 +70,16 @@ struct MpiThread::State : Work::State {
       const std::lock_guard lock(mutex);
       done = true;
       error = std::move(reason);
+      *all_waiters -= std::exchange(waiters, 0);  // here: a thread that is woken may get a core much later
     }
     changed.notify_all();
   }
 
-  std::shared_ptr<std::atomic<int>> waiting;
+  std::shared_ptr<std::atomic<int>> all_waiters;
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
+  int waiters = 0;  // not yet woken
   std::exception_ptr error;
 };
 

@@ -297,11 +297,16 @@ def overlap(results):
 
 def hidden_in_words(results):
     rows = {row["name"]: row for row in results.rows("bench_overlap")}
-    buckets, zero3 = rows["reduced during backward"], rows["ZeRO 3, gathered one unit ahead"]
-    ms = [f"{row['seconds'] * 1e3:.0f}" for row in (zero3, buckets, rows["ZeRO 3, each rank alone"], rows["each rank alone"])]
-    return [f"{zero3['hidden_by_timeline']:.1%} of ZeRO 3's communication is hidden, and of plain data parallelism's in buckets",
-            f"{buckets['hidden_by_timeline']:.1%}, by the timeline (medians). A step takes {ms[0]} ms with ZeRO 3 and {ms[1]} with buckets,",
-            f"{ms[2]} and {ms[3]} alone."]
+
+    def of(way, alone):
+        way, alone = rows[way], rows[alone]
+        return (f"{way['hidden_by_timeline']:.1%} (a step of {way['seconds'] * 1e3:.0f} ms, alone "
+                f"{alone['seconds'] * 1e3:.0f})")
+
+    return [f"ZeRO 3 hides {of('ZeRO 3, gathered one unit ahead', 'ZeRO 3, each rank alone')} of its communication,",
+            f"ZeRO 1 {of('ZeRO 1, gathered during the next forward', 'ZeRO 1, each rank alone')}",
+            f"and plain data parallelism's buckets {of('reduced during backward', 'each rank alone')},",
+            "by the timeline (medians)."]
 
 
 def pipeline(results):
