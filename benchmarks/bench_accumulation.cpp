@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "benchmarks/mlp_training.h"
+#include "benchmarks/times.h"
 #include "cli/command_line.h"
 #include "io/file.h"
 #include "nn/memory_estimate.h"
@@ -11,7 +12,6 @@
 #include "profile/machine.h"
 #include "profile/memory_report.h"
 #include "profile/result_file.h"
-#include "trace/timing.h"
 
 namespace {
 
@@ -56,9 +56,9 @@ class Training {
   }
   BytesByCategory formula() const { return estimate_memory(problem_); }
 
-  /// Median seconds of an update.
-  double seconds(std::int64_t steps, int repeats) {
-    return median_seconds([&] { update(steps); }, device(), {.rounds = repeats, .round_seconds = 0});
+  /// The times of updates.
+  Times times(std::int64_t steps, int repeats) {
+    return times_of(repeats, device(), [&] { update(steps); });
   }
 
  private:
@@ -128,21 +128,25 @@ void timeline(std::int64_t layers, std::int64_t width, std::int64_t micro_batch,
 void throughput_of_steps(Results& results, const Sizes& sizes, std::int64_t batch, int repeats,
                          Device device) {
   fmt::print("Throughput of {} at a global batch of {}\n\n", name_of(sizes), batch);
-  fmt::print("{:>6} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "steps", "micro-batch", "ms/update", "samples/s",
-             "relative", "peak MiB");
+  fmt::print("{:>6} {:>12} {:>12} {:>18} {:>12} {:>10} {:>10}\n", "steps", "micro-batch", "ms/update",
+             "least to most", "samples/s", "relative", "peak MiB");
   double at_once = 0;
   for (std::int64_t steps = 1; steps <= 32; steps *= 2) {
     Training training(sizes, batch / steps, 0, device);
-    const double seconds = training.seconds(steps, repeats);
+    const Times times = training.times(steps, repeats);
+    const double seconds = times.median();
     if (steps == 1) at_once = seconds;
     const std::size_t peak = training.peak(steps).total();
     const double rate = static_cast<double>(batch) / seconds;
-    fmt::print("{:>6} {:>12} {:>12.3f} {:>12.0f} {:>10.3f} {:>10.2f}\n", steps, batch / steps, seconds * 1e3,
-               rate, at_once / seconds, mib(peak));
+    fmt::print("{:>6} {:>12} {:>12.3f} {:>18} {:>12.0f} {:>10.3f} {:>10.2f}\n", steps, batch / steps,
+               seconds * 1e3, times.range_ms(3), rate, at_once / seconds, mib(peak));
     results.add({.name = fmt::format("update of {}", name_of(sizes)),
                  .size = fmt::format("batch {} as {} x {}", batch, steps, batch / steps),
                  .seconds = seconds,
-                 .more = {{"samples_per_s", rate}, {"peak_bytes", peak}}});
+                 .more = {{"samples_per_s", rate},
+                          {"peak_bytes", peak},
+                          {"least_seconds", times.least()},
+                          {"most_seconds", times.most()}}});
   }
   fmt::print("\n");
 }
@@ -152,26 +156,29 @@ void recomputation(Results& results, std::int64_t layers, std::int64_t width, st
   using enum MemoryCategory;
   const Sizes sizes = deep(layers, width);
   fmt::print("Recomputation: {} hidden layers of {}, batch {}\n\n", layers, width, batch);
-  fmt::print("{:>18} {:>16} {:>10} {:>10} {:>12} {:>10}\n", "layers a segment", "activations and",
-             "by formula", "peak MiB", "ms/update", "relative");
+  fmt::print("{:>18} {:>16} {:>10} {:>10} {:>12} {:>18} {:>10}\n", "layers a segment", "activations and",
+             "by formula", "peak MiB", "ms/update", "least to most", "relative");
   fmt::print("{:>18} {:>16}\n", "", "their grads, MiB");
   double kept = 0;
   for (std::int64_t segment : {0, 1, 2, 4, 8, 16}) {
     Training training(sizes, batch, segment, device);
-    const double seconds = training.seconds(1, repeats);
+    const Times times = training.times(1, repeats);
+    const double seconds = times.median();
     if (segment == 0) kept = seconds;
     const BytesByCategory at_peak = training.peak(1), formula = training.formula();
     const std::size_t passing = at_peak[activations] + at_peak[activation_gradients];
     const std::size_t expected = formula[activations] + formula[activation_gradients];
-    fmt::print("{:>18} {:>16.2f} {:>10.2f} {:>10.2f} {:>12.3f} {:>10.3f}\n",
+    fmt::print("{:>18} {:>16.2f} {:>10.2f} {:>10.2f} {:>12.3f} {:>18} {:>10.3f}\n",
                segment == 0 ? "everything kept" : fmt::format("{}", segment), mib(passing), mib(expected),
-               mib(at_peak.total()), seconds * 1e3, seconds / kept);
-    results.add(
-        {.name = fmt::format("update of {} hidden layers of {}, batch {}", layers, width, batch),
-         .size = segment == 0 ? "everything kept" : fmt::format("segments of {}", segment),
-         .seconds = seconds,
-         .more = {
-             {"activation_bytes", passing}, {"formula_bytes", expected}, {"peak_bytes", at_peak.total()}}});
+               mib(at_peak.total()), seconds * 1e3, times.range_ms(3), seconds / kept);
+    results.add({.name = fmt::format("update of {} hidden layers of {}, batch {}", layers, width, batch),
+                 .size = segment == 0 ? "everything kept" : fmt::format("segments of {}", segment),
+                 .seconds = seconds,
+                 .more = {{"activation_bytes", passing},
+                          {"formula_bytes", expected},
+                          {"peak_bytes", at_peak.total()},
+                          {"least_seconds", times.least()},
+                          {"most_seconds", times.most()}}});
   }
 }
 

@@ -262,6 +262,11 @@ def memory_of_batches(results):
                   "total"], rows)
 
 
+def milliseconds(row, digits):
+    least, most = (f"{row[key] * 1e3:.{digits}f}" for key in ("least_seconds", "most_seconds"))
+    return f"{row['seconds'] * 1e3:.{digits}f} ({least} to {most})"
+
+
 def accumulation(results):
     models = ["784-2048-2048-10", "784-256-10"]
     found = {model: [row for row in results.rows("bench_accumulation") if row["name"] == f"update of {model}"]
@@ -270,17 +275,17 @@ def accumulation(results):
     for i, row in enumerate(found[models[0]]):
         _, _, _, micro_steps, _, micro_batch = row["size"].split()
         lines.append([micro_steps, micro_batch] +
-                     [f"{rows[i]['seconds'] * 1e3:.2f}, {rows[0]['seconds'] / rows[i]['seconds']:.2f}, "
+                     [f"{milliseconds(rows[i], 2)}, {rows[0]['seconds'] / rows[i]['seconds']:.2f}, "
                       f"{rows[i]['peak_bytes'] / 2**20:.2f}" for rows in found.values()])
-    return table(["steps", "micro-batch"] + [f"{model}: ms, relative throughput, peak MiB" for model in models], lines)
+    return table(["steps", "micro-batch"] + [f"{model}: ms (least to most), relative throughput, peak MiB" for model in models], lines)
 
 
 def recomputation(results):
     rows = [row for row in results.rows("bench_accumulation") if "activation_bytes" in row]
-    return table(["layers in a segment", "activations and their gradients, MiB (formula)", "ms an update", "relative time"],
+    return table(["layers in a segment", "activations and their gradients, MiB (formula)", "ms an update (least to most)", "relative time"],
                  [[row["size"].removeprefix("segments of "),
                    f"{row['activation_bytes'] / 2**20:.2f} ({row['formula_bytes'] / 2**20:.2f})",
-                   f"{row['seconds'] * 1e3:.1f}", f"{row['seconds'] / rows[0]['seconds']:.2f}"] for row in rows])
+                   milliseconds(row, 1), f"{row['seconds'] / rows[0]['seconds']:.2f}"] for row in rows])
 
 
 def overlap(results):

@@ -279,7 +279,8 @@ def build_tests(build):
 def failure(build, tags):
     """The first test that fails, of those with these tags and then of the others, on 2 and then on 4 ranks."""
     program = next(Path(build).rglob("dist_tests"))
-    environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
+                       OMPI_MCA_pml="ob1")
     for cases in [tags, "".join(f"[{tag}]~{tags}," for tag in TAGS if f"[{tag}]" != tags)] if tags else [ALL]:
         for ranks in ["2", "4"]:
             name = first_failure([*MPIRUN, "-n", ranks, program, cases], environment, timeout=300)

@@ -72,17 +72,22 @@ fails leave "$(late "[023]")|disconnect"
 
 # ---- rank 1 calls another operation -----------------------------------------------------------------------
 
-fails order "error: rank 1 of 4 called broadcast #1 .*root 0\), but rank 0 called all_reduce #1 \(sum of 1000 f32"
-fails size "error: rank 1 of 4 called all_reduce #1 \(sum of 999 f32, 3996 bytes\), but rank 0 called all_reduce #1 \(sum of 1000 f32"
-fails dtype "error: rank 1 of 4 called all_reduce #1 \(sum of 1000 i32"
-fails root "error: rank 1 of 4 called broadcast #1 .*root 1\), but rank 0 called broadcast #1 .*root 0\)"
+# differ OWN OTHERS: rank 1 compares its call with rank 0's and rank 2 its own with rank 1's; mpirun ends the others once one
+# has printed the error.
+differ() { echo "error: (rank 1 of 4 called $1, but rank 0 called $2|rank 2 of 4 called $2, but rank 1 called $1)$"; }
+sum="all_reduce #1 \(sum of 1000 f32, 4000 bytes\)"
+
+fails order "$(differ "broadcast #1 \(.* root 0\)" "$sum")"
+fails size "$(differ "all_reduce #1 \(sum of 999 f32, 3996 bytes\)" "$sum")"
+fails dtype "$(differ "all_reduce #1 \(sum of 1000 i32, 4000 bytes\)" "$sum")"
+fails root "$(differ "broadcast #1 \(.* root 1\)" "broadcast #1 \(.* root 0\)")"
 fails short-exchange "error: rank 0 of 4: exchange #0 .* received 5 elements from rank 1, expected 6"
 fails long-exchange "error: rank 0 of 4: exchange #0 .* failed: .*MPI_ERR_TRUNCATE"
-fails gather-root "error: rank 1 of 4 called gather #1 .*root 1\), but rank 0 called gather #1 .*root 0\)"
-fails gather-dtype "error: rank 1 of 4 called gather #1 \(24 i32, .*, but rank 0 called gather #1 \(24 f32"
-fails gather-order "error: rank 1 of 4 called scatter #1 .*, but rank 0 called gather #1"
-fails scatter-root "error: rank 1 of 4 called scatter #1 .*root 1\), but rank 0 called scatter #1 .*root 0\)"
-fails counts "error: rank 1 of 4 and rank 0 called all_gather #1 \(24 f32, 96 bytes\), but their counts .* differ"
+fails gather-root "$(differ "gather #1 \(.* root 1\)" "gather #1 \(.* root 0\)")"
+fails gather-dtype "$(differ "gather #1 \(24 i32, .*" "gather #1 \(24 f32, .*")"
+fails gather-order "$(differ "scatter #1 \(.*" "gather #1 \(.*")"
+fails scatter-root "$(differ "scatter #1 \(.* root 1\)" "scatter #1 \(.* root 0\)")"
+fails counts "error: rank (1 of 4 and rank 0|2 of 4 and rank 1) called all_gather #1 \(24 f32, 96 bytes\), but their counts .* differ"
 
 # ---- the launcher does nothing: it is stopped, and cannot see that a rank is gone ---------------------------
 

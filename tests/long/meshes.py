@@ -102,8 +102,8 @@ def train_in(folder, bin_dir, program, ranks, flags, data):
     name, *arguments = PROGRAMS[program]
     arguments += ["--text", str(data / "text.txt")] if program == "gpt" else ["--data", str(data)]
     command = [str(bin_dir / name), *arguments, *COMMON, *flags, "--metrics", str(metrics), "--save", str(weights)]
-    if ranks > 1:
-        command = [*MPIRUN, "-n", str(ranks), *command]
+    if ranks > 1:  # with its layer of messages named, Open MPI does not look for network cards
+        command = [*MPIRUN, "--mca", "pml", "ob1", "-n", str(ranks), *command]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     except subprocess.TimeoutExpired:
