@@ -6,6 +6,7 @@
 #include "autograd/operation_scope.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "autograd/tape_observer.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/random.h"
@@ -60,6 +61,7 @@ struct Recomputation {
 
   Tensor run_again(const NestedTape& nested) const {
     const RepeatRandom repeat(random);
+    const TapeObserverScope unobserved(nullptr);
     Tensor y = run(segment, inputs, nested);
     check(y.shape() == shape && y.dtype() == dtype,
           "recompute: the segment returned {}{} in its first run and {} in its second", name_of(dtype),
@@ -91,6 +93,7 @@ Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs) {
     const Tensor y = run(segment, inputs, nested);
     result = y.detach();
     if (!y.requires_grad()) return result;
+    if (TapeObserver* observer = tape_observer()) observer->on_segment_result(y);
     again.used = nested.outside_inputs();
     detail = fmt::format("runs {} nodes again in backward, which keep {} bytes then", nested.tape().size(),
                          nested.tape().saved_bytes());

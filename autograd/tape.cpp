@@ -213,6 +213,8 @@ Node& Tape::record(const char* operation, const std::vector<Tensor>& inputs, Ten
   nodes_.push_back(std::move(node));
   if (observer != nullptr && outer_ == nullptr) {
     observer->on_record(nodes_.back(), nodes_.size() - 1, output);
+  } else if (observer != nullptr) {
+    observer->on_record_in_segment(nodes_.back());
   }
   return nodes_.back();
 }
@@ -288,6 +290,10 @@ NestedTape::~NestedTape() {
   tape_.clear();
   innermost = previous_;
   recording = was_recording_;
+}
+
+TapeObserver* tape_observer() {
+  return observer;
 }
 
 TapeObserverScope::TapeObserverScope(TapeObserver* of_scope) : previous_(std::exchange(observer, of_scope)) {}

@@ -6,8 +6,9 @@
 
 namespace ringtape {
 
-/// Sees the values that pass over the outermost tape of a thread. Operations inside a recomputed segment are
-/// on a nested tape and are not observed; the segment itself is.
+/// Sees the values that pass over the outermost tape of a thread. A recomputed segment (autograd/recompute.h)
+/// is one node of it; the operations of its first run, on a nested tape, are observed apart, and those of its
+/// second run are not.
 class TapeObserver {
  public:
   virtual ~TapeObserver() = default;
@@ -15,7 +16,14 @@ class TapeObserver {
   virtual void on_record(const Node& node, std::size_t index, const Tensor& output) = 0;
   /// The gradient of the node's output is complete, and the node's backward runs next.
   virtual void on_backward(const Node& node, std::size_t index, const Tensor& gradient) = 0;
+  /// A node of a segment has been recorded.
+  virtual void on_record_in_segment(const Node& /*node*/) {}
+  /// A segment has returned this result; its own node is recorded next.
+  virtual void on_segment_result(const Tensor& /*result*/) {}
 };
+
+/// The observer of this thread, or null.
+TapeObserver* tape_observer();
 
 /// Makes `observer` the one of this thread until the scope ends; null for none.
 class TapeObserverScope {

@@ -213,10 +213,8 @@ std::string to_string(const Layout& layout) {
       return fmt::format("shard({})", layout.dim);
     case Kind::partial:
       return "partial";
-    case Kind::unknown:
-      break;
   }
-  return "unknown";
+  return "";
 }
 
 Layout LayoutCheck::of(const NodeInput& input) const {
@@ -230,14 +228,21 @@ Layout LayoutCheck::of(const Tensor& output) const {
   return of(NodeInput{output.autograd, output.shape(), output.dtype(), output.device()});
 }
 
-void LayoutCheck::on_record(const Node& node, std::size_t index, const Tensor& output) {
+Layout LayoutCheck::derive(const Node& node) const {
+  if (node.operation == std::string_view("recompute")) return of_segment_;
   Operands operands{node, {}, context_};
   for (const NodeInput& input : node.inputs) operands.layouts.push_back(of(input));
-  const bool is_known = std::string_view(node.operation) != "recompute" &&
-                        std::none_of(operands.layouts.begin(), operands.layouts.end(),
-                                     [](const Layout& each) { return each.kind == Kind::unknown; });
-  layouts_[node.output.get()] = is_known ? rule_of(node.operation)(operands) : Layout{Kind::unknown, 0};
+  return rule_of(node.operation)(operands);
+}
+
+void LayoutCheck::on_record(const Node& node, std::size_t index, const Tensor& output) {
+  layouts_[node.output.get()] = derive(node);
   if (next_ != nullptr) next_->on_record(node, index, output);
+}
+
+void LayoutCheck::on_record_in_segment(const Node& node) {
+  layouts_[node.output.get()] = derive(node);
+  in_segments_.push_back(node.output);
 }
 
 void LayoutCheck::on_backward(const Node& node, std::size_t index, const Tensor& gradient) {

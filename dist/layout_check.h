@@ -1,7 +1,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "autograd/tape_observer.h"
 
@@ -14,7 +16,6 @@ struct Layout {
     entered,     ///< equal on all ranks, and its gradient on each is a part of a sum (copy_to_region)
     shard,       ///< each has its part along dimension `dim`
     partial,     ///< the value is the sum over the ranks
-    unknown,     ///< the result of a recomputed segment, whose operations are not observed
   };
   Kind kind = Kind::replicated;
   int dim = 0;  ///< of a shard
@@ -27,7 +28,8 @@ std::string to_string(const Layout& layout);
 /// dropout of tokens that each rank has its part of, a product of parts that do not fit, a divided layer
 /// whose input's gradient nobody adds up; and attention or dropout of a rank's tokens as if they were all.
 /// The layouts of parameters follow from their shards (nn/parameter_shard.h); inputs without a gradient are
-/// equal on all ranks. Use one LayoutCheck for each forward, with a TapeObserverScope.
+/// equal on all ranks. In a recomputed segment the first run is checked. Use one LayoutCheck for each
+/// forward, with a TapeObserverScope.
 class LayoutCheck : public TapeObserver {
  public:
   /// `next` sees everything after this one; null for none. With `context`, ranks divide the sequences
@@ -35,16 +37,22 @@ class LayoutCheck : public TapeObserver {
   explicit LayoutCheck(TapeObserver* next = nullptr, bool context = false) : next_(next), context_(context) {}
   void on_record(const Node& node, std::size_t index, const Tensor& output) override;
   void on_backward(const Node& node, std::size_t index, const Tensor& gradient) override;
+  void on_record_in_segment(const Node& node) override;
+  void on_segment_result(const Tensor& result) override { of_segment_ = of(result); }
 
   /// The layout of a result recorded so far.
   Layout of(const Tensor& output) const;
 
  private:
   Layout of(const NodeInput& input) const;
+  Layout derive(const Node& node) const;
 
   TapeObserver* next_;
   bool context_;
   std::map<const AutogradMeta*, Layout> layouts_;
+  /// Results inside segments, which are gone when the segment ends: kept, so that no other has their address.
+  std::vector<std::shared_ptr<const AutogradMeta>> in_segments_;
+  Layout of_segment_;
 };
 
 }  // namespace ringtape

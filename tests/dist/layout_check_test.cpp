@@ -1,6 +1,7 @@
 // Operations that mix up what is replicated, divided or a part of a sum, and replicas that differ.
 #include "dist/layout_check.h"
 
+#include "autograd/recompute.h"
 #include "dist/self_communicator.h"
 #include "dist/sequence_parallel_ops.h"
 #include "dist/tensor_parallel.h"
@@ -92,6 +93,35 @@ TEST_CASE("layouts: an operation that mixes them up is named", "[dist][tensor][l
   const Tensor targets = from_vector(std::vector<std::int64_t>{1, 2}, {2});
   CHECK(error_in([=] { cross_entropy(linear(input(), parameter(0)), targets); }) ==
         "layouts: cross_entropy of operands that are shard(1): expected what is equal on all ranks");
+}
+
+TEST_CASE("layouts: a recomputed segment's operations are checked, and its result has its layout",
+          "[dist][tensor][layout]") {
+  const auto input = [] { return tensor_of(random_doubles(8, 2), {2, 4}); };
+  {
+    Observed observed;
+    const LayoutCheck& check = observed.check;
+    const Tensor divided = linear(input(), parameter(0)), second = parameter(1);
+    const auto product = [&](const Tensor& x) { return linear(x, second); };
+    // What is recorded last is not what the segment returns.
+    const auto two = [&](const Tensor& x) {
+      const Tensor y = gelu(x);
+      product(y);
+      return y;
+    };
+    CHECK(check.of(recompute(two, divided)) == Layout{Layout::Kind::shard, 1});
+    CHECK(check.of(recompute([](const Tensor& x) { return x; }, divided)) == Layout{Layout::Kind::shard, 1});
+    const Tensor part = recompute([&](const Tensor& x) { return recompute(product, gelu(x)); }, divided);
+    CHECK(check.of(part) == kPartial);
+    const auto alone = std::make_shared<SelfCommunicator>(Device{});
+    CHECK_NOTHROW(sum(reduce_from_region(part, {}, alone)).backward());
+  }
+  const std::string expected = "layouts: relu of operands that are partial: expected a complete sum";
+  const auto product = [](const Tensor& x) { return linear(x, parameter(1)); };
+  CHECK(error_in([=] {
+          recompute([=](const Tensor& x) { return relu(product(x)); }, linear(input(), parameter(0)));
+        }) == expected);
+  CHECK(error_in([=] { relu(recompute(product, linear(input(), parameter(0)))); }) == expected);
 }
 
 TEST_CASE("layouts: a replicated weight in the divided layers, whose gradient no sum completes, is an error",
