@@ -35,7 +35,7 @@ PROGRAMS = {
             "--eval-batch-size", "256", "--samples", "0", "--epochs", "1", "--steps-per-epoch", str(STEPS)],
     "mlp": ["mnist", "--batch-size", "96", "--max-steps", str(STEPS), "--hidden", "40,36,33,28,24,20,16"],
 }
-COMMON = ["--device", "cpu", "--optimizer", "sgd", "--lr", "0.05", "--warmup", "0"]
+COMMON = ["--device", "cpu", "--quiet", "--optimizer", "sgd", "--lr", "0.05", "--warmup", "0"]
 MICRO_BATCH = {"gpt": "2", "mlp": "7"}
 CLIP_NORM = {"gpt": "0.5", "mlp": "0.1"}
 
