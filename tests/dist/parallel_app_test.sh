@@ -18,16 +18,17 @@ sgd=(--optimizer sgd --lr 0.05 --hidden "65,40,33")
 gpt=(gpt train --device cpu --text plays.txt --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 20 --epochs 1
   --eval-batch-size 256 --warmup 5 --samples 0)
 # Reads lines: the program, a name, the ranks, how they divide the work, and flags that one rank has too. Trains so, and
-# expects the numbers of one rank, whose run the lines of a name share.
+# expects the numbers of one rank, whose run the lines of a name share. (Without --quiet a run takes longer, as it measures
+# the machine's peak, of which its last line prints the share.)
 expect_one_rank() {
   local program name number divide way arguments dividing
   while IFS='|' read -r program name number divide way; do
     read -ra arguments <<<"$way"
-    read -ra dividing <<<"$divide"
+    read -ra dividing <<<"$divide --quiet"
     [[ $divide == *"--zero 3"* ]] || dividing+=(--check-replicas)
     local -n common=$program
     if [ ! -e "$program-$name.jsonl" ]; then
-      timeout 120 "$bin/$program" "${common[@]:1}" "${arguments[@]}" --metrics "$program-$name.jsonl" >out 2>err </dev/null
+      timeout 120 "$bin/$program" "${common[@]:1}" "${arguments[@]}" --quiet --metrics "$program-$name.jsonl" >out 2>err </dev/null
       expect "$program $way: one rank" [ $? -eq 0 ]
     fi
     run_ranks 0 "$number" "${common[@]}" "${arguments[@]}" "${dividing[@]}" --metrics found.jsonl
@@ -140,7 +141,7 @@ done
 while IFS='|' read -r number way; do
   read -ra arguments <<<"$way"
   for stage in 2 3; do
-    run_ranks 0 "$number" "${gpt[@]}" "${arguments[@]}" --zero $stage --save "zero-$stage.safetensors"
+    run_ranks 0 "$number" "${gpt[@]}" "${arguments[@]}" --quiet --zero $stage --save "zero-$stage.safetensors"
   done
   expect "gpt $way: $number ranks: --zero 3 has the bits of --zero 2" cmp zero-3.safetensors zero-2.safetensors
 done <<WAYS
@@ -182,7 +183,7 @@ for number in 1 4; do
   run_ranks 0 2 "${short[@]}" --tensor-parallel 2 --metrics whole.jsonl
   expect "$number ranks resume half-way: the numbers of two" same 1e-4 <(tail -n 11 resumed.jsonl) <(tail -n 11 whole.jsonl)
 done
-staged=("${gpt[@]}" --micro-batch 2)
+staged=("${gpt[@]}" --micro-batch 2 --quiet)
 run_ranks 0 2 "${staged[@]}" --pipeline-parallel 2 --checkpoint stages --checkpoint-every 10 --save staged.safetensors
 while read -ra way; do
   run_ranks 0 "${way[0]}" "${staged[@]}" "${way[@]:1}" --checkpoint stages --resume --save again.safetensors
