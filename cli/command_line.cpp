@@ -29,8 +29,8 @@ int rank_or_0() {
 }
 
 /// Prints an error on standard error. All ranks find a wrong command line or file. So rank 0 reports it at
-/// once, and the others after a delay in which the launcher ends them because rank 0 has ended: mpirun does
-/// it after a second.
+/// once, and the others after a delay in which the launcher ends them because rank 0 has ended: by default
+/// mpirun does so after a second.
 void report_error(const char* error, const char* help = "") {
   constexpr std::chrono::milliseconds kTimeForRank0{1500};
   std::fflush(stdout);

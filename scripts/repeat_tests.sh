@@ -52,7 +52,7 @@ for ((run = 1; run <= runs; ++run)); do
   if [ $status -eq 0 ]; then
     rm "$log"
   else
-    failed=$(sed -nE 's/^\t *[0-9]+ - (.*)$/  \1/p' "$log")
+    failed=$(sed -nE '/\((Skipped|Disabled)\)$/d; s/^\t *[0-9]+ - (.*)$/  \1/p' "$log")
     printf '%s\n' "$failed" | sed '/^$/d'
     failures=$((failures + $(printf '%s' "$failed" | grep -c . || true)))
     if [ -z "$failed" ]; then failures=$((failures + 1)); fi

@@ -4,6 +4,8 @@
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+# Not in the folder that all of Open MPI's programs of a user share: one that ends may remove it while another begins.
+export OMPI_MCA_orte_tmpdir_base=$work
 
 passed=0
 failed=0

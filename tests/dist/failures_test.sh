@@ -8,8 +8,9 @@ shift
 mpirun=("$@")
 trap 'cat "$work"/*.pid 2>/dev/null | xargs -r kill -KILL 2>/dev/null; rm -rf "$work"' EXIT
 cd "$work" || exit 1
+export OMPI_MCA_orte_tmpdir_base=$work # see app_test.sh
 
-timeout=3 # of every operation, in seconds
+timeout=8 # of every operation, in seconds: connecting four ranks on a busy machine is one
 limit=60  # for a whole run: starting and ending ranks takes time on a busy machine; a hanging rank sleeps for an hour
 
 passed=0

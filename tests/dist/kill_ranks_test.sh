@@ -14,9 +14,10 @@ work=$(mktemp -d)
 cp "$bin/regression" "$bin/gpt" "$work/" # names of their own, by which their processes are found
 trap 'pkill -KILL -f "^$work/"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
+export OMPI_MCA_orte_tmpdir_base=$work # see app_test.sh
 
 ranks=4
-timeout=5 # of every operation of a disturbed run, in seconds; the other runs have the longer default
+timeout=8 # of every operation of a disturbed run, in seconds; the other runs have the longer default
 export OMP_NUM_THREADS=1
 regression="regression --epochs 4 --hidden 64,64,64 --batch-size 300"
 gpt="gpt train --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 40 --epochs 1 --warmup 5 --samples 0"
@@ -69,11 +70,15 @@ end() {
 }
 
 # disturb SIGNAL LAUNCHER LENGTH: sends the signal to a rank of a running training, at a random moment of its first LENGTH
-# microseconds; false if that had ended by then.
+# microseconds; false if that had ended by then, or before all ranks were seen.
 disturb() {
   local moment=$(($3 * (RANDOM * 32768 + RANDOM) / (1 << 30))) victim=$((RANDOM % ranks)) survivors rank
   start --comm-timeout $timeout
-  if ended $launcher; then fail "the ranks did not start"; fi
+  if ended $launcher; then
+    [ -e killed.safetensors ] || fail "the ranks did not start"
+    wait $launcher
+    return 1
+  fi
   # An mpirun that is stopped while it still connects the ranks does not recover.
   until [ "$2" = running ] || grep -q 'connected by MPI' out || ended $launcher; do sleep 0.02; done
   sleep "$(printf '%d.%06d' $((moment / 1000000)) $((moment % 1000000)))"
@@ -92,6 +97,7 @@ disturb() {
   fi
   end $launcher || fail "mpirun goes on"
   if wait $launcher; then fail "mpirun ended with 0"; fi
+  end "${pids[victim]}" || fail "the rank goes on"
   if [ -n "$(processes)" ]; then fail "processes are left: $(processes)"; fi
   # When mpirun sees a rank end, it ends the others: at once after a SIGKILL, before all have printed their errors after a
   # SIGSTOP.
@@ -120,7 +126,7 @@ for ((run = 1; run <= runs; ++run)); do
     lengths[$number]=$((($(date +%s%N) - before) / 1000)) # microseconds
     mv killed.safetensors "reference-$number.safetensors"
   fi
-  read -ra now <<<"${ways[(run + (run - 1) / ${#modes[@]}) % 4]}"
+  read -ra now <<<"${ways[(number + (run - 1) / ${#modes[@]}) % 4]}" # each mode in each of the ways, in turn
   # Each time that training ends before it is disturbed, the next moment is earlier.
   for ((late = 0; late < 20; ++late)); do
     rm -rf run killed.safetensors

@@ -240,7 +240,7 @@ def make_folder(folder, build):
     for name in ("release", "profiling"):
         (folder / "build" / name).symlink_to(build)
     for name in ("benchmarks", "docs", "scripts", "tests"):
-        shutil.copytree(ROOT / name, folder / name)
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def pages():

@@ -141,7 +141,7 @@ class Learn(unittest.TestCase):
             self.says("our code ended the program", "4", "test", status=1)
             self.assertEqual(self.score("adam", status=1)["points"], 0)
         for loop, says in (("for (volatile bool on = true; on;) static_cast<void>(g)", "is there a loop that never ends?"),
-                           ("for (std::vector<float> x;; x.push_back(1)) static_cast<void>(g)", "is there a loop that allocates?"),
+                           ("for (std::vector<float*> x;;) x.push_back(new float[1 << 26])", "is there a loop that allocates?"),
                            ("for (;;) std::puts(\"\\xff again\")", "is there a loop that prints for ever?"),
                            ("adam_step(w, g, m, v, t, settings)", "a function that calls itself for ever?"),
                            ("if (fork() == 0) pause(); else std::abort()", "is there an exception that nothing catches")):

@@ -1,4 +1,5 @@
 """Tests of scripts/repeat_tests.sh on folders with tests of their own."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -60,7 +61,8 @@ class RepeatTests(unittest.TestCase):
                 time.sleep(0.05)
             self.assertEqual([pid for pid in loops if "repeat_tests.sh" in self.command(pid)], [])
             for pid in self.session(script.pid):  # the test itself, which ctest leaves
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # of one that is just ending
+                    os.kill(pid, signal.SIGKILL)
 
     def session(self, leader):
         found = subprocess.run(["ps", "-s", str(leader), "-o", "pid="], capture_output=True, text=True, check=False)
