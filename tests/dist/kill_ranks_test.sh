@@ -29,7 +29,7 @@ IFS='|' read -ra modes <<<"${MODES:-$default}"
 
 fail() {
   printf 'FAILED: run %s (%s; %s): %s\n' "$run" "$mode" "$way" "$*"
-  head -c 3000 "$work/out" "$work"/err.*
+  head -c 3000 "$work/out"
   exit 1
 }
 processes() { pgrep -f "^$work/"; }
@@ -41,14 +41,11 @@ rank_of() { tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null | sed -n 's/^OMPI_COMM_
 ended() { [ ! -e "/proc/$1/stat" ] || grep -qE '^[0-9]+ \(.*\) Z' "/proc/$1/stat" 2>/dev/null; }
 
 # Starts the ranks with these flags: $launcher. Waits until it has seen all of their processes, or their end: the array
-# $pids, by rank. Errors go to a file of each rank, as an mpirun that was stopped can lose what it has not yet passed on.
+# $pids, by rank.
 start() {
   local pid rank
-  local command=("$work/${training[0]}" "${training[@]:1}" --device cpu --optimizer adamw --checkpoint run --resume --checkpoint-every 9
-    --save killed.safetensors "$@")
-  rm -f err.*
-  # shellcheck disable=SC2016  # for the shell of the rank
-  "${mpirun[@]}" -n $ranks sh -c 'exec "$0" "$@" 2>"err.$OMPI_COMM_WORLD_RANK"' "${command[@]}" >out 2>&1 </dev/null &
+  "${mpirun[@]}" -n $ranks "$work/${training[0]}" "${training[@]:1}" --device cpu --optimizer adamw --checkpoint run --resume --checkpoint-every 9 \
+    --save killed.safetensors "$@" >out 2>&1 </dev/null &
   launcher=$!
   pids=()
   while [ ${#pids[@]} -lt $ranks ]; do
@@ -106,7 +103,7 @@ disturb() {
   # SIGSTOP.
   local untold=0
   for rank in "${!survivors[@]}"; do
-    grep -qE "error: (rank $rank of $ranks( \\([^)]*\\))*|this process): .* did not finish within $timeout s" "err.$rank" || untold=$((untold + 1))
+    grep -qE "error: (rank $rank of $ranks( \\([^)]*\\))*|this process): .* did not finish within $timeout s" out || untold=$((untold + 1))
   done
   case "$1 $2" in
     "KILL running") ;;
