@@ -29,7 +29,8 @@ HEADS, UNITS, CONTEXT = 8, 8, 16  # of the GPT; the MLP has as many layers
 ROOT = Path(__file__).resolve().parents[2]
 PLAYS = ROOT / "text/tinyshakespeare/input.txt"
 CHARACTERS = 20000  # of the plays: enough for the steps, and a short evaluation
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+# With its layer of messages named, Open MPI does not look for network cards.
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1"]
 PROGRAMS = {
     "gpt": ["gpt", "train", "--layers", "6", "--heads", str(HEADS), "--width", "32", "--context", str(CONTEXT), "--batch-size", "24",
             "--eval-batch-size", "256", "--samples", "0", "--epochs", "1", "--steps-per-epoch", str(STEPS)],
@@ -102,8 +103,8 @@ def train_in(folder, bin_dir, program, ranks, flags, data):
     name, *arguments = PROGRAMS[program]
     arguments += ["--text", str(data / "text.txt")] if program == "gpt" else ["--data", str(data)]
     command = [str(bin_dir / name), *arguments, *COMMON, *flags, "--metrics", str(metrics), "--save", str(weights)]
-    if ranks > 1:  # with its layer of messages named, Open MPI does not look for network cards
-        command = [*MPIRUN, "--mca", "pml", "ob1", "-n", str(ranks), *command]
+    if ranks > 1:
+        command = [*MPIRUN, "-n", str(ranks), *command]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     except subprocess.TimeoutExpired:
