@@ -139,6 +139,7 @@ Tensor to(const Tensor& x, DType dtype);
 Tensor to(const Tensor& x, Device device);
 
 // ---- attention ----
+/// Dropout of attention's weights, and which of the heads these are.
 struct AttentionOptions {
   double dropout = 0;  ///< probability, in [0, 1), with which a weight p is 0; the others are / (1 - dropout)
   /// The mask is a function of seed, counter, head, query and key: the same in the backward and in a
@@ -177,6 +178,7 @@ enum class Reduction { mean, sum };
 Tensor mse_loss(const Tensor& prediction, const Tensor& target, Reduction reduction = Reduction::mean,
                 double divisor = 1);
 
+/// The arguments of torch.nn.functional.cross_entropy, by its names, and a divisor.
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< mean over the non-ignored targets
   std::int64_t ignore_index = -100;       ///< rows with this target have no loss and no gradient

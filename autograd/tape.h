@@ -123,6 +123,7 @@ class BackwardContext {
   bool grad_is_one_;
 };
 
+/// The operations of a forward in their order, whose backwards run in the reverse order.
 class Tape {
  public:
   /// The tape that operations of this thread record on: its own, or the innermost NestedTape's.

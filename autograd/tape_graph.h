@@ -15,6 +15,7 @@ enum class VertexKind {
   input,  ///< needs no gradient
 };
 
+/// An operation, a parameter or an input.
 struct TapeVertex {
   VertexKind kind = VertexKind::operation;
   std::string name;  ///< of the operation or the parameter
@@ -28,12 +29,14 @@ struct TapeVertex {
   std::size_t number = 0;  ///< of an operation: its place on the tape
 };
 
+/// A tensor from the vertex that computed it to an operation that used it.
 struct TapeEdge {
   std::size_t from = 0;  ///< vertices
   std::size_t to = 0;
   bool has_gradient = false;  ///< a gradient flows back
 };
 
+/// A tape as a graph, for drawings.
 struct TapeGraph {
   std::vector<TapeVertex> vertices;  ///< each after the vertices that it is computed from
   std::vector<TapeEdge> edges;

@@ -18,10 +18,6 @@ namespace {
 using namespace ringtape;
 using Sizes = std::vector<std::int64_t>;
 
-double mib(std::size_t bytes) {
-  return static_cast<double>(bytes) / (1024.0 * 1024.0);
-}
-
 /// An MLP with `layers` hidden layers of `width` between MNIST's inputs and classes.
 Sizes deep(std::int64_t layers, std::int64_t width) {
   Sizes sizes(static_cast<std::size_t>(layers), width);
@@ -89,9 +85,10 @@ void memory_of_batches(Results& results, const Sizes& sizes, Device device) {
                                   ? fmt::format("{} at once", micro_batch)
                                   : fmt::format("{} as {} x {}", micro_batch * steps, steps, micro_batch);
     fmt::print("{:>14} {:>10.3f} {:>9.3f} {:>9.3f} {:>11.4f} {:>11.4f} {:>7.4f} {:>7.4f} {:>8.3f} {:>8.3f}\n",
-               batch, mib(at_peak[parameters]), mib(at_peak[gradients]), mib(at_peak[optimizer_state]),
-               mib(at_peak[activations]), mib(at_peak[activation_gradients]), mib(at_peak[data]), mib(rest),
-               mib(at_peak.total()), mib(training.formula().total()));
+               batch, mebibytes(at_peak[parameters]), mebibytes(at_peak[gradients]),
+               mebibytes(at_peak[optimizer_state]), mebibytes(at_peak[activations]),
+               mebibytes(at_peak[activation_gradients]), mebibytes(at_peak[data]), mebibytes(rest),
+               mebibytes(at_peak.total()), mebibytes(training.formula().total()));
     ResultRow row{.name = fmt::format("memory of {}", name_of(sizes)), .size = batch};
     for (std::size_t i = 0; i < kMemoryCategories; ++i) {
       row.more[fmt::format("{} bytes", ringtape::name_of(static_cast<MemoryCategory>(i)))] = at_peak.bytes[i];
@@ -139,7 +136,7 @@ void throughput_of_steps(Results& results, const Sizes& sizes, std::int64_t batc
     const std::size_t peak = training.peak(steps).total();
     const double rate = static_cast<double>(batch) / seconds;
     fmt::print("{:>6} {:>12} {:>12.3f} {:>18} {:>12.0f} {:>10.3f} {:>10.2f}\n", steps, batch / steps,
-               seconds * 1e3, times.range_ms(3), rate, at_once / seconds, mib(peak));
+               seconds * 1e3, times.range_ms(3), rate, at_once / seconds, mebibytes(peak));
     results.add({.name = fmt::format("update of {}", name_of(sizes)),
                  .size = fmt::format("batch {} as {} x {}", batch, steps, batch / steps),
                  .seconds = seconds,
@@ -169,8 +166,9 @@ void recomputation(Results& results, std::int64_t layers, std::int64_t width, st
     const std::size_t passing = at_peak[activations] + at_peak[activation_gradients];
     const std::size_t expected = formula[activations] + formula[activation_gradients];
     fmt::print("{:>18} {:>16.2f} {:>10.2f} {:>10.2f} {:>12.3f} {:>18} {:>10.3f}\n",
-               segment == 0 ? "everything kept" : fmt::format("{}", segment), mib(passing), mib(expected),
-               mib(at_peak.total()), seconds * 1e3, times.range_ms(3), seconds / kept);
+               segment == 0 ? "everything kept" : fmt::format("{}", segment), mebibytes(passing),
+               mebibytes(expected), mebibytes(at_peak.total()), seconds * 1e3, times.range_ms(3),
+               seconds / kept);
     results.add({.name = fmt::format("update of {} hidden layers of {}, batch {}", layers, width, batch),
                  .size = segment == 0 ? "everything kept" : fmt::format("segments of {}", segment),
                  .seconds = seconds,

@@ -245,7 +245,7 @@ void benchmark(const Options& options) {
   check(options.batch % options.accumulation == 0,
         "--batch-size: expected a multiple of --accumulation, {}, found {}", options.accumulation,
         options.batch);
-  if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  silence_other_ranks(*comm);
   Results results("bench_overlap", comm->device(), comm->rank() == 0 ? options.json : "");
   const std::vector<Way> ways = all_ways(options);
   std::vector<std::unique_ptr<Training>> trainings;

@@ -178,7 +178,7 @@ void print_table(Results& results, const std::vector<Measured>& all, int stages)
 void benchmark(const Options& options) {
   const auto comm = connect(detect_rank_environment(process_environment()), Device{}, Seconds(60));
   check(comm->size() > 1, "found one rank, expected at least two: mpirun -n 2 bench_pipeline");
-  if (comm->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  silence_other_ranks(*comm);
   Results results("bench_pipeline", comm->device(), comm->rank() == 0 ? options.json : "");
   fmt::print("{} stages, {}; medians of {}\n\n", comm->size(),
              options.sleep_ms > 0

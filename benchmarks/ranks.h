@@ -1,14 +1,21 @@
 #pragma once
 
 #include <chrono>
+#include <cstdio>
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "core/tensor.h"
 #include "dist/communicator.h"
 #include "profile/core_wait.h"
 
 namespace ringtape {
+
+/// Only rank 0 prints from here on.
+inline void silence_other_ranks(const Communicator& comm) {
+  if (comm.rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+}
 
 /// The largest of the ranks' numbers.
 inline double largest_over(Communicator& comm, double own) {

@@ -15,6 +15,12 @@ std::string short_number(double value, int digits = 3);
 /// "512 B", "1.5 KiB", "20.4 MiB": at most `digits` significant digits, or all of a whole number up to 1023.
 std::string bytes_text(double bytes, int digits = 3);
 
+/// A number of bytes in MiB, 2^20 bytes.
+template <class Bytes>
+constexpr double mebibytes(Bytes bytes) {
+  return static_cast<double>(bytes) / 0x1p20;
+}
+
 /// "15 us", "2.31 ms", "1.2 s", "3 min 20 s"
 std::string time_text(double seconds);
 

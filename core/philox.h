@@ -9,6 +9,7 @@
 /// of counter offset + i / 4, so the CPU and the GPU, and any number of threads, give the same values.
 namespace ringtape::RINGTAPE_TARGET {
 
+/// The four 32-bit numbers of a counter.
 struct Philox4 {
   std::uint32_t x, y, z, w;
 };

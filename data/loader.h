@@ -46,6 +46,7 @@ class Batch {
   std::int64_t first_;
 };
 
+/// How a DataLoader cuts a dataset into batches, and where it puts them.
 struct DataLoaderOptions {
   std::int64_t batch_size = 64;
   bool drop_last = false;              ///< leave out the last batch of an epoch when it is short

@@ -10,12 +10,12 @@ namespace ringtape {
 
 /// Sends gradients as bf16 or f16, half the bytes, and restores them to f32.
 ///
-/// bf16 has the range of f32; each element is rounded by at most 2^-9 of its value. f16 rounds by at most
-/// 2^-12, but its range is small. So a bucket is first multiplied by a power of two that brings its largest
+/// bf16 has the range of f32; each element is rounded by at most 2^-8 of its value. f16 rounds by at most
+/// 2^-11, but its range is small. So a bucket is first multiplied by a power of two that brings its largest
 /// element over all ranks close to the end of that range: a sum cannot overflow, and elements down to 2^-28
-/// ranks of the largest keep all bits. A bucket with an infinity or NaN on any rank has one on all ranks
-/// afterwards. The largest elements must be known first; so a bucket is sent when the next one is launched,
-/// while the reduction of that one's largest elements is in flight.
+/// times the ranks of the largest keep all bits. A bucket with an infinity or NaN on any rank has one on all
+/// ranks afterwards. The largest elements must be known first; so a bucket is sent when the next one is
+/// launched, while the reduction of that one's largest elements is in flight.
 ///
 /// The communicator adds in f32 and rounds after each addition. On CUDA no operation waits for the host.
 ///

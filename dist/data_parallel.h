@@ -15,6 +15,7 @@
 
 namespace ringtape {
 
+/// How DataParallel reduces gradients; ZeRO's stage is the arena's (ArenaSharding).
 struct DataParallelOptions {
   /// For an arena without sharding; a sharded arena has its own sizes.
   BucketSizes bucket_sizes;

@@ -31,7 +31,8 @@ class GradientReducer {
   /// True if every backward is a round, inside no_sync() too.
   virtual bool reduces_every_backward() const { return false; }
 
-  /// True: all ranks run the same number of rounds, and need not ask each other.
+  /// True: all ranks will run the same number of rounds, so no rank has to announce one to the others
+  /// (DataParallel::promise_equal_ranks()).
   virtual void promise_equal_rounds(bool /*equal*/) {}
 
   /// A backward is about to write the gradient of this entry of the arena, for the first time.

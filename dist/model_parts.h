@@ -12,7 +12,8 @@
 /// whole, so that any mesh can read what any other has written.
 namespace ringtape {
 
-/// The whole of which each rank of `comm` has the part `part`, on the CPU of its rank 0; undefined elsewhere.
+/// Puts the parts of all ranks of `comm` together: the whole parameter, on the CPU of its rank 0; undefined
+/// on the others.
 Tensor gather_whole(const Tensor& part, const ParameterShard& shard, Communicator& comm);
 /// The opposite: overwrites each rank's `part` with its part of rank 0's `whole`; elsewhere `whole` is not
 /// used.

@@ -21,7 +21,7 @@ class NcclEvent {
   bool is_done() const {
     const cudaError_t state = cudaEventQuery(event_);
     if (state == cudaErrorNotReady) {
-      cudaGetLastError();  // which may be this, and would be taken for that of the next launch
+      cudaGetLastError();  // cudaErrorNotReady may stay, and the next launch's check would report it
       return false;
     }
     check_cuda(state, "cudaEventQuery");

@@ -68,7 +68,7 @@ std::size_t Pipeline::part_of(int chunk) const {
          static_cast<std::size_t>(place.stage);
 }
 
-/// The task of the previous stage for the part before that of `task`.
+/// The task of the previous stage that computes the input of `task`.
 StageTask Pipeline::in_previous(StageTask task) const {
   if (stages_.place().stage == 0) --task.chunk;
   return task;

@@ -16,6 +16,7 @@
 
 namespace ringtape {
 
+/// The schedule of a pipeline, and what else divides the tensors between stages.
 struct PipelineOptions {
   PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
   bool sequence = false;       ///< between stages a rank has its part of each sequence (sequence parallelism)

@@ -28,6 +28,7 @@ struct StageTask {
   bool operator==(const StageTask&) const = default;
 };
 
+/// The size of a pipeline: stages, micro-batches of an update, chunks of the model on each stage.
 struct PipelineShape {
   int stages = 1;
   int micro_batches = 1;

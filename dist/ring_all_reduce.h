@@ -20,6 +20,7 @@ struct RingTransfer {
   std::int64_t received_elements;
 };
 
+/// How the ring cuts what it sends.
 struct RingOptions {
   std::int64_t segment_bytes = 256 * 1024;         ///< largest piece that is sent at once
   int in_flight = 4;                               ///< number of segments in flight together

@@ -15,7 +15,7 @@
 namespace ringtape {
 namespace {
 
-/// The border of the layers that ranks divide: what is outside, and how it comes in and out.
+/// The border between divided and undivided layers: how activations cross it.
 struct Border {
   std::shared_ptr<Communicator> comm;
   bool sequence;

@@ -44,7 +44,6 @@ double bytes_sent(const CollectiveCounts& counts, int world_size) {
 }
 
 std::string traffic_table(const CollectiveCounts& counts, const std::string& group, int world_size) {
-  constexpr double kMiB = 1024 * 1024;
   const std::string title = group.empty() ? "traffic" : "traffic, " + group;
   std::string text =
       fmt::format("{:<22} {:>12} {:>12} {:>12}\n", title, "calls", "tensors, MiB", "sent, MiB");
@@ -53,10 +52,10 @@ std::string traffic_table(const CollectiveCounts& counts, const std::string& gro
     if (counts[i].calls == 0) continue;
     const auto bytes = static_cast<double>(counts[i].bytes);
     text += fmt::format("{:<22} {:>12} {:>12.3f} {:>12.3f}\n", name_of(operation), counts[i].calls,
-                        bytes / kMiB, bytes_sent(operation, world_size, bytes) / kMiB);
+                        mebibytes(bytes), mebibytes(bytes_sent(operation, world_size, bytes)));
   }
   return text + fmt::format("{:<22} {:>12} {:>12} {:>12.3f}\n", "total", "", "",
-                            bytes_sent(counts, world_size) / kMiB);
+                            mebibytes(bytes_sent(counts, world_size)));
 }
 
 }  // namespace ringtape

@@ -4,16 +4,10 @@
 #include <vector>
 
 #include "core/error.h"
+#include "io/checksum.h"
 
 namespace ringtape {
 namespace {
-
-/// The 64-bit FNV-1a hash (Fowler, Noll, Vo).
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
 
 /// The text of rank `root`; all ranks know its length.
 std::string broadcast_text(Communicator& comm, const std::string& text, std::int64_t length, int root) {
@@ -46,7 +40,7 @@ std::string broadcast_text(Communicator& comm, const std::string& text, std::int
 
 void verify_same(Communicator& comm, const std::string& what, const std::string& line,
                  const std::string& text) {
-  const std::vector<std::int64_t> summary = {static_cast<std::int64_t>(hash_of(text)), std::ssize(text)};
+  const std::vector<std::int64_t> summary = {crc32(0, text.data(), text.size()), std::ssize(text)};
   const Tensor gathered = empty({2 * comm.size()}, DType::i64, comm.device());
   comm.all_gather(copy_to(from_vector(summary, {2}), comm.device()), gathered).wait();
   const std::vector<std::int64_t> all = gathered.to_vector<std::int64_t>();

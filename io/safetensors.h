@@ -15,6 +15,7 @@
 /// "__metadata__": {"note": "text"}}; then the elements, row-major and little-endian, without holes.
 namespace ringtape {
 
+/// A tensor of a file, and its name there.
 struct NamedTensor {
   std::string name;
   Tensor tensor;

@@ -11,13 +11,16 @@
 #include "core/stream.h"
 #include "kernels/clip.h"
 #include "kernels/elementwise.h"
+#include "nn/parameter_shard.h"
 #include "nn/parameter_units.h"
 
 namespace ringtape {
 namespace {
 
-std::int64_t padded(std::int64_t elements) {
-  return (elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+/// Elements from a parameter to the next one. Ranks that have parts of it all have room for the largest part,
+/// so that their arenas have one layout, and the same slices of what they have as a whole.
+std::int64_t room_of(const Tensor& parameter) {
+  return (largest_part(parameter) + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
 }
 
 Tensor zeros_of(MemoryCategory category, std::int64_t elements, Device device) {
@@ -98,7 +101,7 @@ void ParameterArena::make_buckets(Module& model, std::span<NamedParameter> train
   }
   if (!is_sharded()) return;
   std::vector<std::int64_t> sizes;
-  for (const NamedParameter& parameter : trainable) sizes.push_back(padded(parameter.tensor->elements()));
+  for (const NamedParameter& parameter : trainable) sizes.push_back(room_of(*parameter.tensor));
   buckets_ = has_all_values() ? cut_into_buckets(sizes, sharding_.bucket_sizes, sharding_.world_size, runs_)
                               : buckets_of_runs(sizes, runs_, sharding_.world_size);
   slices_ = slices_of_rank(buckets_, sharding_.rank, sharding_.world_size);
@@ -108,7 +111,7 @@ std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedPara
   std::vector<std::int64_t> offsets = {0};
   auto bucket = buckets_.begin();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    std::int64_t end = offsets.back() + padded(parameters[i].tensor->elements());
+    std::int64_t end = offsets.back() + room_of(*parameters[i].tensor);
     if (bucket != buckets_.end() && i + 1 == bucket->first_entry + bucket->entries) {
       end = bucket->offset + bucket->elements;
       ++bucket;

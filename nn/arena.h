@@ -87,7 +87,8 @@ struct ModelStages {
 ///
 /// Parameters with requires_grad come first, in reverse order of registration, which is about the order in
 /// which backward completes their gradients; each starts at a multiple of 256 bytes. Frozen parameters
-/// follow; they have no gradient and no entry.
+/// follow; they have no gradient and no entry. Ranks that have parts of a parameter (nn/parameter_shard.h)
+/// have the layout of the largest part.
 ///
 /// A sharded arena is divided into buckets, each padded to world_size times 256 bytes, of which each rank
 /// owns a slice (nn/shard_layout.h); a rank's slices together are its shard. Every rank has all values,

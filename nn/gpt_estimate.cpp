@@ -180,10 +180,7 @@ void check_problem(const GptMemoryProblem& p) {
         "memory estimate: a model computes in f32, bf16 or f16, not in {}", name_of(p.compute));
 }
 
-}  // namespace
-
-std::vector<GptParameter> parameters_of(const TransformerOptions& o, const GptPart& part) {
-  check_part(o, part);
+std::vector<GptParameter> parameters_of_rank(const TransformerOptions& o, const GptPart& part) {
   const std::vector<std::int64_t> blocks_of_part = blocks_of_parts(o, part.stages * part.chunks);
   const bool norm_bias = o.norm == Norm::Kind::layer && o.bias;
   const std::int64_t ranks = part.tensor, hidden = part_of(o.hidden_or_default(), part);
@@ -236,6 +233,18 @@ std::vector<GptParameter> parameters_of(const TransformerOptions& o, const GptPa
   return parameters;
 }
 
+}  // namespace
+
+std::vector<GptParameter> parameters_of(const TransformerOptions& model, const GptPart& part) {
+  check_part(model, part);
+  std::vector<GptParameter> parameters = parameters_of_rank(model, part);
+  GptPart last = part;
+  last.tensor_rank = part.tensor - 1;
+  const std::vector<GptParameter> of_last = parameters_of_rank(model, last);
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].room = of_last[i].elements;
+  return parameters;
+}
+
 std::vector<std::int64_t> parameter_sizes(const TransformerOptions& model) {
   std::vector<std::int64_t> sizes;
   for (const GptParameter& parameter : parameters_of(model)) sizes.push_back(parameter.elements);
@@ -262,7 +271,7 @@ ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaShardi
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (i == 0 || run_of(order[i]) != run_of(order[i - 1])) runs.push_back(0);
     ++runs.back();
-    sizes.push_back(order[i].elements);
+    sizes.push_back(order[i].room);
   }
   return arena_layout(sizes, runs, sharding.stage, sharding.world_size, sharding.bucket_sizes);
 }

@@ -31,7 +31,8 @@ struct GptPart {
 /// A parameter of such a part.
 struct GptParameter {
   std::int64_t elements = 0;
-  bool is_part = false;     ///< false: all ranks of `tensor` have it as a whole
+  std::int64_t room = 0;  ///< elements of the largest part that a rank of `tensor` has: its room in the arena
+  bool is_part = false;   ///< false: all ranks of `tensor` have it as a whole
   std::int64_t block = -1;  ///< of the stage, whose unit it belongs to (ZeRO stage 3); -1: of none
   int chunk = 0;            ///< of the stage
   bool is_copied = false;   ///< another stage has it too: tied embeddings

@@ -12,6 +12,7 @@
 /// than before.
 namespace ringtape {
 
+/// Which linear layers get low-rank factors, and of what rank.
 struct LoraOptions {
   std::int64_t rank = 8;
   double alpha = 16;  ///< the product is multiplied by alpha / rank

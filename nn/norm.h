@@ -39,6 +39,7 @@ class LayerNorm : public Norm {
  public:
   explicit LayerNorm(std::int64_t width, double eps = 1e-5) : Norm(Kind::layer, width, eps) {}
 };
+/// x / sqrt(mean(x^2) + eps) * weight over the last dimension, of `width` elements.
 class RMSNorm : public Norm {
  public:
   explicit RMSNorm(std::int64_t width, double eps = 1e-5) : Norm(Kind::rms, width, eps) {}

@@ -89,6 +89,14 @@ Shape whole_shape_of(const Tensor& parameter) {
   return shard == nullptr ? parameter.shape() : whole_shape(parameter.shape(), *shard);
 }
 
+std::int64_t largest_part(const Tensor& parameter) {
+  const ParameterShard* const shard = shard_of(parameter);
+  if (shard == nullptr) return parameter.elements();
+  ParameterShard last = *shard;
+  last.rank = last.ranks - 1;
+  return part_shape(whole_shape(parameter.shape(), *shard), last).elements();
+}
+
 void load_whole(Tensor& parameter, const Tensor& whole) {
   const ParameterShard* const shard = shard_of(parameter);
   parameter.copy_from(shard == nullptr ? whole : part_of(copy_to(whole.detach(), Device{}), *shard));

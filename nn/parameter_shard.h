@@ -25,10 +25,12 @@ struct PartOfBlock {
   std::int64_t first;
   std::int64_t count;
 };
-/// Part `rank` of a block of `size` elements. Parts differ by one element at most.
+/// Part `rank` of a block of `size` elements. Parts differ by one element at most, and the last is the
+/// largest.
 PartOfBlock part_of_block(std::int64_t size, int rank, int ranks);
 
-/// The shapes of the part that `shard` says of a parameter of shape `whole`, and of the whole parameter.
+/// The shape of a rank's part of a parameter of shape `whole`; and the shape of the whole parameter of a
+/// `part`.
 Shape part_shape(const Shape& whole, const ParameterShard& shard);
 Shape whole_shape(const Shape& part, const ParameterShard& shard);
 /// The part of `whole`, which is on the CPU.
@@ -40,6 +42,8 @@ void copy_into(const Tensor& whole, const Tensor& part, const ParameterShard& sh
 const ParameterShard* shard_of(const Tensor& parameter);
 /// The shape of a parameter, or of the whole one of which it is a part.
 Shape whole_shape_of(const Tensor& parameter);
+/// Elements of the largest part that a rank has of a parameter: those of the last rank, equal on all ranks.
+std::int64_t largest_part(const Tensor& parameter);
 /// Overwrites a parameter with `whole`, or with its own part of it.
 void load_whole(Tensor& parameter, const Tensor& whole);
 /// Elements of all parameters of the model, counting the parts of other ranks.

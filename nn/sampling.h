@@ -37,6 +37,7 @@ class TokenSampler {
   std::vector<std::int32_t> order_;  // the tokens that may be drawn
 };
 
+/// How many tokens to generate, and how each is drawn.
 struct GenerationOptions {
   std::int64_t tokens = 100;  ///< at most this many new ones
   SamplingOptions sampling;

@@ -5,6 +5,7 @@
 
 namespace ringtape {
 
+/// torch.optim.Adam's arguments and defaults; the decay is added to the gradient.
 struct AdamOptions {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
@@ -38,6 +39,7 @@ class Adam : public Optimizer {
   Tensor coefficients_;
 };
 
+/// torch.optim.AdamW's arguments and defaults; the decay is decoupled from the gradient.
 struct AdamWOptions {
   double learning_rate = 1e-3;
   double beta1 = 0.9;

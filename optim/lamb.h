@@ -7,6 +7,7 @@
 
 namespace ringtape {
 
+/// The hyperparameters of LAMB (You et al., 2020).
 struct LambOptions {
   double learning_rate = 1e-3;
   double beta1 = 0.9;

@@ -5,6 +5,7 @@
 
 namespace ringtape {
 
+/// The hyperparameters of LARS (You et al., 2017).
 struct LarsOptions {
   double learning_rate = 1;
   double momentum = 0.9;

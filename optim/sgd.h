@@ -5,6 +5,7 @@
 
 namespace ringtape {
 
+/// torch.optim.SGD's arguments and defaults, but for the rate.
 struct SGDOptions {
   double learning_rate = 1e-2;
   double momentum = 0;

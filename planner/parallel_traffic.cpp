@@ -67,7 +67,7 @@ void add_sums_of_parts(const Sizes& s, CollectiveCounts& counts) {
       const std::int64_t begin = std::max(offset, slices[b].offset);
       const std::int64_t end =
           std::min(offset + s.parameters[i].elements, slices[b].offset + slices[b].elements);
-      offset += (s.parameters[i].elements + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+      offset += (s.parameters[i].room + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
       if (s.parameters[i].is_part || begin >= end) continue;
       add_in_all(counts, Operation::all_reduce, divide_up(end - begin, kTileElements), 4 * (end - begin));
     }

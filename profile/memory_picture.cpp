@@ -7,7 +7,6 @@
 namespace ringtape {
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024.0;
 /// By the category's number. Categories that are neighbours in the stack have colours that differ most.
 constexpr std::array<int, kMemoryCategories> kColours = {7, 0, 3, 2, 1, 4, 6, 5};
 
@@ -16,7 +15,7 @@ std::vector<svg::Area> areas_of(std::span<const MemoryLevel> levels) {
   for (std::size_t i = 0; i < kMemoryCategories; ++i) {
     svg::Area area{.name = name_of(static_cast<MemoryCategory>(i)), .colour = kColours[i], .heights = {}};
     for (const MemoryLevel& level : levels) {
-      area.heights.push_back(static_cast<double>(level.live.bytes[i]) / kMiB);
+      area.heights.push_back(mebibytes(level.live.bytes[i]));
     }
     if (*std::max_element(area.heights.begin(), area.heights.end()) > 0) areas.push_back(std::move(area));
   }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/numbers.h"
 #include "profile/memory_levels.h"
 
 namespace ringtape {
@@ -13,10 +14,6 @@ namespace {
 
 constexpr int kBarWidth = 64;
 constexpr const char* kLetters = ".PGOAaWD";  // by the category's number
-
-double mib(std::size_t bytes) {
-  return static_cast<double>(bytes) / (1024.0 * 1024.0);
-}
 
 MemoryCategory category(std::size_t number) {
   return static_cast<MemoryCategory>(number);
@@ -74,8 +71,8 @@ std::string memory_table(const BytesByCategory& before, const BytesByCategory& p
   std::string text = fmt::format("{:<22} {:>12} {:>12}{}\n", "memory, MiB", "before", "at the peak",
                                  has_formula ? "   by formula" : "");
   const auto line = [&](const char* name, std::size_t first, std::size_t most, std::size_t expected) {
-    text += fmt::format("{:<22} {:>12.2f} {:>12.2f}{}\n", name, mib(first), mib(most),
-                        has_formula ? fmt::format(" {:>12.2f}", mib(expected)) : "");
+    text += fmt::format("{:<22} {:>12.2f} {:>12.2f}{}\n", name, mebibytes(first), mebibytes(most),
+                        has_formula ? fmt::format(" {:>12.2f}", mebibytes(expected)) : "");
   };
   for (std::size_t i = 1; i <= kMemoryCategories; ++i) {
     const MemoryCategory each = category(i % kMemoryCategories);  // other comes last
@@ -83,7 +80,8 @@ std::string memory_table(const BytesByCategory& before, const BytesByCategory& p
     line(name_of(each), before[each], peak[each], formula[each]);
   }
   line("total", before.total(), peak.total(), formula.total());
-  if (apart > 0) text += fmt::format("{:<22} {:>12.2f} {:>12.2f}\n", "data set", mib(apart), mib(apart));
+  if (apart > 0)
+    text += fmt::format("{:<22} {:>12.2f} {:>12.2f}\n", "data set", mebibytes(apart), mebibytes(apart));
   return text;
 }
 
@@ -94,7 +92,7 @@ std::string memory_timeline(const MemoryRecording& recording, int rows) {
   const BytesByCategory always = common(levels);
   const std::size_t most = peak_of(levels).live.total();
   std::string text = fmt::format("{:>10} {:>10}  of which beyond {:.2f} MiB that are always there:\n", "ms",
-                                 "MiB", mib(always.total()));
+                                 "MiB", mebibytes(always.total()));
   BytesByCategory used;
   bool marked = false;
   for (const MemoryLevel& level : highest_of_steps(levels, rows)) {
@@ -102,7 +100,7 @@ std::string memory_timeline(const MemoryRecording& recording, int rows) {
     for (std::size_t i = 0; i < kMemoryCategories; ++i) used.bytes[i] += passing.bytes[i];
     const bool is_peak = !marked && level.live.total() == most;
     marked = marked || is_peak;
-    text += fmt::format("{:>10.3f} {:>10.2f}  {}{}\n", level.seconds * 1e3, mib(level.live.total()),
+    text += fmt::format("{:>10.3f} {:>10.2f}  {}{}\n", level.seconds * 1e3, mebibytes(level.live.total()),
                         bar(passing, most - always.total()), is_peak ? " < peak" : "");
   }
   text += "           ";

@@ -59,6 +59,7 @@ struct ProfileLayer {
   std::int64_t kept = 0;
 };
 
+/// The times of some steps by operation, layer and phase.
 struct Profile {
   std::int64_t steps = 0;
   SpanClock::duration wall{};         ///< of all steps, by the caller's clock

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/numbers.h"
 #include "profile/profile.h"
 
 /// Number formats of a profile, for the tables and the report.
@@ -41,11 +42,6 @@ inline std::string share_of_step(const Profile& profile, SpanClock::duration sum
 /// Millions a step.
 inline std::string millions_of_step(const Profile& profile, std::int64_t sum) {
   return figure(static_cast<double>(sum) * 1e-6 / static_cast<double>(profile.steps));
-}
-
-/// 2^20 bytes.
-inline double mebibytes(std::int64_t bytes) {
-  return static_cast<double>(bytes) / (1 << 20);
 }
 
 }  // namespace ringtape

@@ -163,7 +163,7 @@ GPT_RATES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064)
 
 def lesson_10_gpt():
     """A small GPT on 327,680 characters, in 640 updates and in 40: every rate without warm-up and with a quarter of the updates."""
-    model = "train --layers 2 --heads 4 --width 64 --epochs 1 --samples 0 --eval-batch-size 256"
+    model = "train --layers 2 --heads 4 --width 64 --epochs 1 --sample-tokens 0 --eval-batch-size 256"
     return Rows({(batch, rate, warmup): f"{model} --batch-size {batch} --steps-per-epoch {steps} --lr {rate:g} --warmup {warmup}"
                  for batch, steps in ((8, 640), (128, 40)) for warmup in (0, steps // 4) for rate in GPT_RATES},
                 seeds=(0, 1, 2), measure=LOSS, program="gpt")
@@ -217,7 +217,7 @@ def compressed(flags, **settings):
     return Rows({dtype: f"{flags} --compress {dtype}" for dtype in COMPRESSIONS}, ranks=4, **settings)
 
 
-GPT_IN_SHORT = ("train --layers 2 --heads 4 --width 64 --batch-size 12 --steps-per-epoch 400 --epochs 1 --warmup 40 --samples 0 "
+GPT_IN_SHORT = ("train --layers 2 --heads 4 --width 64 --batch-size 12 --steps-per-epoch 400 --epochs 1 --warmup 40 --sample-tokens 0 "
                 "--eval-batch-size 256")
 CLAIMS = {
     "batch-table": batch_table(),

@@ -41,6 +41,7 @@ struct DeviceRecords {
   std::size_t lost = 0;                                             // records dropped for lack of memory
 };
 
+/// What a GPU did in a time, as CUPTI recorded it.
 struct DeviceActivities {
   std::vector<DeviceActivity> all;  ///< in the order of their begin
   std::string missing;  ///< why activities are missing, such as "built without CUPTI"; empty where none is

@@ -51,6 +51,7 @@ struct SpanWork {
 
 using SpanClock = std::chrono::steady_clock;
 
+/// Something that ran from `begin` to `end`, on a track of a timeline.
 struct Span {
   Track track = Track::compute;
   std::string name;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "train/option_types.h"
 
@@ -10,41 +11,32 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-}  // namespace
+Need optimizer_with(TrainerOptions& all, double OptimizerSettings::*setting) {
+  return {"--optimizer " + list_of(optimizers_with(setting)),
+          [&all, setting] { return has_setting(*all.optimizer.kind, setting); }};
+}
 
-std::vector<TrainerOption> options_of(TrainerOptions& all) {
-  const std::string machine = "Machine", model = "Model", training = "Training", optimizing = "Optimizer",
-                    clipping = "Clipping", schedule = "Schedule of the learning rate",
-                    checkpoints = "Checkpoints", ranks = "Several ranks (mpirun, torchrun, srun)",
-                    output = "Output";
-  const auto optimizer_with = [&all](double OptimizerSettings::*setting) {
-    return Need{"--optimizer " + list_of(optimizers_with(setting)),
-                [&all, setting] { return has_setting(*all.optimizer.kind, setting); }};
-  };
-  const auto schedule_of = [&all](const std::vector<ScheduleKind>& kinds) {
-    std::vector<std::string> names;
-    for (ScheduleKind kind : kinds) names.push_back(option_value(kind).write());
-    return Need{"--schedule " + list_of(names), [&all, kinds] {
-                  return std::find(kinds.begin(), kinds.end(), all.schedule.kind) != kinds.end();
-                }};
-  };
+Need schedule_of(TrainerOptions& all, const std::vector<ScheduleKind>& kinds) {
+  std::vector<std::string> names;
+  for (ScheduleKind kind : kinds) names.push_back(option_value(kind).write());
+  return {"--schedule " + list_of(names),
+          [&all, kinds] { return std::find(kinds.begin(), kinds.end(), all.schedule.kind) != kinds.end(); }};
+}
+
+std::vector<TrainerOption> machine_options(TrainerOptions& all) {
+  const std::string group = "Machine";
   DataOptions& data = all.data;
-  OptimizerOptions& o = all.optimizer;
-  ScheduleOptions& s = all.schedule;
-  CheckpointOptions& c = all.checkpoint;
-  DistributionOptions& d = all.distribution;
-  ObservationOptions& see = all.observation;
   return {
       {
           .name = "device",
-          .group = machine,
+          .group = group,
           .value = option_value(all.device),
           .help = "auto, cpu, cuda or cuda:N; auto: the first GPU, else cpu",
           .effect = Effect::machine,
       },
       {
           .name = "gemm",
-          .group = machine,
+          .group = group,
           .value = gemm_value(all.gemm),
           .help =
               "matrix products by the vendor's library (cuBLAS, oneDNN) or by Ringtape's kernel; default: "
@@ -53,13 +45,13 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "tf32",
-          .group = machine,
+          .group = group,
           .value = option_value(all.precision.tf32),
           .help = "let cuBLAS round the operands of f32 products to TF32 (faster)",
       },
       {
           .name = "graph",
-          .group = machine,
+          .group = group,
           .value = option_value(all.graph),
           .help =
               "capture an update as a CUDA graph and replay it: the same result, less time between kernels",
@@ -67,14 +59,19 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "seed",
-          .group = machine,
+          .group = group,
           .value = option_value(data.seed),
           .help = "seed of the initial weights and of the order of the data",
       },
+  };
+}
 
+std::vector<TrainerOption> model_options(TrainerOptions& all) {
+  const std::string group = "Model";
+  return {
       {
           .name = "dtype",
-          .group = model,
+          .group = group,
           .value = dtype_value(all.precision.dtype),
           .help = "compute dtype of the model; its weights and their gradients are always f32. auto: "
                   "bf16 if the device has instructions for it, else f16; f16 scales the loss, and skips "
@@ -82,55 +79,61 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "load",
-          .group = model,
+          .group = group,
           .value = file_value(all.model.load),
           .help = "start from the weights in this safetensors file",
           .effect = Effect::output,
       },
       {
           .name = "save",
-          .group = model,
+          .group = group,
           .value = file_value(all.model.save),
           .help = "write the trained weights to this safetensors file",
           .effect = Effect::output,
       },
       {
           .name = "freeze",
-          .group = model,
+          .group = group,
           .value = option_value(all.model.freeze),
           .help = "do not train the parameters with these names; * is any text: \"wte.*,h.*.mlp.*\"",
       },
       {
           .name = "train-only",
-          .group = model,
+          .group = group,
           .value = option_value(all.model.train_only),
           .help = "train only the parameters with these names",
           .excludes = {"freeze"},
       },
+  };
+}
 
+std::vector<TrainerOption> training_options(TrainerOptions& all) {
+  const std::string group = "Training";
+  DataOptions& data = all.data;
+  return {
       {
           .name = "epochs",
-          .group = training,
+          .group = group,
           .value = positive(data.epochs),
           .help = "passes over the training data",
           .effect = Effect::execution,
       },
       {
           .name = "max-steps",
-          .group = training,
+          .group = group,
           .value = not_negative(data.max_steps),
           .help = "steps at most; 0: no limit",
           .effect = Effect::execution,
       },
       {
           .name = "batch-size",
-          .group = training,
+          .group = group,
           .value = positive(data.batch_size),
           .help = "samples in a step (the global batch)",
       },
       {
           .name = "micro-batch",
-          .group = training,
+          .group = group,
           .value = not_negative(all.accumulation.micro_batch),
           .help = "samples in a forward pass; the gradients of a batch are accumulated, "
                   "with the same result as for the whole batch; 0: the whole batch",
@@ -138,81 +141,93 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "eval-batch-size",
-          .group = training,
+          .group = group,
           .value = positive(data.eval_batch_size),
           .help = "samples in a forward pass of an evaluation",
           .effect = Effect::execution,
       },
+  };
+}
 
+std::vector<TrainerOption> optimizer_options(TrainerOptions& all) {
+  const std::string group = "Optimizer";
+  OptimizerOptions& o = all.optimizer;
+  return {
       {
           .name = "optimizer",
-          .group = optimizing,
+          .group = group,
           .value = optimizer_value(o.kind),
           .help = "the optimizer: " + list_of(optimizer_names()),
       },
       {
           .name = "lr",
-          .group = optimizing,
+          .group = group,
           .value = finite_value(o.learning_rate),
           .help = "learning rate",
           .default_text = optimizer_defaults(&OptimizerSettings::learning_rate),
       },
       {
           .name = "momentum",
-          .group = optimizing,
+          .group = group,
           .value = finite_value(o.momentum),
           .help = "momentum",
-          .needs = optimizer_with(&OptimizerSettings::momentum),
+          .needs = optimizer_with(all, &OptimizerSettings::momentum),
           .default_text = optimizer_defaults(&OptimizerSettings::momentum),
       },
       {
           .name = "beta1",
-          .group = optimizing,
+          .group = group,
           .value = below_one_value(o.beta1),
           .help = "decay rate of the first moment",
-          .needs = optimizer_with(&OptimizerSettings::beta1),
+          .needs = optimizer_with(all, &OptimizerSettings::beta1),
           .default_text = optimizer_defaults(&OptimizerSettings::beta1),
       },
       {
           .name = "beta2",
-          .group = optimizing,
+          .group = group,
           .value = below_one_value(o.beta2),
           .help = "decay rate of the second moment",
-          .needs = optimizer_with(&OptimizerSettings::beta2),
+          .needs = optimizer_with(all, &OptimizerSettings::beta2),
           .default_text = optimizer_defaults(&OptimizerSettings::beta2),
       },
       {
           .name = "weight-decay",
-          .group = optimizing,
+          .group = group,
           .value = finite_value(o.weight_decay),
           .help = "weight decay",
           .default_text = optimizer_defaults(&OptimizerSettings::weight_decay),
       },
       {
           .name = "decay-biases",
-          .group = optimizing,
+          .group = group,
           .value = option_value(o.decay_biases),
           .help = "decay the biases too, as PyTorch's optimizers do",
           .needs = {"--weight-decay",
                     [&o] { return o.weight_decay.value_or(o.kind->defaults.weight_decay) > 0; }},
       },
+  };
+}
 
+std::vector<TrainerOption> clipping_options(TrainerOptions& all) {
+  const std::string group = "Clipping";
+  OptimizerOptions& o = all.optimizer;
+  return {
       {
           .name = "clip-norm",
-          .group = clipping,
+          .group = group,
           .value = limit_value(o.clip_norm),
           .help = "limit of the global gradient norm; 0: no clipping",
       },
       {
           .name = "clip-norm-type",
-          .group = clipping,
+          .group = group,
           .value = in_range(option_value(o.clip_norm_type), 1e-6, kInfinity),
           .help = "p of that norm, above 0; inf: the largest element",
           .needs = {"--clip-norm", [&o] { return o.clip_norm > 0; }},
       },
       {
           .name = "clip-each-micro-batch",
-          .group = clipping,
+          .group = group,
           .value = option_value(o.clip_each_micro_batch),
           .help = "clip the accumulated gradients after every micro-batch, to the limit divided by "
                   "the square root of their number; the result depends on the micro-batches and on the "
@@ -222,84 +237,96 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "clip-value",
-          .group = clipping,
+          .group = group,
           .value = limit_value(o.clip_value),
           .help = "limit of each gradient element; 0: no clipping",
       },
+  };
+}
 
+std::vector<TrainerOption> schedule_options(TrainerOptions& all) {
+  const std::string group = "Schedule of the learning rate";
+  ScheduleOptions& s = all.schedule;
+  return {
       {
           .name = "schedule",
-          .group = schedule,
+          .group = group,
           .value = option_value(s.kind),
           .help = "after the warm-up: constant; linear, cosine or polynomial (down to --final-lr); step "
                   "(times --gamma every --step-epochs); or one-cycle, which includes a warm-up",
       },
       {
           .name = "final-lr",
-          .group = schedule,
+          .group = group,
           .value = in_range(option_value(s.final_lr), 0, 1),
           .help = "final rate of linear, cosine and polynomial, as a fraction of --lr",
-          .needs = schedule_of({ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::polynomial}),
+          .needs = schedule_of(all, {ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::polynomial}),
       },
       {
           .name = "power",
-          .group = schedule,
+          .group = group,
           .value = finite_value(s.power),
           .help = "exponent of polynomial",
-          .needs = schedule_of({ScheduleKind::polynomial}),
+          .needs = schedule_of(all, {ScheduleKind::polynomial}),
       },
       {
           .name = "step-epochs",
-          .group = schedule,
+          .group = group,
           .value = positive(s.step_epochs),
           .help = "epochs between two decays of step",
-          .needs = schedule_of({ScheduleKind::step}),
+          .needs = schedule_of(all, {ScheduleKind::step}),
       },
       {
           .name = "gamma",
-          .group = schedule,
+          .group = group,
           .value = finite_value(s.gamma),
           .help = "factor of each decay of step",
-          .needs = schedule_of({ScheduleKind::step}),
+          .needs = schedule_of(all, {ScheduleKind::step}),
       },
       {
           .name = "warmup",
-          .group = schedule,
+          .group = group,
           .value = warmup_value(s.warmup),
           .help = "steps of warm-up, or auto: 0.3125 epochs at a batch of 512 and in proportion to the "
                   "batch (You et al., 2020), at most a quarter of the run",
       },
       {
           .name = "warmup-shape",
-          .group = schedule,
+          .group = group,
           .value = option_value(s.warmup_shape),
           .help = "linear or quadratic increase, or constant at a third of the rate",
           .needs = {"--warmup", [&s] { return s.warmup != 0; }},
       },
       {
           .name = "lr-scaling",
-          .group = schedule,
+          .group = group,
           .value = option_value(s.lr_scaling),
           .help = "growth of the rate with the batch: --lr is then the rate for --base-batch",
       },
       {
           .name = "base-batch",
-          .group = schedule,
+          .group = group,
           .value = positive(s.base_batch),
           .help = "batch for which --lr was chosen, for --lr-scaling",
           .needs = {"--lr-scaling", [&s] { return s.lr_scaling != BatchScaling::none; }},
       },
+  };
+}
 
+std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
+  const std::string group = "Checkpoints";
+  CheckpointOptions& c = all.checkpoint;
+  return {
       {
           .name = "checkpoint",
-          .group = checkpoints,
+          .group = group,
           .value = file_value(c.folder, "DIR"),
           .help = "save checkpoints to this folder, at intervals and at the end",
           .effect = Effect::output,
       },
       {
           .name = "checkpoint-every",
-          .group = checkpoints,
+          .group = group,
           .value = positive(c.every),
           .help = "steps between two checkpoints",
           .effect = Effect::output,
@@ -307,7 +334,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "keep",
-          .group = checkpoints,
+          .group = group,
           .value = in_range(option_value(c.keep), 1, 1 << 20),
           .help = "number of checkpoints to keep: the newest",
           .effect = Effect::output,
@@ -315,7 +342,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "resume",
-          .group = checkpoints,
+          .group = group,
           .value = option_value(c.resume),
           .help = "resume from the newest complete checkpoint, with the result of a run that was never "
                   "stopped; start from scratch if there is none. --device, --gemm, --micro-batch, --zero, "
@@ -326,38 +353,46 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "change-length",
-          .group = checkpoints,
+          .group = group,
           .value = option_value(c.change_length),
           .help = "with --resume: the run may have another number of steps than before; a schedule that "
                   "depends on the length continues as if the run had had the new one from its start",
           .effect = Effect::output,
           .needs = {"--resume", [&c] { return c.resume; }},
       },
+  };
+}
 
+std::vector<TrainerOption> rank_options(TrainerOptions& all) {
+  const std::string group = "Several ranks (mpirun, torchrun, srun)";
+  DistributionOptions& d = all.distribution;
+  return {
       {
           .name = "comm-timeout",
-          .group = ranks,
+          .group = group,
           .value = in_range(option_value(d.comm_timeout), 0.1, 1e6),
           .help = "timeout of an operation in seconds; a timeout ends the run",
           .effect = Effect::execution,
       },
       {
           .name = "bucket-mib",
-          .group = ranks,
+          .group = group,
           .value = in_range(option_value(d.bucket_mib), 1e-6, 1e6),
           .help = "MiB of gradients in a bucket; at most 1 in the first bucket, to begin early",
           .effect = Effect::execution,
       },
       {
           .name = "no-overlap",
-          .group = ranks,
+          .group = group,
           .value = option_value(d.no_overlap),
-          .help = "reduce gradients after backward instead of during it",
+          .help = "reduce gradients after backward instead of during it, and with --zero 1 gather the new "
+                  "parameters in "
+                  "the step",
           .effect = Effect::execution,
       },
       {
           .name = "compress",
-          .group = ranks,
+          .group = group,
           .value = compression_value(d.compress),
           .help =
               "send gradients between the ranks in 16 bits, half the bytes; sums and the update stay f32. "
@@ -366,7 +401,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "sync-each-micro-batch",
-          .group = ranks,
+          .group = group,
           .value = option_value(all.accumulation.sync_each_micro_batch),
           .help = "reduce gradients after every micro-batch instead of after the last: more communication, "
                   "the same result except for rounding",
@@ -375,7 +410,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "zero",
-          .group = ranks,
+          .group = group,
           .value = in_range(option_value(d.zero), 0, 3),
           .help = "stage of ZeRO sharding over the ranks: 1: the optimizer's state; 2: the gradients too, "
                   "which are then reduced after every micro-batch; 3: the parameters too, gathered for each "
@@ -384,7 +419,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "no-reshard",
-          .group = ranks,
+          .group = group,
           .value = option_value(d.no_reshard),
           .help = "with --zero 3: keep the parameters that a forward has gathered until its backward, which "
                   "halves the gathers and takes memory for all parameters",
@@ -393,7 +428,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "tensor-parallel",
-          .group = ranks,
+          .group = group,
           .value = in_range(option_value(d.tensor_parallel), 1, 1 << 20),
           .help =
               "ranks that divide each layer of the model between them (docs/parallel.md); the others divide "
@@ -403,7 +438,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "sequence-parallel",
-          .group = ranks,
+          .group = group,
           .value = option_value(d.sequence_parallel),
           .help = "the ranks of --tensor-parallel divide each sequence's tokens where they do not divide the "
                   "layers: norms, dropout, residual sums; for models of tokens",
@@ -413,7 +448,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "context-parallel",
-          .group = ranks,
+          .group = group,
           .value = in_range(option_value(d.context_parallel), 1, 1 << 20),
           .help =
               "ranks that divide the tokens of each sequence between them, for models of tokens; keys and "
@@ -423,7 +458,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "pipeline-parallel",
-          .group = ranks,
+          .group = group,
           .value = in_range(option_value(d.pipeline_parallel), 1, 1 << 20),
           .help =
               "ranks that have some layers of the model each, the stages of a pipeline, through which the "
@@ -434,7 +469,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "pipeline-schedule",
-          .group = ranks,
+          .group = group,
           .value =
               named_option_value(d.pipeline_schedule, {{"afab", PipelineScheduleKind::afab},
                                                        {"1f1b", PipelineScheduleKind::one_f_one_b},
@@ -448,7 +483,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "pipeline-chunks",
-          .group = ranks,
+          .group = group,
           .value = in_range(option_value(d.pipeline_chunks), 1, 1 << 20),
           .help = "parts of the model in each stage",
           .effect = Effect::execution,
@@ -457,7 +492,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "check-replicas",
-          .group = ranks,
+          .group = group,
           .value = option_value(d.check_replicas),
           .help = "compare the parameters that must be equal on several ranks, bit by bit, after every step; "
                   "slow",
@@ -465,30 +500,36 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "slow-link",
-          .group = ranks,
+          .group = group,
           .value = option_value(d.slow_link),
           .help = "delay messages between ranks on CPUs as on a link with this latency and bandwidth, "
                   "such as 100,250: 100 microseconds and 250 MB/s",
           .effect = Effect::execution,
       },
+  };
+}
 
+std::vector<TrainerOption> output_options(TrainerOptions& all) {
+  const std::string group = "Output";
+  ObservationOptions& see = all.observation;
+  return {
       {
           .name = "quiet",
-          .group = output,
+          .group = group,
           .value = option_value(see.quiet),
           .help = "print only warnings and errors",
           .effect = Effect::output,
       },
       {
           .name = "metrics",
-          .group = output,
+          .group = group,
           .value = file_value(see.metrics),
           .help = "write one JSON object for each step, and a last one, to this file",
           .effect = Effect::output,
       },
       {
           .name = "memory-report",
-          .group = output,
+          .group = group,
           .value = option_value(see.memory_report),
           .help = "print the memory of one update, by category, over time and by formula",
           .effect = Effect::output,
@@ -496,7 +537,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "timeline",
-          .group = output,
+          .group = group,
           .value = file_value(see.timeline),
           .help =
               "write the times at which each rank computed, waited and sent data, and its memory, to this "
@@ -505,7 +546,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "profile",
-          .group = output,
+          .group = group,
           .value = option_value(see.profile),
           .help = "print the time of a step by operation and by phase",
           .effect = Effect::output,
@@ -513,7 +554,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "profile-steps",
-          .group = output,
+          .group = group,
           .value = step_range_value(see.profile_steps),
           .help = "steps A to B, such as 10:12, for --profile, --timeline and --report, and on "
                   "a GPU for Nsight if it waits for cudaProfilerStart [20 steps from the "
@@ -522,7 +563,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "sort",
-          .group = output,
+          .group = group,
           .value = column_value(see.sort),
           .help = "sort column of the table of --profile",
           .effect = Effect::output,
@@ -530,14 +571,14 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "print-tape",
-          .group = output,
+          .group = group,
           .value = option_value(see.print_tape),
           .help = "print the tape of the first step",
           .effect = Effect::output,
       },
       {
           .name = "print-graph",
-          .group = output,
+          .group = group,
           .value = option_value(see.print_graph),
           .help = "print the launches of one update's CUDA graph: kernel, blocks and threads, dynamic shared "
                   "memory, and the launches that each waits for",
@@ -546,7 +587,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "record-values",
-          .group = output,
+          .group = group,
           .value = file_value(see.record_values),
           .help = "write a hash, statistics and some values of each operation's output and gradient, and of "
                   "each parameter and its gradient, to this file, for compare_runs; slow",
@@ -555,7 +596,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "report",
-          .group = output,
+          .group = group,
           .value = format_file_value(see.report, ".html", ".json"),
           .help = "write an offline HTML page to this file: curves, profile, "
                   "timeline of a step, memory, tape and machine; or the same as JSON",
@@ -564,7 +605,7 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "save-graph",
-          .group = output,
+          .group = group,
           .value = file_value(see.save_graph),
           .help = "write what --print-graph prints to this file, for benchmarks/sass graph",
           .effect = Effect::output,
@@ -572,12 +613,24 @@ std::vector<TrainerOption> options_of(TrainerOptions& all) {
       },
       {
           .name = "save-tape",
-          .group = output,
+          .group = group,
           .value = format_file_value(see.save_tape, ".svg", ".dot"),
           .help = "draw the tape of the first step to this file: an SVG picture, or a graph for Graphviz",
           .effect = Effect::output,
       },
   };
+}
+
+}  // namespace
+
+std::vector<TrainerOption> options_of(TrainerOptions& all) {
+  std::vector<TrainerOption> options;
+  for (const auto group :
+       {machine_options, model_options, training_options, optimizer_options, clipping_options,
+        schedule_options, checkpoint_options, rank_options, output_options}) {
+    for (TrainerOption& option : group(all)) options.push_back(std::move(option));
+  }
+  return options;
 }
 
 }  // namespace ringtape

@@ -16,6 +16,7 @@
 /// and accepted range of each option.
 namespace ringtape {
 
+/// Where weights come from and go to, and which are trained.
 struct ModelOptions {
   std::string load;  ///< safetensors file with the weights to start from; empty: the model's own
   std::string save;  ///< safetensors file for the trained weights; empty: none
@@ -24,6 +25,7 @@ struct ModelOptions {
   std::vector<std::string> train_only;
 };
 
+/// How long to train, on batches of what size, and in which order.
 struct DataOptions {
   std::int64_t epochs = 3;
   std::int64_t max_steps = 0;           ///< 0: no limit
@@ -32,6 +34,7 @@ struct DataOptions {
   std::uint64_t seed = 0;               ///< of the initial weights and of the order of the samples
 };
 
+/// The optimizer, its hyperparameters, and clipping.
 struct OptimizerOptions {
   const OptimizerKind* kind = &optimizer_named("adam");
   // Without a value: the optimizer's own default.
@@ -50,6 +53,7 @@ struct OptimizerOptions {
 
 enum class ScheduleKind { constant, linear, cosine, polynomial, step, one_cycle };
 
+/// The learning rate as a function of the step (optim/schedule.h).
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::linear;
   double final_lr = 0;  ///< final rate of linear, cosine and polynomial, as a fraction of the learning rate
@@ -62,6 +66,7 @@ struct ScheduleOptions {
   std::int64_t base_batch = 64;  ///< the batch for which learning_rate was chosen, for lr_scaling
 };
 
+/// The dtypes of the model's arithmetic.
 struct PrecisionOptions {
   /// The dtype that the model computes in; none: bf16 if the device has instructions for it, else f16.
   /// Weights and their gradients are always f32.
@@ -69,11 +74,13 @@ struct PrecisionOptions {
   bool tf32 = false;  ///< let cuBLAS round the operands of f32 products to TF32
 };
 
+/// How an update is cut into micro-batches.
 struct AccumulationOptions {
   std::int64_t micro_batch = 0;        ///< samples in a forward pass; 0: a rank's whole batch
   bool sync_each_micro_batch = false;  ///< reduce gradients after every micro-batch, not only the last
 };
 
+/// Where checkpoints are written, and whether a run resumes from one.
 struct CheckpointOptions {
   std::string folder;          ///< empty: no checkpoints
   std::int64_t every = 500;    ///< steps between two checkpoints
@@ -82,6 +89,7 @@ struct CheckpointOptions {
   bool change_length = false;  ///< resume a run with another number of steps
 };
 
+/// How ranks divide batches, state, model and sequences between them.
 struct DistributionOptions {
   double comm_timeout = 60;        ///< timeout of a collective in seconds; a timeout ends the run
   double bucket_mib = 25;          ///< MiB of gradients in a bucket
@@ -106,6 +114,7 @@ struct StepRange {
   bool operator==(const StepRange&) const = default;
 };
 
+/// What a run prints and writes about itself.
 struct ObservationOptions {
   bool quiet = false;          ///< print only warnings
   std::string metrics;         ///< file for one JSON object per step
@@ -123,6 +132,7 @@ struct ObservationOptions {
   std::string report;         ///< .html file for a page about the run
 };
 
+/// All options of a Trainer.
 struct TrainerOptions {
   std::string device = "auto";  ///< as for Device::parse(); with several ranks "cuda" is the local rank's GPU
   std::optional<GemmBackend> gemm;  ///< none: the vendor's library if available

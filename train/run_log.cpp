@@ -158,7 +158,7 @@ void RunLog::report(const EvaluationResult& result, std::int64_t steps, std::int
   const std::string curve = line_chart(losses(), standard_output(), 10);
   if (!curve.empty()) console_.print("\ntraining loss, steps 1 to {}\n{}\n", steps, curve);
   if (counts_correct_) console_.print("test accuracy {:.2f}%, ", result.accuracy * 100);
-  const double peak = static_cast<double>(memory_stats(device_).peak) / (1024.0 * 1024.0);
+  const double peak = mebibytes(memory_stats(device_).peak);
   const std::string earlier = first_ > 0 ? fmt::format(" ({} of them before it was resumed)", first_) : "";
   const std::string after = steps > 0 ? fmt::format(" after {}{}", counted(steps, "step"), earlier) : "";
   console_.print("test loss {:.4f}{} in {:.1f} s on {}, {:.1f} MiB at peak\n", result.loss, after, seconds,

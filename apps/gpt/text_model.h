@@ -24,6 +24,7 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& kind, std::st
 /// The first line of tokenizer.txt is the kind; the characters, where it has that kind, follow.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& folder);
 
+/// A GPT and the tokenizer of its text, as a folder of `--save-model` has them.
 struct TextModel {
   std::shared_ptr<GPT> model;
   std::shared_ptr<const Tokenizer> tokenizer;

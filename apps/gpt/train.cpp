@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "apps/gpt/commands.h"
 #include "apps/gpt/model_flags.h"
@@ -78,9 +79,10 @@ struct TrainCommand {
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
     for (const char* name : {"--eval-only", "--print-schedule", "--show-launch", "--show-mesh"})
       save_flag.excludes(flags[name]);
-    flags.option("--samples", not_negative(samples), "tokens to write with the trained model at the end");
+    flags.option("--sample-tokens", not_negative(samples),
+                 "tokens to write with the trained model at the end");
     flags.option("--sample-every", not_negative(sample_every),
-                 "steps between texts of --samples tokens during training, in the terminal and the "
+                 "steps between texts of --sample-tokens tokens during training, in the terminal and the "
                  "--report; 0: no such texts");
     warmup_is_given = [warmup = flags["--warmup"]] { return warmup.is_given(); };
   }
@@ -144,9 +146,11 @@ struct TrainCommand {
             "--lora-rank cannot be used with --context-parallel");
       check(lora.rank == 0 || layers->stages() == nullptr,
             "--lora-rank cannot be used with --pipeline-parallel: its factors are in no stage");
+      // The loaded model itself goes to the run, whose ZeRO stage may shard it: another call makes another.
       const bool is_loaded = loaded.model != nullptr && !layers->divides();
-      const std::shared_ptr<GPT> made = is_loaded ? loaded.model : std::make_shared<GPT>(shape, layers);
-      if (loaded.model != nullptr && !is_loaded) load_whole(*made, *loaded.model);
+      const std::shared_ptr<GPT> made =
+          is_loaded ? std::exchange(loaded.model, nullptr) : std::make_shared<GPT>(shape, layers);
+      if (loaded.model != nullptr) load_whole(*made, *loaded.model);
       made->set_recompute(model.recompute);
       if (lora.rank > 0) add_lora(*made, lora);
       return made;

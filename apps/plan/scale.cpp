@@ -26,7 +26,7 @@ struct Options {
   std::int64_t chunks = 1, recompute = 0;
   bool sequence_parallel = false;
   std::string dtype = "bf16";
-  std::int64_t bucket_mib = 25, first_bucket_mib = 1, segment_kib = 256;
+  std::int64_t bucket_mib = 25, first_bucket_mib = 1;
   std::int64_t max_ranks = 100'000;
   bool no_overlap = false;
   std::string svg;
@@ -96,7 +96,7 @@ void add_communication_flags(CommandLine& app, Options& options) {
   app.option("--bucket-mib", between(options.bucket_mib, 1, 1 << 20), "MiB of gradients in a bucket");
   app.option("--first-bucket-mib", between(options.first_bucket_mib, 1, 1 << 20),
              "MiB of gradients in the first");
-  app.option("--segment-kib", between(options.segment_kib, 1, 1 << 30), "KiB that a tree sends at a time");
+  app.option("--segment-bytes", between(request.segment, 1, 1LL << 36), "bytes that a tree sends at a time");
   app.option("--gradient-bytes", between(request.gradient_bytes, 1, 8),
              "bytes of a gradient in the all-reduce");
   app.option("--parameter-bytes", between(request.parameter_bytes, 1, 8),
@@ -184,7 +184,6 @@ void plan(const Options& options) {
   request.update = options.update_ms / 1e3;
   request.bucket = options.bucket_mib << 20;
   request.first_bucket = options.first_bucket_mib << 20;
-  request.segment = options.segment_kib << 10;
   request.overlap = !options.no_overlap;
   if (request.ranks.empty()) {
     request.ranks =

@@ -126,14 +126,14 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app(
       "Gradient norms over the steps of an accumulation, then a step of Adam.\n"
-      "Example: adam_accumulation --steps 32");
-  app.option("--batch", between(options.batch, 1, 65536), "samples in the batch");
-  app.option("--steps", between(options.steps, 1, 65536), "micro-batches it is cut into");
+      "Example: adam_accumulation --accumulation 32");
+  app.option("--batch-size", between(options.batch, 1, 65536), "samples in the batch");
+  app.option("--accumulation", between(options.steps, 1, 65536), "micro-batches it is cut into");
   app.option("--lr", between(options.lr, 0, 1e6), "learning rate of both optimizers");
   app.option("--eps", between(options.eps, 0, 1e6), "Adam's eps");
   return app.run(argc, argv, [&] {
-    check(options.batch % options.steps == 0, "--batch must be a multiple of --steps, found {} and {}",
-          options.batch, options.steps);
+    check(options.batch % options.steps == 0,
+          "--batch-size must be a multiple of --accumulation, found {} and {}", options.batch, options.steps);
     show(options);
   });
 }

@@ -23,7 +23,7 @@ struct Options {
   std::int64_t batch = 512, width = 128, layers = 16;
   std::int64_t segment = 4;  ///< layers that are recomputed together
   std::int64_t steps = 4;    ///< micro-batches of the lower half of the table
-  int time = 0;              ///< updates to time; 0: none
+  int updates = 0;           ///< updates to time; 0: none
 };
 
 /// A ReLU that counts its forwards: the layers that ran.
@@ -96,7 +96,7 @@ void show(const Options& options) {
 /// The fastest of some updates of each kind. They take turns, so that other work affects both.
 void show_time(const Options& options) {
   double kept = 1e9, recomputed = 1e9;
-  for (int i = 0; i < options.time; ++i) {
+  for (int i = 0; i < options.updates; ++i) {
     kept = std::min(kept, update(options, 1, false).seconds);
     recomputed = std::min(recomputed, update(options, 1, true).seconds);
   }
@@ -113,14 +113,14 @@ int main(int argc, char** argv) {
   app.option("--layers", between(options.layers, 1, 1000), "hidden layers");
   app.option("--segment", between(options.segment, 1, 1000), "layers in a segment");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
-  app.option("--batch", between(options.batch, 1, 65536), "samples in an update");
-  app.option("--steps", between(options.steps, 1, 65536),
+  app.option("--batch-size", between(options.batch, 1, 65536), "samples in an update");
+  app.option("--accumulation", between(options.steps, 1, 65536),
              "accumulation steps in the lower half of the table");
-  app.option("--time", between(options.time, 0, 1000), "time this many updates; 0: none");
+  app.option("--updates", between(options.updates, 0, 1000), "time this many updates; 0: none");
   return app.run(argc, argv, [&] {
-    check(options.batch % options.steps == 0, "--batch must be a multiple of --steps, found {} and {}",
-          options.batch, options.steps);
+    check(options.batch % options.steps == 0,
+          "--batch-size must be a multiple of --accumulation, found {} and {}", options.batch, options.steps);
     show(options);
-    if (options.time > 0) show_time(options);
+    if (options.updates > 0) show_time(options);
   });
 }

@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app("Gradient buckets by hand and built in.\nExample: mpirun -n 2 buckets");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
-  app.option("--batch", between(options.batch, 1, 65536), "samples of a rank");
+  app.option("--batch-size", between(options.batch, 1, 65536), "samples of a rank");
   app.option("--by-hand", between(options.by_hand, 1, 8),
              "parameters in each bucket by hand, of 8, the last layer's weight and bias first");
   app.option("--bucket-kib", between(options.bucket_kib, 1, 1 << 20), "KiB of a bucket in the second row");

@@ -153,7 +153,7 @@ void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app("Accumulation on several ranks, with no_sync and without.\nExample: mpirun -n 2 no_sync");
-  app.option("--steps", between(options.steps, 1, 1000), "micro-batches of each rank");
+  app.option("--accumulation", between(options.steps, 1, 1000), "micro-batches of each rank");
   app.option("--micro-batch", between(options.micro_batch, 1, 4096), "samples in each");
   app.option("--hidden", between(options.hidden, 1, 65536), "neurons of the hidden layer");
   app.option("--time", options.time, "also time an update, over a slow link");

@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   CommandLine app("The memory that ZeRO saves, and its traffic.\nExample: mpirun -n 4 zero");
   app.option("--layers", between(options.layers, 1, 1000), "layers");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
-  app.option("--micro-batches", between(options.micro_batches, 1, 1000), "micro-batches of the last column");
+  app.option("--accumulation", between(options.micro_batches, 1, 1000), "micro-batches of the last column");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();
     if (has_ranks(*comm, 2, "zero")) show(comm, options);

@@ -125,10 +125,10 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app(
       "Where the work of an update is, and its time.\n"
-      "Example: bottleneck --batch 64 --accumulate 4");
+      "Example: bottleneck --micro-batch 64 --accumulation 4");
   app.option("--widths", options.widths, "neurons of each layer, the input's first");
-  app.option("--batch", between(options.batch, 1, 65536), "samples of a micro-batch");
-  app.option("--accumulate", between(options.accumulate, 1, 4096), "micro-batches of an update");
+  app.option("--micro-batch", between(options.batch, 1, 65536), "samples of a micro-batch");
+  app.option("--accumulation", between(options.accumulate, 1, 4096), "micro-batches of an update");
   app.option("--updates", between(options.updates, 1, 1000), "updates to time");
   app.option("--times", options.times, "also measure the time, and the machine's limits");
   return app.run(argc, argv, [&] {

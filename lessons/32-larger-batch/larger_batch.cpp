@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
   app.option("--lr", between(options.lr, 1e-9, 1e6), "learning rate of the first stage");
   app.option("--momentum", between(options.momentum, 0, 0.999), "of SGD");
   app.option("--epochs", between(options.epochs, 1, 100), "of each of the three stages");
-  app.option("--batch", between(options.batch, 1, 1000), "samples of an update in the first stage");
+  app.option("--batch-size", between(options.batch, 1, 1000), "samples of an update in the first stage");
   app.option("--factor", between(options.factor, 1, 16),
              "by which the rate is divided, or the batch multiplied");
   app.option("--seed", options.seed, "of the weights and the order");

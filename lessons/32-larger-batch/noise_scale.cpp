@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
       "The gradient noise scale during a training, estimated and exactly.\n"
       "Example: noise_scale --updates 0,10 --samples 256 --repeats 4");
   app.option("--updates", options.updates, "of the training, after which it is measured, in ascending order");
-  app.option("--batch", between(options.batch, 1, 60000), "samples of an update of the training");
+  app.option("--batch-size", between(options.batch, 1, 60000), "samples of an update of the training");
   app.option("--lr", between(options.lr, 1e-9, 1e3), "learning rate of the training");
   app.option("--small", between(options.small, 1, 30000), "samples of a small batch");
   app.option("--large", between(options.large, 2, 60000), "samples of a large batch");

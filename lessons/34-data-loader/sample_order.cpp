@@ -76,13 +76,13 @@ int main(int argc, char** argv) {
       "The order in which a loader hands out samples.\n"
       "Example: sample_order --samples 9 --seed 3");
   app.option("--samples", between(options.samples, 1, 1000), "samples of the dataset");
-  app.option("--batch", between(options.batch, 1, 1000), "samples of a batch, on all ranks together");
+  app.option("--batch-size", between(options.batch, 1, 1000), "samples of a batch, on all ranks together");
   app.option("--consumed", between(options.consumed, 0, 1000), "samples before the resumed position");
   app.option("--seed", options.seed, "of the shuffle");
   app.option("--ranks", between(options.ranks, 1, 64), "ranks");
   return app.run(argc, argv, [&] {
     const auto& [samples, batch, consumed, seed, ranks] = options;
-    check(batch % ranks == 0, "--batch must be a multiple of --ranks, found {} and {}", batch, ranks);
+    check(batch % ranks == 0, "--batch-size must be a multiple of --ranks, found {} and {}", batch, ranks);
     check(samples >= batch, "--samples: expected at least the batch, {}, found {}", batch, samples);
     check(consumed <= samples, "--consumed: expected 0 to {}, found {}", samples, consumed);
     show(options);

@@ -168,10 +168,10 @@ int main(int argc, char** argv) {
   CommandLine app("When ZeRO 3 gathers and frees parameters.\nExample: mpirun -n 4 fsdp");
   app.option("--layers", between(options.layers, 2, 1000), "layers of the table");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
-  app.option("--micro-batches", between(options.micro_batches, 1, kBatch), "micro-batches of rows 3 and 4");
+  app.option("--accumulation", between(options.micro_batches, 1, kBatch), "micro-batches of rows 3 and 4");
   app.option("--segment", between(options.segment, 1, 1000), "layers recomputed together in the last row");
   return app.run(argc, argv, [&] {
-    check(kBatch % options.micro_batches == 0, "--micro-batches must divide {} samples, found {}", kBatch,
+    check(kBatch % options.micro_batches == 0, "--accumulation must divide {} samples, found {}", kBatch,
           options.micro_batches);
     const auto comm = connect_ranks();
     if (!has_ranks(*comm, 2, "fsdp")) return;

@@ -167,7 +167,7 @@ int main(int argc, char** argv) {
   CommandLine app("Schedules of a pipeline, and a GPT in stages.\nExample: mpirun -n 3 pipeline");
   app.option("--stages", between(options.stages, 2, 64),
              "stages of the drawings; the run has a stage a rank");
-  app.option("--micro-batches", between(options.micro_batches, 1, 100),
+  app.option("--accumulation", between(options.micro_batches, 1, 100),
              "micro-batches of an update; the interleaved drawing has one for each stage");
   app.option("--chunks", between(options.chunks, 1, 16), "chunks of a stage, interleaved");
   app.option("--layers", between(options.layers, 1, 100), "blocks of the GPT");

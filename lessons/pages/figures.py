@@ -312,7 +312,7 @@ def memory(figures):
                    Knob("ZeRO stage", [0, 1, 2, 3]), Knob("recomputation", recompute)], view)
 
 
-GPT = "train --device cpu --bias --context 256 --batch-size 16 --micro-batch 4 --max-steps 2 --samples 0"
+GPT = "train --device cpu --bias --context 256 --batch-size 16 --micro-batch 4 --max-steps 2 --sample-tokens 0"
 
 
 def memory_over_time(figures):

@@ -3,6 +3,7 @@
 #   tests/apps/cli_test.sh BIN_DIR
 set -uo pipefail
 bin=$(cd "$1" && pwd)
+support=$(cd "$(dirname "$0")/../support" && pwd)
 mnist_files=$(cd "$(dirname "$0")/../../data/mnist" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -11,13 +12,8 @@ mkdir "$work/run" && cd "$work/run" || exit 1
 # Under AddressSanitizer an allocation of terabytes must fail as in other builds; its own warning is removed below.
 export ASAN_OPTIONS=allocator_may_return_null=1
 
-passed=0
-failed=0
-pass() { passed=$((passed + 1)); }
-failure() {
-  failed=$((failed + 1))
-  printf 'FAILED: %s\n' "$*"
-}
+# shellcheck source-path=SCRIPTDIR source=../support/checks.sh
+. "$support/checks.sh"
 
 # refuse TEXT PROGRAM ARGUMENTS...: the program must end with 1 or 2, print one line that holds TEXT on standard
 # error, and leave no file behind.
@@ -63,13 +59,6 @@ warn() {
   else
     pass
   fi
-}
-
-# expect WHAT COMMAND...: the command must succeed.
-expect() {
-  local what=$1
-  shift
-  if "$@" >"$work/out" 2>&1; then pass; else failure "$what: $(head -c 500 "$work/out")"; fi
 }
 
 # ---- flags ------------------------------------------------------------------------------------------------
@@ -893,7 +882,7 @@ rm shown ./*.jsonl
 # ---- gpt --------------------------------------------------------------------------------------------------
 steps=(--epochs 1 --steps-per-epoch 12 --batch-size 4 --warmup 2 --quiet)
 small=(--layers 1 --heads 2 --width 16 --context 16 "${steps[@]}")
-accept gpt train "${small[@]}" --samples 20 --save-model model
+accept gpt train "${small[@]}" --sample-tokens 20 --save-model model
 accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --temperature 0
 cp "$work/out" "$work/first"
 accept gpt generate --model model --prompt "ROMEO:" --tokens 30 --temperature 0
@@ -914,18 +903,18 @@ expect "gpt generate: prompts from a file" cmp "$work/text" "$work/both"
 accept gpt evaluate --model model
 cp "$work/out" "$work/text"
 expect "gpt evaluate" grep -E '^loss [0-9.]+, perplexity [0-9.]+ over 111539 tokens$' "$work/text"
-accept gpt train "${steps[@]}" --samples 0 --from model
-accept gpt train "${small[@]}" --samples 5 --architecture llama --kv-heads 1 --dropout 0.1 --recompute 1
-accept gpt train "${small[@]}" --samples 0 --resume --checkpoint gpt_run --checkpoint-every 5
+accept gpt train "${steps[@]}" --sample-tokens 0 --from model
+accept gpt train "${small[@]}" --sample-tokens 5 --architecture llama --kv-heads 1 --dropout 0.1 --recompute 1
+accept gpt train "${small[@]}" --sample-tokens 0 --resume --checkpoint gpt_run --checkpoint-every 5
 # The program's own defaults for AdamW and a cosine are no flags that the user gave.
-accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 2 --samples 0 --optimizer sgd --schedule constant
+accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 2 --sample-tokens 0 --optimizer sgd --schedule constant
 cp "$work/out" "$work/text"
 expect "gpt train: another optimizer has its own rate" grep -F 'sgd at 0.05' "$work/text"
 refuse "--beta2 0.9 has no effect: expected --optimizer adam, adamw or lamb with it" gpt train --optimizer sgd --beta2 0.9
 accept gpt tokenize --prompt "Hello, world"
 cp "$work/out" "$work/text"
 expect "gpt tokenize" grep '^ 15496  "Hello"$' "$work/text"
-accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 9 --samples 8 --sample-every 4 --report gpt.json
+accept gpt train --layers 1 --heads 2 --width 16 --context 16 --max-steps 9 --sample-tokens 8 --sample-every 4 --report gpt.json
 cp "$work/out" "$work/text"
 expect "gpt train: a shorter warm-up" grep -F 'warm-up of 2 steps' "$work/text"
 expect "gpt train: tokens a second" grep -E '^[0-9]+ tokens/s, [0-9]+% MFU$' "$work/text"
@@ -972,5 +961,4 @@ truncate -s 1000 model/model.safetensors
 refuse "model.safetensors" gpt generate --model model
 rm -r model ./*.txt
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary

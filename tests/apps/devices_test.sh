@@ -37,7 +37,7 @@ same_output() {
 }
 
 head -c 3000 "$readme" >text  # a GPU model takes seconds for a kilobyte
-small=(--text text --layers 2 --heads 2 --width 32 --context 32 --batch-size 8 --dropout 0.1 --warmup 0 --samples 0)
+small=(--text text --layers 2 --heads 2 --width 32 --context 32 --batch-size 8 --dropout 0.1 --warmup 0 --sample-tokens 0)
 same_tapes mnist --hidden 32 --optimizer sgd --batch-size 128 --micro-batch 64
 same_tapes regression --optimizer sgd
 same_tapes gpt train "${small[@]}" --optimizer sgd

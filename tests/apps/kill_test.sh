@@ -101,7 +101,7 @@ killed_at_random_moments "$kills"
 
 # Dropout's masks and the windows of the text go on where they stopped, too.
 training=(gpt train --device cpu --max-steps 60 --steps-per-epoch 20 --layers 2 --heads 2 --width 32 --context 16
-  --dropout 0.1 --batch-size 6 --micro-batch 4 --samples 0)
+  --dropout 0.1 --batch-size 6 --micro-batch 4 --sample-tokens 0)
 files=(--metrics killed.jsonl --save killed.safetensors --checkpoint-every 7)
 killed_at_random_moments $(((kills + 1) / 2))
 

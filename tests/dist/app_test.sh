@@ -1,26 +1,15 @@
 # shellcheck shell=bash
 # Functions for tests of programs on several ranks; to be sourced. Changes to a new folder, which is removed at the end, and
-# counts passes and failures.
+# counts checks (tests/support/checks.sh).
+support=$(cd "$(dirname "${BASH_SOURCE[0]}")/../support" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 # Not in the folder that all of Open MPI's programs of a user share: one that ends may remove it while another begins.
 export OMPI_MCA_orte_tmpdir_base=$work
 
-passed=0
-failed=0
-
-# expect WHAT COMMAND...: the command must succeed.
-expect() {
-  local what=$1
-  shift
-  if "$@" >"$work/shown" 2>&1; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    printf 'FAILED: %s: %s\n' "$what" "$(head -c 600 "$work/shown" "$work/out" "$work/err")"
-  fi
-}
+# shellcheck source-path=SCRIPTDIR source=../support/checks.sh
+. "$support/checks.sh"
 
 # run_ranks STATUS NUMBER PROGRAM ARGUMENTS...: a program of "$bin" on so many ranks, started by "${mpirun[@]}": output to out
 # and err; it must end with this status.

@@ -73,6 +73,7 @@ CHANGES = [
      "first_head_(0)"),
     ("masks: heads of a rank only", "nn/transformer.cpp", ".all_heads = all_heads_,", ""),
     ("parts: those of rank 0 everywhere", "nn/parameter_shard.cpp", "size * rank / ranks;", "size * 0 / ranks;"),
+    ("arena: room for a rank's own part", ARENA, "(largest_part(parameter) +", "(parameter.elements() +"),
     ("norm: what all ranks have counts on each", "nn/arena.cpp", "return !division_ ||", "return true || !division_ ||"),
     ("norm: no sum over the ranks", "optim/clip.cpp", "if (arena.division()) (is_max", "if (false) (is_max"),
     ("norm: largest elements are added up", "optim/clip.cpp", "(is_max ? arena.division()->max : arena.division()->sum)",
@@ -283,7 +284,7 @@ def failure(build, tags):
                        OMPI_MCA_pml="ob1")
     for cases in [tags, "".join(f"[{tag}]~{tags}," for tag in TAGS if f"[{tag}]" != tags)] if tags else [ALL]:
         for ranks in ["2", "4"]:
-            name = first_failure([*MPIRUN, "-n", ranks, program, cases], environment, timeout=300)
+            name = first_failure([*MPIRUN, "-n", ranks, program, cases], environment, timeout=100)
             if name:
                 return f"{name} ({ranks} ranks)"
     return None

@@ -2,6 +2,7 @@
 # Ranks that die, hang, leave or disagree: all ranks must end in time, with an error, and leave no process behind.
 #   tests/dist/failures_test.sh FAILING_RANKS MPIRUN [ARGUMENTS OF MPIRUN...]
 set -uo pipefail
+support=$(cd "$(dirname "$0")/../support" && pwd)
 work=$(mktemp -d)
 cp "$1" "$work/failing_ranks" # a name of its own, by which its processes are found
 shift
@@ -13,12 +14,10 @@ export OMPI_MCA_orte_tmpdir_base=$work # see app_test.sh
 timeout=8 # of every operation, in seconds: connecting four ranks on a busy machine is one
 limit=60  # for a whole run: starting and ending ranks takes time on a busy machine; a hanging rank sleeps for an hour
 
-passed=0
-failed=0
-pass() { passed=$((passed + 1)); }
-failure() {
-  failed=$((failed + 1))
-  printf 'FAILED: %s\n' "$*"
+# shellcheck source-path=SCRIPTDIR source=../support/checks.sh
+. "$support/checks.sh"
+run_failed() {
+  failure "$*"
   sed 's/^/    /' "$work/out"
 }
 
@@ -37,11 +36,11 @@ no_process_is_left() {
 judge() {
   local name=$1 status=$2 seconds=$3 text
   shift 3
-  if [ "$status" -eq 0 ]; then failure "$name: ended with 0, expected an error" && return; fi
-  if [ "$seconds" -gt "$limit" ]; then failure "$name: took $seconds s, expected at most $limit s" && return; fi
-  if ! no_process_is_left; then failure "$name: $(processes) processes are left" && return; fi
+  if [ "$status" -eq 0 ]; then run_failed "$name: ended with 0, expected an error" && return; fi
+  if [ "$seconds" -gt "$limit" ]; then run_failed "$name: took $seconds s, expected at most $limit s" && return; fi
+  if ! no_process_is_left; then run_failed "$name: $(processes) processes are left" && return; fi
   for text in "$@"; do
-    if ! grep -qE -- "$text" "$work/out"; then failure "$name: expected '$text' in" && return; fi
+    if ! grep -qE -- "$text" "$work/out"; then run_failed "$name: expected '$text' in" && return; fi
   done
   pass
 }
@@ -122,7 +121,7 @@ without_launcher() {
   status=$?
   start=$((SECONDS - start))
   kill -CONT $launcher
-  if [ $status -ne 0 ]; then failure "$signal, mpirun stopped: the other ranks go on"; fi
+  if [ $status -ne 0 ]; then run_failed "$signal, mpirun stopped: the other ranks go on"; fi
   for ((i = 0; i < 10 * limit; ++i)); do
     if ! kill -0 $launcher 2>/dev/null; then break; fi
     sleep 0.1
@@ -136,5 +135,4 @@ without_launcher() {
 without_launcher KILL
 without_launcher STOP
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary

@@ -91,6 +91,7 @@ TEST_CASE("docs/from-pytorch.md: ScheduleGPipe", "[docs]") {
   GPT model(shape, layers);  // this rank's blocks of it
   ParameterArena arena(model, line->device());
   Pipeline pipeline(model, *layers->stages(), line, {.schedule = PipelineScheduleKind::afab});
+  arena.set_stages(pipeline.of_arena());  // norms are of all stages
 
   const std::vector<Shape> micro_batches(3, Shape{2, 6});
   double sum_of_losses = 0;

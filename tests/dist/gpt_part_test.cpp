@@ -60,8 +60,10 @@ std::string text_of(const Way& way) {
 
 GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
   TransformerOptions options;
+  // Positions so many that slices of ZeRO end within them, and tokens that tensor ranks cannot divide evenly:
+  // ranks with other parts must divide the positions alike all the same.
   options.vocabulary = 203;
-  options.context = 30;
+  options.context = 300;
   options.layers = 3;
   options.heads = 4;
   options.width = 48;

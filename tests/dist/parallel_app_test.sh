@@ -16,7 +16,7 @@ head -c 20000 "$root/text/tinyshakespeare/input.txt" >plays.txt
 mnist=(mnist --device cpu --data digits --batch-size 96 --max-steps 20)
 sgd=(--optimizer sgd --lr 0.05 --hidden "65,40,33")
 gpt=(gpt train --device cpu --text plays.txt --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 20 --epochs 1
-  --eval-batch-size 256 --warmup 5 --samples 0)
+  --eval-batch-size 256 --warmup 5 --sample-tokens 0)
 # Reads lines: the program, a name, the ranks, how they divide the work, and flags that one rank has too. Trains so, and
 # expects the numbers of one rank, whose run the lines of a name share. (Without --quiet a run takes longer, as it measures
 # the machine's peak, of which its last line prints the share.)
@@ -114,7 +114,7 @@ WAYS
 run_ranks 0 2 "${gpt[@]}" --micro-batch 1 --pipeline-parallel 2 --save 1f1b.safetensors
 # Three data ranks and tied embeddings; both stages' ranks compare their bits after every step.
 threes=(gpt train --device cpu --text plays.txt --layers 2 --heads 4 --width 32 --context 16 --batch-size 6 --steps-per-epoch 20 --epochs 1
-  --eval-batch-size 256 --warmup 5 --samples 0 --micro-batch 1 --optimizer lamb --lr 0.01)
+  --eval-batch-size 256 --warmup 5 --sample-tokens 0 --micro-batch 1 --optimizer lamb --lr 0.01)
 timeout 120 "$bin/gpt" "${threes[@]:1}" --metrics threes.jsonl >out 2>err </dev/null
 for zero in 1 2; do
   run_ranks 0 6 "${threes[@]}" --pipeline-parallel 2 --zero $zero --check-replicas --metrics found.jsonl
@@ -204,8 +204,13 @@ expect "other chunks resume half-way: the same bits" cmp again.safetensors stage
 run_ranks 0 2 "${gpt[@]}" --tensor-parallel 2 --save-model shakespeare
 timeout 120 "$bin/gpt" evaluate --device cpu --model shakespeare --text plays.txt >evaluated 2>err
 expect "one rank reads the GPT that two have written" [ $? -eq 0 ]
-run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --from shakespeare --tensor-parallel 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --samples 0
+run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --from shakespeare --tensor-parallel 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
 expect "two ranks read it, and write the same bits" cmp shakespeare/model.safetensors again/model.safetensors
+
+run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --from shakespeare --zero 3 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
+expect "so do two that shard it" cmp shakespeare/model.safetensors again/model.safetensors
+run_ranks 0 2 gpt train --device cpu --text plays.txt --batch-size 8 --warmup 0 --from shakespeare --zero 3 --lora-rank 2 --steps-per-epoch 1 --epochs 1 --lr 0 --save-model again --sample-tokens 0
+expect "and two that add LoRA's factors, of which B is 0" cmp shakespeare/model.safetensors again/model.safetensors
 
 # ---- what is sent, by dimension of the mesh ---------------------------------------------------------------------
 
@@ -287,5 +292,4 @@ run_ranks 0 8 mnist --show-mesh --tensor-parallel 4
 expect "--show-mesh draws the mesh once" grep -q '^8 ranks: 1 pipeline x 2 data x 1 context x 4 tensor$' out
 expect "--show-mesh has the last rank in its place" grep -qE '^data 1 +4 +5 +6 +7 *$' out
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary

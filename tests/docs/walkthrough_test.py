@@ -50,11 +50,6 @@ def apply_blocks(page, tree):
     return paths
 
 
-def copy_tree(to):
-    left_out = shutil.ignore_patterns(".git", "build*", "__pycache__")
-    shutil.copytree(ROOT, to, ignore=left_out, symlinks=True)
-
-
 def cache_of(build):
     """{name: (type, value)} of CMakeCache.txt."""
     entries = re.findall(r"^([\w.-]+):(\w+)=(.*)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)

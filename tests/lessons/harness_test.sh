@@ -8,17 +8,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-passed=0
-failed=0
-# expect WHAT COMMAND...: the command must succeed.
-expect() {
-  if "${@:2}"; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $1"
-  fi
-}
+# shellcheck source-path=SCRIPTDIR source=../support/checks.sh
+. "$here/../support/checks.sh"
 
 # page STATUS WHAT COMMAND QUOTED [FENCE]: a page with this command and quotation must end the test with STATUS.
 page() {
@@ -81,5 +72,4 @@ for file in "$lessons"/[0-9]*/README.md; do
   number=$((number + 1))
 done
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary

@@ -42,8 +42,8 @@ class Programs(unittest.TestCase):
             self.refused(2, "found '--no-such-flag'", program, "--no-such-flag")
 
     def test_numbers_that_do_not_fit(self):
-        self.refused(1, "--batch must be a multiple of --steps, found 512 and 7", "adam_accumulation", "--steps", "7")
-        self.refused(1, "--batch must be a multiple of --steps, found 100 and 16", "recompute", "--batch", "100", "--steps", "16")
+        self.refused(1, "--batch-size must be a multiple of --accumulation, found 512 and 7", "adam_accumulation", "--accumulation", "7")
+        self.refused(1, "--batch-size must be a multiple of --accumulation, found 100 and 16", "recompute", "--batch-size", "100", "--accumulation", "16")
         self.refused(1, "--first and --lines: these lines are empty", "variable_length", "--first", "3", "--lines", "1")
         self.refused(1, "--first and --lines: the text has 40000 lines", "variable_length", "--first", "39990")
         self.refused(1, "--width must be a power of two, found 12", "warps", "--width", "12")
@@ -68,7 +68,7 @@ class Programs(unittest.TestCase):
         self.refused(2, "rate, batch, neither or large", "larger_batch", "--way", "both")
         self.refused(1, "--metrics: cannot write /nowhere/x", "larger_batch", "--epochs", "1", "--metrics", "/nowhere/x")
         self.refused(2, "bf16 or f16", "compression", "--dtype", "f32")
-        self.refused(1, "--batch must be a multiple of --ranks, found 4 and 3", "sample_order", "--ranks", "3")
+        self.refused(1, "--batch-size must be a multiple of --ranks, found 4 and 3", "sample_order", "--ranks", "3")
         self.refused(1, "--samples: expected at least the batch, 4, found 3", "sample_order", "--samples", "3")
         self.refused(1, "--consumed: expected 0 to 10, found 11", "sample_order", "--consumed", "11")
         self.refused(2, "--read", "loader_waits", "--read", "0")
@@ -76,11 +76,11 @@ class Programs(unittest.TestCase):
         self.refused(1, "--by-hand must add up to 8 parameters, found 4,3", "buckets", "--by-hand", "4,3")
         self.refused(2, "rate, ratio or thousandth", "lars", "--biases", "none")
         self.refused(1, "--warmup: expected fewer than the 40 updates, found 40", "lars_biases", "--warmup", "40")
-        self.refused(1, "--micro-batches must divide 16 samples, found 3", "fsdp", "--micro-batches", "3")
+        self.refused(1, "--accumulation must divide 16 samples, found 3", "fsdp", "--accumulation", "3")
         self.refused(1, "--x: expected two numbers, found 3", "divided_layers", "--x", "1,2,3")
         for program, flag, value in (("kernel", "--threads", "0"), ("clipping", "--limit", "-1"), ("trust_ratio", "--lr", "0"),
                                      ("mixed_precision", "--scale", "0.5"), ("zero", "--layers", "0"), ("overlap", "--layers", "x"),
-                                     ("no_sync", "--steps", "0"), ("fragments", "--lane", "32"), ("pipeline", "--stages", "1"), ("simulated_reduce", "--elements", "0")):
+                                     ("no_sync", "--accumulation", "0"), ("fragments", "--lane", "32"), ("pipeline", "--stages", "1"), ("simulated_reduce", "--elements", "0")):
             self.refused(2, flag, program, flag, value)
 
     def test_pictures_are_those_that_the_programs_draw(self):

@@ -63,7 +63,7 @@ def curve_nanogpt(folder, seed, steps):
 
 def curve_ringtape(binary, folder, seed, steps):
     metrics = folder / f"curve{seed}.jsonl"
-    command = [binary / "gpt", "train", "--recipe", "shakespeare-gpu", "--device", "cpu", "--seed", str(seed), "--samples", "0",
+    command = [binary / "gpt", "train", "--recipe", "shakespeare-gpu", "--device", "cpu", "--seed", str(seed), "--sample-tokens", "0",
                "--metrics", metrics, "--quiet"]
     # The whole run, ended after these steps: --max-steps would shorten the schedule too.
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -118,7 +118,7 @@ print(total / count)
 def train_ringtape(binary, folder, seed, steps):
     metrics = folder / "metrics.jsonl"
     # One evaluation, at the end.
-    command = [binary / "gpt", "train", "--seed", str(seed), "--epochs", "1", "--steps-per-epoch", str(steps), "--samples", "0",
+    command = [binary / "gpt", "train", "--seed", str(seed), "--epochs", "1", "--steps-per-epoch", str(steps), "--sample-tokens", "0",
                "--metrics", metrics, "--quiet", "--save-model", folder / "model"]
     subprocess.run(command, check=True, capture_output=True)
     result = subprocess.run([binary / "gpt", "evaluate", "--model", folder / "model"], check=True, capture_output=True,

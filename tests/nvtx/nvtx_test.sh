@@ -56,5 +56,4 @@ if [ ${#mpirun[@]} -gt 0 ]; then
   within all-reduce wait
 fi
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary

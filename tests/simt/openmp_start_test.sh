@@ -7,16 +7,11 @@ program=$(realpath "$1")
 show_launch=$(realpath "$2")
 count=$3
 
-passed=0
-failed=0
-# expect WHAT FOUND EXPECTED
-expect() {
-  if [ "$2" = "$3" ]; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    printf 'FAILED: %s: found "%s", expected "%s"\n' "$1" "$2" "$3"
-  fi
+# shellcheck source-path=SCRIPTDIR source=../support/checks.sh
+. "$(dirname "$0")/../support/checks.sh"
+# equal WHAT FOUND EXPECTED
+equal() {
+  if [ "$2" = "$3" ]; then pass; else failure "$1: found \"$2\", expected \"$3\""; fi
 }
 # shown NAME ASSIGNMENTS...: that setting of libgomp in a program started with only these variables.
 shown() {
@@ -33,19 +28,18 @@ if [ -z "$(spins A=1)" ]; then
   echo "skipped: the OpenMP library here tells no GOMP_SPINCOUNT"
   exit 77
 fi
-expect "no variable of the user's" "$(spins A=1)" "$count"
-expect "GOMP_SPINCOUNT" "$(spins GOMP_SPINCOUNT=77 A=1)" 77
-expect "OMP_WAIT_POLICY" "$(spins OMP_WAIT_POLICY=passive A=1)" 0
+equal "no variable of the user's" "$(spins A=1)" "$count"
+equal "GOMP_SPINCOUNT" "$(spins GOMP_SPINCOUNT=77 A=1)" 77
+equal "OMP_WAIT_POLICY" "$(spins OMP_WAIT_POLICY=passive A=1)" 0
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # which would take them into account
-expect "as many threads as may be" "$(threads OMP_NUM_THREADS=$((4 * cores)) A=1)" $((4 * cores))
-expect "nothing is said of it" "$(grep -c warning err)" 0
-expect "a thread more" "$(threads OMP_NUM_THREADS=$((4 * cores + 1)) A=1)" "$cores"
-expect "far too many" "$(threads OMP_NUM_THREADS=9999 A=1)" "$cores"
-expect "and one line says so" "$(grep warning err)" \
+equal "as many threads as may be" "$(threads OMP_NUM_THREADS=$((4 * cores)) A=1)" $((4 * cores))
+equal "nothing is said of it" "$(grep -c warning err)" 0
+equal "a thread more" "$(threads OMP_NUM_THREADS=$((4 * cores + 1)) A=1)" "$cores"
+equal "far too many" "$(threads OMP_NUM_THREADS=9999 A=1)" "$cores"
+equal "and one line says so" "$(grep warning err)" \
   "warning: OMP_NUM_THREADS=9999, but this process may use $cores cores: using $cores threads (at most 4 for each core)"
 launch() { env -i LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" "$@" "$show_launch" --show-launch 2>&1 | grep '^because'; }
-expect "the last variable is back" "$(launch PMI_RANK=0 PMI_SIZE=1)" "because   PMI_SIZE=1, PMI_RANK=0"
-expect "in another order too" "$(launch PMI_SIZE=1 PMI_RANK=0)" "because   PMI_SIZE=1, PMI_RANK=0"
+equal "the last variable is back" "$(launch PMI_RANK=0 PMI_SIZE=1)" "because   PMI_SIZE=1, PMI_RANK=0"
+equal "in another order too" "$(launch PMI_SIZE=1 PMI_RANK=0)" "because   PMI_SIZE=1, PMI_RANK=0"
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary
