@@ -6,6 +6,7 @@
 #include "benchmarks/mlp_training.h"
 #include "benchmarks/times.h"
 #include "cli/command_line.h"
+#include "core/numbers.h"
 #include "io/file.h"
 #include "nn/memory_estimate.h"
 #include "optim/accumulation.h"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/numbers.h"
+
 namespace ringtape {
 
 double bytes_sent(Operation operation, int world_size, double bytes) {
