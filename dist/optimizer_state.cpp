@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/creation.h"
-#include "core/error.h"
+#include "dist/parameter_name.h"
 #include "nn/model_file.h"
 
 namespace ringtape {
@@ -46,11 +46,7 @@ void append_by_parameter(const ParameterArena& arena, const std::string& name, c
 Tensor joined(const ParameterArena& arena, const std::string& name, const std::vector<NamedTensor>& parts) {
   const Tensor whole = zeros({arena.size()});
   for (const ArenaEntry& entry : arena.entries()) {
-    const auto part = std::find_if(parts.begin(), parts.end(), [&](const NamedTensor& candidate) {
-      return candidate.name == name + "." + entry.name;
-    });
-    check(part != parts.end(), "optimizer state: found no {}.{}", name, entry.name);
-    whole.alias(entry.tensor->shape(), entry.offset).copy_from(part->tensor);
+    whole.alias(entry.tensor->shape(), entry.offset).copy_from(tensor_named(parts, name + "." + entry.name));
   }
   return whole;
 }
@@ -65,6 +61,27 @@ void scatter(const ParameterArena& arena, Communicator& comm, const Tensor& whol
   });
 }
 
+/// Step counts in the order of files.
+Tensor in_file_order(const ParameterArena& arena, const Tensor& counts) {
+  if (arena.has_all_values()) return counts;
+  const Tensor by_entry = copy_to(counts, Device{}), result = empty(counts.shape(), counts.dtype());
+  for (std::size_t i = 0; i < arena.entries().size(); ++i) {
+    const auto number = static_cast<std::int64_t>(arena.entries()[i].number);
+    result.alias({1}, number).copy_from(by_entry.alias({1}, static_cast<std::int64_t>(i)));
+  }
+  return result;
+}
+
+/// The opposite.
+void set_from_file_order(const ParameterArena& arena, Tensor counts, const Tensor& in_file) {
+  const Tensor by_entry = empty(counts.shape(), counts.dtype());
+  for (std::size_t i = 0; i < arena.entries().size(); ++i) {
+    const auto number = static_cast<std::int64_t>(arena.entries()[i].number);
+    by_entry.alias({1}, static_cast<std::int64_t>(i)).copy_from(in_file.alias({1}, number));
+  }
+  counts.copy_from(by_entry);
+}
+
 }  // namespace
 
 std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Communicator& comm) {
@@ -72,7 +89,7 @@ std::vector<NamedTensor> gather_optimizer_state(const Optimizer& optimizer, Comm
   std::vector<NamedTensor> parts;
   for (const auto& [name, state] : optimizer.state()) {
     if (!is_per_element(state)) {
-      parts.push_back({name, state});  // the same on all ranks
+      parts.push_back({name, in_file_order(arena, state)});  // the same on all ranks
       continue;
     }
     const Tensor whole = arena.is_sharded() ? gather(arena, comm, state) : state;
@@ -99,6 +116,9 @@ void scatter_optimizer_state(const Optimizer& optimizer, Communicator& comm,
                              const std::vector<NamedTensor>& whole) {
   const ParameterArena& arena = optimizer.arena();
   for (const auto& [name, state] : optimizer.state()) {
+    if (!is_per_element(state) && !arena.has_all_values() && comm.rank() == 0) {
+      set_from_file_order(arena, state, tensor_named(whole, name));
+    }
     if (!is_per_element(state) || !arena.is_sharded()) {
       comm.broadcast(state, 0).wait();
       continue;

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "autograd/creation.h"
-#include "core/error.h"
 #include "dist/parameter_name.h"
 
 namespace ringtape {
@@ -34,13 +33,6 @@ std::vector<Group> groups_of(const std::vector<NamedTensor>& tensors,
     if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
   }
   return groups;
-}
-
-const Tensor& tensor_of(const std::vector<NamedTensor>& tensors, const std::string& name) {
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const NamedTensor& each) { return each.name == name; });
-  check(found != tensors.end(), "pipeline: stage has no tensor {}", name);
-  return found->tensor;
 }
 
 /// Copies `from` on rank `sender` to `to` on rank `receiver`, which may be the same.
@@ -85,10 +77,10 @@ std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<N
   std::vector<NamedTensor> all;
   for (const Group& group : groups_of(own, stages.names_of(rank))) {
     if (group.is_by_parameter) {
-      const DType dtype = tensor_of(own, group.name + stages.names_of(rank).front()).dtype();
+      const DType dtype = tensor_named(own, group.name + stages.names_of(rank).front()).dtype();
       for (const Stages::Parameter& parameter : stages.parameters()) {
         const std::string name = group.name + parameter.name;
-        const Tensor from = rank == parameter.stage ? tensor_of(own, name) : Tensor();
+        const Tensor from = rank == parameter.stage ? tensor_named(own, name) : Tensor();
         if (!is_first || parameter.stage == 0) {
           all.push_back({name, from});
         } else {
@@ -98,7 +90,7 @@ std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<N
       }
       continue;
     }
-    const Tensor& of_stage = tensor_of(own, group.name);
+    const Tensor& of_stage = tensor_named(own, group.name);
     all.push_back({group.name, of_stage});
     if (!is_by_entry(of_stage)) continue;
     const Tensor whole = empty({std::ssize(stages.parameters())}, of_stage.dtype());
@@ -117,18 +109,20 @@ std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<N
 void scatter_stages(const Stages& stages, const std::vector<NamedTensor>& all,
                     const std::vector<NamedTensor>& own, Communicator& line) {
   const int rank = line.rank();
-  const auto of_whole = [&](const std::string& name) { return rank == 0 ? tensor_of(all, name) : Tensor(); };
+  const auto of_whole = [&](const std::string& name) {
+    return rank == 0 ? tensor_named(all, name) : Tensor();
+  };
   for (const Group& group : groups_of(own, stages.names_of(rank))) {
     if (group.is_by_parameter) {
       for (int stage = 0; stage < line.size(); ++stage) {
         for (const std::string& name : stages.names_of(stage)) {
           const std::string full = group.name + name;
-          move(of_whole(full), 0, rank == stage ? tensor_of(own, full) : Tensor(), stage, line);
+          move(of_whole(full), 0, rank == stage ? tensor_named(own, full) : Tensor(), stage, line);
         }
       }
       continue;
     }
-    const Tensor& of_stage = tensor_of(own, group.name);
+    const Tensor& of_stage = tensor_named(own, group.name);
     for (int stage = 0; stage < line.size(); ++stage) {
       Tensor part = of_whole(group.name);
       if (is_by_entry(of_stage) && rank == 0) {

@@ -65,9 +65,12 @@ ParameterArena::ParameterArena(Module& model, Device device, DType compute_dtype
       parameters.begin(), parameters.end(),
       [](const NamedParameter& parameter) { return parameter.tensor->requires_grad(); });
   const auto trainable = static_cast<std::size_t>(frozen - parameters.begin());
+  std::map<const Tensor*, std::size_t> numbers;
+  for (std::size_t i = 0; i < trainable; ++i) numbers[parameters[i].tensor] = i;
   const Device before = parameters.front().tensor->device();
   make_buckets(model, std::span(parameters).first(trainable));
   lay_out(parameters, trainable, device, compute_dtype);
+  for (ArenaEntry& entry : entries_) entry.number = numbers.at(entry.tensor);
   // A CPU's cache keeps memory by its size: the parameters' own, in all that of the model, would stay unused.
   if (before.is_cpu()) empty_cache(before);
   make_tiles(device);

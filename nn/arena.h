@@ -23,6 +23,9 @@ struct ArenaEntry {
   std::int64_t offset;  ///< first element, a multiple of kTileAlignment
   std::int64_t elements;
   int chunk;  ///< of a pipeline's stage, whose backward computes its gradient; else 0
+  /// Its place in reverse order of registration, which is the order of the entries except in ZeRO stage 3:
+  /// the order of step counts in files.
+  std::size_t number = 0;
 };
 
 /// How an arena is sharded over ranks (ZeRO: Rajbhandari et al., "ZeRO: Memory optimizations toward

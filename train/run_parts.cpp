@@ -150,6 +150,10 @@ std::shared_ptr<Module> Trainer::Run::whole_model() {
   }
   if (!is_first()) return nullptr;
   const std::shared_ptr<Module> whole = make_model(task_, nullptr);
+  check(
+      whole != model_,
+      "trainer: the task's make_model() returned the model of the run again, of which this rank has a part: "
+      "expected a new one");
   for (const auto& [name, tensor] : wholes) whole->parameter(name).copy_from(tensor);
   if (!device_.is_cpu()) ParameterArena(*whole, device_, arena_->compute_dtype());
   return whole;

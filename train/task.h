@@ -33,8 +33,8 @@ struct Task {
   std::string name;        ///< display name: "MNIST"
   std::string model_name;  ///< display name: "784-256-10"; may be empty
 
-  /// Makes the model; called once, after the default generator was seeded. Every rank must make the same
-  /// model.
+  /// Makes a new model; called after the default generator was seeded, and again for Trainer::whole_model()
+  /// where ranks have parts of the first. Every rank must make the same model.
   std::function<std::shared_ptr<Module>()> make_model;
   /// Makes it with layers from the factory, which ranks may divide between them (docs/parallel.md); called in
   /// place of make_model, so that a task needs only one of the two. Default: none, and --tensor-parallel is

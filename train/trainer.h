@@ -60,9 +60,8 @@ class Trainer {
   void before_step(Hook hook);
   void after_step(Hook hook);
 
-  /// After every `steps` steps, on rank 0: shows the text that `make` returns, in the terminal and in the
-  /// page of
-  /// --report. It is called with the model in evaluation mode, and must not change it; its time does not
+  /// After every `steps` steps, on rank 0: shows the text that `make` returns, in the terminal and on the page
+  /// of --report. It is called with the model in evaluation mode, and must not change it; its time does not
   /// count as training. Throws Error for a number below 1.
   void text_every(std::int64_t steps, std::string title, std::function<std::string()> make);
 
@@ -72,7 +71,8 @@ class Trainer {
   /// Evaluates the current weights, and prints the result.
   EvaluationResult evaluate();
   /// The model as one rank would have it, on the first rank; null on the others. All ranks must call it. It
-  /// is model() itself unless ranks divide the model between them.
+  /// is model() itself unless ranks divide the model between them or shard its values (ZeRO stage 3). Throws
+  /// Error for a task that made the same model twice.
   std::shared_ptr<Module> whole_model();
   /// The learning rate of every step as a table and a chart.
   std::string schedule_text() const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "nn/gpt.h"
+#include "optim/adam.h"
 #include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
 
@@ -95,6 +97,37 @@ TEST_CASE("optimizer state is saved by parameter, under PyTorch's names", "[dist
     if (stage > 0 && comm->rank() != 0) expected = {"step[2]"};
     CHECK(found == expected);
   }
+}
+
+TEST_CASE("optimizer state: step counts have one order in files, in each ZeRO stage", "[dist][zero]") {
+  const auto comm = this_run();
+  const TransformerOptions shape{.vocabulary = 11, .context = 4, .layers = 2, .heads = 1, .width = 8};
+  GPT whole(shape), sharded(shape);
+  const ParameterArena by_registration(whole, comm->device());
+  ParameterArena by_units(sharded, comm->device(), DType::f32,
+                          {.stage = 3, .rank = comm->rank(), .world_size = comm->size()});
+  const AdamW optimizer(by_units);
+  const std::vector<NamedTensor> states = optimizer.state();
+  const auto steps =
+      std::find_if(states.begin(), states.end(), [](const NamedTensor& each) { return each.name == "step"; });
+  std::map<std::string, std::int64_t> number_of;
+  std::vector<std::int64_t> in_file, by_entry;
+  for (const ArenaEntry& entry : by_registration.entries()) {
+    in_file.push_back(std::ssize(in_file));
+    number_of[entry.name] = in_file.back();
+  }
+  for (const ArenaEntry& entry : by_units.entries()) by_entry.push_back(number_of.at(entry.name));
+  CHECK(by_entry != in_file);
+  Tensor counts = steps->tensor;
+  counts.copy_from(from_vector(by_entry, counts.shape()));
+
+  const std::vector<NamedTensor> gathered = gather_optimizer_state(optimizer, *comm);
+  const auto found = std::find_if(gathered.begin(), gathered.end(),
+                                  [](const NamedTensor& each) { return each.name == "step"; });
+  CHECK(found->tensor.to_vector<std::int64_t>() == in_file);
+  counts.copy_from(zeros(counts.shape(), counts.dtype()));
+  scatter_optimizer_state(optimizer, *comm, gathered);
+  CHECK(counts.to_vector<std::int64_t>() == by_entry);
 }
 
 TEST_CASE("ZeRO: optimizer state that was scattered can be read at once", "[dist][zero]") {

@@ -214,5 +214,35 @@ TEST_CASE("training: rank 0 alone checks whether what the program writes can be 
   CHECK(checks == (trainer.comm().rank() == 0 ? 1 : 0));
 }
 
+TEST_CASE("training: the whole of a sharded model is another model, with its values", "[dist][train]") {
+  Task task = classes();
+  task.make_model = [] { return make_mlp({4, 8, kClasses}); };
+  TrainerOptions options;
+  options.device = device_of_run();
+  options.data.batch_size = kSamples;
+  options.observation.quiet = true;
+  Trainer whole(task, options);
+  options.distribution.zero = 3;
+  Trainer sharded(task, options);
+  const bool is_first = sharded.comm().rank() == 0, is_sharded = sharded.comm().size() > 1;
+  sharded.train();
+  whole.train();
+  const auto model = sharded.whole_model(), expected = whole.whole_model();
+  REQUIRE((model != nullptr) == is_first);
+  for (const NamedParameter& parameter :
+       expected == nullptr ? std::vector<NamedParameter>{} : expected->named_parameters()) {
+    check_close(model->parameter(parameter.name).to_doubles(), parameter.tensor->to_doubles(), 1e-5, 1e-6);
+  }
+
+  const std::shared_ptr<Module> only = make_mlp({4, 8, kClasses});
+  task.make_model = [only] { return only; };
+  Trainer again(task, options);
+  if (is_first && is_sharded) {
+    CHECK_THROWS_WITH(again.whole_model(), ContainsSubstring("expected a new one"));
+  } else {
+    CHECK((again.whole_model() == nullptr) == !is_first);
+  }
+}
+
 }  // namespace
 }  // namespace ringtape::test

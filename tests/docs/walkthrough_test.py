@@ -8,7 +8,6 @@ date, for all source files that the walk-throughs do not change (reuse_objects.s
 """
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,9 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "support"))
+from removal import ROOT, copy_tree  # noqa: E402
+
 BLOCK = re.compile(r'^<!-- (?:new: (?P<new>\S+)|insert: (?P<into>\S+) after "(?P<text>[^\n]*)") -->\n```cpp\n(?P<code>.*?)^```$',
                    re.MULTILINE | re.DOTALL)
 BUILD = None  # set by main
