@@ -22,9 +22,9 @@ void MlpOptions::set_model(Task& task, std::int64_t inputs, std::int64_t outputs
   sizes.insert(sizes.end(), hidden.begin(), hidden.end());
   sizes.push_back(outputs);
   task.model_name = fmt::format("{}", fmt::join(sizes, "-"));
-  task.settings["hidden"] = fmt::format("{}", fmt::join(hidden, ","));
+  task.settings["--hidden"] = fmt::format("{}", fmt::join(hidden, ","));
   const std::int64_t segment = recompute;
-  task.execution_settings["recompute"] = fmt::format("{}", segment);
+  task.execution_settings["--recompute"] = fmt::format("{}", segment);
   task.make_model_with = [sizes, segment](const std::shared_ptr<LayerFactory>& layers) {
     const std::shared_ptr<Sequential> model = make_mlp(sizes, *layers);
     model->set_recompute(2 * segment);  // a layer is a Linear and its ReLU

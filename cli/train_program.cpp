@@ -10,6 +10,7 @@
 #include "dist/mesh.h"
 #include "dist/pipeline_schedule.h"
 #include "dist/rank_environment.h"
+#include "train/console.h"
 #include "train/make.h"
 #include "train/option_list.h"
 
@@ -77,6 +78,7 @@ void TrainProgram::add_flags() {
   flags_.after_parsing([this] {
     if (eval_only_) check_only_evaluates();  // before a recipe sets flags that the user has not given
     if (!recipe_.empty()) apply_recipe();
+    if (flags_["--warmup"].is_given()) options_.schedule.shorten_warmup = false;
     reset_tuned_settings();
     reset_without_effect(options_,
                          [this](const std::string& name) { return flags_["--" + name].is_given(); });
@@ -143,6 +145,23 @@ void TrainProgram::show_pipeline(int ranks) const {
                                                              .chunks = options.pipeline_chunks}));
 }
 
+/// Where an output of the training has failed, what the program writes itself is written all the same.
+void TrainProgram::run_training(Trainer& trainer, const std::function<void(Trainer&)>& after_training) {
+  std::optional<OutputError> failure;
+  try {
+    trainer.train();
+  } catch (const OutputError& error) {
+    failure = error;
+  }
+  try {
+    if (after_training) after_training(trainer);
+  } catch (const Error&) {
+    if (failure) warn("{}", failure->what());
+    throw;
+  }
+  if (failure) throw OutputError(*failure);
+}
+
 void TrainProgram::train(const std::function<Task()>& make_task,
                          const std::function<void(Trainer&)>& before_training,
                          const std::function<void(Trainer&)>& after_training) const {
@@ -168,8 +187,7 @@ void TrainProgram::train(const std::function<Task()>& make_task,
     trainer.evaluate();
   } else {
     if (before_training) before_training(trainer);
-    trainer.train();
-    if (after_training) after_training(trainer);
+    run_training(trainer, after_training);
   }
 }
 

@@ -47,6 +47,7 @@ class TrainProgram {
   void reset_tuned_settings();
   void check_only_evaluates();
   void show_pipeline(int ranks) const;
+  static void run_training(Trainer& trainer, const std::function<void(Trainer&)>& after_training);
 
   TrainerOptions options_;
   const OptimizerKind* default_optimizer_ = options_.optimizer.kind;

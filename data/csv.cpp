@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -80,7 +81,9 @@ class Records {
 bool is_number(std::string_view field, double& value) {
   if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (error == std::errc::result_out_of_range) value = std::numeric_limits<double>::infinity();
+  if (error == std::errc::result_out_of_range) {  // too large, or too close to 0
+    value = std::strtod(std::string(field.data(), end).c_str(), nullptr);
+  }
   return error != std::errc::invalid_argument && end == field.data() + field.size();
 }
 

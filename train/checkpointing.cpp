@@ -43,8 +43,9 @@ void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
     check(
         options_.change_length,
         "{}: the run had {} steps, now it has {}, and its schedule depends on that: with --change-length it "
-        "continues with the schedule of the new length; with --schedule constant or step the length may "
-        "change freely",
+        "continues with the schedule of the new length; with --schedule constant or step, and --warmup with "
+        "a "
+        "number, the length may change freely",
         options_.folder, before->second, now->second);
     expected[kStepsInAll] = before->second;
   }

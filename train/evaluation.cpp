@@ -33,12 +33,15 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
   const auto all = std::make_shared<SequentialSampler>(task.test->size());
   const Communicator& data = *mesh.along(MeshDimension::data);
   Communicator& comm = *mesh.of_mean();
-  DataLoader loader(task.test, std::make_shared<DistributedSampler>(all, data.rank(), data.size()),
-                    {.batch_size = batch_size, .device = comm.device()});
+  const auto own = std::make_shared<DistributedSampler>(all, data.rank(), data.size());
+  std::optional<DataLoader> loader;
+  if (own->size() > 0) {  // of few samples some ranks have none
+    loader.emplace(task.test, own, DataLoaderOptions{.batch_size = batch_size, .device = comm.device()});
+    loader->start_epoch(0);
+  }
   double loss = 0;
   std::int64_t correct = 0, counted = 0;
-  loader.start_epoch(0);
-  while (std::optional<Batch> batch = loader.next()) {
+  while (std::optional<Batch> batch = loader ? loader->next() : std::nullopt) {
     counted += count_targets(task, *batch);
     const auto [features, targets] = batch->to(comm.device());
     const Tensor input = model_input(task, features, dtype);

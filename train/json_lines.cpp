@@ -3,15 +3,71 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
+#include "core/quote.h"
 #include "train/console.h"
 
 namespace ringtape {
 
-JsonLines::JsonLines(std::string flag, const std::string& path, bool continues)
-    : flag_(std::move(flag)), path_(path), has_own_lines_(continues) {
+namespace {
+
+/// Whether this can be an incomplete line of a killed run.
+bool begins_record(std::string_view text) {
+  for (std::string_view start : {std::string_view("{\"step\":"), std::string_view("{\"event\":")}) {
+    if (text.substr(0, start.size()) == start.substr(0, text.size())) return true;
+  }
+  return false;
+}
+
+/// The step of a record; nothing for any other line.
+std::optional<std::int64_t> step_of(const std::string& line) {
+  try {
+    const Json record = Json::parse(line);
+    const Json* const step = record.find("step");
+    return step == nullptr ? std::nullopt : std::optional(step->as_int64());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// The length in bytes of the records of the steps up to `step`. The file is truncated to it: before the
+/// first later record, an incomplete line, or the last line of a run that ended. Throws Error for a file with
+/// any other line, as no run has written it.
+std::uintmax_t bytes_up_to(const std::string& flag, const std::string& path, std::int64_t step) {
+  std::ifstream file(path, std::ios::binary);
+  std::uintmax_t bytes = 0;
+  bool is_before_cut = true;
+  std::int64_t number = 1;
+  for (std::string line; std::getline(file, line); ++number) {
+    const bool is_complete = !file.eof();
+    const std::optional<std::int64_t> step_of_line = step_of(line);
+    const bool is_step = step_of_line.has_value();
+    const bool is_event = line.starts_with("{\"event\":");
+    check(is_complete ? is_step || is_event : begins_record(line),
+          "{}: {} cannot be continued: its line {} is {}, expected the record of a step", flag, path, number,
+          quote(line));
+    is_before_cut = is_before_cut && is_complete && is_step && *step_of_line <= step;
+    if (is_before_cut) bytes += line.size() + 1;
+  }
+  return bytes;
+}
+
+/// Cuts off what follows the record of the step that a run continues from. Whether there is anything to
+/// continue.
+bool cut_off_after(const std::string& flag, const std::string& path, std::int64_t step) {
+  if (step == 0 || !std::filesystem::is_regular_file(path)) return false;
+  std::filesystem::resize_file(path, bytes_up_to(flag, path, step));
+  return true;
+}
+
+}  // namespace
+
+JsonLines::JsonLines(std::string flag, const std::string& path, std::int64_t resumed_step)
+    : flag_(std::move(flag)), path_(path), has_own_lines_(cut_off_after(flag_, path, resumed_step)) {
   if (path.empty()) return;
   is_new_ = !std::filesystem::exists(path);
   file_ = std::fopen(path.c_str(), "a");

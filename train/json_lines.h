@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -13,8 +14,10 @@ namespace ringtape {
 /// file.
 class JsonLines {
  public:
-  /// `flag` names the file in messages. `continues`: the lines are appended to the file's lines.
-  JsonLines(std::string flag, const std::string& path, bool continues = false);
+  /// `flag` names the file in messages. Where a run continues after `resumed_step`, above 0, the lines are
+  /// appended to the file's up to that step, each of which begins with "step"; later lines and the run's
+  /// last one are cut off. Throws Error for a file with other lines.
+  JsonLines(std::string flag, const std::string& path, std::int64_t resumed_step = 0);
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;
   JsonLines& operator=(const JsonLines&) = delete;

@@ -52,14 +52,16 @@ RunLength run_length(const DataOptions& options, std::int64_t samples) {
 
 bool depends_on_length(const ScheduleOptions& options) {
   const bool is_fixed = options.kind == ScheduleKind::constant || options.kind == ScheduleKind::step;
-  return !is_fixed || !options.warmup.has_value();
+  return !is_fixed || !options.warmup.has_value() || options.shorten_warmup;
 }
 
 std::int64_t warmup_steps(const ScheduleOptions& options, std::int64_t batch_size, const RunLength& length) {
+  if (options.kind == ScheduleKind::one_cycle && options.shorten_warmup) return 0;
   check(options.kind != ScheduleKind::one_cycle || options.warmup == 0,
         "--schedule one-cycle includes a warm-up: expected no --warmup, found {}",
         options.warmup ? fmt::format("{}", *options.warmup) : "auto");
   if (!options.warmup) return suggested_warmup_steps(length.samples, batch_size, length.steps);
+  if (options.shorten_warmup && *options.warmup >= length.steps) return length.steps / 4;
   check(*options.warmup == 0 || *options.warmup < length.steps,
         "--warmup {} is not shorter than the training: expected less than its {} ({} an epoch)",
         *options.warmup, counted(length.steps, "step"), length.steps_per_epoch);

@@ -2,12 +2,9 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "core/tensor.h"
-#include "train/json_lines.h"
 
 namespace ringtape {
 
@@ -40,14 +37,6 @@ class StepLog {
   Device device_;
   std::vector<StepRecord> pending_;
   Tensor losses_, norms_, correct_;
-};
-
-/// The file of --metrics. A run with checkpoints gives the step from which it resumes, 0 at its start. An
-/// existing file is then continued after that step's record, so that it holds no step twice; if it holds
-/// anything but records, Error is thrown and it is unchanged.
-class MetricsFile : public JsonLines {
- public:
-  explicit MetricsFile(const std::string& path, std::optional<std::int64_t> resumed_step = std::nullopt);
 };
 
 }  // namespace ringtape

@@ -61,6 +61,9 @@ struct ScheduleOptions {
   std::int64_t step_epochs = 1;            ///< epochs between two decays of step
   double gamma = 0.5;                      ///< factor of each decay
   std::optional<std::int64_t> warmup = 0;  ///< steps; none: a length for the batch
+  /// A warm-up that is not shorter than the run becomes a quarter of it, and 0 with one_cycle, which has its
+  /// own.
+  bool shorten_warmup = false;
   schedule::Warmup warmup_shape = schedule::Warmup::linear;
   BatchScaling lr_scaling = BatchScaling::none;  ///< how the learning rate grows with the batch
   std::int64_t base_batch = 64;  ///< the batch for which learning_rate was chosen, for lr_scaling

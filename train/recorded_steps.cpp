@@ -43,6 +43,9 @@ RecordedSteps::RecordedSteps(const ObservationOptions& options, Communicator& co
   const bool are_chosen = options.profile_steps.has_value();
   check(!are_chosen || (range_.last > steps_before && range_.first <= last_step),
         "--profile-steps {}:{}: the run has none of these steps", range_.first, range_.last);
+  check(!are_wanted_ || are_chosen || steps_before < last_step,
+        "{}: the run is at its end, step {}: no step is left to record",
+        options.profile ? "--profile" : "--timeline", last_step);
   check(are_chosen || range_.first <= last_step,
         "{}: records from the second update on, but the run has {}: --profile-steps {}:{} records its last",
         options.profile ? "--profile" : "--timeline", last_step - steps_before, last_step, last_step);

@@ -19,6 +19,8 @@ void Trainer::Run::check_before_model() const {
   check(below == batch, "--batch-size {}: expected a multiple of the {}{}, such as {}", batch,
         counted(world_size, "rank"), divides_model() ? " that divide it" : "",
         below > 0 ? below : world_size);
+  check(length_.samples >= world_size, "{}: {} in an epoch, expected at least one for each of the {}",
+        task_.name, counted(length_.samples, "training sample"), counted(world_size, "rank"));
   check(options_.accumulation.micro_batch <= batch_of_rank(),
         "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that "
         "number",

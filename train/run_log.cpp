@@ -30,13 +30,13 @@ std::string Throughput::text(double samples_per_second) const {
 }
 
 RunLog::RunLog(Console console, const std::string& metrics, std::int64_t epochs, Device device,
-               bool counts_correct, std::optional<std::int64_t> resumed_step)
+               bool counts_correct, std::int64_t resumed_step)
     : console_(console),
       epochs_(epochs),
       device_(device),
       counts_correct_(counts_correct),
       steps_(device),
-      metrics_(metrics, resumed_step),
+      metrics_("--metrics", metrics, resumed_step),
       progress_(console) {}
 
 double RunLog::seconds() const {

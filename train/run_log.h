@@ -9,6 +9,7 @@
 #include "optim/checkpoint.h"
 #include "train/console.h"
 #include "train/evaluation.h"
+#include "train/json_lines.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/update.h"
@@ -57,9 +58,9 @@ class RunLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `metrics` is this rank's metrics file, or empty. `resumed_step`: see MetricsFile.
+  /// `metrics` is this rank's metrics file, or empty. `resumed_step`: see JsonLines.
   RunLog(Console console, const std::string& metrics, std::int64_t epochs, Device device, bool counts_correct,
-         std::optional<std::int64_t> resumed_step = std::nullopt);
+         std::int64_t resumed_step = 0);
 
   /// Training begins after step `first` of `steps`. With a `scaler` (else null) a loss that is not finite
   /// does not end the training: the update is skipped and the loss scale lowered.
@@ -102,7 +103,7 @@ class RunLog {
   const LossScaler* scaler_ = nullptr;
   std::int64_t first_ = 0;
   StepLog steps_;
-  MetricsFile metrics_;
+  JsonLines metrics_;
   Progress progress_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_flush_ = start_;

@@ -19,7 +19,7 @@
 
 namespace ringtape {
 
-/// If a file cannot be written, the others are still written; then its error ends the run.
+/// If a file cannot be written, the others are still written; then an OutputError follows.
 void Trainer::Run::write_outputs(Training& training, const EvaluationResult& result) {
   std::string failure;
   const auto attempt = [&failure](const auto& write) {
@@ -78,7 +78,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
                            observation.report, *comm_);
     });
   }
-  if (!failure.empty()) throw Error(failure);
+  if (!failure.empty()) throw OutputError(failure);
 }
 
 /// The part of a report that every run has.
@@ -89,7 +89,7 @@ report::RunReport Trainer::Run::report_of(const RunLog& log) const {
                                 describe_compute_dtype(arena_->compute_dtype(), device_), to_string(device_));
   if (comm_->size() > 1) report.subtitle += fmt::format(", {}", counted(comm_->size(), "rank"));
   report.world_size = comm_->size();
-  for (const auto& [name, value] : task_.settings) report.settings.emplace_back("--" + name, value);
+  for (const auto& [name, value] : task_.settings) report.settings.emplace_back(name, value);
   for (const auto& [name, value] :
        values_of(options_, {Effect::result, Effect::execution, Effect::machine})) {
     if (!value.empty()) report.settings.emplace_back("--" + name, value);

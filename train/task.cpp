@@ -50,7 +50,7 @@ Task language_model_task(std::string name, std::shared_ptr<const Dataset> train,
     task.order = [samples = task.train->size(), samples_per_epoch](std::uint64_t seed) {
       return std::make_shared<ReplacementSampler>(samples, samples_per_epoch, seed);
     };
-    task.settings["samples-per-epoch"] = fmt::format("{}", samples_per_epoch);
+    task.settings["samples in an epoch"] = fmt::format("{}", samples_per_epoch);
   }
   task.prepare = [](const Tensor& tokens, DType) { return tokens; };
   task.loss_with = [](const LayerFactory& layers, Tensor logits, const Tensor& targets, double divisor) {

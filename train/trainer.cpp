@@ -23,7 +23,7 @@ std::string describe_program(const Task& task, const TrainerOptions& options) {
     text += fmt::format("--{} {}\n", name, value.empty() ? "(default)" : value);
   }
   for (const auto* const settings : {&task.settings, &task.execution_settings}) {
-    for (const auto& [name, value] : *settings) text += fmt::format("--{} {}\n", name, value);
+    for (const auto& [name, value] : *settings) text += fmt::format("{} {}\n", name, value);
   }
   for (const auto& [name, samples] : {std::pair("training", task.train), {"test", task.test}}) {
     text += fmt::format("the {} data of {} with the CRC-32 {:08x}\n", name,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/error.h"
 #include "dist/communicator.h"
 #include "nn/arena.h"
 #include "nn/module.h"
@@ -21,6 +22,12 @@ struct TrainingResult {
   std::int64_t steps = 0;    ///< updates of the weights, including those before a resume
   std::int64_t skipped = 0;  ///< number of updates skipped because a gradient was not finite
   double seconds = 0;        ///< of training and evaluation since the start or the resume
+};
+
+/// The training is complete, but a file could not be written; the others are.
+class OutputError : public Error {
+ public:
+  using Error::Error;
 };
 
 /// Trains a model: the loop over epochs, updates with accumulation over micro-batches, the mean over ranks,
@@ -60,13 +67,13 @@ class Trainer {
   void before_step(Hook hook);
   void after_step(Hook hook);
 
-  /// After every `steps` steps, on rank 0: shows the text that `make` returns, in the terminal and on the page
-  /// of --report. It is called with the model in evaluation mode, and must not change it; its time does not
-  /// count as training. Throws Error for a number below 1.
+  /// After every `steps` steps, on rank 0: shows the text that `make` returns, in the terminal and on the
+  /// page of --report. It is called with the model in evaluation mode, and must not change it; its time does
+  /// not count as training. Throws Error for a number below 1.
   void text_every(std::int64_t steps, std::string title, std::function<std::string()> make);
 
   /// Trains, evaluates, and prints and writes the outputs selected by the options. Call it once. Throws Error
-  /// for a run that diverges.
+  /// for a run that diverges, OutputError where the training is complete, but an output could not be written.
   TrainingResult train();
   /// Evaluates the current weights, and prints the result.
   EvaluationResult evaluate();

@@ -114,8 +114,8 @@ TrainingResult Trainer::Run::train() {
                        !observation.metrics.empty() || !observation.report.empty(), mesh_, pipeline_.get()),
       .recorded = RecordedSteps(observation, *comm_, begin.step, length_.steps),
       .log = RunLog(console_, is_first() ? observation.metrics : "", options_.data.epochs, device_,
-                    counts_correct(), checkpoints.are_kept() ? std::optional(begin.step) : std::nullopt),
-      .values = ValueRecord(is_first() ? observation.record_values : ""),
+                    counts_correct(), begin.step),
+      .values = ValueRecord(is_first() ? observation.record_values : "", begin.step),
       // The first update makes one-time allocations, such as scratch memory.
       .reported_step = observation.memory_report ? std::min(begin.step + 1, length_.steps - 1) : -1,
   };
@@ -124,6 +124,11 @@ TrainingResult Trainer::Run::train() {
   // Nothing is printed before all checks.
   describe_model();
   describe_device();
+  const ScheduleOptions& schedule = options_.schedule;
+  const std::int64_t warmup = warmup_steps(schedule, options_.data.batch_size, length_);
+  if (schedule.shorten_warmup && warmup > 0 && warmup < schedule.warmup) {
+    console_.print("warm-up of {}, a quarter of the run, as no --warmup is given\n", counted(warmup, "step"));
+  }
   if (resumed) {
     console_.print("resumed after step {}, {} into epoch {}\n", begin.step, counted(begin.samples, "sample"),
                    begin.epoch + 1);
@@ -266,7 +271,7 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
     if (*value == otherwise) value->reset();  // as if it had not been set
   }
   for (const auto& [name, value] : values_of(options, {Effect::result})) settings["--" + name] = value;
-  for (const auto& [name, value] : task_.settings) settings["--" + name] = value;
+  for (const auto& [name, value] : task_.settings) settings[name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
   if (arena_->trained_elements() < arena_->parameter_elements()) {

@@ -16,8 +16,9 @@ namespace ringtape {
 class ValueRecord final : public TapeObserver {
  public:
   /// Throws Error if the file cannot be opened. An empty name, as on ranks other than the first: nothing is
-  /// written.
-  explicit ValueRecord(const std::string& file) : file_("--record-values", file) {}
+  /// written. `resumed_step`: see JsonLines.
+  explicit ValueRecord(const std::string& file, std::int64_t resumed_step = 0)
+      : file_("--record-values", file, resumed_step) {}
 
   bool is_open() const { return file_.is_open(); }
   /// The next step begins, with these values of the parameters.

@@ -48,14 +48,18 @@ struct GenerateCommand {
     const std::vector<std::string> all = file.empty() ? prompts : lines_of(file);
     const TextModel loaded = load_text_model(model);
     // Before any text: a prompt that is wrong should not be found after minutes.
-    for (const std::string& prompt : all) check_prompt(*loaded.model, loaded.tokenizer->encode(prompt));
+    std::vector<std::vector<std::int32_t>> tokens;
+    for (const std::string& prompt : all) {
+      tokens.push_back(loaded.tokenizer->encode(prompt));
+      check_prompt(*loaded.model, tokens.back());
+    }
     loaded.model->eval();
     const ParameterArena arena(*loaded.model, Device::parse(device));
     GenerationOptions own = options;
-    for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (i > 0) fmt::print("\n");
       own.sampling.seed = options.sampling.seed + i;
-      print_text(*loaded.model, *loaded.tokenizer, all[i], own, stop);
+      print_text(*loaded.model, *loaded.tokenizer, tokens[i], own, stop);
     }
   }
 

@@ -36,6 +36,7 @@ TrainerOptions default_options() {
   options.schedule.kind = ScheduleKind::cosine;
   options.schedule.final_lr = 0.1;
   options.schedule.warmup = 100;
+  options.schedule.shorten_warmup = true;
   return options;
 }
 
@@ -74,6 +75,7 @@ struct TrainCommand {
     Flag from_flag =
         flags.file("--from", from, "folder of a model to go on from, with its shape and tokenizer", "DIR");
     from_flag.excludes(flags["--tokenizer"]);
+    from_flag.excludes(flags["--recipe"]);  // which sets the shape
     for (const char* name : ModelFlags::kOfShape) from_flag.excludes(flags[name]);
     dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
@@ -84,7 +86,6 @@ struct TrainCommand {
     flags.option("--sample-every", not_negative(sample_every),
                  "steps between texts of --sample-tokens tokens during training, in the terminal and the "
                  "--report; 0: no such texts");
-    warmup_is_given = [warmup = flags["--warmup"]] { return warmup.is_given(); };
   }
 
   Task make_task() {
@@ -111,15 +112,15 @@ struct TrainCommand {
         steps_per_epoch * program.options().data.batch_size);
     task.model_name = fmt::format("GPT, {}, {}, {} wide, {} of context", counted(shape.layers, "layer"),
                                   counted(shape.heads, "head"), shape.width, counted(shape.context, "token"));
-    task.settings["model"] = fmt::format(
-        "{} {}, {} of keys, {} in the MLP, dropout {}, {}biases{}", from.empty() ? model.architecture : from,
-        task.model_name, counted(shape.kv_heads_or_default(), "head"), shape.hidden_or_default(),
-        shape.dropout, shape.bias ? "" : "no ", from.empty() ? "" : ", loaded");
-    task.settings["lora"] = lora.rank == 0 ? "none"
+    task.settings["model"] = fmt::format("{} {}, {} of keys, {} in the MLP, dropout {}, {}biases",
+                                         from.empty() ? model.architecture : "loaded", task.model_name,
+                                         counted(shape.kv_heads_or_default(), "head"),
+                                         shape.hidden_or_default(), shape.dropout, shape.bias ? "" : "no ");
+    task.settings["LoRA"] = lora.rank == 0 ? "none"
                                            : fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha,
                                                          fmt::join(lora.targets, ","));
     task.settings["tokenizer"] = fmt::format("of {}", counted(shape.vocabulary, "token"));
-    task.execution_settings["recompute"] = fmt::format("{}", model.recompute);
+    task.execution_settings["--recompute"] = fmt::format("{}", model.recompute);
     task.unit = "tokens";
     task.units_per_sample = shape.context;
     task.flops_per_sample = training_flops(shape);
@@ -175,15 +176,10 @@ struct TrainCommand {
     if (!save_model.empty()) save_text_model(trained, *loaded.tokenizer, save_model);
     if (samples == 0 || program.options().observation.quiet) return;
     fmt::print("\n");
-    print_text(trained, *loaded.tokenizer, loaded.tokenizer->token(first_token), sample_options());
+    print_text(trained, *loaded.tokenizer, {first_token}, sample_options());
   }
 
   void prepare(Trainer& trainer) {
-    const std::int64_t warmup = program.options().schedule.warmup.value_or(0);
-    const bool shows = trainer.comm().rank() == 0 && !program.options().observation.quiet;
-    if (shortened_warmup && warmup > 0 && shows) {
-      fmt::print("warm-up of {}, a quarter of the run, as no --warmup is given\n", counted(warmup, "step"));
-    }
     if (sample_every == 0 || samples == 0) return;
     check(
         program.options().distribution.tensor_parallel == 1,
@@ -197,8 +193,8 @@ struct TrainCommand {
           "--sample-every cannot be used with --zero 3: no rank has the whole model during training");
     trainer.text_every(sample_every, counted(samples, "token"), [this, &trainer] {
       std::string sample;
-      write_text(static_cast<GPT&>(trainer.model()), *loaded.tokenizer, loaded.tokenizer->token(first_token),
-                 sample_options(), "", [&sample](const std::string& piece) { sample += piece; });
+      write_text(static_cast<GPT&>(trainer.model()), *loaded.tokenizer, {first_token}, sample_options(), "",
+                 [&sample](const std::string& piece) { sample += piece; });
       return sample;
     });
   }
@@ -207,25 +203,11 @@ struct TrainCommand {
     return {.tokens = samples, .sampling = {.temperature = 0.8, .top_k = 200}};
   }
 
-  /// The default warm-up is for the default length: a run that is not longer gets a quarter of its own.
-  void adapt_warmup() {
-    const DataOptions& data = program.options().data;
-    const std::optional<std::int64_t>& warmup = program.options().schedule.warmup;
-    if (warmup_is_given() || !warmup) return;
-    const std::int64_t all = data.epochs * steps_per_epoch;
-    const std::int64_t steps = data.max_steps > 0 ? std::min(all, data.max_steps) : all;
-    if (*warmup < steps) return;
-    program.flags().set("--warmup", fmt::format("{}", steps / 4));
-    shortened_warmup = true;
-  }
-
   ModelFlags model;
   LoraOptions lora = {.rank = 0, .targets = {"h.*.attn.c_attn"}};
   TrainProgram program;
   std::string text, tokenizer = "characters", from, save_model;
   std::int64_t steps_per_epoch = 250, samples = 500, sample_every = 0;
-  std::function<bool()> warmup_is_given;
-  bool shortened_warmup = false;
   std::function<bool()> dropout_is_given;
   TextModel loaded;
   std::int32_t first_token = 0;  // of the text: the samples begin with it
@@ -237,7 +219,6 @@ void add_train_command(CommandLine& app) {
   const auto run = std::make_shared<std::shared_ptr<TrainCommand>>();
   CommandLine& flags = app.command("train", "train a model on a text, and write some text with it", [run] {
     TrainCommand& command = **run;
-    command.adapt_warmup();
     command.program.train([&command] { return command.make_task(); },
                           [&command](Trainer& trainer) { command.prepare(trainer); },
                           [&command](Trainer& trainer) { command.finish(trainer); });

@@ -9,14 +9,16 @@
 
 namespace ringtape::gpt {
 
-void write_text(GPT& model, const Tokenizer& tokenizer, const std::string& prompt,
+void write_text(GPT& model, const Tokenizer& tokenizer, const std::vector<std::int32_t>& prompt,
                 const GenerationOptions& options, const std::string& stop,
                 const std::function<void(const std::string& piece)>& write) {
   bool has_begun = false;  // the prompt appears with the first token: an error comes before
   StreamingDecoder decoder(tokenizer);
   std::string written;
-  generate(model, tokenizer.encode(prompt), options, [&](std::int32_t token) {
-    if (!std::exchange(has_begun, true)) write(prompt);
+  std::string beginning;
+  for (const std::int32_t token : prompt) beginning += decoder.push(token);
+  generate(model, prompt, options, [&](std::int32_t token) {
+    if (!std::exchange(has_begun, true)) write(beginning);
     if (tokenizer.end_of_text() == token || token >= tokenizer.vocabulary_size()) return false;
     const std::string text = decoder.push(token);
     written += text;
@@ -26,7 +28,7 @@ void write_text(GPT& model, const Tokenizer& tokenizer, const std::string& promp
   write(decoder.finish());
 }
 
-void print_text(GPT& model, const Tokenizer& tokenizer, const std::string& prompt,
+void print_text(GPT& model, const Tokenizer& tokenizer, const std::vector<std::int32_t>& prompt,
                 const GenerationOptions& options, const std::string& stop) {
   write_text(model, tokenizer, prompt, options, stop, [](const std::string& piece) {
     fmt::print("{}", piece);

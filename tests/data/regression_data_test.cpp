@@ -81,8 +81,8 @@ TEST_CASE("csv: tables with and without names", "[csv]") {
     CHECK(table.all_targets().to_vector<float>() == std::vector<float>{3, 6});
   }
   const TemporaryFolder folder;
-  CHECK(read_csv(write_text(folder / "x.csv", "-1.5e-3,1e-50\n")).all_features().to_vector<float>() ==
-        std::vector<float>{-1.5e-3f});
+  CHECK(read_csv(write_text(folder / "x.csv", "-1.5e-3,1e-50,-1e-400\n")).all_features().to_vector<float>() ==
+        std::vector<float>{-1.5e-3f, 0});
   std::string rows;
   for (int i = 0; i < 100000; ++i) rows += "1,2,3\n";  // packs 1,000 times
   const TensorDataset packed = read_csv(write_text(folder / "x.csv.gz", gzip_text(rows)));
