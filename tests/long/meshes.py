@@ -18,6 +18,7 @@ import array
 import itertools
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -106,7 +107,9 @@ def train_in(folder, bin_dir, program, ranks, flags, data):
     if ranks > 1:
         command = [*MPIRUN, "-n", str(ranks), *command]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        # Not in the folder that all of Open MPI's programs of a user share: one that ends may remove it while another begins.
+        environment = dict(os.environ, OMPI_MCA_orte_tmpdir_base=str(folder))
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     except subprocess.TimeoutExpired:
         return "not ended after 600 s"
     if done.returncode != 0:
