@@ -47,6 +47,7 @@ void NcclMonitor::loop() {
       while (!pending_.empty() && pending_.front().operation->done.is_done()) {
         watchdog_.end(pending_.front().watched);
         pending_.pop_front();
+        if (!pending_.empty()) watchdog_.restart(pending_.front().watched);
       }
       if (pending_.empty()) continue;
       const Pending& oldest = pending_.front();

@@ -23,7 +23,9 @@ struct NcclOperation {
 };
 
 /// Monitors the operations that a rank has queued on its GPU: keeps them until they are complete, has the
-/// watchdog watch them, and polls NCCL for asynchronous errors; after an error it ends the process.
+/// watchdog watch them, and polls NCCL for asynchronous errors; after an error it ends the process. An
+/// operation's time counts from its call or, if that is later, from the end of the operation before it: on a
+/// GPU the host queues many.
 class NcclMonitor {
  public:
   /// `device` becomes the current one of the monitor's thread: by default that is GPU 0, whose context would

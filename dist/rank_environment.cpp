@@ -200,8 +200,11 @@ Device device_of_rank(const RankEnvironment& env, const std::string& text, int g
   if (!own_gpu) return Device::parse(text);
   check(env.local_rank < gpus,
         "rank {} of {} (local rank {}) has no GPU: found {} on this machine, expected one for each of its "
-        "ranks",
-        env.rank, env.world_size, env.local_rank, gpus);
+        "ranks{}",
+        env.rank, env.world_size, env.local_rank, gpus,
+        gpus == 1
+            ? "; where each rank sees another GPU as its only one (srun --gpus-per-task 1): --device cuda:0"
+            : "");
   return {DeviceType::cuda, env.local_rank};
 }
 

@@ -46,6 +46,13 @@ std::uint64_t Watchdog::begin(std::string rank_name, const Call& call, Seconds t
   return id;
 }
 
+void Watchdog::restart(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = watched_.find(id);
+  if (found == watched_.end()) return;
+  found->second.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(found->second.timeout);
+}
+
 void Watchdog::end(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   watched_.erase(id);

@@ -34,6 +34,8 @@ class Watchdog {
 
   /// Begins to watch `call` of the rank named `rank_name` ("rank 1 of 4"). Returns an id for end().
   std::uint64_t begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint = nullptr);
+  /// The operation begins only now, as one before it has taken its time: its deadline is `timeout` from here.
+  void restart(std::uint64_t id);
   /// The operation is complete.
   void end(std::uint64_t id);
 

@@ -29,8 +29,6 @@ class Checkpointing {
   void save(const TrainingPosition& position, std::vector<NamedTensor> tensors,
             std::vector<NamedTensor> history);
 
-  bool are_kept() const { return folder_.has_value(); }
-
  private:
   void expect_settings(const Checkpoint& checkpoint) const;
 

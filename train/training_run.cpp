@@ -21,6 +21,9 @@
 namespace ringtape {
 namespace {
 
+/// A text that the first rank makes may take as much longer than an operation between ranks.
+constexpr double kTextTimeouts = 9;
+
 /// The random numbers of a step, such as those of dropout: a function of seed, rank among those that divide
 /// the batch, and step, so that a resumed run has the same. A step may use 2^40 counters.
 Generator random_of_step(std::uint64_t seed, int rank, std::int64_t step) {
@@ -169,6 +172,7 @@ EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& stat
         const SpanScope phase(SpanKind::phase, "checkpoint");
         log.flush();
         checkpoints.save(at, state.gather(), log.history());
+        wait_for_first(seconds_to_write());
       }
     }
     // An evaluation follows.
@@ -229,15 +233,33 @@ void Trainer::Run::run_step(Training& training) {
 
 void Trainer::Run::make_texts(Training& training) {
   const ObservationOptions& see = options_.observation;
-  if (!is_first() || (see.quiet && see.report.empty())) return;
+  if (see.quiet && see.report.empty()) return;
   for (const TextHook& hook : texts) {
     if (training.at.step % hook.every != 0) continue;
+    if (!is_first()) {
+      wait_for_first(kTextTimeouts * options_.distribution.comm_timeout);
+      continue;
+    }
     training.log.flush();
     training.recorded.pause();
     model_->eval();
     training.log.add({training.at.step, hook.title, hook.make()});
     model_->train();
+    wait_for_first(kTextTimeouts * options_.distribution.comm_timeout);
   }
+}
+
+/// Waits on all ranks for what the first does alone, such as writing a file: for `seconds` longer than for
+/// another operation, so that this one does not end the run.
+void Trainer::Run::wait_for_first(double seconds) const {
+  if (comm_->size() > 1) comm_->barrier(Seconds(options_.distribution.comm_timeout + seconds));
+}
+
+/// For a checkpoint, on a slow disk.
+double Trainer::Run::seconds_to_write() const {
+  constexpr double kBytesPerSecond = 50e6;
+  const auto values = static_cast<double>(model_elements() * (1 + state_per_parameter(options_.optimizer)));
+  return std::floor(4 * values / kBytesPerSecond);
 }
 
 /// Measures the device where the FLOPs of a sample are known and somebody sees the result.

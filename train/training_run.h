@@ -79,6 +79,8 @@ class Trainer::Run {
   EvaluationResult run_steps(Training& training, TrainingState& state, Checkpointing& checkpoints);
   void run_step(Training& training);
   void make_texts(Training& training);
+  void wait_for_first(double seconds) const;
+  double seconds_to_write() const;
   Throughput throughput() const;
   std::optional<Batch> next_batch();
   EvaluationResult evaluate_weights();
