@@ -877,12 +877,13 @@ echo '{"step":1}' >bad.jsonl
 refuse "bad.jsonl: line 1 is no row of --record-values" compare_runs a.jsonl bad.jsonl
 refuse "--tolerance" compare_runs a.jsonl b.jsonl --tolerance -1
 # A run that stops and goes on has the rows of one that does not stop.
-record whole.jsonl --max-steps 6
-record parts.jsonl --max-steps 6 --checkpoint parts --checkpoint-every 3
+six=(mnist --device cpu --hidden 32 --max-steps 6)
+accept "${six[@]}" --record-values whole.jsonl
+accept "${six[@]}" --checkpoint parts --checkpoint-every 3 --record-values parts.jsonl
 python3 -c 'import json; print(*[line for line in open("parts.jsonl") if json.loads(line)["step"] <= 4], sep="", end="")' >cut.jsonl
 mv cut.jsonl parts.jsonl
 rm parts/step-000000000006.*
-record parts.jsonl --max-steps 6 --checkpoint parts --checkpoint-every 3 --resume
+accept "${six[@]}" --checkpoint parts --checkpoint-every 3 --resume --record-values parts.jsonl
 expect "the rows of a resumed run" cmp parts.jsonl whole.jsonl
 rm -r parts
 refuse "--record-values cannot be used with --graph" mnist "${small[@]}" --graph --record-values c.jsonl
@@ -932,24 +933,25 @@ expect "gpt train: samples in the report" grep -F '"title": "8 tokens"' gpt.json
 accept gpt train --from model "${steps[@]}" --lora-rank 2 --save-model adapted --checkpoint lora --checkpoint-every 6
 accept gpt generate --model adapted --tokens 5
 # The default warm-up follows the length of a short run, also when it is changed, and one-cycle has its own.
-few=("${small[@]:0:8}" --steps-per-epoch 12 --batch-size 4 --sample-tokens 0)
-accept gpt train "${few[@]}" --max-steps 4 --checkpoint longer
-accept gpt train "${few[@]}" --max-steps 8 --checkpoint longer --resume --change-length
+few=("${small[@]:0:8}" --steps-per-epoch 12 --batch-size 4)
+accept gpt train "${few[@]}" --sample-tokens 0 --max-steps 4 --checkpoint longer
+accept gpt train "${few[@]}" --sample-tokens 0 --max-steps 8 --checkpoint longer --resume --change-length
 cp "$work/out" "$work/text"
 expect "gpt train: a longer run has its own warm-up" grep -F 'warm-up of 2 steps' "$work/text"
 refuse "the run had 8 steps, now it has 9" gpt train "${few[@]}" --max-steps 9 --checkpoint longer --resume
-accept gpt train "${few[@]}" --max-steps 8 --schedule one-cycle
+accept gpt train "${few[@]}" --sample-tokens 0 --max-steps 8 --schedule one-cycle
 refuse "--schedule one-cycle includes a warm-up" gpt train "${few[@]}" --max-steps 8 --schedule one-cycle --warmup 2
-refuse "--from cannot be used with --recipe" gpt train --from model --recipe shakespeare-gpu
+refuse "--recipe cannot be used with --from" gpt train --from model --recipe shakespeare-gpu
 # A folder by another name is the same model; a model is saved where another output fails.
-accept gpt train --from model "${steps[@]}" --max-steps 2 --sample-tokens 0 --checkpoint from
-accept gpt train --from ./model "${steps[@]}" --max-steps 2 --sample-tokens 0 --checkpoint from --resume
+two=(--batch-size 4 --steps-per-epoch 12 --max-steps 2 --sample-tokens 0 --checkpoint from)
+accept gpt train --from model "${two[@]}"
+accept gpt train --from ./model "${two[@]}" --resume
 mkdir saved
-"$bin/gpt" train --from model "${steps[@]}" --max-steps 2 --checkpoint from --resume --save-tape tape.svg --save-model saved >"$work/out" 2>&1
+"$bin/gpt" train --from model "${two[@]}" --resume --save-tape tape.svg --save-model saved >"$work/out" 2>&1
 expect "gpt train: no tape of a run at its end" [ $? -eq 1 ]
 expect "gpt train: its model is saved all the same" [ -s saved/model.safetensors ]
-refuse "--profile: the run is at its end, step 2: no step is left to record" gpt train --from model "${steps[@]}" \
-  --max-steps 2 --checkpoint from --resume --profile
+refuse "--profile: the run is at its end, step 2: no step is left to record" gpt train --from model "${two[@]}" \
+  --resume --profile
 # The first token of these texts is a part of a character.
 { printf '\xef\xbb\xbf' && head -c 3000 "$support/../../text/tinyshakespeare/input.txt"; } >mark.txt
 accept gpt train "${few[@]}" --max-steps 4 --sample-tokens 4 --sample-every 2 --tokenizer bytes --text mark.txt

@@ -53,9 +53,9 @@ timeout 120 "$bin/regression" --device cpu "${few[@]}" --data nine.csv --metrics
 expect "9 rows: one test sample" grep -q '8 training and 1 test' out
 ranks 0 2 regression "${few[@]}" --data nine.csv --metrics 2.jsonl
 expect "2 ranks, 1 test sample: the numbers of one process" same 1e-5 2.jsonl few.jsonl
-head -n 4 table.csv >three.csv
-ranks 1 4 regression "${few[@]}" --data three.csv
-expect "fewer samples than ranks" grep -q 'in an epoch, expected at least one for each of the 4 ranks' err
+head -n 6 table.csv >five.csv
+ranks 1 5 regression --data five.csv --batch-size 5
+expect "fewer samples than ranks" grep -q '4 training samples in an epoch, expected at least one for each of the 5 ranks' err
 
 # Reduced after each micro-batch, of which one rank may have one more than another: 2 ranks have 2 and 1 of the
 # last 3 samples, 3 ranks 2, 1 and 1 of the last 4.
