@@ -81,6 +81,9 @@ class Trainer {
   /// is model() itself unless ranks divide the model between them or shard its values (ZeRO stage 3). Throws
   /// Error for a task that made the same model twice.
   std::shared_ptr<Module> whole_model();
+  /// Waits on all ranks for what the first does alone, such as writing files, which may take `seconds` longer
+  /// than the timeout of an operation between ranks. All ranks must call it.
+  void wait_for_first(double seconds);
   /// The learning rate of every step as a table and a chart.
   std::string schedule_text() const;
 

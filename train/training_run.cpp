@@ -252,14 +252,14 @@ void Trainer::Run::make_texts(Training& training) {
 /// Waits on all ranks for what the first does alone, such as writing a file: for `seconds` longer than for
 /// another operation, so that this one does not end the run.
 void Trainer::Run::wait_for_first(double seconds) const {
-  if (comm_->size() > 1) comm_->barrier(Seconds(options_.distribution.comm_timeout + seconds));
+  if (comm_->size() > 1) comm_->barrier(Seconds(options_.distribution.comm_timeout + std::floor(seconds)));
 }
 
-/// For a checkpoint, on a slow disk.
+/// For weights and state, on a slow disk.
 double Trainer::Run::seconds_to_write() const {
   constexpr double kBytesPerSecond = 50e6;
   const auto values = static_cast<double>(model_elements() * (1 + state_per_parameter(options_.optimizer)));
-  return std::floor(4 * values / kBytesPerSecond);
+  return 4 * values / kBytesPerSecond;
 }
 
 /// Measures the device where the FLOPs of a sample are known and somebody sees the result.

@@ -90,7 +90,6 @@ struct TrainCommand {
 
   Task make_task() {
     const std::string learned = read_text(text);
-    TransformerOptions shape;
     if (from.empty()) {
       loaded.tokenizer = make_tokenizer_for(text, tokenizer, learned);
       shape = model.shape(loaded.tokenizer->vocabulary_size());
@@ -124,7 +123,7 @@ struct TrainCommand {
     task.unit = "tokens";
     task.units_per_sample = shape.context;
     task.flops_per_sample = training_flops(shape);
-    task.estimate_memory = [this, shape](const UpdateShape& update) {
+    task.estimate_memory = [this](const UpdateShape& update) {
       BytesByCategory bytes =
           estimate_memory(GptMemoryProblem{.model = shape,
                                            .sequences = update.micro_batch,
@@ -138,9 +137,9 @@ struct TrainCommand {
     };
     if (!text.empty()) task.input_files = {text};
     if (!save_model.empty()) {
-      task.check_outputs = [this, shape] { check_save_text_model(shape, save_model); };
+      task.check_outputs = [this] { check_save_text_model(shape, save_model); };
     }
-    task.make_model_with = [this, shape](const std::shared_ptr<LayerFactory>& layers) {
+    task.make_model_with = [this](const std::shared_ptr<LayerFactory>& layers) {
       check(lora.rank == 0 || layers->ranks() == 1,
             "--lora-rank cannot be used with --tensor-parallel: its factors cannot be divided");
       check(lora.rank == 0 || layers->context() == nullptr,
@@ -169,8 +168,14 @@ struct TrainCommand {
 
   void finish(Trainer& trainer) {
     const std::shared_ptr<Module> whole = trainer.whole_model();
-    if (whole == nullptr) return;
-    auto& trained = static_cast<GPT&>(*whole);
+    if (whole != nullptr) write(static_cast<GPT&>(*whole));
+    constexpr double kSlowDisk = 50e6, kSlowFlops = 1e8;  // bytes and FLOPs a second
+    const double bytes = 4 * static_cast<double>(parameter_count(shape));
+    const double flops = static_cast<double>(samples) * forward_flops(shape, 1, 1);
+    trainer.wait_for_first(bytes / kSlowDisk + flops / kSlowFlops);
+  }
+
+  void write(GPT& trained) {
     trained.eval();
     merge_lora(trained);
     if (!save_model.empty()) save_text_model(trained, *loaded.tokenizer, save_model);
@@ -210,6 +215,7 @@ struct TrainCommand {
   std::int64_t steps_per_epoch = 250, samples = 500, sample_every = 0;
   std::function<bool()> dropout_is_given;
   TextModel loaded;
+  TransformerOptions shape;      // of the model
   std::int32_t first_token = 0;  // of the text: the samples begin with it
 };
 
