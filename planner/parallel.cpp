@@ -13,9 +13,12 @@ constexpr std::int64_t kMostRanks = 100'000;
 
 std::vector<std::int64_t> divisors(std::int64_t n) {
   std::vector<std::int64_t> found;
-  for (std::int64_t i = 1; i <= n; ++i) {
-    if (n % i == 0) found.push_back(i);
+  for (std::int64_t i = 1; i <= n / i; ++i) {
+    if (n % i != 0) continue;
+    found.push_back(i);
+    if (i != n / i) found.push_back(n / i);
   }
+  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -55,8 +58,7 @@ void add_time(const ParallelRequest& request, ParallelPlan& plan) {
   const StepTimes times = times_of(step_of(request, way), communicate);
   plan.step = times.step;
   plan.computing = times.computing;
-  const int others = way.mesh.pipeline - 1;
-  plan.bubble = others / (static_cast<double>(way.chunks * way.micro_batches) + others);
+  plan.bubble = bubble_of(way) / (static_cast<double>(way.micro_batches) + bubble_of(way));
   const double of_model =
       3 * forward_flops(gpt_options(request.model), request.global_batch, request.model.sequence);
   plan.utilisation = of_model / (plan.step * request.flops * static_cast<double>(request.ranks));
@@ -66,15 +68,15 @@ void add_time(const ParallelRequest& request, ParallelPlan& plan) {
 std::vector<ParallelWay> ways_of(const ParallelRequest& request, const MeshSizes& mesh, int zero) {
   std::vector<ParallelWay> ways;
   const std::int64_t own = request.global_batch / mesh.data;  // samples of a rank
+  const std::vector<std::int64_t> sizes = divisors(own);
   for (const std::int64_t chunks : {1, 2, 4}) {
     if (chunks > 1 && (mesh.pipeline == 1 || !has_blocks(request, mesh.pipeline, chunks))) continue;
     for (const bool sequence : {false, true}) {
       const std::int64_t tokens = request.model.sequence / mesh.context;
       if (sequence && (mesh.tensor == 1 || tokens % mesh.tensor != 0)) continue;
       for (const std::int64_t recompute : {0, 1}) {
-        const std::int64_t first = request.micro_batch.value_or(1), end = request.micro_batch.value_or(own);
-        for (std::int64_t micro_batch = first; micro_batch <= end; micro_batch *= 2) {
-          if (own % micro_batch != 0) continue;
+        for (const std::int64_t micro_batch : sizes) {
+          if (request.micro_batch && micro_batch != *request.micro_batch) continue;
           ways.push_back({mesh, zero, true, sequence, recompute, chunks, micro_batch, own / micro_batch});
         }
       }

@@ -144,6 +144,20 @@ int slowest_stage(const ParallelRequest& request, const ParallelWay& way) {
   return static_cast<int>(slowest - costs.begin());
 }
 
+/// The first and the last, and of the stages between with equal numbers of blocks the first, which has the
+/// most micro-batches in flight.
+std::vector<int> stages_that_may_be_largest(const ParallelRequest& request, const ParallelWay& way) {
+  const std::vector<std::int64_t> blocks =
+      blocks_of_stages(gpt_options(request.model), way.mesh.pipeline, static_cast<int>(way.chunks));
+  std::vector<int> stages;
+  for (int stage = 0; stage < way.mesh.pipeline; ++stage) {
+    const auto own = blocks.begin() + stage;
+    const bool is_at_end = stage == 0 || stage + 1 == way.mesh.pipeline;
+    if (is_at_end || std::find(blocks.begin() + 1, own, *own) == own) stages.push_back(stage);
+  }
+  return stages;
+}
+
 /// Seconds of a micro-batch's forward and backward through `blocks` blocks, and through those whose forward
 /// is computed again, in which ranks of the ring wait for messages.
 double ring_seconds(const ParallelRequest& request, const ParallelWay& way, const CollectiveCount& messages,
@@ -163,22 +177,31 @@ double ring_seconds(const ParallelRequest& request, const ParallelWay& way, cons
 
 }  // namespace
 
-ParallelPlan plan_of(const ParallelRequest& request, const ParallelWay& way) {
+double bubble_of(const ParallelWay& way) {
+  const double p = way.mesh.pipeline, v = static_cast<double>(way.chunks);
+  return (p - 1) / v + std::max(0.0, p - static_cast<double>(way.micro_batches)) * (1 - 1 / v);
+}
+
+ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& way, int stage) {
+  const GptMemoryProblem part = part_of_way(request, way, stage);
   ParallelPlan plan;
   plan.way = way;
-  for (const int stage : {0, way.mesh.pipeline - 1}) {
-    const GptMemoryProblem part = part_of_way(request, way, stage);
-    std::vector<MemoryRow> rows = memory_of(request, part);
-    const std::int64_t bytes = sum_of(rows);
-    if (bytes <= plan.bytes) continue;
-    plan.bytes = bytes;
-    plan.memory = std::move(rows);
-    plan.traffic = update_traffic({.gpt = part,
-                                   .micro_batches = way.micro_batches,
-                                   .compress = way.zero == 0 ? request.compress : std::nullopt});
-  }
+  plan.memory = memory_of(request, part);
+  plan.bytes = sum_of(plan.memory);
+  plan.traffic = update_traffic({.gpt = part,
+                                 .micro_batches = way.micro_batches,
+                                 .compress = way.zero == 0 ? request.compress : std::nullopt});
   plan.bytes_sent = sent_by(way, plan.traffic);
   return plan;
+}
+
+ParallelPlan plan_of(const ParallelRequest& request, const ParallelWay& way) {
+  ParallelPlan largest;
+  for (const int stage : stages_that_may_be_largest(request, way)) {
+    ParallelPlan plan = plan_of_stage(request, way, stage);
+    if (plan.bytes > largest.bytes) largest = std::move(plan);
+  }
+  return largest;
 }
 
 StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
@@ -199,7 +222,8 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const Cluster stage_line = line_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.of_mean());
   const CollectiveCount& messages = traffic.pipeline[static_cast<std::size_t>(Operation::exchange)];
   const double in_layers = seconds_of(tensor_line, mesh.tensor, request.algorithm, traffic.tensor);
-  const double in_pipeline = static_cast<double>(messages.calls) * message_seconds(stage_line, 2, messages);
+  const double in_pipeline =
+      static_cast<double>(messages.calls) * message_seconds(stage_line, mesh.pipeline, messages);
   const CollectiveCount& shards = traffic.context[static_cast<std::size_t>(Operation::exchange)];
   const double in_ring =
       ring_seconds(request, way, shards, cost.block_count, cost.block_count * (segments - 1) / segments);
@@ -208,9 +232,13 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   model.forward = cost.all() / rate;
   model.backward = 2 * model.forward + again;
   model.exposed = ((in_layers + in_pipeline) / m + in_ring) / 2;  // in forward, and as much in backward
-  model.bubble = (mesh.pipeline - 1) / static_cast<double>(way.chunks) *
-                 (model.forward + model.backward + 2 * model.exposed);
-  model.sums = seconds_of(stage_line, 2, request.algorithm, traffic.pipeline);
+  model.bubble = bubble_of(way) * (model.forward + model.backward + 2 * model.exposed);
+  // The first stage and the last add up the gradients of tied embeddings, and the others wait for the loss.
+  Cluster first_and_last = stage_line;
+  if (stage_line.ranks_per_node < mesh.pipeline) first_and_last.ranks_per_node = 1;
+  const ParallelTraffic of_first = update_traffic(
+      {.gpt = part_of_way(request, way, 0), .micro_batches = way.micro_batches, .compress = {}});
+  model.sums = seconds_of(first_and_last, 2, request.algorithm, of_first.pipeline);
   model.accumulation = way.micro_batches;
   model.zero = way.zero;
   model.reshard = way.reshard;
@@ -248,7 +276,9 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
   if (request.micro_batch && request.global_batch / mesh.data % *request.micro_batch != 0)
     return fmt::format("micro-batches of {} do not divide the {} of a rank", *request.micro_batch,
                        counted(request.global_batch / mesh.data, "sample"));
-  if ((node % mesh.tensor != 0 && mesh.tensor % node != 0) ||
+  const std::int64_t of_stage = std::int64_t{mesh.tensor} * mesh.of_mean();
+  const auto fits = [node](std::int64_t ranks) { return node % ranks == 0 || ranks % node == 0; };
+  if (!fits(mesh.tensor) || (mesh.pipeline > 1 && !fits(of_stage)) ||
       !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.of_mean()))
     return fmt::format("lines of ranks do not fill nodes of {}", node);
   return "";

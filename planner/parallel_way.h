@@ -46,29 +46,37 @@ struct ParallelWay {
   std::int64_t micro_batches = 1;  ///< of a rank in an update
 };
 
-/// What it takes. Of stages the first, whose ranks have the most micro-batches in flight, or the last, with
-/// the output layer: whichever needs more memory.
+/// What it takes. Of stages the one that needs the most memory: the first, whose ranks have the most
+/// micro-batches in flight, the last, with the output layer, or one between with more blocks.
 struct ParallelPlan {
   ParallelWay way;
   std::vector<MemoryRow> memory;  ///< of a rank
   std::int64_t bytes = 0;         ///< their sum
   ParallelTraffic traffic;        ///< of a rank in an update
   double bytes_sent = 0;          ///< by bytes_sent() of dist/traffic.h
-  double bubble = 0;       ///< share of the time that a stage waits for others: (p - 1) / (v m + p - 1)
-  double step = 0;         ///< seconds
-  double computing = 0;    ///< seconds of it, without the bubble
+  double bubble = 0;     ///< share of the time that a stage waits for others: bubble_of() of bubble_of() + m
+  double step = 0;       ///< seconds
+  double computing = 0;  ///< seconds of it, without the bubble
   double utilisation = 0;  ///< FLOPs of the model over those of `flops` in the time of a step
 };
 
+/// How many micro-batches longer a pipeline's step is than one stage's work: (p - 1) / v for m >= p
+/// micro-batches (Narayanan et al., "Efficient large-scale language model training on GPU clusters using
+/// Megatron-LM", 2021, section 2.2). With fewer a chunk's micro-batches have passed a stage before the first
+/// of them comes back for the next chunk: then the step is p + (m - 1) / v micro-batches long.
+double bubble_of(const ParallelWay& way);
+
 /// A way's memory and traffic, without its time. The way must be possible (reason_against()).
 ParallelPlan plan_of(const ParallelRequest& request, const ParallelWay& way);
+/// The same of a rank of this stage.
+ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& way, int stage);
 
 /// A step of the slowest stage. The time of a micro-batch is that of the stage's FLOPs, plus its collectives
 /// between tensor ranks and its messages between stages, which nothing hides. In the ring of context ranks
 /// the attention to a shard hides the next one's message as far as it takes as long, and gradients are sent
-/// after it. The pipeline adds (p - 1) / v micro-batches (Narayanan et al., "Efficient large-scale language
-/// model training on GPU clusters using Megatron-LM", 2021, section 2.2). Buckets are reduced along the line
-/// of data x context ranks, line_of_ranks(cluster, tensor ranks).
+/// after it. Where the line of stages leaves a node, all their messages count as between nodes, as the
+/// slowest do. The pipeline adds bubble_of() micro-batches. Buckets are reduced along the line of data x
+/// context ranks, line_of_ranks(cluster, tensor ranks).
 StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
 
 /// Why a mesh is not possible with these ranks, heads, layers and nodes; empty for one that is.

@@ -293,7 +293,7 @@ double largest_bucket(const ScaleRequest& request) {
 template <class Predicate>
 std::optional<std::int64_t> fewest_ranks(const Cluster& cluster, std::int64_t most, Predicate is_so) {
   const std::int64_t local = cluster.ranks_per_node;
-  for (std::int64_t ranks = 2; ranks <= std::min(local, most); ++ranks) {
+  for (std::int64_t ranks = 1; ranks <= std::min(local, most); ++ranks) {
     if (is_so(ranks)) return ranks;
   }
   std::int64_t no = 1, yes = most / local + 1;  // nodes

@@ -85,7 +85,7 @@ void add_model_flags(CommandLine& app, Options& options) {
       .excludes(forward)
       .excludes(backward);
   app.option("--update-ms", between(options.update_ms, 0, 1e12), "ms of an optimizer step on all parameters");
-  app.option("--accumulation", between(request.accumulation, 1, kLargestSize),
+  app.option("--accumulation", between(request.accumulation, 1, 100'000),
              "micro-batches that a rank accumulates");
 }
 

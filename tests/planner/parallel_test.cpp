@@ -1,6 +1,9 @@
 #include "planner/parallel.h"
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "dist/pipeline_schedule.h"
 #include "dist/traffic.h"
 #include "nn/gpt_estimate.h"
 #include "planner/memory.h"
@@ -131,6 +134,62 @@ TEST_CASE("plan parallel: a pipeline's bubble is (p - 1) / (v m + p - 1)", "[pla
   CHECK(plan.bubble == Approx(static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1)));
   // The step is m micro-batches of the slowest stage over the part of the time that is no bubble.
   CHECK(plan.step == Approx(plan.computing / (1 - plan.bubble)));
+}
+
+TEST_CASE("plan parallel: the bubble is that of the schedule, with fewer micro-batches than stages too",
+          "[planner][parallel]") {
+  for (const int p : {2, 3, 8, 16}) {
+    for (const int v : {1, 2, 4}) {
+      for (const int m : {1, 2, 3, 4, 8, 9, 15, 24}) {
+        INFO(p << " stages of " << v << " chunks, " << m << " micro-batches");
+        const PipelineScheduleKind kind =
+            v > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;
+        double end = 0;
+        for (const auto& of_stage : simulate(pipeline_schedule(kind, {p, m, v}), 1, 2)) {
+          end = std::max(end, of_stage.back().end);
+        }
+        const ParallelWay way{.mesh = {.pipeline = p}, .chunks = v, .micro_batches = m};
+        CHECK(m + bubble_of(way) == Approx(end / (3 * v)));
+      }
+    }
+  }
+}
+
+TEST_CASE("plan parallel: no step is shorter than a sample's way through all stages", "[planner][parallel]") {
+  ParallelRequest request = request_of(8);
+  request.model.layers = 32;
+  request.global_batch = 1;
+  const ParallelPlan plan = only_plan(request, 1, 8, 0, 1);
+  CHECK(plan.step >= 3 * forward_of_sample(request));
+  CHECK(plan.bubble >= 7.0 / 8);
+}
+
+TEST_CASE("plan parallel: memory is that of the stage that needs the most", "[planner][parallel]") {
+  ParallelRequest request = request_of(4);
+  request.model.layers = 11;  // the stages have 2, 3, 3 and 3 blocks or so: the output layer costs some
+  const ParallelPlan plan = only_plan(request, 1, 4, 0, 2);
+  std::int64_t most = 0;
+  for (int stage = 0; stage < 4; ++stage)
+    most = std::max(most, plan_of_stage(request, plan.way, stage).bytes);
+  CHECK(plan.bytes == most);
+  CHECK(most >
+        std::max(plan_of_stage(request, plan.way, 0).bytes, plan_of_stage(request, plan.way, 3).bytes));
+}
+
+TEST_CASE("plan parallel: a micro-batch is any divisor of a rank's samples", "[planner][parallel]") {
+  ParallelRequest request = request_of(1);
+  request.global_batch = 9;
+  request.context = request.tensor = request.pipeline = 1;
+  CHECK(plan_parallel(request).ways == 2 * 3);  // 1, 3 and 9 samples, with recomputation and without
+}
+
+TEST_CASE("plan parallel: stages on several nodes send by the slower link", "[planner][parallel]") {
+  ParallelRequest request = request_of(16);
+  request.model.layers = 32;
+  const ParallelPlan on_two = only_plan(request, 1, 16, 0, 4);
+  request.cluster.ranks_per_node = 16;
+  const ParallelPlan on_one = only_plan(request, 1, 16, 0, 4);
+  CHECK(on_two.step > on_one.step);
 }
 
 TEST_CASE("plan parallel: ZeRO divides state, gradients and values", "[planner][parallel]") {
