@@ -166,8 +166,9 @@ TEST_CASE("plan parallel: no step is shorter than a sample's way through all sta
 
 TEST_CASE("plan parallel: memory is that of the stage that needs the most", "[planner][parallel]") {
   ParallelRequest request = request_of(4);
-  request.model.layers = 11;  // the stages have 2, 3, 3 and 3 blocks or so: the output layer costs some
-  const ParallelPlan plan = only_plan(request, 1, 4, 0, 2);
+  request.memory *= 4;
+  request.model.layers = 9;  // 2 in the first stage, 3 in the next
+  const ParallelPlan plan = only_plan(request, 1, 4, 0, 32);
   std::int64_t most = 0;
   for (int stage = 0; stage < 4; ++stage)
     most = std::max(most, plan_of_stage(request, plan.way, stage).bytes);
