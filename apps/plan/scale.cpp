@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "apps/plan/cluster_flags.h"
 #include "apps/plan/commands.h"
@@ -29,6 +32,7 @@ struct Options {
   std::int64_t bucket_mib = 25, first_bucket_mib = 1;
   std::int64_t max_ranks = 100'000;
   bool no_overlap = false;
+  std::function<bool()> is_of_any_model;  ///< whether flags are given that take no layout from --layers
   std::string svg;
   std::string json;
 };
@@ -41,21 +45,25 @@ void add_mesh_flags(CommandLine& app, Options& options) {
   Flag context = app.option("--context-parallel", between(options.context, 1, 100'000),
                             "ranks that divide the tokens of each sequence");
   Flag pipeline = app.option("--pipeline-parallel", between(options.pipeline, 1, 100'000), "stages");
-  for (Flag* const flag : {&tensor, &context, &pipeline}) {
-    flag->no_default().needs(app["--layers"]);
-    for (const char* other :
-         {"--forward-ms", "--backward-ms", "--gradient-bytes", "--parameter-bytes", "--compression"}) {
-      flag->excludes(app[other]);
-    }
+  Flag recompute = app.option("--recompute", between(options.recompute, 0, 100'000),
+                              "keep only the input of each segment of this many blocks; 0: keep everything");
+  Flag dtype = app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
+                          "compute dtype, f32, bf16 or f16; gradients are f32");
+  const std::vector<const char*> of_any_model = {"--forward-ms", "--backward-ms", "--gradient-bytes",
+                                                 "--parameter-bytes", "--compression"};
+  for (Flag* const flag : {&tensor, &context, &pipeline, &recompute, &dtype}) {
+    flag->needs(app["--layers"]);
+    for (const char* other : of_any_model) flag->excludes(app[other]);
   }
+  for (Flag* const flag : {&tensor, &context, &pipeline}) flag->no_default();
+  options.is_of_any_model = [&app, of_any_model] {
+    return std::any_of(of_any_model.begin(), of_any_model.end(),
+                       [&app](const char* flag) { return app[flag].is_given(); });
+  };
   app.option("--pipeline-chunks", between(options.chunks, 1, 100), "parts of the model in each stage")
       .needs(pipeline);
   app.option("--sequence-parallel", options.sequence_parallel, "tensor ranks divide the tokens too")
       .needs(tensor);
-  app.option("--recompute", between(options.recompute, 0, 100'000),
-             "with a mesh: keep only the input of each segment of this many blocks; 0: keep everything");
-  app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
-             "with a mesh: compute dtype, f32, bf16 or f16; gradients are f32");
 }
 
 void add_model_flags(CommandLine& app, Options& options) {
@@ -173,7 +181,7 @@ void plan(const Options& options) {
     model.sequence = request.sequence;
     request.parameters = parameter_count(model);
     request.sample_flops = forward_flops(gpt_options(model), 1, request.sequence);
-    if (options.tensor || options.context || options.pipeline) request.mesh = mesh_of(options, model);
+    if (!options.is_of_any_model()) request.mesh = mesh_of(options, model);
   }
   check(request.parameters > 0, "which model? Expected --parameters or --layers");
   request.cluster = options.cluster.cluster();

@@ -513,6 +513,13 @@ cp "$work/out" shown
 expect "the number of steps" grep -q '"steps": 14130,$' shown
 scale=(plan scale --parameters 10000000 --micro-batch 4)
 refuse "which model? Expected --parameters or --layers" plan scale
+layers=(plan scale --layers 4 --width 256 --heads 4 --context 128 --vocabulary 1000 --ranks 1,8)
+accept "${layers[@]}"
+cp "$work/out" "$work/text"
+accept "${layers[@]}" --tensor-parallel 1
+expect "plan scale: layers alone are a mesh of data ranks" cmp "$work/out" "$work/text"
+refuse "--recompute" "${scale[@]}" --recompute 1
+refuse "--gradient-bytes" "${layers[@]}" --tensor-parallel 1 --gradient-bytes 2
 refuse "--parameters" plan scale --parameters 0
 refuse "--micro-batch" plan scale --parameters 10 --micro-batch=-1
 refuse "the micro-batch of 4 is larger than the global batch of 2" "${scale[@]}" --batch-size 2
