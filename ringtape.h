@@ -44,6 +44,7 @@
 #include "kernels/gemm.h"
 #include "nn/arena.h"
 #include "nn/compute_dtype.h"
+#include "nn/eval_scope.h"
 #include "nn/freeze.h"
 #include "nn/gpt.h"
 #include "nn/gpt_estimate.h"

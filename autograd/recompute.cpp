@@ -44,9 +44,10 @@ bool same_gradients(const std::vector<Tensor>& a, const std::vector<Tensor>& b) 
 struct Recomputation {
   Segment segment;
   std::vector<Tensor> inputs;
-  std::vector<Tensor> used;  ///< the tensors with a gradient that the first run had, in the order of use
-  Generator random;          ///< before the first run
-  Shape shape;               ///< of the result, with its dtype
+  std::vector<Tensor> used;    ///< the tensors with a gradient that the first run had, in the order of use
+  Generator random;            ///< before the first run
+  std::uint64_t counters = 0;  ///< that the first run took
+  Shape shape;                 ///< of the result, with its dtype
   DType dtype;
 
   void backward(BackwardContext& context) const {
@@ -63,6 +64,12 @@ struct Recomputation {
     const RepeatRandom repeat(random);
     const TapeObserverScope unobserved(nullptr);
     Tensor y = run(segment, inputs, nested);
+    const std::uint64_t taken = default_generator().offset - random.offset;
+    check(taken == counters,
+          "recompute: the segment took {} counters of random numbers in its first run and {} in its second: "
+          "was "
+          "train() or eval() called between them?",
+          counters, taken);
     check(y.shape() == shape && y.dtype() == dtype,
           "recompute: the segment returned {}{} in its first run and {} in its second", name_of(dtype),
           to_string(shape), describe(y));
@@ -82,7 +89,12 @@ Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs) {
   if (!Tape::is_recording()) return segment(inputs);
 
   const OperationScope span("recompute", {});
-  Recomputation again{segment, inputs, {}, default_generator(), {}, {}};
+  Recomputation again{.segment = segment,
+                      .inputs = inputs,
+                      .used = {},
+                      .random = default_generator(),
+                      .shape = {},
+                      .dtype = {}};
   Tensor result;
   std::string detail;
   {
@@ -98,6 +110,7 @@ Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs) {
     detail = fmt::format("runs {} nodes again in backward, which keep {} bytes then", nested.tape().size(),
                          nested.tape().saved_bytes());
   }
+  again.counters = default_generator().offset - again.random.offset;
   again.shape = result.shape();
   again.dtype = result.dtype();
   std::vector<Tensor> saved = again.used;

@@ -147,8 +147,8 @@ class Tape {
 
   /// Runs the nodes in reverse and clears the tape. `gradient` is the gradient of the root; without it the
   /// root must be a single element, whose gradient is 1. Nodes that the root does not depend on are skipped.
-  /// Throws Error when the root is not on the tape, a saved tensor has been changed, or the gradient does not
-  /// fit; the tape is cleared then too.
+  /// Throws Error when the root is not on the tape, which stays as it is, and when a saved tensor has been
+  /// changed or the gradient does not fit; the tape is cleared then too.
   void backward(const Tensor& root, const Tensor& gradient = {});
   /// The reverse loop, from the output of one of the nodes. Overwrites `gradient`, which has the root's shape
   /// and dtype.

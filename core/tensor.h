@@ -27,7 +27,7 @@ struct Storage {
 };
 
 /// A handle to a dense, row-major array. Copying a Tensor copies the handle: both refer to the same elements.
-/// A default-constructed Tensor is undefined: it has no elements, dtype or device. Operations are free
+/// A default-constructed Tensor is undefined: it has no memory, dtype or device. Operations are free
 /// functions in autograd/ops.h.
 class Tensor {
  public:
@@ -70,7 +70,8 @@ class Tensor {
   /// The only element of a one-element tensor, as double. Waits for the device.
   double item() const;
 
-  /// Overwrites the elements with those of `source` (same shape and dtype, any device).
+  /// Overwrites the elements with those of `source` (same shape and dtype, any device). Autograd does not see
+  /// it: gradients still go to what the old elements were computed from.
   void copy_from(const Tensor& source);
 
   const std::shared_ptr<Storage>& storage() const { return storage_; }

@@ -97,6 +97,8 @@ struct ModelStages {
 /// owns a slice (nn/shard_layout.h); a rank's slices together are its shard. Every rank has all values,
 /// except in stage 3: there a bucket is a unit, values() are the shard's, and a unit's values are in a buffer
 /// of its own, which a DataParallel gives back where no forward or backward needs it.
+///
+/// The model must outlive the arena.
 class ParameterArena {
  public:
   /// Moves the parameters of `model` to `device` and into the arena; the model computes with them there. With

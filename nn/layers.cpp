@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <typeinfo>
 
 #include "autograd/ops.h"
 #include "autograd/recompute.h"
@@ -101,14 +102,19 @@ void Sequential::set_recompute(std::int64_t modules) {
   recompute_ = static_cast<std::size_t>(modules);
 }
 
+/// A class derived from ReLU may compute something else.
+static bool is_relu(const Module& module) {
+  return typeid(module) == typeid(ReLU) && !module.has_forward_hooks();
+}
+
 Tensor Sequential::run(Tensor x, std::size_t first, std::size_t end) {
   for (std::size_t i = first; i < end; ++i) {
-    auto* const layer = dynamic_cast<Linear*>(order_[i].get());
-    if (layer != nullptr && i + 1 < end && dynamic_cast<ReLU*>(order_[i + 1].get()) != nullptr) {
-      x = layer->forward_relu(x);
+    Module& module = *order_[i];
+    if (i + 1 < end && typeid(module) == typeid(Linear) && is_relu(*order_[i + 1])) {
+      x = static_cast<Linear&>(module).forward_relu(x);
       ++i;
     } else {
-      x = (*order_[i])(x);
+      x = module(x);
     }
   }
   return x;

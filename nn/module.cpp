@@ -111,6 +111,9 @@ void Module::check_new_module(const std::string& name, const Module* module) con
 Tensor& Module::register_parameter(std::string name, Tensor value) {
   check_new_name(name);
   check(value.defined(), "register_parameter: parameter '{}' is an undefined tensor", name);
+  check(value.autograd == nullptr || value.autograd->name.empty(),
+        "register_parameter: '{}' is the parameter '{}' already: expected share_parameter() for tied weights",
+        name, value.autograd == nullptr ? "" : value.autograd->name);
   Tensor& tensor = owned_.emplace_back(std::move(value));
   tensor.set_requires_grad(true);
   tensor.autograd->name = name;

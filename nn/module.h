@@ -68,6 +68,7 @@ class Module {
     std::function<void()> after;
   };
   void set_forward_hooks(ForwardHooks hooks) { forward_hooks_ = std::move(hooks); }
+  bool has_forward_hooks() const { return forward_hooks_.before || forward_hooks_.after; }
 
   /// Training mode, the default; eval() switches it off. Also sets the inner modules.
   void train(bool on = true);
@@ -76,11 +77,13 @@ class Module {
 
  protected:
   // Each registers a part under a name that this module has not used yet, without a dot; Error otherwise, and
-  // for an undefined tensor or a null module.
+  // for an undefined tensor, a null module, or a tensor that is a parameter already.
 
-  /// Makes `value` a parameter that needs a gradient. The reference stays valid as long as the module.
+  /// Makes `value` a parameter that needs a gradient. The reference stays valid as long as the module: keep
+  /// it or a pointer, not a copy of the tensor, as an arena moves the parameter's elements.
   Tensor& register_parameter(std::string name, Tensor value);
-  /// Registers a parameter that another module owns: both then compute with the same tensor (tied weights).
+  /// Registers a parameter that another module owns, which must outlive this one: both then compute with the
+  /// same tensor (tied weights).
   void share_parameter(std::string name, Tensor& owner);
   template <class M>
   std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {

@@ -45,6 +45,7 @@ std::int32_t TokenSampler::operator()(std::span<const float> logits) {
   order_.resize(logits.size());
   std::iota(order_.begin(), order_.end(), 0);
   const std::int32_t likeliest = *std::min_element(order_.begin(), order_.end(), likelier);
+  check(logits[likeliest] > -INFINITY, "TokenSampler: all logits are -inf");
   if (options_.temperature == 0) return likeliest;
 
   if (options_.top_k > 0 && static_cast<std::size_t>(options_.top_k) < order_.size()) {

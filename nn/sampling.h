@@ -25,7 +25,8 @@ class TokenSampler {
   /// (0, 1].
   explicit TokenSampler(const SamplingOptions& options);
   /// A token, given the logits of all. top_k is applied before top_p. Of equal logits the first counts as the
-  /// likeliest. Throws Error for a logit that is NaN or infinite.
+  /// likeliest. Throws Error for a logit that is NaN or infinity, and where all are -infinity,
+  /// which is the logit of a token that must not be drawn.
   std::int32_t operator()(std::span<const float> logits);
 
  private:

@@ -83,6 +83,11 @@ std::string list(const std::vector<std::string>& differences) {
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& json, const CheckpointContents& state) {
+  const TrainingPosition& at = state.position;
+  check(at.epoch >= 0 && at.epoch <= at.step && at.samples >= 0,
+        "{}: a position of step {}, epoch {} and {} samples: expected at least a step for each epoch, and no "
+        "negative number",
+        json.string(), at.step, at.epoch, at.samples);
   std::vector<NamedTensor> tensors = state.tensors;
   for (const auto& [name, tensor] : state.history) tensors.push_back({std::string(kHistory) + name, tensor});
   const std::filesystem::path path = tensors_beside(json);

@@ -86,6 +86,7 @@ void Optimizer::add_step_work(const ArenaView& view, std::int64_t flops, std::in
 }
 
 void Optimizer::sum_over_ranks(const Tensor& x) const {
+  if (parameter_count() == 0) return;
   const std::int64_t columns = x.elements() / parameter_count();
   const auto row_of = [&](std::int64_t entry) { return x.alias({columns}, entry * columns); };
   // As f32, since a GPU has no operations on f64; the bits of 0 are the same.

@@ -21,6 +21,8 @@ namespace ringtape {
 ///
 /// In a sharded arena a rank has only the state of its shard and updates only its values; the step ends with
 /// an all-gather of the values (or of their 16-bit copy), so that all ranks must call it.
+///
+/// The arena, and with it the model, must outlive the optimizer.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

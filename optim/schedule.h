@@ -21,7 +21,8 @@ Schedule step_decay(double rate, std::int64_t step_size, double gamma);
 /// Loshchilov and Hutter, "SGDR: Stochastic gradient descent with warm restarts", 2017, without the
 /// restarts).
 Schedule cosine(double rate, std::int64_t steps, double end_rate = 0);
-/// (rate - end_rate) * (1 - step / steps)^power + end_rate, then end_rate (PolynomialLR for end_rate 0).
+/// (rate - end_rate) * (1 - step / steps)^power + end_rate, then end_rate (PolynomialLR for end_rate 0). Of
+/// power 0: always rate.
 Schedule polynomial(double rate, std::int64_t steps, double power, double end_rate = 0);
 /// polynomial() of power 1 (LinearLR from 1 to 0).
 Schedule linear_decay(double rate, std::int64_t steps, double end_rate = 0);

@@ -9,6 +9,7 @@
 #include "autograd/tape.h"
 #include "core/numbers.h"
 #include "data/loader.h"
+#include "nn/eval_scope.h"
 #include "trace/spans.h"
 #include "train/model_input.h"
 
@@ -29,7 +30,7 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
                           const Mesh& mesh, Pipeline* pipeline) {
   const SpanScope phase(SpanKind::phase, "evaluation");
   const NoGrad no_grad;
-  model.eval();
+  const EvalScope eval(model);
   const auto all = std::make_shared<SequentialSampler>(task.test->size());
   const Communicator& data = *mesh.along(MeshDimension::data);
   Communicator& comm = *mesh.of_mean();
@@ -51,7 +52,6 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
     loss += result.loss.item();
     if (task.counts_correct) correct += static_cast<std::int64_t>(result.correct.item());
   }
-  model.train();
   loss = sum_over_ranks(static_cast<float>(loss), comm);
   correct = sum_over_ranks(correct, comm);
   if (pipeline != nullptr) {

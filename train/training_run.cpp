@@ -12,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "kernels/limits.h"
 #include "nn/compute_dtype.h"
+#include "nn/eval_scope.h"
 #include "nn/parameter_shard.h"
 #include "profile/machine.h"
 #include "trace/spans.h"
@@ -242,9 +243,10 @@ void Trainer::Run::make_texts(Training& training) {
     }
     training.log.flush();
     training.recorded.pause();
-    model_->eval();
-    training.log.add({training.at.step, hook.title, hook.make()});
-    model_->train();
+    {
+      const EvalScope eval(*model_);
+      training.log.add({training.at.step, hook.title, hook.make()});
+    }
     wait_for_first(kTextTimeouts * options_.distribution.comm_timeout);
   }
 }

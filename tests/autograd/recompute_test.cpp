@@ -444,4 +444,14 @@ TEST_CASE("a checkpoint without inputs to run on is an error", "[recompute]") {
   CHECK_THROWS_WITH(make_mlp({1, 1})->set_recompute(-1), ContainsSubstring("found -1"));
 }
 
+TEST_CASE("a segment whose second run takes other random numbers is an error", "[recompute]") {
+  Sequential model(
+      {std::make_shared<Linear>(2, 4), std::make_shared<Dropout>(0.5), std::make_shared<Linear>(4, 2)});
+  model.set_recompute(2);
+  const Tensor loss = sum(model(tensor_of({1, 2}, {1, 2})));
+  model.eval();
+  CHECK_THROWS_WITH(loss.backward(), ContainsSubstring("was train() or eval() called between them?"));
+  CHECK(Tape::current().size() == 0);
+}
+
 }  // namespace ringtape::test

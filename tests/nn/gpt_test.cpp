@@ -299,6 +299,8 @@ TEST_CASE("settings that make no sense are refused before a token is drawn", "[g
   CHECK_THROWS_WITH(TokenSampler({.top_k = -1}), ContainsSubstring("top-k must be at least 0"));
   const std::vector<float> bad = {0, NAN};
   CHECK_THROWS_WITH(TokenSampler({})(bad), ContainsSubstring("a logit is nan"));
+  const std::vector<float> none(3, -INFINITY);
+  CHECK_THROWS_WITH(TokenSampler({})(none), ContainsSubstring("all logits are -inf"));
 }
 
 TEST_CASE("a text is continued greedily as by full passes, and beyond the context with its last half",

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -5,6 +6,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "nn/arena.h"
+#include "nn/eval_scope.h"
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
@@ -309,6 +311,72 @@ TEST_CASE("tied weights have one place in the arena and one gradient from both u
   CHECK(model.parameter("decoder").to_doubles() == Values{1 - 8, 2 + 4, 3 + 16, 4 - 39, 5 + 6, 6 + 51});
   CHECK(model(x).requires_grad());  // the module computes with the values in the arena
   Tape::current().clear();
+}
+
+/// A layer that computes something else than Linear does.
+class Doubled : public Linear {
+ public:
+  using Linear::Linear;
+  Tensor forward(const Tensor& x) override { return scale(Linear::forward(x), 2); }
+};
+class Negated : public ReLU {
+ public:
+  Tensor forward(const Tensor& x) override { return scale(ReLU::forward(x), -1); }
+};
+
+TEST_CASE("Sequential calls the forward of a class derived from Linear or ReLU, and the hooks of both",
+          "[nn]") {
+  const Tensor x = tensor_of({1, 2, -3, 4}, {2, 2});
+  const auto layer = std::make_shared<Linear>(2, 3);
+  const auto doubled = std::make_shared<Doubled>(2, 3);
+  doubled->parameter("weight").copy_from(layer->parameter("weight"));
+  doubled->parameter("bias").copy_from(layer->parameter("bias"));
+  Sequential plain({layer, std::make_shared<ReLU>()}), other({doubled, std::make_shared<ReLU>()}),
+      negated({layer, std::make_shared<Negated>()});
+  const Values expected = plain(x).to_doubles();
+  check_close(other(x).to_doubles(), scale(plain(x), 2).to_doubles(), 1e-6, 1e-6);
+  check_close(negated(x).to_doubles(), scale(plain(x), -1).to_doubles(), 1e-6, 1e-6);
+
+  const auto relu = std::make_shared<ReLU>();
+  int calls = 0;
+  layer->set_forward_hooks({.before = [&] { ++calls; }, .after = nullptr});
+  relu->set_forward_hooks({.before = [&] { ++calls; }, .after = nullptr});
+  check_close(Sequential({layer, relu})(x).to_doubles(), expected, 1e-6, 1e-6);
+  CHECK(calls == 2);
+  layer->set_forward_hooks({});
+  Tape::current().clear();
+}
+
+/// Registers a tensor that is a parameter already.
+class Twice : public Module {
+ public:
+  explicit Twice(const Tensor& weight) { register_parameter("weight", weight); }
+  Tensor forward(const Tensor& x) override { return x; }
+};
+
+TEST_CASE("a parameter of one module is no new parameter of another", "[nn]") {
+  Linear layer(2, 3);
+  CHECK_THROWS_WITH(Twice(layer.parameter("weight")),
+                    ContainsSubstring("expected share_parameter() for tied weights"));
+}
+
+TEST_CASE("EvalScope restores the mode of each module", "[nn]") {
+  const auto inner = std::make_shared<Sequential>(
+      std::vector<std::shared_ptr<Module>>{std::make_shared<Dropout>(0.5), std::make_shared<Dropout>(0.5)});
+  Sequential model({std::make_shared<Dropout>(0.5), inner});
+  inner->named_modules()[1].module->eval();
+  const auto modes = [&] {
+    std::vector<bool> found = {model.is_training()};
+    for (const NamedModule& each : model.named_modules()) found.push_back(each.module->is_training());
+    return found;
+  };
+  const std::vector<bool> before = modes();
+  {
+    const EvalScope eval(model);
+    CHECK(modes() == std::vector<bool>(before.size(), false));
+  }
+  CHECK(modes() == before);
+  CHECK(std::count(before.begin(), before.end(), false) == 1);
 }
 
 }  // namespace

@@ -375,5 +375,17 @@ TEST_CASE("a full disk leaves the older checkpoints and a clear error", "[resume
   CHECK(newest_step(checkpoints) == 10);
 }
 
+TEST_CASE("a position that no run can have is not saved", "[resume]") {
+  const TemporaryFolder folder;
+  for (const TrainingPosition& position :
+       {TrainingPosition{0, 3, 0}, TrainingPosition{5, -1, 0}, TrainingPosition{5, 1, -1}}) {
+    CheckpointContents state = state_at(10);
+    state.position = position;
+    CHECK_THROWS_WITH(save_checkpoint(folder / "x.json", state),
+                      ContainsSubstring("expected at least a step for each epoch"));
+    CHECK_FALSE(std::filesystem::exists(folder / "x.safetensors"));
+  }
+}
+
 }  // namespace
 }  // namespace ringtape::test

@@ -141,5 +141,17 @@ TEST_CASE("an empty schedule is refused where it is given", "[schedule]") {
         "schedule: the second schedule is empty: expected a function of the step");
 }
 
+TEST_CASE("a step of an arena whose parameters are all frozen does nothing", "[optim]") {
+  for (const OptimizerKind& kind : optimizers()) {
+    INFO(kind.name);
+    OneParameter model({1, 2});
+    model.requires_grad(false);
+    ParameterArena arena(model, Device{});
+    const auto optimizer = kind.make(arena, kind.defaults, {});
+    optimizer->step();
+    CHECK(model.w.to_doubles() == Values{1, 2});
+  }
+}
+
 }  // namespace
 }  // namespace ringtape::test
