@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <cmath>
+#include <utility>
 
 #include "core/memory.h"
 #include "core/numbers.h"
