@@ -122,7 +122,7 @@ struct TrainCommand {
     task.execution_settings["--recompute"] = fmt::format("{}", model.recompute);
     task.unit = "tokens";
     task.units_per_sample = shape.context;
-    task.flops_per_sample = training_flops(shape);
+    task.flops_per_sample = training_flops();
     task.estimate_memory = [this](const UpdateShape& update) {
       BytesByCategory bytes =
           estimate_memory(GptMemoryProblem{.model = shape,
@@ -160,7 +160,7 @@ struct TrainCommand {
 
   /// FLOPs of a sequence. The weights that LoRA leaves alone have no gradient, a third of the products; how
   /// many of them --freeze saves is not known here.
-  double training_flops(const TransformerOptions& shape) const {
+  double training_flops() const {
     const ModelOptions& o = program.options().model;
     if (!o.freeze.empty() || !o.train_only.empty()) return 0;
     return (lora.rank > 0 ? 2 : 3) * forward_flops(shape, 1, shape.context);
