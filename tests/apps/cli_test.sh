@@ -513,7 +513,7 @@ cp "$work/out" shown
 expect "the number of steps" grep -q '"steps": 14130,$' shown
 scale=(plan scale --parameters 10000000 --micro-batch 4)
 refuse "which model? Expected --parameters or --layers" plan scale
-layers=(plan scale --layers 4 --width 256 --heads 4 --context 128 --vocabulary 1000 --ranks 1,8)
+layers=(plan scale --layers 4 --width 256 --heads 4 --context 128 --vocabulary 1000 --ranks "1,8")
 accept "${layers[@]}"
 cp "$work/out" "$work/text"
 accept "${layers[@]}" --tensor-parallel 1
