@@ -67,8 +67,7 @@ struct Recomputation {
     const std::uint64_t taken = default_generator().offset - random.offset;
     check(taken == counters,
           "recompute: the segment took {} counters of random numbers in its first run and {} in its second: "
-          "was "
-          "train() or eval() called between them?",
+          "was train() or eval() called between them?",
           counters, taken);
     check(y.shape() == shape && y.dtype() == dtype,
           "recompute: the segment returned {}{} in its first run and {} in its second", name_of(dtype),
