@@ -78,7 +78,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
                            observation.report, *comm_);
     });
   }
-  wait_for_first(seconds_to_write());
+  wait_for_first();
   if (!failure.empty()) throw OutputError(failure);
 }
 

@@ -81,9 +81,10 @@ class Trainer {
   /// is model() itself unless ranks divide the model between them or shard its values (ZeRO stage 3). Throws
   /// Error for a task that made the same model twice.
   std::shared_ptr<Module> whole_model();
-  /// Waits on all ranks for what the first does alone, such as writing files, which may take `seconds` longer
-  /// than the timeout of an operation between ranks. All ranks must call it.
-  void wait_for_first(double seconds);
+  /// Waits on all ranks for what the first does alone, which may take longer than the timeout of an operation
+  /// between ranks: by the time in which a slow disk takes weights and state, and by `seconds`. All ranks
+  /// must call it.
+  void wait_for_first(double seconds = 0);
   /// The learning rate of every step as a table and a chart.
   std::string schedule_text() const;
 

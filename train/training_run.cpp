@@ -173,7 +173,7 @@ EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& stat
         const SpanScope phase(SpanKind::phase, "checkpoint");
         log.flush();
         checkpoints.save(at, state.gather(), log.history());
-        wait_for_first(seconds_to_write());
+        wait_for_first();
       }
     }
     // An evaluation follows.
@@ -251,17 +251,12 @@ void Trainer::Run::make_texts(Training& training) {
   }
 }
 
-/// Waits on all ranks for what the first does alone, such as writing a file: for `seconds` longer than for
-/// another operation, so that this one does not end the run.
 void Trainer::Run::wait_for_first(double seconds) const {
-  if (comm_->size() > 1) comm_->barrier(Seconds(options_.distribution.comm_timeout + std::floor(seconds)));
-}
-
-/// For weights and state, on a slow disk.
-double Trainer::Run::seconds_to_write() const {
+  if (comm_->size() == 1) return;
   constexpr double kBytesPerSecond = 50e6;
   const auto values = static_cast<double>(model_elements() * (1 + state_per_parameter(options_.optimizer)));
-  return 4 * values / kBytesPerSecond;
+  const double longer = std::floor(seconds + 4 * values / kBytesPerSecond);
+  comm_->barrier(Seconds(options_.distribution.comm_timeout + longer));
 }
 
 /// Measures the device where the FLOPs of a sample are known and somebody sees the result.

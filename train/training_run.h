@@ -35,7 +35,7 @@ class Trainer::Run {
   EvaluationResult evaluate();
   std::string schedule_text() const;
   std::shared_ptr<Module> whole_model();
-  void wait_for_first(double seconds) const;
+  void wait_for_first(double seconds = 0) const;
 
   Module& model() const { return *model_; }
   ParameterArena& arena() { return *arena_; }
@@ -80,7 +80,6 @@ class Trainer::Run {
   EvaluationResult run_steps(Training& training, TrainingState& state, Checkpointing& checkpoints);
   void run_step(Training& training);
   void make_texts(Training& training);
-  double seconds_to_write() const;
   Throughput throughput() const;
   std::optional<Batch> next_batch();
   EvaluationResult evaluate_weights();
