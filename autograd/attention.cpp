@@ -53,6 +53,10 @@ AttentionHeads heads_of(const char* operation, const Tensor& qkv, int heads, int
   if (options.dropout > 0) forbid_in_capture("the mask of dropout is drawn, which a replay would repeat");
   check(options.dropout >= 0 && options.dropout < 1, "{}: dropout must be in [0, 1), found {}", operation,
         options.dropout);
+  check(options.all_heads == 0 ? options.first_head == 0
+                               : options.first_head >= 0 && options.first_head + heads <= options.all_heads,
+        "{}: {} heads from head {} on, expected heads of all {}", operation, heads, options.first_head,
+        options.all_heads);
   return {qkv.size(0), qkv.size(1), heads, kv_heads, width, options};
 }
 

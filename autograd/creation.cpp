@@ -1,6 +1,7 @@
 #include "autograd/creation.h"
 
 #include <cmath>
+#include <limits>
 
 #include "core/capture.h"
 #include "core/error.h"
@@ -41,6 +42,8 @@ Tensor arange(double start, double end, double step, DType dtype, Device device)
 
 Tensor rand(Shape shape, DType dtype, Device device, double low, double high, Generator& generator) {
   check(is_floating(dtype), "rand: expected a floating dtype, found {}", name_of(dtype));
+  check(low <= high && high - low <= std::numeric_limits<float>::max(),
+        "rand: expected low <= high and a difference within f32, found {} and {}", low, high);
   Tensor x = empty(shape, dtype, device);
   uniform(Stream::current(device), dtype, x.raw(), x.elements(), static_cast<float>(low),
           static_cast<float>(high), generator.seed, take_counters(generator, x.elements()));

@@ -14,7 +14,8 @@ Tensor ones(Shape shape, DType dtype = DType::f32, Device device = {});
 /// `end`.
 Tensor arange(double start, double end, double step = 1, DType dtype = DType::f32, Device device = {});
 /// Uniform in [low, high); floating dtypes. (In 16 bits a value that rounds up to `high` becomes `low`.)
-/// Takes ceil(n / 4) counters of the generator.
+/// Takes ceil(n / 4) counters of the generator. Throws Error for low > high, and where their difference is no
+/// f32.
 Tensor rand(Shape shape, DType dtype = DType::f32, Device device = {}, double low = 0, double high = 1,
             Generator& generator = default_generator());
 /// Normal with this mean and standard deviation; floating dtypes. Takes ceil(n / 4) counters of the

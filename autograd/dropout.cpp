@@ -41,7 +41,12 @@ Tensor dropout_of_tokens(const Tensor& x, double p, const std::vector<TokenRun>&
         describe(x));
   if (p == 0) return x;
   const std::int64_t batch = x.size(0), width = x.size(2);
+  check(batch == 1 || tokens * width % 4 == 0,
+        "dropout: sequences of {} tokens of {} elements: expected a multiple of 4 elements", tokens, width);
   for (const TokenRun& run : runs) {
+    check(run.first >= 0 && run.count >= 0 && run.first + run.count <= tokens,
+          "dropout: {} tokens from token {} on, expected tokens of a sequence of {}", run.count, run.first,
+          tokens);
     check(run.first * width % 4 == 0 && run.count * width % 4 == 0,
           "dropout: {} tokens of {} elements from token {} on, a part of a sequence: expected multiples of 4 "
           "elements",

@@ -97,7 +97,8 @@ void backward(BackwardContext& context, bool centred, double eps, bool has_bias)
                      (dx.grad.defined() ? bytes_of(dx) : 0)});
   norm_backward(stream_of(x),
                 problem_of(eps, x, context.saved(1), centred ? context.saved(2) : Tensor(), rstd), dy.raw(),
-                raw_or_null(dx.grad), dx.accumulate, raw_or_null(weight_partial), raw_or_null(bias_partial));
+                raw_or_null(dx.grad), dx.accumulate, blocks, raw_or_null(weight_partial),
+                raw_or_null(bias_partial));
   if (weight_partial.defined()) add_partial(weight_partial, context.grad_target(1));
   if (bias_partial.defined()) add_partial(bias_partial, context.grad_target(2));
 }

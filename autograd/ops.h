@@ -85,7 +85,7 @@ Tensor embedding(const Tensor& tokens, const Tensor& weight, const Tensor& posit
 struct RotaryTable {
   Tensor cosines, sines;
 };
-/// In f64 for an x of f64, else in f32.
+/// `dtype`: f64 for an x of f64, else f32; Error for others.
 RotaryTable make_rotary_table(std::int64_t positions, std::int64_t head_size, double base, DType dtype,
                               Device device);
 /// Rotary position embedding (Su et al., "RoFormer", 2021) in the rotate-half order of Llama: x [B, T, N * D]
@@ -132,8 +132,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int dim = 0);
 
 // ---- dtype and device ----
-/// x converted to another dtype, floating or i32 or i64; x itself where it has that dtype. The gradient is
-/// converted back.
+/// x converted to another dtype; x itself where it has that dtype. Integers are rounded towards 0; for u8 all
+/// values must be in [0, 255]. The gradient is converted back.
 Tensor to(const Tensor& x, DType dtype);
 /// x copied to another device; x itself where it is on that device. The gradient is copied back.
 Tensor to(const Tensor& x, Device device);

@@ -25,6 +25,8 @@ RotaryTable make_rotary_table(std::int64_t positions, std::int64_t head_size, do
   check(positions > 0, "rotary: expected at least 1 position, found {}", positions);
   check(head_size > 0 && head_size % 2 == 0, "rotary: the head size must be even, found {}", head_size);
   check(base > 0, "rotary: base must be above 0, found {}", base);
+  check(dtype == DType::f32 || dtype == DType::f64,
+        "rotary: expected a table of f32, or of f64 for an x of f64, found {}", name_of(dtype));
   RotaryTable table;
   table.cosines = empty({positions, head_size / 2}, dtype, device);
   table.sines = empty(table.cosines.shape(), dtype, device);

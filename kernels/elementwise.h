@@ -13,8 +13,8 @@ RINGTAPE_LAUNCHER(fill, DType dtype, void* x, std::int64_t n, double value);
 /// x[i] = start + i * step, computed in double and rounded to dtype. Any dtype.
 RINGTAPE_LAUNCHER(arange, DType dtype, void* x, std::int64_t n, double start, double step);
 
-/// y[i] = x[i] converted. `from` is any dtype; `to` is any floating dtype, or i32 or i64 (toward zero, as C++
-/// does). `accumulate` requires a floating `to`. Not in place.
+/// y[i] = x[i] converted. Any dtypes; to integers toward zero, as C++ does, to u8 from values in [0, 255].
+/// `accumulate` requires a floating `to`. Not in place.
 RINGTAPE_LAUNCHER(cast, DType from, const void* x, DType to, void* y, std::int64_t n, bool accumulate);
 
 /// x[i] *= *factor with a scalar on the device, in place; nothing is read or written when it is 1. Floating.

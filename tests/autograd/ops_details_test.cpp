@@ -121,6 +121,46 @@ TEST_CASE("operations name the shapes, dtypes and dimensions that do not fit", "
   CHECK_THROWS_WITH(arange(0, 1, -1), ContainsSubstring("no way from 0 to 1"));
   CHECK_THROWS_WITH(rand({2}, DType::i64), ContainsSubstring("rand") && ContainsSubstring("i64"));
   CHECK_THROWS_WITH(randn({2}, DType::u8), ContainsSubstring("randn") && ContainsSubstring("u8"));
+  CHECK_THROWS_WITH(rand({2}, DType::f32, Device{}, 5, 1), ContainsSubstring("low <= high"));
+  CHECK_THROWS_WITH(rand({2}, DType::f32, Device{}, -3e38, 3e38), ContainsSubstring("difference within f32"));
+  CHECK(rand({2}, DType::f32, Device{}, 5, 5).to_doubles() == std::vector<double>{5, 5});
+  CHECK_THROWS_WITH(make_rotary_table(4, 2, 10000, DType::bf16, Device{}),
+                    ContainsSubstring("rotary: expected a table of f32") && ContainsSubstring("bf16"));
+  const Tensor sequences = zeros({2, 2, 2});
+  CHECK_THROWS_WITH(dropout_of_tokens(sequences, 0.5, {{0, 2}}, 3),
+                    ContainsSubstring("sequences of 3 tokens of 2 elements: expected a multiple of 4"));
+  CHECK_THROWS_WITH(dropout_of_tokens(sequences, 0.5, {{4, 2}}, 4),
+                    ContainsSubstring("2 tokens from token 4 on, expected tokens of a sequence of 4"));
+  const Tensor qkv = zeros({1, 2, 12});
+  CHECK_THROWS_WITH(causal_self_attention(qkv, 2, 2, {.all_heads = 2, .first_head = 1}),
+                    ContainsSubstring("2 heads from head 1 on, expected heads of all 2"));
+  CHECK_THROWS_WITH(causal_self_attention(qkv, 2, 2, {.first_head = 1}),
+                    ContainsSubstring("2 heads from head 1 on, expected heads of all 0"));
+}
+
+TEST_CASE("a norm of more rows than its backward has blocks", "[ops]") {
+  constexpr std::int64_t kRows = 1500, kColumns = 4;
+  const Tensor x = rand({kRows, kColumns}, DType::f64), dy = rand({kRows, kColumns}, DType::f64);
+  const Tensor weight = ones({kColumns}, DType::f64).set_requires_grad(true);
+  const Tensor bias = zeros({kColumns}, DType::f64).set_requires_grad(true);
+  sum(multiply(layer_norm(x, weight, bias), dy)).backward();
+  const std::vector<double> values = x.to_doubles(), upstream = dy.to_doubles();
+  std::vector<double> of_weight(kColumns), of_bias(kColumns);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const double* const of_row = &values[static_cast<std::size_t>(row * kColumns)];
+    double mean = 0, variance = 0;
+    for (int i = 0; i < kColumns; ++i) mean += of_row[i] / kColumns;
+    for (int i = 0; i < kColumns; ++i) variance += (of_row[i] - mean) * (of_row[i] - mean) / kColumns;
+    for (std::size_t i = 0; i < kColumns; ++i) {
+      const double up = upstream[static_cast<std::size_t>(row * kColumns) + i];
+      of_weight[i] += up * (of_row[i] - mean) / std::sqrt(variance + 1e-5);
+      of_bias[i] += up;
+    }
+  }
+  for (std::size_t i = 0; i < kColumns; ++i) {
+    CHECK(is_close(weight.grad().to_doubles()[i], of_weight[i], 1e-10));
+    CHECK(is_close(bias.grad().to_doubles()[i], of_bias[i], 1e-10));
+  }
 }
 
 TEST_CASE("an invalid target is an error that names the row, once", "[ops]") {
