@@ -2,6 +2,8 @@
 import json
 import pathlib
 import re
+import shutil
+import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LESSONS = ROOT / "lessons"
@@ -30,6 +32,14 @@ def questions_of(folder):
     """The predictions and the quiz of a lesson."""
     path = folder / "questions.json"
     return json.loads(path.read_text()) if path.exists() else {"predict": [], "quiz": []}
+
+
+def has_mpirun():
+    """Whether there is an mpirun that knows Open MPI's flags."""
+    if shutil.which("mpirun") is None:
+        return False
+    version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
+    return "Open MPI" in version or "OpenRTE" in version
 
 
 class Task:

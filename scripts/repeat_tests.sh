@@ -10,9 +10,13 @@ cd "$(dirname "$0")/.."
 
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
+if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
+  sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
+  exit
+fi
 runs=10
 if [[ "${1:-}" =~ ^[0-9]+$ ]]; then
-  runs=$1
+  runs=$((10#$1))
   shift
 fi
 busy=no
@@ -20,6 +24,8 @@ if [ "${1:-}" = --busy ]; then
   busy=yes
   shift
 fi
+# What is left goes to ctest, which passes over a word that is no flag.
+if [ $# -gt 0 ] && [[ "$1" != -* ]]; then die "found '$1', expected [N] [--busy] [ARGUMENTS OF CTEST...]"; fi
 build=${BUILD:-build/release}
 [ -f "$build/CTestTestfile.cmake" ] || die "no tests in $build: build them first (./run_tests.sh does)"
 [ "$runs" -ge 1 ] || die "$runs runs: expected at least 1"
@@ -48,8 +54,9 @@ for ((run = 1; run <= runs; ++run)); do
   status=0
   wait $! || status=$?
   unset "started[cores]"
-  printf 'run %d of %d: %d s, %s\n' "$run" "$runs" $((SECONDS - start)) "$(grep -E ' tests passed,' "$log" || echo "ctest ended with $status")"
-  if [ $status -eq 0 ]; then
+  result=$(grep -E ' tests passed,' "$log") || result=""
+  printf 'run %d of %d: %d s, %s\n' "$run" "$runs" $((SECONDS - start)) "${result:-no tests passed, ctest ended with $status}"
+  if [ $status -eq 0 ] && [ -n "$result" ]; then
     rm "$log"
   else
     failed=$(sed -nE '/\((Skipped|Disabled)\)$/d; s/^\t *[0-9]+ - (.*)$/  \1/p' "$log")

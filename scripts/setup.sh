@@ -4,7 +4,7 @@
 #   scripts/setup.sh [TARGET...]     CMake targets to build; without one: everything
 #
 # CUDA kernels are built where there are a GPU and nvcc; with RINGTAPE_CUDA=ON in the environment without a GPU too, with
-# RINGTAPE_CUDA=OFF never.
+# RINGTAPE_CUDA=OFF never; a call without it decides anew.
 # Nothing is installed, and nothing is downloaded, where everything is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +14,10 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 # ---- packages -----------------------------------------------------------------------------------------
 
-has_header() { printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1; }
+# CXX may be several words, such as "ccache g++".
+read -ra compiler <<<"${CXX:-g++}"
+
+has_header() { printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | "${compiler[@]}" -E -x c++ - >/dev/null 2>&1; }
 
 missing=()
 need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
@@ -23,7 +26,7 @@ need_header() { has_header "$1" || missing+=("$2"); }
 # Puts the packages that are not installed in the array `missing`. Checking for headers needs a compiler.
 find_missing() {
   missing=()
-  need_command "${CXX:-g++}" g++
+  need_command "${compiler[0]}" g++
   need_command cmake cmake
   need_command ninja ninja-build
   need_header fmt/format.h libfmt-dev
@@ -35,30 +38,45 @@ find_missing() {
   fi
 }
 
-# The same for optional packages, which make Ringtape faster.
+# The same for optional packages: for speed, for several ranks, for ./learn and some of the tests.
 find_missing_optional() {
   missing=()
   need_header boost/context/fiber.hpp libboost-context-dev
   has_header oneapi/dnnl/dnnl.hpp || need_header dnnl.hpp libdnnl-dev
   need_command mpicxx libopenmpi-dev
   need_command mpirun openmpi-bin
+  need_command python3 python3
 }
 
 # ---- installing -------------------------------------------------------------------------------------------
 
-# The command that runs apt-get as root; fails where there is none.
+# Puts the command that runs apt-get as root in `as_root`; fails where there is none.
 as_root=()
-can_install() {
+become_root() { # PACKAGES: for the message
   command -v apt-get >/dev/null || return 1
   if [ "$(id -u)" -eq 0 ]; then return 0; fi
   command -v sudo >/dev/null || return 1
-  as_root=(sudo)
-  if [ ! -t 0 ]; then as_root+=(-n); fi # no terminal for a password
-  "${as_root[@]}" true 2>/dev/null
+  if [ -t 0 ]; then
+    say "with sudo, to install $1:"
+    as_root=(sudo)
+    sudo true
+  else
+    as_root=(sudo -n) # no terminal for a password
+    sudo -n true 2>/dev/null
+  fi
+}
+
+# Whether packages can be installed. A password is asked for once.
+may_install=""
+can_install() { # PACKAGES
+  if [ -z "$may_install" ]; then
+    may_install=no
+    if become_root "$1"; then may_install=yes; fi
+  fi
+  [ $may_install = yes ]
 }
 
 apt_updated=no
-newly_installed=no
 apt_install() {
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
     apt-get -q -o Acquire::http::Timeout=20 -o Acquire::Retries=1)
@@ -66,14 +84,14 @@ apt_install() {
     "${apt[@]}" update >>"$log" 2>&1 || return 1
     apt_updated=yes
   fi
-  "${apt[@]}" install -y --no-install-recommends "$@" >>"$log" 2>&1 && newly_installed=yes
+  "${apt[@]}" install -y --no-install-recommends "$@" >>"$log" 2>&1
 }
 
 install_needed() {
   find_missing "$@"
   if [ ${#missing[@]} -eq 0 ]; then return; fi
   local names="${missing[*]}"
-  can_install || die "missing packages: $names. Install them (as root: apt-get install $names) and run this again."
+  can_install "$names" || die "missing packages: $names. Install them (as root: apt-get install $names) and run this again."
   say "installing $names"
   apt_install "${missing[@]}" || die "apt-get could not install $names; its output is in $log. Is the network there?"
   find_missing "$@"
@@ -82,12 +100,14 @@ install_needed() {
 
 install_optional() {
   find_missing_optional
-  local package
+  local package names="${missing[*]} (optional)"
   for package in "${missing[@]}"; do
-    if can_install && apt_install "$package"; then
+    if can_install "$names" && apt_install "$package"; then
       say "installed $package (optional)"
-    elif [ "$package" = libdnnl-dev ] && can_install && apt_install libopenblas-dev; then
+    elif [ "$package" = libdnnl-dev ] && can_install "$names" && apt_install libopenblas-dev; then
       say "installed libopenblas-dev (optional) in place of libdnnl-dev, which is not to be had"
+    elif [ "$package" = python3 ]; then
+      say "going on without python3 (optional: ./learn and some of the tests need it)"
     else
       say "going on without $package (optional: the CPU is slower, or a single process, without it)"
     fi
@@ -99,10 +119,10 @@ install_optional() {
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
 check_versions() {
-  local compiler="${CXX:-g++}" found
-  found=$("$compiler" -dumpversion)
+  local found
+  found=$("${compiler[@]}" -dumpversion)
   at_least 12 "$found" ||
-    die "$compiler is version $found: expected 12 or newer. With a newer one beside it: CXX=g++-12 $0"
+    die "${compiler[*]} is version $found: expected 12 or newer. With a newer one beside it: CXX=g++-12 $0"
   found=$(cmake --version | head -n 1 | grep -oE '[0-9.]+' | head -n 1)
   at_least 3.22 "$found" || die "cmake is version $found: expected 3.22 or newer (pip install cmake has one)."
 }
@@ -127,24 +147,23 @@ logged() {
   die "$what failed; all of its output is in $log"
 }
 
-# Whether nvcc or a GPU has been added since the build was configured.
-has_new_cuda() {
-  command -v nvcc >/dev/null || return 1
-  if grep -qs 'CMAKE_CUDA_COMPILER.*NOTFOUND' "$folder"/CMakeCache.txt; then return; fi
-  [ -e /dev/nvidia0 ] && ! grep -qs '^CMAKE_CUDA_COMPILER:' "$folder"/CMakeCache.txt
+# Refuses a build that CMake would go on using for something else.
+check_build() {
+  local cache=$folder/CMakeCache.txt home found
+  if [ ! -f "$cache" ]; then return; fi
+  home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:[A-Z]*=//p' "$cache")
+  [ "$home" -ef . ] || die "$folder is a build of $home, which this tree was copied or moved from. Remove it (rm -r $folder) and run this again."
+  found=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$cache")
+  [ -z "${CXX:-}" ] || [ "$found" -ef "$(command -v "${compiler[0]}")" ] ||
+    die "$folder is a build by $found, not by CXX=$CXX. Remove it (rm -r $folder) and run this again."
 }
 
-# Configures a new build, or one from before a package, the CUDA Toolkit or the GPU was added. A warning that a newer
-# compiler invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
+# Every time, so that the build takes note of packages, a GPU and an environment that have changed: a second or two. A
+# warning that a newer compiler invents must not stop a newcomer; CI sets RINGTAPE_WERROR.
 configure() {
-  local flags=("-DRINGTAPE_WERROR=${RINGTAPE_WERROR:-OFF}")
-  if [ -n "${RINGTAPE_CUDA:-}" ]; then
-    flags+=("-DRINGTAPE_CUDA=$RINGTAPE_CUDA")
-  elif has_new_cuda; then
-    flags+=(-U CMAKE_CUDA_COMPILER)
-  elif [ -f "$folder"/build.ninja ] && [ $newly_installed = no ]; then
-    return
-  fi
+  local flags=("-DRINGTAPE_WERROR=${RINGTAPE_WERROR:-OFF}" "-DRINGTAPE_CUDA=${RINGTAPE_CUDA:-AUTO}")
+  # CMake looks for nvcc only once.
+  if grep -qs '^CMAKE_CUDA_COMPILER:.*NOTFOUND' "$folder"/CMakeCache.txt; then flags+=(-U CMAKE_CUDA_COMPILER); fi
   logged "cmake" cmake --preset release "${flags[@]}"
   sed -n 's/^-- Ringtape: //p' "$log"
 }
@@ -164,6 +183,8 @@ build() {
 
 folder=build/release
 log=build/setup.log
+if [ -n "${CXX:-}" ]; then command -v "${compiler[0]}" >/dev/null || die "CXX=$CXX: there is no command ${compiler[0]}"; fi
+check_build
 mkdir -p build
 : >"$log"
 # The toolkit's own installer does not put nvcc on PATH.

@@ -11,12 +11,11 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import statistics
 import subprocess
 import tempfile
 
-from course import ROOT, Problem
+from course import ROOT, Problem, has_mpirun
 
 BIN = "build/release/bin"
 
@@ -105,8 +104,8 @@ class Figures:
             raise Problem(f"there is no figure {name}: expected one of {', '.join(FIGURES)}")
         if name not in self.made:
             make, title, command = FIGURES[name]
-            if "mpirun" in command and shutil.which("mpirun") is None:
-                content = "<p>Not drawn: there is no mpirun where this page was made.</p>"
+            if "mpirun" in command and not has_mpirun():
+                content = "<p>Not drawn: there is no Open MPI where this page was made.</p>"
             else:
                 content = make(self)
             self.made[name] = (f'<figure class="drawn" id="figure-{name}" aria-labelledby="caption-{name}"><figcaption id="caption-{name}">'

@@ -270,7 +270,7 @@ def main():
                 how = TABLE.get(row)
                 if arguments.gpu and not isinstance(how, Gpu):
                     continue
-                if not arguments.mpirun and how is None and "mpirun" in command.text:
+                if not arguments.mpirun and not isinstance(how, (Elsewhere, Gpu)) and "mpirun" in command.text:
                     skipped.append(f"{command} (no MPI)")
                     continue
                 problem = check(command, row, folder, arguments)

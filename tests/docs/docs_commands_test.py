@@ -70,6 +70,11 @@ class DocsCommands(unittest.TestCase):
         docs_commands.TABLE = {"sleep": docs_commands.Short("0")}
         self.assertIn("1 passed, 0 failed", self.block("sleep"))
 
+    def test_ranks_without_mpi(self):
+        self.assertIn("app (no MPI)\n0 passed, 0 failed", self.block("mpirun -n 2 app"))
+        docs_commands.TABLE = {"mpirun *": docs_commands.Short("--size 3")}
+        self.assertIn("app (no MPI)\n0 passed, 0 failed", self.block("mpirun -n 2 app"))
+
     def test_commands_that_are_run_elsewhere(self):
         docs_commands.TABLE = {"srun *": docs_commands.Elsewhere("tests/gpu_check.sh", "--gpu")}
         self.assertIn("1 passed, 0 failed", self.block("srun app"))

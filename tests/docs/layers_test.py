@@ -4,6 +4,7 @@
     tests/docs/layers_test.py --print    print which folders each folder includes from
 """
 import re
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -37,14 +38,19 @@ def upward_includes(sources, parts):
     return wrong
 
 
+def paths_of_code():
+    """The files that Git knows; without Git, of an unpacked archive, those in the folders of README.md's table."""
+    patterns = ("*.h", "*.cpp", "*.cu")
+    if (ROOT / ".git").exists():
+        git = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=False)
+        if git.returncode == 0:
+            return [path for path in git.stdout.split("\0") if path and (ROOT / path).exists()]
+    return [str(file.relative_to(ROOT)) for folder in layers((ROOT / "README.md").read_text())
+            for pattern in patterns for file in (ROOT / folder).rglob(pattern)]
+
+
 def sources():
-    found = {}
-    for pattern in ("**/*.h", "**/*.cpp", "**/*.cu"):
-        for file in ROOT.glob(pattern):
-            path = str(file.relative_to(ROOT))
-            if not path.startswith(("build", "tests/", ".")):
-                found[path] = file.read_text()
-    return found
+    return {path: (ROOT / path).read_text() for path in paths_of_code() if not path.startswith("tests/")}
 
 
 class Layers(unittest.TestCase):

@@ -37,6 +37,9 @@ page 1 "lines in another order" "$output" $'four\n...\none 1'
 page 1 "a line too many" "$output" $'four\nfive'
 page 1 "a command that fails" 'echo one; false' 'one'
 page 1 "nothing quoted" 'echo one' ''
+mkdir "a folder" && printf '#!/bin/sh\necho one\n' >"a folder/program" && chmod +x "a folder/program"
+printf '# Page\n\n```sh\nbuild/release/bin/program\n```\n\n```\none\n```\n' >page.md
+expect "programs in a path with a space" "$here/lessons_test.sh" page.md "a folder"
 page 77 "no GPU model" 'build/model/bin/lessons/none' 'one'
 page 77 "no MPI" 'mpirun -n 2 build/release/bin/lessons/none' 'one'
 

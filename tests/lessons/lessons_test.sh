@@ -20,6 +20,8 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+# Commands are as a reader types them at the root of the repository.
+for name in release model; do mkdir -p "build/$name" && ln -s "$bin" "build/$name/bin"; done
 
 passed=0
 failed=0
@@ -41,10 +43,9 @@ awk '
   file != "" && file != "none" { print > file }
 ' "$page"
 
-# Commands are as a reader types them at the root of the repository.
-run() { # COMMAND_FILE OUTPUT_FILE: the command, with this build'"'"'s programs
-  sed -E "s,build/(release|model)/bin/,$bin/,g" "$1" >to_run
-  (mpirun() { "${launcher[@]}" "$@"; } && source ./to_run) >"$2" 2>&1 </dev/null
+run() { # COMMAND_FILE OUTPUT_FILE
+  # shellcheck source=/dev/null
+  (mpirun() { "${launcher[@]}" "$@"; } && source "./$1") >"$2" 2>&1 </dev/null
 }
 
 # alone NUMBER...: takes the place of mpirun with its "-n NUMBER", and starts the program by itself.

@@ -284,7 +284,7 @@ class Site(unittest.TestCase):
 
     def test_errors_of_compression_are_those_of_lesson_33(self):
         if "Not drawn" in self.texts[self.folder / "lessons" / dict(lessons())[33].name / "index.html"]:
-            self.skipTest("no mpirun: the errors of compression were not drawn")
+            self.skipTest("no Open MPI: the errors of compression were not drawn")
         page = (dict(lessons())[33] / "README.md").read_text()
         rows = [list(map(float, row)) for row in re.findall(r"^10 .*\n100 +(\S+) +(\S+) +(\S+) +(\S+)$", page, re.MULTILINE)]
         self.assertEqual(len(rows), 2)  # the tables of two ranks and of one; other seeds have no row of 10

@@ -9,7 +9,6 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
 
@@ -25,7 +24,7 @@ def attempts(task, work):
     yield f"{task.name}: the stub", task.stub, False, False, ""
     yield f"{task.name}: the solution", task.solution, True, True, "The test passes."
     solution = task.solution.read_text()
-    of_run = task.mistakes_of_run if shutil.which("mpirun") or task.ranks == 1 else []
+    of_run = task.mistakes_of_run if learn.has_mpirun() or task.ranks == 1 else []
     for number, (what, (old, new), says) in enumerate(task.mistakes + of_run):
         file = work / f"{task.name}_{number}{task.solution.suffix}"
         file.write_text(solution.replace(old, new))

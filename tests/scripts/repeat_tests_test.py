@@ -42,7 +42,11 @@ class RepeatTests(unittest.TestCase):
     def test_wrong_calls(self):
         self.assertIn("error: no tests in", self.run_script().stderr)
         self.tests(good="true")
-        self.assertEqual(self.run_script("0").returncode, 2)
+        for arguments in (["0"], ["--busy", "2"], ["ten"]):
+            self.assertEqual(self.run_script(*arguments).returncode, 2, arguments)
+        self.assertIn("2 runs: 0 failures", self.run_script("02").stdout)
+        self.assertIn("1 runs: 1 failures", self.run_script("1", "-N").stdout)  # which runs no test
+        self.assertIn("scripts/repeat_tests.sh [N]", self.run_script("--help").stdout)
 
     def test_busy_loops_end_with_the_script(self):
         self.tests(long=f"touch {self.build}/runs; exec sleep 600")
