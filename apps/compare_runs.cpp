@@ -137,8 +137,8 @@ int main(int argc, char** argv) {
       "Finds the first values in which two training runs differ, from their files of --record-values. Ends "
       "with 0 if they agree, else with 1, also where one of them has fewer steps.\n"
       "Example: compare_runs a.jsonl b.jsonl --tolerance 1e-5");
-  line.file("first", first, "file of the first run").required();
-  line.file("second", second, "file of the second run").required();
+  line.file("first", first, "the file of the first run").required();
+  line.file("second", second, "the file of the second run").required();
   line.option("--tolerance", between(tolerance, 0, 1e6),
               "difference allowed, as a multiple of a tensor's largest magnitude; 0: equal bits");
   const int status = line.run(argc, argv, [&] {

@@ -16,7 +16,7 @@ Task mnist_task(const std::string& folder, const MlpOptions& mlp) {
   Task task = classification_task("MNIST", std::make_shared<TensorDataset>(data.train),
                                   std::make_shared<TensorDataset>(data.test));
   task.prepare = mnist_input;
-  if (!folder.empty()) task.input_files = {folder};
+  if (!folder.empty()) task.input_files = mnist_files(folder);
   mlp.set_model(task, 28 * 28, 10);
   return task;
 }

@@ -87,10 +87,9 @@ int main(int argc, char** argv) {
   mlp.add_flags(program.flags());
   std::string file;
   program.flags().group("Data");
-  program.flags().file(
-      "--data", file,
+  program.flags().option(
+      "--data", file_or_dash_value(file, "FILE.csv"),
       "table of numbers, plain or gzip-compressed, with the target in the last column; -: standard "
-      "input [generated: Friedman's first function]",
-      "FILE.csv");
+      "input [generated: Friedman's first function]");
   return program.run(argc, argv, [&] { return regression_of_table(file, program.options().data.seed, mlp); });
 }

@@ -58,7 +58,12 @@ std::string message_of(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     return fmt::format("found {}, expected only flags of this program", quote(app.remaining(true).front()));
   }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return flag + ": found none, expected one";
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const CLI::Option* const argument = app.get_option_no_throw(flag);
+    const bool is_positional = argument != nullptr && argument->get_positional();
+    return fmt::format("{}: found none, expected {}", flag,
+                       is_positional ? argument->get_description() : "one");
+  }
   if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
     return fmt::format("{}: expected {} with it, found none", flag, after(" requires "));
   }
@@ -77,11 +82,26 @@ std::string message_of(const CLI::App& app, const CLI::ParseError& error) {
   return text;
 }
 
+/// Whether a text has all these words, one after the other.
+bool names_all(const std::string& text, const std::vector<std::string>& words) {
+  std::size_t at = 0;
+  for (const std::string& word : words) {
+    at = text.find(word, at);
+    if (at == std::string::npos) return false;
+    at += word.size();
+  }
+  return true;
+}
+
+std::string with_words(const std::string& help, const std::vector<std::string>& words) {
+  return names_all(help, words) ? help : fmt::format("{}; expected {}", help, list_of(words));
+}
+
 }  // namespace
 
 Flag& Flag::required() {
   option_->required();
-  return *this;
+  return no_default();
 }
 Flag& Flag::needs(const Flag& other) {
   option_->needs(other.option_);
@@ -89,6 +109,10 @@ Flag& Flag::needs(const Flag& other) {
 }
 Flag& Flag::excludes(const Flag& other) {
   option_->excludes(other.option_);
+  return *this;
+}
+Flag& Flag::help(const std::string& text) {
+  option_->description(text);
   return *this;
 }
 Flag& Flag::type_name(const std::string& text) {
@@ -132,7 +156,7 @@ Flag CommandLine::add(const std::string& name, OptionValue value, const std::str
     option = app_->add_flag_callback(
         name, [read] { read("true"); }, help);
   } else {
-    option = app_->add_option_function<std::string>(name, read, help);
+    option = app_->add_option_function<std::string>(name, read, with_words(help, value.words));
     option->type_name(value.type)->default_str(value.write());
   }
   if (!group_.empty()) option->group(group_);
@@ -182,13 +206,17 @@ void CommandLine::after_parsing(std::function<void()> callback) {
   after_parsing_ = std::move(callback);
 }
 
+/// Throws for a command line that does not begin with a command.
+void CommandLine::fail_without_command(const std::string& found) const {
+  std::vector<std::string> names;
+  for (const auto& [name, command] : programs_) names.push_back(name);
+  throw CLI::ValidationError(found + ": expected " + list_of(names));
+}
+
 int CommandLine::run(int argc, char** argv, const std::function<void()>& program) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit fails the write and does not end the process
   std::function<void()> chosen = program;
-  if (!commands_.empty()) {
-    app_->require_subcommand(0, 1);
-    app_->allow_extras();
-  }
+  if (!commands_.empty()) app_->require_subcommand(0, 1);
   app_->callback([this, &chosen] {
     std::function<void()> check = after_parsing_;
     for (std::size_t i = 0; i < programs_.size(); ++i) {
@@ -196,13 +224,7 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
       chosen = programs_[i].second;
       check = commands_[i]->after_parsing_;
     }
-    if (!chosen) {
-      std::vector<std::string> names;
-      for (const auto& [name, command] : programs_) names.push_back(name);
-      const std::vector<std::string> words = app_->remaining();
-      throw CLI::ValidationError((words.empty() ? "no command" : quote(words[0]) + " is not a command") +
-                                 ": expected " + list_of(names));
-    }
+    if (!chosen) fail_without_command("no command");
     if (!check) return;
     try {
       check();
@@ -211,6 +233,12 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
     }
   });
   try {
+    // Before parsing: a --help after the command would hide what stands before it.
+    const auto is_first_word = [&](const auto& command) { return command.first == argv[1]; };
+    if (!commands_.empty() && argc > 1 && app_->get_option_no_throw(argv[1]) == nullptr &&
+        std::none_of(programs_.begin(), programs_.end(), is_first_word)) {
+      fail_without_command(quote(argv[1]) + " is not a command");
+    }
     app_->parse(argc, argv);
     chosen();
     return end_of_output();
@@ -235,6 +263,7 @@ int CommandLine::run(int argc, char** argv, const std::function<void()>& program
 namespace {
 
 OptionValue of_words(OptionValue value, std::vector<std::string> words) {
+  value.words = words;
   return checked(std::move(value), [words = std::move(words)](const std::string& text) {
     for (const std::string& piece : split(text, ',')) {
       if (std::find(words.begin(), words.end(), piece) == words.end()) fail_unknown_word(piece, words);

@@ -24,6 +24,8 @@ class Flag {
   /// An error if this flag is given without the other, or together with it.
   Flag& needs(const Flag& other);
   Flag& excludes(const Flag& other);
+  /// Replaces the text in --help.
+  Flag& help(const std::string& text);
   /// Replaces INT or TEXT in --help.
   Flag& type_name(const std::string& text);
   /// Omits the default from --help, or replaces it by this text.
@@ -52,6 +54,7 @@ class CommandLine {
 
   /// `--name VALUE`, and for a bool the switch `--name`. The variable's value is the default. `value` may
   /// also be an OptionValue, such as in_range(option_value(x), 0, 1). A name without dashes is an argument.
+  /// Words that the value can be are appended to `help` unless it names them, in their order.
   template <class T>
   Flag option(const std::string& name, T& value, const std::string& help) {
     return add(name, option_value(value), help);
@@ -59,7 +62,7 @@ class CommandLine {
   Flag option(const std::string& name, OptionValue value, const std::string& help) {
     return add(name, std::move(value), help);
   }
-  /// The name of a file or folder, which must not be empty; `type` appears in --help, such as "FILE".
+  /// The name of a file or folder, as file_value() reads it; `type` appears in --help, such as "FILE".
   Flag file(const std::string& name, std::string& value, const std::string& help,
             const std::string& type = "FILE");
   /// A flag that may be given several times: the texts, in their order, in place of those that are there.
@@ -67,7 +70,8 @@ class CommandLine {
   /// A flag that was added before.
   Flag operator[](const std::string& name) const;
 
-  /// A command: `program NAME FLAGS`. Runs `program` if it is given; exactly one command is required.
+  /// A command: `program NAME FLAGS`. Runs `program` if it is given; exactly one command is required, before
+  /// all flags.
   CommandLine& command(const std::string& name, const std::string& description,
                        std::function<void()> program);
 
@@ -87,6 +91,7 @@ class CommandLine {
  private:
   explicit CommandLine(CLI::App& app);
   Flag add(const std::string& name, OptionValue value, const std::string& help);
+  [[noreturn]] void fail_without_command(const std::string& found) const;
 
   struct Entry {
     std::string name;

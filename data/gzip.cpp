@@ -13,6 +13,7 @@ struct GzipReader::State {
   z_stream stream{};
   std::span<const std::uint8_t> left;  // compressed bytes that zlib has not been given yet
   std::string name;
+  std::uint64_t unpacked = 0;
   bool ended = false;
 };
 
@@ -55,16 +56,18 @@ std::size_t GzipReader::read(void* to, std::size_t bytes) {
     s.stream.avail_out = static_cast<uInt>(room);
     const int result = inflate(&s.stream, Z_NO_FLUSH);
     done += room - s.stream.avail_out;
+    s.unpacked += room - s.stream.avail_out;
     if (result == Z_STREAM_END) {
-      s.ended = true;
-      const std::size_t trailing = s.stream.avail_in + s.left.size();
-      check(trailing == 0, "{}: {} bytes follow the end of the gzip data, expected none", s.name, trailing);
+      const std::span<const std::uint8_t> rest(s.stream.next_in, s.stream.avail_in + s.left.size());
+      s.ended = rest.empty();
+      check(s.ended || is_gzip(rest), "{}: {} bytes follow the end of the gzip data, expected none", s.name,
+            rest.size());
+      if (!s.ended) inflateReset(&s.stream);  // RFC 1952: a file may have several members
     } else if (result == Z_BUF_ERROR ||
                (result == Z_OK && s.stream.avail_in == 0 && s.left.empty() && done < bytes)) {
-      fail("{}: the gzip data is truncated: it ends after unpacking {} of its bytes", s.name,
-           s.stream.total_out);
+      fail("{}: the gzip data is truncated: it ends after unpacking {} of its bytes", s.name, s.unpacked);
     } else if (result != Z_OK) {
-      fail("{}: the gzip data is damaged after {} unpacked bytes: {}", s.name, s.stream.total_out,
+      fail("{}: the gzip data is damaged after {} unpacked bytes: {}", s.name, s.unpacked,
            s.stream.msg ? s.stream.msg : "zlib gives no reason");
     }
   }

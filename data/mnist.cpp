@@ -24,17 +24,25 @@ struct NamedBytes {
   std::span<const std::uint8_t> bytes;
 };
 
+constexpr const char* kTrainImages = "train-images-idx3-ubyte";
+constexpr const char* kTrainLabels = "train-labels-idx1-ubyte";
+constexpr const char* kTestImages = "t10k-images-idx3-ubyte";
+constexpr const char* kTestLabels = "t10k-labels-idx1-ubyte";
+
+std::filesystem::path path_of(const std::filesystem::path& folder, const std::string& name) {
+  for (const std::string& candidate : {name + ".gz", name}) {
+    if (std::filesystem::exists(folder / candidate)) return folder / candidate;
+  }
+  fail("{}: has neither {}.gz nor {}", folder.string(), name, name);
+}
+
 NamedBytes find_file(const std::optional<std::filesystem::path>& folder, const std::string& name,
                      std::span<const std::uint8_t> embedded) {
   if (!folder) return {"embedded " + name, {}, embedded};
-  for (const std::string& candidate : {name + ".gz", name}) {
-    const std::filesystem::path path = *folder / candidate;
-    if (!std::filesystem::exists(path)) continue;
-    NamedBytes file{path.string(), read_file(path), {}};
-    file.bytes = file.owned;
-    return file;
-  }
-  fail("{}: has neither {}.gz nor {}", folder->string(), name, name);
+  const std::filesystem::path path = path_of(*folder, name);
+  NamedBytes file{path.string(), read_file(path), {}};
+  file.bytes = file.owned;
+  return file;
 }
 
 Tensor read_images(const NamedBytes& file) {
@@ -73,13 +81,19 @@ MnistData load_mnist(const std::optional<std::filesystem::path>& folder) {
     check(std::filesystem::is_directory(*folder), "{}: is not a folder, expected one with the MNIST files",
           folder->string());
   }
-  const NamedBytes train_images =
-      find_file(folder, "train-images-idx3-ubyte", embedded::mnist_train_images());
-  const NamedBytes train_labels =
-      find_file(folder, "train-labels-idx1-ubyte", embedded::mnist_train_labels());
-  const NamedBytes test_images = find_file(folder, "t10k-images-idx3-ubyte", embedded::mnist_test_images());
-  const NamedBytes test_labels = find_file(folder, "t10k-labels-idx1-ubyte", embedded::mnist_test_labels());
+  const NamedBytes train_images = find_file(folder, kTrainImages, embedded::mnist_train_images());
+  const NamedBytes train_labels = find_file(folder, kTrainLabels, embedded::mnist_train_labels());
+  const NamedBytes test_images = find_file(folder, kTestImages, embedded::mnist_test_images());
+  const NamedBytes test_labels = find_file(folder, kTestLabels, embedded::mnist_test_labels());
   return {pair_up(train_images, train_labels), pair_up(test_images, test_labels)};
+}
+
+std::vector<std::string> mnist_files(const std::filesystem::path& folder) {
+  std::vector<std::string> files;
+  for (const char* name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels}) {
+    files.push_back(path_of(folder, name).string());
+  }
+  return files;
 }
 
 Tensor mnist_input(const Tensor& images, DType dtype) {

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "data/dataset.h"
 
@@ -24,6 +26,9 @@ struct MnistData {
 /// ".gz" added. Throws Error that names the file for one that is missing or damaged, images that are not 28 x
 /// 28, unequal numbers of images and labels, and a label above 9.
 MnistData load_mnist(const std::optional<std::filesystem::path>& folder = std::nullopt);
+
+/// The four files that load_mnist() reads in a folder. Throws Error for one that is missing.
+std::vector<std::string> mnist_files(const std::filesystem::path& folder);
 
 /// Images u8 [n, 28, 28] as the input of a model: rows [n, 784] of mean 0 and standard deviation 1 over the
 /// training set, f32, bf16 or f16.

@@ -48,7 +48,9 @@ class RandomSampler : public Sampler {
 /// the first two words of philox4x32_10(seed, j, 2^63 + 2^62 + epoch), so it depends on nothing else.
 class ReplacementSampler : public Sampler {
  public:
-  /// Throws Error unless samples and draws are at least 1.
+  /// An epoch's draws are made at once, 8 bytes each.
+  static constexpr std::int64_t kMostDraws = std::int64_t{1} << 27;
+  /// Throws Error unless samples and draws are at least 1, and draws at most kMostDraws.
   ReplacementSampler(std::int64_t samples, std::int64_t draws, std::uint64_t seed);
   std::int64_t size() const override { return draws_; }
   std::vector<std::int64_t> order(std::int64_t epoch) const override;

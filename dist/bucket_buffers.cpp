@@ -26,7 +26,7 @@ BucketBuffers::BucketBuffers(const ParameterArena& arena, std::shared_ptr<Commun
       comm_(std::move(comm)),
       filling_(arena.buckets().size()),
       is_complete_(arena.entries().size(), 0),
-      shard_zero_grads_(arena.buckets().size(), 0) {
+      shard_zero_grad_count_(arena.buckets().size(), 0) {
   for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
     bucket_of_entry_.insert(bucket_of_entry_.end(), arena.buckets()[b].entries, b);
   }
@@ -75,7 +75,8 @@ void BucketBuffers::add_oldest_to_shard() {
   const Tensor mean =
       sent.buffer.alias({slice.elements}, slice.offset - arena_.buckets()[sent.bucket].offset);
   Tensor shard = arena_.gradients().alias({slice.elements}, slice.in_shard);
-  if (std::exchange(shard_zero_grads_[sent.bucket], arena_.zero_grads()) == arena_.zero_grads()) {
+  if (std::exchange(shard_zero_grad_count_[sent.bucket], arena_.zero_grad_count()) ==
+      arena_.zero_grad_count()) {
     axpy(Stream::current(arena_.device()), DType::f32, 1.0, mean.raw(), shard.raw(), slice.elements);
   } else {
     shard.copy_from(mean);  // the shard holds gradients from before zero_grad()

@@ -52,8 +52,8 @@ class BucketBuffers {
   std::vector<std::size_t> bucket_of_entry_;
   std::vector<Tensor> filling_;  // of each bucket; undefined for a bucket without a buffer
   std::deque<Sent> sent_;
-  std::vector<std::uint8_t> is_complete_;        // of each entry, in this round
-  std::vector<std::uint64_t> shard_zero_grads_;  // of each bucket: when its slice was written
+  std::vector<std::uint8_t> is_complete_;             // of each entry, in this round
+  std::vector<std::uint64_t> shard_zero_grad_count_;  // of each bucket: when its slice was written
   std::size_t buffers_ = 0;
   std::size_t most_ = 0;
 };

@@ -49,7 +49,7 @@ class CompressHook : public CommHook {
     Tensor bucket;
     Tensor largest;  ///< of the bucket over all ranks, f32 [1]; undefined for bf16
     Tensor compressed;
-    Work work;  ///< the sum of `largest`, then the sum of `compressed`
+    Work work;  ///< the maximum of `largest`, then the mean of `compressed`
   };
   void send(Communicator& comm, Sent& sent);
   void send_measured(Communicator& comm);

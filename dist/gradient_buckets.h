@@ -9,8 +9,9 @@
 namespace ringtape {
 
 /// Divides the arena's gradients into buckets, in the order of the arena, which is about the order in which
-/// backward completes them. A bucket ends with the parameter that fills it to its size, and at the end of a
-/// run. A sharded arena has its buckets already; `sizes` are not used then. Throws Error for sizes below 1.
+/// backward completes them. A bucket ends with the parameter that fills it to its size, and at the end of
+/// each of ParameterArena::runs(). A sharded arena has its buckets already; `sizes` are not used then. Throws
+/// Error for sizes below 1.
 std::vector<GradientBucket> make_gradient_buckets(const ParameterArena& arena, const BucketSizes& sizes);
 
 /// The numbers of the buckets of a chunk.

@@ -17,8 +17,8 @@ namespace ringtape {
 ///   zero3_reducer   the same, without memory for all values (ZeRO stage 3)
 ///
 /// A round averages each bucket once: the buckets of one chunk where the model is a pipeline's stage of
-/// several chunks (nn/stages.h), which have backwards of their own; else all buckets. All ranks run the same
-/// rounds.
+/// several chunks (nn/stages.h), which have backwards of their own; else all buckets: there is then one
+/// chunk, number 0. All ranks run the same rounds.
 class GradientReducer {
  public:
   GradientReducer() = default;

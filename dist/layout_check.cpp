@@ -83,7 +83,7 @@ Layout linear(const Operands& x) {
   if (x.is_shard(1, 0)) {
     const bool has_gradient = x.node.inputs[0].meta != nullptr;
     x.expect(x.is_equal(0) && (!has_gradient || x[0].kind == Kind::entered),
-             "an input that has entered the divided layers (copy_to_region, gather_tokens)");
+             "an input that has entered the divided layers (copy_to_region, all_gather_tokens)");
     x.expect(!has_bias || x.is_shard(2, 0), "a bias divided as the weight");
     return {Kind::shard, x.last_dim(0)};
   }
@@ -190,8 +190,8 @@ Rule rule_of(std::string_view operation) {
       {"mean", whole},
       {"copy_to_region", enters},
       {"reduce_from_region", reduces},
-      {"gather_tokens", gathers_tokens},
-      {"scatter_tokens", scatters_tokens},
+      {"all_gather_tokens", gathers_tokens},
+      {"reduce_scatter_tokens", scatters_tokens},
       {"dropout_of_tokens", part_of_tokens},
       {"receive", receives},
       {"receive_tokens", receives_tokens},

@@ -24,9 +24,10 @@ struct Layout {
 std::string to_string(const Layout& layout);
 
 /// Derives the layout of every result on the tape from the operands' layouts, by a rule for each operation,
-/// and throws Error that names the operation that mixes them up: an activation of a sum that is not complete,
-/// dropout of tokens that each rank has its part of, a product of parts that do not fit, a divided layer
-/// whose input's gradient nobody adds up; and attention or dropout of a rank's tokens as if they were all.
+/// and throws Error that names the operation that mixes them up: a nonlinear function of a partial sum,
+/// plain dropout of tokens that sequence parallelism divides, a product of shards that do not match, a column
+/// layer whose input has not gone through copy_to_region, so that its gradient stays partial; and with
+/// context parallelism attention or dropout that takes a rank's tokens for the whole sequence.
 /// The layouts of parameters follow from their shards (nn/parameter_shard.h); inputs without a gradient are
 /// equal on all ranks. In a recomputed segment the first run is checked. Use one LayoutCheck for each
 /// forward, with a TapeObserverScope.

@@ -113,11 +113,12 @@ Mesh::Mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes)
     line = split_along(world_, sizes_, {dimension});
     if (line->size() > 1) line->set_group(name_of(dimension));
   }
-  of_mean_ = sizes_.context == 1 ? along(MeshDimension::data)
-             : sizes_.data == 1  ? along(MeshDimension::context)
-                                 : split_along(world_, sizes_, {MeshDimension::data, MeshDimension::context});
-  if (of_mean_ != along(MeshDimension::data) && of_mean_ != along(MeshDimension::context)) {
-    of_mean_->set_group("data and context");
+  data_and_context_ = sizes_.context == 1 ? along(MeshDimension::data)
+                      : sizes_.data == 1
+                          ? along(MeshDimension::context)
+                          : split_along(world_, sizes_, {MeshDimension::data, MeshDimension::context});
+  if (data_and_context_ != along(MeshDimension::data) && data_and_context_ != along(MeshDimension::context)) {
+    data_and_context_->set_group("data and context");
   }
 }
 

@@ -23,8 +23,8 @@ struct MeshSizes {
 
   int along(MeshDimension dimension) const;
   int ranks() const { return tensor * context * data * pipeline; }
-  /// Ranks with the same part of the model: Mesh::of_mean().
-  int of_mean() const { return context * data; }
+  /// Ranks with the same part of the model: Mesh::data_and_context().
+  int data_and_context() const { return context * data; }
   /// Whether ranks have parts of the model's layers.
   bool divide_layers() const { return tensor > 1; }
   bool operator==(const MeshSizes&) const = default;
@@ -58,15 +58,15 @@ class Mesh {
   const std::shared_ptr<Communicator>& along(MeshDimension dimension) const {
     return lines_[static_cast<std::size_t>(dimension)];
   }
-  /// The ranks that have the same part of the model: along data and context. Gradients and losses are means
-  /// over them.
-  const std::shared_ptr<Communicator>& of_mean() const { return of_mean_; }
+  /// The ranks that have the same part of the model (Megatron's data-parallel group with context parallel).
+  /// Gradients and losses are means over them.
+  const std::shared_ptr<Communicator>& data_and_context() const { return data_and_context_; }
 
  private:
   MeshSizes sizes_;
   std::shared_ptr<Communicator> world_;
   std::array<std::shared_ptr<Communicator>, kMeshDimensions> lines_;
-  std::shared_ptr<Communicator> of_mean_;
+  std::shared_ptr<Communicator> data_and_context_;
 };
 
 }  // namespace ringtape

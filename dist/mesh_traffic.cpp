@@ -7,7 +7,7 @@
 namespace ringtape {
 
 MeshTraffic::MeshTraffic(const Mesh& mesh, const std::vector<std::shared_ptr<Communicator>>& others) {
-  std::vector<std::shared_ptr<Communicator>> all = {mesh.of_mean(),
+  std::vector<std::shared_ptr<Communicator>> all = {mesh.data_and_context(),
                                                     mesh.along(MeshDimension::tensor),
                                                     mesh.along(MeshDimension::context),
                                                     mesh.along(MeshDimension::data),

@@ -128,6 +128,7 @@ Work MpiThread::submit(MpiJob job) {
       watchdog_.end(watched);
       std::rethrow_exception(error_);
     }
+    if (!queue_.empty()) watchdog_.hold(watched);
     queue_.push_back({.job = std::move(job), .state = state, .watched = watched, .requests = {}});
   }
   changed_.notify_one();
@@ -216,6 +217,7 @@ bool MpiThread::take_next() {
     queue_.pop_front();
   }
   Running& running = running_.back();
+  watchdog_.restart(running.watched);
   running.job.start(running.requests);
   begin_to_move(running);
   return true;

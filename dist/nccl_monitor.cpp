@@ -32,6 +32,7 @@ void NcclMonitor::add(ncclComm* comm, const Call& call, std::uint64_t watched,
                       std::shared_ptr<NcclOperation> operation) {
   {
     const std::lock_guard lock(mutex_);
+    if (!pending_.empty()) watchdog_.hold(watched);
     pending_.push_back({comm, call, watched, std::move(operation)});
   }
   changed_.notify_one();

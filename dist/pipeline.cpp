@@ -74,10 +74,10 @@ StageTask Pipeline::in_previous(StageTask task) const {
   return task;
 }
 
-/// Once the input of `forward` has come: the previous stage has run all tasks before the one that sent it, so
-/// it has received the gradients that these needed. (A stream that waits for such a gradient waits for
-/// nothing that has not happened; one that waited for a later gradient could wait for ever.)
-void Pipeline::free_gradients(const StageTask& forward) {
+/// Called when the input of `forward` has arrived. The previous stage sent it after all earlier tasks of its
+/// schedule, so it has received every gradient that those tasks use: waiting for these sends cannot block.
+/// Waiting for a later one could deadlock.
+void Pipeline::free_received_gradients(const StageTask& forward) {
   const auto begin = tasks_of_previous_.begin();
   const auto sender = std::find(begin, tasks_of_previous_.end(), in_previous(forward));
   std::erase_if(sent_gradients_, [&](const SentGradient& each) {
@@ -97,14 +97,15 @@ Tensor Pipeline::run_chunk(int chunk, const Tensor& x) {
 
 /// The input of a task's chunk: the model's, or the result of the part before. Its backward sends the
 /// gradient there.
-Tensor Pipeline::input_of(const StageTask& task, const Plan& plan, const std::function<Tensor()>& input) {
+Tensor Pipeline::input_of(const StageTask& task, const ForwardPlan& plan,
+                          const std::function<Tensor()>& input) {
   if (part_of(task.chunk) == 0) return input();
   const MemoryScope category(MemoryCategory::activations);
-  const Before& before = plan.chunks[static_cast<std::size_t>(task.chunk)];
+  const ChunkInput& before = plan.chunks[static_cast<std::size_t>(task.chunk)];
   Tensor x = empty(before.shape, before.dtype, line_->device());
   receive(*previous_.results, x);
   if (!Tape::is_recording()) return x;
-  free_gradients(task);
+  free_received_gradients(task);
   Tape::current().record(
       options_.sequence ? "receive_tokens" : "receive", {}, x, {}, [this, task](BackwardContext& context) {
         const Tensor& gradient = context.grad_output();
@@ -115,23 +116,23 @@ Tensor Pipeline::input_of(const StageTask& task, const Plan& plan, const std::fu
   return x;
 }
 
-const Pipeline::Plan& Pipeline::plan(const Shape& shape, const std::function<Tensor()>& input) {
+const Pipeline::ForwardPlan& Pipeline::plan(const Shape& shape, const std::function<Tensor()>& input) {
   const std::string key = to_string(shape) + (model_.is_training() ? " in training" : "");
   const auto found = plans_.find(key);
-  return found != plans_.end() ? found->second : plans_.emplace(key, find_plan(input)).first->second;
+  return found != plans_.end() ? found->second : plans_.emplace(key, infer_shapes(input)).first->second;
 }
 
 /// A forward through all stages with zeros between them, to learn shapes and counts of random numbers: once
 /// for each shape of a micro-batch. Other data ranks may know their shape already.
-Pipeline::Plan Pipeline::find_plan(const std::function<Tensor()>& input) {
+Pipeline::ForwardPlan Pipeline::infer_shapes(const std::function<Tensor()>& input) {
   const NoGrad no_grad;
   const UnitValues::Zeros no_gathers;
   const Device device = line_->device();
-  Plan plan;
+  ForwardPlan plan;
   std::vector<Work> sends;
   std::uint64_t counters = 0;
   for (int chunk = 0; chunk < stages_.place().chunks; ++chunk) {
-    Before before;
+    ChunkInput before;
     if (part_of(chunk) > 0) {
       const Tensor received = empty({kHeader}, DType::i64, device);
       receive(*previous_.results, received);
@@ -160,23 +161,24 @@ Pipeline::Plan Pipeline::find_plan(const std::function<Tensor()>& input) {
   return plan;
 }
 
-void Pipeline::forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends) {
+void Pipeline::forward(InFlight& flight, const StageTask& task, const ForwardPlan& plan,
+                       const Callbacks& callbacks) {
   const OnTape on_tape(flight.tape);
   std::optional<LayoutCheck> layouts;
   if (options_.check_layouts || options_.context) layouts.emplace(nullptr, options_.context);
   const TapeObserverScope observed(layouts ? &*layouts : nullptr);
   const auto micro_batch = static_cast<std::size_t>(task.micro_batch);
-  Tensor y = run_chunk(task.chunk, input_of(task, plan, [&] { return ends.input(micro_batch); }));
+  Tensor y = run_chunk(task.chunk, input_of(task, plan, [&] { return callbacks.input(micro_batch); }));
   const bool is_last = is_last_part(task.chunk);
-  flight.result = is_last ? ends.loss(std::move(y), micro_batch) : std::move(y);
+  flight.result = is_last ? callbacks.loss(std::move(y), micro_batch) : std::move(y);
   if (!is_last) flight.sent = send(*next_.results, flight.result);
 }
 
-void Pipeline::backward(InFlight& flight, const StageTask& task, const Ends& ends) {
+void Pipeline::backward(InFlight& flight, const StageTask& task, const Callbacks& callbacks) {
   const OnTape on_tape(flight.tape);
   if (is_last_part(task.chunk)) {
     const SpanScope phase(SpanKind::phase, "backward");
-    ends.backward(flight.result);
+    callbacks.backward(flight.result);
     return;
   }
   const MemoryScope category(MemoryCategory::activation_gradients);
@@ -188,7 +190,7 @@ void Pipeline::backward(InFlight& flight, const StageTask& task, const Ends& end
   flight.tape.run_backward(root, std::move(gradient));
 }
 
-/// Those of all stages.
+/// The tasks of all stages. Throws Error for an order by which a stage would wait for ever.
 std::vector<std::vector<StageTask>> Pipeline::tasks_of(int micro_batches) const {
   const PipelinePlace& place = stages_.place();
   const PipelineShape shape{place.stages, micro_batches, place.chunks};
@@ -199,30 +201,31 @@ std::vector<std::vector<StageTask>> Pipeline::tasks_of(int micro_batches) const 
   return of_all;
 }
 
-void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Ends& ends) {
+void Pipeline::forward_backward(const std::vector<Shape>& shapes, const Callbacks& callbacks) {
   if (shapes.empty()) return;
   const std::vector<std::vector<StageTask>> tasks = tasks_of(static_cast<int>(shapes.size()));
   const auto stage = static_cast<std::size_t>(stages_.place().stage);
   tasks_of_previous_ = tasks[(stage > 0 ? stage : tasks.size()) - 1];
-  std::vector<const Plan*> plans;
+  std::vector<const ForwardPlan*> plans;
   std::vector<std::uint64_t> first_counters = {
       default_generator().offset};  // of each micro-batch, and of what follows
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    plans.push_back(&plan(shapes[i], [&] { return ends.input(i); }));
+    plans.push_back(&plan(shapes[i], [&] { return callbacks.input(i); }));
     first_counters.push_back(first_counters.back() + plans.back()->counters);
   }
   std::map<std::pair<int, int>, InFlight> in_flight;  // by micro-batch and chunk
   for (const StageTask& task : tasks[stage]) {
     const std::pair key(task.micro_batch, task.chunk);
     if (task.is_backward) {
-      const auto run = [&] { backward(in_flight.at(key), task, ends); };
-      ends.around_backward ? ends.around_backward(static_cast<std::size_t>(task.micro_batch), run) : run();
+      const auto run = [&] { backward(in_flight.at(key), task, callbacks); };
+      callbacks.around_backward ? callbacks.around_backward(static_cast<std::size_t>(task.micro_batch), run)
+                                : run();
       in_flight.erase(key);
     } else {
-      const Plan& plan = *plans[static_cast<std::size_t>(task.micro_batch)];
+      const ForwardPlan& plan = *plans[static_cast<std::size_t>(task.micro_batch)];
       default_generator().offset = first_counters[static_cast<std::size_t>(task.micro_batch)] +
                                    plan.chunks[static_cast<std::size_t>(task.chunk)].counters;
-      forward(in_flight[key], task, plan, ends);
+      forward(in_flight[key], task, plan, callbacks);
     }
   }
   default_generator().offset = first_counters.back();
@@ -239,7 +242,7 @@ std::vector<std::shared_ptr<Communicator>> Pipeline::communicators() const {
 Tensor Pipeline::forward(const Tensor& input) {
   const NoGrad no_grad;
   const auto given = [&] { return input; };
-  const Plan& known = plan(input.shape(), given);
+  const ForwardPlan& known = plan(input.shape(), given);
   Tensor y;
   std::vector<Work> sends;
   for (int chunk = 0; chunk < stages_.place().chunks; ++chunk) {
@@ -250,7 +253,7 @@ Tensor Pipeline::forward(const Tensor& input) {
   return is_last() ? y : Tensor();
 }
 
-void Pipeline::sum_gradients_of_copies(const ParameterArena* arena) {
+void Pipeline::sum_tied_gradients(const ParameterArena* arena) {
   for (const TiedPair& copy : copies_) {
     const Tensor own = arena == nullptr ? copy.parameter->grad() : arena->gradient_of_single(*copy.parameter);
     if (own.defined()) copy.pair->all_reduce(own, ReduceOp::sum).wait();

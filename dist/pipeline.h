@@ -20,15 +20,17 @@ namespace ringtape {
 struct PipelineOptions {
   PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
   bool sequence = false;       ///< between stages a rank has its part of each sequence (sequence parallelism)
-  bool check_layouts = false;  ///< with a LayoutCheck, for stages that tensor parallelism divides
-  bool context = false;        ///< the same where context parallelism divides the sequences
+  bool check_layouts = false;  ///< run a LayoutCheck, for stages that tensor parallelism divides
+  bool context = false;        ///< that LayoutCheck is for context parallelism
   /// The tasks of a stage in their order, in place of the schedule's: each chunk's forward and backward of
   /// each micro-batch once.
   std::function<std::vector<StageTask>(const PipelineShape&, int stage)> order = nullptr;
 };
 
 /// A stage of a pipeline: runs this rank's units of a model for the micro-batches of an update, in the order
-/// of a schedule, and sends results and gradients to the neighbouring stages (docs/parallel.md).
+/// of a schedule, and sends results and gradients to the neighbouring stages (docs/parallel.md). A forward
+/// receives its input, runs the chunk on a tape of its own and sends the result. A backward receives the
+/// gradient and runs that tape, whose first node sends the gradient of the input.
 class Pipeline {
  public:
   /// `model` has been made with `stages`; `line` connects the stages in their order. All of its ranks must
@@ -39,7 +41,7 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   /// The two ends of the model. Each stage has all functions and calls the functions of the ends that it has.
-  struct Ends {
+  struct Callbacks {
     std::function<Tensor(std::size_t micro_batch)> input;
     /// The loss of the model's output, a scalar.
     std::function<Tensor(Tensor output, std::size_t micro_batch)> loss;
@@ -51,14 +53,14 @@ class Pipeline {
   /// gradients are added up in the order of micro-batches. All stages must call it with the same shapes.
   /// Random numbers are the same as on one rank that computes the micro-batches one after the other. Throws
   /// Error, on all stages and before anything is computed, for an order by which a stage would wait for ever.
-  void forward_backward(const std::vector<Shape>& shapes, const Ends& ends);
+  void forward_backward(const std::vector<Shape>& shapes, const Callbacks& callbacks);
   /// The model's output for `input` on the last stage; undefined on the others, which read no more than its
   /// shape.
   Tensor forward(const Tensor& input);
 
   /// Adds up the gradients of a parameter that two stages have (tied weights), once an update and after the
   /// mean over data ranks. `arena`: the model's, of which this rank may have slices; null for none.
-  void sum_gradients_of_copies(const ParameterArena* arena = nullptr);
+  void sum_tied_gradients(const ParameterArena* arena = nullptr);
 
   /// A parameter that this rank and another stage's have, and the communicator of these two.
   struct TiedPair {
@@ -82,14 +84,14 @@ class Pipeline {
     std::shared_ptr<Communicator> results, gradients;
   };
   /// A chunk's input, and the counters of random numbers that the parts before it use.
-  struct Before {
+  struct ChunkInput {
     Shape shape;
     DType dtype = DType::f32;
     std::uint64_t counters = 0;
   };
   /// What a stage must know of a forward before it runs it.
-  struct Plan {
-    std::vector<Before> chunks;
+  struct ForwardPlan {
+    std::vector<ChunkInput> chunks;
     std::uint64_t counters = 0;  ///< of the whole model
   };
   /// A forward whose backward has not run.
@@ -107,15 +109,15 @@ class Pipeline {
 
   std::vector<std::vector<StageTask>> tasks_of(int micro_batches) const;
   StageTask in_previous(StageTask task) const;
-  void free_gradients(const StageTask& forward);
+  void free_received_gradients(const StageTask& forward);
   std::size_t part_of(int chunk) const;
   bool is_last_part(int chunk) const { return part_of(chunk) + 2 == stages_.begins().size(); }
-  const Plan& plan(const Shape& shape, const std::function<Tensor()>& input);
-  Plan find_plan(const std::function<Tensor()>& input);
+  const ForwardPlan& plan(const Shape& shape, const std::function<Tensor()>& input);
+  ForwardPlan infer_shapes(const std::function<Tensor()>& input);
   Tensor run_chunk(int chunk, const Tensor& x);
-  Tensor input_of(const StageTask& task, const Plan& plan, const std::function<Tensor()>& input);
-  void forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends);
-  void backward(InFlight& flight, const StageTask& task, const Ends& ends);
+  Tensor input_of(const StageTask& task, const ForwardPlan& plan, const std::function<Tensor()>& input);
+  void forward(InFlight& flight, const StageTask& task, const ForwardPlan& plan, const Callbacks& callbacks);
+  void backward(InFlight& flight, const StageTask& task, const Callbacks& callbacks);
 
   Module& model_;
   const Stages& stages_;
@@ -123,7 +125,7 @@ class Pipeline {
   PipelineOptions options_;
   Link previous_, next_;
   std::vector<TiedPair> copies_;
-  std::map<std::string, Plan> plans_;         // by the samples' shape and the mode
+  std::map<std::string, ForwardPlan> plans_;  // by the samples' shape and the mode
   std::vector<StageTask> tasks_of_previous_;  // of this update
   std::vector<SentGradient> sent_gradients_;
 };

@@ -13,8 +13,9 @@
 namespace ringtape {
 namespace {
 
-/// The numbers of micro-batches that go through a chunk before any goes through the next: as many as stages,
-/// or where these do not divide the micro-batches a few more, as equal as can be and the larger ones first.
+/// The numbers of micro-batches that go through a chunk before any goes through the next: p for p stages;
+/// where p does not divide the m micro-batches, m / p groups (rounded down) of p or a few more each, the
+/// larger ones first; with m < p one group of m.
 /// (A group smaller than the stages would wait, and a larger one after a smaller could wait for ever.)
 std::vector<int> groups_of(const PipelineShape& shape) {
   const int count = std::max(1, shape.micro_batches / shape.stages);
@@ -38,7 +39,8 @@ std::vector<StageTask> in_groups(const PipelineShape& shape, bool is_backward) {
   return tasks;
 }
 
-/// The forwards before a stage's first backward, beyond which each further forward follows a backward.
+/// The warm-up: forwards before the steady state, in which each forward is followed by a backward. (So one
+/// more forward comes before the first backward, except with afab.)
 int warmup_of(PipelineScheduleKind kind, const PipelineShape& shape, int stage) {
   const int after = shape.stages - 1 - stage;  // stages
   switch (kind) {

@@ -60,32 +60,33 @@ Tensor scattered(const Tensor& x, Communicator& comm) {
 
 }  // namespace
 
-Tensor gather_tokens(const Tensor& x, const std::shared_ptr<Communicator>& comm) {
-  check_tokens("gather_tokens", x);
-  const OperationScope span("gather_tokens", {&x});
+Tensor all_gather_tokens(const Tensor& x, const std::shared_ptr<Communicator>& comm) {
+  check_tokens("all_gather_tokens", x);
+  const OperationScope span("all_gather_tokens", {&x});
   Tensor y = gathered(x, *comm);
   if (Tape::records({&x})) {
-    Tape::current().record("gather_tokens", {x}, y, {}, [comm](BackwardContext& context) {
+    Tape::current().record("all_gather_tokens", {x}, y, {}, [comm](BackwardContext& context) {
       context.add_grad(0, scattered(context.grad_output(), *comm));
     });
   }
   return y;
 }
 
-Tensor scatter_tokens(const Tensor& x, const Tensor& given, const std::shared_ptr<Communicator>& comm) {
-  check_tokens("scatter_tokens", x);
+Tensor reduce_scatter_tokens(const Tensor& x, const Tensor& given,
+                             const std::shared_ptr<Communicator>& comm) {
+  check_tokens("reduce_scatter_tokens", x);
   check(x.size(1) % comm->size() == 0,
         "--sequence-parallel: {} ranks do not divide sequences of {} tokens, the nearest that they divide is "
         "{}",
         comm->size(), x.size(1),
         std::max<std::int64_t>(1, (x.size(1) + comm->size() / 2) / comm->size()) * comm->size());
-  const OperationScope span("scatter_tokens", {&x, &given});
-  const Tensor added = in_dtype(given, x.dtype(), "scatter_tokens");
+  const OperationScope span("reduce_scatter_tokens", {&x, &given});
+  const Tensor added = in_dtype(given, x.dtype(), "reduce_scatter_tokens");
   Tensor y = scattered(x, *comm);
   const std::int64_t width = x.size(2);
   const bool is_bias = added.defined() && added.dims() == 1;
   check(!added.defined() || (added.size(-1) == width && (is_bias || added.size(0) >= x.size(1))),
-        "scatter_tokens: {} cannot be added to {}", describe(added), describe(x));
+        "reduce_scatter_tokens: {} cannot be added to {}", describe(added), describe(x));
   // A bias repeats with every token, positions with every sequence; this rank's begin at `first`.
   const std::int64_t columns = is_bias ? width : y.size(1) * width, rows = y.elements() / columns;
   const std::int64_t first = is_bias ? 0 : comm->rank() * columns;
@@ -105,7 +106,7 @@ Tensor scatter_tokens(const Tensor& x, const Tensor& given, const std::shared_pt
     }
     if (context.needs_grad(0)) context.add_grad(0, gathered(dy, *comm));
   };
-  Tape::current().record("scatter_tokens", inputs, y, {}, backward);
+  Tape::current().record("reduce_scatter_tokens", inputs, y, {}, backward);
   return y;
 }
 

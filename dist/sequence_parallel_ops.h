@@ -12,8 +12,8 @@
 /// bytes is sent as without, and a rank stores a part of these activations.
 ///
 ///                                  forward          backward
-///   gather_tokens, g of the paper  all-gather       reduce-scatter   into the region
-///   scatter_tokens, its g-bar      reduce-scatter   all-gather       out of it, for a part of a sum
+///   all_gather_tokens, g of the paper  all-gather       reduce-scatter   into the region
+///   reduce_scatter_tokens, its g-bar      reduce-scatter   all-gather       out of it, for a part of a sum
 ///
 /// A parameter that all ranks have (of norms, biases, positions) gets on each rank the gradient by its own
 /// tokens; their sum, ParameterArena::sum_parts_of_gradients(), is the gradient.
@@ -22,10 +22,10 @@
 namespace ringtape {
 
 /// All tokens [B, T, C], from the parts x [B, T / R, C].
-Tensor gather_tokens(const Tensor& x, const std::shared_ptr<Communicator>& comm);
+Tensor all_gather_tokens(const Tensor& x, const std::shared_ptr<Communicator>& comm);
 
 /// This rank's tokens [B, T / R, C] of the sum over the ranks of x [B, T, C], plus `added`: a bias [C], or
 /// positions [P, C], of which row t is added to token t; undefined for none.
-Tensor scatter_tokens(const Tensor& x, const Tensor& added, const std::shared_ptr<Communicator>& comm);
+Tensor reduce_scatter_tokens(const Tensor& x, const Tensor& added, const std::shared_ptr<Communicator>& comm);
 
 }  // namespace ringtape

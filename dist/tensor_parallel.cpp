@@ -20,9 +20,11 @@ struct Border {
   std::shared_ptr<Communicator> comm;
   bool sequence;
 
-  Tensor enter(const Tensor& x) const { return sequence ? gather_tokens(x, comm) : copy_to_region(x, comm); }
+  Tensor enter(const Tensor& x) const {
+    return sequence ? all_gather_tokens(x, comm) : copy_to_region(x, comm);
+  }
   Tensor leave(const Tensor& x, const Tensor& added) const {
-    return sequence ? scatter_tokens(x, added, comm) : reduce_from_region(x, added, comm);
+    return sequence ? reduce_scatter_tokens(x, added, comm) : reduce_from_region(x, added, comm);
   }
 };
 

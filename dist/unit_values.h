@@ -48,7 +48,8 @@ class UnitValues {
 
  private:
   enum class Direction : std::uint8_t { forward, backward };
-  /// A gather that was started: its result until that is placed, and the version of the values.
+  /// `whole` is defined from the start of a gather until it is placed. A unit in memory without it has been
+  /// placed, and is current if `version` is the parameters'. Neither: there is only the shard.
   struct Gather {
     Tensor whole;
     Work work;

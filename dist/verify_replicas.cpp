@@ -26,7 +26,8 @@ std::string checksums(Module& model, const std::function<bool(const Tensor&)>& t
 
 void verify_replicas(Module& model, const Mesh& mesh, const std::string& when, const Pipeline* pipeline) {
   const std::string what = "--check-replicas: " + when + " the ranks' parameters";
-  verify_same(*mesh.of_mean(), what, "parameter", checksums(model, [](const Tensor&) { return true; }));
+  verify_same(*mesh.data_and_context(), what, "parameter",
+              checksums(model, [](const Tensor&) { return true; }));
   verify_same(*mesh.along(MeshDimension::tensor), what, "undivided parameter",
               checksums(model, [](const Tensor& parameter) { return shard_of(parameter) == nullptr; }));
   if (pipeline == nullptr) return;

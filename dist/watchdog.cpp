@@ -46,11 +46,18 @@ std::uint64_t Watchdog::begin(std::string rank_name, const Call& call, Seconds t
   return id;
 }
 
+void Watchdog::hold(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = watched_.find(id); found != watched_.end())
+    found->second.deadline = Clock::time_point::max();
+}
+
 void Watchdog::restart(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   const auto found = watched_.find(id);
   if (found == watched_.end()) return;
   found->second.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(found->second.timeout);
+  if (found->second.deadline < wakes_at_) changed_.notify_one();
 }
 
 void Watchdog::end(std::uint64_t id) {
@@ -71,7 +78,7 @@ void Watchdog::watch() {
       }
       wakes_at_ = std::min(wakes_at_, watched.deadline);
     }
-    if (watched_.empty()) {
+    if (wakes_at_ == Clock::time_point::max()) {
       changed_.wait(lock);
     } else {
       changed_.wait_until(lock, wakes_at_);

@@ -20,7 +20,7 @@ namespace ringtape {
 
 /// Ends the process when an operation takes too long. A rank cannot tell a peer that is dead from one that
 /// hangs, is cut off, or waits in another operation. So a separate thread watches every operation from its
-/// call to its completion.
+/// call to its completion, or while it waits for operations before it, from their end (hold(), restart()).
 class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -34,7 +34,9 @@ class Watchdog {
 
   /// Begins to watch `call` of the rank named `rank_name` ("rank 1 of 4"). Returns an id for end().
   std::uint64_t begin(std::string rank_name, const Call& call, Seconds timeout, Hint hint = nullptr);
-  /// The operation begins only now, as one before it has taken its time: its deadline is `timeout` from here.
+  /// The operation waits for one before it: it has no deadline until restart().
+  void hold(std::uint64_t id);
+  /// The operation begins only now: its deadline is `timeout` from here.
   void restart(std::uint64_t id);
   /// The operation is complete.
   void end(std::uint64_t id);

@@ -29,13 +29,13 @@ void Zero1Reducer::launch(std::size_t number) {
   const Tensor whole = arena_.gradients().alias({bucket.elements}, bucket.offset);
   const Tensor own = arena_.gradients().alias({slice.elements}, slice.offset);
   works_.push_back(comm_->reduce_scatter(whole, own, ReduceOp::mean));
-  reduced_[number] = arena_.zero_grads();
+  reduced_[number] = arena_.zero_grad_count();
 }
 
 /// Called before gradients are added to a bucket that was already reduced in this window: writes n times the
 /// mean to the own slice and zeros to the others, so that the mean over the n ranks is the mean so far.
 void Zero1Reducer::reopen_if_reduced(std::size_t number) {
-  if (std::exchange(reduced_[number], 0) != arena_.zero_grads()) return;
+  if (std::exchange(reduced_[number], 0) != arena_.zero_grad_count()) return;
   const GradientBucket& bucket = buckets()[number];
   const ShardSlice& slice = arena_.slices()[number];
   const Stream stream = Stream::current(arena_.device());

@@ -39,7 +39,7 @@ class Zero1Reducer : public GradientReducer {
   bool overlap_;
   UsedParameters& used_;
   std::vector<Work> works_;
-  std::vector<std::uint64_t> reduced_;  // of each bucket: the arena's zero_grads() at its last reduction
+  std::vector<std::uint64_t> reduced_;  // of each bucket: the arena's zero_grad_count() at its last reduction
 };
 
 }  // namespace ringtape

@@ -14,8 +14,8 @@ namespace ringtape {
 /// one rank has to end the run.
 class Zero3Reducer : public Zero2Reducer {
  public:
-  /// For an arena of stage 3, whose units keep being gathered for its forwards when the reducer is gone. The
-  /// arena and `used` must outlive the reducer.
+  /// For an arena of stage 3. Forwards still gather its units after the reducer is destroyed. The arena and
+  /// `used` must outlive the reducer.
   Zero3Reducer(ParameterArena& arena, std::shared_ptr<Communicator> comm, UsedParameters& used);
 
   void promise_equal_rounds(bool /*equal*/) override {}  // they are always equal

@@ -112,10 +112,14 @@ void AtomicFile::write(const void* from, std::size_t bytes) {
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::finish() {
   check(::fsync(descriptor_) == 0, "{}: cannot flush: {}", path_.string(), std::strerror(errno));
   const int closed = ::close(std::exchange(descriptor_, -1));
   check(closed == 0, "{}: cannot close: {}", path_.string(), std::strerror(errno));
+}
+
+void AtomicFile::commit() {
+  if (descriptor_ >= 0) finish();
   check(::rename(temporary_.c_str(), path_.c_str()) == 0, "{}: cannot rename {}: {}", path_.string(),
         temporary_.string(), std::strerror(errno));
   temporary_.clear();

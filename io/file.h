@@ -67,6 +67,9 @@ class AtomicFile {
   void write(const void* from, std::size_t bytes);
   /// The CRC-32 of the bytes written so far.
   std::uint32_t checksum() const { return checksum_; }
+  /// Flushes the bytes to the disk, so that commit() has only the renaming left: for several files, all of
+  /// which are to be complete before the first takes its place.
+  void finish();
   void commit();
 
   /// Whether `name` can be the temporary file of the file `file`.

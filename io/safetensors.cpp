@@ -57,17 +57,18 @@ std::vector<std::int64_t> numbers_of(const std::string& tensor, const std::strin
   return numbers;
 }
 
-DType dtype_of_file_name(const std::string& tensor, const std::string& text) {
+std::optional<DType> dtype_of_file_name(const std::string& text) {
   for (const DTypeName& row : kDTypeNames) {
     if (row.name == text) return row.dtype;
   }
-  fail("{} has the dtype {}: expected F32, F64, BF16, F16, I32, I64 or U8", tensor, quote(text));
+  return std::nullopt;
 }
 
-/// Bytes of a tensor of this dtype and shape. The product of the non-zero sizes must fit as well, as in
-/// Shape.
-std::uint64_t bytes_of(const std::string& tensor, DType dtype, const std::vector<std::int64_t>& shape) {
-  std::uint64_t bytes = size_of(dtype);
+/// Bytes of a tensor with elements of this size and this shape. The product of the non-zero sizes must fit as
+/// well, as in Shape.
+std::uint64_t bytes_of(const std::string& tensor, std::uint64_t element,
+                       const std::vector<std::int64_t>& shape) {
+  std::uint64_t bytes = element;
   bool has_elements = true;
   for (std::int64_t size : shape) {
     if (size == 0) {
@@ -85,11 +86,11 @@ std::uint64_t bytes_of(const std::string& tensor, DType dtype, const std::vector
 /// data begin in the file, `data_bytes` how many there are.
 SafetensorsFile::Entry read_entry(const std::string& tensor, const std::string& name, const Json& fields,
                                   std::uint64_t data_start, std::uint64_t data_bytes) {
-  std::optional<DType> dtype;
+  std::optional<std::string> dtype_text;
   std::optional<std::vector<std::int64_t>> shape, offsets;
   for (const auto& [key, value] : fields.as_object()) {
     if (key == "dtype" && value.is_string()) {
-      dtype = dtype_of_file_name(tensor, value.as_string());
+      dtype_text = value.as_string();
     } else if (key == "shape" && value.is_array()) {
       shape = numbers_of(tensor, key, value, Shape::kMaxDims);
     } else if (key == "data_offsets" && value.is_array()) {
@@ -99,7 +100,7 @@ SafetensorsFile::Entry read_entry(const std::string& tensor, const std::string& 
            value.kind(), quote(key));
     }
   }
-  const char* missing = !dtype ? "dtype" : !shape ? "shape" : !offsets ? "data_offsets" : nullptr;
+  const char* missing = !dtype_text ? "dtype" : !shape ? "shape" : !offsets ? "data_offsets" : nullptr;
   if (missing) fail("{} has no {}", tensor, missing);
   if (offsets->size() != 2) fail("{} has {} data_offsets, expected 2", tensor, offsets->size());
   const auto begin = static_cast<std::uint64_t>(offsets->front());
@@ -108,12 +109,19 @@ SafetensorsFile::Entry read_entry(const std::string& tensor, const std::string& 
     fail("{} has the data_offsets [{}, {}]: expected a range of the {} bytes of data", tensor, begin, end,
          data_bytes);
   }
-  const std::uint64_t expected = bytes_of(tensor, *dtype, *shape);
-  if (end - begin != expected) {
-    fail("{} of dtype {} has {} bytes of data, expected {} for shape [{}]", tensor, file_name_of(*dtype),
-         end - begin, expected, fmt::join(*shape, ", "));
+  const std::optional<DType> dtype = dtype_of_file_name(*dtype_text);
+  const std::uint64_t expected = bytes_of(tensor, dtype ? size_of(*dtype) : 1, *shape);
+  // How large an element of another dtype is, the file alone knows.
+  if (dtype && end - begin != expected) {
+    fail("{} of dtype {} has {} bytes of data, expected {} for shape [{}]", tensor, *dtype_text, end - begin,
+         expected, fmt::join(*shape, ", "));
   }
-  return {name, *dtype, Shape(shape->data(), shape->data() + shape->size()), data_start + begin, expected};
+  return {name,
+          dtype,
+          dtype ? std::string(name_of(*dtype)) : quote(*dtype_text),
+          Shape(shape->data(), shape->data() + shape->size()),
+          data_start + begin,
+          end - begin};
 }
 
 SafetensorsMetadata read_metadata(const std::string& file, const Json& members) {
@@ -182,11 +190,11 @@ std::string header_text(const std::vector<NamedTensor>& tensors, const Safetenso
 
 }  // namespace
 
-std::uint32_t save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                               const SafetensorsMetadata& metadata) {
+void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
+                       const SafetensorsMetadata& metadata) {
   std::vector<NamedTensor> sorted = tensors;
   for (const auto& [name, tensor] : sorted) {
-    check(tensor.defined(), "{}: save: tensor {} is undefined", path.string(), quote(name));
+    check(tensor.defined(), "save: tensor {} is undefined", quote(name));
   }
   std::stable_sort(sorted.begin(), sorted.end(), [](const NamedTensor& a, const NamedTensor& b) {
     return size_of(a.tensor.dtype()) > size_of(b.tensor.dtype());
@@ -194,13 +202,18 @@ std::uint32_t save_safetensors(const std::filesystem::path& path, const std::vec
   const std::string header = header_text(sorted, metadata);
   const std::uint64_t length = header.size();
 
-  AtomicFile file(path);
   file.write(&length, kLengthBytes);
   file.write(header.data(), header.size());
   for (const NamedTensor& named : sorted) {
     const Tensor host = copy_to(named.tensor, Device{});
     file.write(host.raw(), host.bytes());
   }
+}
+
+std::uint32_t save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                               const SafetensorsMetadata& metadata) {
+  AtomicFile file(path);
+  write_safetensors(file, tensors, metadata);
   file.commit();
   return file.checksum();
 }
@@ -238,7 +251,7 @@ const SafetensorsFile::Entry& SafetensorsFile::entry(std::string_view name) cons
 
 void SafetensorsFile::read_elements(const Entry& entry, const Tensor& to) const {
   Tensor target = to;
-  Tensor host = to.device().is_cpu() ? to : empty(entry.shape, entry.dtype);
+  Tensor host = to.device().is_cpu() ? to : empty(to.shape(), to.dtype());
   file_.read_at(entry.offset, host.raw(), host.bytes());
   if (to.device().is_cpu()) {
     host.bump_version();
@@ -249,7 +262,9 @@ void SafetensorsFile::read_elements(const Entry& entry, const Tensor& to) const 
 
 Tensor SafetensorsFile::load(std::string_view name, Device device) const {
   const Entry& found = entry(name);
-  Tensor tensor = empty(found.shape, found.dtype, device);
+  check(found.dtype.has_value(), "{}: tensor {} is {}, expected F32, F64, BF16, F16, I32, I64 or U8",
+        file_.name(), quote(found.name), found.dtype_name);
+  Tensor tensor = empty(found.shape, *found.dtype, device);
   read_elements(found, tensor);
   return tensor;
 }
@@ -261,7 +276,7 @@ Tensor SafetensorsFile::load(std::string_view name, DType dtype, const Shape& sh
 
 void SafetensorsFile::expect(const Entry& entry, DType dtype, const Shape& shape) const {
   check(entry.dtype == dtype && entry.shape == shape, "{}: tensor {} is {}{}, expected {}{}", file_.name(),
-        quote(entry.name), name_of(entry.dtype), to_string(entry.shape), name_of(dtype), to_string(shape));
+        quote(entry.name), entry.dtype_name, to_string(entry.shape), name_of(dtype), to_string(shape));
 }
 
 void SafetensorsFile::load_into(const std::vector<NamedTensor>& targets,

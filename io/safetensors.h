@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,15 +30,20 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 /// aligned to its element size. Two tensors of one name are an error. Returns the file's CRC-32.
 std::uint32_t save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                                const SafetensorsMetadata& metadata = {});
+/// The same as the bytes of a file whose commit() is left to the caller.
+void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
+                       const SafetensorsMetadata& metadata = {});
 
 /// A safetensors file open for reading. The constructor reads the header and checks all of it against the
 /// file's size before anything else is allocated; every Error names the file, what was found and what was
-/// expected. Limits: a header of 100 MB, 4 dimensions, the dtypes of core/dtype.h.
+/// expected. Limits: a header of 100 MB, 4 dimensions. A tensor of a dtype that core/dtype.h lacks, such as
+/// BOOL, is an entry that cannot be loaded.
 class SafetensorsFile {
  public:
   struct Entry {
     std::string name;
-    DType dtype;
+    std::optional<DType> dtype;  ///< none for one that this library lacks
+    std::string dtype_name;      ///< for error texts: "f32"; the file's own name where `dtype` is none
     Shape shape;
     std::uint64_t offset;  ///< of the first element, from the start of the file
     std::uint64_t bytes;
@@ -51,7 +57,7 @@ class SafetensorsFile {
   /// The tensor of that name; throws Error when there is none.
   const Entry& entry(std::string_view name) const;
 
-  /// A new tensor with the elements of `name`.
+  /// A new tensor with the elements of `name`. Throws Error for a dtype that this library lacks.
   Tensor load(std::string_view name, Device device = {}) const;
   /// The same; throws Error unless the file's dtype and shape are these.
   Tensor load(std::string_view name, DType dtype, const Shape& shape, Device device = {}) const;

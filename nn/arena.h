@@ -181,7 +181,7 @@ class ParameterArena {
   /// to zero. Drops an unused clip factor and skip flag.
   void zero_grad();
   /// How often zero_grad() was called: gradients that were written at another count are stale.
-  std::uint64_t zero_grads() const { return zero_grads_; }
+  std::uint64_t zero_grad_count() const { return zero_grads_; }
 
   /// The tile table on the device, and its length. Of a sharded arena: the tiles of this rank's slices.
   const Tile* tiles() const;

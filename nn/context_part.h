@@ -9,7 +9,7 @@
 namespace ringtape {
 
 /// Which tokens of every sequence a rank has where `ranks` ranks divide them (context parallelism,
-/// docs/parallel.md). Of 2 C equal chunks, for C ranks, rank r has the chunks r and 2 C - 1 - r, in this
+/// docs/parallel.md). Of 2 c equal chunks, for c ranks, rank r has the chunks r and 2 c - 1 - r, in this
 /// order: with causal attention a token sees the tokens before it, and so each rank's tokens together see the
 /// same number (Grattafiori et al., "The Llama 3 herd of models", 2024, section 3.3.2; Brandon et al.,
 /// "Striped attention", 2023, balance it by single tokens).

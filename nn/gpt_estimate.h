@@ -91,7 +91,7 @@ struct GptMemoryProblem {
 ///   optimizer state  4 P    for each value per parameter
 ///   data             8 N    tokens and targets, of 4 bytes each
 ///   activations      4 N C  the embeddings; of each block, for its backward:
-///                    4 N (2 C + qkv + 2 C + C)  the results of the norms, of the projection to queries, keys
+///                    4 N (2 C + qkv + C + 2 C)  the results of the norms, of the projection to queries, keys
 ///                           and values, of the attention, and of the two additions to the residual stream
 ///                    4 N 2 H  before and after GELU; SwiGLU has 3 H
 ///                    and a few values for each token: of norms, and of attention for each head
@@ -114,7 +114,7 @@ struct GptMemoryProblem {
 /// A stage after the first has the gradient of each chunk that it sent last, which is there from the second
 /// micro-batch on; the schedule is 1F1B, interleaved with several chunks.
 ///
-/// Of C context ranks each has 1 / C of the tokens, and in the backward of attention four shards of
+/// Of c context ranks each has 1 / c of the tokens, and in the backward of attention four shards of
 /// keys and values (dist/ring_attention.h).
 ///
 /// Left out: workspace of kernels, and values smaller than the rounding. Throws Error for numbers below 1

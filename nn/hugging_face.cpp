@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <set>
@@ -99,6 +100,20 @@ bool may_be_ignored(const std::string& name, const TransformerOptions& options) 
          name.ends_with(".rotary_emb.inv_freq") || (name == "lm_head.weight" && options.tied);
 }
 
+/// Whether a GPT-2 whose config.json says that it has no biases has some all the same: save_gpt() gives it
+/// biases of zero, and another library that trains it changes them.
+bool has_biases(TransformerOptions options, const WeightFiles& files) {
+  options.bias = true;
+  for (const WeightSource& source : weight_sources(options)) {
+    for (const std::string& name : source.tensors) {
+      if (!name.ends_with(".bias") || files.find(name) == nullptr) continue;
+      const std::vector<float> values = files.load(name).to_vector<float>();
+      if (std::any_of(values.begin(), values.end(), [](float value) { return value != 0; })) return true;
+    }
+  }
+  return false;
+}
+
 /// The shape that tensor number `part` of a source has in the file, for a parameter of this many elements.
 Shape shape_of(const WeightSource& source, std::size_t part, std::int64_t elements) {
   if (source.rows.empty()) return {elements};
@@ -127,13 +142,13 @@ void check_weights(const TransformerOptions& options, const WeightFiles& files, 
         different.push_back(
             fmt::format("{} {} instead of {}", name, to_string(entry->shape), to_string(shape)));
       } else {
-        check(is_floating(entry->dtype), "{}: tensor '{}' is {}, expected f32, bf16 or f16", folder, name,
-              name_of(entry->dtype));
+        check(entry->dtype && is_floating(*entry->dtype), "{}: tensor '{}' is {}, expected f32, bf16 or f16",
+              folder, name, entry->dtype_name);
       }
     }
   }
   for (const std::string& name : files.names()) {
-    const bool zero_bias = !options.bias && name.ends_with(".bias");
+    const bool zero_bias = is_gpt2(options) && !options.bias && name.ends_with(".bias");
     if (!expected.contains(name) && !zero_bias && !may_be_ignored(name, options)) extra.push_back(name);
   }
   const auto listed = [](const char* what, std::vector<std::string> names) {
@@ -170,6 +185,7 @@ std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder, std::optional
   }
   // Before the model is made: what config.json says may be far larger than the files.
   const WeightFiles files(folder);
+  if (is_gpt2(options) && !options.bias) options.bias = has_biases(options, files);
   check_weights(options, files, folder.string());
   const init::Skip skip;
   const auto model = std::make_shared<GPT>(options);
@@ -195,7 +211,8 @@ void check_save_gpt(const TransformerOptions& options, const std::filesystem::pa
   }
 }
 
-void save_gpt(GPT& model, const std::filesystem::path& folder) {
+void save_gpt(GPT& model, const std::filesystem::path& folder,
+              const std::map<std::string, std::string>& texts) {
   const NoGrad no_grad;
   const TransformerOptions& options = model.options();
   check_save_gpt(options, folder);
@@ -225,8 +242,15 @@ void save_gpt(GPT& model, const std::filesystem::path& folder) {
     }
   }
   NewFolder made(folder);
-  save_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
-  save_text(folder / "config.json", config_of(options).dump(2) + "\n");
+  std::deque<AtomicFile> files;
+  write_safetensors(files.emplace_back(folder / "model.safetensors"), tensors, {{"format", "pt"}});
+  const auto write = [&](const std::string& name, const std::string& text) {
+    files.emplace_back(folder / name).write(text.data(), text.size());
+  };
+  write("config.json", config_of(options).dump(2) + "\n");
+  for (const auto& [name, text] : texts) write(name, text);
+  for (AtomicFile& file : files) file.finish();
+  for (AtomicFile& file : files) file.commit();
   std::error_code ignored;
   std::filesystem::remove(folder / kIndex, ignored);  // of shards that were here before
   made.keep();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,12 +25,15 @@ TransformerOptions read_transformer_config(const std::filesystem::path& folder);
 std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder,
                               std::optional<double> dropout = std::nullopt);
 
-/// Writes the model's config.json and model.safetensors (f32) to the folder, which is made if necessary. Each
-/// file is written whole or not at all; a folder that was made goes again if one of them cannot be written.
+/// Writes the model's config.json and model.safetensors (f32) to the folder, which is made if necessary, and
+/// `texts`, further files by name. None takes the place of an older file before all are complete on the disk,
+/// so that a full disk leaves an older model as it was; a folder that was made goes again if one of them
+/// cannot be written.
 /// Throws Error for a model that is shaped neither like GPT-2 nor like Llama, and one with a Lora that is not
 /// merged (nn/lora.h). GPT-2 has biases: for a model without them zeros are written, and load_gpt() leaves
-/// them out again.
-void save_gpt(GPT& model, const std::filesystem::path& folder);
+/// them out again while they are zeros.
+void save_gpt(GPT& model, const std::filesystem::path& folder,
+              const std::map<std::string, std::string>& texts = {});
 
 /// Throws Error if save_gpt() would: for the shape of the model, and for a folder that cannot be written.
 /// Leaves nothing behind. To be called before a training whose result is to be saved.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
@@ -61,15 +62,17 @@ std::int64_t add_lora(Module& model, const LoraOptions& options) {
   std::vector<std::string> names;
   for (const NamedLinear& linear : layers) names.push_back(linear.name);
   check_patterns("linear layer", options.targets, names);
-  model.requires_grad(false);
-  std::int64_t count = 0;
+  std::vector<std::pair<Linear*, std::shared_ptr<Lora>>> added;
   for (const auto& [name, layer] : layers) {
     if (!matches_one_of(options.targets, name)) continue;
+    check(layer->lora() == nullptr, "LoRA: the linear layer {} has a Lora already, expected one without",
+          name);
     const Shape shape = layer->parameter("weight").shape();
-    layer->set_lora(std::make_shared<Lora>(shape[1], shape[0], options.rank, options.alpha));
-    ++count;
+    added.emplace_back(layer, std::make_shared<Lora>(shape[1], shape[0], options.rank, options.alpha));
   }
-  return count;
+  model.requires_grad(false);
+  for (const auto& [layer, lora] : added) layer->set_lora(lora);
+  return std::ssize(added);
 }
 
 void merge_lora(Module& model) {

@@ -42,7 +42,7 @@ class Lora : public Module {
 
 /// Freezes all parameters of the model, and gives each linear layer that a target names a Lora. To be called
 /// before the parameter arena is made. Returns the number of layers. Throws Error for a target that names no
-/// linear layer, a layer that has a Lora already, and what Lora throws.
+/// linear layer, a layer that has a Lora already, and what Lora throws; the model is unchanged then.
 std::int64_t add_lora(Module& model, const LoraOptions& options);
 
 /// Adds every Lora's product to the weight of its layer (Lora::merge_into): the model computes the same but

@@ -78,7 +78,7 @@ void check_prompt(const GPT& model, const std::vector<std::int32_t>& prompt) {
 void generate(GPT& model, const std::vector<std::int32_t>& prompt, const GenerationOptions& options,
               const std::function<bool(std::int32_t token)>& emit) {
   check_prompt(model, prompt);
-  const std::int64_t context = model.options().context;
+  const std::int64_t context = model.options().context, vocabulary = model.options().vocabulary;
   check(!model.is_training(), "generate: the model is in training mode: call eval() first");
   TokenSampler sampler(options.sampling);
   const Device device = model.parameter("wte.weight").device();
@@ -94,7 +94,10 @@ void generate(GPT& model, const std::vector<std::int32_t>& prompt, const Generat
     const Tensor tokens = to(from_vector(unseen, {1, static_cast<std::int64_t>(unseen.size())}), device);
     const Tensor logits = to(model.next(tokens, cache), DType::f32);
     check_indices(device);
-    const std::int32_t token = sampler(logits.to_vector<float>());
+    std::vector<float> values = logits.to_vector<float>();
+    if (options.vocabulary > 0)
+      values.resize(static_cast<std::size_t>(std::min(options.vocabulary, vocabulary)));
+    const std::int32_t token = sampler(values);
     text.push_back(token);
     unseen = {token};
     if (!emit(token)) return;

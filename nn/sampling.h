@@ -42,6 +42,7 @@ class TokenSampler {
 struct GenerationOptions {
   std::int64_t tokens = 100;  ///< at most this many new ones
   SamplingOptions sampling;
+  std::int64_t vocabulary = 0;  ///< only tokens below this one, for a model with more rows; 0: all
 };
 
 /// Throws Error for a prompt without tokens, and one that does not fit into the model's context.

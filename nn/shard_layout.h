@@ -33,8 +33,9 @@ struct ShardSlice {
 
 /// Divides a list of entries into buckets. `sizes` are the elements of each entry, multiples of
 /// kTileAlignment. A bucket ends with the entry that fills it, and is padded to `world_size` times
-/// kTileAlignment elements, 256 bytes for each rank. `runs`: numbers of neighbouring entries, of which no
-/// bucket has some of two; none: one run. Throws Error for bucket sizes and a number of ranks below 1.
+/// kTileAlignment elements, 256 bytes for each rank. `runs`: lengths of groups of neighbouring entries; no
+/// bucket has entries of two groups. Empty: one group. Throws Error for bucket sizes and a number of ranks
+/// below 1.
 std::vector<GradientBucket> cut_into_buckets(std::span<const std::int64_t> sizes,
                                              const BucketSizes& bucket_sizes, int world_size = 1,
                                              std::span<const std::size_t> runs = {});

@@ -55,13 +55,19 @@ void Stages::divide(const std::vector<double>& costs) {
   const auto parts = static_cast<std::size_t>(place_.stages) * static_cast<std::size_t>(place_.chunks);
   const std::string chunks = place_.chunks > 1 ? fmt::format(" --pipeline-chunks {}", place_.chunks) : "";
   const auto units = std::ssize(costs);
+  const auto most_stages =
+      [&](std::ptrdiff_t limit) {  // a divisor of the stages, so that it divides the ranks
+        std::ptrdiff_t stages = std::min<std::ptrdiff_t>(limit, place_.stages);
+        while (place_.stages % stages != 0) --stages;
+        return stages;
+      };
   const auto nearest = [&] {
-    if (place_.chunks == 1) return fmt::format("--pipeline-parallel {}", units);
-    // The interleaved schedule needs two chunks.
+    if (place_.chunks == 1) return fmt::format("--pipeline-parallel {}", most_stages(units));
+    // The interleaved schedule needs two chunks, and several stages.
     if (units / place_.stages > 1) return fmt::format("--pipeline-chunks {}", units / place_.stages);
-    if (units / place_.chunks > 1) return fmt::format("--pipeline-parallel {}", units / place_.chunks);
-    return fmt::format("--pipeline-parallel {} without --pipeline-chunks",
-                       std::min<std::ptrdiff_t>(units, place_.stages));
+    if (units / place_.chunks > 1 && most_stages(units / place_.chunks) > 1)
+      return fmt::format("--pipeline-parallel {}", most_stages(units / place_.chunks));
+    return fmt::format("--pipeline-parallel {} without --pipeline-chunks", most_stages(units));
   };
   check(costs.size() >= parts,
         "--pipeline-parallel {}{}: the model has {} for {} parts, expected at most as many parts, the "

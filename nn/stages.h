@@ -43,7 +43,7 @@ class Stages {
   /// The units of part k are begins()[k] to begins()[k + 1] - 1.
   const std::vector<std::size_t>& begins() const { return begins_; }
 
-  /// A parameter of the whole model, and the stage whose it is. (The last stage may have a copy: tied
+  /// A parameter of the whole model, and the stage that owns it. (The last stage may have a copy: tied
   /// weights.)
   struct Parameter {
     std::string name;

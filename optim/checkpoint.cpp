@@ -66,7 +66,7 @@ TrainingPosition read_position(const std::string& file, const Json& content) {
 }
 
 std::string describe(const SafetensorsFile::Entry& entry) {
-  return fmt::format("{}{}", name_of(entry.dtype), to_string(entry.shape));
+  return fmt::format("{}{}", entry.dtype_name, to_string(entry.shape));
 }
 
 /// The first few of `differences` in one line.

@@ -133,11 +133,19 @@ void CheckpointFolder::remove_old(std::int64_t newest_step) const {
   // The tensors are removed before their JSON, so that a process killed between the two leaves a JSON, which
   // the next save removes, and no tensors without a JSON.
   std::sort(old.begin(), old.end(), std::greater<>());
+  std::vector<std::int64_t> failed;
+  std::string reason;
   for (const std::string& name : old) {
+    const std::int64_t step = *step_in(name);
+    if (contains(failed, step)) continue;
     std::error_code error;
     fs::remove(folder_ / name, error);
-    check(!error, "{}: cannot remove the old {}: {}", folder_.string(), name, error.message());
+    if (!error) continue;
+    failed.push_back(step);
+    if (reason.empty()) reason = fmt::format("cannot remove the old {}: {}", name, error.message());
   }
+  check(failed.empty(), "checkpoint of step {} was saved, but {} in {} stay: {}", newest_step,
+        counted(std::ssize(failed), "old checkpoint"), folder_.string(), reason);
 }
 
 std::optional<Checkpoint> CheckpointFolder::newest() {

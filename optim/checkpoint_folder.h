@@ -25,7 +25,8 @@ class CheckpointFolder {
   /// ones, which a resumed run has skipped), and half-written files of a killed process, which have temporary
   /// names. Files of other names and .safetensors without a .json are kept. On failure, such as a full disk,
   /// Error is thrown and the older checkpoints stay: an old one is only removed after the new one is
-  /// complete, so the disk must have room for one more than `keep`.
+  /// complete, so the disk must have room for one more than `keep`. An Error that says that the checkpoint
+  /// was saved, but an old one stays, comes after all others are removed.
   void save(const CheckpointContents& state) const;
 
   /// The newest complete checkpoint; nothing for a folder without checkpoints. Skips damaged ones. Throws

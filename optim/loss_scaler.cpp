@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/creation.h"
+#include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
 #include "core/stream.h"
@@ -28,11 +29,20 @@ LossScaler::LossScaler(ParameterArena& arena, const LossScalerOptions& options)
   scale_ = full({}, options.initial_scale, DType::f32, device);
   growth_tracker_ = zeros({}, DType::i32, device);
   overflows_at_floor_ = zeros({}, DType::i32, device);
-  arena.set_loss_scale(scale_.data<float>());
+  check(options.world_size >= 1, "loss scale: expected at least one rank, found {}", options.world_size);
+  factor_ = options.world_size == 1 ? scale_ : empty({}, DType::f32, device);
+  divide_by_ranks();
+  arena.set_loss_scale(factor_.data<float>());
+}
+
+void LossScaler::divide_by_ranks() {
+  if (options_.world_size == 1) return;
+  const NoGrad no_grad;
+  factor_.copy_from(ringtape::scale(scale_, 1.0 / options_.world_size));
 }
 
 void LossScaler::backward(const Tensor& loss) const {
-  Tape::current().backward(loss, scale_);
+  Tape::current().backward(loss, factor_);
 }
 
 void LossScaler::update() {
@@ -45,6 +55,7 @@ void LossScaler::update() {
                              .growth_tracker = growth_tracker_.data<std::int32_t>(),
                              .overflows_at_floor = overflows_at_floor_.data<std::int32_t>()};
   update_loss_scale(Stream::current(scale_.device()), &norm->nonfinite, rule, state);
+  divide_by_ranks();
 }
 
 void LossScaler::check_can_go_on() const {

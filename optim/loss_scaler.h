@@ -15,6 +15,10 @@ struct LossScalerOptions {
   double backoff_factor = 0.5;
   std::int32_t growth_interval = 2000;
   double floor = 1;
+  /// Of ranks whose gradients are averaged each divides its losses by N / world_size (AccumulationWindow), so
+  /// that its gradients are world_size times one rank's before the mean. Backward therefore begins with the
+  /// scale over world_size: gradients of activations then overflow where one rank's do.
+  int world_size = 1;
 };
 
 /// Dynamic loss scaling for f16 (Micikevicius et al., "Mixed precision training", 2018). Below 6e-8 an f16 is
@@ -42,7 +46,7 @@ class LossScaler {
   LossScaler(const LossScaler&) = delete;
   LossScaler& operator=(const LossScaler&) = delete;
 
-  /// The factor: an f32 scalar on the device.
+  /// The scale: an f32 scalar on the device. The factor of backward is the scale over world_size.
   const Tensor& scale() const { return scale_; }
   /// The tape's backward from this scalar f32 loss, with all gradients multiplied by the factor.
   void backward(const Tensor& loss) const;
@@ -56,13 +60,17 @@ class LossScaler {
   static constexpr std::int32_t kOverflowsToGiveUp = 5;
 
   /// "scale", "growth_tracker" and "overflows_at_floor", for a checkpoint. The tensors share the scaler's
-  /// memory, so that loading into them restores the scaler.
+  /// memory, so that loading into them restores the scaler; then call loaded().
   std::vector<NamedTensor> state() const;
+  void loaded() { divide_by_ranks(); }
 
  private:
+  void divide_by_ranks();
+
   ParameterArena& arena_;
   LossScalerOptions options_;
   Tensor scale_;
+  Tensor factor_;  // scale_ itself for one rank
   Tensor growth_tracker_;
   Tensor overflows_at_floor_;
 };

@@ -53,7 +53,7 @@ void add_time(const ParallelRequest& request, ParallelPlan& plan) {
   const Communicate communicate = [&](Collective kind, double bytes, std::vector<double>& times) {
     times[0] += collective_time(
         data_line,
-        {.kind = kind, .algorithm = request.algorithm, .ranks = way.mesh.of_mean(), .bytes = bytes});
+        {.kind = kind, .algorithm = request.algorithm, .ranks = way.mesh.data_and_context(), .bytes = bytes});
   };
   const StepTimes times = times_of(step_of(request, way), communicate);
   plan.step = times.step;
@@ -163,8 +163,8 @@ ParallelPlans plan_parallel(const ParallelRequest& request) {
         all.left_out.push_back({mesh, request.zero.value_or(0), 0, std::move(reason)});
         continue;
       }
-      for (int zero = 0; zero <= (mesh.of_mean() == 1 ? 0 : 3); ++zero) {
-        if (request.zero && zero != *request.zero && mesh.of_mean() > 1) continue;
+      for (int zero = 0; zero <= (mesh.data_and_context() == 1 ? 0 : 3); ++zero) {
+        if (request.zero && zero != *request.zero && mesh.data_and_context() > 1) continue;
         if (request.compress && zero > 0) continue;
         add_best(request, mesh, zero, all);
       }

@@ -57,9 +57,9 @@ std::string details(const ParallelPlan& plan) {
   }
   text += fmt::format("{:<22} {:>18} {:>12}\n", "total", grouped(plan.bytes), bytes_text(plan.bytes));
   const MeshSizes& mesh = plan.way.mesh;
-  const std::string of_mean = mesh.context == 1 ? "data" : "data and context";
+  const std::string data_and_context = mesh.context == 1 ? "data" : "data and context";
   if (mesh.data * mesh.context > 1)
-    text += "\n" + traffic_table(plan.traffic.data, of_mean, mesh.data * mesh.context);
+    text += "\n" + traffic_table(plan.traffic.data, data_and_context, mesh.data * mesh.context);
   if (mesh.tensor > 1) text += "\n" + traffic_table(plan.traffic.tensor, "tensor", mesh.tensor);
   if (mesh.context > 1) text += "\n" + traffic_table(plan.traffic.context, "context", mesh.context);
   if (mesh.pipeline > 1) text += "\n" + traffic_table(plan.traffic.pipeline, "pipeline", 2);

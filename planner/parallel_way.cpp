@@ -44,7 +44,7 @@ GptMemoryProblem part_of_way(const ParallelRequest& request, const ParallelWay& 
                    .chunks = static_cast<int>(way.chunks),
                    .in_flight = in_flight(way, stage)},
           .sharding = {.stage = way.zero,
-                       .world_size = way.mesh.of_mean(),
+                       .world_size = way.mesh.data_and_context(),
                        .bucket_sizes = request.bucket_sizes,
                        .reshard_after_forward = way.reshard}};
 }
@@ -109,7 +109,7 @@ double seconds_of(const Cluster& line, std::int64_t ranks, Algorithm algorithm,
 
 double sent_by(const ParallelWay& way, const ParallelTraffic& traffic) {
   // Of a pipeline's line only two ranks add up, whatever its length.
-  return bytes_sent(traffic.data, way.mesh.of_mean()) + bytes_sent(traffic.tensor, way.mesh.tensor) +
+  return bytes_sent(traffic.data, way.mesh.data_and_context()) + bytes_sent(traffic.tensor, way.mesh.tensor) +
          bytes_sent(traffic.context, way.mesh.context) + bytes_sent(traffic.pipeline, 2);
 }
 
@@ -219,7 +219,8 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
   const double again = cost.blocks / rate * (segments - 1) / segments;
 
   const Cluster tensor_line = line_of_ranks(request.cluster, 1);
-  const Cluster stage_line = line_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.of_mean());
+  const Cluster stage_line =
+      line_of_ranks(request.cluster, std::int64_t{mesh.tensor} * mesh.data_and_context());
   const CollectiveCount& messages = traffic.pipeline[static_cast<std::size_t>(Operation::exchange)];
   const double in_layers = seconds_of(tensor_line, mesh.tensor, request.algorithm, traffic.tensor);
   const double in_pipeline =
@@ -276,10 +277,10 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
   if (request.micro_batch && request.global_batch / mesh.data % *request.micro_batch != 0)
     return fmt::format("micro-batches of {} do not divide the {} of a rank", *request.micro_batch,
                        counted(request.global_batch / mesh.data, "sample"));
-  const std::int64_t of_stage = std::int64_t{mesh.tensor} * mesh.of_mean();
+  const std::int64_t of_stage = std::int64_t{mesh.tensor} * mesh.data_and_context();
   const auto fits = [node](std::int64_t ranks) { return node % ranks == 0 || ranks % node == 0; };
   if (!fits(mesh.tensor) || (mesh.pipeline > 1 && !fits(of_stage)) ||
-      !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.of_mean()))
+      !fills_nodes(line_of_ranks(request.cluster, mesh.tensor), mesh.data_and_context()))
     return fmt::format("lines of ranks do not fill nodes of {}", node);
   return "";
 }

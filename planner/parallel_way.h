@@ -54,7 +54,7 @@ struct ParallelPlan {
   std::int64_t bytes = 0;         ///< their sum
   ParallelTraffic traffic;        ///< of a rank in an update
   double bytes_sent = 0;          ///< by bytes_sent() of dist/traffic.h
-  double bubble = 0;     ///< share of the time that a stage waits for others: bubble_of() of bubble_of() + m
+  double bubble = 0;     ///< share of the time that a stage waits for others: b / (b + m) with bubble_of() b
   double step = 0;       ///< seconds
   double computing = 0;  ///< seconds of it, without the bubble
   double utilisation = 0;  ///< FLOPs of the model over those of `flops` in the time of a step

@@ -26,7 +26,7 @@ void check_seconds(const char* name, double seconds) {
 ScaleMesh mesh_of(const ScaleRequest& request, std::int64_t ranks, std::int64_t accumulation) {
   ScaleMesh mesh = *request.mesh;
   mesh.way.mesh.data = static_cast<int>(ranks / mesh.model_ranks());
-  mesh.way.zero = mesh.way.mesh.of_mean() > 1 ? request.zero : 0;
+  mesh.way.zero = mesh.way.mesh.data_and_context() > 1 ? request.zero : 0;
   mesh.way.micro_batch = request.micro_batch;
   mesh.way.micro_batches = accumulation;
   mesh.request.ranks = ranks;
@@ -242,17 +242,17 @@ ScalePoint point_of(const ScaleRequest& request, std::int64_t ranks, bool may_si
   constexpr double kMostMessages = 1e8;  // some seconds
   const std::int64_t accumulation = accumulation_of(request, ranks);
   const std::int64_t own_samples = product(request.micro_batch, accumulation);
-  const std::int64_t of_mean = ranks / part_ranks(request);
+  const std::int64_t data_and_context = ranks / part_ranks(request);
   const StepModel model = step_model(request, ranks, accumulation);
   ScalePoint point{.ranks = ranks,
                    .accumulation = accumulation,
                    .global_batch = product(own_samples, ranks / model_ranks(request))};
-  point.by_messages = may_simulate && of_mean > 1 && of_mean <= request.messages_up_to &&
-                      count_messages(request, model, of_mean) <= kMostMessages;
+  point.by_messages = may_simulate && data_and_context > 1 && data_and_context <= request.messages_up_to &&
+                      count_messages(request, model, data_and_context) <= kMostMessages;
   // Without jitter all ranks take the same time, so one rank stands for all.
   const bool alike = !point.by_messages && request.jitter.variation == 0;
-  point.times = simulate_steps(model, alike ? 1 : of_mean, request.steps, Jitter(request.jitter),
-                               communication(request, of_mean, point.by_messages));
+  point.times = simulate_steps(model, alike ? 1 : data_and_context, request.steps, Jitter(request.jitter),
+                               communication(request, data_and_context, point.by_messages));
   point.throughput = static_cast<double>(point.global_batch) / point.times.step;
   point.efficiency = point.throughput * seconds_of_a_sample(request) / static_cast<double>(ranks);
   add_failures(request, point);

@@ -47,7 +47,9 @@ std::string line_chart(const std::vector<double>& values, const Terminal& termin
     high = std::max(high, value);
   }
   if (!(low <= high)) return "";
-  if (high - low < 1e-9) high = low + 1e-9;
+  // Rounding errors of equal values do not fill the chart.
+  const double least = 1e-9 * std::max(std::abs(low), std::abs(high));
+  if (high - low <= least) high = low + (least > 0 ? least : 1e-9);
 
   const int dots = height * kDotsOfLine;
   std::string chart;

@@ -11,9 +11,10 @@
 #              (tests/gpu_model/remove_synchronisation.py)
 #   schedules  tests and programs on the GPU model under 100 random schedules (tests/gpu_model/random_schedules.py)
 #   exact      the same under four schedules, with every access of the kernels recorded and compared
-#   parallel   every collective, scale factor and index of tensor and sequence parallelism changed in turn: a test must
-#              fail (tests/dist/change_parallel.py)
+#   parallel   every collective, scale factor, index and wait of the ranks' code changed in turn: a test must fail
+#              (tests/dist/change_parallel.py)
 #   meshes     a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (7,616 runs)
+#   sizes      1,000 models of random sizes and flags under random meshes, against one rank
 #   docs       the docs' commands whole, not cut short
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
 #   tokens     GPT-2's tokenizer against tiktoken on every code point and 500,000 random texts (PYTHON likewise)
@@ -24,7 +25,7 @@
 #
 # Needs what ./run_tests.sh has built. Ends with 1 where a check has failed.
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,26s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,27s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -54,6 +55,7 @@ exact() {
 }
 parallel() { python3 tests/dist/change_parallel.py; }
 meshes() { python3 tests/long/meshes.py --bin $bin; }
+sizes() { python3 tests/long/random_meshes.py 1000 --bin $bin; }
 docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]}" --all; }
 torch() { "${PYTHON:-python3}" tests/long/random_against_torch.py --bin $bin --cases 10000; }
 tokens() { "${PYTHON:-python3}" tests/long/tokenizer_against_tiktoken.py --bin $bin --texts 500000; }
@@ -65,7 +67,7 @@ tsan() {
     cmake --build build/tsan --target dist_tests && ctest --test-dir build/tsan -R '^dist_tests' --output-on-failure
 }
 
-all=(idle busy kills barriers order schedules exact parallel meshes docs torch tokens gpt training check tsan)
+all=(idle busy kills barriers order schedules exact parallel meshes sizes docs torch tokens gpt training check tsan)
 checks=("${@:-${all[@]}}")
 for check in "${checks[@]}"; do
   [[ " ${all[*]} " == *" $check "* ]] || { echo "error: no check is called '$check': expected ${all[*]}" >&2; exit 2; }

@@ -39,16 +39,19 @@ void Checkpointing::expect_settings(const Checkpoint& checkpoint) const {
   const TrainingSettings& found = checkpoint.settings();
   const auto before = found.find(kStepsInAll);
   const auto now = expected.find(kStepsInAll);
+  const auto warmup = found.find(kWarmup);
   if (now != expected.end() && before != found.end() && now->second != before->second) {
     check(
         options_.change_length,
         "{}: the run had {} steps, now it has {}, and its schedule depends on that: with --change-length it "
-        "continues with the schedule of the new length; with --schedule constant or step, and --warmup with "
-        "a "
-        "number, the length may change freely",
-        options_.folder, before->second, now->second);
-    expected[kStepsInAll] = before->second;
+        "continues with the schedule of the new length; under --schedule constant or step the length may "
+        "change freely with a number as --warmup, here {}",
+        options_.folder, before->second, now->second, warmup == found.end() ? "0" : warmup->second);
   }
+  // Where one of the two schedules does not depend on the length, the other settings say whether they agree.
+  expected.erase(kStepsInAll);
+  if (before != found.end()) expected[kStepsInAll] = before->second;
+  if (options_.change_length && warmup != found.end()) expected[kWarmup] = warmup->second;
   checkpoint.expect_settings(expected);
 }
 
@@ -68,7 +71,7 @@ void Checkpointing::save(const TrainingPosition& position, std::vector<NamedTens
   try {
     folder_->save(state);
   } catch (const Error& error) {
-    warn("no checkpoint of step {}: {}", position.step, error.what());
+    warn("{}", error.what());
   }
 }
 

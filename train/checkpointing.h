@@ -12,6 +12,8 @@ class Checkpointing {
  public:
   /// The setting that holds the run's number of steps, if the schedule depends on it.
   static constexpr const char* kStepsInAll = "steps in all";
+  /// The one that holds the steps of warm-up.
+  static constexpr const char* kWarmup = "--warmup";
 
   /// `settings`: a checkpoint must have been made with the same ones. Throws Error for a folder that holds
   /// checkpoints, unless `options` resume them.
@@ -24,8 +26,8 @@ class Checkpointing {
   /// True if a checkpoint is due after step `step` of `steps`: at every interval, and after the last. The
   /// same on all ranks, since all of them gather the state.
   bool is_due(std::int64_t step, std::int64_t steps) const;
-  /// On the first rank. If a checkpoint cannot be written, as on a full disk, it prints a warning; training
-  /// continues, and older checkpoints stay.
+  /// On the first rank. If a checkpoint cannot be written, as on a full disk, or an old one not removed, it
+  /// prints a warning; training continues, and older checkpoints stay.
   void save(const TrainingPosition& position, std::vector<NamedTensor> tensors,
             std::vector<NamedTensor> history);
 

@@ -33,7 +33,7 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
   const EvalScope eval(model);
   const auto all = std::make_shared<SequentialSampler>(task.test->size());
   const Communicator& data = *mesh.along(MeshDimension::data);
-  Communicator& comm = *mesh.of_mean();
+  Communicator& comm = *mesh.data_and_context();
   const auto own = std::make_shared<DistributedSampler>(all, data.rank(), data.size());
   std::optional<DataLoader> loader;
   if (own->size() > 0) {  // of few samples some ranks have none

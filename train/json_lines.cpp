@@ -1,5 +1,9 @@
 #include "train/json_lines.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/quote.h"
+#include "io/parse.h"
 #include "train/console.h"
 
 namespace ringtape {
@@ -56,6 +61,21 @@ std::uintmax_t bytes_up_to(const std::string& flag, const std::string& path, std
   return bytes;
 }
 
+/// A descriptor on which this process writes that file already, such as 1 for /dev/stdout; -1 for none.
+int descriptor_of(const std::string& path) {
+  struct stat wanted {};
+  if (path.empty() || ::stat(path.c_str(), &wanted) != 0) return -1;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const auto descriptor = static_cast<int>(parse_int64(entry.path().filename().string()).value_or(-1));
+    struct stat found {};
+    const bool is_file =
+        ::fstat(descriptor, &found) == 0 && found.st_dev == wanted.st_dev && found.st_ino == wanted.st_ino;
+    if (is_file && (::fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDONLY) return descriptor;
+  }
+  return -1;
+}
+
 /// Cuts off what follows the record of the step that a run continues from. Whether there is anything to
 /// continue.
 bool cut_off_after(const std::string& flag, const std::string& path, std::int64_t step) {
@@ -67,10 +87,17 @@ bool cut_off_after(const std::string& flag, const std::string& path, std::int64_
 }  // namespace
 
 JsonLines::JsonLines(std::string flag, const std::string& path, std::int64_t resumed_step)
-    : flag_(std::move(flag)), path_(path), has_own_lines_(cut_off_after(flag_, path, resumed_step)) {
+    : flag_(std::move(flag)), path_(path) {
   if (path.empty()) return;
-  is_new_ = !std::filesystem::exists(path);
-  file_ = std::fopen(path.c_str(), "a");
+  if (const int descriptor = descriptor_of(path); descriptor >= 0) {
+    // What others write there stays, and the lines go behind it.
+    file_ = ::fdopen(::dup(descriptor), "w");
+    has_own_lines_ = true;
+  } else {
+    has_own_lines_ = cut_off_after(flag_, path, resumed_step);
+    is_new_ = !std::filesystem::exists(path);
+    file_ = std::fopen(path.c_str(), "a");
+  }
   check(file_ != nullptr, "{}: {} cannot be written: {}", flag_, path, std::strerror(errno));
 }
 

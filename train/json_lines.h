@@ -11,7 +11,7 @@ namespace ringtape {
 /// Writes one JSON object per line to a file; for an empty path does nothing. Throws Error if the file cannot
 /// be opened. If a later write fails, as on a full disk, it prints a warning and stops writing. An existing
 /// file is replaced at the first line; a run that fails earlier leaves it unchanged, and creates no empty
-/// file.
+/// file. Where the process writes to that file already, as to /dev/stdout, the lines go behind what is there.
 class JsonLines {
  public:
   /// `flag` names the file in messages. Where a run continues after `resumed_step`, above 0, the lines are

@@ -517,7 +517,7 @@ std::vector<TrainerOption> output_options(TrainerOptions& all) {
           .name = "quiet",
           .group = group,
           .value = option_value(see.quiet),
-          .help = "print only warnings and errors",
+          .help = "print only warnings, errors, and the tape of --print-tape",
           .effect = Effect::output,
       },
       {

@@ -139,6 +139,12 @@ OptionValue in_range(OptionValue value, double low, double high) {
 }
 
 OptionValue file_value(std::string& name, const std::string& type) {
+  return checked(file_or_dash_value(name, type), [](const std::string& text) {
+    check(text != "-", "expected a file name, found '-'; ./- is a file of this name");
+  });
+}
+
+OptionValue file_or_dash_value(std::string& name, const std::string& type) {
   OptionValue value = checked(
       option_value(name), [](const std::string& text) { check(!text.empty(), "the file name is empty"); });
   value.type = type;

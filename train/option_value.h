@@ -19,6 +19,8 @@ struct OptionValue {
   std::function<std::string()> write;
   /// Takes the value away; empty for a variable that always has one.
   std::function<void()> clear{};
+  /// All texts that it can have, for --help; empty where they are no list of words.
+  std::vector<std::string> words{};
 };
 
 OptionValue option_value(bool& value);  ///< "true" or "false"
@@ -43,14 +45,13 @@ std::string list_of(const std::vector<std::string>& words);
 /// One of some named values, such as enumerators.
 template <class T>
 OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> names) {
-  const auto read = [&value, names](const std::string& text) {
-    std::vector<std::string> words;
+  std::vector<std::string> words;
+  for (const auto& [name, named] : names) words.push_back(name);
+  const auto read = [&value, names, words](const std::string& text) {
     for (const auto& [name, named] : names) {
-      if (name == text) {
-        value = named;
-        return;
-      }
-      words.push_back(name);
+      if (name != text) continue;
+      value = named;
+      return;
     }
     fail_unknown_word(text, words);
   };
@@ -60,7 +61,7 @@ OptionValue named_option_value(T& value, std::vector<std::pair<std::string, T>> 
     }
     return "";
   };
-  return {"TEXT", read, write};
+  return {"TEXT", read, write, {}, words};
 }
 
 /// The same value, restricted to numbers from `low` to `high`.
@@ -76,7 +77,9 @@ OptionValue not_negative(T& value) {
 }
 /// The same value; `check` is called with its text first.
 OptionValue checked(OptionValue value, std::function<void(const std::string& text)> check);
-/// The name of a file or folder, which is not empty; `type` is for --help.
+/// The name of a file or folder, which is neither empty nor "-"; `type` is for --help.
 OptionValue file_value(std::string& name, const std::string& type = "FILE");
+/// The same where "-" stands for standard input or output.
+OptionValue file_or_dash_value(std::string& name, const std::string& type = "FILE");
 
 }  // namespace ringtape

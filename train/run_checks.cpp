@@ -28,6 +28,11 @@ void Trainer::Run::check_before_model() const {
   const DistributionOptions& ranks = options_.distribution;
   check(ranks.pipeline_schedule != PipelineScheduleKind::interleaved || ranks.pipeline_chunks > 1,
         "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2");
+  check(
+      ranks.compress != DType::f16 || ranks.tensor_parallel == 1 || ranks.sequence_parallel,
+      "--compress f16 cannot be used with --tensor-parallel without --sequence-parallel: each rank scales a "
+      "bucket by its own largest gradient, so gradients that all have would be rounded differently; expected "
+      "--compress bf16");
   check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
         to_string(device_));
   check(!options_.graph || comm_->size() == 1, "--graph: found {} ranks, expected one", comm_->size());
@@ -81,7 +86,8 @@ void Trainer::Run::check_memory() const {
        {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer_state}) {
     bytes[category] /= parts;  // about: of some all ranks have all, and stages are not equal
   }
-  bytes[MemoryCategory::activations] /= static_cast<std::size_t>(mesh_.sizes().context);
+  // At least: a refusal must be right.
+  bytes[MemoryCategory::activations] /= parts * static_cast<std::size_t>(mesh_.sizes().context);
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
   if (options_.distribution.zero >= 2) bytes[MemoryCategory::gradients] /= world_size;
   // What will be frozen is not known before there is a model.

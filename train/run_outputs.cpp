@@ -45,6 +45,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
       console_.print("weights written to {}\n", options_.model.save);
     });
   }
+  if (!options_.model.save.empty()) wait_for_first();
   if (is_first() && !observation.save_tape.empty()) {
     attempt([&] { save_tape(update.tape(), observation.save_tape, console_); });
   }
@@ -75,7 +76,7 @@ void Trainer::Run::write_outputs(Training& training, const EvaluationResult& res
                             .recorded = recorded,
                             .memory_formula = estimate_memory(),
                             .data_set = memory_before_},
-                           observation.report, *comm_);
+                           observation.report, *comm_, console_);
     });
   }
   wait_for_first();
@@ -130,7 +131,7 @@ void Trainer::Run::write_report_of_failure(const Training& training, const std::
   report.error = error;
   report.tape = training.update.tape();
   try {
-    report::save_report(std::move(report), file, device_);
+    report::save_report(std::move(report), file, device_, console_);
   } catch (const Error& reason) {
     warn("no report: {}", reason.what());  // the run ends with its own error
   }

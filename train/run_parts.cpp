@@ -118,7 +118,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
   if (stages() != nullptr) connect_stages();
   optimizer_ = make_optimizer(options_.optimizer, *arena_);
   learning_rate_ = optimizer_->learning_rate();
-  if (dtype == DType::f16) scaler_.emplace(*arena_);
+  if (dtype == DType::f16) scaler_.emplace(*arena_, LossScalerOptions{.world_size = mean_ranks()});
   if (!options_.model.load.empty()) load_model(*model_, options_.model.load, stages());
 
   sampler_ = std::make_shared<DistributedSampler>(order_, data_rank(), data_ranks());
@@ -141,7 +141,7 @@ void Trainer::Run::connect_stages() {
 }
 
 std::shared_ptr<Module> Trainer::Run::whole_model() {
-  std::vector<NamedTensor> wholes = gather_weights(*model_, *arena_, *mesh_.of_mean());
+  std::vector<NamedTensor> wholes = gather_weights(*model_, *arena_, *mesh_.data_and_context());
   if (!divides_model() && arena_->has_all_values()) return is_first() ? model_ : nullptr;
   const std::shared_ptr<Communicator>& in_layers = mesh_.along(MeshDimension::tensor);
   if (divides_layers() && mean_rank() == 0) wholes = gather_wholes(*model_, wholes, *in_layers);
@@ -155,7 +155,10 @@ std::shared_ptr<Module> Trainer::Run::whole_model() {
       "trainer: the task's make_model() returned the model of the run again, of which this rank has a part: "
       "expected a new one");
   for (const auto& [name, tensor] : wholes) whole->parameter(name).copy_from(tensor);
-  if (!device_.is_cpu()) ParameterArena(*whole, device_, arena_->compute_dtype());
+  // As an arena leaves it: on the device, and computing in the run's dtype.
+  if (!device_.is_cpu() || arena_->compute_dtype() != DType::f32) {
+    ParameterArena(*whole, device_, arena_->compute_dtype());
+  }
   return whole;
 }
 

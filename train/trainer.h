@@ -24,7 +24,8 @@ struct TrainingResult {
   double seconds = 0;        ///< of training and evaluation since the start or the resume
 };
 
-/// The training is complete, but a file could not be written; the others are.
+/// The training is complete, but a file could not be written, though the others are; or all are, but the test
+/// loss is not finite.
 class OutputError : public Error {
  public:
   using Error::Error;
@@ -73,7 +74,8 @@ class Trainer {
   void text_every(std::int64_t steps, std::string title, std::function<std::string()> make);
 
   /// Trains, evaluates, and prints and writes the outputs selected by the options. Call it once. Throws Error
-  /// for a run that diverges, OutputError where the training is complete, but an output could not be written.
+  /// for a run that diverges, OutputError where the training is complete, but an output could not be written
+  /// or the test loss is not finite.
   TrainingResult train();
   /// Evaluates the current weights, and prints the result.
   EvaluationResult evaluate();

@@ -107,8 +107,11 @@ TrainingResult Trainer::Run::train() {
   TrainingState state(*model_, *arena_, *optimizer_, scaler, mesh_, stages());
   Checkpointing checkpoints(options_.checkpoint, checkpoint_settings(), is_first());
   std::optional<Checkpoint> resumed;
+  constexpr double kReads = 3;  // its checksum, its values, and perhaps of damaged ones
   const TrainingPosition begin =
-      options_.checkpoint.resume ? state.resume(checkpoints, resumed) : state.broadcast_from_first({});
+      options_.checkpoint.resume
+          ? state.resume(checkpoints, resumed, [this] { wait_for_first(kReads * seconds_of_files()); })
+          : state.broadcast_from_first({});
   check(begin.step <= length_.steps, "--resume: {} is at step {}, expected at most the {} of this run",
         options_.checkpoint.folder, begin.step, counted(length_.steps, "step"));
   const ObservationOptions& observation = options_.observation;
@@ -142,10 +145,6 @@ TrainingResult Trainer::Run::train() {
   try {
     const EvaluationResult result = run_steps(training, state, checkpoints);
     const std::int64_t steps = training.at.step;
-    check(std::isfinite(result.loss),
-          "training diverged: the test loss is not finite after {}; a smaller --lr or --clip-norm, or a "
-          "longer --warmup, may help",
-          counted(steps, "step"));
     const auto skipped = static_cast<std::int64_t>(optimizer_->skipped_updates().item());
     check(steps == 0 || skipped < steps,
           "no update had an effect: the gradients of {} in {} were not finite, and the updates skipped",
@@ -157,6 +156,11 @@ TrainingResult Trainer::Run::train() {
     throw;
   }
   write_outputs(training, ended.test);
+  // The training's own losses are finite here: what it has learned is written all the same.
+  if (!std::isfinite(ended.test.loss)) {
+    throw OutputError(fmt::format("the test loss is not finite after {}: found {}",
+                                  counted(ended.steps, "step"), ended.test.loss));
+  }
   return ended;
 }
 
@@ -253,10 +257,15 @@ void Trainer::Run::make_texts(Training& training) {
 
 void Trainer::Run::wait_for_first(double seconds) const {
   if (comm_->size() == 1) return;
+  const double longer = std::floor(seconds + seconds_of_files());
+  comm_->barrier(Seconds(options_.distribution.comm_timeout + longer));
+}
+
+/// Seconds in which a slow disk writes, or reads, a checkpoint.
+double Trainer::Run::seconds_of_files() const {
   constexpr double kBytesPerSecond = 50e6;
   const auto values = static_cast<double>(model_elements() * (1 + state_per_parameter(options_.optimizer)));
-  const double longer = std::floor(seconds + 4 * values / kBytesPerSecond);
-  comm_->barrier(Seconds(options_.distribution.comm_timeout + longer));
+  return 4 * values / kBytesPerSecond;
 }
 
 /// Measures the device where the FLOPs of a sample are known and somebody sees the result.
@@ -292,6 +301,9 @@ TrainingSettings Trainer::Run::checkpoint_settings() const {
   for (const auto& [name, value] : values_of(options, {Effect::result})) settings["--" + name] = value;
   for (const auto& [name, value] : task_.settings) settings[name] = value;
   settings["--lr"] = fmt::format("{}", learning_rate_);
+  // However it is spelt.
+  settings[Checkpointing::kWarmup] =
+      fmt::format("{}", warmup_steps(options_.schedule, options_.data.batch_size, length_));
   settings["--dtype"] = name_of(arena_->compute_dtype());  // auto may select another dtype on another machine
   if (arena_->trained_elements() < arena_->parameter_elements()) {
     settings["frozen weights"] = fmt::format("CRC-32 {:08x}", checksum_of_frozen(*model_));

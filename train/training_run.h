@@ -36,6 +36,7 @@ class Trainer::Run {
   std::string schedule_text() const;
   std::shared_ptr<Module> whole_model();
   void wait_for_first(double seconds = 0) const;
+  double seconds_of_files() const;
 
   Module& model() const { return *model_; }
   ParameterArena& arena() { return *arena_; }
@@ -88,8 +89,8 @@ class Trainer::Run {
   int data_ranks() const { return mesh_.along(MeshDimension::data)->size(); }
   int data_rank() const { return mesh_.along(MeshDimension::data)->rank(); }
   /// Ranks with the same part of the model, over which gradients are a mean.
-  int mean_ranks() const { return mesh_.of_mean()->size(); }
-  int mean_rank() const { return mesh_.of_mean()->rank(); }
+  int mean_ranks() const { return mesh_.data_and_context()->size(); }
+  int mean_rank() const { return mesh_.data_and_context()->rank(); }
   /// Whether ranks divide the model between them, or its sequences.
   bool divides_model() const { return layers_ != nullptr; }
   bool divides_layers() const { return mesh_.sizes().divide_layers(); }

@@ -13,21 +13,25 @@
 namespace ringtape {
 
 std::vector<NamedTensor> TrainingState::gather() {
-  const std::vector<NamedTensor> weights = gather_weights(model_, arena_, *mesh_.of_mean());
-  return of_all_stages(of_stage(with(weights, gather_optimizer_state(optimizer_, *mesh_.of_mean()))));
+  const std::vector<NamedTensor> weights = gather_weights(model_, arena_, *mesh_.data_and_context());
+  return of_all_stages(
+      of_stage(with(weights, gather_optimizer_state(optimizer_, *mesh_.data_and_context()))));
 }
 
-TrainingPosition TrainingState::resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed) {
-  const std::vector<NamedTensor> of_optimizer = gather_optimizer_state(optimizer_, *mesh_.of_mean());
+TrainingPosition TrainingState::resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed,
+                                       const std::function<void()>& wait_for_first) {
+  const std::vector<NamedTensor> of_optimizer = gather_optimizer_state(optimizer_, *mesh_.data_and_context());
   const std::vector<NamedTensor> parts = with(weights_of(model_), of_optimizer);
   const std::vector<NamedTensor> own = of_stage(parts), all = of_all_stages(own);
   resumed = checkpoints.resume(all);
+  wait_for_first();
   if (has_stage()) scatter_stages(*stages_, all, own, along(MeshDimension::pipeline));
-  if (divides_layers() && mesh_.of_mean()->rank() == 0) {
+  if (divides_layers() && mesh_.data_and_context()->rank() == 0) {
     scatter_wholes(model_, own, parts, along(MeshDimension::tensor));
   }
-  if ((stages_ != nullptr || divides_layers()) && mesh_.of_mean()->rank() == 0) arena_.bump_versions();
-  scatter_optimizer_state(optimizer_, *mesh_.of_mean(), of_optimizer);
+  if ((stages_ != nullptr || divides_layers()) && mesh_.data_and_context()->rank() == 0)
+    arena_.bump_versions();
+  scatter_optimizer_state(optimizer_, *mesh_.data_and_context(), of_optimizer);
   return broadcast_from_first(resumed ? resumed->position() : TrainingPosition{});
 }
 
@@ -46,20 +50,21 @@ TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at)
   std::vector<Work> broadcasts;
   for (const NamedParameter& parameter : model_.named_parameters()) {
     if (!parameter.tensor->requires_grad()) {
-      broadcasts.push_back(mesh_.of_mean()->broadcast(*parameter.tensor, 0));
+      broadcasts.push_back(mesh_.data_and_context()->broadcast(*parameter.tensor, 0));
     }
   }
   for (const auto& [name, tensor] : trained(weights_of(model_))) {
-    broadcasts.push_back(mesh_.of_mean()->broadcast(tensor, 0));
+    broadcasts.push_back(mesh_.data_and_context()->broadcast(tensor, 0));
   }
   for (const Work& work : broadcasts) work.wait();
+  if (scaler_ != nullptr) scaler_->loaded();
   return {.step = found[0], .epoch = found[1], .samples = found[2]};
 }
 
 /// On the first of the ranks that divide the layers: the tensors of all of them, of this stage. Elsewhere no
 /// file is written from them.
 std::vector<NamedTensor> TrainingState::of_stage(const std::vector<NamedTensor>& parts) {
-  if (!divides_layers() || mesh_.of_mean()->rank() != 0) return parts;
+  if (!divides_layers() || mesh_.data_and_context()->rank() != 0) return parts;
   return gather_wholes(model_, parts, along(MeshDimension::tensor));
 }
 
@@ -70,7 +75,8 @@ std::vector<NamedTensor> TrainingState::of_all_stages(const std::vector<NamedTen
 
 /// Whether this rank has the tensors of a stage, which is one of several.
 bool TrainingState::has_stage() const {
-  return stages_ != nullptr && mesh_.of_mean()->rank() == 0 && along(MeshDimension::tensor).rank() == 0;
+  return stages_ != nullptr && mesh_.data_and_context()->rank() == 0 &&
+         along(MeshDimension::tensor).rank() == 0;
 }
 
 std::vector<NamedTensor> TrainingState::with(const std::vector<NamedTensor>& weights,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -30,8 +31,10 @@ class TrainingState {
   std::vector<NamedTensor> gather();
 
   /// Restores rank 0 from the newest checkpoint, if there is one, and all other ranks from rank 0. Returns
-  /// the position at which training continues. `resumed` is that checkpoint, on rank 0.
-  TrainingPosition resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed);
+  /// the position at which training continues. `resumed` is that checkpoint, on rank 0, which reads it alone:
+  /// then each rank calls `wait_for_first`.
+  TrainingPosition resume(Checkpointing& checkpoints, std::optional<Checkpoint>& resumed,
+                          const std::function<void()>& wait_for_first);
   /// For training without a resume: broadcasts the state of rank 0. Returns the position at which training
   /// begins.
   TrainingPosition broadcast_from_first(const TrainingPosition& at);

@@ -45,7 +45,7 @@ Update::Update(const Task& task, const TrainerOptions& options, Module& model, P
       measure_norm_(measure_norm),
       print_tape_(options.observation.print_tape),
       keeps_tape_(!options.observation.save_tape.empty() || !options.observation.report.empty()),
-      comm_(mesh.of_mean()),
+      comm_(mesh.data_and_context()),
       ranks_(mesh.sizes()),
       pipeline_(pipeline),
       parallel_(model, arena, comm_,
@@ -109,20 +109,10 @@ UpdateResult Update::replay(const Batch& batch, const std::vector<MicroBatch>& p
 UpdateResult Update::compute(std::size_t micro_batches, const Inputs& inputs) {
   UpdateResult result;
   zero_gradients();
-  // All ranks must reduce after the same number of backwards.
-  const std::size_t reducing =
-      options_.accumulation.sync_each_micro_batch
-          ? fewest_micro_batches(samples_, ranks_.data, options_.accumulation.micro_batch)
-          : 1;
-  if (pipeline_ != nullptr) run_in_stages(micro_batches, inputs, result);
-  for (std::size_t i = 0; pipeline_ == nullptr && i < micro_batches; ++i) {
-    const auto [features, targets] = get(inputs, i);
-    const bool reduces = i + 1 < reducing || i + 1 == micro_batches;
-    // Clipping changes this rank's own gradient, so finish() must reduce it.
-    const auto scope = parallel_.no_sync(!reduces || options_.optimizer.clip_each_micro_batch);
-    if (values_ != nullptr) values_->begin_micro_batch(static_cast<std::int64_t>(i));
-    forward_backward(features, targets, result);
-    if (options_.optimizer.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
+  if (pipeline_ != nullptr) {
+    run_in_stages(micro_batches, inputs, result);
+  } else {
+    run_micro_batches(micro_batches, inputs, result);
   }
   reduce(result);
   if (values_ != nullptr && !arena_.is_sharded()) values_->gradients(model_);
@@ -140,6 +130,24 @@ std::pair<Tensor, Tensor> Update::get(const Inputs& inputs, std::size_t micro_ba
   const SpanScope phase(SpanKind::phase, "data");
   const SpanScope span(SpanKind::operation, "batch to device");
   return inputs(micro_batch);
+}
+
+/// One after the other; the backward of the last one reduces the gradients.
+void Update::run_micro_batches(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum) {
+  // All ranks must reduce after the same number of backwards.
+  const std::size_t reducing =
+      options_.accumulation.sync_each_micro_batch
+          ? fewest_micro_batches(samples_, ranks_.data, options_.accumulation.micro_batch)
+          : 1;
+  for (std::size_t i = 0; i < micro_batches; ++i) {
+    const auto [features, targets] = get(inputs, i);
+    const bool reduces = i + 1 < reducing || i + 1 == micro_batches;
+    // Clipping changes this rank's own gradient, so finish() must reduce it.
+    const auto scope = parallel_.no_sync(!reduces || options_.optimizer.clip_each_micro_batch);
+    if (values_ != nullptr) values_->begin_micro_batch(static_cast<std::int64_t>(i));
+    forward_backward(features, targets, sum);
+    if (options_.optimizer.clip_each_micro_batch) clip_after_micro_batch(micro_batches);
+  }
 }
 
 /// The micro-batches go through the stages of a pipeline. The backwards of the last one reduce the gradients.
@@ -163,11 +171,12 @@ void Update::run_in_stages(std::size_t micro_batches, const Inputs& inputs, Upda
            }});
 }
 
-/// Waits for the mean of the gradients, and reduces loss and correct predictions over the ranks.
+/// Ends the window: means of the gradients that no backward has reduced, sums for tied weights and sequence
+/// parallelism, and then loss and correct predictions over the ranks.
 void Update::reduce(UpdateResult& result) {
   const SpanScope phase(SpanKind::phase, "all-reduce");
   parallel_.finish();
-  if (pipeline_ != nullptr) pipeline_->sum_gradients_of_copies(&arena_);
+  if (pipeline_ != nullptr) pipeline_->sum_tied_gradients(&arena_);
   arena_.sum_parts_of_gradients();
   reduce_results(result);
 }

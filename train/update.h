@@ -42,8 +42,8 @@ struct UpdateResult {
 /// first four sizes are kept; updates of other sizes run without one.
 class Update {
  public:
-  /// `mesh`: gradients and losses are means over its of_mean(). `pipeline`: the stages of a model in several,
-  /// else null. `scaler`: for f16, else null. `measure_norm`: measure the gradient norm even without
+  /// `mesh`: gradients and losses are means over its data_and_context(). `pipeline`: the stages of a model in
+  /// several, else null. `scaler`: for f16, else null. `measure_norm`: measure the gradient norm even without
   /// clipping.
   Update(const Task& task, const TrainerOptions& options, Module& model, ParameterArena& arena,
          Optimizer& optimizer, LossScaler* scaler, bool measure_norm, const Mesh& mesh,
@@ -76,6 +76,7 @@ class Update {
   UpdateResult replay(const Batch& batch, const std::vector<MicroBatch>& pieces);
   void zero_gradients();
   static std::pair<Tensor, Tensor> get(const Inputs& inputs, std::size_t micro_batch);
+  void run_micro_batches(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum);
   void run_in_stages(std::size_t micro_batches, const Inputs& inputs, UpdateResult& sum);
   void reduce(UpdateResult& result);
   void step(UpdateResult& result);

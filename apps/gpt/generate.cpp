@@ -14,11 +14,14 @@
 namespace ringtape::gpt {
 namespace {
 
-/// The lines of a file, none of which may be empty.
+/// The lines of a file, none of which may be empty; without the mark at the beginning and the carriage
+/// returns at the ends that Windows writes.
 std::vector<std::string> lines_of(const std::string& file) {
-  std::vector<std::string> lines = split(read_text(file), '\n');
-  if (lines.back().empty()) lines.pop_back();  // after the last line's end
+  const std::string text = read_text(file), mark = "\xEF\xBB\xBF";
+  std::vector<std::string> lines = split(text.substr(text.starts_with(mark) ? mark.size() : 0), '\n');
+  if (lines.size() > 1 && lines.back().empty()) lines.pop_back();  // after the last line's end
   for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].ends_with('\r')) lines[i].pop_back();
     check(!lines[i].empty(), "{}: line {} is empty, expected a prompt in each line", file, i + 1);
   }
   return lines;

@@ -21,14 +21,11 @@ std::string text_of(const std::filesystem::path& path) {
 
 const char* const kTokenizerFile = "tokenizer.txt";
 
-void save_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder) {
-  std::string text = "gpt2\n";
+std::string text_of(const Tokenizer& tokenizer) {
   if (const auto* characters = dynamic_cast<const CharacterTokenizer*>(&tokenizer)) {
-    text = "characters\n" + characters->characters();
-  } else if (dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr) {
-    text = "bytes\n";
+    return "characters\n" + characters->characters();
   }
-  save_text(folder / kTokenizerFile, text);
+  return dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr ? "bytes\n" : "gpt2\n";
 }
 
 }  // namespace
@@ -54,10 +51,15 @@ TextModel load_text_model(const std::filesystem::path& folder, std::optional<dou
   TextModel loaded{load_gpt(folder, dropout), load_tokenizer(folder)};
   const std::int64_t tokens = loaded.tokenizer->vocabulary_size();
   const std::int64_t rows = loaded.model->options().vocabulary;
-  // Models with GPT-2's tokens are sometimes made with some rows more.
-  const bool may_have_more = dynamic_cast<const BpeTokenizer*>(loaded.tokenizer.get()) != nullptr;
-  check(tokens == rows || (may_have_more && tokens < rows),
-        "{}: the tokenizer has {} tokens, the model has {}", folder.string(), tokens, rows);
+  // Models with GPT-2's tokens are sometimes made with some rows more, up to a round number.
+  constexpr std::int64_t kMostMore = 1000;
+  const bool is_gpt2 = dynamic_cast<const BpeTokenizer*>(loaded.tokenizer.get()) != nullptr;
+  check(tokens == rows || (is_gpt2 && tokens < rows && rows - tokens <= kMostMore),
+        "{}: the tokenizer{} has {} tokens, the model has {}{}", folder.string(),
+        std::filesystem::exists(folder / kTokenizerFile)
+            ? ""
+            : fmt::format(" (GPT-2's, as there is no {})", kTokenizerFile),
+        tokens, rows, is_gpt2 ? fmt::format(", expected at most {} more", kMostMore) : "");
   return loaded;
 }
 
@@ -68,10 +70,7 @@ void check_save_text_model(const TransformerOptions& options, const std::filesys
 }
 
 void save_text_model(GPT& model, const Tokenizer& tokenizer, const std::filesystem::path& folder) {
-  NewFolder made(folder);
-  save_tokenizer(tokenizer, folder);  // without it the model's tokens would be taken for GPT-2's
-  save_gpt(model, folder);
-  made.keep();
+  save_gpt(model, folder, {{kTokenizerFile, text_of(tokenizer)}});
 }
 
 std::string read_text(const std::string& file) {

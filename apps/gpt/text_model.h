@@ -29,10 +29,11 @@ struct TextModel {
   std::shared_ptr<GPT> model;
   std::shared_ptr<const Tokenizer> tokenizer;
 };
-/// Throws Error where the vocabularies differ, besides what load_gpt() throws.
+/// Throws Error where the vocabularies differ, besides what load_gpt() throws; of GPT-2's tokens the model
+/// may have some rows more.
 TextModel load_text_model(const std::filesystem::path& folder, std::optional<double> dropout = std::nullopt);
 
-/// Saves model and tokenizer, or neither where the folder is new. Throws Error as save_gpt() does.
+/// Saves model and tokenizer with save_gpt(), or neither. Throws Error as it does.
 void save_text_model(GPT& model, const Tokenizer& tokenizer, const std::filesystem::path& folder);
 /// Throws Error if save_text_model() would, and leaves nothing behind.
 void check_save_text_model(const TransformerOptions& options, const std::filesystem::path& folder);

@@ -15,6 +15,7 @@
 #include "cli/train_program.h"
 #include "core/error.h"
 #include "core/numbers.h"
+#include "data/sampler.h"
 #include "nn/gpt_estimate.h"
 #include "nn/lora.h"
 #include "nn/parameter_shard.h"
@@ -72,6 +73,8 @@ struct TrainCommand {
                  "characters: one token for each character of the text; bytes; gpt2: its byte pairs");
     flags.option("--steps-per-epoch", between(steps_per_epoch, 1, 1e9),
                  "steps between two evaluations on the validation text");
+    flags["--epochs"].help(
+        "times that --steps-per-epoch steps are trained, each sample a part of the text at random");
     Flag from_flag =
         flags.file("--from", from, "folder of a model to go on from, with its shape and tokenizer", "DIR");
     from_flag.excludes(flags["--tokenizer"]);
@@ -79,7 +82,8 @@ struct TrainCommand {
     for (const char* name : ModelFlags::kOfShape) from_flag.excludes(flags[name]);
     dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
-    for (const char* name : {"--eval-only", "--print-schedule", "--show-launch", "--show-mesh"})
+    for (const char* name :
+         {"--eval-only", "--print-schedule", "--show-launch", "--show-mesh", "--show-pipeline"})
       save_flag.excludes(flags[name]);
     flags.option("--sample-tokens", not_negative(samples),
                  "tokens to write with the trained model at the end");
@@ -98,6 +102,10 @@ struct TrainCommand {
           load_text_model(from, dropout_is_given() ? std::optional(model.options.dropout) : std::nullopt);
       shape = loaded.model->options();
     }
+    const std::int64_t batch_size = program.options().data.batch_size;
+    check(steps_per_epoch <= ReplacementSampler::kMostDraws / batch_size,
+          "--steps-per-epoch {} of --batch-size {}: expected at most {} samples in an epoch", steps_per_epoch,
+          batch_size, ReplacementSampler::kMostDraws);
     const std::string name = text.empty() ? "tinyshakespeare" : text;
     const Tokens tokens = encode(text, learned, *loaded.tokenizer);
     const Split split = split_of(tokens);
@@ -108,7 +116,7 @@ struct TrainCommand {
     Task task = language_model_task(
         name, std::make_shared<TokenDataset>(split.train, shape.context, TokenDataset::Windows::all),
         std::make_shared<TokenDataset>(split.validation, shape.context, TokenDataset::Windows::consecutive),
-        steps_per_epoch * program.options().data.batch_size);
+        steps_per_epoch * batch_size);
     task.model_name = fmt::format("GPT, {}, {}, {} wide, {} of context", counted(shape.layers, "layer"),
                                   counted(shape.heads, "head"), shape.width, counted(shape.context, "token"));
     task.settings["model"] = fmt::format("{} {}, {} of keys, {} in the MLP, dropout {}, {}biases",

@@ -17,9 +17,11 @@ void write_text(GPT& model, const Tokenizer& tokenizer, const std::vector<std::i
   std::string written;
   std::string beginning;
   for (const std::int32_t token : prompt) beginning += decoder.push(token);
-  generate(model, prompt, options, [&](std::int32_t token) {
+  GenerationOptions of_tokenizer = options;
+  of_tokenizer.vocabulary = tokenizer.vocabulary_size();
+  generate(model, prompt, of_tokenizer, [&](std::int32_t token) {
     if (!std::exchange(has_begun, true)) write(beginning);
-    if (tokenizer.end_of_text() == token || token >= tokenizer.vocabulary_size()) return false;
+    if (tokenizer.end_of_text() == token) return false;
     const std::string text = decoder.push(token);
     written += text;
     write(text);

@@ -124,11 +124,11 @@ int main(int argc, char** argv) {
   std::optional<int> rung;
   std::int64_t size = 0;
   app.option("name", name,
-             "A ladder or a kernel of the library; 'list' names all; 'kernels' prints a row for each kernel")
+             "a ladder or a kernel of the library; 'list' names all; 'kernels' prints a row for each kernel")
       .required();
-  app.option("--rung", rung, "One rung of a ladder, line by line; 0: a row for each rung");
+  app.option("--rung", rung, "one rung of a ladder, line by line; 0: a row for each rung");
   app.option("--size", between(size, 0, 1 << 24),
-             "Of a kernel: elements; of a ladder: rows and columns (256; reduce and norm take size x size "
+             "of a kernel: elements; of a ladder: rows and columns (256; reduce and norm take size x size "
              "floats). 0: the default");
   return app.run(argc, argv, [&] { run(name, rung, size); });
 }

@@ -22,21 +22,16 @@ void add_flags(CommandLine& app, Options& options) {
   schedule.lr_scaling = BatchScaling::square_root;
   schedule.warmup = std::nullopt;
   app.group("Change of batch");
-  app.option("--lr", between(request.base_rate, 1e-30, 1e30), "learning rate for the base batch")
-      .required()
-      .no_default();
+  app.option("--lr", between(request.base_rate, 1e-30, 1e30), "learning rate for the base batch").required();
   app.option("--batch-size", between(request.batch_size, 1, kLargestSize),
              "samples in an update of the planned run")
-      .required()
-      .no_default();
-  app.option("--dataset", between(request.dataset, 1, kLargestSize), "samples in an epoch")
-      .required()
-      .no_default();
+      .required();
+  app.option("--dataset", between(request.dataset, 1, kLargestSize), "samples in an epoch").required();
   app.option("--base-batch", between(schedule.base_batch, 1, kLargestSize), "the base batch");
   app.option("--epochs", between(request.epochs, 1e-6, kMostEpochs), "length of the run in epochs");
   app.option(
       "--lr-scaling", option_value(schedule.lr_scaling),
-      "linear, as for SGD (Goyal et al., 2017), sqrt, as for Adam and LAMB (You et al., 2020), or none");
+      "none; linear, as for SGD (Goyal et al., 2017); or sqrt, as for Adam and LAMB (You et al., 2020)");
 
   app.group("Schedule");
   app.option("--schedule", option_value(schedule.kind),

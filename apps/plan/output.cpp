@@ -7,8 +7,8 @@
 namespace ringtape::planner {
 
 void add_json_flag(CommandLine& app, std::string& file) {
-  app.file("--json", file,
-           "also write the plan as JSON to this file; -: print the JSON in place of the text");
+  app.option("--json", file_or_dash_value(file),
+             "also write the plan as JSON to this file; -: print the JSON in place of the text");
 }
 
 void print_plan(const std::string& text, const Json& json, const std::string& file) {

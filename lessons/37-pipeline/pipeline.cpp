@@ -104,16 +104,17 @@ Result run(const std::shared_ptr<Communicator>& line, const Options& options, co
   Pipeline pipeline(model, stages, line, {.schedule = way.kind});
   const std::vector<Shape> samples(static_cast<std::size_t>(options.micro_batches), {kSequences, kTokens});
   const double divisor = static_cast<double>(kSequences * kTokens * options.micro_batches);
-  const Pipeline::Ends ends = {.input = [&](std::size_t m) { return tokens_of(m, samples[m]); },
-                               .loss =
-                                   [&](const Tensor& logits, std::size_t m) {
-                                     return cross_entropy(view(logits, {kSequences * kTokens, kVocabulary}),
-                                                          tokens_of(m + 1, {kSequences * kTokens}),
-                                                          {.reduction = Reduction::sum, .divisor = divisor});
-                                   },
-                               .backward = [](const Tensor& loss) { loss.backward(); }};
+  const Pipeline::Callbacks callbacks = {.input = [&](std::size_t m) { return tokens_of(m, samples[m]); },
+                                         .loss =
+                                             [&](const Tensor& logits, std::size_t m) {
+                                               return cross_entropy(
+                                                   view(logits, {kSequences * kTokens, kVocabulary}),
+                                                   tokens_of(m + 1, {kSequences * kTokens}),
+                                                   {.reduction = Reduction::sum, .divisor = divisor});
+                                             },
+                                         .backward = [](const Tensor& loss) { loss.backward(); }};
   MemoryRecording memory{Device()};
-  pipeline.forward_backward(samples, ends);
+  pipeline.forward_backward(samples, callbacks);
   memory.stop();
   Result result{};
   for (int chunk = 0; chunk < way.chunks; ++chunk) {
@@ -129,7 +130,7 @@ Result run(const std::shared_ptr<Communicator>& line, const Options& options, co
   for (int times = 0; times < 2; ++times) {
     for (const Pipeline::TiedPair& copy : pipeline.copies())
       result.tied.push_back(fmt::format("{:.6f}", copy.parameter->grad().to_doubles()[0]));
-    if (times == 0) pipeline.sum_gradients_of_copies();
+    if (times == 0) pipeline.sum_tied_gradients();
   }
   std::vector<NamedTensor> own;
   for (const NamedParameter& parameter : model.named_parameters())

@@ -55,7 +55,8 @@ std::string images(std::uint32_t count) {
 
 TEST_CASE("idx: plain and gzipped", "[idx]") {
   const std::string plain = idx_header(0x802, {2, 3}) + "\1\2\3\4\5\xff";
-  for (const std::string& bytes : {plain, gzip_text(plain)}) {
+  const std::string members = gzip_text(plain.substr(0, 9)) + gzip_text("") + gzip_text(plain.substr(9));
+  for (const std::string& bytes : {plain, gzip_text(plain), members, members + gzip_text("")}) {
     const Tensor values = parse(bytes, 2);
     CHECK(values.shape() == Shape{2, 3});
     CHECK(values.to_vector<std::uint8_t>() == std::vector<std::uint8_t>{1, 2, 3, 4, 5, 255});
@@ -97,7 +98,9 @@ TEST_CASE("idx: damaged and lying files", "[idx]") {
       {"gzip: wrong length", flip_bit(packed, packed.size() - 4), "the gzip data is damaged"},
       {"gzip: wrong method", flip_bit(packed, 2), "the gzip data is damaged"},
       {"gzip: bytes after the end", packed + "x", "1 bytes follow the end of the gzip data"},
-      {"gzip: two files in one", packed + packed, "bytes follow the end of the gzip data"},
+      {"gzip: two files in one", packed + packed, "has bytes after the 6 of shape [2, 3]"},
+      {"gzip: a second member cut off", gzip_text(good.substr(0, 17)) + gzip_text("6").substr(0, 10),
+       "the gzip data is truncated: it ends after unpacking 17"},
   };
   for (const BadFile& bad : bad_files) {
     INFO(bad.what);
@@ -146,6 +149,9 @@ TEST_CASE("mnist: a folder", "[mnist]") {
   CHECK(data.train.all_features().to_vector<std::uint8_t>() == std::vector<std::uint8_t>(3 * 28 * 28, 7));
   CHECK(data.train.all_targets().to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 2, 3});
   CHECK(data.test.all_targets().to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 9});
+  CHECK(mnist_files(folder.path()) ==
+        std::vector<std::string>{folder / "train-images-idx3-ubyte", folder / "train-labels-idx1-ubyte.gz",
+                                 folder / "t10k-images-idx3-ubyte.gz", folder / "t10k-labels-idx1-ubyte"});
 }
 
 TEST_CASE("mnist: a folder with mistakes", "[mnist]") {

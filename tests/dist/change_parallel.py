@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Changes tensor, sequence, context and pipeline parallelism and ZeRO 3 in one place at a time, and runs their tests: each change must fail one of them.
+"""Changes data, tensor, sequence, context and pipeline parallelism and ZeRO in one place at a time, and runs their tests: each change must fail one of them.
 
     tests/dist/change_parallel.py [--only TEXT] [--from N]   tries the changes whose description contains TEXT, from
                                                              number N on, counted from 0 (all: an hour or two)
@@ -25,16 +25,36 @@ UNITS, ARENA, EXCHANGE = "dist/unit_values.cpp", "nn/arena.cpp", "dist/shard_exc
 RING, CONTEXT, DROPOUT, ATTENTION = "dist/ring_attention.cpp", "nn/context_part.cpp", "autograd/dropout.cpp", "kernels/attention_block.h"
 PIPELINE, SCHEDULE, PARTS, STAGES = "dist/pipeline.cpp", "dist/pipeline_schedule.cpp", "dist/stage_parts.cpp", "nn/stages.cpp"
 PLACES, BUCKETS, PARALLEL = "nn/parameter_units.cpp", "dist/gradient_buckets.cpp", "dist/data_parallel.cpp"
-TAGS = ["tensor", "zero", "stages", "context", "plan"]
+MESH, BUFFERS, REDUCER = "dist/mesh.cpp", "dist/bucket_buffers.cpp", "dist/zero1_reducer.cpp"
+TAGS = ["tensor", "zero", "stages", "context", "plan", "mesh", "ddp", "train"]
 ALL = ",".join(f"[{tag}]" for tag in TAGS)
 # Where a change of a file most likely shows, for the sake of time.
 TAG_OF = {OPS: "[tensor]", SEQUENCE: "[tensor]", LAYERS: "[tensor]", LOSS: "[tensor]", EMBEDDING: "[tensor]", UNITS: "[zero]",
           EXCHANGE: "[zero]", RING: "[context]", CONTEXT: "[context]", PIPELINE: "[stages]", SCHEDULE: "[stages]",
-          PARTS: "[stages]", STAGES: "[stages]"}
+          PARTS: "[stages]", STAGES: "[stages]", MESH: "[mesh]", BUFFERS: "[zero]", REDUCER: "[zero]",
+          "dist/zero2_reducer.cpp": "[zero]", "dist/optimizer_state.cpp": "[zero]", "dist/comm_hook.cpp": "[ddp]",
+          "dist/compress_hook.cpp": "[ddp]", "dist/model_parts.cpp": "[tensor]"}
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output"]
 
 # What is changed, the file, the text (its first occurrence), and what takes its place.
 CHANGES = [
+    ("mesh: data and context ranks are all", MESH, ": split_along(world_, sizes_, {MeshDimension::data, MeshDimension::context});",
+     ": world_;"),
+    ("mesh: lines of other places have one number", MESH, "step *= sizes.along(dimension);", ""),
+    ("gradients added up, without a mean", "dist/comm_hook.cpp", "comm.all_reduce(bucket, ReduceOp::mean)",
+     "comm.all_reduce(bucket, ReduceOp::sum)"),
+    ("compression: scaled by the sum of the ranks' largest gradients", "dist/compress_hook.cpp",
+     "comm.all_reduce(sent.largest, ReduceOp::max)", "comm.all_reduce(sent.largest, ReduceOp::sum)"),
+    ("each rank begins with its own values", PARALLEL, "comm_->broadcast(arena.values(), 0).wait();", ""),
+    ("a second DataParallel begins with rank 0's values of other ranks' slices", PARALLEL,
+     "arena.gather_values();  // out of date if another DataParallel has trained it", ""),
+    ("a window of this rank's targets", PARALLEL, "comm->all_reduce(count, ReduceOp::sum).wait();", ""),
+    ("an evaluation's loss of a rank's samples", "train/evaluation.cpp", "loss = sum_over_ranks(static_cast<float>(loss), comm);", ""),
+    ("clipping after each micro-batch: of the mean", "train/update.cpp", "!reduces || options_.optimizer.clip_each_micro_batch", "!reduces"),
+    ("the same random numbers on all data ranks", "train/training_run.cpp", "static_cast<std::uint64_t>(rank) * 0x9E3779B97F4A7C15u",
+     "static_cast<std::uint64_t>(0 * rank)"),
+    ("nobody waits while the first rank writes", "train/training_run.cpp",
+     "comm_->barrier(Seconds(options_.distribution.comm_timeout + longer));", "static_cast<void>(longer);"),
     ("copy_to_region: no sum of the gradients", OPS, "comm->all_reduce(dy, ReduceOp::sum).wait();", ""),
     ("copy_to_region: a mean", OPS, "comm->all_reduce(dy, ReduceOp::sum).wait();",
      "comm->all_reduce(dy, ReduceOp::mean).wait();"),
@@ -51,6 +71,8 @@ CHANGES = [
      ""),
     ("reduce_from_region: gradients of unused positions are stale", OPS, "if (!dadded.accumulate) fill(", "if (false) fill("),
     ("cross-entropy: no gather of the statistics", OPS, "comm->all_gather(own, all).wait();", ""),
+    ("cross-entropy: statistics of the first rank alone", OPS, "all.raw(), comm->size(), stats.raw()", "all.raw(), 1, stats.raw()"),
+    ("cross-entropy: classes from 0", LAYERS, "targets, own.first, vocabulary_", "targets, 0, vocabulary_"),
     ("cross-entropy: maxima of the ranks not compared", LOSS, "of_rank[1] * softmax_exp(of_rank[0] - max)", "of_rank[1]"),
     ("cross-entropy: the last rank's target logit", LOSS, "logit += of_rank[2];", "logit = of_rank[2];"),
     ("cross-entropy: no divisor of the loss", LOSS, "total / p.divisor", "total"),
@@ -61,11 +83,14 @@ CHANGES = [
      "own = target;\n    const bool"),
     ("cross-entropy: gradient of class 0's rank", LOSS, "own = target - p.first_class;\n    const A", "own = target;\n    const A"),
     ("embedding: rows from token 0", EMBEDDING, "own = token - p.first_token;", "own = token;"),
+    ("embedding: the first rank's rows everywhere", LAYERS, "part_of_block(vocabulary_, rank(), ranks()).first",
+     "part_of_block(vocabulary_, 0, ranks()).first"),
     ("embedding: gradient of rows from token 0", EMBEDDING, "token = tokens[row] - p.first_token;", "token = tokens[row];"),
     ("column layer: its input does not enter", LAYERS, "linear(border_.enter(x), *weight_", "linear(x, *weight_"),
     ("row layer: its output does not leave", LAYERS,
      "border_.leave(linear(x, *weight_), bias_ == nullptr ? Tensor() : *bias_)",
      "linear(x, *weight_, bias_ == nullptr ? Tensor() : *bias_)"),
+    ("untied logits: their input does not enter", LAYERS, "{ return linear(border_.enter(x), *weight_); }", "{ return linear(x, *weight_); }"),
     ("logits: their input does not enter", LAYERS, "linear(Border{comm_, sequence_}.enter(x), weight)", "linear(x, weight)"),
     ("queries, keys and values as one block", "nn/transformer.cpp", "return {options.width, keys, keys};",
      "return {options.width + 2 * keys};"),
@@ -73,20 +98,27 @@ CHANGES = [
      "first_head_(0)"),
     ("masks: heads of a rank only", "nn/transformer.cpp", ".all_heads = all_heads_,", ""),
     ("parts: those of rank 0 everywhere", "nn/parameter_shard.cpp", "size * rank / ranks;", "size * 0 / ranks;"),
+    ("parts: a whole is made of one rank's", "dist/model_parts.cpp", "shards.back().rank = rank;", "static_cast<void>(rank);"),
+    ("weights of the first rank in all parts", "train/training_state.cpp", "mesh_.data_and_context()->broadcast(tensor, 0)",
+     "mesh_.world()->broadcast(tensor, 0)"),
     ("arena: room for a rank's own part", ARENA, "(largest_part(parameter) +", "(parameter.elements() +"),
     ("norm: what all ranks have counts on each", "nn/arena.cpp", "return !division_ ||", "return true || !division_ ||"),
     ("norm: no sum over the ranks", "optim/clip.cpp", "if (arena.division()) (is_max", "if (false) (is_max"),
     ("norm: largest elements are added up", "optim/clip.cpp", "(is_max ? arena.division()->max : arena.division()->sum)",
      "arena.division()->sum"),
+    ("clipping in memory: only what counts in the norm", "optim/clip.cpp", "problem.has_grad = arena.has_grad();", ""),
     ("LAMB and LARS: no sum over the ranks", "optim/optimizer.cpp", "arena_.division()->sum(x);", ""),
     ("LAMB and LARS: what all ranks have counts on each", "optim/optimizer.cpp", "if (!arena_.counts(static_cast<std::size_t>(i))) clear(row_of(i));",
      ""),
-    ("gather_tokens: parts in the order of ranks, not of sequences", SEQUENCE, "copy_parts(all, by_rank, false);",
+    ("all_gather_tokens: no gather", SEQUENCE, "comm.all_gather(x, by_rank).wait();", ""),
+    ("all_gather_tokens: parts in the order of ranks, not of sequences", SEQUENCE, "copy_parts(all, by_rank, false);",
      "copy_rows(stream_of(all), all.dtype(), by_rank.raw(), 1, all.raw(), 1, all.elements(), 1, false);"),
-    ("scatter_tokens: a mean", SEQUENCE, "comm.reduce_scatter(by_rank, own, ReduceOp::sum)",
+    ("reduce_scatter_tokens: a mean", SEQUENCE, "comm.reduce_scatter(by_rank, own, ReduceOp::sum)",
      "comm.reduce_scatter(by_rank, own, ReduceOp::mean)"),
-    ("scatter_tokens: positions of rank 0", SEQUENCE, "is_bias ? 0 : comm->rank() * columns", "0"),
-    ("scatter_tokens: gradients of other positions are stale", SEQUENCE, "if (!target.accumulate) fill(", "if (false) fill("),
+    ("reduce_scatter_tokens: parts of the order of sequences", SEQUENCE, "copy_parts(x, by_rank, true);",
+     "copy_rows(stream_of(x), x.dtype(), x.raw(), 1, by_rank.raw(), 1, x.elements(), 1, false);"),
+    ("reduce_scatter_tokens: positions of rank 0", SEQUENCE, "is_bias ? 0 : comm->rank() * columns", "0"),
+    ("reduce_scatter_tokens: gradients of other positions are stale", SEQUENCE, "if (!target.accumulate) fill(", "if (false) fill("),
     ("dropout of tokens: the mask of a sequence's first tokens", DROPOUT, "(b * tokens + run.first) * width", "b * tokens * width"),
     ("dropout of tokens: the first sequence's mask", DROPOUT, "(b * tokens + run.first) * width", "run.first * width"),
     ("dropout of tokens: takes a rank's counters only", DROPOUT, "(batch * tokens * width + 3) / 4", "(batch * own * width + 3) / 4"),
@@ -118,6 +150,10 @@ CHANGES = [
     ("ring: masks of a rank's keys", RING, ".first_key = keys_of * chunk_tokens()}", ".first_key = other * chunk_tokens()}"),
     ("ring: keys that arrive late", RING, "    arrives.wait();\n    std::swap(present, next);\n  }\n}\n\nvoid backward",
      "    std::swap(present, next);\n  }\n}\n\nvoid backward"),
+    ("ring: passed on the other way round", RING, "const int next = (comm->rank() + 1) % ranks(), previous = owner(1);",
+     "const int next = owner(1), previous = (comm->rank() + 1) % ranks();"),
+    ("ring: keys are not passed on in backward", RING, "if (step + 1 < ring.ranks()) arrives = ring.pass_on(present, next);\n"
+     "    ring.for_each_pair(step, qkv, present, out, lse, [&]", "ring.for_each_pair(step, qkv, present, out, lse, [&]"),
     ("ring: gradients stay where they are", RING, "    ring.pass_on(gradients, arriving).wait();\n    std::swap(gradients, arriving);\n", ""),
     ("ring: gradients arrive late", RING, "ring.pass_on(gradients, arriving).wait();", "ring.pass_on(gradients, arriving);"),
     ("ring: gradients end a step before home", RING, "    ring.pass_on(gradients, arriving).wait();\n    std::swap(gradients, arriving);",
@@ -132,16 +168,21 @@ CHANGES = [
      "    if (false) load_columns<Tile>(p.out.of(share.batch, share.head)"),
     ("attention: keys beyond the last", ATTENTION, "row > minimum(visible, count - 1)", "row > visible"),
     ("context: samples by rank", "train/training_run.h", "data_rank() const { return mesh_.along(MeshDimension::data)->rank(); }",
-     "data_rank() const { return mesh_.of_mean()->rank(); }"),
-    ("context: the mean over data ranks", "train/update.cpp", "comm_(mesh.of_mean()),", "comm_(mesh.along(MeshDimension::data)),"),
-    ("context: an evaluation's loss over data ranks", "train/evaluation.cpp", "Communicator& comm = *mesh.of_mean();",
+     "data_rank() const { return mesh_.data_and_context()->rank(); }"),
+    ("context: the mean over data ranks", "train/update.cpp", "comm_(mesh.data_and_context()),", "comm_(mesh.along(MeshDimension::data)),"),
+    ("context: targets divided among data ranks", "train/update.cpp", "window_(comm_->size(), comm_->size() == 1",
+     "window_(ranks_.data, comm_->size() == 1"),
+    ("context: an evaluation's loss over data ranks", "train/evaluation.cpp", "Communicator& comm = *mesh.data_and_context();",
      "Communicator& comm = *mesh.along(MeshDimension::data);"),
     ("context: an evaluation's samples by rank", "train/evaluation.cpp", "const Communicator& data = *mesh.along(MeshDimension::data);",
-     "const Communicator& data = *mesh.of_mean();"),
+     "const Communicator& data = *mesh.data_and_context();"),
     ("context: ZeRO over data ranks", "train/run_parts.cpp", "make_sharding(options_.distribution, mean_rank(), mean_ranks())",
      "make_sharding(options_.distribution, data_rank(), data_ranks())"),
     ("sequence parallelism: parts of gradients not added up", "nn/arena.cpp", "division_->sum(gradients_.alias(",
      "static_cast<void>(gradients_.alias("),
+    ("sequence parallelism: an update adds up no parts of gradients", "train/update.cpp", "arena_.sum_parts_of_gradients();", ""),
+    ("sequence parallelism: parts of a shard's gradients at their places among all", ARENA, "tile.offset + tile.gradient_shift",
+     "tile.offset"),
     ("sequence parallelism: gradients of divided parameters added up too", "nn/arena.cpp",
      "entries_[i].tensor->autograd->shard != nullptr || !has_grad(i)", "!has_grad(i)"),
     ("ZeRO 3: each rank begins with its own values", UNITS, "comm_->broadcast(whole, 0).wait();", ""),
@@ -161,12 +202,26 @@ CHANGES = [
     ("ZeRO 3: a gather is not waited for", UNITS, "own.work.wait();", ""),
     ("ZeRO 3: a gather of values that have changed is used", UNITS, " && gather.version == version_of(unit)", ""),
     ("ZeRO 3: a gather that was not used is kept", UNITS, "gathers_[unit] = {};\n  arena_", "arena_"),
+    ("ZeRO 3: a chunk's backward frees all chunks' units", UNITS, "if (arena_.units()[unit].chunk == chunk) end_of(unit);",
+     "end_of(unit);"),
+    ("ZeRO 3: each chunk's backward frees the first one's units", "dist/zero3_reducer.cpp", "chunk_ = chunk;", ""),
     ("ZeRO 3: not freed when its gradients are complete", "dist/zero3_reducer.cpp", "values_->end_of(bucket);", ""),
     ("ZeRO 3: not freed at the end of backward", "dist/zero3_reducer.cpp", "values_->end_of_backward(chunk_);", ""),
     ("ZeRO 3: kept although units are freed after forward", UNITS, "!arena_.sharding().reshard_after_forward && Tape", "Tape"),
     ("ZeRO 3: an evaluation keeps units", UNITS, "&& Tape::is_recording();", ";"),
     ("ZeRO 3: kept units are not gathered again when values change", UNITS, "if (is_in_memory(unit) && is_current) return;",
      "static_cast<void>(is_current);\n  if (is_in_memory(unit)) return;"),
+    ("ZeRO: state of each bucket from the first one's slice", "dist/optimizer_state.cpp", "shard.alias({slice.elements}, slice.in_shard)",
+     "shard.alias({slice.elements}, 0)"),
+    ("ZeRO: largest elements are added up", EXCHANGE, ".max = all_reduce_over(comm, ReduceOp::max),",
+     ".max = all_reduce_over(comm, ReduceOp::sum),"),
+    ("ZeRO 1: gradients added up, without a mean", REDUCER, "comm_->reduce_scatter(whole, own, ReduceOp::mean)",
+     "comm_->reduce_scatter(whole, own, ReduceOp::sum)"),
+    ("ZeRO 1: a mean so far counts as one rank's", REDUCER, "static_cast<double>(comm_->size())", "1.0"),
+    ("ZeRO 2: the mean is the bucket's beginning", BUFFERS, "slice.offset - arena_.buckets()[sent.bucket].offset", "0"),
+    ("ZeRO 2: all buckets in the first one's slice", BUFFERS, "arena_.gradients().alias({slice.elements}, slice.in_shard)",
+     "arena_.gradients().alias({slice.elements}, 0)"),
+    ("ZeRO 2: backwards are not announced", "dist/zero2_reducer.cpp", "if (!equal_rounds_) announce_round(true);", ""),
     ("ZeRO 1: a step's values are not gathered", EXCHANGE, "return comm.all_gather(flat.alias({slice.elements}, slice.offset),\n"
      "                         flat.alias({bucket.elements}, bucket.offset));",
      "return comm.all_gather(flat.alias({slice.elements}, slice.offset), empty({bucket.elements}, flat.dtype(), flat.device()));"),
@@ -175,7 +230,7 @@ CHANGES = [
     ("ZeRO 1: without overlap a step does not wait for its values", EXCHANGE, "if (overlap) {", "if (overlap || true) {"),
     ("ZeRO 1: who reads the whole arena waits for its last bucket", EXCHANGE, "for (const auto& arriving : *all) arriving->finish();",
      "all->front()->finish(), all->back()->finish();"),
-    ("ZeRO 3: gradients added up, without a mean", "dist/bucket_buffers.cpp", "reduce_scatter(buffer, own, ReduceOp::mean)",
+    ("ZeRO 3: gradients added up, without a mean", BUFFERS, "reduce_scatter(buffer, own, ReduceOp::mean)",
      "reduce_scatter(buffer, own, ReduceOp::sum)"),
     ("ZeRO 3: a step changes values as if they were whole", ARENA, ".offset = first + value_shift", ".offset = first"),
     ("ZeRO 3: a shard's state is found as if values were whole", ARENA, ".state_shift = shift - value_shift",
@@ -190,7 +245,7 @@ CHANGES = [
     ("pipeline: an evaluation's results are not sent", PIPELINE,
      "if (!is_last_part(chunk)) sends.push_back(send(*next_.results, y));", ""),
     ("pipeline: a result is kept until its backward has ended", PIPELINE, "std::exchange(flight.result, {}).autograd", "flight.result.autograd"),
-    ("pipeline: gradients are kept until the update ends", PIPELINE, "free_gradients(task);", ""),
+    ("pipeline: gradients are kept until the update ends", PIPELINE, "free_received_gradients(task);", ""),
     ("pipeline: gradients go the way of results", PIPELINE, "receive(*next_.gradients, gradient);", "receive(*next_.results, gradient);"),
     ("pipeline: no ring for chunks", PIPELINE, "(is_ring ? ranks : ranks - 1)", "(is_ring ? ranks - 1 : ranks - 1)"),
     ("pipeline: every stage has chunk 0's units", PIPELINE, "static_cast<std::size_t>(chunk) * static_cast<std::size_t>(place.stages) +",
@@ -201,13 +256,17 @@ CHANGES = [
     ("pipeline: chunks begin at their micro-batch's masks", PIPELINE, "plan.chunks[static_cast<std::size_t>(task.chunk)].counters;", "0;"),
     ("pipeline: an update leaves the random numbers where its last chunk did", PIPELINE, "default_generator().offset = first_counters.back();", ""),
     ("pipeline: only the last stage learns how many random numbers", PIPELINE, "line_->broadcast(in_all, line_->size() - 1).wait();", ""),
-    ("pipeline: all micro-batches on one tape", PIPELINE, "void Pipeline::forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends) {\n  const OnTape on_tape(flight.tape);",
-     "void Pipeline::forward(InFlight& flight, const StageTask& task, const Plan& plan, const Ends& ends) {"),
+    ("pipeline: all learn the first stage's number of random numbers", PIPELINE, "line_->broadcast(in_all, line_->size() - 1)",
+     "line_->broadcast(in_all, 0)"),
+    ("pipeline: one communicator for results and gradients", PIPELINE, "Link link{pair_of(*line_, from, to), pair_of(*line_, from, to)};",
+     "const auto pair = pair_of(*line_, from, to);\n    Link link{pair, pair};"),
+    ("pipeline: all micro-batches on one tape", PIPELINE, "void Pipeline::forward(InFlight& flight, const StageTask& task, const ForwardPlan& plan,\n                       const Callbacks& callbacks) {\n  const OnTape on_tape(flight.tape);",
+     "void Pipeline::forward(InFlight& flight, const StageTask& task, const ForwardPlan& plan,\n                       const Callbacks& callbacks) {"),
     ("pipeline: tied gradients not added up", PIPELINE, "if (own.defined()) copy.pair->all_reduce(own, ReduceOp::sum).wait();", "static_cast<void>(own);"),
     ("pipeline: tied gradients are a mean", PIPELINE, "pair->all_reduce(own, ReduceOp::sum)", "pair->all_reduce(own, ReduceOp::mean)"),
     ("stages with ZeRO: tied gradients added up before the mean", "train/update.cpp",
-     "parallel_.finish();\n  if (pipeline_ != nullptr) pipeline_->sum_gradients_of_copies(&arena_);",
-     "if (pipeline_ != nullptr) pipeline_->sum_gradients_of_copies(&arena_);\n  parallel_.finish();"),
+     "parallel_.finish();\n  if (pipeline_ != nullptr) pipeline_->sum_tied_gradients(&arena_);",
+     "if (pipeline_ != nullptr) pipeline_->sum_tied_gradients(&arena_);\n  parallel_.finish();"),
     ("stages with ZeRO: tied gradients of a shard's beginning", ARENA, "sharding_.stage >= 2 ? slice.in_shard : slice.offset);",
      "sharding_.stage >= 2 ? 0 : slice.offset);"),
     ("stages with ZeRO: tied gradients of stage 1 as of a shard", ARENA, "sharding_.stage >= 2 ? slice.in_shard : slice.offset);", "slice.in_shard);"),
@@ -245,8 +304,10 @@ CHANGES = [
     ("pipeline: an evaluation's correct predictions stay on the last stage", "train/evaluation.cpp",
      "correct = sum_over_ranks(correct, pipeline->line());", ""),
     ("pipeline: norm of the stage", "optim/clip.cpp", "if (arena.stages()) (is_max", "if (false) (is_max"),
+    ("pipeline: an update's norm of the stage", "train/run_parts.cpp", "arena_->set_stages(pipeline_->of_arena());", ""),
     ("pipeline: norm adds up largest elements", "optim/clip.cpp", "(is_max ? arena.stages()->max : arena.stages()->sum)", "arena.stages()->sum"),
     ("pipeline: norm counts tied weights twice", ARENA, "counts(entry) && !is_copy", "counts(entry) && (!is_copy || is_copy)"),
+    ("pipeline: tied weights are not compared", "dist/verify_replicas.cpp", "if (pipeline == nullptr) return;", "return;"),
     ("pipeline: collectives wait until what was sent is received", "dist/mpi_thread.cpp",
      "return is_of_another && (is_exchange(job) || is_exchange(other.job));", "return is_of_another && false;"),
     ("schedule: one more forward before 1F1B's first backward", SCHEDULE, "return after;", "return after + 1;"),
@@ -266,6 +327,55 @@ CHANGES = [
      "if (arena_.is_sharded()) arena_.shard_exchange().sum(x);", ""),
 ]
 
+# What is not waited for, the file, and the text with the wait.
+WAITS = [
+    ("naive rung: the buckets", "dist/naive_reducer.cpp", "hook_->wait(*comm_);"),
+    ("buckets", "dist/bucket_reducer.cpp", "hook_->wait(*comm_);"),
+    ("all-reduces of buckets", "dist/comm_hook.cpp", "for (const Work& work : std::exchange(works_, {})) work.wait();"),
+    ("compression: the largest element", "dist/compress_hook.cpp", "sent_.back().work.wait();"),
+    ("compression: the mean", "dist/compress_hook.cpp", "sent.work.wait();"),
+    ("compression: residuals for a file", "dist/compress_hook.cpp", "comm.gather(own, all, 0).wait();"),
+    ("compression: residuals of a file", "dist/compress_hook.cpp",
+     "comm.scatter(all, residual_.alias({entry.elements}, entry.offset), 0).wait();"),
+    ("first values of frozen parameters", PARALLEL, "if (!tensor->requires_grad()) comm_->broadcast(tensor->detach(), 0).wait();"),
+    ("flags of used parameters", PARALLEL, "comm_->all_reduce(shared, ReduceOp::max).wait();"),
+    ("ZeRO 1: gradients", REDUCER, "for (const Work& work : std::exchange(works_, {})) work.wait();"),
+    ("ZeRO 1: values without overlap", EXCHANGE, "for (const Work& work : works) work.wait();"),
+    ("ZeRO 2: a bucket", BUFFERS, "sent.work.wait();"),
+    ("ZeRO: state for a file", "dist/optimizer_state.cpp", "comm.gather(slice, on_device, 0).wait();"),
+    ("ZeRO: state of a file", "dist/optimizer_state.cpp", "comm.scatter(on_device, slice, 0).wait();"),
+    ("ZeRO 3: first values", UNITS, "comm_->broadcast(whole, 0).wait();"),
+    ("copy_to_region: the gradient", OPS, "comm->all_reduce(dy, ReduceOp::sum).wait();"),
+    ("reduce_from_region", OPS, "comm->all_reduce(x, ReduceOp::sum).wait();"),
+    ("cross-entropy: the statistics", OPS, "comm->all_gather(own, all).wait();"),
+    ("all_gather_tokens", SEQUENCE, "comm.all_gather(x, by_rank).wait();"),
+    ("reduce_scatter_tokens", SEQUENCE, "comm.reduce_scatter(by_rank, own, ReduceOp::sum).wait();"),
+    ("parts: a whole for a file", "dist/model_parts.cpp",
+     "comm.gather(copy_to(part.detach(), comm.device()), all, 0, parts.counts).wait();"),
+    ("parts: those of a file", "dist/model_parts.cpp", "comm.scatter(all, received, 0, parts.counts).wait();"),
+    ("ring: keys in backward", RING, "    arrives.wait();\n    std::swap(present, next);\n    ring.pass_on(gradients"),
+    ("pipeline: what a stage receives", PIPELINE, "from.exchange({}, {{tensor, 1 - from.rank()}}).wait();"),
+    ("pipeline: the number of random numbers", PIPELINE, "line_->broadcast(in_all, line_->size() - 1).wait();"),
+    ("pipeline: tied gradients", PIPELINE, "copy.pair->all_reduce(own, ReduceOp::sum).wait();"),
+    ("pipeline: a stage's tensors for a file", PARTS, "line.exchange({}, {{received, sender}}).wait();"),
+    ("an update's loss", "train/update.cpp", "  loss.wait();\n"),
+    ("an update's correct predictions", "train/update.cpp", "  correct.wait();\n"),
+    ("loss of the last stage", "train/update.cpp", "pipeline_->line().all_reduce(result.loss, ReduceOp::sum).wait();"),
+]
+# What takes the place of a text that more than .wait() is removed from.
+LATE = {
+    "hook_->wait(*comm_);": "",
+    "for (const Work& work : std::exchange(works_, {})) work.wait();": "works_.clear();",
+    "for (const Work& work : works) work.wait();": "",
+    "sent_.back().work.wait();": "",
+    "sent.work.wait();": "",
+    "    arrives.wait();\n    std::swap(present, next);\n    ring.pass_on(gradients": "    std::swap(present, next);\n    ring.pass_on(gradients",
+    "  loss.wait();\n": "",
+    "  correct.wait();\n": "",
+}
+# Operations whose results nobody waits for any more. The ranks whose results come late notice that soonest.
+CHANGES += [(f"{what}: not waited for", file, text, LATE.get(text, text.replace(".wait()", ""))) for what, file, text in WAITS]
+
 
 def places_missing(folder):
     return [f"{what}: {file} has no '{text}'" for what, file, text, _ in CHANGES if text not in (folder / file).read_text()]
@@ -277,16 +387,20 @@ def build_tests(build):
         sys.exit(f"the build failed:\n{done.stdout[-4000:]}")
 
 
-def failure(build, tags):
-    """The first test that fails, of those with these tags and then of the others, on 2 and then on 4 ranks."""
+def failure(build, tags, late_first=False):
+    """The first test that fails, of those with these tags and then of the others, on 2 and 4 ranks, and on 2 whose results come
+    late."""
     program = next(Path(build).rglob("dist_tests"))
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
                        OMPI_MCA_pml="ob1")
     for cases in [tags, "".join(f"[{tag}]~{tags}," for tag in TAGS if f"[{tag}]" != tags)] if tags else [ALL]:
-        for ranks in ["2", "4"]:
-            name = first_failure([*MPIRUN, "-n", ranks, program, cases], environment, timeout=100)
+        ways = [("2", ""), ("4", ""), ("2", ", late")]
+        for ranks, late in reversed(ways) if late_first else ways:
+            of_ranks = dict(environment, RINGTAPE_DIST_LATE="1") if late else environment
+            chosen = ",".join(f"{each}~[bytes]" for each in cases.split(",") if each) if late else cases
+            name = first_failure([*MPIRUN, "-n", ranks, program, chosen], of_ranks, timeout=300)
             if name:
-                return f"{name} ({ranks} ranks)"
+                return f"{name} ({ranks} ranks{late})"
     return None
 
 
@@ -310,7 +424,7 @@ def try_changes(scratch, first, only):
         original = (copy / file).read_text()
         (copy / file).write_text(original.replace(text, replacement, 1))
         build_tests(build)
-        name = failure(build, TAG_OF.get(file))
+        name = failure(build, TAG_OF.get(file), late_first=what.endswith("not waited for"))
         (copy / file).write_text(original)
         unnoticed += name is None
         print(f"{what}: {name or 'NO TEST FAILS'}", flush=True)

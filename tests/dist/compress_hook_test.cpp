@@ -108,6 +108,25 @@ TEST_CASE("data parallel: error feedback loses nothing over many reductions", "[
   }
 }
 
+TEST_CASE("data parallel: f16 is scaled by the largest gradient of all ranks, not by their sum",
+          "[dist][ddp]") {
+  for (const auto& [name, comm] : all_communicators()) {
+    const int n = comm->size();
+    // NCCL's mean divides by n before it adds, which may round.
+    if ((n != 2 && n != 4) || comm->device().is_cuda()) continue;
+    INFO(name);
+    const Trainer trainer(comm->device());
+    CompressHook hook(trainer.arena, DType::f16, false);
+    // The largest of n ranks, 1, allows a factor of 2^14 / n. It makes the second 2^-14 (1 + 2^-10): f16's
+    // smallest normal value, and its last bit, which any smaller factor loses.
+    const std::vector<double> gradients = {1, n * 0x1p-28 * (1 + 0x1p-10)};
+    const Tensor bucket = tensor_of(gradients, {2}, DType::f32, comm->device());
+    hook.launch(*comm, bucket);
+    hook.wait(*comm);
+    CHECK(bucket.to_doubles() == gradients);
+  }
+}
+
 TEST_CASE("data parallel: compression is to 16 bits", "[dist][ddp]") {
   const Trainer trainer(Device{});
   CHECK_THROWS_AS(CompressHook(trainer.arena, DType::f32, false), Error);

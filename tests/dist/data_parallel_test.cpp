@@ -528,3 +528,29 @@ TEST_CASE("data parallel: an arena has one DataParallel at a time", "[dist][ddp]
     }
   }
 }
+
+TEST_CASE("data parallel: a second one of a 16-bit arena begins with what the first has trained",
+          "[dist][ddp][zero]") {
+  const auto comm = this_run();
+  for (const int stage : {1, 2}) {
+    INFO("stage " << stage);
+    TwoBranches model;
+    ParameterArena arena(
+        model, comm->device(), DType::bf16,
+        {.stage = stage, .rank = comm->rank(), .world_size = comm->size(), .bucket_sizes = {}});
+    SGD optimizer(arena, {.learning_rate = 1});
+    std::vector<double> expected;
+    {
+      DataParallel parallel(model, arena, comm);
+      expected = model.parameter("first.weight").to_doubles();
+      sum(model(to(TwoBranches::input(comm->device()), DType::bf16))).backward();
+      parallel.finish();
+      optimizer.step();  // gathers the copies alone: of the f32 values a rank has its slice
+    }
+    const DataParallel second(model, arena, comm);
+    for (std::size_t k = 0; k < 6; ++k) expected[k] -= static_cast<double>(1 + k % 3);
+    const Tensor& weight = model.parameter("first.weight");
+    check_close(weight.to_doubles(), expected, 1e-6);
+    check_close(in_dtype(weight, DType::bf16).to_doubles(), expected, 2 * rounding_of(DType::bf16));
+  }
+}

@@ -33,8 +33,8 @@ void write_process_id(int rank) {
   std::rename(unfinished.c_str(), name.c_str());
 }
 
-/// Rank 1 calls gather, scatter or all_gather with other arguments than the others. True where `way` is one
-/// of these.
+/// Rank 1 calls gather, scatter, all_gather or reduce_scatter with other arguments than the others. True
+/// where `way` is one of these.
 bool fail_in_parts(const std::string& way, Communicator& comm) {
   const bool is_other = comm.rank() == 1;
   const DType dtype = is_other && way == "gather-dtype" ? DType::i32 : DType::f32;
@@ -46,13 +46,17 @@ bool fail_in_parts(const std::string& way, Communicator& comm) {
     comm.scatter(whole, part, root).wait();
   } else if (way == "gather-order") {
     is_other ? comm.scatter(whole, part, 0).wait() : comm.gather(part, whole, 0).wait();
-  } else if (way == "counts") {  // the same total
+  } else if (way == "counts" || way == "scatter-counts") {  // the same total
     std::vector<std::int64_t> counts(static_cast<std::size_t>(comm.size()), 6);
     if (is_other) {
       counts[0] -= 2;
       counts[2] += 2;
     }
-    comm.all_gather(part, whole, counts).wait();
+    if (way == "counts") {
+      comm.all_gather(part, whole, counts).wait();
+    } else {
+      comm.reduce_scatter(whole, part, ReduceOp::sum, counts).wait();
+    }
   } else {
     return false;
   }
@@ -65,6 +69,11 @@ void fail_in(const std::string& way, Communicator& comm) {
   write_process_id(comm.rank());
   while (way == "work") {  // until it is killed
     comm.all_reduce(floats(1000), ReduceOp::sum).wait();
+  }
+  if (way == "short-barrier") {
+    if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::hours(1));
+    comm.barrier(Seconds(1));
+    return;
   }
   if (way == "late-barrier") {
     if (comm.rank() == 1 || comm.rank() == 2) std::this_thread::sleep_for(std::chrono::hours(1));

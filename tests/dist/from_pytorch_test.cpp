@@ -52,7 +52,8 @@ TEST_CASE("docs/from-pytorch.md: parallelize_module, and fully_shard beside it",
   manual_seed(2);
 
   const Mesh mesh(world, mesh_of(world->size(), {.tensor = tensor_ranks}));  // the others divide the batch
-  const std::shared_ptr<Communicator> tensor = mesh.along(MeshDimension::tensor), data = mesh.of_mean();
+  const std::shared_ptr<Communicator> tensor = mesh.along(MeshDimension::tensor);
+  const std::shared_ptr<Communicator> data = mesh.data_and_context();
   const TensorParallelFactory layers(tensor);
   DividedModel model(layers);
   const ArenaSharding sharding{.stage = 3, .rank = data->rank(), .world_size = data->size()};
@@ -109,7 +110,7 @@ TEST_CASE("docs/from-pytorch.md: ScheduleGPipe", "[docs]") {
              return loss;
            },
        .backward = [](const Tensor& loss) { loss.backward(); }});
-  pipeline.sum_gradients_of_copies();  // tied weights, which two stages have
+  pipeline.sum_tied_gradients();  // tied weights, which two stages have
 
   manual_seed(4);
   GPT whole(shape);

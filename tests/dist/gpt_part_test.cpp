@@ -84,9 +84,9 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
                    .stages = way.stages,
                    .stage = mesh.along(MeshDimension::pipeline)->rank(),
                    .chunks = way.chunks},
-          .sharding = {.stage = mesh.of_mean()->size() > 1 ? way.zero : 0,
-                       .rank = mesh.of_mean()->rank(),
-                       .world_size = mesh.of_mean()->size(),
+          .sharding = {.stage = mesh.data_and_context()->size() > 1 ? way.zero : 0,
+                       .rank = mesh.data_and_context()->rank(),
+                       .world_size = mesh.data_and_context()->size(),
                        .bucket_sizes = {.first_bytes = 20'000, .bytes = 60'000},
                        .reshard_after_forward = way.reshard}};
 }
@@ -133,7 +133,7 @@ class PartTrainer {
         model_((manual_seed(3), problem.model), layers_),
         arena_(model_, mesh.world()->device(), way.compute, with_stages(problem.sharding, layers_->stages())),
         optimizer_(arena_),
-        parallel_(model_, arena_, mesh.of_mean(),
+        parallel_(model_, arena_, mesh.data_and_context(),
                   {.bucket_sizes = problem.sharding.bucket_sizes, .hook = hook_of(way, arena_)}) {
     model_.set_recompute(way.recompute);
     parallel_.promise_equal_ranks(true);
@@ -164,10 +164,10 @@ class PartTrainer {
       loss_of(model_(tokens({kSequences, way_.own_tokens()}))).backward();
     }
     parallel_.finish();
-    if (pipeline_ != nullptr) pipeline_->sum_gradients_of_copies(&arena_);
+    if (pipeline_ != nullptr) pipeline_->sum_tied_gradients(&arena_);
     arena_.sum_parts_of_gradients();
     const Tensor loss = full({}, 0, DType::f32, arena_.device());
-    mesh_.of_mean()->all_reduce(loss, ReduceOp::mean).wait();
+    mesh_.data_and_context()->all_reduce(loss, ReduceOp::mean).wait();
     if (pipeline_ != nullptr) pipeline_->line().all_reduce(loss, ReduceOp::sum).wait();
     optimizer_.step();
   }
@@ -324,10 +324,10 @@ static void check_traffic(const std::vector<MeshTraffic::Line>& lines, const Mes
                           const planner::ParallelTraffic& expected) {
   for (const MeshTraffic::Line& line : lines) {
     INFO(line.group);
-    const bool is_mean = line.group == std::string(mesh.of_mean()->group());
-    const std::string of_mean = is_mean ? text_of(expected.data) : "";
-    if (line.group.find("data") != std::string::npos) CHECK(text_of(line.counts) == of_mean);
-    if (line.group == "context") CHECK(text_of(line.counts) == of_mean + text_of(expected.context));
+    const bool is_mean = line.group == std::string(mesh.data_and_context()->group());
+    const std::string data_and_context = is_mean ? text_of(expected.data) : "";
+    if (line.group.find("data") != std::string::npos) CHECK(text_of(line.counts) == data_and_context);
+    if (line.group == "context") CHECK(text_of(line.counts) == data_and_context + text_of(expected.context));
     if (line.group == "pipeline") {
       // A communicator counts what it receives too, as calls of no bytes.
       CollectiveCounts sent = line.counts;
@@ -339,7 +339,7 @@ static void check_traffic(const std::vector<MeshTraffic::Line>& lines, const Mes
 }
 
 TEST_CASE("planner: memory and calls of a rank's part of a GPT are what is counted in an update",
-          "[dist][plan]") {
+          "[dist][plan][bytes]") {
   const auto world = this_run();
   for (const Way& way : ways_for(world->size())) {
     INFO(text_of(way));
@@ -402,7 +402,7 @@ class StageTrainer {
                                                             tokens({kSequences * kTokens}), 100);
                                     },
                                 .backward = [](const Tensor& loss) { loss.backward(); }});
-    pipeline_.sum_gradients_of_copies();
+    pipeline_.sum_tied_gradients();
     pipeline_.line().all_reduce(full({}, 0, DType::f32, arena_.device()), ReduceOp::sum).wait();  // the loss
     optimizer_.step();
   }
@@ -431,7 +431,7 @@ class StageTrainer {
 
 }  // namespace
 
-TEST_CASE("planner: memory and messages of a stage of a GPT are those of a run", "[dist][plan]") {
+TEST_CASE("planner: memory and messages of a stage of a GPT are those of a run", "[dist][plan][bytes]") {
   const auto line = this_run();
   if (line->size() == 1) return;
   constexpr int kMicroBatches = 5;

@@ -67,7 +67,7 @@ TEST_CASE("layouts: an operation that mixes them up is named", "[dist][tensor][l
   const auto partial = [=] { return linear(linear(input(), parameter(0)), parameter(1)); };
   CHECK(error_in([=] { linear(x(), parameter(0)); }) ==
         "layouts: linear of operands that are replicated, shard(0): expected an input that has entered the "
-        "divided layers (copy_to_region, gather_tokens)");
+        "divided layers (copy_to_region, all_gather_tokens)");
   CHECK(error_in([=] { linear(input(), parameter(1)); }) ==
         "layouts: linear of operands that are replicated, shard(1): expected an input divided as the weight");
   CHECK(error_in([=] { relu(partial()); }) ==
@@ -131,7 +131,7 @@ TEST_CASE("layouts: a replicated weight in the divided layers, whose gradient no
       const auto alone = std::make_shared<SelfCommunicator>(Device{});
       const Tensor x = tensor_of(random_doubles(8, 2), {1, 2, 4});
       const Tensor part = linear(linear(x, parameter(0)), parameter(1));
-      use(gather_tokens(scatter_tokens(part, {}, alone), alone));
+      use(all_gather_tokens(reduce_scatter_tokens(part, {}, alone), alone));
     });
   };
   const std::string expected =

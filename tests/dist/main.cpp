@@ -10,6 +10,7 @@
 #ifdef RINGTAPE_WITH_MPI
 #include "dist/mpi_communicator.h"
 #endif
+#include "tests/dist/late_communicator.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/catch.h"
 
@@ -27,9 +28,10 @@ std::string device_of_run() {
 
 void connect_ranks(const RankEnvironment& env) {
   const Seconds timeout(120);
-  all_communicators().push_back(
-      {"ranks of this run",
-       connect(env, device_of_rank(env, device_of_run(), cuda_device_count()), timeout)});
+  std::shared_ptr<Communicator> ranks =
+      connect(env, device_of_rank(env, device_of_run(), cuda_device_count()), timeout);
+  if (std::getenv("RINGTAPE_DIST_LATE") != nullptr) ranks = late_communicator(ranks);
+  all_communicators().push_back({"ranks of this run", std::move(ranks)});
 #ifdef RINGTAPE_WITH_MPI
   if (env.has_mpi)
     all_communicators().push_back({"MPI in small pieces", MpiCommunicator::connect(timeout, 7)});

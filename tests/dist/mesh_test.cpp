@@ -1,6 +1,10 @@
 // Ranks named by the dimensions of a mesh.
 #include "dist/mesh.h"
 
+#include <memory>
+#include <vector>
+
+#include "core/error.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/trainer.h"
 #include "tests/support/catch.h"
@@ -15,6 +19,34 @@ double sum_of_numbers(Communicator& comm, int world_rank) {
   comm.all_reduce(number, ReduceOp::sum).wait();
   return number.to_doubles()[0];
 }
+
+/// A rank of a world that is not there: it only notes how it is split.
+class FakeWorld : public Communicator {
+ public:
+  struct Split {
+    int color, key;
+  };
+  FakeWorld(int rank, int size) : Communicator(rank, size, Device{}, Seconds(1)) {}
+  const char* backend() const override { return "none"; }
+
+  std::vector<Split> splits;
+
+ protected:
+  Work do_all_reduce(const Call&, const Tensor&, const Tensor&) override { is_not_there(); }
+  Work do_reduce(const Call&, const Tensor&, const Tensor&) override { is_not_there(); }
+  Work do_broadcast(const Call&, const Tensor&) override { is_not_there(); }
+  Work do_all_gather(const Parts&) override { is_not_there(); }
+  Work do_reduce_scatter(const Parts&) override { is_not_there(); }
+  Work do_exchange(const Call&, std::vector<Transfer>, std::vector<Transfer>) override { is_not_there(); }
+  void do_barrier(const Call&, Seconds) override { is_not_there(); }
+  std::shared_ptr<Communicator> do_split(const Call&, int color, int key) override {
+    splits.push_back({color, key});
+    return std::make_shared<FakeWorld>(0, 2);  // one of several: a Mesh asks no more
+  }
+
+ private:
+  [[noreturn]] static void is_not_there() { fail("a fake communicator can only be split"); }
+};
 
 TEST_CASE("mesh: a rank's number is tensor + context * tensors + ...", "[dist][mesh]") {
   const MeshSizes sizes{.tensor = 2, .context = 3, .data = 4, .pipeline = 5};
@@ -67,17 +99,43 @@ TEST_CASE("mesh: the communicators connect the ranks of a line", "[dist][mesh]")
     CHECK(mesh.along(dimension)->rank() == rank);
     CHECK(sum_of_numbers(*mesh.along(dimension), rank) == ranks * (ranks - 1) / 2);
     const bool is_of_mean = dimension == MeshDimension::data || dimension == MeshDimension::context;
-    CHECK(mesh.of_mean()->size() == (is_of_mean ? ranks : 1));
+    CHECK(mesh.data_and_context()->size() == (is_of_mean ? ranks : 1));
   }
   if (ranks != 4) return;
   const Mesh mesh(world, {.tensor = 2, .data = 2});
   CHECK(mesh.along(MeshDimension::tensor)->rank() == rank % 2);
   CHECK(mesh.along(MeshDimension::data)->rank() == rank / 2);
   CHECK(sum_of_numbers(*mesh.along(MeshDimension::tensor), rank) == (rank < 2 ? 0 + 1 : 2 + 3));
-  CHECK(sum_of_numbers(*mesh.of_mean(), rank) == (rank % 2 == 0 ? 0 + 2 : 1 + 3));
-  const Mesh of_mean(world, {.context = 2, .pipeline = 2});
-  CHECK(sum_of_numbers(*of_mean.of_mean(), rank) == (rank < 2 ? 0 + 1 : 2 + 3));
+  CHECK(sum_of_numbers(*mesh.data_and_context(), rank) == (rank % 2 == 0 ? 0 + 2 : 1 + 3));
+  const Mesh data_and_context(world, {.context = 2, .pipeline = 2});
+  CHECK(sum_of_numbers(*data_and_context.data_and_context(), rank) == (rank < 2 ? 0 + 1 : 2 + 3));
   CHECK_THROWS_WITH(Mesh(world, {.tensor = 3}), ContainsSubstring("mesh: sizes for 3 ranks, found 4"));
+}
+
+TEST_CASE("mesh: in four dimensions a communicator has the ranks that differ along its own alone",
+          "[dist][mesh]") {
+  // With two places along each dimension the digits of a rank's binary number are its places: 1 along tensor,
+  // 2 along context, 4 along data, 8 along pipeline. These are the digits in which the ranks of a
+  // communicator differ: a line of each dimension, and the plane of data and context.
+  const std::vector<unsigned> digits = {0b0001, 0b0010, 0b0100, 0b1000, 0b0110};
+  std::vector<std::vector<FakeWorld::Split>> splits;  // by rank
+  for (int rank = 0; rank < 16; ++rank) {
+    const auto world = std::make_shared<FakeWorld>(rank, 16);
+    const Mesh mesh(world, {.tensor = 2, .context = 2, .data = 2, .pipeline = 2});
+    splits.push_back(world->splits);
+    REQUIRE(splits.back().size() == digits.size());
+  }
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    for (unsigned a = 0; a < 16; ++a) {
+      REQUIRE(splits[a][i].color >= 0);
+      for (unsigned b = a + 1; b < 16; ++b) {
+        INFO("communicator " << i << ", ranks " << a << " and " << b);
+        const bool are_together = ((a ^ b) & ~digits[i]) == 0;
+        CHECK((splits[a][i].color == splits[b][i].color) == are_together);
+        CHECK(splits[a][i].key < splits[b][i].key);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -135,6 +135,16 @@ for schedule in "afab" "interleaved --pipeline-chunks 2"; do
   expect "--pipeline-schedule $schedule has the bits of 1f1b" cmp other.safetensors 1f1b.safetensors
 done
 
+# ---- ZeRO 1 in 16 bits: a step gathers the 16-bit copies, and who needs the f32 values gathers these ------------
+
+half=("${mnist[@]}" "${sgd[@]}" --dtype bf16)
+run_ranks 0 2 "${half[@]}" --zero 1 --check-replicas
+for zero in 0 1; do
+  run_ranks 0 2 "${half[@]}" --zero $zero --record-values "values-$zero.jsonl"
+done
+"$bin/compare_runs" values-0.jsonl values-1.jsonl >out 2>err
+expect "--record-values with --zero 1 --dtype bf16 has the values of --zero 0" [ $? -eq 0 ]
+
 # ---- ZeRO 3: the bits of ZeRO 2 ---------------------------------------------------------------------------
 
 # Of two data ranks the order of sums is the same: ranks, and ways to train.
@@ -243,7 +253,7 @@ refused() {
 refused 4 "--tensor-parallel 3: expected a divisor of the 4 ranks, the nearest is 2" "${mnist[@]}" --tensor-parallel 3
 refused 3 "--tensor-parallel 3: does not divide 4 heads, the nearest that does is 2" "${gpt[@]}" --tensor-parallel 3
 refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided" "${mnist[@]}" --hidden 1 --tensor-parallel 2
-refused 2 "--sequence-parallel: gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
+refused 2 "--sequence-parallel: all_gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
 refused 2 "--pipeline-chunks 9: the model has 4 units for 18 parts, expected at most as many parts, the nearest is --pipeline-chunks 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 9
 refused 3 "--batch-size 8: expected a multiple of the 3 ranks, such as 6" "${gpt[@]}"
 refused 4 "--batch-size 9: expected a multiple of the 2 ranks that divide it, such as 8" gpt train --device cpu --batch-size 9 --tensor-parallel 2
@@ -269,9 +279,10 @@ done <<FLAGS
 --context-parallel 2 --recompute 1|--context-parallel 2|differ: --recompute 1 on rank 0, but --recompute 0 on rank 1
 FLAGS
 refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu --sample-every 5 --zero 3
+refused 4 "--compress f16 cannot be used with --tensor-parallel without --sequence-parallel" "${gpt[@]}" --tensor-parallel 2 --compress f16
 refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tensor-parallel 2 --lora-rank 2
 refused 3 "--pipeline-parallel 2: expected a divisor of the 3 ranks, the nearest is 1" "${gpt[@]}" --pipeline-parallel 2
-refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected at most as many parts, the nearest is --pipeline-parallel 3" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
+refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected at most as many parts, the nearest is --pipeline-parallel 2" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
 refused 2 "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved
 refused 4 "--zero 2: expected as many forwards on every rank, but of the 1 samples of an epoch's last update some of the 2 ranks run 1 and others 0: change --micro-batch" \
   "${regression[@]}" --pipeline-parallel 2 --zero 2 --pipeline-schedule interleaved --pipeline-chunks 2

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "autograd/tape.h"
 #include "core/memory.h"
 #include "dist/stage_parts.h"
+#include "dist/verify_replicas.h"
 #include "nn/gpt.h"
 #include "nn/model_file.h"
 #include "optim/clip.h"
@@ -148,7 +150,7 @@ struct Staged {
                        own += loss.item();
                        loss.backward();
                      }});
-    pipeline->sum_gradients_of_copies();
+    pipeline->sum_tied_gradients();
     const Tensor loss = tensor_of({own}, {1}, DType::f64);
     if (line->device().is_cuda()) {
       const Tensor of_last = tensor_of({own}, {1}, DType::f32, line->device());
@@ -412,6 +414,53 @@ TEST_CASE("pipeline: an order that is given takes the place of the schedule's", 
         }) == "pipeline: stage 0 waits for ever before the backward of micro-batch 0 through chunk 0");
 }
 
+TEST_CASE("pipeline: results and gradients between two stages have a communicator each", "[dist][stages]") {
+  for (const Way& way : kWays) {
+    if (!fits(way)) continue;
+    INFO(way.name);
+    Staged staged(mlp(), way, DType::f32);
+    staged.connect(way);
+    const auto all = staged.pipeline->communicators();
+    REQUIRE(all.size() == 4);  // with the stage before and the one after; no tied weights
+    std::set<std::shared_ptr<Communicator>> different(all.begin(), all.end());
+    different.erase(nullptr);
+    const bool is_ring = way.chunks > 1;
+    const bool has_previous = is_ring || staged.line->rank() > 0;
+    const bool has_next = is_ring || staged.line->rank() + 1 < staged.line->size();
+    CHECK(std::ssize(different) == 2 * (has_previous + has_next));
+  }
+}
+
+TEST_CASE("pipeline: tied weights that differ between their stages are found on both", "[dist][stages]") {
+  const Way& way = kWays.front();
+  if (!fits(way)) return;
+  Staged staged(gpt("GPT", gpt_options()), way, DType::f32);
+  staged.connect(way);
+  const int rank = staged.line->rank();
+  const Mesh mesh(staged.line, {.pipeline = staged.line->size()});
+  const auto error = [&] {
+    return error_of([&] { verify_replicas(*staged.model, mesh, "after step 1", staged.pipeline.get()); });
+  };
+  CHECK(error() == "");
+  REQUIRE(staged.stages().copies().size() == 1);
+  const Stages::TiedCopy& copy = staged.stages().copies()[0];
+  CHECK(copy.name == "wte.weight");
+  if (rank == copy.stage) {
+    Tensor weight = staged.model->parameter(copy.name).detach();
+    std::vector<double> values = weight.to_doubles();
+    values[7] += 1;
+    weight.copy_from(tensor_of(values, weight.shape(), DType::f32, weight.device()));
+  }
+  const std::string found = error();
+  if (rank == copy.owner || rank == copy.stage) {
+    CHECK(found.starts_with(
+        "--check-replicas: after step 1 the ranks' parameters differ: parameter of two stages 0 is "
+        "wte.weight with the CRC-32 "));
+  } else {
+    CHECK(found == "");
+  }
+}
+
 TEST_CASE("pipeline: in evaluation the last stage has the output of one rank", "[dist][stages]") {
   for (const Kind& kind : kinds()) {
     for (const Way& way : kWays) {
@@ -507,13 +556,19 @@ TEST_CASE("pipeline: tensors of all stages come to the first rank and back, step
 
 TEST_CASE("pipeline: more stages than units are refused", "[dist][stages]") {
   if (this_run()->size() == 1) return;
-  const auto layers = std::make_shared<LayerFactory>();
-  layers->set_stages(std::make_shared<Stages>(PipelinePlace{.stage = 0, .stages = 4, .chunks = 2}));
-  CHECK(error_of([&] {
-          make_mlp({12, 9, 5}, *layers);
-        }) ==
+  const auto refusal = [](int stages, int chunks, std::int64_t layers) {
+    const auto factory = std::make_shared<LayerFactory>();
+    factory->set_stages(std::make_shared<Stages>(PipelinePlace{.stages = stages, .chunks = chunks}));
+    return error_of(
+        [&] { make_mlp(std::vector<std::int64_t>(static_cast<std::size_t>(layers) + 1, 5), *factory); });
+  };
+  CHECK(refusal(4, 2, 2) ==
         "--pipeline-parallel 4 --pipeline-chunks 2: the model has 2 units for 8 parts, expected at most as "
         "many parts, the nearest is --pipeline-parallel 2 without --pipeline-chunks");
+  // 3 stages would not divide the ranks that 4 divide.
+  CHECK(refusal(4, 1, 3).ends_with("the nearest is --pipeline-parallel 2"));
+  CHECK(refusal(4, 2, 7).ends_with("the nearest is --pipeline-parallel 2"));
+  CHECK(refusal(2, 3, 4).ends_with("the nearest is --pipeline-chunks 2"));
 }
 
 }  // namespace ringtape::test

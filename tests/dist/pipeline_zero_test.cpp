@@ -127,7 +127,7 @@ class Grid {
   }
 
   /// The ranks with the same stage.
-  const std::shared_ptr<Communicator>& comm() const { return mesh.of_mean(); }
+  const std::shared_ptr<Communicator>& comm() const { return mesh.data_and_context(); }
 
   UpdateResult step() {
     if (!loader) return (*update)({}, how.samples);

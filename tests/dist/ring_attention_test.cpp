@@ -168,7 +168,7 @@ TEST_CASE("ring attention: a gradient that is there is added to", "[dist][contex
 }
 
 TEST_CASE("ring attention: sends C - 1 shards of keys and values forward, 2 C - 1 backward, and has 2 and 4",
-          "[dist][context]") {
+          "[dist][context][bytes]") {
   const auto comm = this_run();
   const std::uint64_t ranks = static_cast<std::uint64_t>(comm->size());
   const Attention call{2, 24, 4, 2, 8};

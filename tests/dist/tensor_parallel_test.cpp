@@ -283,6 +283,27 @@ TEST_CASE("tensor parallel: loss, gradient norm and weights of 20 clipped steps 
   }
 }
 
+TEST_CASE("tensor parallel: clipped in memory, gradients of what all ranks have are those of one rank",
+          "[dist][tensor]") {
+  const auto comm = this_run();
+  const Kind kind = gpt("GPT", gpt_options());
+  const Layers layers = layers_over(comm);
+  const auto whole = make(kind, one_rank()), divided = make(kind, layers);
+  ParameterArena arena(*whole, Device{}), own_arena(*divided, comm->device());
+  own_arena.set_division(division_over(comm, false));
+  backward(kind, *whole, *one_rank());
+  backward(kind, *divided, *layers);
+  const double norm = clip_grad_norm_now(arena, 0.1).item();
+  CHECK(norm > 0.2);
+  CHECK(clip_grad_norm_now(own_arena, 0.1).item() == Approx(norm).epsilon(1e-4));
+  for (const NamedParameter& parameter : divided->named_parameters()) {
+    if (shard_of(*parameter.tensor) != nullptr) continue;
+    INFO(parameter.name);
+    CHECK(largest_difference(parameter.tensor->grad().to_doubles(),
+                             whole->parameter(parameter.name).grad().to_doubles()) < 1e-4);
+  }
+}
+
 TEST_CASE("tensor parallel: a sum over ranks in 16 bits rounds once for each rank but one",
           "[dist][tensor]") {
   const auto comm = this_run();

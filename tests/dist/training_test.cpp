@@ -1,8 +1,10 @@
 // What a training run asks of its ranks: the results of an update, and those of an evaluation.
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <numeric>
 
+#include "autograd/tape.h"
 #include "core/random.h"
 #include "data/loader.h"
 #include "dist/mesh.h"
@@ -10,9 +12,11 @@
 #include "dist/self_communicator.h"
 #include "nn/gpt.h"
 #include "nn/layers.h"
+#include "optim/clip.h"
 #include "optim/sgd.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "text/character_tokenizer.h"
 #include "text/token_dataset.h"
 #include "train/evaluation.h"
@@ -101,7 +105,7 @@ struct Results {
 
 /// One update on all samples, of which each rank has its part, and the evaluation after it.
 Results train_once(const Task& task, const Mesh& mesh, const MakeModel& make = mlp, int zero = 0) {
-  const std::shared_ptr<Communicator>& comm = mesh.of_mean();
+  const std::shared_ptr<Communicator>& comm = mesh.data_and_context();
   const std::shared_ptr<Communicator>& line = mesh.along(MeshDimension::pipeline);
   const auto layers = std::make_shared<LayerFactory>();
   if (line->size() > 1) {
@@ -174,6 +178,45 @@ TEST_CASE("training: so do an update and an evaluation in two stages", "[dist][t
   }
 }
 
+TEST_CASE("training: clipping after each micro-batch is of a rank's own gradients, before their mean",
+          "[dist][train]") {
+  constexpr double kLimit = 0.01;
+  const Task task = classes();
+  for (const auto& [name, comm] : all_communicators()) {
+    INFO(name);
+    const std::int64_t half = kSamples / comm->size() / 2;  // of a rank's samples
+    const auto model_of_seed = [] {
+      manual_seed(1);
+      return make_mlp({4, 8, kClasses});
+    };
+    const auto model = model_of_seed(), expected = model_of_seed();
+    ParameterArena arena(*model, comm->device()), own_arena(*expected, comm->device());
+    SGD optimizer(arena, {.learning_rate = 1}), own_optimizer(own_arena, {.learning_rate = 1});
+    TrainerOptions options;
+    options.accumulation.micro_batch = half;
+    options.optimizer.clip_norm = kLimit;
+    options.optimizer.clip_each_micro_batch = true;
+    Update update(task, options, *model, arena, optimizer, nullptr, false,
+                  Mesh(comm, {.data = comm->size()}));
+    const auto all = std::make_shared<SequentialSampler>(kSamples);
+    DataLoader loader(task.train, std::make_shared<DistributedSampler>(all, comm->rank(), comm->size()),
+                      {.batch_size = 2 * half, .device = comm->device()});
+    loader.start_epoch(0);
+    const std::optional<Batch> batch = loader.next();
+    update(batch, kSamples);
+
+    for (const std::int64_t first : {std::int64_t{0}, half}) {
+      const TapeScope scope;
+      const auto [features, targets] = batch->slice(first, half).to(comm->device());
+      task.loss((*expected)(features), targets, static_cast<double>(2 * half)).loss.backward();
+      clip_grad_norm_now(own_arena, kLimit / std::sqrt(2));
+    }
+    comm->all_reduce(own_arena.gradients(), ReduceOp::mean).wait();
+    own_optimizer.step();
+    check_close(arena.values().to_doubles(), own_arena.values().to_doubles(), 0, 1e-6);
+  }
+}
+
 TEST_CASE("training: every rank begins where rank 0 does, with its weights and random numbers",
           "[dist][train]") {
   manual_seed(1);
@@ -212,6 +255,72 @@ TEST_CASE("training: rank 0 alone checks whether what the program writes can be 
   options.observation.quiet = true;
   const Trainer trainer(task, options);
   CHECK(checks == (trainer.comm().rank() == 0 ? 1 : 0));
+}
+
+TEST_CASE(
+    "training: ranks that divide a batch have random numbers of their own, and those of a layer the same",
+    "[dist][train]") {
+  Task task = classes();
+  task.make_model_with = mlp;
+  for (const int tensor : {1, 2}) {
+    if (all_communicators().front().communicator->size() % tensor != 0) continue;
+    INFO(tensor << " ranks divide a layer");
+    TrainerOptions options;
+    options.device = device_of_run();
+    options.data.batch_size = kSamples;
+    options.distribution.tensor_parallel = tensor;
+    options.observation.quiet = true;
+    Trainer trainer(task, options);
+    Communicator& comm = trainer.comm();
+    std::vector<std::int64_t> seeds;  // of all ranks
+    trainer.after_step([&](const Trainer::Step&) {
+      const std::vector<std::int64_t> own = {static_cast<std::int64_t>(default_generator().seed)};
+      const Tensor all = empty({comm.size()}, DType::i64, comm.device());
+      comm.all_gather(copy_to(from_vector(own, {1}), comm.device()), all).wait();
+      seeds = all.to_vector<std::int64_t>();
+    });
+    trainer.train();
+    REQUIRE(std::ssize(seeds) == comm.size());
+    for (std::size_t a = 0; a < seeds.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        const auto ranks_of_layer = static_cast<std::size_t>(tensor);  // neighbours
+        CHECK((seeds[a] == seeds[b]) == (a / ranks_of_layer == b / ranks_of_layer));
+      }
+    }
+  }
+}
+
+TEST_CASE("training: all ranks wait while the first writes files", "[dist][train]") {
+  const std::shared_ptr<Communicator>& ranks = all_communicators().front().communicator;
+  // The first rank's folder, under a name that all give.
+  const TemporaryFolder folder;
+  const std::string own = folder.path();
+  const Tensor letters = copy_to(
+      from_vector(std::vector<std::int32_t>(own.begin(), own.end()), {std::ssize(own)}), ranks->device());
+  ranks->broadcast(letters, 0).wait();
+  std::string name;
+  for (const std::int32_t letter : letters.to_vector<std::int32_t>()) name += static_cast<char>(letter);
+
+  Task task = classes();
+  task.make_model = [] { return make_mlp({4, 8, kClasses}); };
+  TrainerOptions options;
+  options.device = device_of_run();
+  options.data.batch_size = kSamples;  // a step for each of 5 epochs
+  options.data.epochs = 5;
+  options.checkpoint.folder = name + "/checkpoints";
+  options.checkpoint.every = 2;
+  options.observation.quiet = true;
+  Trainer trainer(task, options);
+  const auto barriers = [&] {
+    return trainer.comm().collectives()[static_cast<std::size_t>(Operation::barrier)].calls;
+  };
+  CHECK(barriers() == 0);
+  trainer.train();
+  // For the checkpoints after steps 2, 4 and 5, and for what it writes at the end. One rank waits for nobody.
+  const bool is_alone = ranks->size() == 1;
+  CHECK(barriers() == (is_alone ? 0u : 4u));
+  trainer.wait_for_first();
+  CHECK(barriers() == (is_alone ? 0u : 5u));
 }
 
 TEST_CASE("training: the whole of a sharded model is another model, with its values", "[dist][train]") {

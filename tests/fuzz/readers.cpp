@@ -57,7 +57,8 @@ std::optional<std::string> read_safetensors(const std::string& input, const std:
     const SafetensorsFile file(path);
     std::size_t bytes = 0;
     for (const SafetensorsFile::Entry& entry : file.entries()) {
-      const Tensor tensor = file.load(entry.name, entry.dtype, entry.shape);
+      if (!entry.dtype) continue;
+      const Tensor tensor = file.load(entry.name, *entry.dtype, entry.shape);
       const std::string_view loaded(static_cast<const char*>(tensor.raw()), tensor.bytes());
       expect(loaded == input.substr(entry.offset, entry.bytes), "a tensor has other bytes than the file");
       bytes += tensor.bytes();

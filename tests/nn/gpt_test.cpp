@@ -1,5 +1,6 @@
 #include "nn/gpt.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -324,6 +325,13 @@ TEST_CASE("a text is continued greedily as by full passes, and beyond the contex
     CHECK(greedy(logits.alias({23}, (length - 1) * 23).to_vector<float>()) == token);
     text.push_back(token);
   }
+  // Of a model with more rows than its tokenizer has tokens.
+  std::int32_t largest = 0;
+  generate(*model, {3, 1, 4, 1, 5}, {.tokens = 40, .sampling = {}, .vocabulary = 7}, [&](std::int32_t token) {
+    largest = std::max(largest, token);
+    return true;
+  });
+  CHECK(largest == 6);
   const std::vector<std::int32_t> empty, long_one(13);
   const auto ignore = [](std::int32_t) { return true; };
   CHECK_THROWS_WITH(generate(*model, empty, {}, ignore), ContainsSubstring("the prompt has no tokens"));

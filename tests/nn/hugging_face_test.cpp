@@ -1,5 +1,7 @@
 #include "nn/hugging_face.h"
 
+#include <map>
+
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/error.h"
@@ -64,6 +66,44 @@ TEST_CASE("a model that was saved for transformers computes the same after it is
     CHECK(logits_of(*loaded) == logits_of(model));
     CHECK(loaded->named_parameters().size() == model.named_parameters().size());
   }
+}
+
+TEST_CASE("a GPT-2 without biases that got some elsewhere is read with them", "[gpt]") {
+  const TemporaryFolder folder;
+  TransformerOptions options = small_gpt2();
+  options.bias = false;
+  CHECK_FALSE(load_saved(options, folder.path()).bias);
+  const std::filesystem::path path = folder.path() / "model.safetensors";
+  std::vector<NamedTensor> tensors = tensors_of(path);
+  for (NamedTensor& tensor : tensors) {
+    if (tensor.name == "h.1.mlp.c_proj.bias") tensor.tensor = full({8}, 0.5);
+  }
+  save_safetensors(path, tensors);
+  const std::shared_ptr<GPT> loaded = load_gpt(folder.path());
+  CHECK(loaded->options().bias);
+  CHECK(loaded->parameter("h.1.mlp.c_proj.bias").to_doubles() == std::vector<double>(8, 0.5));
+  CHECK(loaded->parameter("ln_f.bias").to_doubles() == std::vector<double>(8, 0));
+
+  GPT llama(small_llama());
+  save_gpt(llama, folder.path());
+  tensors = tensors_of(path);
+  tensors.push_back({"model.layers.0.self_attn.q_proj.bias", full({8}, 0.5)});
+  save_safetensors(path, tensors);
+  CHECK_THROWS_WITH(load_gpt(folder.path()),
+                    ContainsSubstring("not expected: model.layers.0.self_attn.q_proj.bias"));
+}
+
+TEST_CASE("a model that cannot be saved as a whole leaves the one that was there", "[gpt]") {
+  const TemporaryFolder folder;
+  GPT first(small_gpt2()), second(small_gpt2());
+  save_gpt(first, folder.path(), {{"words.txt", "old"}});
+  CHECK(read_text(folder / "words.txt") == "old");
+  const std::vector<std::string> names = folder.names();
+  const std::string weights = read_text(folder / "model.safetensors");
+  const std::map<std::string, std::string> texts = {{"missing/x.txt", ""}, {"a.txt", "new"}};
+  CHECK_THROWS_WITH(save_gpt(second, folder.path(), texts), ContainsSubstring("missing/x.txt: cannot write"));
+  CHECK(folder.names() == names);
+  CHECK(read_text(folder / "model.safetensors") == weights);
 }
 
 TEST_CASE("GPT-2's matrices are stored as [in, out], Llama's queries, keys and values apart", "[gpt]") {
@@ -199,13 +239,16 @@ TEST_CASE("config.json has a dropout for the embeddings, one for the attention a
   CHECK_FALSE(replaced.attention_dropout.has_value());
 }
 
-TEST_CASE("Llama's config.json has a dropout for the attention alone", "[gpt]") {
+TEST_CASE("Llama's config.json has a dropout for the attention, and ours for the rest", "[gpt]") {
   const TemporaryFolder folder;
   TransformerOptions options = small_llama();
   CHECK(load_saved(options, folder.path()).attention_dropout == 0);
   options.attention_dropout = 0.25;
   CHECK(load_saved(options, folder.path()).attention_dropout == 0.25);
   CHECK(load_saved(options, folder.path()).dropout == 0);
+  options.dropout = 0.125;
+  CHECK(load_saved(options, folder.path()).dropout == 0.125);
+  CHECK(load_saved(options, folder.path()).attention_dropout == 0.25);
   const std::string text = read_text(folder / "config.json");
   const std::string member = "\"attention_dropout\": 0.25";
   REQUIRE(text.find(member) != std::string::npos);

@@ -1,5 +1,7 @@
 #include "nn/lora.h"
 
+#include <algorithm>
+
 #include "autograd/tape.h"
 #include "nn/arena.h"
 #include "nn/gpt.h"
@@ -118,6 +120,28 @@ TEST_CASE("LoRA leaves a model as it is at first, and trains nothing else", "[lo
   }
 }
 
+TEST_CASE("a model to which LoRA cannot be added stays as it was", "[lora]") {
+  const auto model = tiny();
+  const auto is_trained = [](const NamedParameter& parameter) { return parameter.tensor->requires_grad(); };
+  const std::size_t parameters = model->named_parameters().size();
+  const auto check_unchanged = [&](std::size_t expected) {
+    const std::vector<NamedParameter> found = model->named_parameters();
+    CHECK(found.size() == expected);
+    CHECK(std::all_of(found.begin(), found.end(), is_trained));
+  };
+  // c_attn and c_fc are as wide as the model, 16; the head has 64.
+  CHECK_THROWS_WITH(add_lora(*model, {.rank = 17, .targets = {"h.*.attn.c_attn"}}),
+                    ContainsSubstring("the rank for a layer of 16 inputs"));
+  check_unchanged(parameters);
+  CHECK_THROWS_WITH(add_lora(*model, {.alpha = 0, .targets = {"*"}}), ContainsSubstring("alpha"));
+  check_unchanged(parameters);
+  add_lora(*model, {.rank = 2, .targets = {"h.1.mlp.c_fc"}});
+  model->requires_grad(true);
+  CHECK_THROWS_WITH(add_lora(*model, {.rank = 2, .targets = {"*"}}),
+                    ContainsSubstring("the linear layer h.1.mlp.c_fc has a Lora already"));
+  check_unchanged(parameters + 2);
+}
+
 TEST_CASE("a step with LoRA alone has gradients, optimizer state and buckets for the factors alone",
           "[lora]") {
   const auto model = tiny();
@@ -200,7 +224,7 @@ TEST_CASE("LoRA refuses targets and settings that do not fit", "[lora]") {
   CHECK_THROWS_WITH(Lora(4, 8, 0, 1), ContainsSubstring("must be 1 to 4, found 0"));
   CHECK_THROWS_WITH(Lora(4, 8, 2, 0), Equals("LoRA: alpha must be finite and above 0, found 0"));
   add_lora(*model, {.rank = 2});
-  CHECK_THROWS_WITH(add_lora(*model, {.rank = 2}), ContainsSubstring("has a module 'lora' already"));
+  CHECK_THROWS_WITH(add_lora(*model, {.rank = 2}), ContainsSubstring("h.0.attn.c_attn has a Lora already"));
 }
 
 }  // namespace

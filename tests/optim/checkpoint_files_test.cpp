@@ -337,6 +337,22 @@ TEST_CASE("an old checkpoint's tensors are removed before the JSON that refers t
   }
 }
 
+TEST_CASE("an old checkpoint that stays keeps neither the new one nor the others from their turn",
+          "[resume]") {
+  const TemporaryFolder folder;
+  {
+    CheckpointFolder checkpoints(folder.path(), 2);
+    for (std::int64_t step : {10, 20}) checkpoints.save(state_at(step));
+  }
+  std::filesystem::remove(folder / file_of(20, "safetensors"));
+  std::filesystem::create_directories(folder / file_of(20, "safetensors") / "cannot be removed");
+  CheckpointFolder checkpoints(folder.path(), 1);
+  CHECK_THROWS_WITH(checkpoints.save(state_at(30)),
+                    ContainsSubstring("checkpoint of step 30 was saved, but 1 old checkpoint in "));
+  CHECK(folder.names() == files_of({20, 30}));
+  CHECK(newest_step(checkpoints) == 30);
+}
+
 TEST_CASE("a folder belongs to one process at a time", "[resume]") {
   const TemporaryFolder folder;
   {

@@ -151,6 +151,40 @@ TEST_CASE("a loss scaler goes on from its saved state", "[scaler]") {
   CHECK(second.scale().item() == 65536);
 }
 
+TEST_CASE("of several ranks each begins backward with the scale over their number", "[scaler]") {
+  on_every_device([](Device device, const Stream&) {
+    OneWeight model;
+    ParameterArena arena(model, device, DType::f16);
+    SGD optimizer(arena, {.learning_rate = 1});
+    LossScaler scaler(arena, {.initial_scale = 4096, .world_size = 4});
+    optimizer.zero_grad();
+    const auto backward = [&](double gradient) {
+      const Tensor y = to(model(ones({1, 1}, DType::f16, device)), DType::f32);
+      scaler.backward(sum(scale(y, gradient)));
+    };
+    backward(0.25);
+    CHECK(arena.gradients().to_doubles()[0] == 256);
+    optimizer.step();  // unscales by the same factor
+    scaler.update();
+    CHECK(model.layer->parameter("weight").item() == 0.25);
+    // 60 * 1024 is below f16's largest value, 60 * 4096 is not.
+    optimizer.zero_grad();
+    backward(60);
+    CHECK(arena.gradients().to_doubles()[0] == 60 * 1024);
+    train_step(model, optimizer, scaler, INFINITY);
+    CHECK(scaler.scale().item() == 2048);
+    optimizer.zero_grad();
+    backward(60);
+    CHECK(arena.gradients().to_doubles()[0] == 60 * 512);
+    // A loaded scale.
+    scaler.state()[0].tensor.copy_from(full({}, 64, DType::f32, device));
+    scaler.loaded();
+    optimizer.zero_grad();
+    backward(60);
+    CHECK(arena.gradients().to_doubles()[0] == 60 * 16);
+  });
+}
+
 TEST_CASE("loss scalers refuse settings that make no sense", "[scaler]") {
   using Options = LossScalerOptions;
   OneWeight model;
@@ -166,6 +200,8 @@ TEST_CASE("loss scalers refuse settings that make no sense", "[scaler]") {
   CHECK_THROWS_WITH(LossScaler(arena, Options{.initial_scale = 1, .floor = 2}),
                     ContainsSubstring("found 1 and 2"));
   CHECK_THROWS_WITH(LossScaler(arena, Options{.growth_interval = 0}), ContainsSubstring("growth interval"));
+  CHECK_THROWS_WITH(LossScaler(arena, Options{.world_size = 0}),
+                    ContainsSubstring("at least one rank, found 0"));
 }
 
 }  // namespace

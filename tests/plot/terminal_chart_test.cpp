@@ -61,6 +61,17 @@ TEST_CASE("a chart for a terminal has a plain form without UTF-8", "[plot]") {
         std::vector<std::string>{"        3 |\u2809", "        2 | \u2824", "        1 |  \u28C0"});
 }
 
+TEST_CASE("a chart of small values is as high as one of large ones, and one of equal values is flat",
+          "[plot]") {
+  CHECK(lines_of(line_chart({3e-12, 2e-12, 1e-12}, {80, false}, 3, ChartScale::linear)) ==
+        std::vector<std::string>{"    3e-12 |*", "    2e-12 | *", "    1e-12 |  *"});
+  for (const double value : {0.0, 1e-12, 1.0, 1e12}) {
+    const std::vector<std::string> lines =
+        lines_of(line_chart({value, value * (1 + 1e-15), value}, {80, false}, 3, ChartScale::linear));
+    CHECK_THAT(lines.at(2), Catch::Matchers::EndsWith("|***"));
+  }
+}
+
 TEST_CASE("a chart is no wider than the terminal, and at most 72 columns beside its axis", "[plot]") {
   for (const bool has_utf8 : {false, true}) {
     for (const auto& [columns, widest] :

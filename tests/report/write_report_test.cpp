@@ -36,7 +36,7 @@ TEST_CASE("a written report shows a step from its own beginning, without the dat
     recorded.end_step();
   }
   report::write_report({.report = {}, .recorded = recorded, .memory_formula = {}, .data_set = data_set}, file,
-                       comm);
+                       comm, Console(false));
   const Json document = Json::parse(read_text(file));
   CHECK(document.at("timeline").at("step").as_int64() == 2);
   // Step 2 begins after the clock's 0, but at the left of its picture.
@@ -55,8 +55,8 @@ TEST_CASE("a report is a page, or its document where the file ends on .json", "[
   const std::string page = (folder.path() / "r.html").string(), json = (folder.path() / "r.json").string();
   report::RunReport report;
   report.title = "MNIST";
-  report::save_report(report, page, Device{});
-  report::save_report(report, json, Device{});
+  report::save_report(report, page, Device{}, Console(false));
+  report::save_report(report, json, Device{}, Console(false));
   CHECK_THAT(read_text(page),
              Catch::Matchers::StartsWith("<!DOCTYPE html>") && ContainsSubstring("\"title\": \"MNIST\""));
   CHECK(Json::parse(read_text(json)).at("title").as_string() == "MNIST");

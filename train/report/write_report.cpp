@@ -65,7 +65,7 @@ StepMemory memory_of(const FinishedRun& run, std::int64_t number, const Span& st
 
 }  // namespace
 
-void write_report(FinishedRun run, const std::string& file, Communicator& comm) {
+void write_report(FinishedRun run, const std::string& file, Communicator& comm, Console console) {
   RunReport& report = run.report;
   if (run.recorded.exist()) {
     // A step from the middle, the same on all ranks.
@@ -81,17 +81,17 @@ void write_report(FinishedRun run, const std::string& file, Communicator& comm) 
     report.first_profiled = range.first;
     report.last_profiled = range.last;
   }
-  if (comm.rank() == 0) save_report(std::move(report), file, comm.device());
+  if (comm.rank() == 0) save_report(std::move(report), file, comm.device(), console);
 }
 
-void save_report(RunReport report, const std::string& file, Device device) {
+void save_report(RunReport report, const std::string& file, Device device, Console console) {
   for (const Fact& fact : describe_machine(device)) report.machine.emplace_back(fact.name, fact.value);
   const Json document = document_of(report);
   const bool is_page = !file.ends_with(".json");
   const std::string text =
       is_page ? html_page(document) : document.dump(1, Json::InvalidUtf8::replace) + "\n";
   save_text(file, text);
-  fmt::print("\nreport written to {} ({})\n", file, bytes_text(static_cast<double>(text.size())));
+  console.print("\nreport written to {} ({})\n", file, bytes_text(static_cast<double>(text.size())));
 }
 
 }  // namespace ringtape::report

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "dist/communicator.h"
+#include "train/console.h"
 #include "train/recorded_steps.h"
 #include "train/report/run_report.h"
 
@@ -19,10 +20,11 @@ struct FinishedRun {
 };
 
 /// Adds the machine and one of the recorded steps: its memory, and the timelines of all ranks. Rank 0 writes
-/// it to `file`: a page, or if the name ends with .json the JSON document. Every rank must call it.
-void write_report(FinishedRun run, const std::string& file, Communicator& comm);
+/// it to `file`: a page, or if the name ends with .json the JSON document, and says so on the console. Every
+/// rank must call it.
+void write_report(FinishedRun run, const std::string& file, Communicator& comm, Console console);
 
-/// Adds the machine of `device`, and writes the report to `file`.
-void save_report(RunReport report, const std::string& file, Device device);
+/// Adds the machine of `device`, writes the report to `file`, and says so on the console.
+void save_report(RunReport report, const std::string& file, Device device, Console console);
 
 }  // namespace ringtape::report

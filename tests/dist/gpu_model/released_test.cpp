@@ -28,6 +28,29 @@ TEST_CASE("GPU model: what an update sends is released in the order of the strea
   }
 }
 
+TEST_CASE("GPU model: ZeRO 1: values that nobody reads after a step are released with their arena",
+          "[dist][gpu_model]") {
+  const auto comm = this_run();
+  if (comm->device().is_cpu()) return;
+  const auto parameters = [&] {
+    return memory_stats(comm->device()).live_by_category[MemoryCategory::parameters];
+  };
+  const std::vector<MicroBatch> shares = shares_of("equal", comm->size());
+  const std::int64_t samples = shares.back().first + shares.back().size;
+  const std::size_t before = parameters();
+  {
+    ZeroTrainer trainer(comm, {.stage = 1});
+    trainer.parallel.promise_equal_ranks(true);
+    trainer.window.begin_with_all(samples);
+    trainer.optimizer->zero_grad();
+    trainer.backward(Data(samples, 1), shares[static_cast<std::size_t>(comm->rank())]);
+    trainer.parallel.finish();
+    trainer.optimizer->step();  // begins to gather the values
+    CHECK(parameters() > before);
+  }
+  CHECK(parameters() == before);
+}
+
 TEST_CASE("GPU model: ZeRO 3: a unit gathered in vain is released with the others", "[dist][gpu_model]") {
   const auto comm = this_run();
   if (comm->device().is_cpu() || comm->size() == 1) return;
