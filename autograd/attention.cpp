@@ -67,8 +67,8 @@ void backward(const AttentionHeads& sizes, BackwardContext& context) {
   const Tensor& dout = context.grad_output();
   const GradTarget dqkv = context.grad_target(0);
   const Tensor delta = empty(lse.shape(), lse.dtype(), lse.device());
-  // Seven products: p and dp twice, and the three gradients.
-  add_work({.flops = 7 * sizes.flops(), .bytes = bytes_of({&qkv, &out, &lse, &dout}) + bytes_of(dqkv)});
+  // Five products: p, dp, and the three gradients. (The kernels make p and dp twice.)
+  add_work({.flops = 5 * sizes.flops(), .bytes = bytes_of({&qkv, &out, &lse, &dout}) + bytes_of(dqkv)});
   AttentionGradients gradients;
   gradients.dout = sizes.results(dout);
   gradients.dq = sizes.queries(dqkv.grad);

@@ -13,9 +13,9 @@ Tensor ones(Shape shape, DType dtype = DType::f32, Device device = {});
 /// start, start + step, ... up to but not including `end`. Throws Error when step is 0 or leads away from
 /// `end`.
 Tensor arange(double start, double end, double step = 1, DType dtype = DType::f32, Device device = {});
-/// Uniform in [low, high); floating dtypes. (In 16 bits a value that rounds up to `high` becomes `low`.)
-/// Takes ceil(n / 4) counters of the generator. Throws Error for low > high, and where their difference is no
-/// f32.
+/// Uniform in [low, high); floating dtypes. Drawn in f32, with 24 random bits and `low` and `high` rounded to
+/// f32, for f64 too. (A value that rounds up to `high` becomes `low`.) Takes ceil(n / 4) counters of the
+/// generator. Throws Error for low > high, and where their difference is above the range of f32.
 Tensor rand(Shape shape, DType dtype = DType::f32, Device device = {}, double low = 0, double high = 1,
             Generator& generator = default_generator());
 /// Normal with this mean and standard deviation; floating dtypes. Takes ceil(n / 4) counters of the

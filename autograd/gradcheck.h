@@ -35,10 +35,10 @@ struct GradcheckResult {
 std::string to_string(const GradcheckResult& result);
 
 /// Compares the gradients that the tape computes with central differences (f(x + eps) - f(x - eps)) / (2
-/// eps), for the elements of every input. `function` gets copies of the inputs that need a gradient, and may
-/// return a tensor of any shape; the check is of the gradient of a fixed weighted sum of its elements. Where
-/// the function has a kink (ReLU at 0), keep the inputs further away from it than eps. Throws Error unless
-/// inputs and output are f64 on the CPU. Clears the tape.
+/// eps), for the elements of every input. `function` gets a copy of every input, on the CPU and with a
+/// gradient, and may return a tensor of any shape; the check is of the gradient of a fixed weighted sum of
+/// the result's elements. Where the function has a kink (ReLU at 0), keep the inputs further away from it
+/// than eps. Throws Error unless inputs and output are f64, and eps and every above 0. Clears the tape.
 GradcheckResult gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                           const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 

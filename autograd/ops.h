@@ -40,6 +40,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 /// gradient is added up in f32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// relu(linear(x, weight, bias)) as one operation, which on a GPU is one launch. Only the result is kept.
+/// (Whether a NaN stays NaN in that launch, where cuBLASLt does it, is not documented; relu() keeps it.)
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- rows: over the last dimension ----
@@ -75,7 +76,7 @@ struct TablePart {
 /// Row `tokens[..]` of weight [V, C] for each token of [.., T], i32 or i64 in [0, V): [.., T, C]. With
 /// `positions` [P, C], row first_position + t of it is added to token t; T + first_position must not exceed
 /// P. The result has the dtype of weight, or of its 16-bit copy (ParameterArena). An invalid token gives a
-/// row of zeros, and the next check_indices() throws.
+/// row of zeros and an Error: on the CPU in this call, on a GPU in the next check_indices().
 ///
 /// Where `weight` is a part of a table, with the rows of `part.all_tokens` tokens from `part.first_token` on,
 /// the tokens of other parts give zeros too.
@@ -85,7 +86,8 @@ Tensor embedding(const Tensor& tokens, const Tensor& weight, const Tensor& posit
 struct RotaryTable {
   Tensor cosines, sines;
 };
-/// `dtype`: f64 for an x of f64, else f32; Error for others.
+/// `dtype`: f64 for an x of f64, else f32. Throws Error for another dtype, fewer than 1 position, a head size
+/// that is odd or below 2, and a base that is not above 0.
 RotaryTable make_rotary_table(std::int64_t positions, std::int64_t head_size, double base, DType dtype,
                               Device device);
 /// Rotary position embedding (Su et al., "RoFormer", 2021) in the rotate-half order of Llama: x [B, T, N * D]
@@ -139,15 +141,15 @@ Tensor to(const Tensor& x, DType dtype);
 Tensor to(const Tensor& x, Device device);
 
 // ---- attention ----
-/// Dropout of attention's weights, and which of the heads these are.
+/// Dropout of attention's weights, and for its mask the place of these heads where ranks divide the heads.
 struct AttentionOptions {
-  double dropout = 0;  ///< probability, in [0, 1), with which a weight p is 0; the others are / (1 - dropout)
+  double dropout = 0;  ///< probability, in [0, 1), that a weight is 0; others are divided by 1 - dropout
   /// The mask is a function of seed, counter, head, query and key: the same in the backward and in a
   /// recomputed segment. Take one counter from a generator for each call (core/random.h).
   std::uint64_t seed = 0;
   std::uint64_t counter = 0;
-  /// Where the heads are some of a larger number: all of them, and the number of the first of these. They
-  /// have the masks that they would have among all. 0: these are all.
+  /// Where qkv has only some of a layer's heads: the number of all heads of the layer, and the place of qkv's
+  /// first head among them; each head then has the mask that it has where one rank has all. 0: qkv has all.
   std::int64_t all_heads = 0;
   std::int64_t first_head = 0;
 };
@@ -195,11 +197,11 @@ struct CrossEntropyOptions {
 /// Where no other handle holds f32 or bf16 logits (`cross_entropy(model(x), y)`), the gradient is computed
 /// with the loss and overwrites the logits: one pass over the memory less, and no second buffer.
 ///
-/// An invalid target is found on the device: the row counts as ignored, and the next call of
-/// check_indices() throws.
+/// An invalid target is found on the device, and its row counts as ignored: on the CPU this call throws
+/// Error, on a GPU the next check_indices() does.
 Tensor cross_entropy(Tensor logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-/// A loss and, where it is counted with it, the number of correct predictions: a scalar, f32.
+/// A loss and, where the same operation has counted them, the number of correct predictions: an f32 scalar.
 struct LossAndCorrect {
   LossAndCorrect(Tensor loss_alone) : loss(std::move(loss_alone)) {}  // NOLINT(google-explicit-constructor)
   LossAndCorrect(Tensor of_loss, Tensor of_correct)
@@ -213,9 +215,9 @@ struct LossAndCorrect {
 LossAndCorrect cross_entropy_and_correct(Tensor logits, const Tensor& targets,
                                          const CrossEntropyOptions& options = {});
 
-/// Throws Error if an operation on this device has had an index outside its range since the last call (a
-/// target of cross_entropy(), a token of embedding()), naming the operation and the position. Waits for the
-/// device: call it where the loss is read anyway.
+/// Throws Error if an operation that this thread called on this device has had an index outside its range
+/// since the last check (a target of cross_entropy(), a token of embedding()), naming the operation and the
+/// position. Waits for the device: call it where the loss is read anyway.
 void check_indices(Device device);
 
 /// Number of correct predictions: rows of logits [N, C] whose largest value (the first of equals) is at the

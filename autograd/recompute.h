@@ -22,14 +22,15 @@ using Segment = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 /// segments. With recording off (NoGrad) it simply runs.
 ///
 /// backward() throws Error if an input or a parameter was changed in place since the forward, or if the
-/// second run uses other tensors or returns another shape or dtype than the first.
+/// second run uses other tensors, draws another number of random numbers (as after train() or eval()), or
+/// returns another shape or dtype than the first. recompute() throws Error for an undefined input or result.
 Tensor recompute(const Segment& segment, const std::vector<Tensor>& inputs);
 Tensor recompute(const std::function<Tensor(const Tensor&)>& segment, const Tensor& input);
 
-/// Runs on x the first of a network's `parts` parts, all but the last segment, in segments of `size` parts
-/// that are recomputed; run(x, first, end) is the forward of parts `first` to `end` - 1. Returns the number
-/// of the first part that is left: the last segment, whose activations backward reads at once, is the
-/// caller's to run. With a size of 0 all parts are left.
+/// Divides a network of `parts` parts into recomputed segments of `size` parts, and runs all segments but the
+/// last: x, the network's input, becomes their result. run(x, first, end) is the forward of parts `first` to
+/// `end` - 1. Returns the number of the first part that has not run. The caller runs the last segment, of up
+/// to `size` parts, as it is: backward reads its activations at once. With a size of 0 no part is run.
 std::size_t recompute_segments(
     Tensor& x, std::size_t parts, std::size_t size,
     const std::function<Tensor(Tensor x, std::size_t first, std::size_t end)>& run);

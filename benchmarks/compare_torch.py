@@ -14,9 +14,10 @@ attention
 loader   shuffled batches of MNIST's size: PyTorch's DataLoader, and rows taken by a random permutation
 
 Both sides use the same number of threads and random data. Each round runs both sides one after the other, so that a
-machine whose speed drifts is the same for both, and kernels that memory bounds are each measured beside a copy; a ratio is
-that of the medians over the rounds. --json writes what
-bench_step and the others write (profile/result_file.h), with "torch_seconds" in each row.
+machine whose speed drifts is the same for both; a ratio is that of the medians over the rounds. But a kernel's is the median
+of the rounds' ratios, and one that memory bounds is measured beside a copy on each side, and its ratio is that of the times
+over the copy's: it need not be that of the two times shown. --json writes what bench_step and the others write
+(profile/result_file.h), with "torch_seconds" in each row, and "torch_ratio" in a kernel's.
 """
 import argparse
 import contextlib
@@ -76,7 +77,7 @@ class Timer:
         return self.median(lambda: [work() for _ in range(repeats)], 11) / repeats
 
     def beside_copy(self, work, copy):
-        """The time of `work` over that of `copy`, measured in turns: the medians of 15."""
+        """The seconds of `work`, and of `copy`, measured in turns: the medians of 15."""
         def seconds(function):
             self.synchronize()
             start = time.perf_counter()
@@ -85,7 +86,7 @@ class Timer:
             return time.perf_counter() - start
 
         pairs = [(seconds(work), seconds(copy)) for _ in range(18)][3:]
-        return statistics.median(own for own, _ in pairs) / statistics.median(of_copy for _, of_copy in pairs)
+        return statistics.median(own for own, _ in pairs), statistics.median(of_copy for _, of_copy in pairs)
 
 
 def make_step(torch, sizes, batch, device, compiled):
@@ -119,8 +120,12 @@ def merged(runs):
     return rows
 
 
-def table_row(row, theirs):
-    ratio = theirs / row["seconds"]
+def table_row(row, theirs, ratio=None):
+    """Prints PyTorch's measured time, and its ratio to Ringtape's: without `ratio` that of the two times."""
+    if ratio:
+        row = dict(row, torch_ratio=ratio)
+    else:
+        ratio = theirs / row["seconds"]
     print(f"{row['name']:<30} {row['size']:<22} {row['seconds'] * 1e6:>12.2f} {theirs * 1e6:>12.2f} {ratio:>17.2f}",
           flush=True)
     return dict(row, torch_seconds=theirs)
@@ -290,9 +295,9 @@ def torch_elements(torch, n, device):
         "normal": lambda: y.normal_(),
         "largest_abs": lambda: torch.linalg.vector_norm(a, float("inf")),
         "relu_forward": lambda: torch.clamp_min(a, 0, out=y),
-        "relu_backward": lambda: aten.threshold_backward(b, a, 0),
+        "relu_backward": lambda: aten.threshold_backward.grad_input(b, a, 0, grad_input=y),
         "mse_forward": lambda: torch.nn.functional.mse_loss(a, b),
-        "mse_backward": lambda: aten.mse_loss_backward(one, a, b, 1),
+        "mse_backward": lambda: aten.mse_loss_backward.grad_input(one, a, b, 1, grad_input=y),
         "sum_dim, everything": lambda: a.sum(),
     }
 
@@ -315,30 +320,32 @@ def torch_kernel(torch, kernel, size, device):
     return torch_elements(torch, int(size.split()[0]), device).get(kernel)
 
 
-def ratio_of_kernel(torch, timer, row, work, device):
-    """PyTorch's time over Ringtape's. The rate of a machine's memory may double within a minute, so kernels that it bounds
-    are measured beside a copy of the same bytes, as bench_kernels does, and compared by that. (Both copies take equal times
-    within 5%, measured one after the other.)"""
+def time_and_ratio(torch, timer, row, work, device):
+    """PyTorch's seconds, and their ratio to Ringtape's. The rate of a machine's memory may double within a minute, so kernels
+    that it bounds are measured beside a copy of the same bytes, as bench_kernels does, and compared by that. (Both copies take
+    equal times within 5%, measured one after the other.)"""
     if row["bytes"] < 1 << 24 or row["seconds"] > 2 * row["limit_seconds"]:
-        return timer.kernel(work) / row["seconds"]
+        seconds = timer.kernel(work)
+        return seconds, seconds / row["seconds"]
     copied = min(int(row["bytes"]), 1 << 29)
     source, target = torch.randn(copied // 8, device=device), torch.empty(copied // 8, device=device)
     limit = row["limit_seconds"] * copied / row["bytes"]
-    return timer.beside_copy(work, lambda: target.copy_(source)) / (row["seconds"] / limit)
+    seconds, of_copy = timer.beside_copy(work, lambda: target.copy_(source))
+    return seconds, (seconds / of_copy) / (row["seconds"] / limit)
 
 
 def compare_kernels(torch, timer, options):
-    runs, ratios = [], {}
+    runs, measured = [], {}
     for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_kernels"))
         for row in runs[-1]["rows"]:
             work = torch_kernel(torch, row["name"], row["size"], options.device)
             if work is not None:
                 key = row["name"], row["size"]
-                ratios.setdefault(key, []).append(ratio_of_kernel(torch, timer, row, work, options.device))
+                measured.setdefault(key, []).append(time_and_ratio(torch, timer, row, work, options.device))
     table_head("kernel")
     keys = [(row["name"], row["size"]) for row in runs[0]["rows"]]
-    return [table_row(row, statistics.median(ratios[key]) * row["seconds"]) for row, key in zip(merged(runs), keys) if key in ratios]
+    return [table_row(row, *map(statistics.median, zip(*measured[key]))) for row, key in zip(merged(runs), keys) if key in measured]
 
 
 def compare_products(torch, timer, options):

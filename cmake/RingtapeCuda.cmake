@@ -45,7 +45,10 @@ else()
     endif()
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       # Build only for the GPU of this machine if there is one; otherwise for Ampere (A100) and Hopper (H100, H200).
-      if(gpu_is_listed)
+      if(gpu_is_listed AND CMAKE_VERSION VERSION_LESS 3.24) # which does not know `native`
+        list(REMOVE_DUPLICATES architectures)
+        set(CMAKE_CUDA_ARCHITECTURES ${architectures})
+      elseif(gpu_is_listed)
         set(CMAKE_CUDA_ARCHITECTURES native)
       else()
         set(CMAKE_CUDA_ARCHITECTURES 80 90)

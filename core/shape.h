@@ -29,7 +29,9 @@ class Shape {
   const std::int64_t* end() const { return sizes_.data() + dims_; }
   bool operator==(const Shape& other) const;
 
-  /// A copy with dimension `dim` set to `size`, removed, or inserted before `dim`.
+  /// A copy with dimension `dim` set to `size`, removed, or inserted before `dim`. inserted() takes a `dim`
+  /// from 0 to dims(), the others also count from the last. Throw Error when out of range, and for a fifth
+  /// dimension.
   Shape with(int dim, std::int64_t size) const;
   Shape without(int dim) const;
   Shape inserted(int dim, std::int64_t size) const;

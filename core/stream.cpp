@@ -122,7 +122,9 @@ void Event::wait_on([[maybe_unused]] const Stream& stream) const {
 void Event::synchronize() const {
   forbid_in_capture("Event::synchronize() makes the host wait");
 #ifdef RINGTAPE_WITH_CUDA
-  if (native_ != nullptr) RINGTAPE_CUDA(cudaEventSynchronize(static_cast<cudaEvent_t>(native_)));
+  if (native_ == nullptr) return;
+  RINGTAPE_CUDA(cudaSetDevice(device_.index));  // or a new thread would open a context on GPU 0
+  RINGTAPE_CUDA(cudaEventSynchronize(static_cast<cudaEvent_t>(native_)));
 #endif
 }
 

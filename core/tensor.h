@@ -32,6 +32,8 @@ struct Storage {
 class Tensor {
  public:
   Tensor() = default;
+  /// Elements of `storage` from number `offset` on, counted in elements of `dtype`. Throws Error for elements
+  /// outside of the storage.
   Tensor(std::shared_ptr<Storage> storage, Shape shape, DType dtype, std::int64_t offset = 0);
 
   bool defined() const { return storage_ != nullptr; }
@@ -51,8 +53,9 @@ class Tensor {
     return static_cast<T*>(raw());
   }
 
-  /// The same elements under another shape with the same number of elements. Shares storage and is not
-  /// recorded on the tape: operations on tensors with gradients use view() of autograd/ops.h.
+  /// The elements from number `offset_elements` on, under a shape that may have fewer elements than this
+  /// tensor. Shares storage and is not recorded on the tape: operations on tensors with gradients use view()
+  /// of autograd/ops.h. Throws Error for an undefined tensor, and for elements outside of this one.
   Tensor alias(Shape shape, std::int64_t offset_elements = 0) const;
   /// The same elements, detached from the tape: no gradient flows through the result.
   Tensor detach() const;
@@ -82,7 +85,8 @@ class Tensor {
   // ---- autograd (defined in autograd/tape.cpp) ----
   /// True when a gradient will be computed for this tensor.
   bool requires_grad() const;
-  /// Makes a tensor that no operation produced a leaf with (or without) a gradient; returns itself.
+  /// Makes a tensor that no operation produced a leaf with (or without) a gradient; returns itself. Throws
+  /// Error for the result of a recorded operation, and for a gradient of another dtype than f32 and f64.
   Tensor& set_requires_grad(bool value);
   /// The gradient accumulated so far; undefined when there is none.
   Tensor grad() const;

@@ -21,6 +21,16 @@ class BatchBuffer {
       : targets_at_((feature_bytes + 255) / 256 * 256),
         memory_(allocate_pinned(targets_at_ + target_bytes, device)) {}
 
+  /// The memory is given back as soon as it is freed, while copies that were queued may still read it.
+  ~BatchBuffer() {
+    try {
+      wait_until_unused();
+    } catch (const Error&) {  // the GPU has failed, and will tell the next caller
+    }
+  }
+  BatchBuffer(const BatchBuffer&) = delete;
+  BatchBuffer& operator=(const BatchBuffer&) = delete;
+
   void* features() const { return memory_.get(); }
   void* targets() const { return static_cast<char*>(memory_.get()) + targets_at_; }
 

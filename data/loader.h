@@ -61,6 +61,8 @@ struct DataLoaderOptions {
 ///   for (loader.start_epoch(0); std::optional<Batch> batch = loader.next();) { ... }
 class DataLoader {
  public:
+  /// Throws Error for a batch size or a number of batches ahead below 1, a negative number of threads, and
+  /// samples that make no batch. Call start_epoch() or seek() before next().
   DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,
              const DataLoaderOptions& options);
   /// Stops the prefetch threads; batches handed out before stay valid.

@@ -47,13 +47,14 @@ struct Transfer {
   int peer;
 };
 
-/// Bytes that a communicator's exchanges have moved.
+/// Bytes that a communicator's exchanges, gathers and scatters have moved.
 struct Traffic {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
 };
 
-/// How often a collective operation was called, and the bytes of its tensors (of the larger one).
+/// How often an operation was called, and the bytes of its tensor, of the larger one where input and output
+/// differ; of an exchange the bytes that this rank sends.
 struct CollectiveCount {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
@@ -109,9 +110,10 @@ class Communicator {
   /// undefined.
   Work scatter(const Tensor& input, const Tensor& output, int root,
                std::span<const std::int64_t> counts = {});
-  /// Sends and receives at the same time. Each send matches a receive of its peer, which must have the same
-  /// number of elements; several between two ranks match in order. A rank without transfers need not call.
-  /// Consecutive exchanges are in flight together. traffic() counts their bytes.
+  /// Sends and receives at the same time. All tensors of a call have one dtype. Each send matches a receive
+  /// of its peer, which must have the same number of elements; several between two ranks match in order. A
+  /// rank without transfers need not call. Consecutive exchanges are in flight together. traffic() counts
+  /// their bytes.
   Work exchange(std::vector<Transfer> sends, std::vector<Transfer> receives);
   /// Returns when all ranks have called it; `deadline` is the timeout of this call.
   void barrier(Seconds deadline);

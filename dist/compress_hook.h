@@ -12,10 +12,10 @@ namespace ringtape {
 ///
 /// bf16 has the range of f32; each element is rounded by at most 2^-8 of its value. f16 rounds by at most
 /// 2^-11, but its range is small. So a bucket is first multiplied by a power of two that brings its largest
-/// element over all ranks close to the end of that range: a sum cannot overflow, and elements down to 2^-28
-/// times the ranks of the largest keep all bits. A bucket with an infinity or NaN on any rank has one on all
-/// ranks afterwards. The largest elements must be known first; so a bucket is sent when the next one is
-/// launched, while the reduction of that one's largest elements is in flight.
+/// element over all ranks close to the end of that range: a sum cannot overflow, and with R ranks
+/// elements down to 2^-28 R of the largest keep all 11 bits. A bucket with an infinity or NaN on any rank has
+/// one on all ranks afterwards. The largest elements must be known first; so a bucket is sent when the next
+/// one is launched, while the reduction of the next one's largest elements is in flight.
 ///
 /// The communicator adds in f32 and rounds after each addition. On CUDA no operation waits for the host.
 ///

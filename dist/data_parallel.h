@@ -48,9 +48,9 @@ struct DataParallelOptions {
 /// time and differs only by rounding.
 ///
 /// Between two finish() calls, all ranks run the same number of backwards outside no_sync(), in the same
-/// order relative to other collectives; a rank without samples may skip a backward that the others run, and
-/// its gradient counts as 0. A parameter that some ranks did not use counts as 0 there, and has a gradient on
-/// all ranks afterwards.
+/// order relative to other collectives. If that number is 1, a rank without samples may leave the backward
+/// out: its finish() takes part in the reduction, and the gradients that it lacks count as 0. A parameter
+/// that some ranks did not use counts as 0 there, and has a gradient on all ranks afterwards.
 ///
 /// Losses must be scaled so that the mean of the ranks' gradients is the gradient of the global batch: see
 /// AccumulationWindow.
@@ -61,8 +61,8 @@ struct DataParallelOptions {
 /// all ranks run the same forwards and backwards, training or not, and a parameter has elements only
 /// meanwhile.
 ///
-/// It must be destroyed before the model and the arena, and before another DataParallel of the same arena is
-/// made. All ranks must use the same options.
+/// A DataParallel must be destroyed before the model and the arena, and before another one of the same arena
+/// is made. All ranks must use the same options.
 class DataParallel {
  public:
   /// Verifies that the ranks have the same model, and broadcasts the parameters of rank 0, including frozen

@@ -191,11 +191,10 @@ Work NcclCommunicator::enqueue(const Call& call, std::vector<Tensor> tensors, Se
                                const Start& start) {
   const std::uint64_t watched = monitor_->watchdog().begin(monitor_->rank_name(), call, timeout);
   const Stream current = Stream::current(device());  // sets the GPU, so it comes before the events
-  NcclEvent ready;
-  ready.record(current);
-  ready.wait_on(stream_);
-  start();
   const auto operation = std::make_shared<NcclOperation>();
+  operation->ready.record(current);
+  operation->ready.wait_on(stream_);
+  start();
   operation->tensors = std::move(tensors);
   operation->done.record(stream_);
   monitor_->add(comm_, call, watched, operation);

@@ -32,7 +32,7 @@ void NcclMonitor::add(ncclComm* comm, const Call& call, std::uint64_t watched,
                       std::shared_ptr<NcclOperation> operation) {
   {
     const std::lock_guard lock(mutex_);
-    if (!pending_.empty()) watchdog_.hold(watched);
+    watchdog_.hold(watched);
     pending_.push_back({comm, call, watched, std::move(operation)});
   }
   changed_.notify_one();
@@ -48,10 +48,13 @@ void NcclMonitor::loop() {
       while (!pending_.empty() && pending_.front().operation->done.is_done()) {
         watchdog_.end(pending_.front().watched);
         pending_.pop_front();
-        if (!pending_.empty()) watchdog_.restart(pending_.front().watched);
       }
       if (pending_.empty()) continue;
-      const Pending& oldest = pending_.front();
+      Pending& oldest = pending_.front();
+      if (!oldest.has_begun && oldest.operation->ready.is_done()) {
+        oldest.has_begun = true;
+        watchdog_.restart(oldest.watched);
+      }
       ncclResult_t error = ncclSuccess;
       RINGTAPE_NCCL(ncclCommGetAsyncError(oldest.comm, &error));
       if (error != ncclSuccess && error != ncclInProgress) {

@@ -18,14 +18,15 @@ namespace ringtape {
 
 /// An operation in an NCCL communicator's stream.
 struct NcclOperation {
+  NcclEvent ready;              ///< recorded where the stream that computes its input is ready
   NcclEvent done;               ///< recorded behind it
   std::vector<Tensor> tensors;  ///< kept until a stream waits for it, or it is complete
 };
 
 /// Monitors the operations that a rank has queued on its GPU: keeps them until they are complete, has the
 /// watchdog watch them, and polls NCCL for asynchronous errors; after an error it ends the process. An
-/// operation's time counts from its call or, if that is later, from the end of the operation before it: on a
-/// GPU the host queues many.
+/// operation's time counts from the moment at which its input is computed and the operation before it has
+/// ended: on a GPU the host queues many, far ahead of the computation.
 class NcclMonitor {
  public:
   /// `device` becomes the current one of the monitor's thread: by default that is GPU 0, whose context would
@@ -48,6 +49,7 @@ class NcclMonitor {
     Call call;
     std::uint64_t watched;
     std::shared_ptr<NcclOperation> operation;
+    bool has_begun = false;
   };
   void loop();
 

@@ -62,6 +62,15 @@ Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communic
   }
 }
 
+/// In the order in which the links were made: links of several chunks form a ring, in which each rank would
+/// otherwise first wait for the next.
+Pipeline::~Pipeline() {
+  copies_.clear();
+  if (line_->rank() == 0) next_ = {};
+  previous_ = {};
+  next_ = {};
+}
+
 std::size_t Pipeline::part_of(int chunk) const {
   const PipelinePlace& place = stages_.place();
   return static_cast<std::size_t>(chunk) * static_cast<std::size_t>(place.stages) +

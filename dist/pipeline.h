@@ -21,7 +21,7 @@ struct PipelineOptions {
   PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
   bool sequence = false;       ///< between stages a rank has its part of each sequence (sequence parallelism)
   bool check_layouts = false;  ///< run a LayoutCheck, for stages that tensor parallelism divides
-  bool context = false;        ///< that LayoutCheck is for context parallelism
+  bool context = false;        ///< run a LayoutCheck for context parallelism, without check_layouts too
   /// The tasks of a stage in their order, in place of the schedule's: each chunk's forward and backward of
   /// each micro-batch once.
   std::function<std::vector<StageTask>(const PipelineShape&, int stage)> order = nullptr;
@@ -33,15 +33,20 @@ struct PipelineOptions {
 /// gradient and runs that tape, whose first node sends the gradient of the input.
 class Pipeline {
  public:
-  /// `model` has been made with `stages`; `line` connects the stages in their order. All of its ranks must
-  /// call it.
+  /// `model` has been made with `stages`, and both must outlive the pipeline; `line` connects the stages in
+  /// their order, and all of its ranks must call this. Throws Error unless `line` has as many ranks as there
+  /// are stages, at least two, and this rank's number is its stage's.
   Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communicator> line,
            const PipelineOptions& options);
+  /// All ranks of `line` must destroy it at the same time, as with NCCL a communicator may wait for the
+  /// others.
+  ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
   /// The two ends of the model. Each stage has all functions and calls the functions of the ends that it has.
   struct Callbacks {
+    /// The model's input. Called once more for the first micro-batch of a new shape, to infer shapes.
     std::function<Tensor(std::size_t micro_batch)> input;
     /// The loss of the model's output, a scalar.
     std::function<Tensor(Tensor output, std::size_t micro_batch)> loss;
@@ -54,8 +59,8 @@ class Pipeline {
   /// Random numbers are the same as on one rank that computes the micro-batches one after the other. Throws
   /// Error, on all stages and before anything is computed, for an order by which a stage would wait for ever.
   void forward_backward(const std::vector<Shape>& shapes, const Callbacks& callbacks);
-  /// The model's output for `input` on the last stage; undefined on the others, which read no more than its
-  /// shape.
+  /// The model's output for `input` on the last stage; undefined on the others. Stages after the first read
+  /// only the shape of `input`. All stages must call it. Records nothing on the tape.
   Tensor forward(const Tensor& input);
 
   /// Adds up the gradients of a parameter that two stages have (tied weights), once an update and after the

@@ -14,8 +14,8 @@ enum class PipelineScheduleKind {
   /// All forwards, then all backwards (Huang et al., "GPipe", 2019, with backwards in the order of forwards).
   afab,
   /// One forward, one backward, so that stage s keeps at most stages - s micro-batches (Narayanan et al.,
-  /// "PipeDream", 2019; with one update at the end, "PipeDream-Flush": "Efficient large-scale language model
-  /// training", 2021).
+  /// "PipeDream", 2019; with one update at the end, "PipeDream-Flush": Narayanan et al., "Efficient
+  /// large-scale language model training on GPU clusters using Megatron-LM", 2021).
   one_f_one_b,
   /// The same with several chunks a stage (the second of these papers).
   interleaved,

@@ -50,8 +50,9 @@ std::string describe(const RankEnvironment& env);
 
 /// The device of this rank. `text` is "cpu", "cuda:N", "cuda" or "auto": the last two select the GPU whose
 /// number is the local rank ("auto" the CPU if there are no GPUs). `gpus` is the number of GPUs of this
-/// machine. Throws Error if the rank would share its GPU with another, and for torchrun with several ranks on
-/// CPUs.
+/// machine. Throws Error if the last two find no GPU of that number, where Device::parse() does, and for
+/// several ranks on CPUs that no MPI launcher has started (torchrun, srun without --mpi=pmix). That two ranks
+/// name the same "cuda:N" is not found.
 Device device_of_rank(const RankEnvironment& env, const std::string& text, int gpus);
 
 }  // namespace ringtape

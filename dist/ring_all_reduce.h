@@ -45,10 +45,11 @@ ElementRange ring_chunk(std::int64_t elements, int chunks, int chunk);
 /// complete chunks go round once more and replace the others. Each rank sends 2 (n - 1) / n of the tensor,
 /// the minimum where the ranks do the adding, and all links are busy all the time.
 ///
-/// A chunk is sent in segments: while one segment is added, the next are in flight. f32, f16, bf16; 16-bit
-/// types are added in f32 and rounded after each addition. The result is the same on all ranks. Exchanges and
-/// additions are in the order of the current stream: on CUDA the host does not wait, on the CPU this returns
-/// when the all-reduce is complete.
+/// A chunk is sent in segments: while one segment is added, the next are in flight. Floating dtypes (f64 on
+/// the CPU); 16-bit types are added in f32 and rounded after each addition. The result is the same on all
+/// ranks, which must all call it. Exchanges and additions are in the order of the current stream: on CUDA the
+/// host does not wait, on the CPU this returns when the all-reduce is complete. Throws Error for another
+/// dtype or device, an op other than sum and mean, and options below 1.
 void ring_all_reduce(Communicator& comm, const Tensor& tensor, ReduceOp op, const RingOptions& options = {});
 
 }  // namespace ringtape

@@ -112,7 +112,7 @@ void backward(const AttentionRing& ring, BackwardContext& context) {
   const Tensor &qkv = context.saved(0), &out = context.saved(1), &lse = context.saved(2);
   const Tensor& dout = context.grad_output();
   const GradTarget dqkv = context.grad_target(0);
-  add_work({.flops = 7 * ring.flops(), .bytes = bytes_of({&qkv, &out, &lse, &dout}) + bytes_of(dqkv)});
+  add_work({.flops = 5 * ring.flops(), .bytes = bytes_of({&qkv, &out, &lse, &dout}) + bytes_of(dqkv)});
   const auto set_zero = [](const Tensor& x) { fill(stream_of(x), x.dtype(), x.raw(), x.elements(), 0.0); };
   if (!dqkv.accumulate) set_zero(dqkv.grad);
   const Tensor delta = empty(lse.shape(), lse.dtype(), lse.device());

@@ -88,6 +88,9 @@ Preference preference_of(const GemmArgs& args, std::uint64_t workspace_bytes) {
 bool gemm_cublaslt(const Stream& stream, const GemmArgs& args) {
   if ((args.bias != nullptr || args.relu) && args.a_sums != nullptr) return false;  // no epilogue does both
   if (args.a_sums != nullptr && args.alpha != 1) return false;  // whether alpha scales them is not documented
+  // No preference tells the heuristic how the epilogue's vector is aligned, and its kernels may read 16
+  // bytes.
+  if (alignment_of(args.a_sums != nullptr ? args.a_sums : args.bias) < 16) return false;
   const CublasHandles& handles = cublas_handles(stream);
   const Operation operation = operation_of(stream, args);
   const Layout a = args.transpose_a ? layout_of(args.dtype, args.k, args.m, args.lda)
@@ -104,9 +107,12 @@ bool gemm_cublaslt(const Stream& stream, const GemmArgs& args) {
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return false;
   check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
   const float alpha = static_cast<float>(args.alpha), beta = static_cast<float>(args.beta);
-  RINGTAPE_CUBLAS(cublasLtMatmul(handles.lt, operation.get(), &alpha, args.b, b.get(), args.a, a.get(), &beta,
-                                 args.c, c.get(), args.c, c.get(), &found.algo, handles.workspace,
-                                 handles.workspace_bytes, static_cast<cudaStream_t>(stream.native())));
+  const cublasStatus_t done =
+      cublasLtMatmul(handles.lt, operation.get(), &alpha, args.b, b.get(), args.a, a.get(), &beta, args.c,
+                     c.get(), args.c, c.get(), &found.algo, handles.workspace, handles.workspace_bytes,
+                     static_cast<cudaStream_t>(stream.native()));
+  if (done == CUBLAS_STATUS_NOT_SUPPORTED) return false;  // it may know better than the heuristic
+  check_cublas(done, "cublasLtMatmul");
   note_product(args);
   return true;
 }

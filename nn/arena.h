@@ -106,8 +106,8 @@ class ParameterArena {
   /// linear() multiplies inputs of that dtype (mixed precision: Micikevicius et al., "Mixed precision
   /// training", 2018). The f32 values are the master weights: optimizers change them and write the copy in
   /// the same launch, and files hold them. Throws Error for a parameter that is not f32 or that another arena
-  /// holds, a model without any, another compute_dtype, a stage other than 0 to 3, and a rank that is not one
-  /// of the ranks.
+  /// holds, a model without parameters, a compute_dtype other than f32, bf16 and f16, a stage other than 0 to
+  /// 3, a rank outside of 0 to world_size - 1, and in stages 1 and 2 for bucket sizes below 1.
   ParameterArena(Module& model, Device device, DType compute_dtype = DType::f32,
                  const ArenaSharding& sharding = {});
   ParameterArena(const ParameterArena&) = delete;

@@ -19,8 +19,8 @@ namespace ringtape {
 /// Parameters: wte.weight [vocabulary, width], wpe.weight [context, width] for learned positions, h.N.* for
 /// the blocks, ln_f.*, and lm_head.weight [vocabulary, width] unless it is tied to wte.weight.
 ///
-/// At first: weights are normal with standard deviation 0.02, or 0.02 / sqrt(2 layers) in the projections
-/// back to the residual stream (attn.c_proj, mlp.c_proj); biases are 0.
+/// At first: matrices are normal with standard deviation 0.02, or 0.02 / sqrt(2 layers) in the projections
+/// back to the residual stream (attn.c_proj, mlp.c_proj); the weights of norms are 1, and biases are 0.
 class GPT : public Module {
  public:
   /// Throws Error like check_options(), and for sizes that the ranks of `layers` cannot divide.
@@ -37,8 +37,9 @@ class GPT : public Module {
   Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end) override;
 
   /// The logits of the last of the tokens [B, T], which follow the cache's tokens: [B, vocabulary]. Their
-  /// keys and values are added to the cache. Records nothing on the tape. Throws Error where the cache is too
-  /// short or of another model, and in training mode.
+  /// keys and values are added to the cache. Records nothing on the tape. For a model that this rank has as a
+  /// whole. Throws Error where the cache is too short or of another number of layers, in training mode, and
+  /// where ranks divide sequences.
   Tensor next(const Tensor& tokens, KVCache& cache);
   /// An empty cache in the dtype and on the device of this model.
   KVCache make_cache(std::int64_t batch, std::int64_t capacity) const;

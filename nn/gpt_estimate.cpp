@@ -90,7 +90,9 @@ class PeakOfGptUpdate {
     branch_ = p.part.sequence ? 2 * entered_ : stream_;
     if (is_swiglu_ && p.part.sequence) block_ += entered_;  // both of its layers gather what they read
     // A stage keeps a chunk's gradient for the stage before it until the next such result comes from there.
-    if (p.part.stage > 0) sent_ = static_cast<std::size_t>(p.part.chunks) * stream_;
+    // Before the only backward of a chunk there is none.
+    const int sent = p.part.micro_batches > 1 ? p.part.chunks : p.part.chunks - 1;
+    if (p.part.stage > 0) sent_ = static_cast<std::size_t>(sent) * stream_;
   }
 
   BytesByCategory find() {

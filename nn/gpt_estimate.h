@@ -26,6 +26,7 @@ struct GptPart {
   /// Micro-batches whose activations the stage has at a time, one of which it computes; of a stage with
   /// several chunks, each micro-batch through a chunk counts as 1 / chunks.
   double in_flight = 1;
+  std::int64_t micro_batches = 2;  ///< of an update; more than 2 make no difference
 };
 
 /// A parameter of such a part.
@@ -38,8 +39,9 @@ struct GptParameter {
   bool is_copied = false;   ///< another stage has it too: tied embeddings
 };
 
-/// The parameters in the order of named_parameters(). Throws Error for a stage without a block, and for ranks
-/// that do not divide the heads.
+/// The parameters in the order of named_parameters(). Throws Error for a stage without a block, for ranks
+/// that do not divide the heads, for numbers of a rank or a stage that are out of range, and for context
+/// ranks or micro-batches in flight below 1.
 std::vector<GptParameter> parameters_of(const TransformerOptions& model, const GptPart& part = {});
 /// Elements of each, of the whole model.
 std::vector<std::int64_t> parameter_sizes(const TransformerOptions& model);
@@ -53,6 +55,7 @@ ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaShardi
 /// elements without reshard_after_forward.
 std::int64_t gathered_elements(const std::vector<GptParameter>& order, const ArenaLayout& layout,
                                const ArenaSharding& sharding, std::int64_t recompute);
+/// Elements of all parameters of the whole model.
 std::int64_t parameter_count(const TransformerOptions& model);
 
 /// FLOPs of the matrix products in a forward of `sequences` of `tokens` each, two for a multiply-add: 2 for
@@ -111,8 +114,8 @@ struct GptMemoryProblem {
 /// values as arena_layout() says; from stage 2 on there are two buckets of gradients beside, in stage 3 the
 /// gathered_elements() of units.
 ///
-/// A stage after the first has the gradient of each chunk that it sent last, which is there from the second
-/// micro-batch on; the schedule is 1F1B, interleaved with several chunks.
+/// A stage after the first has the gradient of each chunk that it sent last, in an update of several
+/// micro-batches; the schedule is 1F1B, interleaved with several chunks.
 ///
 /// Of c context ranks each has 1 / c of the tokens, and in the backward of attention four shards of
 /// keys and values (dist/ring_attention.h).

@@ -29,8 +29,9 @@ std::shared_ptr<GPT> load_gpt(const std::filesystem::path& folder,
 /// `texts`, further files by name. None takes the place of an older file before all are complete on the disk,
 /// so that a full disk leaves an older model as it was; a folder that was made goes again if one of them
 /// cannot be written.
-/// Throws Error for a model that is shaped neither like GPT-2 nor like Llama, and one with a Lora that is not
-/// merged (nn/lora.h). GPT-2 has biases: for a model without them zeros are written, and load_gpt() leaves
+/// The model must be whole and current on this rank, as Trainer::whole_model() returns it. Throws Error for a
+/// model that is shaped neither like GPT-2 nor like Llama, and one with a Lora that is not merged
+/// (nn/lora.h). GPT-2 has biases: for a model without them zeros are written, and load_gpt() leaves
 /// them out again while they are zeros.
 void save_gpt(GPT& model, const std::filesystem::path& folder,
               const std::map<std::string, std::string>& texts = {});

@@ -46,8 +46,8 @@ class Lora : public Module {
 std::int64_t add_lora(Module& model, const LoraOptions& options);
 
 /// Adds every Lora's product to the weight of its layer (Lora::merge_into): the model computes the same but
-/// for rounding, and its own weights are all there is to it. Needs current values (ParameterArena::
-/// gather_values()).
+/// for rounding. The Loras stay in the model, with B = 0, and save_model() writes their parameters too;
+/// save_gpt() leaves them out. Needs current values (ParameterArena::gather_values()).
 void merge_lora(Module& model);
 
 /// Whether a Lora has a product that is not in its layer's weight.

@@ -12,8 +12,9 @@
 namespace ringtape {
 
 /// Writes all parameters of `model`, frozen ones too, to `path`: all of it or nothing (io/file.h). A model
-/// whose arena is sharded needs ParameterArena::gather_values() first, on all ranks. Throws Error when the
-/// file cannot be written.
+/// whose arena is sharded needs ParameterArena::gather_values() first, on all ranks. Of a model that ranks
+/// divide only this rank's parts are written, and one whose values are sharded (ZeRO stage 3) has none to
+/// write, which is an Error: there save Trainer::whole_model(). Throws Error when the file cannot be written.
 void save_model(Module& model, const std::filesystem::path& path);
 
 /// Overwrites the parameters of `model`, before or after an arena holds them, with the file's. The file must

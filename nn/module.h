@@ -39,11 +39,13 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
+  /// What the module computes, for a derived class to write. Call operator(), not this.
   virtual Tensor forward(const Tensor& x) = 0;
   /// The forward of units `first` to `end` - 1 of a model that is a chain of units, for a stage of a pipeline
   /// (nn/stages.h). Throws Error for other modules.
   virtual Tensor forward_units(const Tensor& x, std::size_t first, std::size_t end);
-  /// forward(x), whose memory counts as activations.
+  /// forward(x) within a ModuleScope (nn/module_scope.h): memory counts as activations, operations belong to
+  /// this module's layer, and the forward hooks are called, without which ZeRO stage 3 has no values.
   Tensor operator()(const Tensor& x);
 
   /// All parameters, first the module's own, then the inner modules', each in order of registration. Names

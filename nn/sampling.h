@@ -48,9 +48,10 @@ struct GenerationOptions {
 /// Throws Error for a prompt without tokens, and one that does not fit into the model's context.
 void check_prompt(const GPT& model, const std::vector<std::int32_t>& prompt);
 
-/// Continues a prompt: calls `emit` for every new token, until it returns false or the number is reached. The
-/// model must be in evaluation mode. A text that outgrows the context goes on with the last half of it, as
-/// if it began there. Throws Error like check_prompt(), and for a token outside of the vocabulary.
+/// Continues a prompt: calls `emit` for every new token, until `emit` returns false or the number is reached.
+/// A text that outgrows the context goes on with its last context / 2 tokens, as if it began with them.
+/// Throws Error like check_prompt() and TokenSampler, in training mode, and for a token outside of the
+/// vocabulary.
 void generate(GPT& model, const std::vector<std::int32_t>& prompt, const GenerationOptions& options,
               const std::function<bool(std::int32_t token)>& emit);
 

@@ -16,7 +16,8 @@ namespace ringtape {
 enum class MlpKind { gelu_tanh, gelu, swiglu };
 enum class PositionKind { learned, rotary };
 
-/// The shape of a decoder-only transformer; the initial values are GPT-2's of 124 M parameters.
+/// The shape of a decoder-only transformer; the initial values are GPT-2's of 124 M parameters, except that
+/// GPT-2 was trained with a dropout of 0.1.
 struct TransformerOptions {
   std::int64_t vocabulary = 50257;
   std::int64_t context = 1024;  ///< most tokens of a sequence
@@ -81,9 +82,10 @@ class RotaryPositions {
   explicit RotaryPositions(const TransformerOptions& options,
                            std::shared_ptr<const ContextPart> context = nullptr)
       : options_(options), context_(std::move(context)) {}
-  /// A table for positions below `end`, at most the context, for an x like this one; with a part of the
-  /// tokens, for `end` of them. It is made at its first use, each time with twice the positions, and lives as
-  /// long as this object.
+  /// A table for positions below `end`, at most the context, for an x of this dtype and device; with a part
+  /// of the tokens, for `end` of them. Where no earlier table is long enough a new one is made, of `end`
+  /// rounded up to a power of 2 but at most the context. It lives as long as this object, unless it is made
+  /// while a CUDA graph is captured.
   RotaryTable table(std::int64_t end, const Tensor& x);
 
  private:

@@ -27,6 +27,8 @@ class AccumulationWindow {
   /// Adds up a count over all ranks; every rank calls it at the same time.
   using SumOverRanks = std::function<std::int64_t(std::int64_t)>;
 
+  /// `world_size`: R. Throws Error for fewer than 1 rank, and for several without `sum_over_ranks`
+  /// (sum_over() of dist/data_parallel.h makes one).
   explicit AccumulationWindow(std::int64_t world_size = 1, SumOverRanks sum_over_ranks = nullptr);
 
   /// Begins a window in which this rank has `own_targets` non-ignored targets. Call it before the window's

@@ -57,7 +57,8 @@ class Checkpoint {
   const Generator& random() const { return random_; }
   const TrainingSettings& settings() const { return settings_; }
 
-  /// Throws Error that names every difference unless the checkpoint was made with these settings.
+  /// Throws Error that names the differences, at most eight of them, unless the checkpoint was made with
+  /// these settings. A setting with an empty value counts as not set.
   void expect_settings(const TrainingSettings& expected) const;
   /// Overwrites the targets with the tensors of their names. Apart from the history, the checkpoint must hold
   /// exactly these names, with the same dtypes and shapes; otherwise Error names the differences, and nothing

@@ -65,7 +65,7 @@ GradientNormProblem measure(const char* operation, ParameterArena& arena, double
                                     .norm_type = norm_type,
                                     .max_norm = limit,
                                     .loss_scale = arena.loss_scale()};
-  const std::int64_t n = arena.gradients().elements();
+  const std::int64_t n = arena.shard_size();
   const bool is_finite = std::isfinite(norm_type);
   // Each element is read once, or twice for a norm that needs the largest element first.
   const bool reads_twice = is_finite && norm_type != 1 && norm_type != 2;
@@ -99,6 +99,8 @@ Tensor clip_grad_norm_now(ParameterArena& arena, double max_norm, double norm_ty
         arena.sharding().world_size);
   GradientNormProblem problem = measure("clip_grad_norm_now", arena, max_norm, norm_type);
   problem.has_grad = arena.has_grad();
+  const std::int64_t n = arena.size();
+  add_work({.flops = n, .bytes = 8 * n});  // the gradients are scaled in memory
   clip_gradients(Stream::current(arena.device()), problem, result_of(arena), arena.gradients().data<float>());
   return norm_of(arena);
 }

@@ -24,8 +24,9 @@ struct ClipNormOptions {
 ///
 /// With a loss scale (ParameterArena::loss_scale) norm and max_norm refer to the unscaled gradients.
 ///
-/// With ranks that divide the model (ParameterArena::division) the norm covers the whole model's gradients:
-/// each part counts, and a parameter that all ranks have counts once.
+/// With ranks that divide the model (ParameterArena::division and stages) or shard the gradients the norm
+/// covers the whole model's gradients: each part counts, and a parameter that several ranks have counts once.
+/// All of these ranks must call it.
 ///
 /// Throws Error unless norm_type is above 0, and max_norm is infinite or from 1.4e-45 to 3.4e38, the range of
 /// float. The result is overwritten by the next call.

@@ -13,7 +13,7 @@
 /// planner, `lens`, bench_kernels and the tests find it there, and name no optimizer themselves.
 namespace ringtape {
 
-/// The settings of any optimizer. An optimizer ignores settings that are not among OptimizerKind::settings.
+/// The settings of any optimizer. An optimizer ignores those for which has_setting() is false.
 struct OptimizerSettings {
   double learning_rate = 1e-3;
   double weight_decay = 0;

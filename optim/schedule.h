@@ -27,8 +27,8 @@ Schedule polynomial(double rate, std::int64_t steps, double power, double end_ra
 /// polynomial() of power 1 (LinearLR from 1 to 0).
 Schedule linear_decay(double rate, std::int64_t steps, double end_rate = 0);
 /// OneCycleLR with cosine halves (Smith and Topin, "Super-convergence", 2018): from max_rate / div_factor up
-/// to max_rate in the first `warmup_share` of the steps, then down to max_rate / div_factor /
-/// final_div_factor in the last.
+/// to max_rate in the first `warmup_share` of the steps (PyTorch's pct_start, by default 0.3 there), then
+/// down to max_rate / div_factor / final_div_factor in the last step.
 Schedule one_cycle(double max_rate, std::int64_t steps, double warmup_share = 0.1, double div_factor = 25,
                    double final_div_factor = 1e4);
 

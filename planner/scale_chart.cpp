@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "planner/numbers.h"
 #include "planner/scale.h"
@@ -48,15 +51,20 @@ struct Panel {
   /// A line through the points whose values the panel shows; on a logarithmic axis there is no 0.
   void draw(const ScaleVariant& variant, const char* style,
             const std::function<double(const ScalePoint&)>& value) {
-    std::string path;
+    std::vector<std::pair<double, double>> shown;
     for (const ScalePoint& point : variant.points) {
       const double at = value(point);
       if (at < y.low || at > y.high) continue;
-      path +=
-          fmt::format("{}{} {}", path.empty() ? 'M' : 'L',
-                      svg::coordinate(plot.x(static_cast<double>(point.ranks))), svg::coordinate(plot.y(at)));
+      shown.emplace_back(plot.x(static_cast<double>(point.ranks)), plot.y(at));
     }
-    if (!path.empty()) plot.canvas().path(path, style);
+    // A line of one point would not be seen.
+    if (shown.size() == 1) plot.canvas().circle(shown[0].first, shown[0].second, 4, style);
+    if (shown.size() < 2) return;
+    std::string path;
+    for (const auto& [right, down] : shown) {
+      path += fmt::format("{}{} {}", path.empty() ? 'M' : 'L', svg::coordinate(right), svg::coordinate(down));
+    }
+    plot.canvas().path(path, style);
   }
 };
 

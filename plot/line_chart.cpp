@@ -57,18 +57,16 @@ void draw_line(Plot& plot, const Series& series, int colour) {
   const std::vector<Group> groups = group_points(series.points, kMostGroups);
   if (groups.size() < series.points.size()) draw_band(plot, groups, colour);
   std::string path;
-  std::size_t length = 0;  // points in the current piece without a gap
-  for (const Group& group : groups) {
-    if (std::isnan(group.mean)) {
-      length = 0;
-      continue;
-    }
-    path += move_or_line(length++ == 0, plot.x(group.x), plot.y(group.mean));
+  const auto is_gap = [&](std::size_t i) { return i >= groups.size() || std::isnan(groups[i].mean); };
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (is_gap(i)) continue;
+    const double x = plot.x(groups[i].x), y = plot.y(groups[i].mean);
+    const bool begins = i == 0 || is_gap(i - 1);
+    path += move_or_line(begins, x, y);
+    // A line of one point would not be seen.
+    if (begins && is_gap(i + 1)) plot.canvas().circle(x, y, 3.5, fmt::format("dot s{}", colour));
   }
   if (!path.empty()) plot.canvas().path(path, fmt::format("line l{}", colour));
-  if (groups.size() == 1 && !std::isnan(groups[0].mean)) {
-    plot.canvas().circle(plot.x(groups[0].x), plot.y(groups[0].mean), 3.5, fmt::format("dot s{}", colour));
-  }
 }
 
 void draw_dots(Plot& plot, const Series& series, int colour) {

@@ -30,13 +30,41 @@ std::vector<Change> changes_of(std::span<const DeviceActivity> activities) {
   return changes;
 }
 
-}  // namespace
-
-DeviceTime share_device_time(std::span<const Span> spans, std::span<const DeviceActivity> activities) {
+std::unordered_map<std::uint64_t, std::size_t> places_by_id(std::span<const Span> spans) {
   std::unordered_map<std::uint64_t, std::size_t> place_of_id;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     if (spans[i].id != 0) place_of_id[spans[i].id] = i;
   }
+  return place_of_id;
+}
+
+}  // namespace
+
+std::vector<DeviceActivity> activities_of_steps(std::span<const Span> spans,
+                                                std::span<const DeviceActivity> activities) {
+  std::vector<const Span*> steps;
+  for (const Span& span : spans) {
+    if (span.kind == SpanKind::step) steps.push_back(&span);
+  }
+  const auto meets_step = [&steps](const auto& interval) {
+    return std::any_of(steps.begin(), steps.end(), [&](const Span* step) {
+      return interval.begin < step->end && step->begin < interval.end;
+    });
+  };
+  const std::unordered_map<std::uint64_t, std::size_t> place_of_id = places_by_id(spans);
+  std::vector<DeviceActivity> kept;
+  for (const DeviceActivity& activity : activities) {
+    // By its span where that is known, as the device runs behind the host.
+    const auto place = place_of_id.find(activity.span);
+    const bool is_of_step =
+        place == place_of_id.end() ? meets_step(activity) : meets_step(spans[place->second]);
+    if (is_of_step) kept.push_back(activity);
+  }
+  return kept;
+}
+
+DeviceTime share_device_time(std::span<const Span> spans, std::span<const DeviceActivity> activities) {
+  const std::unordered_map<std::uint64_t, std::size_t> place_of_id = places_by_id(spans);
   DeviceTime result;
   result.of_span.resize(spans.size());
   const auto charge = [&](const DeviceActivity& activity, SpanClock::duration time) {

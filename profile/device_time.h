@@ -19,6 +19,10 @@ struct DeviceTime {
   SpanClock::duration overlapped{};  ///< of it, with two or more at once
 };
 
+/// The activities that were queued in a step, or during one where no span is known: none of an evaluation.
+std::vector<DeviceActivity> activities_of_steps(std::span<const Span> spans,
+                                                std::span<const DeviceActivity> activities);
+
 DeviceTime share_device_time(std::span<const Span> spans, std::span<const DeviceActivity> activities);
 
 }  // namespace ringtape

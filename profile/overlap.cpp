@@ -1,8 +1,8 @@
 #include "profile/overlap.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
-#include <vector>
 
 namespace ringtape {
 namespace {
@@ -66,6 +66,20 @@ double Overlap::hidden_share() const {
   return communication.count() == 0
              ? 0
              : static_cast<double>(hidden.count()) / static_cast<double>(communication.count());
+}
+
+std::vector<Span> inside_of_steps(std::span<const Span> spans) {
+  std::vector<Span> inside;
+  for (const Span& step : spans) {
+    if (step.kind != SpanKind::step) continue;
+    for (const Span& span : spans) {
+      const Time begin = std::max(span.begin, step.begin), end = std::min(span.end, step.end);
+      if (begin >= end) continue;
+      inside.push_back(span);
+      std::tie(inside.back().begin, inside.back().end) = std::pair(begin, end);
+    }
+  }
+  return inside;
 }
 
 Overlap measure_overlap(std::span<const Span> spans) {

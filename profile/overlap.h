@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <span>
+#include <vector>
 
 #include "trace/device_activity.h"
 #include "trace/spans.h"
@@ -19,6 +20,10 @@ struct Overlap {
   /// hidden / communication; 0 where there was none.
   double hidden_share() const;
 };
+
+/// The parts of the spans that lie in a step: of communication that goes on from one step into the next,
+/// both.
+std::vector<Span> inside_of_steps(std::span<const Span> spans);
 
 /// Computes it from the spans of a SpanRecording.
 Overlap measure_overlap(std::span<const Span> spans);

@@ -238,8 +238,10 @@ Profile make_profile(const ProfileInput& input) {
   Profile profile = builder.finish();
   profile.wall = input.wall;
   profile.device_busy = input.device_busy;
+  for (ProfileRow& row : profile.rows) row.only_queues = input.is_of_gpu && input.device_busy.count() == 0;
   if (input.memory.empty()) profile.memory_peak = 0;
   profile.limits = input.limits;
+  profile.shares_memory = input.shares_memory;
   return profile;
 }
 

@@ -29,12 +29,17 @@ struct ProfileRow {
   /// Bytes allocated less bytes freed, without inner spans: "Self CPU Mem" of PyTorch's profiler.
   std::int64_t memory = 0;
 
-  /// The time for the rates: the device's where it is known, else the host's.
-  SpanClock::duration time() const { return device.count() > 0 ? device : self; }
-  double gflops_per_second() const;  ///< 0 without FLOPs
-  double gbytes_per_second() const;  ///< 0 without bytes
+  /// `self` is the time of queueing work for a GPU, and how long that took is not known.
+  bool only_queues = false;
+
+  /// The time for the rates: the device's where it is known, else the host's; 0: not known.
+  SpanClock::duration time() const {
+    return device.count() > 0 ? device : only_queues ? SpanClock::duration{} : self;
+  }
+  double gflops_per_second() const;  ///< 0 without FLOPs or time()
+  double gbytes_per_second() const;  ///< 0 without bytes or time()
   /// The least time that the machine needs for the work over the measured time: 0 to 1 (above 1 where data
-  /// stay in a cache, or where the limits were measured on a busy machine); 0 without work or limits.
+  /// stay in a cache, or where the limits were measured on a busy machine); 0 without work, limits or time().
   double share_of_limit(const MachineLimits& limits) const;
 };
 
@@ -70,12 +75,15 @@ struct Profile {
   std::vector<ProfilePhase> phases;
   std::size_t memory_peak = 0;  ///< most bytes live at once in a step; 0: not recorded
   MachineLimits limits{};
+  bool shares_memory = false;  ///< other ranks too have tensors in limits.memory
 
   /// The part of `wall` that no span covers: idle, or work without a span. Below 0 where the rows add up to
   /// more than `wall`.
   SpanClock::duration idle() const;
   /// Whether a GPU's times are known.
   bool has_device_times() const;
+  /// Whether it is a GPU's, and its times are not known: the host's are those of queueing.
+  bool only_queues() const;
   /// Share of `wall`, 0 to 1, by the GPU's time where that is known (the host's is then the time of
   /// queueing); 0 for an unknown phase.
   double share_of_phase(std::string_view name) const;
@@ -92,6 +100,8 @@ struct ProfileInput {
   /// For a GPU: each span's time from share_device_time() (profile/device_time.h), and the GPU's busy time.
   std::span<const SpanClock::duration> device_times{};
   SpanClock::duration device_busy{};
+  bool is_of_gpu = false;      ///< without device_busy the GPU's times are not known
+  bool shares_memory = false;  ///< see Profile
   MachineLimits limits{};
 };
 

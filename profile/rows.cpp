@@ -73,6 +73,10 @@ bool Profile::has_device_times() const {
   return std::any_of(rows.begin(), rows.end(), [](const ProfileRow& row) { return row.device.count() > 0; });
 }
 
+bool Profile::only_queues() const {
+  return std::any_of(rows.begin(), rows.end(), [](const ProfileRow& row) { return row.only_queues; });
+}
+
 double Profile::least_seconds() const {
   double sum = 0;
   for (const ProfileRow& row : rows) sum += limits.least_seconds(row.work);

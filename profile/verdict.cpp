@@ -70,7 +70,7 @@ std::string memory(const Profile& profile) {
   std::string text =
       fmt::format("Memory: {:.0f} MiB at most, {} of {:.0f} MiB.", mebibytes(profile.memory_peak),
                   percent(share), mebibytes(profile.limits.memory));
-  if (share < kLittleMemory) text += " There is room for larger micro-batches.";
+  if (share < kLittleMemory && !profile.shares_memory) text += " There is room for larger micro-batches.";
   if (share > kMuchMemory) text += " Smaller micro-batches or recomputed layers keep clear of the end.";
   return text;
 }
@@ -131,9 +131,14 @@ std::string passes(double forward, double backward) {
 
 std::vector<std::string> profile_verdict(const Profile& profile) {
   const auto share = [&](std::string_view phase) { return profile.share_of_phase(phase); };
-  std::vector<std::string> lines = {shares(profile),
-                                    profile.device_busy.count() == 0 ? busy_cpu(profile) : busy_gpu(profile)};
+  std::vector<std::string> lines;
+  if (profile.only_queues()) {
+    lines.push_back("How busy the GPU was is not known: times are of the host, which queues its work.");
+  } else {
+    lines = {shares(profile), profile.device_busy.count() == 0 ? busy_cpu(profile) : busy_gpu(profile)};
+  }
   if (profile.memory_peak > 0 && profile.limits.memory > 0) lines.push_back(memory(profile));
+  if (profile.only_queues()) return lines;  // the rest is about times of work
   if (profile.limits.flops_per_second > 0) lines.push_back(distance(profile));
   if (share("forward") > 0 && share("backward") > 0) {
     lines.push_back(passes(share("forward"), share("backward")));

@@ -4,8 +4,9 @@
 
 #include "text/tokens.h"
 
-/// Files of tokens: a header of 512 bytes, then the ids, little-endian, of 16 bits (U16) or, for more than
-/// 65,536 tokens, of 32 (U32). The header is JSON in one line, with blanks before the newline that ends it:
+/// Files of tokens: a header of 512 bytes, then the ids, little-endian, of 16 bits (U16) or, for a vocabulary
+/// of more than 65,536, of 32 (U32). The header is JSON in one line, with blanks before the newline that ends
+/// it:
 ///
 ///   {"format": "ringtape tokens 1", "tokenizer": "bpe-50257-cf4b72c4", "vocabulary_size": 50257,
 ///    "dtype": "U16", "count": 338025, "crc32": "53a79aad"}

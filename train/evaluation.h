@@ -13,7 +13,7 @@ namespace ringtape {
 /// The result of an evaluation.
 struct EvaluationResult {
   double loss;      ///< mean over the non-ignored targets
-  double accuracy;  ///< fraction of correct predictions, in [0, 1]; NaN for a task without `correct`
+  double accuracy;  ///< fraction of correct predictions, in [0, 1]; NaN unless Task::counts_correct
 };
 
 /// Evaluates the model on the task's test samples, `batch_size` at a time; the model computes in `dtype`.

@@ -37,7 +37,7 @@ struct DataOptions {
 /// The optimizer, its hyperparameters, and clipping.
 struct OptimizerOptions {
   const OptimizerKind* kind = &optimizer_named("adam");
-  // Without a value: the optimizer's own default.
+  // Without a value: OptimizerKind::defaults, which differ from the defaults of the optimizer's class.
   std::optional<double> learning_rate;
   std::optional<double> weight_decay;
   std::optional<double> momentum;
@@ -45,10 +45,11 @@ struct OptimizerOptions {
   std::optional<double> beta2;
   bool decay_biases = false;  ///< also decay parameters of fewer than two dimensions
 
-  double clip_norm = 0;                ///< limit of the global gradient norm; 0: no clipping
-  double clip_norm_type = 2;           ///< p of that norm
-  double clip_value = 0;               ///< limit of each gradient element; 0: no clipping
-  bool clip_each_micro_batch = false;  ///< see train/option_list.cpp
+  double clip_norm = 0;       ///< limit of the global gradient norm; 0: no clipping
+  double clip_norm_type = 2;  ///< p of that norm
+  double clip_value = 0;      ///< limit of each gradient element; 0: no clipping
+  /// Also clip after every micro-batch, to clip_norm / sqrt(micro-batches): see clip_grad_norm_now().
+  bool clip_each_micro_batch = false;
 };
 
 enum class ScheduleKind { constant, linear, cosine, polynomial, step, one_cycle };

@@ -9,13 +9,16 @@
 namespace ringtape {
 
 Profile profile_of(const RecordedSteps& steps, DType dtype) {
-  const DeviceTime device = share_device_time(steps.spans(), steps.activities().all);
+  const std::vector<DeviceActivity> activities = activities_of_steps(steps.spans(), steps.activities().all);
+  const DeviceTime device = share_device_time(steps.spans(), activities);
   return make_profile({.spans = steps.spans(),
                        .wall = steps.wall(),
                        .memory = steps.memory().events(),
                        .memory_at_start = steps.memory().start().total(),
                        .device_times = device.of_span,
                        .device_busy = device.busy,
+                       .is_of_gpu = steps.device().is_cuda(),
+                       .shares_memory = steps.device().is_cpu() && steps.ranks() > 1,
                        .limits = measure_limits(steps.device(), dtype)});
 }
 

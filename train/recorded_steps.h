@@ -42,6 +42,7 @@ class RecordedSteps {
   StepRange range() const { return {range_.first, step_}; }
   std::int64_t count() const { return step_ - range_.first + 1; }
   Device device() const { return comm_.device(); }
+  int ranks() const { return comm_.size(); }
   /// The start of the first step, which all ranks begin together.
   SpanClock::time_point begin() const { return begin_; }
   /// The total time of the steps, to the end of the device's work.

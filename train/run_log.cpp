@@ -53,6 +53,7 @@ void RunLog::begin(std::int64_t first, std::int64_t steps, const LossScaler* sca
   first_ = first;
   throughput_ = std::move(throughput);
   scaler_ = scaler;
+  reset_peak_memory(device_);
   start_ = last_flush_ = Clock::now();
   progress_.begin(first, steps);
 }
@@ -105,6 +106,10 @@ void RunLog::show(const StepRecord& record, double samples_per_second) {
 void RunLog::add(StepText text) {
   progress_.line(fmt::format("step {}, {}:\n{}\n", text.step, text.title, text.text));
   texts_.push_back(std::move(text));
+  leave_out_time();
+}
+
+void RunLog::leave_out_time() {
   last_flush_ = Clock::now();
 }
 
@@ -122,7 +127,7 @@ void RunLog::end_epoch(std::int64_t epoch, const EvaluationResult& result) {
       counts_correct_ ? fmt::format("  test accuracy {:.2f}%", result.accuracy * 100) : std::string();
   progress_.line(fmt::format("epoch {}/{}  training loss {:.4f}  test loss {:.4f}{}  {:.1f} s", epoch,
                              epochs_, without_nan_sign(mean), result.loss, accuracy, seconds_since(start_)));
-  last_flush_ = Clock::now();  // the evaluation's time is not training time
+  leave_out_time();
 }
 
 std::vector<NamedTensor> RunLog::history() const {

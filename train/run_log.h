@@ -62,17 +62,20 @@ class RunLog {
   RunLog(Console console, const std::string& metrics, std::int64_t epochs, Device device, bool counts_correct,
          std::int64_t resumed_step = 0);
 
-  /// Training begins after step `first` of `steps`. With a `scaler` (else null) a loss that is not finite
-  /// does not end the training: the update is skipped and the loss scale lowered.
+  /// Training begins after step `first` of `steps`; the peak of memory is that from here on. With a `scaler`
+  /// (else null) a loss that is not finite does not end the training: the update is skipped and the loss
+  /// scale lowered.
   void begin(std::int64_t first, std::int64_t steps, const LossScaler* scaler, Throughput throughput = {});
   /// Adds a step. When there are enough steps, writes them to the file and the screen.
   void add(const StepRecord& known, const UpdateResult& result);
   /// Writes all added steps to the file and the screen. Waits for the device. Throws Error for a label out of
   /// range, for a run that diverges, and if the loss scale cannot be lowered further.
   void flush();
-  /// Shows a text. The time since flush(), which must come before, does not count as training.
+  /// The time since flush(), which must come before, does not count as training.
+  void leave_out_time();
+  /// Shows a text, and leaves out the time of making it.
   void add(StepText text);
-  /// An epoch has ended, with this evaluation of its weights.
+  /// An epoch has ended, with this evaluation of its weights, whose time is left out.
   void end_epoch(std::int64_t epoch, const EvaluationResult& result);
   /// The run has ended. `skipped` of the updates were skipped for a gradient that was not finite.
   void report(const EvaluationResult& result, std::int64_t steps, std::int64_t skipped);
@@ -81,7 +84,8 @@ class RunLog {
   const RunCurves& curves() const { return curves_; }
   const std::vector<StepText>& texts() const { return texts_; }
   const Throughput& throughput() const { return throughput_; }
-  /// Samples a second of the steps since begin(), without evaluations and texts; 0 without steps.
+  /// Samples a second of the steps since begin(), without evaluations, texts and checkpoints; 0 without
+  /// steps.
   double samples_per_second() const;
   /// Steps before begin().
   std::int64_t first() const { return first_; }

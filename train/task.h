@@ -37,8 +37,8 @@ struct Task {
   /// where ranks have parts of the first. Every rank must make the same model.
   std::function<std::shared_ptr<Module>()> make_model;
   /// Makes it with layers from the factory, which ranks may divide between them (docs/parallel.md); called in
-  /// place of make_model, so that a task needs only one of the two. Default: none, and --tensor-parallel is
-  /// an error.
+  /// place of make_model, so that a task needs only one of the two. Default: none, and --tensor-parallel,
+  /// --context-parallel and --pipeline-parallel are errors.
   std::function<std::shared_ptr<Module>(const std::shared_ptr<LayerFactory>& layers)> make_model_with;
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
@@ -53,7 +53,7 @@ struct Task {
   /// can reuse its memory (see cross_entropy()). A classification task's also returns the number of correct
   /// predictions of the batch.
   std::function<LossAndCorrect(Tensor prediction, const Tensor& targets, double divisor)> loss;
-  /// Whether it does. Default: no, and no accuracy is printed.
+  /// Whether `loss` returns the number of correct predictions. Default: no, and no accuracy is printed.
   bool counts_correct = false;
   /// The loss of a model whose output layer is the factory's by_vocabulary(); called in place of `loss` where
   /// ranks divide the model. Default: `loss`.
@@ -80,7 +80,7 @@ struct Task {
   std::function<void()> check_outputs;
   /// Settings of the task, by name as text; a checkpoint can only be resumed with the same ones.
   std::map<std::string, std::string> settings;
-  /// Settings with which a checkpoint need not be resumed, but which all ranks must share.
+  /// Settings of the task that a resumed run may change, but that must be equal on all ranks.
   std::map<std::string, std::string> execution_settings;
 };
 

@@ -2,34 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/numbers.h"
 #include "dist/gather_text.h"
 #include "io/file.h"
 #include "profile/chrome_trace.h"
+#include "profile/device_time.h"
 #include "profile/overlap.h"
 
 namespace ringtape {
 namespace {
 
-std::vector<Span> inside_of_steps(const std::vector<Span>& spans) {
-  std::vector<Span> steps, inside;
-  for (const Span& span : spans) {
-    if (span.kind == SpanKind::step) steps.push_back(span);
-  }
-  for (const Span& span : spans) {
-    const bool is_inside = std::any_of(steps.begin(), steps.end(), [&span](const Span& step) {
-      return step.begin <= span.begin && span.end <= step.end;
-    });
-    if (is_inside) inside.push_back(span);
-  }
-  return inside;
-}
-
 std::string row_of(const RecordedSteps& steps, int rank) {
-  const Overlap overlap = steps.device().is_cuda() ? measure_device_overlap(steps.activities().all)
-                                                   : measure_overlap(inside_of_steps(steps.spans()));
+  const Overlap overlap =
+      steps.device().is_cuda()
+          ? measure_device_overlap(activities_of_steps(steps.spans(), steps.activities().all))
+          : measure_overlap(inside_of_steps(steps.spans()));
   const auto per_update = [&](SpanClock::duration time) {
     return std::chrono::duration<double, std::milli>(time).count() / static_cast<double>(steps.count());
   };

@@ -24,8 +24,8 @@ struct TrainingResult {
   double seconds = 0;        ///< of training and evaluation since the start or the resume
 };
 
-/// The training is complete, but a file could not be written, though the others are; or all are, but the test
-/// loss is not finite.
+/// The training is complete, but not its output: a file could not be written (the other files are written),
+/// or the test loss is not finite (all files are written).
 class OutputError : public Error {
  public:
   using Error::Error;
@@ -69,27 +69,32 @@ class Trainer {
   void after_step(Hook hook);
 
   /// After every `steps` steps, on rank 0: shows the text that `make` returns, in the terminal and on the
-  /// page of --report. It is called with the model in evaluation mode, and must not change it; its time does
-  /// not count as training. Throws Error for a number below 1.
+  /// page of --report. `make` is called with the model in evaluation mode, must not change the model, and
+  /// must not call operations between ranks, as only rank 0 calls `make`; the other ranks wait for ten
+  /// timeouts of such an operation. The time of `make` does not count as training. With --quiet and without
+  /// --report `make` is not called. Throws Error for a number below 1 and an empty function.
   void text_every(std::int64_t steps, std::string title, std::function<std::string()> make);
 
   /// Trains, evaluates, and prints and writes the outputs selected by the options. Call it once. Throws Error
   /// for a run that diverges, OutputError where the training is complete, but an output could not be written
   /// or the test loss is not finite.
   TrainingResult train();
-  /// Evaluates the current weights, and prints the result.
+  /// Evaluates the current weights, and prints the result; before train() also writes it to the metrics file,
+  /// whose earlier content is then gone. All ranks must call it.
   EvaluationResult evaluate();
-  /// The model as one rank would have it, on the first rank; null on the others. All ranks must call it. It
-  /// is model() itself unless ranks divide the model between them or shard its values (ZeRO stage 3). Throws
-  /// Error for a task that made the same model twice.
+  /// The model as one rank would have it, on the first rank; null on the others. All ranks must call it. The
+  /// result is model() itself unless ranks divide the model or its sequences between them or shard its values
+  /// (ZeRO stage 3): then it is a copy. Throws Error for a task that made the same model twice.
   std::shared_ptr<Module> whole_model();
-  /// Waits on all ranks for what the first does alone, which may take longer than the timeout of an operation
-  /// between ranks: by the time in which a slow disk takes weights and state, and by `seconds`. All ranks
-  /// must call it.
+  /// All ranks call it, the first one when it has done something alone, such as writing a file: returns when
+  /// all have called. The others wait for the timeout of an operation between ranks, plus the time in which a
+  /// slow disk (50 MB/s) takes weights and optimizer state, plus `seconds`.
   void wait_for_first(double seconds = 0);
   /// The learning rate of every step as a table and a chart.
   std::string schedule_text() const;
 
+  /// The parts of this rank, which live as long as the trainer: a model of which it may have a part or a
+  /// stage, and the communicator of all ranks.
   Module& model() const;
   ParameterArena& arena() const;
   Optimizer& optimizer() const;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/numbers.h"
 #include "core/random.h"
 #include "dist/mesh_traffic.h"
@@ -174,10 +175,13 @@ EvaluationResult Trainer::Run::run_steps(Training& training, TrainingState& stat
     while (at.step < length_.steps && at.samples < length_.samples) {
       run_step(training);
       if (checkpoints.is_due(at.step, length_.steps)) {
-        const SpanScope phase(SpanKind::phase, "checkpoint");
         log.flush();
-        checkpoints.save(at, state.gather(), log.history());
-        wait_for_first();
+        {
+          const SpanScope phase(SpanKind::phase, "checkpoint");
+          checkpoints.save(at, state.gather(), log.history());
+          wait_for_first();
+        }
+        log.leave_out_time();
       }
     }
     // An evaluation follows.
@@ -275,6 +279,7 @@ Throughput Trainer::Run::throughput() const {
   const bool is_seen = !see.quiet || !see.report.empty() || !see.metrics.empty();
   if (is_first() && is_seen && task_.flops_per_sample > 0) {
     result.most_flops = most_flops(device_, arena_->compute_dtype()) * comm_->size();
+    empty_cache(device_);  // of its products, which may be larger than all of the training
   }
   return result;
 }

@@ -27,7 +27,7 @@ namespace ringtape {
 /// The results of an update: f32 scalars on the device.
 struct UpdateResult {
   Tensor loss;
-  Tensor correct;    ///< correct predictions; undefined for a task without `correct`
+  Tensor correct;    ///< correct predictions; undefined unless Task::counts_correct
   Tensor grad_norm;  ///< undefined if it was not measured
 };
 

@@ -204,8 +204,9 @@ void measure(Communicator& comm, const Options& options) {
   for (const Collective& collective : all_collectives(options)) {
     const auto& wanted = options.operations;
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), collective.name) == wanted.end()) continue;
-    for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
-      const auto elements = bytes / static_cast<std::int64_t>(size_of(dtype));
+    for (std::int64_t size = options.min_bytes; size <= options.max_bytes; size *= 2) {
+      const auto element = static_cast<std::int64_t>(size_of(dtype));
+      const std::int64_t elements = size / element, bytes = elements * element;
       const Buffers buffers(comm, dtype, elements);
       const std::int64_t wrong = count_wrong(comm, collective, buffers);
       const double seconds = time_of(comm, collective, buffers, options.iterations);

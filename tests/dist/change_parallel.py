@@ -338,7 +338,7 @@ WAITS = [
     ("compression: residuals of a file", "dist/compress_hook.cpp",
      "comm.scatter(all, residual_.alias({entry.elements}, entry.offset), 0).wait();"),
     ("first values of frozen parameters", PARALLEL, "if (!tensor->requires_grad()) comm_->broadcast(tensor->detach(), 0).wait();"),
-    ("flags of used parameters", PARALLEL, "comm_->all_reduce(shared, ReduceOp::max).wait();"),
+    ("flags of used parameters", PARALLEL, "comm_->all_reduce(shared, ReduceOp::max).wait();\n    flags"),
     ("ZeRO 1: gradients", REDUCER, "for (const Work& work : std::exchange(works_, {})) work.wait();"),
     ("ZeRO 1: values without overlap", EXCHANGE, "for (const Work& work : works) work.wait();"),
     ("ZeRO 2: a bucket", BUFFERS, "sent.work.wait();"),

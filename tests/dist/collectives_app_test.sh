@@ -35,6 +35,11 @@ done
 ranks 4 --operations all_reduce --min-bytes 1048576 --max-bytes 1048576 --iterations 3
 expect "busbw of all_reduce" awk '/^all_reduce/ { found = 1; d = $6 - 1.5 * $5; wrong = d < -0.0013 || d > 0.0013 } END { exit !found || wrong }' out
 
+# S is that of whole elements; the sizes asked for are 5 and 10 bytes of elements of 4.
+ranks 2 --operations all_reduce --min-bytes 5 --max-bytes 10 --iterations 1 --json odd.json
+expect "the bytes of whole elements" [ "$(awk '/^all_reduce/ { print $2, $3 }' out | tr '\n' ';')" = "4 1;8 2;" ]
+expect "they are in the file" [ "$(grep -c '"bytes": [48]\b' odd.json)" -eq 2 ]
+
 run 0 "$collectives" --device cpu --max-bytes 4096
 expect "a plain start is one rank" grep -q '^1 rank, one rank' out
 

@@ -60,7 +60,7 @@ std::vector<std::vector<std::int64_t>> some_counts(int comm) {
 
 }  // namespace
 
-TEST_CASE("all_reduce", "[dist]") {
+TEST_CASE("all_reduce", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (ReduceOp op : kOps) {
@@ -81,7 +81,7 @@ TEST_CASE("all_reduce", "[dist]") {
   }
 }
 
-TEST_CASE("reduce: only the root gets the result", "[dist]") {
+TEST_CASE("reduce: only the root gets the result", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (ReduceOp op : kOps) {
@@ -106,7 +106,7 @@ TEST_CASE("reduce: only the root gets the result", "[dist]") {
   }
 }
 
-TEST_CASE("a mean is the sum divided by the number of ranks, rounded once more", "[dist]") {
+TEST_CASE("a mean is the sum divided by the number of ranks, rounded once more", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     const int size = comm->size();
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
@@ -135,7 +135,7 @@ TEST_CASE("a mean is the sum divided by the number of ranks, rounded once more",
   }
 }
 
-TEST_CASE("broadcast", "[dist]") {
+TEST_CASE("broadcast", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (int root = 0; root < comm->size(); ++root) {
@@ -150,7 +150,7 @@ TEST_CASE("broadcast", "[dist]") {
   }
 }
 
-TEST_CASE("all_gather", "[dist]") {
+TEST_CASE("all_gather", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (const std::vector<std::int64_t>& counts : some_counts(comm->size())) {
@@ -176,7 +176,7 @@ TEST_CASE("all_gather", "[dist]") {
   }
 }
 
-TEST_CASE("reduce_scatter", "[dist]") {
+TEST_CASE("reduce_scatter", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (ReduceOp op : kOps) {
@@ -201,7 +201,7 @@ TEST_CASE("reduce_scatter", "[dist]") {
   }
 }
 
-TEST_CASE("gather and scatter", "[dist]") {
+TEST_CASE("gather and scatter", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       for (const std::vector<std::int64_t>& counts : some_counts(comm->size())) {
@@ -232,7 +232,7 @@ TEST_CASE("gather and scatter", "[dist]") {
   }
 }
 
-TEST_CASE("exchange: every rank to every rank, itself included, twice", "[dist]") {
+TEST_CASE("exchange: every rank to every rank, itself included, twice", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : kDTypes) {
       INFO(name << ", " << name_of(dtype));
@@ -282,7 +282,7 @@ TEST_CASE("exchange: a collective of another communicator does not wait until th
   sent.wait();
 }
 
-TEST_CASE("operations under way together, waited for in another order", "[dist]") {
+TEST_CASE("operations under way together, waited for in another order", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
     const int rank = comm->rank(), size = comm->size();
@@ -306,7 +306,7 @@ TEST_CASE("operations under way together, waited for in another order", "[dist]"
   }
 }
 
-TEST_CASE("all_reduce: the same bits on all ranks, and at every call", "[dist]") {
+TEST_CASE("all_reduce: the same bits on all ranks, and at every call", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       INFO(name << ", " << name_of(dtype));
@@ -336,7 +336,7 @@ TEST_CASE("all_reduce: the same bits on all ranks, and at every call", "[dist]")
   }
 }
 
-TEST_CASE("split", "[dist]") {
+TEST_CASE("split", "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
     const int rank = comm->rank(), size = comm->size();
@@ -359,7 +359,7 @@ TEST_CASE("split", "[dist]") {
   }
 }
 
-TEST_CASE("barrier: nobody leaves before all have come", "[dist]") {
+TEST_CASE("barrier: nobody leaves before all have come", "[dist][collectives]") {
   const auto now = [] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::steady_clock::now().time_since_epoch())
@@ -381,7 +381,8 @@ TEST_CASE("barrier: nobody leaves before all have come", "[dist]") {
   }
 }
 
-TEST_CASE("wrong arguments are an error on every rank, and the next operation is right", "[dist]") {
+TEST_CASE("wrong arguments are an error on every rank, and the next operation is right",
+          "[dist][collectives]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
     const int size = comm->size();

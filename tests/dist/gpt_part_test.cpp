@@ -434,22 +434,24 @@ class StageTrainer {
 TEST_CASE("planner: memory and messages of a stage of a GPT are those of a run", "[dist][plan][bytes]") {
   const auto line = this_run();
   if (line->size() == 1) return;
-  constexpr int kMicroBatches = 5;
-  for (const auto& [kind, chunks] :
-       {std::pair(PipelineScheduleKind::one_f_one_b, 1), {PipelineScheduleKind::interleaved, 2}}) {
+  using enum PipelineScheduleKind;
+  for (const auto& [kind, chunks, micro_batches] :
+       {std::tuple(one_f_one_b, 1, 5), {one_f_one_b, 1, 1}, {interleaved, 2, 5}}) {
     for (const std::int64_t recompute : {0, 1}) {
-      INFO("schedule " << static_cast<int>(kind) << ", recompute " << recompute);
+      INFO("schedule " << static_cast<int>(kind) << ", " << micro_batches << " micro-batches, recompute "
+                       << recompute);
       const Mesh mesh(line, {.pipeline = line->size()});
       GptMemoryProblem problem = problem_of({.recompute = recompute}, mesh);
       problem.model.layers = 4 * line->size();
-      const PipelineShape shape{line->size(), kMicroBatches, chunks};
+      const PipelineShape shape{line->size(), micro_batches, chunks};
       const int most = most_in_flight(stage_schedule(kind, shape, line->rank()));
       problem.part = {.stages = line->size(),
                       .stage = line->rank(),
                       .chunks = chunks,
-                      .in_flight = static_cast<double>(most) / chunks};
+                      .in_flight = static_cast<double>(most) / chunks,
+                      .micro_batches = micro_batches};
       StageTrainer trainer(problem, line, kind);
-      trainer.update(kMicroBatches);
+      trainer.update(micro_batches);
       const BytesByCategory expected = estimate_memory(problem);
       const BytesByCategory found = trainer.less_before(memory_stats(line->device()).live_by_category);
       CHECK(found[parameters] == expected[parameters]);
@@ -458,7 +460,7 @@ TEST_CASE("planner: memory and messages of a stage of a GPT are those of a run",
 
       const MeshTraffic traffic(mesh, trainer.pipeline().communicators());
       MemoryRecording recording(line->device());
-      trainer.update(kMicroBatches);
+      trainer.update(micro_batches);
       recording.stop();
       const BytesByCategory peak = trainer.less_before(highest_activations(recording));
       const auto passing = [](const BytesByCategory& bytes) {
@@ -466,7 +468,7 @@ TEST_CASE("planner: memory and messages of a stage of a GPT are those of a run",
       };
       CHECK(passing(peak) == Approx(passing(expected)).epsilon(chunks == 1 ? 0.001 : 0.1));
       const planner::ParallelTraffic formula =
-          planner::update_traffic({.gpt = problem, .micro_batches = kMicroBatches, .compress = {}});
+          planner::update_traffic({.gpt = problem, .micro_batches = micro_batches, .compress = {}});
       for (const Operation operation : {Operation::exchange, Operation::all_reduce}) {
         const auto i = static_cast<std::size_t>(operation);
         CollectiveCount counted{};

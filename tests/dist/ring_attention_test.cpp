@@ -14,6 +14,7 @@
 #include "tests/dist/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/check_build.h"
+#include "trace/spans.h"
 
 namespace ringtape::test {
 namespace {
@@ -195,6 +196,29 @@ TEST_CASE("ring attention: sends C - 1 shards of keys and values forward, 2 C - 
                     of_qkv = allocated_bytes(qkv.elements(), DType::f32);
   CHECK(peak_above(live) <= 4 * shard + stats + of_out + of_qkv + 256);  // and the gradient of the loss
   if (ranks > 1) CHECK(comm->traffic().sent - before.sent == (2 * ranks - 1) * shard);
+}
+
+TEST_CASE("ring attention: counts its rank's part of two products forward and five backward",
+          "[dist][context]") {
+  const auto comm = this_run();
+  const Attention call{2, 24, 4, 2, 8};
+  const std::int64_t own = 48, tokens = own * comm->size();
+  const auto part = context_part_over(comm);
+  const std::vector<double> x = own_of(call.qkv(tokens), 2, tokens, part->runs(own));
+  const TapeScope scope;
+  Tensor qkv = tensor_of(x, {2, own, call.columns()}, DType::f32, comm->device()).set_requires_grad(true);
+  SpanRecording recording;
+  sum(part->attention(qkv, 4, 2, call.options())).backward();
+  recording.stop();
+  const auto flops = [&](const std::string& name) {
+    std::int64_t found = 0;
+    for (const Span& span : recording.spans()) found += span.name == name ? span.work.flops : 0;
+    return found;
+  };
+  // 2 sequences, 4 heads of 8 elements, and half of the pairs of tokens: each pair two FLOPs an element.
+  const std::int64_t product = 2 * 4 * 8 * (tokens * (tokens + 1) / 2) * 2 / comm->size();
+  CHECK(flops("ring_attention") == 2 * product);
+  CHECK(flops("ring_attention backward") == 5 * product);
 }
 
 }  // namespace ringtape::test

@@ -439,6 +439,8 @@ TEST_CASE("a picture of a single number of ranks", "[planner]") {
     const std::string svg = scale_svg(plan_scale(request));
     CHECK(svg.find("nan") == std::string::npos);
     CHECK(svg.find("inf") == std::string::npos);
+    CHECK(svg.find("<circle") != std::string::npos);  // a line of one point would not be seen
+    CHECK(svg.find("<path") == std::string::npos);
   }
 }
 

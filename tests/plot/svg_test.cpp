@@ -167,6 +167,10 @@ TEST_CASE("a line goes through its points and stops where a value is not a numbe
   };
   CHECK_THAT(svg, ContainsSubstring("d=\"" + at('M', 0, 0) + at('L', 1, 5) + at('M', 3, 10) + at('L', 4, 5) +
                                     "\" class=\"line l0\""));
+  CHECK(count(svg, "<circle") == 0);
+  // Lines of one point would not be seen.
+  const Series points[] = {{"loss", {{0, 5}, {1, NAN}, {2, 10}, {3, 5}, {4, NAN}, {5, 0}}}};
+  CHECK(count(line_chart(chart, points).element(), "<circle") == 2);
 }
 
 TEST_CASE("with logarithmic axes equal factors are equal distances", "[svg]") {

@@ -151,6 +151,10 @@ TEST_CASE("profile: the verdict on busy time, memory and limits", "[profile]") {
   profile.memory_peak = 400 << 20;
   profile.limits.memory = 1000 << 20;
   CHECK(says(profile, "Memory: 400 MiB at most, 40.0% of 1000 MiB. There is room for larger micro-batches."));
+  profile.shares_memory = true;  // where the other ranks' is not known
+  CHECK(says(profile, "40.0% of 1000 MiB."));
+  CHECK_FALSE(says(profile, "icro-batches"));
+  profile.shares_memory = false;
   profile.memory_peak = 700 << 20;
   CHECK_FALSE(says(profile, "icro-batches"));
   profile.memory_peak = 950 << 20;
@@ -233,6 +237,29 @@ TEST_CASE("profile: on a GPU the shares of phases are of its time", "[profile]")
       {.spans = spans, .wall = milliseconds(100), .device_times = device, .device_busy = milliseconds(90)});
   CHECK(says(profile, "forward 85.0%, backward 0.0%, optimizer 5.0% of a step."));
   CHECK_FALSE(says(profile, "accumulating"));
+}
+
+TEST_CASE("profile: of a GPU whose times are not known, nothing is said of its work's", "[profile]") {
+  ProfileInput input{.spans = {}, .wall = milliseconds(155), .is_of_gpu = true};
+  const std::vector<Span> spans = two_steps();
+  input.spans = spans;
+  input.limits = {.bytes_per_second = 1e9, .flops_per_second = 4e9, .memory = 1000 << 20};
+  Profile profile = make_profile(input);
+  profile.memory_peak = 700 << 20;
+  CHECK(profile_verdict(profile) ==
+        std::vector<std::string>{
+            "How busy the GPU was is not known: times are of the host, which queues its work.",
+            "Memory: 700 MiB at most, 70.0% of 1000 MiB."});
+  const ProfileRow& linear = row(profile, "linear");
+  CHECK(linear.self == milliseconds(30));
+  CHECK(linear.work.flops == 80'000'000);
+  CHECK(linear.gflops_per_second() == 0);
+  CHECK(linear.gbytes_per_second() == 0);
+  CHECK(linear.share_of_limit(profile.limits) == 0);
+  const std::vector<SpanClock::duration> device(spans.size(), milliseconds(1));
+  input.device_times = device;
+  input.device_busy = milliseconds(12);
+  CHECK(says(make_profile(input), "the GPU works for 7.7% of the time"));
 }
 
 TEST_CASE("profile: what backward's time by forward's says", "[profile]") {

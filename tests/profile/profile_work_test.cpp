@@ -131,4 +131,22 @@ TEST_CASE("profile: FLOPs and bytes of clipping, by element", "[profile]") {
   CHECK(norm(INFINITY) == std::pair(0l, 4l));
   CHECK(norm(3) == std::pair(2l, 8l));  // the largest, and then the sum
   CHECK(flops_and_bytes([](ParameterArena& arena) { clip_grad_value(arena, 0.5); }) == std::pair(0l, 8l));
+  // The norm, and then the scaled gradients.
+  CHECK(flops_and_bytes([](ParameterArena& arena) { clip_grad_norm_now(arena, 1); }) == std::pair(3l, 12l));
+}
+
+TEST_CASE("profile: the norm of a sharded arena reads this rank's part", "[profile]") {
+  const int stage = GENERATE(1, 2);
+  Linear model(64, 4, false);
+  ParameterArena arena(model, {}, DType::f32, {.stage = stage, .rank = 1, .world_size = 2});
+  const auto alone = [](const Tensor&) {};
+  arena.set_shard_exchange({.sum = alone, .max = alone, .all_gather = alone, .start_all_gather = alone});
+  SpanRecording recording;
+  {
+    const SpanScope span(SpanKind::operation, "work");
+    clip_grad_norm(arena, 1);
+  }
+  recording.stop();
+  CHECK(flops_of(recording, "work") == 2 * 64 * 4 / 2);
+  CHECK(bytes_of(recording, "work") == 4 * 64 * 4 / 2);
 }

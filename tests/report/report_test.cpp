@@ -283,6 +283,39 @@ TEST_CASE("the roofline puts an operation at its intensity and rate, under the r
   CHECK(roofline_of(none).is_null());
 }
 
+TEST_CASE("both parts of the roof are in the picture, wherever the operations are", "[report]") {
+  RunReport report = whole();
+  for (ProfileRow& row : report.profile->rows) row.work.bytes = row.work.flops / 1000;  // the ridge is at 100
+  const std::string svg = roofline(report);
+  const std::size_t path = svg.find("<path d=\"M");
+  REQUIRE(path != std::string::npos);
+  const std::size_t ridge = svg.find('L', path);
+  CHECK(std::stod(svg.substr(path + 10)) < std::stod(svg.substr(ridge + 1)));
+}
+
+TEST_CASE("with a GPU's times, phases and the roofline are by them", "[report]") {
+  RunReport report = whole();
+  Profile& profile = *report.profile;
+  for (ProfileRow& row : profile.rows) {
+    if (row.name == "linear") row.device = std::chrono::milliseconds(60);
+  }
+  for (ProfilePhase& phase : profile.phases) {
+    if (phase.name == "forward") phase.device = std::chrono::milliseconds(60);
+  }
+  // 60 of 150 ms: 80 MFLOP at 1.33 GFLOP/s
+  CHECK_THAT(roofline(report), ContainsSubstring("40.0% of the step, 20 FLOPs per byte\n1.33 GFLOP/s"));
+  for (ProfileRow& row : profile.rows) {
+    if (row.name == "linear") row.self = std::chrono::microseconds(10);  // queued at once
+  }
+  CHECK_THAT(roofline(report), ContainsSubstring("40.0% of the step"));
+  const Json shown = profile_of(report);
+  const Json::Array& phases = shown.at("phases").as_array();
+  REQUIRE(phases.size() == 2);
+  CHECK((phases[0].at("name").as_string() == "forward" && phases[0].at("percent").as_string() == "40.0%"));
+  CHECK(phases[1].at("name").as_string() == "idle, or not marked");
+  CHECK(phases[1].at("percent").as_string() == "60.0%");
+}
+
 TEST_CASE("accuracies of tests are percentages", "[report]") {
   const Json curves = curves_of(whole());
   CHECK_THAT(curves.at("charts").as_array()[1].at("svg").as_string(),

@@ -40,6 +40,17 @@ TEST_CASE("a step's lanes hold what lies in it, the longest first", "[report]") 
   CHECK((found[2].lane == Lane::communication && found[2].name == "sum"));
 }
 
+TEST_CASE("of communication that goes on from step to step a step has its part", "[report]") {
+  std::vector<Span> spans = {span(SpanKind::step, "step 7", 0, 0, 100)};
+  spans.push_back(span(SpanKind::operation, "gather 1", 0, -30, 20, Track::communication));
+  spans.push_back(span(SpanKind::operation, "gather 2", 0, 90, 140, Track::communication));
+  spans.push_back(span(SpanKind::operation, "gather 3", 0, 100, 140, Track::communication));
+  const std::vector<LaneSpan> found = lanes(spans);
+  REQUIRE(found.size() == 2);
+  CHECK((found[0].name == "gather 1" && found[0].begin == 0.0 && found[0].end == 0.02));
+  CHECK((found[1].name == "gather 2" && found[1].begin == 0.09 && found[1].end == 0.1));
+}
+
 TEST_CASE("what a GPU worked on during the step has a lane of its own", "[report]") {
   const std::vector<Span> spans = one_step();
   std::vector<DeviceActivity> activities(2);

@@ -1,6 +1,8 @@
 """Tests of scripts/readme_figures.py on a copy of the repository's pages and result files. Without matplotlib, stale
 pictures are refused instead of drawn."""
+import contextlib
 import importlib.util
+import io
 import json
 import pathlib
 import shutil
@@ -13,7 +15,23 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import readme_figures  # noqa: E402
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import compare_torch  # noqa: E402
 RESULTS = pathlib.Path("benchmarks/results/cpu-amd-epyc-2-threads")
+
+
+class TorchOfNoMemory:
+    @staticmethod
+    def randn(n, device):
+        return None
+
+    empty = randn
+
+
+class TimerOfFixedTimes:
+    @staticmethod
+    def beside_copy(work, copy):
+        return 0.012, 0.004
 
 
 class ReadmeFigures(unittest.TestCase):
@@ -70,6 +88,17 @@ class ReadmeFigures(unittest.TestCase):
         self.assertRegex(after, r"\| 784-256-10, 64 \| 12\.3 ms \| .* \| 36\.9 ms \| 3\.0 \|")
         changed = [line for line in after.splitlines() if line not in before.splitlines()]
         self.assertEqual(len(changed), 1, changed)
+
+    def test_a_ratio_to_pytorch_that_was_measured_beside_a_copy_is_taken_as_it_is(self):
+        self.assertEqual(readme_figures.torch_ratio({"seconds": 2.0, "torch_seconds": 3.0}), 1.5)
+        row = {"bytes": 1 << 26, "seconds": 0.004, "limit_seconds": 0.002}  # half of its copy's rate
+        seconds, ratio = compare_torch.time_and_ratio(TorchOfNoMemory, TimerOfFixedTimes, row, None, "cpu")
+        self.assertEqual((seconds, ratio), (0.012, 1.5))  # a third of that: the machine is slower now
+        with contextlib.redirect_stdout(io.StringIO()) as line:
+            row = compare_torch.table_row(dict(row, name="add", size="2^24"), seconds, ratio)
+        self.assertEqual(line.getvalue().split()[-3:], ["4000.00", "12000.00", "1.50"])
+        self.assertEqual(row["torch_seconds"], 0.012)
+        self.assertEqual(readme_figures.torch_ratio(row), 1.5)
 
     def test_a_picture_that_is_missing_or_of_other_data_is_stale(self):
         (self.root / "docs/pictures/roofline.svg").unlink()

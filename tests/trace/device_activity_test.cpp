@@ -84,6 +84,27 @@ TEST_CASE("device time: streams that work at once share the time", "[device_time
   CHECK(time.overlapped == microseconds(30));
 }
 
+TEST_CASE("device time: an evaluation between steps is none of theirs", "[device_time]") {
+  // us           0    10   20   30   40   50   60
+  // host         [ step  ][ evaluation ][ step   ]
+  // device            [ of step 1][eval][ of step 2 ]
+  std::vector<Span> spans = {span("forward", 2, 1, 2, 8), span("step 1", 1, 0, 0, 20),
+                             span("evaluation", 3, 0, 20, 40), span("forward", 5, 1, 42, 48),
+                             span("step 2", 4, 0, 40, 60)};
+  spans[1].kind = spans[4].kind = SpanKind::step;
+  const std::vector<DeviceActivity> activities = {
+      kernel("late", 2, 10, 25),     kernel("of the evaluation", 3, 25, 39),
+      kernel("no span", 0, 26, 39),  kernel("of the step itself", 4, 40, 45),
+      kernel("no span", 99, 45, 50), kernel("after the host", 5, 60, 70)};
+  const std::vector<DeviceActivity> kept = activities_of_steps(spans, activities);
+  REQUIRE(kept.size() == 4);
+  CHECK(kept[0].name == "late");
+  CHECK(kept[1].name == "of the step itself");
+  CHECK(kept[2].span == 99);
+  CHECK(kept[3].name == "after the host");
+  CHECK(share_device_time(spans, kept).busy == microseconds(15 + 10 + 10));
+}
+
 TEST_CASE("device time: the shares add up to the busy time, to the nanosecond", "[device_time]") {
   std::vector<DeviceActivity> activities;
   for (int i = 0; i < 200; ++i) {

@@ -84,6 +84,24 @@ TEST_CASE("overlap: communication while others compute, but not while they wait"
   CHECK(overlap.hidden_share() == Approx(0.5));
 }
 
+TEST_CASE("overlap: what goes on from one step into the next counts in both, and nothing between steps",
+          "[spans]") {
+  using enum Track;
+  //   ms              0    2    4    6    8    10   12   14   16   18   20
+  //   step            [                       ]    [                    ]
+  //   compute         [ backward           ]  [eval] [ forward          ]
+  //   communication                       [8             15]
+  Span first = span(compute, 0, 10), second = span(compute, 12, 20);
+  first.kind = second.kind = SpanKind::step;
+  const std::vector<Span> spans = {span(compute, 0, 9),   first,
+                                   span(compute, 10, 12), span(communication, 8, 15),
+                                   span(compute, 13, 20), second};
+  const Overlap overlap = measure_overlap(inside_of_steps(spans));
+  CHECK(ms(overlap.compute) == Approx(9 + 7));
+  CHECK(ms(overlap.communication) == Approx(2 + 3));
+  CHECK(ms(overlap.hidden) == Approx(1 + 2));
+}
+
 TEST_CASE("overlap: two operations at once count once, and nothing is no share", "[spans]") {
   using enum Track;
   const Overlap overlap = measure_overlap(std::vector<Span>{

@@ -1,9 +1,11 @@
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <stdexcept>
 
 #include "autograd/ops.h"
+#include "core/memory.h"
 #include "dist/self_communicator.h"
 #include "io/json.h"
 #include "nn/layers.h"
@@ -14,6 +16,7 @@
 #include "tests/support/tensors.h"
 #include "text/character_tokenizer.h"
 #include "text/token_dataset.h"
+#include "trace/spans.h"
 #include "train/evaluation.h"
 #include "train/run_log.h"
 #include "train/trainer.h"
@@ -232,6 +235,52 @@ TEST_CASE("texts made every few steps are in the report, and leave the training 
   if (!kCheckBuild) CHECK(first.at("mfu").as_double() > 0);
   CHECK_THROWS_WITH(trainer.text_every(0, "", [] { return ""; }),
                     ContainsSubstring("at least 1 step, found 0"));
+}
+
+TEST_CASE("the peak of memory is that of the training alone", "[train]") {
+  const TemporaryFolder folder;
+  TrainerOptions options = short_run("", 3);
+  const auto memory_after = [&](const std::string& name, double flops) {
+    options.observation.metrics = folder / name;
+    Task task = play(20);
+    task.flops_per_sample = flops;
+    Trainer(task, options).train();
+    return memory_stats(Device{});
+  };
+  reset_peak_memory(Device{});
+  const MemoryStats plain = memory_after("plain", 0);
+  constexpr std::size_t kLittle = 128 << 10;
+  zeros({1 << 20});
+  CHECK(memory_after("after other work", 0).peak < plain.peak + kLittle);
+  if (kCheckBuild) return;  // where the measurement takes long
+  // It multiplies matrices, of which the smallest three take 192 KiB.
+  const MemoryStats measured = memory_after("measured", 1);
+  CHECK(measured.peak < plain.peak + kLittle);
+  CHECK(measured.reserved < plain.reserved + kLittle);
+}
+
+TEST_CASE("the time of saving checkpoints does not count as training", "[train]") {
+  const TemporaryFolder folder;
+  TrainerOptions options = short_run(folder / "run", 3);
+  options.checkpoint.every = 1;
+  options.observation.metrics = folder / "metrics.jsonl";
+  Trainer trainer(play(20), options);
+  SpanRecording recording;
+  const double seconds = trainer.train().seconds;
+  recording.stop();
+  double saving = 0, training = 0;
+  for (const Span& span : recording.spans()) {
+    if (span.name == "checkpoint") saving += std::chrono::duration<double>(span.end - span.begin).count();
+  }
+  std::ifstream lines(options.observation.metrics);
+  std::string line;
+  for (int step = 1; step <= 3; ++step) {
+    std::getline(lines, line);
+    training += 6 / Json::parse(line, "metrics").at("samples_per_s").as_double();
+  }
+  // Files take far longer than this model's steps and its evaluation.
+  CHECK(saving > 0);
+  CHECK(training + saving <= seconds);
 }
 
 TEST_CASE("throughput in units and as a share of the machine's arithmetic", "[train]") {

@@ -54,8 +54,13 @@ Json phases(const Profile& profile) {
                     {"time", figures.milliseconds(time) + " ms"},
                     {"percent", figures.percent(time)}});
   };
-  for (const ProfilePhase& phase : profile.phases) add(phase.name, phase.time, colour_of_phase(phase.name));
-  add("idle, or not marked", profile.idle(), 7);
+  SpanClock::duration rest = profile.wall;
+  for (const ProfilePhase& phase : profile.phases) {
+    const SpanClock::duration time = profile.has_device_times() ? phase.device : phase.time;
+    add(phase.name, time, colour_of_phase(phase.name));
+    rest -= time;
+  }
+  add("idle, or not marked", rest, 7);
   return list;
 }
 

@@ -24,11 +24,13 @@ std::vector<Dot> dots_of(const Profile& profile) {
   std::vector<Dot> dots;
   for (const ProfileRow& row : profile.rows) {
     if (row.work.flops == 0 || row.work.bytes == 0 || row.time().count() == 0) continue;
-    const double share = static_cast<double>(row.self.count()) / static_cast<double>(profile.wall.count());
+    const double share = static_cast<double>(row.time().count()) / static_cast<double>(profile.wall.count());
     if (share < kLeastPointShare) continue;
     dots.push_back({&row, static_cast<double>(row.work.flops) / static_cast<double>(row.work.bytes),
                     row.gflops_per_second(), share});
   }
+  // The rows are in the order of the host's time.
+  std::stable_sort(dots.begin(), dots.end(), [](const Dot& a, const Dot& b) { return a.share > b.share; });
   return dots;
 }
 
@@ -50,8 +52,12 @@ svg::PlotFrame frame_of(const std::vector<Dot>& dots, const MachineLimits& limit
     low = std::min(low, dot.gflops);
     high = std::max(high, dot.gflops);
   }
-  if (limits.bytes_per_second > 0)
-    right = std::max(right, 4 * limits.flops_per_second / limits.bytes_per_second);
+  // Both parts of the roof are in the picture.
+  if (limits.flops_per_second > 0 && limits.bytes_per_second > 0) {
+    const double ridge = limits.flops_per_second / limits.bytes_per_second;
+    left = std::min(left, ridge / 2);
+    right = std::max(right, 4 * ridge);
+  }
   return {.width = 960,
           .height = 420,
           .x = svg::logarithmic_axis(left / 1.5, right * 1.5),

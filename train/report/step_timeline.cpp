@@ -106,10 +106,12 @@ std::vector<LaneSpan> lanes_of(std::span<const Span> spans, std::span<const Devi
     const bool is_other_thread = span.track == Track::compute && span.thread != step.thread;
     // The model as a layer would hide its own layers.
     const bool is_whole = span.kind == SpanKind::step || (lane == Lane::layers && span.layer == "model");
-    if (is_other_thread || is_whole || !is_inside(span, step) || span.end - span.begin < least) continue;
+    // Communication may go on from one step into the next.
+    const SpanClock::time_point begin = std::max(span.begin, step.begin), end = std::min(span.end, step.end);
+    if (is_other_thread || is_whole || end - begin < least) continue;
     lanes.push_back({.lane = lane,
-                     .begin = seconds(span.begin),
-                     .end = seconds(span.end),
+                     .begin = seconds(begin),
+                     .end = seconds(end),
                      .colour = colour_of(lane, span, phases),
                      .name = span.name,
                      .tip = span.shapes});
