@@ -4,7 +4,7 @@
 #   tests/apps/devices_test.sh BIN_DIR [DEVICE [OTHER]]      without: cuda and cpu
 set -uo pipefail
 bin=$(cd "$1" && pwd)
-readme=$(cd "$(dirname "$0")/../.." && pwd)/README.md
+plays=$(cd "$(dirname "$0")/../.." && pwd)/text/tinyshakespeare/input.txt
 devices=("${2:-cuda}" "${3:-cpu}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -36,7 +36,7 @@ same_output() {
   echo "same: $*"
 }
 
-head -c 3000 "$readme" >text  # a GPU model takes seconds for a kilobyte
+head -c 3000 "$plays" >text  # a GPU model takes seconds for a kilobyte
 small=(--text text --layers 2 --heads 2 --width 32 --context 32 --batch-size 8 --dropout 0.1 --warmup 0 --sample-tokens 0)
 same_tapes mnist --hidden 32 --optimizer sgd --batch-size 128 --micro-batch 64
 same_tapes regression --optimizer sgd
