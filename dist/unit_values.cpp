@@ -55,8 +55,8 @@ void UnitValues::shard_values_of_first() {
 }
 
 void UnitValues::add_forward_hooks() {
-  std::map<Module*, std::vector<std::size_t>>
-      units;  // tied weights are a unit of their own, of the same module
+  // Tied weights are a unit of their own, of the same module.
+  std::map<Module*, std::vector<std::size_t>> units;
   for (std::size_t unit = 0; unit < arena_.units().size(); ++unit)
     units[arena_.units()[unit].module].push_back(unit);
   for (const auto& [module, of_module] : units) {

@@ -2,11 +2,11 @@
 """Changes data, tensor, sequence, context and pipeline parallelism and ZeRO in one place at a time, and runs their tests: each change must fail one of them.
 
     tests/dist/change_parallel.py [--only TEXT] [--from N]   tries the changes whose description contains TEXT, from
-                                                             number N on, counted from 0 (all: an hour or two)
+                                                             number N on, counted from 0 (all: two hours or three)
     tests/dist/change_parallel.py --fits                     only checks that each change still finds its place in the sources
 
 A change removes a collective, a scale factor, an index of a part or a sum, or replaces it by the likely mistake. One that no
-test notices is listed, and the exit status is 1. The work is done on a copy of the source tree, on 2 and then on 4 ranks.
+test notices is listed, and the exit status is 1. The work is done on a copy of the source tree, on 2 and 4 ranks, and on 2 whose results come late.
 """
 import argparse
 import os
@@ -363,7 +363,7 @@ WAITS = [
     ("loss of the last stage", "train/update.cpp", "pipeline_->line().all_reduce(result.loss, ReduceOp::sum).wait();"),
 ]
 # What takes the place of a text that more than .wait() is removed from.
-LATE = {
+WITHOUT_WAIT = {
     "hook_->wait(*comm_);": "",
     "for (const Work& work : std::exchange(works_, {})) work.wait();": "works_.clear();",
     "for (const Work& work : works) work.wait();": "",
@@ -374,7 +374,7 @@ LATE = {
     "  correct.wait();\n": "",
 }
 # Operations whose results nobody waits for any more. The ranks whose results come late notice that soonest.
-CHANGES += [(f"{what}: not waited for", file, text, LATE.get(text, text.replace(".wait()", ""))) for what, file, text in WAITS]
+CHANGES += [(f"{what}: not waited for", file, text, WITHOUT_WAIT.get(text, text.replace(".wait()", ""))) for what, file, text in WAITS]
 
 
 def places_missing(folder):
