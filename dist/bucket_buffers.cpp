@@ -1,6 +1,7 @@
 #include "dist/bucket_buffers.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "autograd/tape.h"
@@ -26,9 +27,21 @@ BucketBuffers::BucketBuffers(const ParameterArena& arena, std::shared_ptr<Commun
       comm_(std::move(comm)),
       filling_(arena.buckets().size()),
       is_complete_(arena.entries().size(), 0),
-      shard_zero_grad_count_(arena.buckets().size(), 0) {
+      shard_zero_grad_count_(arena.buckets().size(), 0),
+      places_(arena.buckets().size()),
+      has_begun_(arena.buckets().size(), 0),
+      is_early_(arena.buckets().size(), 0) {
+  std::map<int, std::vector<std::size_t>> chunks;
   for (std::size_t b = 0; b < arena.buckets().size(); ++b) {
-    bucket_of_entry_.insert(bucket_of_entry_.end(), arena.buckets()[b].entries, b);
+    const GradientBucket& bucket = arena.buckets()[b];
+    bucket_of_entry_.insert(bucket_of_entry_.end(), bucket.entries, b);
+    chunks[arena.entries()[bucket.first_entry].chunk].push_back(b);
+  }
+  for (const auto& [chunk, buckets] : chunks) {
+    for (const std::size_t b : buckets) {
+      const bool is_last = arena.has_all_values() ? b == buckets.back() : arena.units()[b].is_of_all;
+      places_[b] = {.first_of_chunk = buckets.front(), .may_be_early = is_last};
+    }
   }
 }
 
@@ -41,7 +54,13 @@ void BucketBuffers::open(std::size_t entry) {
 }
 
 void BucketBuffers::make_buffer(std::size_t bucket) {
-  while (buffers_ >= kBuffers && !sent_.empty()) add_oldest_to_shard();
+  const Place& place = places_[bucket];
+  is_early_[bucket] = place.may_be_early && has_begun_[place.first_of_chunk] == 0 ? 1 : 0;
+  has_begun_[bucket] = 1;
+  const auto counted = [&] {
+    return buffers_ - static_cast<std::size_t>(std::count(is_early_.begin(), is_early_.end(), 1));
+  };
+  while (is_early_[bucket] == 0 && counted() >= kBuffers && !sent_.empty()) add_oldest_to_shard();
   const MemoryScope scope(MemoryCategory::gradients);
   filling_[bucket] = empty({arena_.buckets()[bucket].elements}, DType::f32, arena_.device());
   most_ = std::max(most_, ++buffers_);
@@ -70,6 +89,7 @@ void BucketBuffers::add_oldest_to_shard() {
   const Sent sent = std::move(sent_.front());
   sent_.pop_front();
   --buffers_;
+  is_early_[sent.bucket] = 0;
   sent.work.wait();
   const ShardSlice& slice = arena_.slices()[sent.bucket];
   const Tensor mean =
@@ -85,6 +105,7 @@ void BucketBuffers::add_oldest_to_shard() {
 
 void BucketBuffers::end_round() {
   while (!sent_.empty()) add_oldest_to_shard();
+  std::fill(has_begun_.begin(), has_begun_.end(), std::uint8_t{0});
 }
 
 }  // namespace ringtape

@@ -18,8 +18,11 @@ namespace ringtape {
 ///
 /// Two buffers suffice if buckets become complete one after the other: one is filled while the other is being
 /// reduced. If a third is needed, the oldest reduction in flight is waited for; if none is in flight, because
-/// the next bucket to be launched is not complete, a third buffer is allocated. Ranks cannot deadlock: all
-/// launch the buckets of a round in the same order, and wait only for buckets that they have launched.
+/// the next bucket to be launched is not complete, a third buffer is allocated. Not counted among them is a
+/// chunk's last bucket (in stage 3 its units of all) where backward begins it before the first, as of weights
+/// that the output layer and the embeddings share: it is complete only at the end, and each of the others
+/// would have to be reduced before the next is begun. Ranks cannot deadlock: all launch the buckets of a
+/// round in the same order, and wait only for buckets that they have launched.
 class BucketBuffers {
  public:
   /// For an arena of stage 2 or 3.
@@ -44,6 +47,11 @@ class BucketBuffers {
     Tensor buffer;
     Work work;
   };
+  /// Of a bucket.
+  struct Place {
+    std::size_t first_of_chunk = 0;  ///< the chunk's first bucket
+    bool may_be_early = false;
+  };
   void make_buffer(std::size_t bucket);
   void add_oldest_to_shard();
 
@@ -54,6 +62,9 @@ class BucketBuffers {
   std::deque<Sent> sent_;
   std::vector<std::uint8_t> is_complete_;             // of each entry, in this round
   std::vector<std::uint64_t> shard_zero_grad_count_;  // of each bucket: when its slice was written
+  std::vector<Place> places_;                         // of each bucket
+  std::vector<std::uint8_t> has_begun_;               // of each bucket, in this round
+  std::vector<std::uint8_t> is_early_;                // of each bucket with a buffer: it is not counted
   std::size_t buffers_ = 0;
   std::size_t most_ = 0;
 };

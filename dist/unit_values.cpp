@@ -40,7 +40,8 @@ UnitValues::~UnitValues() {
 void UnitValues::shard_values_of_first() {
   for (std::size_t unit = 0; unit < arena_.units().size(); ++unit) {
     const ShardSlice& slice = arena_.slices()[unit];
-    const Tensor& whole = arena_.units()[unit].values;
+    const MemoryScope scope(MemoryCategory::parameters);
+    const Tensor whole = copy_to(arena_.units()[unit].values, arena_.device());
     comm_->broadcast(whole, 0).wait();
     Tensor own = arena_.values().alias({slice.elements}, slice.in_shard);
     own.copy_from(whole.alias({slice.elements}, slice.offset - arena_.buckets()[unit].offset));

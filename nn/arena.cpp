@@ -124,8 +124,8 @@ std::vector<std::int64_t> ParameterArena::offsets_of(const std::vector<NamedPara
   return offsets;
 }
 
-/// Memory for elements 0 to `total`: in one piece, or in stage 3 in one for each unit and one for the frozen
-/// parameters.
+/// Memory for elements 0 to `total`: in one piece, or in stage 3 in one for each unit, in host memory until a
+/// DataParallel keeps a slice of it, and one for the frozen parameters.
 std::vector<ParameterArena::Buffer> ParameterArena::make_buffers(std::int64_t total, Device device,
                                                                  DType compute_dtype) const {
   std::vector<std::int64_t> ends;
@@ -137,11 +137,13 @@ std::vector<ParameterArena::Buffer> ParameterArena::make_buffers(std::int64_t to
   const MemoryScope scope(MemoryCategory::parameters);
   for (const std::int64_t end : ends) {
     const std::int64_t first = buffers.empty() ? 0 : buffers.back().end;
+    const bool is_unit = !has_all_values() && buffers.size() < buckets_.size();
+    const Device place = is_unit ? Device() : device;
     buffers.push_back(
         {.first = first,
          .end = end,
-         .values = zeros({end - first}, DType::f32, device),
-         .copies = compute_dtype == DType::f32 ? Tensor() : empty({end - first}, compute_dtype, device)});
+         .values = zeros({end - first}, DType::f32, place),
+         .copies = compute_dtype == DType::f32 ? Tensor() : empty({end - first}, compute_dtype, place)});
   }
   return buffers;
 }
@@ -181,8 +183,8 @@ void ParameterArena::lay_out(const std::vector<NamedParameter>& parameters, std:
   }
   for (const Buffer& each : buffers) {
     if (!each.copies.defined()) continue;
-    cast(Stream::current(device), DType::f32, each.values.raw(), compute_dtype, each.copies.raw(),
-         each.values.elements(), false);
+    cast(Stream::current(each.values.device()), DType::f32, each.values.raw(), compute_dtype,
+         each.copies.raw(), each.values.elements(), false);
   }
 }
 
@@ -209,10 +211,11 @@ void ParameterArena::set_unit(std::size_t unit, const Tensor& values, const Tens
   units_[unit].copies = copies;
   const GradientBucket& bucket = buckets_[unit];
   const auto place = [&](const Tensor& parameter, const Tensor& elements, std::int64_t offset) {
-    std::shared_ptr<void>& data = parameter.storage()->data;
-    data = elements.defined()
-               ? std::shared_ptr<void>(elements.storage()->data, elements.alias({1}, offset).raw())
-               : nullptr;
+    Storage& storage = *parameter.storage();
+    storage.device = device();
+    storage.data = elements.defined()
+                       ? std::shared_ptr<void>(elements.storage()->data, elements.alias({1}, offset).raw())
+                       : nullptr;
   };
   for (std::size_t i = bucket.first_entry; i < bucket.first_entry + bucket.entries; ++i) {
     const ArenaEntry& entry = entries_[i];

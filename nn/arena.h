@@ -133,7 +133,7 @@ class ParameterArena {
   std::int64_t shard_size() const { return is_sharded() ? size() / sharding_.world_size : size(); }
   /// False in stage 3.
   bool has_all_values() const { return sharding_.stage < 3; }
-  /// In stage 3: the unit of each bucket. Until a DataParallel shards them, all are in memory.
+  /// In stage 3: the unit of each bucket. Until a DataParallel shards them, all are in host memory.
   const std::vector<ParameterUnit>& units() const { return units_; }
   /// Gives a unit's parameters these elements in the layout of its bucket; undefined: none.
   void set_unit(std::size_t unit, const Tensor& values, const Tensor& copies);

@@ -56,12 +56,22 @@ bool has_head(const GptPart& part) {
   return part.stage + 1 == part.stages;
 }
 
+/// Bytes of what ZeRO has beside a rank's shard while an update runs.
+struct ShardBuffers {
+  struct Moment {
+    std::size_t units = 0, gradients = 0;
+  };
+  Moment forward, end_of_forward, loss;
+  Moment first_block, later_block;  ///< in backward
+};
+
 /// Goes through forward and backward as nn/gpt.cpp does, and finds the moment with the most memory.
 class PeakOfGptUpdate {
  public:
-  explicit PeakOfGptUpdate(const GptMemoryProblem& p)
+  PeakOfGptUpdate(const GptMemoryProblem& p, const ShardBuffers& buffers)
       // Each micro-batch through a chunk has a tape of its own, and a last segment that is not recomputed.
-      : layers_((blocks_of(p.model, p.part) + p.part.chunks - 1) / p.part.chunks),
+      : buffers_(buffers),
+        layers_((blocks_of(p.model, p.part) + p.part.chunks - 1) / p.part.chunks),
         segment_(p.recompute),
         in_flight_(p.part.in_flight * p.part.chunks),
         is_swiglu_(is_swiglu(p.model)),
@@ -107,40 +117,47 @@ class PeakOfGptUpdate {
     kept += others;
     if (segments > 1) {
       // A segment's first run holds all of it, and beside the last sum the branch that was added.
-      note(kept - stream_ + static_cast<std::size_t>(segment) * block_ + branch_, 0);
+      note(kept - stream_ + static_cast<std::size_t>(segment) * block_ + branch_, 0, buffers_.forward);
     }
     const std::size_t last = kept + static_cast<std::size_t>(of_last) * block_;
-    if (has_head_) note(last + norm_ + logits_, loss_in_place_ ? entered_ : logits_);
-    backward_of_mlp(last);
+    note(last, 0, buffers_.end_of_forward);
+    if (has_head_) note(last + norm_ + logits_, loss_in_place_ ? entered_ : logits_, buffers_.loss);
+    backward_of_mlp(last, buffers_.first_block);
+    // The block before has less activations, and one more bucket in flight.
+    if (of_last > 1) backward_of_mlp(last - block_, buffers_.later_block);
     if (segments > 1) {
       kept -= stream_;  // the last segment's input is gone
       const std::size_t again = kept + static_cast<std::size_t>(segment) * block_;
-      note(again + branch_, stream_);  // the branch once more, and the gradient of the segment's result
-      backward_of_mlp(again);
+      // The branch once more, and the gradient of the segment's result.
+      note(again + branch_, stream_, buffers_.later_block);
+      backward_of_mlp(again, buffers_.later_block);
     }
     return peak_;
   }
 
  private:
-  void note(std::size_t results, std::size_t of_results) {
+  void note(std::size_t results, std::size_t of_results, const ShardBuffers::Moment& buffers) {
     using enum MemoryCategory;
-    of_results += sent_;
-    if (results + of_results <= peak_[activations] + peak_[activation_gradients]) return;
-    peak_[activations] = results;
-    peak_[activation_gradients] = of_results;
+    BytesByCategory moment;
+    moment[parameters] = buffers.units;
+    moment[gradients] = buffers.gradients;
+    moment[activations] = results;
+    moment[activation_gradients] = of_results + sent_;
+    if (moment.total() > peak_.total()) peak_ = moment;
   }
 
   /// The backward of the newest block's MLP, with `kept` live. The block's result is not needed any more; its
   /// gradient goes on in the stream and in the branch.
-  void backward_of_mlp(std::size_t kept) {
+  void backward_of_mlp(std::size_t kept, const ShardBuffers::Moment& buffers) {
     kept -= stream_;
-    note(kept, stream_ + entered_ + hidden_);  // and that of the branch's last linear layer's input
+    note(kept, stream_ + entered_ + hidden_, buffers);  // and that of the branch's last linear layer's input
     // SwiGLU's result is gone with the branch's gradient, and two gradients follow from one.
-    if (is_swiglu_) note(kept - hidden_, stream_ + 3 * hidden_);
+    if (is_swiglu_) note(kept - hidden_, stream_ + 3 * hidden_, buffers);
     // In the ring: what the MLP kept is gone, and there are the gradients of the result and of qkv.
-    if (ring_ > 0) note(kept - mlp_ - norm_ - stream_, stream_ + entered_ + qkv_ + ring_);
+    if (ring_ > 0) note(kept - mlp_ - norm_ - stream_, stream_ + entered_ + qkv_ + ring_, buffers);
   }
 
+  ShardBuffers buffers_;
   std::int64_t layers_, segment_;
   double in_flight_;
   bool is_swiglu_, has_head_, loss_in_place_ = true;
@@ -278,16 +295,24 @@ ArenaLayout gpt_layout(const std::vector<GptParameter>& order, const ArenaShardi
   return arena_layout(sizes, runs, sharding.stage, sharding.world_size, sharding.bucket_sizes);
 }
 
-std::int64_t gathered_elements(const std::vector<GptParameter>& order, const ArenaLayout& layout,
-                               const ArenaSharding& sharding, std::int64_t recompute) {
-  if (!sharding.reshard_after_forward) return layout.elements;
-  struct OfChunk {
-    std::int64_t of_all = 0, blocks = 0, largest = 0;
-  };
-  std::map<int, OfChunk> chunks;
+namespace {
+
+/// Elements of a chunk's units.
+struct ChunkUnits {
+  std::int64_t of_all = 0;  ///< those in no block
+  std::int64_t blocks = 0;  ///< how many there are
+  std::int64_t largest = 0;
+
+  std::int64_t with_blocks(std::int64_t at_once) const {
+    return of_all + std::min(at_once, blocks) * largest;
+  }
+};
+
+std::vector<ChunkUnits> units_of_chunks(const std::vector<GptParameter>& order, const ArenaLayout& layout) {
+  std::map<int, ChunkUnits> chunks;
   for (const GradientBucket& bucket : layout.buckets) {
     const GptParameter& first = order[bucket.first_entry];
-    OfChunk& chunk = chunks[first.chunk];
+    ChunkUnits& chunk = chunks[first.chunk];
     if (first.block < 0) {
       chunk.of_all += bucket.elements;
     } else {
@@ -295,12 +320,68 @@ std::int64_t gathered_elements(const std::vector<GptParameter>& order, const Are
       chunk.largest = std::max(chunk.largest, bucket.elements);
     }
   }
+  std::vector<ChunkUnits> units;
+  for (const auto& [number, chunk] : chunks) units.push_back(chunk);
+  return units;
+}
+
+/// Of the chunk with the most.
+std::int64_t most_with_blocks(const std::vector<ChunkUnits>& chunks, std::int64_t at_once) {
   std::int64_t most = 0;
-  for (const auto& [number, chunk] : chunks) {
-    const std::int64_t at_once = std::min(std::max<std::int64_t>(recompute, 1) + 1, chunk.blocks);
-    most = std::max(most, chunk.of_all + at_once * chunk.largest);
-  }
+  for (const ChunkUnits& chunk : chunks) most = std::max(most, chunk.with_blocks(at_once));
   return most;
+}
+
+ShardBuffers buffers_of_units(const std::vector<GptParameter>& order, const ArenaLayout& layout,
+                              const GptMemoryProblem& problem) {
+  const std::vector<ChunkUnits> chunks = units_of_chunks(order, layout);
+  // Backward reads the values of the output layer and writes its gradients from the first; of the embeddings
+  // it writes gradients alone, at the end.
+  std::vector<ChunkUnits> in_backward = chunks;
+  std::int64_t blocks = 0;
+  for (ChunkUnits& chunk : in_backward) {
+    if (!has_head(problem.part)) chunk.of_all = 0;
+    blocks = std::max(blocks, chunk.blocks);
+  }
+  const auto units = [&](const std::vector<ChunkUnits>& of, std::int64_t at_once) {
+    const bool frees = problem.sharding.reshard_after_forward;
+    return allocated_bytes(frees ? most_with_blocks(of, at_once) : layout.elements, problem.compute);
+  };
+  const auto gradients = [&](std::int64_t at_once) {
+    return allocated_bytes(most_with_blocks(in_backward, at_once), DType::f32);
+  };
+  const std::int64_t at_once = std::max<std::int64_t>(problem.recompute, 1) + 1;
+  return {.forward = {units(chunks, 2), 0},
+          .end_of_forward = {units(chunks, 1), 0},
+          .loss = {units(chunks, 0), gradients(0)},
+          .first_block = {units(in_backward, at_once), gradients(1)},
+          // This may be the last block, which has no neighbour to gather.
+          .later_block = {units(in_backward, std::min(at_once, blocks - 1)), gradients(2)}};
+}
+
+/// In stage 2, at most: two neighbouring buckets, and beside them the bucket of tied weights, whose gradient
+/// the output layer begins and the embeddings complete.
+ShardBuffers buffers_of_buckets(const ArenaLayout& layout, const GptMemoryProblem& problem) {
+  std::span<const GradientBucket> buckets = layout.buckets;
+  std::int64_t early = buckets.front().elements, held = 0;
+  if (problem.model.tied && has_head(problem.part)) {
+    early = held = buckets.back().elements;
+    buckets = buckets.first(buckets.size() - 1);
+  }
+  const std::size_t most = allocated_bytes(held + most_of_neighbours(buckets), DType::f32);
+  return {.forward = {},
+          .end_of_forward = {},
+          .loss = {0, allocated_bytes(early, DType::f32)},
+          .first_block = {0, most},
+          .later_block = {0, most}};
+}
+
+}  // namespace
+
+std::int64_t gathered_elements(const std::vector<GptParameter>& order, const ArenaLayout& layout,
+                               const ArenaSharding& sharding, std::int64_t recompute) {
+  if (!sharding.reshard_after_forward) return layout.elements;
+  return most_with_blocks(units_of_chunks(order, layout), std::max<std::int64_t>(recompute, 1) + 1);
 }
 
 std::int64_t parameter_count(const TransformerOptions& model) {
@@ -347,11 +428,12 @@ BytesByCategory estimate_memory(const GptMemoryProblem& given) {
   const std::vector<GptParameter> order = arena_order(parameters_of(problem.model, problem.part), stage);
   const ArenaLayout layout = gpt_layout(order, problem.sharding);
   BytesByCategory estimate = estimate_arena(layout, stage, problem.state_per_parameter, problem.compute);
-  if (stage >= 2) estimate[gradients] += allocated_bytes(most_of_neighbours(layout.buckets), DType::f32);
-  if (stage == 3)
-    estimate[parameters] += allocated_bytes(
-        gathered_elements(order, layout, problem.sharding, problem.recompute), problem.compute);
-  const BytesByCategory peak = PeakOfGptUpdate(problem).find();
+  ShardBuffers buffers;
+  if (stage == 2) buffers = buffers_of_buckets(layout, problem);
+  if (stage == 3) buffers = buffers_of_units(order, layout, problem);
+  const BytesByCategory peak = PeakOfGptUpdate(problem, buffers).find();
+  estimate[parameters] += peak[parameters];
+  estimate[gradients] += peak[gradients];
   estimate[activations] = peak[activations];
   estimate[activation_gradients] = peak[activation_gradients];
   estimate[data] = 2 * allocated_bytes(problem.sequences * problem.tokens / problem.part.context, DType::i32);

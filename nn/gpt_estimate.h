@@ -111,8 +111,10 @@ struct GptMemoryProblem {
 /// results of the norms, which are gathered (2 C of the above for a block, 3 C with SwiGLU, C for the output
 /// layer), and the gradient of the logits has memory of its own. A stage
 /// of a pipeline has its blocks' part, for each micro-batch in flight. ZeRO stages shard state, gradients and
-/// values as arena_layout() says; from stage 2 on there are two buckets of gradients beside, in stage 3 the
-/// gathered_elements() of units.
+/// values as arena_layout() says. Beside the shard there are at the peak, in stage 3, the gathered units, at
+/// most gathered_elements(), and the gradients of the units that backward has begun: in the newest block the
+/// block's and those of the output layer, in the one before it two blocks'. In stage 2, at most, two
+/// neighbouring buckets, and the bucket of tied weights.
 ///
 /// A stage after the first has the gradient of each chunk that it sent last, in an update of several
 /// micro-batches; the schedule is 1F1B, interleaved with several chunks.

@@ -70,10 +70,11 @@ std::vector<MemoryRow> memory_of(const ParallelRequest& request, const GptMemory
       {"parameters", bytes(between[parameters]), held},
       {"gradients", bytes(between[gradients]), stage >= 2 ? "of the shard" : "of all"},
       {"optimizer state", bytes(between[optimizer_state]), stage >= 1 ? "of the shard" : "of all"},
-      {"buckets", bytes(peak[gradients] - between[gradients]), stage >= 2 ? "2 of gradients" : "none"},
+      {"buckets", bytes(peak[gradients] - between[gradients]),
+       stage >= 2 ? "of gradients, at the peak" : "none"},
       {"gathered units", bytes(peak[parameters] - between[parameters]),
        stage < 3                             ? "none"
-       : part.sharding.reshard_after_forward ? "2 at a time"
+       : part.sharding.reshard_after_forward ? "at the peak"
                                              : "all"},
       {"activations", bytes(peak[activations]), grouped(part.sequences, "sample") + in_flight},
       {"their gradients", bytes(peak[activation_gradients]), grouped(part.sequences, "sample")},

@@ -58,6 +58,10 @@ std::string text_of(const Way& way) {
       way.reshard ? "" : ", no reshard");
 }
 
+PipelineScheduleKind schedule_of(const Way& way) {
+  return way.chunks > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;
+}
+
 GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
   TransformerOptions options;
   // Positions so many that slices of ZeRO end within them, and tokens that tensor ranks cannot divide evenly:
@@ -72,6 +76,10 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
     options.kv_heads = 4;
     options.hidden = 68;
   }
+  const int stage = mesh.along(MeshDimension::pipeline)->rank();
+  const PipelineShape shape{way.stages, way.micro_batches, way.chunks};
+  const int in_flight =
+      way.stages == 1 ? way.chunks : most_in_flight(stage_schedule(schedule_of(way), shape, stage));
   return {.model = options,
           .sequences = kSequences,
           .tokens = kTokens,
@@ -82,8 +90,10 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
                    .sequence = way.sequence,
                    .context = way.context,
                    .stages = way.stages,
-                   .stage = mesh.along(MeshDimension::pipeline)->rank(),
-                   .chunks = way.chunks},
+                   .stage = stage,
+                   .chunks = way.chunks,
+                   .in_flight = static_cast<double>(in_flight) / way.chunks,
+                   .micro_batches = way.micro_batches},
           .sharding = {.stage = mesh.data_and_context()->size() > 1 ? way.zero : 0,
                        .rank = mesh.data_and_context()->rank(),
                        .world_size = mesh.data_and_context()->size(),
@@ -141,10 +151,9 @@ class PartTrainer {
       arena_.set_division(division_over(mesh.along(MeshDimension::tensor), way.sequence));
     }
     if (way.stages == 1) return;
-    const auto schedule =
-        way.chunks > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;
-    pipeline_ = std::make_unique<Pipeline>(model_, *layers_->stages(), mesh.along(MeshDimension::pipeline),
-                                           PipelineOptions{.schedule = schedule, .sequence = way.sequence});
+    pipeline_ =
+        std::make_unique<Pipeline>(model_, *layers_->stages(), mesh.along(MeshDimension::pipeline),
+                                   PipelineOptions{.schedule = schedule_of(way), .sequence = way.sequence});
     arena_.set_stages(pipeline_->of_arena());
   }
 
@@ -361,9 +370,17 @@ TEST_CASE("planner: memory and calls of a rank's part of a GPT are what is count
     const auto passing = [](const BytesByCategory& bytes) {
       return static_cast<double>(bytes[activations] + bytes[activation_gradients]);
     };
-    if (way.stages == 1) CHECK(passing(peak) == Approx(passing(expected)).epsilon(0.05));
-    CHECK(peak[parameters] <= expected[parameters]);
-    CHECK(peak[gradients] <= expected[gradients]);
+    // Where buffers come and go, the peak of the total may be at another moment than that of activations.
+    // And chunks of three blocks in four parts differ by more than the formula, which has equal chunks,
+    // knows.
+    const bool has_buffers = problem.sharding.stage >= 2;
+    if (!has_buffers && way.chunks == 1) CHECK(passing(peak) == Approx(passing(expected)).epsilon(0.05));
+    const BytesByCategory highest = trainer.less_before(highest_without_workspace(recording));
+    const double found = static_cast<double>(highest.total() - highest[workspace]);
+    const double total = static_cast<double>(expected.total());
+    const bool has_exact_buffers = problem.sharding.stage != 2 && way.chunks == 1;
+    CHECK(found < 1.05 * total);
+    CHECK(found > (has_exact_buffers ? 0.95 : 0.8) * total);  // ZeRO 2 has at most these buckets
   }
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "autograd/creation.h"
 #include "autograd/ops.h"
@@ -249,6 +250,21 @@ TEST_CASE("ZeRO 3: a rank never has more parameters than its shard and three uni
       CHECK(trainer.arena.gradients().elements() == trainer.arena.shard_size());
       CHECK(static_cast<double>(trainer.arena.shard_size()) < 1.05 * all / comm->size());
     }
+  }
+}
+
+TEST_CASE("ZeRO 3: a GPU has a shard and a unit at most when training begins", "[dist][zero]") {
+  const auto comm = this_run();
+  const Device device = comm->device();
+  if (!device.is_cuda() || comm->size() == 1) return;  // a CPU's memory is where the model is made
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::size_t before = live_parameters(device);
+    std::optional<GptTrainer> trainer;
+    const std::size_t most = peak_of_parameters(
+        device, [&] { trainer.emplace(comm, How{.stage = 3, .dtype = dtype, .optimizer = "adamw"}); });
+    const double block = 12 * 32 * 32 + 13 * 32, all = 6 * block + 50 * 32;  // elements, as above
+    const double shard = all / comm->size() * (dtype == DType::f32 ? 4 : 6);
+    CHECK(static_cast<double>(most - before) < 1.05 * (shard + 4 * block));
   }
 }
 

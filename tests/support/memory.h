@@ -19,4 +19,16 @@ inline BytesByCategory highest_activations(const MemoryRecording& recording) {
   return highest;
 }
 
+/// The live bytes at the peak of all categories that the formulas have: without workspace.
+inline BytesByCategory highest_without_workspace(const MemoryRecording& recording) {
+  using enum MemoryCategory;
+  const auto counted = [](const BytesByCategory& live) { return live.total() - live[workspace]; };
+  BytesByCategory live = recording.start(), highest = live;
+  for (const MemoryEvent& event : recording.events()) {
+    live[event.category] += static_cast<std::size_t>(event.bytes);
+    if (counted(live) > counted(highest)) highest = live;
+  }
+  return highest;
+}
+
 }  // namespace ringtape::test
