@@ -11,11 +11,11 @@ namespace ringtape {
 /// Sends gradients as bf16 or f16, half the bytes, and restores them to f32.
 ///
 /// bf16 has the range of f32; each element is rounded by at most 2^-8 of its value. f16 rounds by at most
-/// 2^-11, but its range is small. So a bucket is first multiplied by a power of two that brings its largest
-/// element over all ranks close to the end of that range: a sum cannot overflow, and with R ranks
-/// elements down to 2^-28 R of the largest keep all 11 bits. A bucket with an infinity or NaN on any rank has
-/// one on all ranks afterwards. The largest elements must be known first; so a bucket is sent when the next
-/// one is launched, while the reduction of the next one's largest elements is in flight.
+/// 2^-11, but its range is small. So with R ranks a bucket is first multiplied by the power of two that takes
+/// R times its largest element over all ranks to between 2^14 and 2^15: a sum cannot overflow (at 65,504),
+/// and elements down to 2^-28 R of the largest keep all 11 bits. A bucket with an infinity or NaN on any rank
+/// has one on all ranks afterwards. The largest elements must be known first; so a bucket is sent when the
+/// next one is launched, while the reduction of the next one's largest elements is in flight.
 ///
 /// The communicator adds in f32 and rounds after each addition. On CUDA no operation waits for the host.
 ///

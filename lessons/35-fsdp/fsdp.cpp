@@ -67,7 +67,7 @@ std::size_t live_parameters() {
 struct Result {
   BytesByCategory held;
   CollectiveCounts called;
-  double sent;  ///< in sizes of the model
+  double sent;  ///< in multiples of the model's size
   double loss;  ///< of the third step
 };
 

@@ -2,7 +2,7 @@
 //
 #include "kernels/ladders/gemm/gemm.h"
 
-/// Rung 6: 16 bytes an instruction, everywhere.
+/// Rung 6: 16 bytes an instruction, but where the tile of A is stored.
 ///
 /// A quarter of the instructions copy the tiles, and a quarter read them. For A that requires a transpose:
 /// its tile is stored with k first, so that the eight rows of a thread are contiguous. The thread's rows and
