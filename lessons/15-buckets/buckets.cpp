@@ -210,8 +210,8 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
     return example->arena.gradients().to_doubles() == mine.arena.gradients().to_doubles();
   });
   if (!prints(*comm)) return;
-  fmt::print("\nAn update over a link of {} MB/s, in times of computing it; median of {}\n", options.link,
-             options.rounds);
+  fmt::print("\nAn update over a link of {} MB/s, as a multiple of the time to compute it; median of {}\n",
+             options.link, options.rounds);
   fmt::print("                       buckets  early  time (lowest to highest)\n");
   for (std::size_t i = 0; i < ways.size(); ++i)
     fmt::print("  {:<20} {:<14}  {}\n", names[i], buckets[i], text_of(ratios[i]));
@@ -250,7 +250,7 @@ int main(int argc, char** argv) {
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
   app.option("--batch-size", between(options.batch, 1, 65536), "samples of a rank");
   app.option("--by-hand", between(options.by_hand, 1, 8),
-             "parameters in each bucket by hand, of 8, the last layer's weight and bias first");
+             "parameters in each bucket by hand, of 8, the last layer's bias and weight first");
   app.option("--bucket-kib", between(options.bucket_kib, 1, 1 << 20), "KiB of a bucket in the second row");
   app.option("--calls", between(options.calls, 1, 65536), "calls that reduce 256 KiB together");
   app.option("--time", options.time, "also time an update, over a slow link");

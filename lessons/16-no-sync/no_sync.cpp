@@ -125,7 +125,8 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
       time_in_turns(*linked, {compute, one_alone, [&] { update(true); }, [&] { update(false); }}, rounds);
   if (!prints(*comm)) return;
   fmt::print(
-      "\nAn update over a link of {} MB/s, in times of computing it; median of {} (lowest to highest)\n",
+      "\nAn update over a link of {} MB/s, as a multiple of the time to compute it; median of {} "
+      "(lowest to highest)\n",
       options.link, options.rounds);
   const char* const names[] = {"nothing is reduced", "an all_reduce alone", "with no_sync",
                                "without no_sync"};

@@ -92,7 +92,9 @@ void show(const std::shared_ptr<Communicator>& comm, const Options& options) {
   if (prints(*comm)) {
     fmt::print("{} ranks, {} layers of {} x {}, AdamW; KiB on a rank, at the most\n", comm->size(),
                options.layers, options.width, options.width);
-    fmt::print("stage  parameters  gradients  state  sent in an update, by formula, in sizes of the model\n");
+    fmt::print(
+        "stage  parameters  gradients  state  sent in an update, by formula, in multiples of the model's "
+        "size\n");
     fmt::print("                                     1 micro-batch  {} micro-batches\n",
                options.micro_batches);
   }

@@ -1,5 +1,5 @@
-// The gradient noise scale during a training: estimated from the gradients of small and of large batches, and
-// exactly.
+// The gradient noise scale during a training run: estimated from the gradients of small and of large batches,
+// and exactly.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -146,7 +146,7 @@ void show(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "The gradient noise scale during a training, estimated and exactly.\n"
+      "The gradient noise scale during a training run, estimated and exactly.\n"
       "Example: noise_scale --updates 0,10 --samples 256 --repeats 4");
   app.option("--updates", options.updates, "of the training, after which it is measured, in ascending order");
   app.option("--batch-size", between(options.batch, 1, 60000), "samples of an update of the training");
