@@ -53,7 +53,7 @@ double SmallModel::backward() {
 
 void show_losses(const std::string& name, const std::vector<double>& losses, const std::string& other_name,
                  const std::vector<double>& other_losses) {
-  fmt::print("\nA training with {} beside {}:\n  step   {:>14}   {:>14}\n", name, other_name, name,
+  fmt::print("\nA training run with {} beside {}:\n  step   {:>14}   {:>14}\n", name, other_name, name,
              other_name);
   for (std::size_t k = 0; k <= 4; ++k) {
     const std::size_t step = k * (losses.size() - 1) / 4;

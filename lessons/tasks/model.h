@@ -31,7 +31,7 @@ struct SmallModel {
   Tensor x_, y_;
 };
 
-/// Prints the losses of two trainings at five of their steps. Throws Error where they differ by more than
+/// Prints the losses of two training runs at five of their steps. Throws Error where they differ by more than
 /// 1e-3: the same formulas in f32 differ by rounding only.
 void show_losses(const std::string& name, const std::vector<double>& losses, const std::string& other_name,
                  const std::vector<double>& other_losses);

@@ -31,8 +31,9 @@ class LearnersFile {
   void* handle_;
 };
 
-/// A task: its test throws Error with what is wrong; its run puts the learner's code into a real training in
-/// place of the library's, prints what comes of it, and throws Error where that is not what the library does.
+/// A task: its test throws Error with what is wrong; its run puts the learner's code into a real training run
+/// in place of the library's, prints what comes of it, and throws Error where that is not what the library
+/// does.
 struct Task {
   const char* name;
   void (*test)(const LearnersFile&);

@@ -11,7 +11,7 @@ namespace ringtape::tasks {
 namespace {
 
 using StepFunction = decltype(::adam_step);
-constexpr AdamSettings kSettings = {.rate = 0.1F, .beta1 = 0.9F, .beta2 = 0.99F, .eps = 0.01F};
+constexpr AdamSettings kSettings = {.rate = 0.1F, .beta1 = 0.9F, .beta2 = 0.96F, .eps = 0.01F};
 
 /// One weight that takes some steps.
 struct Element {
@@ -26,8 +26,15 @@ struct Element {
 
 /// The weight after the first step, from the moments as they are, by the rule with another last line.
 double step_without_correction(double g) {
-  const double m = 0.1 * g, v = 0.01 * g * g;
+  const double m = 0.1 * g, v = 0.04 * g * g;
   return 1 - 0.1 * m / (std::sqrt(v) + 0.01);
+}
+
+/// The same with eps added to sqrt(v), and the correction of both moments as one factor of the rate. (Were
+/// sqrt(1 - beta2) equal to 1 - beta1, that factor would be 1 in the first step.)
+double step_with_eps_before_correction(double g) {
+  const double m = 0.1 * g, v = 0.04 * g * g;
+  return 1 - 0.1 * (std::sqrt(0.04) / 0.1) * m / (std::sqrt(v) + 0.01);
 }
 
 void test_first_step(StepFunction* step) {
@@ -38,16 +45,22 @@ void test_first_step(StepFunction* step) {
   if (!close(m, 0.05, 1e-6)) {
     wrong("step 1 with g = 0.5, beta1 = 0.9: m is {:.4g}, expected 0.9 x 0 + 0.1 x 0.5 = 0.05", m);
   }
-  if (close(v, 0.01 * 0.5, 1e-6)) {
-    wrong("v is {:.4g} = 0.01 x 0.5: it has to be the mean of the square of the gradient, 0.01 x 0.25", v);
+  if (close(v, 0.04 * 0.5, 1e-6)) {
+    wrong("v is {:.4g} = 0.04 x 0.5: it has to be the mean of the square of the gradient, 0.04 x 0.25", v);
   }
-  if (!close(v, 0.0025, 1e-6)) {
-    wrong("step 1 with g = 0.5, beta2 = 0.99: v is {:.4g}, expected 0.99 x 0 + 0.01 x 0.5^2 = 0.0025", v);
+  if (!close(v, 0.01, 1e-6)) {
+    wrong("step 1 with g = 0.5, beta2 = 0.96: v is {:.4g}, expected 0.96 x 0 + 0.04 x 0.5^2 = 0.01", v);
   }
   const double expected = 1 - 0.1 * 0.5 / (0.5 + 0.01);
   if (close(w, step_without_correction(0.5), 1e-5)) {
     wrong(
         "w is {:.5f}, which it is without the bias correction: divide m by 1 - beta1^t and v by 1 - beta2^t",
+        w);
+  }
+  if (close(w, step_with_eps_before_correction(0.5), 1e-5)) {
+    wrong(
+        "w is {:.5f}: eps is added to sqrt(v) before the correction; divide v by 1 - beta2^t first, and add "
+        "eps to the root of that",
         w);
   }
   if (close(w, 1 - 0.1 * 0.5 / std::sqrt(0.25 + 0.01), 1e-5)) {
@@ -67,8 +80,8 @@ void test_later_steps(StepFunction* step) {
   for (const double g : {0.5, -1.0, 2.0}) {
     ++t;
     m = 0.9 * m + 0.1 * g;
-    v = 0.99 * v + 0.01 * g * g;
-    w -= 0.1 * m / (1 - std::pow(0.9, t)) / (std::sqrt(v / (1 - std::pow(0.99, t))) + 0.01);
+    v = 0.96 * v + 0.04 * g * g;
+    w -= 0.1 * m / (1 - std::pow(0.9, t)) / (std::sqrt(v / (1 - std::pow(0.96, t))) + 0.01);
   }
   if (!close(x.w[0], w, 1e-5)) {
     wrong(

@@ -117,7 +117,7 @@ void test_order_of_scores(const Learners& learners) {
     wrong(
         "scores 1, 2 and 3: the result is {:.5f}, expected {:.5f}, and with scores 3, 2 and 1 it is right: "
         "when "
-        "the maximum rises, the sum and the result so far has to be multiplied by e^(old maximum - new "
+        "the maximum rises, the sum and the result so far have to be multiplied by e^(old maximum - new "
         "maximum)",
         found[0], expected[0]);
   }
@@ -139,13 +139,21 @@ void test_tiles(const Learners& learners) {
 }
 
 void test_large_scores(const Learners& learners) {
-  const Values query = {40, 0, 0, 0}, keys = {50, 0, 0, 0, 50.05F, 0, 0, 0},
-               values = {1, 0, 0, 0, 2, 0, 0, 0};
-  const Values found = result_of(learners, query, keys, values, 1);
-  const std::vector<double> expected = reference(query, keys, values);
-  if (!close(found[0], expected[0], 1e-3)) {
-    wrong("scores 1000 and 1001: the result is {:g}, expected {:.5f}: no exponent may be above 0", found[0],
-          expected[0]);
+  const Values query = {40, 0, 0, 0}, values = {1, 0, 0, 0, 2, 0, 0, 0};
+  const Values high = {50, 0, 0, 0, 50.05F, 0, 0, 0}, low = {-50, 0, 0, 0, -50.05F, 0, 0, 0};
+  const Values of_high = result_of(learners, query, high, values, 1);
+  const std::vector<double> expected_of_high = reference(query, high, values);
+  if (!close(of_high[0], expected_of_high[0], 1e-3)) {
+    wrong("scores 1000 and 1001: the result is {:g}, expected {:.5f}: no exponent may be above 0", of_high[0],
+          expected_of_high[0]);
+  }
+  const Values of_low = result_of(learners, query, low, values, 1);
+  const std::vector<double> expected_of_low = reference(query, low, values);
+  if (!close(of_low[0], expected_of_low[0], 1e-3)) {
+    wrong(
+        "scores -1000 and -1001: the result is {:g}, expected {:.5f}: the largest score so far may be below "
+        "0, and its weight is 1",
+        of_low[0], expected_of_low[0]);
   }
 }
 

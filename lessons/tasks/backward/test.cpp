@@ -62,12 +62,18 @@ void test_chain_rule(Backward* backward) {
 
 void test_accumulate(Backward* backward) {
   Values dx = {10};
-  backward(Values{2}, Values{1}, dx, true);
-  if (close(dx[0], slope_at(2), 1e-4)) {
+  backward(Values{2}, Values{-3}, dx, true);
+  if (close(dx[0], -3 * slope_at(2), 1e-4)) {
     wrong("with accumulate dx held 10, from another use of x, and now holds {:.5f}: add to it", dx[0]);
   }
-  if (!close(dx[0], 10 + slope_at(2), 1e-4))
-    wrong("with accumulate 10 became {:.5f}, expected {:.5f}", dx[0], 10 + slope_at(2));
+  if (close(dx[0], 10 + slope_at(2), 1e-4)) {
+    wrong(
+        "with accumulate and dy = -3, 10 became {:.5f}, as with dy = 1: what is added is the slope times dy "
+        "too",
+        dx[0]);
+  }
+  if (!close(dx[0], 10 - 3 * slope_at(2), 1e-4))
+    wrong("with accumulate and dy = -3, 10 became {:.5f}, expected {:.5f}", dx[0], 10 - 3 * slope_at(2));
 }
 
 std::span<float> elements_of(const Tensor& tensor) {

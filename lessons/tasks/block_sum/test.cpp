@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/simt/observer.h"
 #include "kernels/simt/thread_order.h"
 #include "lessons/tasks/model.h"
 #include "lessons/tasks/run_kernel.h"
@@ -18,6 +19,17 @@ std::vector<float> sums_by(Kernel* kernel, const std::vector<float>& x, unsigned
   run_kernel(kernel, {static_cast<unsigned>(sums.size())}, {threads}, x.data(), sums.data());
   return sums;
 }
+
+/// Counts the barriers of all threads of a block, and the shuffles of its warps, while it exists.
+class Exchanges : public simt::Observer {
+ public:
+  Exchanges() { simt::set_observer(this); }
+  ~Exchanges() override { simt::set_observer(nullptr); }
+  void block_arrived(simt::SourceLocation) override { ++barriers; }
+  void warp_arrived(int, unsigned, bool orders_memory) override { shuffles += orders_memory ? 0 : 1; }
+
+  int barriers = 0, shuffles = 0;
+};
 
 /// Whole numbers, so that no order of the additions rounds.
 std::vector<float> numbers(std::size_t count) {
@@ -101,6 +113,25 @@ void test_leftovers(Kernel* kernel) {
   }
 }
 
+/// That the sum comes about by shuffles and one barrier, and not by a thread that reads everything.
+void test_exchanges(Kernel* kernel) {
+  const Exchanges found;
+  sums_by(kernel, numbers(256), 256);
+  // Five steps in each of 8 warps, and for the sum of the 8 at least three.
+  if (found.shuffles < 8 * 5 + 3) {
+    wrong(
+        "the sums are right, but the warps of a block of 256 threads make {} shuffles, expected 8 x 5 + 5 = "
+        "45: five in each warp, and five for the sum of the warps' sums",
+        found.shuffles);
+  }
+  if (found.barriers != 1) {
+    wrong(
+        "the sums are right, but a block of 256 threads waits at {} barriers, expected one: only the warps' "
+        "sums go through shared memory",
+        found.barriers);
+  }
+}
+
 }  // namespace
 
 void test_block_sum(const LearnersFile& file) {
@@ -113,6 +144,7 @@ void test_block_sum(const LearnersFile& file) {
   for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}})
     test_order(kernel, simt::ThreadOrder::shuffled, seed, "shuffled");
   test_warps(kernel, 1024);
+  test_exchanges(kernel);
 }
 
 void run_block_sum(const LearnersFile& file) {

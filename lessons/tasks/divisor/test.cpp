@@ -1,5 +1,6 @@
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "autograd/ops.h"
@@ -14,16 +15,20 @@ namespace {
 using Accumulate = decltype(::accumulate);
 using Counts = std::vector<std::int64_t>;
 
-/// The divisors with which `accumulate` called backward, one for each micro-batch.
+/// The divisor of each micro-batch with which `accumulate` called backward, in any order.
 std::vector<double> divisors_of(Accumulate* accumulate, const Counts& targets, std::int64_t all, int ranks) {
-  std::vector<double> found;
+  std::vector<std::optional<double>> of_calls(targets.size());
   accumulate(targets, all, ranks, [&](std::size_t k, double divisor) {
-    if (k != found.size())
-      wrong("call {} is backward({}, ...): expected each micro-batch once, in order", found.size(), k);
-    found.push_back(divisor);
+    if (k >= targets.size()) {
+      wrong("backward({}, ...) was called: expected micro-batches 0 to {}", k, targets.size() - 1);
+    }
+    if (of_calls[k]) wrong("backward({}, ...) was called twice: expected each micro-batch once", k);
+    of_calls[k] = divisor;
   });
-  if (found.size() != targets.size()) {
-    wrong("backward was called {} times for {} micro-batches", found.size(), targets.size());
+  std::vector<double> found;
+  for (std::size_t k = 0; k < targets.size(); ++k) {
+    if (!of_calls[k]) wrong("backward({}, ...) was never called: expected each micro-batch once", k);
+    found.push_back(*of_calls[k]);
   }
   return found;
 }
@@ -71,7 +76,8 @@ void test_ranks(Accumulate* accumulate) {
         "ranks "
         "have other numbers: the mean of their means is not the mean over all targets");
   }
-  if (found[0] == 30) wrong("121 targets on 4 ranks: you divide by 30; 121 / 4 of integers loses the rest");
+  if (found[0] == 30)
+    wrong("121 targets on 4 ranks: you divide by 30; 121 / 4 of integers loses the remainder");
   if (found[0] == 30.25 && found[1] == 30.25) return;
   wrong("121 targets on 4 ranks: divisors {:g} and {:g}; expected 121 / 4 = 30.25", found[0], found[1]);
 }

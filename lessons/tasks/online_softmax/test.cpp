@@ -82,11 +82,16 @@ void test_merge(Absorb* absorb, Merge* merge) {
       wrong("merge of (1, 2) and (5, 4): the sum is {:g}, expected {:.5f}", found.sum, expected);
   }
   const Softmax empty;
-  if (!close(merge(a, empty).sum, a.sum, 1e-6) || !close(merge(empty, a).sum, a.sum, 1e-6)) {
-    wrong("merge with an empty part changes the sum: {:g}, expected {:g}", merge(empty, a).sum, a.sum);
+  for (const Softmax& found : {merge(a, empty), merge(empty, a)}) {
+    if (!close(found.sum, a.sum, 1e-6))
+      wrong("merge with an empty part changes the sum: {:g}, expected {:g}", found.sum, a.sum);
+    if (found.maximum != a.maximum)
+      wrong("merge with an empty part changes the maximum: {:g}, expected {:g}", found.maximum, a.maximum);
   }
-  if (std::isnan(merge(empty, empty).sum))
+  const float sum_of_nothing = merge(empty, empty).sum;
+  if (std::isnan(sum_of_nothing))
     wrong("merge of two empty parts is NaN: -inf minus -inf; expected the sum 0");
+  if (sum_of_nothing != 0) wrong("merge of two empty parts: the sum is {:g}, expected 0", sum_of_nothing);
 }
 
 }  // namespace
