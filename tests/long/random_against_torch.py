@@ -5,17 +5,24 @@
 
 random_cases makes the cases, in f32, f64, bf16 and f16; here they are computed again in double. A difference is printed
 with its case's operations. Exits with 1 where there is one.
+
+How far an element may be off follows from the roundings: k of them, each of half a unit in the last place of the dtype, on
+the way to it, times the magnitude of its terms, which is what the same operations give with the absolute values of the leaves.
 """
 import argparse
 import json
+import math
 import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-# Largest differences, as a share of the largest value that the tensor's computation has met, for results of few steps.
-TOLERANCE = {"F64": 1e-12, "F32": 1e-5, "BF16": 0.08, "F16": 0.01}
+# Relative error of one rounding; in 16 bits sums are f32 and add less than a hundredth to it, in f64 PyTorch rounds too.
+ROUNDING = {"F64": 2 * 2.0**-53, "F32": 2.0**-24, "BF16": 1.01 * 2.0**-8, "F16": 1.01 * 2.0**-11}
+SMALLEST = {"F16": 2.0**-14}  # below it the numbers of f16 lie as far apart as above
+EXACT = ("leaf", "to", "relu", "view", "cat", "stack")  # leaves are made of numbers that each dtype holds
+SUMS = ("sum", "mean", "matmul", "linear", "mse_loss", "cross_entropy", "sum_all", "mean_all")
 
 
 def read_safetensors(path, torch):
@@ -67,40 +74,87 @@ def apply(op, inputs, torch):
     return x.sum() if name == "sum_all" else x.mean()
 
 
+def magnitude(op, inputs, values, error, torch):
+    """The operation on magnitudes of its inputs: a result whose gradient is the gradient's magnitude. `values` are the inputs
+    themselves, `error` is that of the logits as a share of their magnitudes."""
+    if op["op"] == "relu":
+        return inputs[0] * (values[0] > 0)
+    if op["op"] == "mse_loss":
+        return apply(op, [inputs[0] + inputs[1], torch.zeros_like(inputs[0])], torch)
+    if op["op"] != "cross_entropy":
+        return apply({**op, "alpha": abs(op.get("alpha", 0))}, inputs, torch)
+    # A loss changes by up to twice the logits' largest error d, a probability by up to exp(2 d) - 1 of itself.
+    logits, rows = values[0].detach(), values[0].shape[0]
+    share = 1 / (op["divisor"] * (rows if op["reduction"] == "mean" else 1))
+    largest = inputs[0].detach().amax(1)
+    loss = share * 2 * largest.sum() + apply(op, [logits], torch)
+    change = torch.expm1(2 * error * largest).clamp(max=1) / error if error > 0 else torch.zeros_like(largest)
+    target = torch.nn.functional.one_hot(torch.tensor(op["targets"]), logits.shape[1])
+    weight = share * (logits.softmax(1) + target + op["smoothing"] / logits.shape[1] + change[:, None])
+    terms = (weight * inputs[0]).sum()
+    return loss + terms - terms.detach()
+
+
+def roundings(operations, per_sum):
+    """How often a result has been rounded on its longest way, and its gradient: two dictionaries. A sum counts as `per_sum`."""
+    forward, backward = {}, {operations[-1]["out"]: 0}
+    for op in operations:
+        counts = [forward[i] for i in op["in"]] or [0]
+        own = 0 if op["op"] in EXACT else per_sum if op["op"] in SUMS else 1
+        is_product = op["op"] in ("multiply", "matmul", "linear", "mse_loss")
+        forward[op["out"]] = (sum(counts) if is_product else max(counts)) + own
+    for op in reversed(operations):
+        if op["out"] not in backward:
+            continue
+        own = 0 if op["op"] in (*EXACT, "add", "sum", "sum_all") else per_sum if op["op"] in SUMS else 1
+        # The gradient of one factor has the error of the others; that of a loss has its input's.
+        factors = sum(forward[i] for i in op["in"]) if op["op"] in (*SUMS, "multiply") else 0
+        for i in op["in"]:
+            through = backward[op["out"]] + own + factors
+            backward[i] = max(through, backward[i]) + 1 if i in backward else through  # added to the other's
+    return forward, backward
+
+
 def compare(number, operations, tensors, torch):
     """Texts that name what differs in one case."""
-    values, narrowest = {}, "F64"
+    dtype = max((tensors[f"{number}.{op['out']}"][1] for op in operations[:-1]), key=ROUNDING.get)
+    forward, backward = roundings(operations, 1 if dtype in ("BF16", "F16") else 16)
+    values, magnitudes = {}, {}
     for op in operations:
-        tensor, dtype = tensors[f"{number}.{op['out']}"]
-        if TOLERANCE[dtype] > TOLERANCE[narrowest]:
-            narrowest = dtype
+        inputs = [values[i] for i in op["in"]]
         if op["op"] == "leaf":
-            values[op["out"]] = tensor.double().requires_grad_()
+            values[op["out"]] = tensors[f"{number}.{op['out']}"][0].double().requires_grad_()
+            large = values[op["out"]].detach().abs().requires_grad_()
         else:
-            values[op["out"]] = apply(op, [values[i] for i in op["in"]], torch)
+            values[op["out"]] = apply(op, inputs, torch)
+            error = ROUNDING[dtype] * forward[op["in"][0]]
+            large = magnitude(op, [magnitudes[i] for i in op["in"]], inputs, error, torch) + SMALLEST.get(dtype, 0)
+        if large.requires_grad:
+            large.register_hook(lambda gradient: gradient + SMALLEST.get(dtype, 0))
+        magnitudes[op["out"]] = large
     values[operations[-1]["out"]].backward()
-    tolerance = TOLERANCE[narrowest] * len(operations)
-    # A small result may be the difference of large ones.
-    largest = max([1.0] + [value.detach().abs().max().item() for value in values.values() if value.numel() > 0])
-    largest_gradient = max([1.0] + [value.grad.abs().max().item() for value in values.values()
-                                    if value.is_leaf and value.grad is not None and value.numel() > 0])
+    magnitudes[operations[-1]["out"]].backward()
     wrong = []
 
-    def check(what, found, expected, scale):
+    def check(what, found, expected, terms, count):
         if list(found.shape) != list(expected.shape):
             wrong.append(f"{what} has the shape {list(found.shape)}, expected {list(expected.shape)}")
-        elif found.numel() > 0 and not ((found.double() - expected).abs().max() <= tolerance * scale):
-            wrong.append(f"{what} differs by {(found.double() - expected).abs().max().item():.3g}, "
-                         f"expected at most {tolerance * scale:.3g}")
+            return
+        allowed = math.expm1(count * ROUNDING[dtype]) * terms
+        difference = (found.double() - expected).abs()
+        is_off = ~(difference <= allowed)
+        if is_off.any():
+            wrong.append(f"{what} differs by {difference[is_off][0].item():.3g}, expected at most {allowed[is_off][0].item():.3g}")
 
     for op in operations:
-        value = values[op["out"]]
-        check(f"{op['op']} {op['out']}", tensors[f"{number}.{op['out']}"][0], value.detach(), largest)
+        out = op["out"]
+        check(f"{op['op']} {out}", tensors[f"{number}.{out}"][0], values[out].detach(), magnitudes[out].detach(), forward[out])
         if op["op"] != "leaf":
             continue
-        gradient = tensors.get(f"{number}.{op['out']}.grad", (torch.zeros_like(value),))[0]
-        expected = value.grad if value.grad is not None else torch.zeros_like(value)
-        check(f"gradient of leaf {op['out']}", gradient, expected, largest_gradient * largest)
+        nothing = torch.zeros_like(values[out])
+        gradient = tensors.get(f"{number}.{out}.grad", (nothing,))[0]
+        expected, terms = (nothing if t.grad is None else t.grad for t in (values[out], magnitudes[out]))
+        check(f"gradient of leaf {out}", gradient, expected, terms, backward.get(out, 0))
     return wrong
 
 

@@ -171,7 +171,10 @@ def main():
             refused += is_refused
             failed += wrong != "" and not is_refused
             print(f"{number}: {text_of(run)}: {wrong or 'as one rank'}", flush=True)
-    print(f"{len(runs) - failed - refused} passed, {refused} refused, {failed} failed")
+    passed = len(runs) - failed - refused
+    print(f"{passed} passed, {refused} refused, {failed} failed")
+    if passed + failed == 0:
+        sys.exit("error: no run was compared")
     sys.exit(failed > 0)
 
 

@@ -137,7 +137,7 @@ def main():
                         ("random texts", random_texts(options.texts, options.seed)), ("long texts", long_texts)):
         count = 0
         for batch in batches(texts):
-            for text, ids in zip(batch, encode(program, batch)):
+            for text, ids in zip(batch, encode(program, batch), strict=True):
                 expected = reference.encode_ordinary(text)
                 count += 1
                 if ids != expected:
