@@ -46,6 +46,7 @@ find_missing_optional() {
   need_command mpicxx libopenmpi-dev
   need_command mpirun openmpi-bin
   need_command python3 python3
+  need_command patch patch
 }
 
 # ---- installing -------------------------------------------------------------------------------------------
@@ -108,6 +109,8 @@ install_optional() {
       say "installed libopenblas-dev (optional) in place of libdnnl-dev, which is not to be had"
     elif [ "$package" = python3 ]; then
       say "going on without python3 (optional: ./learn and some of the tests need it)"
+    elif [ "$package" = patch ]; then
+      say "going on without patch (optional: a test of lesson 3 needs it)"
     else
       say "going on without $package (optional: the CPU is slower, or a single process, without it)"
     fi

@@ -36,6 +36,8 @@ page 1 "lines that do not follow each other" "$output" $'one 1\nthree 1.5e-07'
 page 1 "lines in another order" "$output" $'four\n...\none 1'
 page 1 "a line too many" "$output" $'four\nfive'
 page 1 "a command that fails" 'echo one; false' 'one'
+page 1 "a command that fails before another" $'echo one\nfalse\necho two' 'one'
+page 1 "a command that fails before a pipe" $'false | cat\necho one' 'one'
 page 1 "nothing quoted" 'echo one' ''
 mkdir "a folder" && printf '#!/bin/sh\necho one\n' >"a folder/program" && chmod +x "a folder/program"
 printf '# Page\n\n```sh\nbuild/release/bin/program\n```\n\n```\none\n```\n' >page.md

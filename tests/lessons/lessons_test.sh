@@ -44,8 +44,15 @@ awk '
 ' "$page"
 
 run() { # COMMAND_FILE OUTPUT_FILE
-  # shellcheck source=/dev/null
-  (mpirun() { "${launcher[@]}" "$@"; } && source "./$1") >"$2" 2>&1 </dev/null
+  # In a shell of its own, so that each line has to succeed: -e has no effect below an "if".
+  {
+    declare -p launcher
+    declare -f alone
+    # shellcheck disable=SC2016  # for that shell
+    echo 'mpirun() { "${launcher[@]}" "$@"; }'
+    cat "$1"
+  } >command.bash
+  bash -e -o pipefail command.bash >"$2" 2>&1 </dev/null
 }
 
 # alone NUMBER...: takes the place of mpirun with its "-n NUMBER", and starts the program by itself.

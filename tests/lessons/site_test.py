@@ -65,6 +65,12 @@ def text_of(element):
     return " ".join("".join(element[2]).split())
 
 
+def skipped(test, reason):
+    """Skips the test with a line that ./run_tests.sh shows."""
+    print(f"skipped: {reason}", flush=True)
+    test.skipTest(reason)
+
+
 class Site(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -227,9 +233,10 @@ class Site(unittest.TestCase):
         for i, j in times:
             if (i + 1, j) in times:
                 self.assertGreaterEqual(times[i, j], times[i + 1, j], "a faster link is not slower")
-        # One bucket of everything cannot be hidden: 2 (8 - 1) / 8 of 2.6 GB at 5 GB/s after 159.744 ms of computing (4 digits shown).
-        alone = 1000 * (2 * 7 / 8 * 2.6 / 5) + 159.744
-        self.assertAlmostEqual(times[0, 4], alone, delta=0.05 * alone)
+        # One bucket of everything cannot be hidden: 2 (8 - 1) steps of 3.4 us and of 1/8 of 2.6 GB at 5 GB/s, after 159.744 ms of
+        # computing (4 digits shown).
+        alone = 1000 * (2 * 7 * 3.4e-6 + 2 * 7 / 8 * 2.6 / 5) + 159.744
+        self.assertAlmostEqual(times[0, 4], alone, delta=0.005 * alone)
 
     def test_searches_are_those_of_lesson_11(self):
         for optimizer, best in zip(("sgd", "adam", "lamb", "lars"), self.table_row(11, "the same, then times 0.7 and 1.4")):
@@ -283,7 +290,7 @@ class Site(unittest.TestCase):
 
     def test_errors_of_compression_are_those_of_lesson_33(self):
         if "Not drawn" in self.texts[self.folder / "lessons" / dict(lessons())[33].name / "index.html"]:
-            self.skipTest("no Open MPI: the errors of compression were not drawn")
+            return skipped(self, "no Open MPI: the errors of compression were not drawn")
         page = (dict(lessons())[33] / "README.md").read_text()
         rows = [list(map(float, row)) for row in re.findall(r"^10 .*\n100 +(\S+) +(\S+) +(\S+) +(\S+)$", page, re.MULTILINE)]
         self.assertEqual(len(rows), 2)  # the tables of two ranks and of one; other seeds have no row of 10
@@ -319,7 +326,7 @@ class Site(unittest.TestCase):
         for segment, kib in (("none", 16 * 256), ("in segments of 4 layers", 7 * 256)):
             found = re.search(r"peak ([\d.]+) (\w+) of activations", self.sentence(6, "recomputation", "1 of 512", segment))
             size = float(found[1]) * {"KiB": 1, "MiB": 1024}[found[2]]
-            self.assertAlmostEqual(size, kib, delta=0.15 * kib, msg=segment)
+            self.assertAlmostEqual(size, kib, delta=32, msg=segment)
 
     def test_pipeline(self):
         (_, stages, micro_batches), views = self.views(37, "pipeline")
@@ -357,7 +364,7 @@ class Site(unittest.TestCase):
     def test_in_a_browser(self):
         run = subprocess.run([ROOT / "scripts/check_site.sh", self.folder], capture_output=True, text=True, check=False)
         if run.returncode == 77:
-            self.skipTest("no Chromium: sliders, quizzes, contrast and widths of the pages were not tested")
+            return skipped(self, "no Chromium: sliders, quizzes, contrast and widths of the pages were not tested")
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
 

@@ -24,7 +24,10 @@ def attempts(task, work):
     yield f"{task.name}: the stub", task.stub, False, False, ""
     yield f"{task.name}: the solution", task.solution, True, True, "The test passes."
     solution = task.solution.read_text()
-    of_run = task.mistakes_of_run if learn.has_mpirun() or task.ranks == 1 else []
+    of_run = task.mistakes_of_run
+    if of_run and task.ranks > 1 and not learn.has_mpirun():
+        print(f"skipped: no Open MPI here for the mistakes that only the real run of {task.name} finds")
+        of_run = []
     for number, (what, (old, new), says) in enumerate(task.mistakes + of_run):
         file = work / f"{task.name}_{number}{task.solution.suffix}"
         file.write_text(solution.replace(old, new))
@@ -49,7 +52,8 @@ def failure(build, task, attempt, work):
 def main():
     build = learn.Build(pathlib.Path(sys.argv[1]).resolve())
     tasks = [learn.Task(path.parent) for path in sorted(learn.TASKS.glob("*/task.md"))]
-    failures = [f"{task.name}: {len(task.hints)} hints, expected 2 or more" for task in tasks if len(task.hints) < 2]
+    failures = [] if tasks else [f"no task in {learn.TASKS}"]
+    failures += [f"{task.name}: {len(task.hints)} hints, expected 2 or more" for task in tasks if len(task.hints) < 2]
     failures += [f"{task.name}: {len(task.mistakes)} mistakes, expected 3 or more" for task in tasks if len(task.mistakes) < 3]
     failures += [f"{task.name}: no lesson {task.lesson}" for task in tasks if not (learn.LESSONS / task.lesson).is_dir()]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
