@@ -185,12 +185,25 @@ TEST_CASE("cross_entropy_and_correct is cross_entropy and count_correct", "[ops]
   for (const std::int64_t classes : {7, 40}) {  // a thread, or a block, for each row
     std::vector<double> values = random_doubles(100 * classes, 3);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::round(2 * values[i]);  // many equal ones
-    values[5] = NAN;
+    std::vector<double> with_nan = values;
+    with_nan[5] = NAN;
     std::vector<double> labels;
     for (int row = 0; row < 100; ++row) labels.push_back(row % 9 == 4 ? -100 : row * 5 % 7);
     const Tensor targets = tensor_of(labels, {100}, DType::i64);
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
-      const Tensor logits = tensor_of(values, {100, classes}, dtype);
+      const Tensor finite = tensor_of(values, {100, classes}, dtype);
+      const LossAndCorrect of_finite = cross_entropy_and_correct(finite, targets);
+      CHECK(of_finite.loss.item() == cross_entropy(finite, targets).item());
+      CHECK(of_finite.correct.item() == count_correct(finite, targets).item());
+      const auto gradient = [&](const auto& loss_of) {
+        const Tensor x = to(finite, dtype == DType::f64 ? DType::f64 : DType::f32).set_requires_grad(true);
+        loss_of(scale(x, 1)).backward();
+        return x.grad().to_doubles();
+      };
+      CHECK(gradient([&](const Tensor& x) { return cross_entropy_and_correct(x, targets).loss; }) ==
+            gradient([&](const Tensor& x) { return cross_entropy(x, targets); }));
+
+      const Tensor logits = tensor_of(with_nan, {100, classes}, dtype);
       const double count = count_correct(logits, targets).item();
       CHECK(count > 0);
       CHECK(count < 89);

@@ -361,13 +361,17 @@ GPU_TEST_CASE("streams, events and copies work on the GPU", "[core]") {
   const StreamScope scope(stream);
   CHECK(Stream::current(gpu).native() == stream.native());
   Event start(gpu), end(gpu);
+  const auto before = std::chrono::steady_clock::now();
   start.record(stream);
   const Values values = random_doubles(100000, 1);
   const Tensor x = tensor_of(values, {100000}, DType::f32, gpu);
   CHECK(x.device() == gpu);
   CHECK(copy_to(x, Device{}).to_doubles() == tensor_of(values, {100000}).to_doubles());
   end.record(stream);
-  CHECK(end.elapsed_ms_since(start) > 0);
+  const double elapsed = end.elapsed_ms_since(start);  // waits for the end
+  const std::chrono::duration<double, std::milli> around = std::chrono::steady_clock::now() - before;
+  CHECK(elapsed > 0);
+  CHECK(elapsed <= around.count() + 1e-3);  // a GPU's events are half a microsecond apart
   CHECK_THROWS_WITH(Event(gpu).record(Stream::current({})), ContainsSubstring("event of cuda:0"));
 }
 

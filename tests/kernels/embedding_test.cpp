@@ -78,8 +78,7 @@ void check_gradient(Device device, const Stream& stream, const Case& c, std::int
   for (std::size_t i = 0; i < found.size(); ++i) {
     // n additions one after another, each with a rounding of at most the sum of the absolute values.
     const double n = counts[i / static_cast<std::size_t>(c.columns)];
-    const double error = std::abs(found[i] - sums[i]);
-    if (error > 0) worst = std::max(worst, error / (n * rounding<A>() * sizes[i]));
+    worst = std::max(worst, worst_error({found[i]}, {sums[i]}, 0, n * rounding<A>() * sizes[i]));
   }
   CHECK(worst <= 1);
 }
