@@ -21,7 +21,9 @@ same_tapes() {
   for device in "${devices[@]}"; do
     "$bin/$1" "${@:2}" --device "$device" --max-steps 5 --record-values "$device.jsonl" >log 2>&1 || { cat log; fail "$* on $device"; }
   done
-  "$bin/compare_runs" "${devices[0]}.jsonl" "${devices[1]}.jsonl" --tolerance 1e-5 || fail "$* differs between ${devices[*]}"
+  "$bin/compare_runs" "${devices[0]}.jsonl" "${devices[1]}.jsonl" --tolerance 1e-5 >compared || { cat compared; fail "$* differs between ${devices[*]}"; }
+  cat compared
+  if grep -q "left out" compared; then fail "$*: some tensors were not compared"; fi
   echo "same: $*"
 }
 

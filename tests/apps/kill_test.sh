@@ -5,8 +5,9 @@
 set -uo pipefail
 bin=$(cd "$1" && pwd)
 kills=${2:-4}
-RANDOM=${3:-$$}
-echo "seed $RANDOM"
+seed=${3:-1}
+RANDOM=$seed
+echo "seed $seed"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -34,9 +35,12 @@ kill_after() {
   [ $? -eq 137 ]
 }
 
-# resumed FOLDER PROGRAM ARGUMENTS...: runs to the end, from the newest checkpoint of the folder.
+# resumed FOLDER PROGRAM ARGUMENTS...: runs to the end, from the newest checkpoint of the folder if it has one.
 resumed() {
+  local has_one=""
+  if compgen -G "$1/step-*.json" >/dev/null; then has_one=1; fi
   "$bin/$2" "${@:3}" --checkpoint "$1" --resume >log 2>&1 || fail "resuming ended with $?: $(cat log)"
+  [ -z "$has_one" ] || grep -q '^resumed after step ' log || fail "the checkpoint was not read: $(cat log)"
 }
 
 # same WHAT: the current files equal those of the undisturbed run.

@@ -16,7 +16,15 @@ for argument in "$@"; do
 done
 [ ${#cpu[@]} -gt 0 ] && [ ${#cuda[@]} -gt 0 ] || { echo "expected objects on both sides of --"; exit 2; }
 
-shared=$(comm -12 <(weak_symbols "${cpu[@]}") <(weak_symbols "${cuda[@]}") | c++filt)
+# To files: the status of a process substitution would be lost.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+weak_symbols "${cpu[@]}" >"$work/cpu"
+weak_symbols "${cuda[@]}" >"$work/cuda"
+for side in cpu cuda; do
+  [ -s "$work/$side" ] || { echo "found no weak symbol in the $side objects: is nm's output read as it should be?"; exit 1; }
+done
+shared=$(comm -12 "$work/cpu" "$work/cuda" | c++filt)
 if [ -n "$shared" ]; then
   echo "weak symbols in both the CPU's and the GPU's kernel objects:"
   echo "$shared"

@@ -24,8 +24,9 @@ expect() {
   fi
 }
 
-# summary: what was counted; fails where a check has failed.
+# summary: what was counted; fails where a check has failed, or nothing was checked.
 summary() {
+  if [ $((passed + failed)) -eq 0 ]; then failure "nothing was checked"; fi
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ]
 }
