@@ -218,7 +218,7 @@ def unknown_parts(words, folder):
             help_text = subprocess.run([program, *subcommand, "--help"], stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT, check=False, stdin=subprocess.DEVNULL).stdout.decode()
             yield from (f"{word} knows no flag {flag}" for flag in flags
-                        if not re.search(re.escape(flag) + r"\b", help_text))
+                        if not re.search(re.escape(flag) + r"(?![\w-])", help_text))
 
 
 def check(command, row, folder, arguments):

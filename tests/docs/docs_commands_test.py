@@ -11,7 +11,7 @@ from pathlib import Path
 import docs_commands
 
 PROGRAM = """#!/bin/sh
-if [ "$1" = --help ]; then echo "  --size N   a flag"; else echo "$@" >>said; fi
+if [ "$1" = --help ]; then echo "  --size N   a flag, and --no-reshard"; else echo "$@" >>said; fi
 """
 
 
@@ -61,7 +61,8 @@ class DocsCommands(unittest.TestCase):
         self.assertIn("ended with 1", self.block("app one", "grep two said"))
         self.assertIn("ended with 1", self.block("false | tail -n 1"))
         self.assertIn("no program build/release/bin/apps", self.result("As `build/release/bin/apps` shows."))
-        self.assertIn("knows no flag --sizes", self.result("As `build/release/bin/app --sizes 3` shows."))
+        for flag in ("--sizes", "--siz", "--no"):
+            self.assertIn(f"knows no flag {flag}\n", self.result(f"As `build/release/bin/app {flag} 3` shows."))
 
     def test_commands_that_take_long(self):
         docs_commands.LIMIT, limit = 1, docs_commands.LIMIT
