@@ -32,7 +32,7 @@ class Questions(unittest.TestCase):
             self.assertTrue(predictions, folder)
             command = learn.FENCE.search((folder / "README.md").read_text().split("**Run.**", 1)[1])[1].strip()
             if "mpirun" in command and not learn.has_mpirun():
-                print(f"skipped: no Open MPI here for the predictions of lesson {number}")
+                print(f"\nskipped: no Open MPI here for the predictions of lesson {number}", flush=True)
                 continue
             status, output = build.shell(command)
             self.assertEqual(status, 0, output)

@@ -67,7 +67,7 @@ def text_of(element):
 
 def skipped(test, reason):
     """Skips the test with a line that ./run_tests.sh shows."""
-    print(f"skipped: {reason}", flush=True)
+    print(f"\nskipped: {reason}", flush=True)  # unittest is within a line of dots
     test.skipTest(reason)
 
 
