@@ -213,14 +213,21 @@ class CudaPool final : public Pool {
     return block;
   }
   void give_back(void* block, std::size_t, void* stream) override {
-    if (is_capturing()) {
-      freed_in_capture_.emplace_back(block, stream);  // freeing it now would become part of the graph
-      return;
-    }
-    for (const auto& [late_block, late_stream] : std::exchange(freed_in_capture_, {})) {
-      drop_error(cudaFreeAsync(late_block, static_cast<cudaStream_t>(late_stream)));
-    }
+    freed_.emplace_back(block, stream);
+    std::erase_if(freed_, [](const auto& freed) { return free_now(freed.first, freed.second); });
+  }
+  /// False during a capture by this thread, or of this stream by another: the free would be part of the
+  /// graph.
+  static bool free_now(void* block, void* stream) {
+    if (is_captured(stream)) return false;
     drop_error(cudaFreeAsync(block, static_cast<cudaStream_t>(stream)));  // may fail at process exit
+    return true;
+  }
+  static bool is_captured(void* stream) {
+    if (is_capturing()) return true;
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    drop_error(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status));
+    return status != cudaStreamCaptureStatusNone;
   }
   void trim() override {
     RINGTAPE_CUDA(cudaSetDevice(device_.index));
@@ -233,7 +240,7 @@ class CudaPool final : public Pool {
     stats_.reserved = bytes;
   }
   cudaMemPool_t pool_;
-  std::vector<std::pair<void*, void*>> freed_in_capture_;  // blocks and their streams
+  std::vector<std::pair<void*, void*>> freed_;  // blocks and their streams, which are captured
 };
 #endif
 
@@ -360,13 +367,16 @@ void copy_bytes_async(void* to, Device to_device, const void* from, Device from_
     if (to_device.is_cpu() || from_device.is_cpu()) forbid_in_capture("a copy between the host and a GPU");
     const Stream stream = Stream::current(to_device.is_cuda() ? to_device : from_device);
     const bool between_gpus = to_device.is_cuda() && from_device.is_cuda() && to_device != from_device;
-    if (between_gpus) {
-      make_wait(stream, Stream::current(from_device));
-      RINGTAPE_CUDA(cudaSetDevice(to_device.index));  // that of the stream
+    const auto native = static_cast<cudaStream_t>(stream.native());
+    if (!between_gpus) {
+      RINGTAPE_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native));
+      return;
     }
-    RINGTAPE_CUDA(
-        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native())));
-    if (between_gpus) make_wait(Stream::current(from_device), stream);
+    const Stream source = Stream::current(from_device);
+    make_wait(stream, source);
+    // cudaMemcpyAsync would need access of one GPU to the other's pool.
+    RINGTAPE_CUDA(cudaMemcpyPeerAsync(to, to_device.index, from, from_device.index, bytes, native));
+    make_wait(source, stream);
     return;
   }
 #endif

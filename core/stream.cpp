@@ -35,8 +35,8 @@ void* default_native(Device device) {
   static std::mutex mutex;
   static std::map<int, void*> streams;
   const std::lock_guard lock(mutex);
-  const auto [entry, is_new] = streams.try_emplace(device.index, nullptr);
-  if (is_new) entry->second = create_native(device);
+  auto entry = streams.find(device.index);
+  if (entry == streams.end()) entry = streams.emplace(device.index, create_native(device)).first;
   return entry->second;
 }
 
@@ -51,8 +51,10 @@ Stream Stream::current(Device device) {
 #ifdef RINGTAPE_WITH_CUDA
   RINGTAPE_CUDA(cudaSetDevice(device.index));
 #endif
-  const auto [entry, is_new] = streams_of_thread.try_emplace(device.index, nullptr);
-  if (is_new) entry->second = default_native(device);
+  auto entry = streams_of_thread.find(device.index);
+  if (entry == streams_of_thread.end()) {
+    entry = streams_of_thread.emplace(device.index, default_native(device)).first;
+  }
   return {device, entry->second};
 }
 

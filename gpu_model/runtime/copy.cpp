@@ -16,12 +16,17 @@ namespace {
 struct Side {
   bool is_device = false;
   bool is_pinned = false;
+  bool is_in_pool = false;  ///< by cudaMallocAsync
 };
 
 /// False for device memory that is not all in one live allocation.
 bool classify(const void* address, std::size_t bytes, Side& side) {
   side.is_device = memory_device(address) >= 0;
-  if (side.is_device) return live_block(address, bytes) != nullptr;
+  if (side.is_device) {
+    const Block* const block = live_block(address, bytes);
+    side.is_in_pool = block != nullptr && block->history->is_in_pool();
+    return block != nullptr;
+  }
   side.is_pinned = state().pinned.find(address, bytes).second != nullptr;
   return true;
 }
@@ -69,11 +74,25 @@ struct Request {
   cudaMemcpyKind kind;
   const char* name;
   const void* caller;
-  bool is_synchronous;  ///< cudaMemcpy
+  bool is_synchronous = false;  ///< cudaMemcpy
+  bool is_peer = false;         ///< cudaMemcpyPeerAsync
 };
 
+/// Whether a copy may use a pool's memory in a stream of `device`. "Stream Ordered Memory Allocator" of the
+/// CUDA C++ Programming Guide: without cudaMemPoolSetAccess only the pool's device has access; "any async
+/// memcpy involving memory from cudaMallocAsync should be done using the specified stream's context as the
+/// calling thread's current context", which "is not necessary for cudaMemcpyPeerAsync".
+bool reaches_pools(const Request& request, const Side& to, const Side& from, int device) {
+  if (request.is_peer || !(to.is_in_pool || from.is_in_pool)) return true;
+  const auto is_elsewhere = [device](const Side& side, const void* address) {
+    return side.is_device && memory_device(address) != device;
+  };
+  return thread_state().device == device && !is_elsewhere(to, request.to) &&
+         !is_elsewhere(from, request.from);
+}
+
 cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
-  const auto [to, from, bytes, kind, name, caller, is_synchronous] = request;
+  const auto [to, from, bytes, kind, name, caller, is_synchronous, is_peer] = request;
   CUstream_st* const stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
@@ -87,12 +106,12 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
     return cudaErrorInvalidValue;
   }
   const int device = stream->device;
+  if (!reaches_pools(request, target, source, device)) return cudaErrorInvalidValue;
   const bool from_pageable = target.is_device && !source.is_device && !source.is_pinned;
   if (is_synchronous && from_pageable) {
     if (const cudaError_t error = forbid_while_capturing(*stream)) return error;
     wait_for_stream(lock, *stream);  // "a stream sync is performed before the copy is initiated"
   }
-  const bool captures = stream->capture != nullptr;
   if (const std::size_t common = overlap(to, from, bytes); common > 0) {
     report(std::string(name) + " (queued in " + place_of(caller) +
            "): its source and its target overlap in " + std::to_string(common) + " bytes");
@@ -109,8 +128,10 @@ cudaError_t copy(Lock& lock, const Request& request, cudaStream_t handle) {
   void* const write_to = target.is_pinned ? state().pinned.alias(to) : to;
   const void* read_from = source.is_pinned ? state().pinned.alias(from) : from;
   std::shared_ptr<char[]> staged;
-  if (!captures && from_pageable) {
-    staged = std::shared_ptr<char[]>(new char[bytes]);  // the caller may overwrite its memory at once
+  if (is_synchronous && from_pageable) {
+    // The caller may overwrite its memory at once. Of cudaMemcpyAsync the reference says only that it "might
+    // be synchronous with respect to host".
+    staged = std::shared_ptr<char[]>(new char[bytes]);
     std::memcpy(staged.get(), from, bytes);
     read_from = staged.get();
   }
@@ -174,11 +195,24 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   });
 }
 
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
+                                cudaStream_t stream) {
+  const void* const caller = GPU_MODEL_CALLER;
+  return api([&](Lock& lock) {
+    for (const int device : {to_device, from_device}) {
+      if (device < 0 || device >= device_count()) return cudaErrorInvalidDevice;
+    }
+    if (memory_device(to) != to_device || memory_device(from) != from_device) return cudaErrorInvalidValue;
+    return copy(lock, {to, from, bytes, cudaMemcpyDeviceToDevice, "cudaMemcpyPeerAsync", caller, false, true},
+                stream);
+  });
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const void* const caller = GPU_MODEL_CALLER;
   return api([&](Lock& lock) {
-    return copy(lock, {to, from, bytes, kind, "cudaMemcpyAsync", caller, false}, stream);
+    return copy(lock, {to, from, bytes, kind, "cudaMemcpyAsync", caller}, stream);
   });
 }
 

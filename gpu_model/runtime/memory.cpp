@@ -3,6 +3,7 @@
 #include "gpu_model/runtime/api.h"
 #include "gpu_model/runtime/capture.h"
 #include "gpu_model/runtime/stream.h"
+#include "gpu_model/runtime/symbols.h"
 
 /// Allocation of device memory and of pinned host memory.
 namespace gpu_model {
@@ -29,15 +30,14 @@ std::shared_ptr<BlockHistory> history_at(const void* address) {
   return device < 0 ? nullptr : state().devices[static_cast<std::size_t>(device)]->pool->history_at(address);
 }
 
+bool fails_on_request() {
+  return state().allocations_until_failure > 0 && --state().allocations_until_failure == 0;
+}
+
 namespace {
 
 CUmemPoolHandle_st& pool_of(int device) {
   return *open_device(device).pool;
-}
-
-/// True for the allocation that fail_allocation() selected.
-bool fails_on_request() {
-  return state().allocations_until_failure > 0 && --state().allocations_until_failure == 0;
 }
 
 void describe_block(std::uintptr_t begin, Block& block, std::size_t bytes, const char* function,
@@ -227,12 +227,16 @@ cudaError_t cudaHostAlloc(void** address, std::size_t bytes, unsigned flags) {
   });
 }
 
-/// Waits for the devices first, as cudaFree() does.
+/// Waits for the devices first, as cudaFree() does, but the reference does not promise it.
 cudaError_t cudaFreeHost(void* address) {
+  const void* const caller = GPU_MODEL_CALLER;
   return api([&](Lock& lock) {
     if (address == nullptr) return cudaSuccess;
     if (const cudaError_t error = forbid_in_captures()) return error;
-    if (state().pinned.is_in_use(address)) {
+    if (const PinnedMemory::Use* const use = state().pinned.use_of(address)) {
+      report("cudaFreeHost in " + place_of(caller) + " frees pinned memory that a copy on stream " +
+             std::to_string(use->stream) + " " + use->name + " (" + std::to_string(use->bytes) +
+             " bytes, queued in " + place_of(use->caller) + "), and the host has not waited for the copy");
       for (const auto& device : state().devices) {
         if (device->space != nullptr) wait_for_device(lock, device->index);
       }

@@ -82,12 +82,14 @@ void PinnedMemory::host_has_waited_for(const Clock& clock) {
   }
 }
 
-bool PinnedMemory::is_in_use(const void* address) const {
+const PinnedMemory::Use* PinnedMemory::use_of(const void* address) const {
   const auto [begin, allocation] = find(address, 0);
-  return allocation != nullptr &&
-         std::any_of(uses_.begin(), uses_.end(), [&, first = begin, a = allocation](const Use& use) {
-           return use.begin < first + a->bytes && first < use.begin + use.bytes;
-         });
+  if (allocation == nullptr) return nullptr;
+  const auto it =
+      std::find_if(uses_.begin(), uses_.end(), [&, first = begin, a = allocation](const Use& use) {
+        return use.begin < first + a->bytes && first < use.begin + use.bytes;
+      });
+  return it == uses_.end() ? nullptr : &*it;
 }
 
 void PinnedMemory::lend(const std::function<bool(const Use&)>& comes_after) {

@@ -51,7 +51,8 @@ class PinnedMemory {
   void use(const void* address, std::size_t bytes, bool writes, const Node& node);
   /// Returns memory to the host once it has waited for the operations.
   void host_has_waited_for(const Clock& clock);
-  bool is_in_use(const void* address) const;
+  /// A copy in flight that uses the allocation at the address; null if there is none.
+  const Use* use_of(const void* address) const;
   /// Opens the bytes of the uses that come after a host function, which may access them, until it ends.
   void lend(const std::function<bool(const Use&)>& comes_after);
   void take_back();

@@ -43,6 +43,8 @@ struct BlockHistory {
   Access freed{};         ///< without a name while it is live
   std::vector<Access> accesses{};
   std::vector<std::pair<Stamp, Stamp>> reported{};
+
+  bool is_in_pool() const { return stream >= 0; }  ///< by cudaMallocAsync
 };
 
 /// "allocation #3 (64 bytes, cudaMalloc in f at x.cpp:2)".

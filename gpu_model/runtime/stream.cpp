@@ -108,6 +108,7 @@ namespace {
 cudaError_t create(cudaStream_t* stream, unsigned flags, const void* caller) {
   if (stream == nullptr || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
   if (device_count() == 0) return cudaErrorNoDevice;
+  if (fails_on_request()) return cudaErrorMemoryAllocation;
   const Device& device = open_device(thread_state().device);
   auto made = make_stream(device.index, ++state().stream_numbers, flags == cudaStreamDefault);
   made->caller = caller;

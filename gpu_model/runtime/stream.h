@@ -32,6 +32,8 @@ void for_each_stream(int device, const Body& body) {
 /// of the host.
 void release_unused_memory(int device);
 
+/// True for the allocation, or stream, that fail_allocation() selected.
+bool fails_on_request();
 /// The device whose memory contains the address, -1 for none.
 int memory_device(const void* address);
 /// The allocation at the address, or the last one there; null without any.

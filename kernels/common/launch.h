@@ -6,6 +6,7 @@
 #include "core/stream.h"
 #include "core/target.h"
 #include "kernels/common/launch_errors.h"
+#include "kernels/common/shared_limit.h"
 
 #if defined(RINGTAPE_ON_MODEL)
 #include <gpu_model/model.h>
@@ -84,16 +85,7 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& s
   if (shape.block.x == 0 || shape.block.y == 0 || shape.block.z == 0) return;
   const void* entry = reinterpret_cast<const void*>(kernel);
   check_launch(cudaSetDevice(stream.device().index), entry);
-  if (shape.shared_bytes > 0) {
-    constexpr std::size_t kSharedWithoutAsking = 48 * 1024;
-    cudaFuncAttributes attributes;
-    check_launch(cudaFuncGetAttributes(&attributes, entry), entry);
-    if (attributes.sharedSizeBytes + shape.shared_bytes > kSharedWithoutAsking) {
-      check_launch(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(shape.shared_bytes)),
-                   entry);
-    }
-  }
+  if (shape.shared_bytes > 0) allow_shared_memory(entry, stream.device(), shape.shared_bytes);
   start_kernel(kernel, shape, static_cast<cudaStream_t>(stream.native()), args...);
   check_launch(cudaGetLastError(), entry);
 }

@@ -86,6 +86,9 @@ TEST_CASE("the allocation selected to fail does") {
   CHECK(cudaMallocHost(&second, 512) == cudaSuccess);
   CHECK(cudaFreeHost(second) == cudaSuccess);
   CHECK(cudaFreeAsync(first, stream) == cudaSuccess);
+  cudaStream_t third = nullptr;
+  fail_allocation(1);
+  CHECK(cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking) == cudaErrorMemoryAllocation);
   cudaGetLastError();
 }
 
@@ -198,6 +201,74 @@ TEST_CASE("copies between the devices and the host, only within one allocation")
           cudaErrorInvalidMemcpyDirection);
     cudaGetLastError();
   });
+}
+
+TEST_CASE("a pool's memory is copied to another device by cudaMemcpyPeerAsync alone") {
+  const FirstDeviceAfterwards afterwards;
+  for_each_schedule([] {
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+    const OwnStream here;
+    const int in[4] = {1, 2, 3, 4};
+    int out[4] = {};
+    void* const x = allocate_on(here, sizeof in);
+    REQUIRE(cudaMemcpyAsync(x, in, sizeof in, cudaMemcpyDefault, here) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(here) == cudaSuccess);
+    REQUIRE(cudaSetDevice(1) == cudaSuccess);
+    {
+      const OwnStream there;
+      const DeviceInts y(4);
+      CHECK(cudaMemcpyAsync(y.get(), x, sizeof in, cudaMemcpyDefault, there) == cudaErrorInvalidValue);
+      CHECK(cudaMemcpyAsync(x, y.get(), sizeof in, cudaMemcpyDefault, there) == cudaErrorInvalidValue);
+      CHECK(cudaMemcpy(y.get(), x, sizeof in, cudaMemcpyDefault) == cudaErrorInvalidValue);
+      CHECK(cudaMemcpy(out, x, sizeof in, cudaMemcpyDefault) == cudaErrorInvalidValue);
+      CHECK(cudaMemcpyPeerAsync(y.get(), 0, x, 0, sizeof in, there) == cudaErrorInvalidValue);
+      CHECK(cudaMemcpyPeerAsync(y.get(), 1, x, 1, sizeof in, there) == cudaErrorInvalidValue);
+      CHECK(cudaMemcpyPeerAsync(y.get(), 1, x, 2, sizeof in, there) == cudaErrorInvalidDevice);
+      CHECK(cudaMemcpyPeerAsync(y.get(), 1, in, 0, sizeof in, there) == cudaErrorInvalidValue);
+      cudaGetLastError();
+      CHECK(cudaMemcpyPeerAsync(y.get(), 1, x, 0, sizeof in, there) == cudaSuccess);
+      REQUIRE(cudaStreamSynchronize(there) == cudaSuccess);
+      CHECK(cudaMemcpy(out, y.get(), sizeof in, cudaMemcpyDefault) == cudaSuccess);
+    }
+    CHECK(std::memcmp(in, out, sizeof in) == 0);
+    CHECK(cudaFreeAsync(x, here) == cudaSuccess);
+  });
+}
+
+TEST_CASE("a copy of a pool's memory needs its stream's device current, by cudaMemcpyPeerAsync not") {
+  const FirstDeviceAfterwards afterwards;
+  const OwnStream here;
+  const int value = 3;
+  void* const x = allocate_on(here, sizeof value);
+  void* const y = allocate_on(here, sizeof value);
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  CHECK(cudaMemcpyAsync(x, &value, sizeof value, cudaMemcpyDefault, here) == cudaErrorInvalidValue);
+  cudaGetLastError();
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  CHECK(cudaMemcpyAsync(x, &value, sizeof value, cudaMemcpyDefault, here) == cudaSuccess);
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  CHECK(cudaMemcpyPeerAsync(y, 0, x, 0, sizeof value, here) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(here) == cudaSuccess);
+  CHECK(value_of(static_cast<int*>(y)) == 3);
+  CHECK(cudaFreeAsync(x, here) == cudaSuccess);
+  CHECK(cudaFreeAsync(y, here) == cudaSuccess);
+}
+
+TEST_CASE("a free of pinned memory that a copy uses is reported") {
+  const ScheduleScope scope(Schedule::late);
+  const OwnStream stream;
+  const DeviceInts x;
+  const auto freed = [&](bool waits) {
+    void* buffer = nullptr;
+    REQUIRE(cudaMallocHost(&buffer, 64) == cudaSuccess);
+    REQUIRE(cudaMemcpyAsync(buffer, x.get(), sizeof(int), cudaMemcpyDefault, stream) == cudaSuccess);
+    if (waits) REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+    return reports_of([&] { CHECK(cudaFreeHost(buffer) == cudaSuccess); });
+  };
+  CHECK(freed(true).empty());
+  CHECK_THAT(freed(false), ContainsSubstring("cudaFreeHost in") && ContainsSubstring("memory_test.cpp") &&
+                               ContainsSubstring("frees pinned memory that a copy on stream") &&
+                               ContainsSubstring("writes (4 bytes, queued in"));
 }
 
 TEST_CASE("freed memory cannot be copied") {

@@ -5,7 +5,6 @@
 #include "core/memory.h"
 #include "core/stream.h"
 #include "data/loader.h"
-#include "gpu_model/runtime/engine.h"
 #include "kernels/gemm.h"
 #include "kernels/relu.h"
 #include "tests/gpu_model/support.h"
@@ -76,27 +75,6 @@ TEST_CASE("a matrix product runs on its stream's device, with any current device
   gemm(fresh, args);
   fresh.synchronize();
   CHECK(y.to_doubles() == std::vector<double>{7, 10, 15, 22});
-}
-
-/// The device that is current at each call that queues a copy.
-struct DevicesOfCopies : Observer {
-  DevicesOfCopies() { set_observer(this); }
-  ~DevicesOfCopies() override { set_observer(nullptr); }
-  void queued(std::uint64_t /*correlation*/, const Operation& operation) override {
-    if (operation.kind == Kind::copy) found.push_back(current_device());
-  }
-  void finished(const Activity& /*activity*/) override {}
-  std::vector<int> found;
-};
-
-TEST_CASE("a copy between GPUs is queued with the device of its stream, the target's, current") {
-  const FirstDeviceAfterwards afterwards;
-  const Device first{DeviceType::cuda, 0}, second{DeviceType::cuda, 1};
-  const Tensor x = ringtape::test::tensor_of({-1, 2}, {2}, DType::f32, first);
-  const DevicesOfCopies copies;
-  const Tensor there = copy_to(x, second);
-  const Tensor back = copy_to(there, first);
-  CHECK(copies.found == std::vector<int>{1, 0});
 }
 
 TEST_CASE("tensors are copied between GPUs in the order of both streams") {

@@ -35,7 +35,7 @@ GUARD = re.compile(r"\bforbid_in_capture\(")
 METHOD = re.compile(r"(\.|->)(record|wait_on|synchronize|wait)\(")
 SCOPE = re.compile(r"const (CaptureScope|StreamScope) scope\b(?:\((\w+)\))?;")
 OF_SCOPE = re.compile(r"\bscope\.(\w+\(\))")  # where a scope's member is read
-IF_CAPTURING = re.compile(r"if \((is_capturing\(\))\)")
+IF_CAPTURING = re.compile(r"if \((is_captured\(\w+\))\)")
 FREE = re.compile(r"cudaFreeAsync\(\w+, (static_cast<cudaStream_t>\(\w+\))\)")
 DEFINITION = re.compile(r"\bvoid $")  # of the function itself
 
@@ -115,7 +115,7 @@ def edits_of(text):
         member = f"scope->{found.group(1)}"
         edits.append((*found.span(), f"(scope ? {member} : std::decay_t<decltype({member})>())"))
     for found in IF_CAPTURING.finditer(text):
-        edits.append((*found.span(1), "!{removed} && is_capturing()"))
+        edits.append((*found.span(1), f"!{{removed}} && {found.group(1)}"))
     for found in FREE.finditer(text):
         edits.append((*found.span(1), f"{{removed}} ? cudaStream_t{{}} : {found.group(1)}"))
     return sorted(edit for edit in edits if not is_commented(text, edit[0]))

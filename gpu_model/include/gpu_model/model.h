@@ -66,6 +66,11 @@ Races set_races(Races races);
 /// devices' is no matter.
 void note_access(const void* memory, std::size_t bytes, bool writes);
 
+/// What a kernel calls where a GPU would access `alignment` bytes at once, in line `line` of `file` (which
+/// must outlive the launch), and `memory` is no multiple of them: its launch fails with
+/// cudaErrorMisalignedAddress.
+void note_misaligned(const void* memory, std::size_t alignment, const char* file, unsigned line);
+
 /// Number of primary contexts that this process has created.
 int contexts_opened();
 
@@ -80,7 +85,7 @@ std::vector<std::string> live_objects();
 /// Bytes of device memory that are allocated on all devices together.
 std::size_t live_bytes();
 
-/// The `number`-th allocation of device or pinned memory from now on (1: the next) fails with
+/// The `number`-th allocation of device or pinned memory, or stream, from now on (1: the next) fails with
 /// cudaErrorMemoryAllocation; 0 cancels it. RINGTAPE_MODEL_OOM=NUMBER counts from the start of the process.
 void fail_allocation(int number);
 
