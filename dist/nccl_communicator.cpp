@@ -78,7 +78,12 @@ bool all_equal(const std::vector<std::int64_t>& counts) {
 template <class Calls>
 void in_one_group(const Calls& calls) {
   RINGTAPE_NCCL(ncclGroupStart());
-  calls();
+  try {
+    calls();
+  } catch (...) {
+    ncclGroupEnd();  // or this thread's later calls would be of this group
+    throw;
+  }
   RINGTAPE_NCCL(ncclGroupEnd());
 }
 
@@ -173,8 +178,9 @@ NcclCommunicator::NcclCommunicator(ncclComm* comm, std::shared_ptr<NcclMonitor> 
 
 NcclCommunicator::~NcclCommunicator() {
   if (std::uncaught_exceptions() > 0) {
+    // The communicator stays: ncclCommAbort and ncclCommDestroy may wait for the other ranks, which wait for
+    // this one, and the error is printed only after the unwinding. Then the process ends.
     monitor_->stop();
-    ncclCommAbort(comm_);
     return;
   }
   Call call;
