@@ -111,6 +111,23 @@ std::vector<Operand> operands_of(const Product& p) {
   return operands;
 }
 
+bool overlap(const void* a, const Layout& a_layout, const void* b, const Layout& b_layout) {
+  if (a_layout.bytes() == 0 || b_layout.bytes() == 0) return false;
+  const auto column_bytes = [](const Layout& of) { return of.rows * size_of(of.type); };
+  const auto step = [](const Layout& of) { return static_cast<std::size_t>(of.ld) * size_of(of.type); };
+  const auto first = reinterpret_cast<std::uintptr_t>(b);
+  for (std::uint64_t i = 0; i < a_layout.columns; ++i) {
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(a) + i * step(a_layout);
+    const std::uintptr_t end = begin + column_bytes(a_layout);
+    if (end <= first) continue;
+    // The last column of b that begins before `end`.
+    const std::uint64_t last =
+        std::min<std::uint64_t>((end - 1 - first) / step(b_layout), b_layout.columns - 1);
+    if (first + last * step(b_layout) + column_bytes(b_layout) > begin) return true;
+  }
+  return false;
+}
+
 void multiply(const Product& p) {
   const std::size_t m = p.m(), n = p.n(), k = p.k();
   const auto lda = static_cast<std::size_t>(p.a_layout.ld), ldb = static_cast<std::size_t>(p.b_layout.ld),

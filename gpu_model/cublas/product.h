@@ -57,6 +57,9 @@ struct Operand {
 };
 std::vector<Operand> operands_of(const Product& product);
 
+/// Whether two matrices share bytes. Those between the columns of each are not its own.
+bool overlap(const void* a, const Layout& a_layout, const void* b, const Layout& b_layout);
+
 /// Computes it. Sums are f32, in the order of k.
 void multiply(const Product& product);
 

@@ -94,6 +94,18 @@ Fault find_fault(const std::vector<Operand>& operands, const Call& call) {
   return {};
 }
 
+/// Reports a result that overlaps with an operand: an implementation may write parts of C before it has read
+/// all of A and B.
+void check_aliases(const Product& product, const Call& call) {
+  const auto check = [&](const char* name, const void* operand, const Layout& layout) {
+    if (!overlap(operand, layout, product.c, product.c_layout)) return;
+    const Lock lock(state().mutex);
+    report(std::string(call.name) + " (queued in " + place_of(call.caller) + "): C overlaps with " + name);
+  };
+  check("A", product.a, product.a_layout);
+  check("B", product.b, product.b_layout);
+}
+
 }  // namespace
 
 cublasStatus_t queue_product(const Product& product, const Call& call) {
@@ -103,6 +115,7 @@ cublasStatus_t queue_product(const Product& product, const Call& call) {
   }
   std::vector<Operand> operands = operands_of(product);
   operands.push_back({"the workspace", call.workspace, 1, true});
+  check_aliases(product, call);
   const Fault fault = find_fault(operands, call);
   Operation operation =
       fault.error == cudaSuccess ? operation_of(product, operands, call) : operation_of(fault, call);

@@ -33,10 +33,9 @@ std::string objection(const void* address, std::size_t bytes, int device) {
                ? ""
                : "is not allocated memory of " + std::to_string(bytes) + " bytes";
   }
-  cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, address) == cudaSuccess && attributes.type == cudaMemoryTypeHost)
-    return "";
-  return "is host memory";
+  if (is_pinned_memory(address, bytes)) return "";
+  return is_pinned_memory(address, 1) ? "is not pinned memory of " + std::to_string(bytes) + " bytes"
+                                      : "is host memory";
 }
 
 /// True if buffers share bytes other than by the guide's "In-place Operations".

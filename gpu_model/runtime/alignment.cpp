@@ -1,28 +1,39 @@
 #include "gpu_model/runtime/alignment.h"
 
-#include <atomic>
 #include <cstdio>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "gpu_model/include/gpu_model/model.h"
 
 namespace gpu_model {
 namespace {
 
-std::atomic<const Misaligned*> first = nullptr;
-std::atomic<std::uintptr_t> first_address = 0;
+struct Misaligned {
+  const void* memory;
+  std::size_t alignment;
+  const char* file;
+  unsigned line;
+};
+std::mutex mutex;
+std::optional<Misaligned> first;
 
 }  // namespace
 
-void note_misaligned(const Misaligned& where, std::uintptr_t address) {
-  const Misaligned* none = nullptr;
-  if (first.compare_exchange_strong(none, &where)) first_address = address;
+void note_misaligned(const void* memory, std::size_t alignment, const char* file, unsigned line) {
+  const std::lock_guard lock(mutex);
+  if (!first) first = {memory, alignment, file, line};
 }
 
 std::string take_misaligned_access() {
-  const Misaligned* const where = first.exchange(nullptr);
-  if (where == nullptr) return "";
+  const std::lock_guard lock(mutex);
+  const std::optional<Misaligned> found = std::exchange(first, std::nullopt);
+  if (!found) return "";
   char address[32];
-  std::snprintf(address, sizeof address, "%#zx", static_cast<std::size_t>(first_address.load()));
-  return std::string(where->file) + ":" + std::to_string(where->line) + ": an access at " + address +
-         ", expected a multiple of " + std::to_string(1u << where->log_alignment);
+  std::snprintf(address, sizeof address, "%p", found->memory);
+  return std::string(found->file) + ":" + std::to_string(found->line) + ": an access at " + address +
+         ", expected a multiple of " + std::to_string(found->alignment);
 }
 
 }  // namespace gpu_model

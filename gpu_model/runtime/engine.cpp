@@ -320,6 +320,11 @@ bool is_live_device_memory(const void* address, std::size_t bytes) {
   return live_block(address, bytes) != nullptr;
 }
 
+bool is_pinned_memory(const void* address, std::size_t bytes) {
+  const Lock lock(state().mutex);
+  return state().pinned.find(address, bytes).second != nullptr;
+}
+
 bool is_device_memory(const void* address) {
   return device_of_memory(address) >= 0;
 }

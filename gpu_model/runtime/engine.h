@@ -100,6 +100,8 @@ int current_device();
 /// Whether the bytes are in one allocation of device memory that has not been freed (in the order of the
 /// calls).
 bool is_live_device_memory(const void* address, std::size_t bytes);
+/// Whether the bytes are in one allocation of pinned memory.
+bool is_pinned_memory(const void* address, std::size_t bytes);
 /// Whether the address is of any device's memory, allocated or not.
 bool is_device_memory(const void* address);
 /// The device whose memory it is; -1 for host memory.

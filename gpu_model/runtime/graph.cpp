@@ -9,6 +9,7 @@
 /// of a node in the order of all operations is its branch and its number there.
 struct CUgraphExec_st {
   std::shared_ptr<const gpu_model::GraphBody> body;
+  std::shared_ptr<const gpu_model::GraphBody> captured;  ///< of which it was made
   const void* caller;
   std::vector<std::size_t> lanes;    ///< of the branches
   std::vector<std::uint64_t> ticks;  ///< of the branches
@@ -127,6 +128,19 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph, const void* cal
   *graph = made.get();
   graphs().emplace(made.get(), std::move(made));
   return cudaSuccess;
+}
+
+/// Whether there may not be another executable graph of this one: "Only one instantiation of the graph may
+/// exist at any point in time" with nodes that allocate or free (CUDA Runtime API reference,
+/// cudaGraphAddMemAllocNode).
+bool is_taken(const std::shared_ptr<const GraphBody>& captured) {
+  const bool has_memory =
+      std::any_of(captured->entries.begin(), captured->entries.end(), [](const GraphBody::Entry& entry) {
+        return entry.operation->kind == Kind::allocation || entry.operation->kind == Kind::release;
+      });
+  return has_memory && std::any_of(executables().begin(), executables().end(), [&](const auto& executable) {
+           return executable.second->captured == captured;
+         });
 }
 
 /// Marks the graph's allocations as live, and its frees as freed. False if its memory of an earlier launch
@@ -302,13 +316,14 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return api([&](Lock&) {
     if (executable == nullptr || flags != 0) return cudaErrorInvalidValue;
     const auto it = graphs().find(graph);
-    if (it == graphs().end()) return cudaErrorInvalidValue;
+    if (it == graphs().end() || is_taken(it->second->body)) return cudaErrorInvalidValue;
     auto body = std::make_shared<GraphBody>(*it->second->body);
     auto made = std::make_unique<CUgraphExec_st>();
     const std::size_t branches = assign_branches(*body);
     for (std::size_t i = 0; i < branches; ++i) made->lanes.push_back(state().lanes++);
     made->ticks.resize(branches);
     made->body = std::move(body);
+    made->captured = it->second->body;
     made->caller = caller;
     *executable = made.get();
     executables().emplace(made.get(), std::move(made));

@@ -2,6 +2,10 @@
 
 #include "kernels/common/kernel.h"
 
+#if defined(RINGTAPE_ON_MODEL)
+#include "kernels/common/check_alignment.h"
+#endif
+
 /// cp.async: copies from global to shared memory while the thread computes (compute capability 8.0 and
 /// later), and a model of them for the CPU.
 namespace ringtape::RINGTAPE_TARGET {
@@ -52,6 +56,9 @@ class AsyncCopies {
   template <int kBytes = 16>
   void copy(void* shared, const void* global, int valid) {
     if (valid == kBytes) return copy<kBytes>(shared, global);
+#if defined(RINGTAPE_ON_MODEL)
+    if (valid != 0) check_alignment<Bytes<kBytes> >(global);
+#endif
     Sixteen value = 0;
     __builtin_memcpy(&value, global, static_cast<std::size_t>(valid));
     begin({shared, value, kBytes});

@@ -5,6 +5,10 @@
 
 #include "core/target.h"
 
+#if defined(RINGTAPE_ON_MODEL)
+#include "kernels/common/check_alignment.h"
+#endif
+
 /// Several neighbouring elements as one value, so that the GPU moves 16 bytes with one instruction.
 namespace ringtape::RINGTAPE_TARGET {
 
@@ -48,9 +52,11 @@ using Piece4 = std::uint32_t;
 template <class V>
 using Piece = std::conditional_t<sizeof(V) % sizeof(Piece16) == 0, Piece16,
                                  std::conditional_t<sizeof(V) % sizeof(Piece8) == 0, Piece8, Piece4>>;
-/// Whether a Vec of T moves in pieces of P.
+/// Whether a Vec of T moves in pieces of P: on the GPU, and here.
 template <class T, class V, class P = Piece<V>>
-inline constexpr bool kInPieces = kPieces && sizeof(V) % sizeof(P) == 0 && sizeof(P) > sizeof(T);
+inline constexpr bool kInPiecesOnGpu = sizeof(V) % sizeof(P) == 0 && sizeof(P) > sizeof(T);
+template <class T, class V>
+inline constexpr bool kInPieces = kPieces&& kInPiecesOnGpu<T, V>;
 
 /// Whether a Vec at this address can be moved in pieces.
 template <class V, class T>
@@ -107,6 +113,9 @@ RINGTAPE_HOST_DEVICE inline Vec<T, W> load_aligned(const T* from) {
     for (int i = 0; i < kCount; ++i) pieces[i] = read_piece(reinterpret_cast<const P*>(from) + i);
     __builtin_memcpy(&value, pieces, sizeof(value));
   } else {
+#if defined(RINGTAPE_ON_MODEL)
+    if constexpr (kInPiecesOnGpu<T, Vec<T, W>>) check_alignment<P>(from);
+#endif
     for (int i = 0; i < W; ++i) value.lane[i] = from[i];
   }
   return value;
@@ -123,6 +132,9 @@ RINGTAPE_HOST_DEVICE inline void store_aligned(T* to, const Vec<T, W>& value) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) write_piece(reinterpret_cast<P*>(to) + i, pieces[i]);
   } else {
+#if defined(RINGTAPE_ON_MODEL)
+    if constexpr (kInPiecesOnGpu<T, Vec<T, W>>) check_alignment<P>(to);
+#endif
     for (int i = 0; i < W; ++i) to[i] = value.lane[i];
   }
 }

@@ -10,7 +10,8 @@ void result_of_shuffle(Warp& warp, unsigned lanes, Combine) {
   for (int lane = 0; lane < kWarp; ++lane) {
     if (!contains(lanes, lane)) continue;
     const int source = warp.sources[lane];
-    warp.results[lane] = warp.words[contains(lanes, source) ? source : lane];
+    // What a GPU returns of a lane that does not take part is undefined: here NaN, or -1.
+    warp.results[lane] = contains(lanes, source) ? warp.words[source] : ~std::uint64_t{0};
   }
 }
 

@@ -55,7 +55,8 @@ void sync_block(SourceLocation location);
 /// non-exited threads named in mask": CUDA C++ Programming Guide). In check builds the functions below throw
 /// Error when `mask` names another lane, whose word nothing defines; otherwise they do not wait for it.
 void sync_warp(unsigned mask, SourceLocation location);
-/// The `word` of lane `source`; the lane's own word when `source` is not in the mask.
+/// The `word` of lane `source`; ones in every bit when `source` is not in the mask, where a GPU's result is
+/// undefined.
 std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, SourceLocation location);
 /// One bit for each lane of `mask` whose `predicate` holds.
 unsigned ballot(unsigned mask, bool predicate, SourceLocation location);

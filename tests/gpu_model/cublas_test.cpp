@@ -467,6 +467,32 @@ TEST_CASE("operands that a GPU could not access are reported, and fail the devic
   CHECK(reports_of([&] { CHECK(good.run() == CUBLAS_STATUS_SUCCESS); }).empty());
 }
 
+TEST_CASE("a result that overlaps with an operand is reported, one between an operand's columns is not") {
+  const OwnHandle handle;
+  const DeviceInts a(64), b(64), c(64);
+  for (const DeviceInts* memory : {&a, &b, &c}) set_floats(*memory, 0, 64);
+  const auto reports = [&](const void* at_a, int lda, const void* at_b, void* at_c, int ldc) {
+    std::string all;
+    for (const std::string& text : reports_of([&] {
+           Gemm gemm{handle, at_a, at_b, at_c};
+           gemm.lda = lda, gemm.ldc = ldc;
+           CHECK(gemm.run() == CUBLAS_STATUS_SUCCESS);
+         })) {
+      all += text + "\n";
+    }
+    return all;
+  };
+  CHECK(reports(a.get(), 8, b.get(), c.get(), 8).empty());
+  CHECK_THAT(reports(a.get(), 8, b.get(), a.get() + 31, 8),  // the last element of A
+             ContainsSubstring("cublasGemmEx (queued in") && ContainsSubstring("C overlaps with A"));
+  CHECK(reports(a.get(), 8, b.get(), a.get() + 32, 8).empty());
+  CHECK_THAT(reports(a.get(), 8, b.get(), b.get() + 7, 8), ContainsSubstring("C overlaps with B"));
+  CHECK(reports(a.get(), 8, b.get() + 16, b.get(), 8).empty());
+  // Columns of 8 in turns of 16: C's are between A's, or begin with the last element of A's.
+  CHECK(reports(a.get(), 16, b.get(), a.get() + 8, 16).empty());
+  CHECK_THAT(reports(a.get(), 16, b.get(), a.get() + 7, 16), ContainsSubstring("C overlaps with A"));
+}
+
 TEST_CASE("the work before a product that fails is done, the work after it is not") {
   for_each_schedule([] {
     const OwnHandle handle;

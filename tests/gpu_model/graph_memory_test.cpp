@@ -1,5 +1,7 @@
 // Memory that a graph allocates: CUDA Runtime API reference, cudaGraphAddMemAllocNode; CUDA C++ Programming
 // Guide, "Graph Memory Nodes".
+#include <functional>
+
 #include "tests/gpu_model/support.h"
 
 namespace gpu_model::test {
@@ -74,6 +76,37 @@ TEST_CASE("memory of a graph that is still allocated outlives the graph, and can
     CHECK(live_bytes() == before);
     cudaGetLastError();
   });
+}
+
+TEST_CASE("a graph that allocates or frees has one executable at a time, another any number") {
+  const OwnStream stream;
+  const auto executables_of = [&](const std::function<void()>& work) {
+    REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    work();
+    cudaGraph_t graph = nullptr;
+    REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+    cudaGraphExec_t first = nullptr, second = nullptr;
+    REQUIRE(cudaGraphInstantiate(&first, graph, 0) == cudaSuccess);
+    const cudaError_t error = cudaGraphInstantiate(&second, graph, 0);
+    CHECK(cudaGraphExecDestroy(first) == cudaSuccess);
+    if (error == cudaSuccess) {
+      CHECK(cudaGraphExecDestroy(second) == cudaSuccess);
+    } else {
+      cudaGetLastError();
+      CHECK(cudaGraphInstantiate(&second, graph, 0) == cudaSuccess);  // the first is gone
+      CHECK(cudaGraphExecDestroy(second) == cudaSuccess);
+    }
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+    return error;
+  };
+  const DeviceInts x;
+  CHECK(executables_of([&] { REQUIRE(cudaMemsetAsync(x.get(), 1, sizeof(int), stream) == cudaSuccess); }) ==
+        cudaSuccess);
+  CHECK(executables_of([&] {
+          void* memory = nullptr;
+          REQUIRE(cudaMallocAsync(&memory, 512, stream) == cudaSuccess);
+          REQUIRE(cudaFreeAsync(memory, stream) == cudaSuccess);
+        }) == cudaErrorInvalidValue);
 }
 
 TEST_CASE("memory of a capture that fails goes back too") {

@@ -64,10 +64,15 @@ TEST_CASE("wrong arguments have the documented codes, and nothing is queued", "[
   });
 }
 
-TEST_CASE("pinned memory is accepted as a buffer", "[nccl]") {
+TEST_CASE("pinned memory is accepted as a buffer, if it is long enough", "[nccl]") {
   run_ranks(2, [](const Rank& r) {
     void* pinned = nullptr;
     r.expect(cudaMallocHost(&pinned, sizeof(float)) == cudaSuccess, "cudaMallocHost");
+    r.expect(ncclAllReduce(pinned, pinned, 2, ncclFloat32, ncclSum, r.comm, r.stream) == ncclInvalidArgument,
+             "too short");
+    r.expect(
+        std::string(ncclGetLastError(r.comm)).find("is not pinned memory of 8 bytes") != std::string::npos,
+        ncclGetLastError(r.comm));
     *static_cast<float*>(pinned) = 1.5F;
     r.ok(ncclAllReduce(pinned, pinned, 1, ncclFloat32, ncclSum, r.comm, r.stream), "ncclAllReduce");
     r.synchronize();

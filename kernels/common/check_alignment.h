@@ -1,0 +1,21 @@
+#pragma once
+
+#include <gpu_model/model.h>
+
+#include <cstdint>
+
+#include "core/target.h"
+
+/// For kernels on the GPU model, which moves in smaller parts what a GPU moves with one instruction.
+namespace ringtape::RINGTAPE_TARGET {
+
+/// Fails the launch with cudaErrorMisalignedAddress unless `address` is a multiple of the size of P. A GPU
+/// has no access of this size elsewhere.
+template <class P>
+inline void check_alignment(const void* address, const char* file = __builtin_FILE(),
+                            unsigned line = __builtin_LINE()) {
+  if (reinterpret_cast<std::uintptr_t>(address) % sizeof(P) == 0) return;
+  gpu_model::note_misaligned(address, sizeof(P), file, line);
+}
+
+}  // namespace ringtape::RINGTAPE_TARGET
