@@ -335,6 +335,35 @@ TEST_CASE("gemm: the three products of a linear layer", "[gemm]") {
   });
 }
 
+TEST_CASE("gemm: NaN stays NaN through ReLU, with and without a bias", "[gemm]") {
+  for_each_backend([](Device device) {
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Tensor a = tensor_of({kNan, 1, -1, 1, 1, 1}, {3, 2}, dtype, device);
+      const Tensor b = tensor_of({1, 0, 0, 1}, {2, 2}, dtype, device);
+      const Tensor bias = tensor_of({0, -2}, {2}, dtype, device);
+      for (const bool with_bias : {false, true}) {
+        const Tensor c = full({3, 2}, 7, dtype, device);
+        GemmArgs args;
+        args.m = 3;
+        args.n = args.k = 2;
+        args.a = a.raw();
+        args.b = b.raw();
+        args.c = c.raw();
+        args.dtype = args.out_dtype = dtype;
+        args.bias = with_bias ? bias.raw() : nullptr;
+        args.relu = true;
+        gemm(Stream::current(device), args);
+        const std::vector<double> found = c.to_doubles();
+        CHECK(std::isnan(found[0]));
+        CHECK(std::isnan(found[1]));  // NaN times 0
+        const double last = with_bias ? 0 : 1;
+        CHECK(std::vector<double>(found.begin() + 2, found.end()) == std::vector<double>{0, last, 1, last});
+      }
+    }
+  });
+}
+
 namespace {
 
 /// The own kernel's result for op(A) [m, 200] by op(B) [200, n], the same inputs on every device.

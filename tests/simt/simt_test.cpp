@@ -113,6 +113,21 @@ TEST_CASE("simt: __syncwarp waits for the lanes that have not returned and exist
   });
 }
 
+__global__ void lanes_of_other_groups(int* out) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const unsigned mask = lane < 16 ? 0x0000ffffu : 0xffff0000u;
+  out[lane] = __shfl_xor_sync(mask, lane, 16 * (lane % 2));
+}
+
+TEST_CASE("simt: a shuffle from a lane outside the mask gives ones in every bit, not a usable value",
+          "[simt]") {
+  for_each_thread_order([] {
+    std::vector<int> out(32, 7);
+    launch(lanes_of_other_groups, {1, 32}, stream(), out.data());
+    for (int lane = 0; lane < 32; ++lane) CHECK(out[lane] == (lane % 2 == 0 ? lane : -1));
+  });
+}
+
 __global__ void wrong_mask(int* out) {
   *out = __shfl_sync(0x0000ffffu, 1, 0);
 }
