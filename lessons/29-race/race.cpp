@@ -58,6 +58,7 @@ void run(const Options& options) {
     passed_on.record(communication);
   }
   communication.synchronize();
+  compute.synchronize();  // before the buffer is freed
   for (int step = 0; step < options.steps; ++step)
     fmt::print("step {}: the batch is {}, the gradient that was passed on {:g}\n", step, step + 1,
                sent.to_doubles()[static_cast<std::size_t>(step * kWidth)]);
