@@ -15,9 +15,9 @@ class Graph {
  public:
   /// Captures the work that `work` queues on the current stream of `device`, without running it. Throws Error
   /// on a device without graphs, and where `work` did something that a graph cannot capture; the text names
-  /// it. `nodes`, unless null, receives what was captured. Meanwhile other threads may free tensors, but must not
-  /// queue work or allocate on that stream (one for all threads unless a StreamScope sets another): it would
-  /// become part of the graph.
+  /// it. `nodes`, unless null, receives what was captured. Meanwhile other threads may free tensors, but must
+  /// not queue work or allocate on that stream (one for all threads unless a StreamScope sets another): it
+  /// would become part of the graph.
   Graph(Device device, const std::function<void()>& work, std::vector<GraphNode>* nodes = nullptr);
   ~Graph();
   Graph(const Graph&) = delete;

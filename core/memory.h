@@ -122,8 +122,8 @@ std::size_t memory_capacity(Device device);
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
 /// The same without waiting where host memory comes from allocate_pinned(); that memory must not change until
-/// the GPU's current stream has finished this copy. Nor must other host memory, which CUDA may read before the
-/// call returns, or later.
+/// the GPU's current stream has finished this copy. Nor must other host memory, which CUDA may read before
+/// the call returns, or later.
 void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 
 }  // namespace ringtape
