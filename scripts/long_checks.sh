@@ -14,7 +14,8 @@
 #   exact      the same under four schedules, with every access of the kernels recorded and compared
 #   parallel   every collective, scale factor, index and wait of the ranks' code changed in turn: a test must fail
 #              (tests/dist/change_parallel.py)
-#   meshes     a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (7,616 runs)
+#   meshes     gradients and steps on each mesh of 5 to 8 ranks against double precision (tests/dist/every_mesh_test.cpp);
+#              a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (7,616 runs)
 #   sizes      1,000 models of random sizes and flags under random meshes, against one rank
 #   docs       the docs' commands whole, not cut short
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)
@@ -56,7 +57,13 @@ exact() {
     RINGTAPE_MODEL_RACES=exact python3 tests/gpu_model/random_schedules.py --bin build/exact/bin --seeds 0:4
 }
 parallel() { python3 tests/dist/change_parallel.py; }
-meshes() { python3 tests/long/meshes.py --bin $bin; }
+meshes() {
+  local ranks
+  for ranks in 5 6 7 8; do
+    OMP_NUM_THREADS=1 "${mpirun[@]}" -n $ranks $bin/dist_tests "[every_mesh]" || return
+  done
+  python3 tests/long/meshes.py --bin $bin
+}
 sizes() { python3 tests/long/random_meshes.py 1000 --bin $bin; }
 docs() { python3 tests/docs/docs_commands.py build/release --mpirun "${mpirun[*]}" --all; }
 torch() { "${PYTHON:-python3}" tests/long/random_against_torch.py --bin $bin --cases 10000; }

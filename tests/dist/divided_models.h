@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -79,16 +80,38 @@ inline void convert(Module& model, DType dtype, Device device) {
   }
 }
 
-/// A step of SGD, which optimizers take in f32 only.
-inline void step_in_f64(Module& model) {
-  for (const NamedParameter& parameter : model.named_parameters()) {
-    auto* const values = parameter.tensor->data<double>();
-    const std::vector<double> gradient = parameter.tensor->grad().to_doubles();
-    for (std::size_t i = 0; i < gradient.size(); ++i) values[i] -= 0.2 * gradient[i];
-    parameter.tensor->bump_version();
-    parameter.tensor->autograd->grad_written = false;
+/// Adam (Kingma and Ba, 2015), which the library has in f32 only. Its eps is large beside rounding: a
+/// parameter whose gradient is mathematically zero, such as the bias of keys, would else take whole steps in
+/// the direction of its rounding.
+class AdamInF64 {
+ public:
+  explicit AdamInF64(Module& model) : model_(model) {}
+
+  void step() {
+    constexpr double kRate = 0.01, kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-3;
+    ++steps_;
+    for (const NamedParameter& parameter : model_.named_parameters()) {
+      const std::vector<double> gradient = parameter.tensor->grad().to_doubles();
+      std::vector<double>&first = first_[parameter.name], &second = second_[parameter.name];
+      first.resize(gradient.size());
+      second.resize(gradient.size());
+      auto* const values = parameter.tensor->data<double>();
+      for (std::size_t i = 0; i < gradient.size(); ++i) {
+        first[i] += (1 - kBeta1) * (gradient[i] - first[i]);
+        second[i] += (1 - kBeta2) * (gradient[i] * gradient[i] - second[i]);
+        const double mean = first[i] / (1 - std::pow(kBeta1, steps_));
+        values[i] -= kRate * mean / (std::sqrt(second[i] / (1 - std::pow(kBeta2, steps_))) + kEps);
+      }
+      parameter.tensor->bump_version();
+      parameter.tensor->autograd->grad_written = false;
+    }
   }
-}
+
+ private:
+  Module& model_;
+  Values first_, second_;  // moments
+  int steps_ = 0;
+};
 
 /// The largest difference over all tensors, relative to the largest value of each.
 inline double difference(const Values& found, const Values& expected) {

@@ -249,7 +249,7 @@ TEST_CASE("pipeline: in f64 loss and gradients of micro-batches are those of one
   }
 }
 
-TEST_CASE("pipeline: in f64 20 steps of SGD are those of one rank", "[dist][stages]") {
+TEST_CASE("pipeline: in f64 20 steps of Adam are those of one rank", "[dist][stages]") {
   if (this_run()->device().is_cuda()) return;  // GPUs have no kernels for f64
   const Way& way = kWays.front();
   for (const Kind& kind : kinds()) {
@@ -258,11 +258,12 @@ TEST_CASE("pipeline: in f64 20 steps of SGD are those of one rank", "[dist][stag
     Whole whole(kind, DType::f64, Device{});
     Staged staged(kind, way, DType::f64);
     staged.connect(way);
+    AdamInF64 optimizer(*whole.model), own_optimizer(*staged.model);
     for (int i = 0; i < repetitions(20); ++i) {
       const double expected = whole.backward();
       CHECK_THAT(staged.backward(), Catch::Matchers::WithinRel(expected, 1e-9));
-      step_in_f64(*whole.model);
-      step_in_f64(*staged.model);
+      optimizer.step();
+      own_optimizer.step();
     }
     const Values found = staged.weights();
     if (staged.line->rank() == 0) CHECK(difference(found, weights(*whole.model)) < 1e-9);

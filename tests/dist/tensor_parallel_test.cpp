@@ -199,7 +199,7 @@ TEST_CASE("tensor parallel: in f64 loss and gradients are those of one rank", "[
   }
 }
 
-TEST_CASE("tensor parallel: in f64 20 steps of SGD are those of one rank", "[dist][tensor]") {
+TEST_CASE("tensor parallel: in f64 20 steps of Adam are those of one rank", "[dist][tensor]") {
   const auto comm = this_run();
   if (comm->device().is_cuda()) return;  // GPUs have no kernels for f64
   const auto alone = std::make_shared<SelfCommunicator>(Device{});
@@ -207,12 +207,13 @@ TEST_CASE("tensor parallel: in f64 20 steps of SGD are those of one rank", "[dis
     INFO(kind.name);
     const Layers layers = layers_over(comm, kind.sequence);
     const auto whole = make(kind, one_rank(), DType::f64), divided = make(kind, layers, DType::f64);
+    AdamInF64 optimizer(*whole), own_optimizer(*divided);
     for (int i = 0; i < repetitions(20); ++i) {
       const double expected = backward(kind, *whole, *one_rank(), DType::f64);
       CHECK_THAT(backward(kind, *divided, *layers, DType::f64), Catch::Matchers::WithinRel(expected, 1e-9));
       if (kind.sequence) sum_parts(*divided, *comm);
-      step_in_f64(*whole);
-      step_in_f64(*divided);
+      optimizer.step();
+      own_optimizer.step();
     }
     const Values found = weights(*divided, *comm);
     if (comm->rank() == 0) CHECK(difference(found, weights(*whole, *alone)) < 1e-9);
