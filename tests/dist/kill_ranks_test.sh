@@ -21,10 +21,14 @@ timeout=8 # of every operation of a disturbed run, in seconds; the other runs ha
 export OMP_NUM_THREADS=1
 regression="regression --epochs 4 --hidden 64,64,64 --batch-size 300"
 gpt="gpt train --layers 2 --heads 4 --width 32 --context 16 --batch-size 8 --steps-per-epoch 40 --epochs 1 --warmup 5 --sample-tokens 0"
-default="$regression|$regression --zero 1|$regression --zero 3|$regression --tensor-parallel 4"
-default+="|$regression --pipeline-parallel 4 --micro-batch 50"
-default+="|$regression --tensor-parallel 2 --pipeline-parallel 2 --micro-batch 75"
+# The first seven have every way to divide the work. .ci/run tries no more.
+default="$regression|$gpt --context-parallel 4|$regression --zero 2"
 default+="|$gpt --tensor-parallel 2 --sequence-parallel --zero 3"
+default+="|$gpt --context-parallel 2 --pipeline-parallel 2 --micro-batch 2"
+default+="|$regression --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 2 --micro-batch 75 --zero 1"
+default+="|$regression --tensor-parallel 2 --pipeline-parallel 2 --micro-batch 75"
+default+="|$regression --zero 1|$regression --zero 3|$regression --tensor-parallel 4"
+default+="|$regression --pipeline-parallel 4 --micro-batch 50"
 IFS='|' read -ra modes <<<"${MODES:-$default}"
 
 fail() {
