@@ -1,11 +1,16 @@
 #include "tests/dist/late_communicator.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <iostream>
 #include <utility>
 #include <vector>
 
 namespace ringtape::test {
 namespace {
+
+int dropped_gathers = 0;
 
 /// A result that has arrived elsewhere, and where it belongs.
 struct Late {
@@ -15,9 +20,23 @@ struct Late {
 
 class LateState : public Work::State {
  public:
-  LateState(Work work, std::vector<Late> results) : work_(std::move(work)), results_(std::move(results)) {}
+  LateState(Call call, Work work, std::vector<Late> results)
+      : call_(std::move(call)), work_(std::move(work)), results_(std::move(results)) {}
+
+  /// An all-reduce may be called for the other ranks' sake, and a gather of values that have changed since is
+  /// not used.
+  ~LateState() override {
+    if (has_waited_ || call_.operation == Operation::all_reduce || std::uncaught_exceptions() > 0) return;
+    if (call_.operation == Operation::all_gather) {
+      ++dropped_gathers;
+      return;
+    }
+    std::cerr << "error: nobody waited for " << describe(call_) << std::endl;
+    std::abort();
+  }
 
   void wait() override {
+    has_waited_ = true;
     work_.wait();
     for (const Late& each : std::exchange(results_, {})) {
       Tensor output = each.output;
@@ -26,8 +45,10 @@ class LateState : public Work::State {
   }
 
  private:
+  Call call_;
   Work work_;
   std::vector<Late> results_;
+  bool has_waited_ = false;
 };
 
 Tensor copy_of(const Tensor& tensor) {
@@ -54,35 +75,35 @@ class LateCommunicator : public Communicator {
  protected:
   Work do_all_reduce(const Call& call, const Tensor& input, const Tensor& output) override {
     const Tensor sent = copy_of(input), arrived = instead_of(output);
-    return late(ranks_->all_reduce(sent, arrived, call.op), {{arrived, output}});
+    return late(call, ranks_->all_reduce(sent, arrived, call.op), {{arrived, output}});
   }
   Work do_reduce(const Call& call, const Tensor& input, const Tensor& output) override {
     const Tensor sent = copy_of(input);
-    if (rank() != call.root) return ranks_->reduce(sent, {}, call.op, call.root);
+    if (rank() != call.root) return late(call, ranks_->reduce(sent, {}, call.op, call.root), {});
     const Tensor arrived = instead_of(output);
-    return late(ranks_->reduce(sent, arrived, call.op, call.root), {{arrived, output}});
+    return late(call, ranks_->reduce(sent, arrived, call.op, call.root), {{arrived, output}});
   }
   Work do_broadcast(const Call& call, const Tensor& tensor) override {
     const Tensor arrived = rank() == call.root ? copy_of(tensor) : instead_of(tensor);
-    return late(ranks_->broadcast(arrived, call.root), {{arrived, tensor}});
+    return late(call, ranks_->broadcast(arrived, call.root), {{arrived, tensor}});
   }
   Work do_all_gather(const Parts& parts) override {
     const Tensor sent = copy_of(parts.input), arrived = instead_of(parts.output);
-    return late(ranks_->all_gather(sent, arrived, parts.counts), {{arrived, parts.output}});
+    return late(parts.call, ranks_->all_gather(sent, arrived, parts.counts), {{arrived, parts.output}});
   }
   Work do_reduce_scatter(const Parts& parts) override {
     const Tensor sent = copy_of(parts.input), arrived = instead_of(parts.output);
-    return late(ranks_->reduce_scatter(sent, arrived, parts.call.op, parts.counts),
+    return late(parts.call, ranks_->reduce_scatter(sent, arrived, parts.call.op, parts.counts),
                 {{arrived, parts.output}});
   }
-  Work do_exchange(const Call&, std::vector<Transfer> sends, std::vector<Transfer> receives) override {
+  Work do_exchange(const Call& call, std::vector<Transfer> sends, std::vector<Transfer> receives) override {
     std::vector<Late> results;
     for (Transfer& each : sends) each.tensor = copy_of(each.tensor);
     for (Transfer& each : receives) {
       results.push_back({instead_of(each.tensor), each.tensor});
       each.tensor = results.back().arrived;
     }
-    return late(ranks_->exchange(std::move(sends), std::move(receives)), std::move(results));
+    return late(call, ranks_->exchange(std::move(sends), std::move(receives)), std::move(results));
   }
   void do_barrier(const Call&, Seconds deadline) override { ranks_->barrier(deadline); }
   std::shared_ptr<Communicator> do_split(const Call&, int color, int key) override {
@@ -91,14 +112,18 @@ class LateCommunicator : public Communicator {
   }
 
  private:
-  static Work late(Work work, std::vector<Late> results) {
-    return Work(std::make_shared<LateState>(std::move(work), std::move(results)));
+  static Work late(const Call& call, Work work, std::vector<Late> results) {
+    return Work(std::make_shared<LateState>(call, std::move(work), std::move(results)));
   }
 
   std::shared_ptr<Communicator> ranks_;
 };
 
 }  // namespace
+
+int gathers_nobody_waited_for() {
+  return dropped_gathers;
+}
 
 std::shared_ptr<Communicator> late_communicator(std::shared_ptr<Communicator> ranks) {
   return std::make_shared<LateCommunicator>(std::move(ranks));

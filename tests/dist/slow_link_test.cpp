@@ -12,7 +12,7 @@
 using namespace ringtape;
 using namespace ringtape::test;
 
-TEST_CASE("gather_text: each rank's text arrives", "[dist]") {
+TEST_CASE("gather_text: each rank's text arrives", "[dist][slow_link]") {
   for (const auto& [name, comm] : all_communicators()) {
     INFO(name);
     const auto text_of = [](int rank) {

@@ -9,6 +9,7 @@
 #include "dist/self_communicator.h"
 #include "nn/gpt.h"
 #include "optim/lamb.h"
+#include "tests/dist/late_communicator.h"
 #include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/check_build.h"
@@ -403,18 +404,20 @@ TEST_CASE("ZeRO 3: a unit that is read after its gradients are complete is freed
   CHECK(sharded > before);
 }
 
-TEST_CASE("ZeRO 3: a gather that backward did not use is freed", "[dist][zero]") {
+TEST_CASE("ZeRO 3: a gather that backward did not use is waited for and freed", "[dist][zero]") {
   const auto comm = this_run();
   if (comm->size() == 1) return;
   const auto model = make_mlp({32, 32, 4});
   ParameterArena arena(*model, comm->device(), DType::f32, sharding_of(*comm, 3, 1));
   DataParallel parallel(*model, arena, comm);
   const std::size_t sharded = live_parameters(comm->device());
+  const int dropped = gathers_nobody_waited_for();
   // No gradient of x is needed, so that backward does not read the first layer's weight, whose gather it has
   // started while it computed with the second's.
   sum((*model)(full({1, 32}, 1, DType::f32, comm->device()))).backward();
   parallel.finish();
   CHECK(live_parameters(comm->device()) == sharded);
+  CHECK(gathers_nobody_waited_for() == dropped);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include "autograd/ops.h"
 #include "core/memory.h"
 #include "optim/adam.h"
+#include "tests/dist/late_communicator.h"
 #include "tests/dist/zero_trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
@@ -454,6 +455,22 @@ TEST_CASE("ZeRO: without overlap a step waits for its values, and a model outliv
     results.push_back(model->parameter("0.weight").to_doubles());
   }
   CHECK(results[0] == results[1]);
+}
+
+TEST_CASE("ZeRO: gathers of values that nothing has read are waited for when the model ends",
+          "[dist][zero]") {
+  const auto comm = this_run();
+  const int dropped = gathers_nobody_waited_for();
+  {
+    const auto model = make_mlp({4, 8, 3});
+    ParameterArena arena(*model, comm->device(), DType::f32, sharding_of(*comm, 1, 512));
+    SGD optimizer(arena, {.learning_rate = 0.1});
+    DataParallel parallel(*model, arena, comm);
+    sum((*model)(tensor_of({1, 2, 3, 4}, {1, 4}, DType::f32, comm->device()))).backward();
+    parallel.finish();
+    optimizer.step();
+  }
+  CHECK(gathers_nobody_waited_for() == dropped);
 }
 
 TEST_CASE("ZeRO 2: shared weights and recomputed segments have the gradients of plain training",
