@@ -134,6 +134,11 @@ int most_in_flight(const std::vector<StageTask>& tasks) {
   return most;
 }
 
+double micro_batches_in_flight(PipelineScheduleKind kind, const PipelineShape& shape, int stage) {
+  return std::max(1.0,
+                  static_cast<double>(most_in_flight(stage_schedule(kind, shape, stage))) / shape.chunks);
+}
+
 namespace {
 
 /// a to z, then aa, ab and so on.

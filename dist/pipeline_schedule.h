@@ -57,6 +57,8 @@ std::vector<std::vector<TimedTask>> simulate(const std::vector<std::vector<Stage
 double bubble_of(const std::vector<std::vector<TimedTask>>& times);
 /// The most forwards of the stage whose backward has not ended: tapes that it keeps at a time.
 int most_in_flight(const std::vector<StageTask>& tasks);
+/// The same of a schedule's stage in micro-batches, each through a chunk as a part of one, but at least 1.
+double micro_batches_in_flight(PipelineScheduleKind kind, const PipelineShape& shape, int stage);
 
 /// A row for each stage, a column for each unit of time; a backward takes two forwards' time. "f2a" is the
 /// forward of micro-batch 2 through chunk a, "b2a" its backward.

@@ -59,40 +59,62 @@ void add_time(const ParallelRequest& request, ParallelPlan& plan) {
   plan.step = times.step;
   plan.computing = times.computing;
   plan.bubble = bubble_of(way) / (static_cast<double>(way.micro_batches) + bubble_of(way));
-  const double of_model =
-      3 * forward_flops(gpt_options(request.model), request.global_batch, request.model.sequence);
+  const double of_model = 3 * forward_flops(request.model, request.global_batch, request.model.context);
   plan.utilisation = of_model / (plan.step * request.flops * static_cast<double>(request.ranks));
+}
+
+/// The fixed value alone, or all to be searched.
+template <class T>
+std::vector<T> values_of(const std::optional<T>& fixed, std::vector<T> searched) {
+  return fixed ? std::vector<T>{*fixed} : searched;
+}
+
+std::vector<std::int64_t> chunks_of(const ParallelRequest& request, const MeshSizes& mesh) {
+  if (mesh.pipeline == 1) return {1};
+  std::vector<std::int64_t> chunks = values_of(request.chunks, {1, 2, 4});
+  std::erase_if(chunks, [&](std::int64_t each) { return !has_blocks(request, mesh.pipeline, each); });
+  return chunks;
+}
+
+std::vector<bool> sequence_of(const ParallelRequest& request, const MeshSizes& mesh) {
+  if (mesh.tensor == 1 || !divides_tokens(request, mesh)) return {false};
+  return values_of(request.sequence, {false, true});
 }
 
 /// The ways of a mesh and ZeRO stage.
 std::vector<ParallelWay> ways_of(const ParallelRequest& request, const MeshSizes& mesh, int zero) {
   std::vector<ParallelWay> ways;
   const std::int64_t own = request.global_batch / mesh.data;  // samples of a rank
-  const std::vector<std::int64_t> sizes = divisors(own);
-  for (const std::int64_t chunks : {1, 2, 4}) {
-    if (chunks > 1 && (mesh.pipeline == 1 || !has_blocks(request, mesh.pipeline, chunks))) continue;
-    for (const bool sequence : {false, true}) {
-      const std::int64_t tokens = request.model.sequence / mesh.context;
-      if (sequence && (mesh.tensor == 1 || tokens % mesh.tensor != 0)) continue;
-      for (const std::int64_t recompute : {0, 1}) {
-        for (const std::int64_t micro_batch : sizes) {
-          if (request.micro_batch && micro_batch != *request.micro_batch) continue;
-          ways.push_back({mesh, zero, true, sequence, recompute, chunks, micro_batch, own / micro_batch});
+  for (const bool reshard : zero == 3 ? values_of(request.reshard, {true, false}) : std::vector{true}) {
+    for (const std::int64_t chunks : chunks_of(request, mesh)) {
+      for (const bool sequence : sequence_of(request, mesh)) {
+        for (const std::int64_t recompute : values_of(request.recompute, {0, 1})) {
+          for (const std::int64_t micro_batch : values_of(request.micro_batch, divisors(own))) {
+            ways.push_back(
+                {mesh, zero, reshard, sequence, recompute, chunks, micro_batch, own / micro_batch});
+          }
         }
       }
-    }
-  }
-  if (zero == 3) {
-    for (std::size_t i = 0, n = ways.size(); i < n; ++i) {
-      ways.push_back(ways[i]);
-      ways.back().reshard = false;
     }
   }
   return ways;
 }
 
+void check_model(const TransformerOptions& model) {
+  check_size("the number of layers", model.layers);
+  check_size("the width", model.width);
+  check_size("the number of heads", model.heads);
+  check_size("the number of heads of keys and values", model.kv_heads_or_default());
+  check_size("the width of the MLP", model.hidden_or_default());
+  check_size("the sequence length", model.context);
+  check_size("the vocabulary", model.vocabulary);
+  check(model.width % model.heads == 0, "{} heads do not divide the width of {}", model.heads, model.width);
+  check(model.heads % model.kv_heads_or_default() == 0, "{} heads of keys and values do not divide {}",
+        model.kv_heads, counted(model.heads, "head"));
+}
+
 void check_request(const ParallelRequest& request) {
-  gpt_options(request.model);  // throws
+  check_model(request.model);
   check(request.ranks >= 1 && request.ranks <= kMostRanks,
         "the number of ranks must be from 1 to {}, found {}", kMostRanks, request.ranks);
   check_size("the memory of a rank", request.memory);
@@ -118,10 +140,15 @@ void check_request(const ParallelRequest& request) {
         request.zero.value_or(0));
   check(!request.micro_batch || *request.micro_batch >= 1, "the micro-batch must be at least 1, found {}",
         request.micro_batch.value_or(0));
+  check(!request.chunks || *request.chunks >= 1, "a stage has at least 1 chunk, found {}",
+        request.chunks.value_or(0));
+  check(request.recompute.value_or(0) >= 0 && request.recompute.value_or(0) <= request.model.layers,
+        "segments of {} layers are recomputed: expected at most the {} that there are",
+        request.recompute.value_or(0), request.model.layers);
   // Throws where a number of bytes below would be out of range.
-  product(
-      product(request.global_batch, request.model.sequence),
-      product(34, std::max(request.model.vocabulary, product(request.model.layers, request.model.hidden))));
+  const std::int64_t width = std::max(request.model.width, request.model.hidden_or_default());
+  product(product(request.global_batch, request.model.context),
+          product(34, std::max(request.model.vocabulary, product(request.model.layers, width))));
 }
 
 /// The fastest way of a mesh and stage that fits goes to the plans, or the reason why there is none.

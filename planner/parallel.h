@@ -27,7 +27,7 @@ struct ParallelPlans {
 
 /// Goes through all tensor x context x pipeline x data ranks, ZeRO stages, with and without resharding,
 /// sequence parallelism, recomputation of no or of each block, 1, 2 and 4 chunks a stage, and micro-batches
-/// of 1, 2, 4, ... samples.
+/// of as many samples as divide a rank's; what the request fixes is not searched.
 ///
 /// The time is that of step_of(), with data-parallel collectives that overlap as in simulate_steps().
 ///

@@ -28,7 +28,7 @@ std::string without_spaces_at_end(const std::string& line) {
 }
 
 double tokens_per_second(const ParallelRequest& request, const ParallelPlan& plan) {
-  return static_cast<double>(request.global_batch * request.model.sequence) / plan.step;
+  return static_cast<double>(request.global_batch * request.model.context) / plan.step;
 }
 
 std::string table(const ParallelRequest& request, const ParallelPlans& plans, std::int64_t most) {
@@ -116,12 +116,12 @@ Json json_of(const ParallelRequest& request, const ParallelPlan& plan) {
 }  // namespace
 
 std::string parallel_text(const ParallelRequest& request, const ParallelPlans& plans, std::int64_t most) {
-  const Transformer& model = request.model;
+  const TransformerOptions& model = request.model;
   std::string text =
       fmt::format("{} parameters; {} x {} an update; {} of {}, nodes of {}; {} computed\n\n",
                   grouped(parameter_count(model)), grouped(request.global_batch),
-                  grouped(model.sequence, "token"), grouped(request.ranks, "rank"),
-                  bytes_text(request.memory), request.cluster.ranks_per_node, grouped(plans.ways, "way"));
+                  grouped(model.context, "token"), grouped(request.ranks, "rank"), bytes_text(request.memory),
+                  request.cluster.ranks_per_node, grouped(plans.ways, "way"));
   text += table(request, plans, most);
   if (std::ssize(plans.plans) > most)
     text += fmt::format("and {} slower, by --show or --json\n", std::ssize(plans.plans) - most);

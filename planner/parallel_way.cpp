@@ -18,19 +18,18 @@ bool fills_nodes(const Cluster& cluster, std::int64_t ranks) {
   return ranks <= cluster.ranks_per_node || ranks % cluster.ranks_per_node == 0;
 }
 
-/// Micro-batches that a stage has at a time, each through a chunk as a part of one.
+/// Micro-batches that a stage has at a time.
 double in_flight(const ParallelWay& way, int stage) {
   const int stages = way.mesh.pipeline, chunks = static_cast<int>(way.chunks);
   // More micro-batches than fill the pipeline change nothing.
   const int micro_batches = static_cast<int>(std::min<std::int64_t>(way.micro_batches, 4 * stages));
   const auto kind = chunks > 1 ? PipelineScheduleKind::interleaved : PipelineScheduleKind::one_f_one_b;
-  const int most = most_in_flight(stage_schedule(kind, {stages, micro_batches, chunks}, stage));
-  return std::max(1.0, static_cast<double>(most) / chunks);
+  return micro_batches_in_flight(kind, {stages, micro_batches, chunks}, stage);
 }
 
 /// A rank of one stage.
 GptMemoryProblem part_of_way(const ParallelRequest& request, const ParallelWay& way, int stage) {
-  return {.model = gpt_options(request.model),
+  return {.model = request.model,
           .sequences = way.micro_batch,
           .state_per_parameter = request.state_per_parameter,
           .recompute = way.recompute,
@@ -129,7 +128,7 @@ struct StageCost {
 };
 
 std::vector<StageCost> costs_of_stages(const ParallelRequest& request, const ParallelWay& way) {
-  const TransformerOptions model = gpt_options(request.model);
+  const TransformerOptions& model = request.model;
   const std::vector<double> costs = costs_of_units(model);
   std::vector<StageCost> stages;
   for (const std::int64_t blocks : blocks_of_stages(model, way.mesh.pipeline, static_cast<int>(way.chunks))) {
@@ -150,7 +149,7 @@ int slowest_stage(const ParallelRequest& request, const ParallelWay& way) {
 /// most micro-batches in flight.
 std::vector<int> stages_that_may_be_largest(const ParallelRequest& request, const ParallelWay& way) {
   const std::vector<std::int64_t> blocks =
-      blocks_of_stages(gpt_options(request.model), way.mesh.pipeline, static_cast<int>(way.chunks));
+      blocks_of_stages(request.model, way.mesh.pipeline, static_cast<int>(way.chunks));
   std::vector<int> stages;
   for (int stage = 0; stage < way.mesh.pipeline; ++stage) {
     const auto own = blocks.begin() + stage;
@@ -169,9 +168,9 @@ double ring_seconds(const ParallelRequest& request, const ParallelWay& way, cons
       message_seconds(line_of_ranks(request.cluster, way.mesh.tensor), way.mesh.context, messages);
   // The forward of a step: of a sample's 2 T (T + 1) C FLOPs (forward_flops()) the rank's part, for one
   // shard.
-  const auto tokens = static_cast<double>(request.model.sequence);
+  const auto tokens = static_cast<double>(request.model.context);
   const double attention = static_cast<double>(way.micro_batch) * 2 * tokens * (tokens + 1) *
-                           static_cast<double>(request.model.hidden) /
+                           static_cast<double>(request.model.width) /
                            (request.flops * way.mesh.tensor * ranks * ranks);
   const auto exposed = [&](double computing) { return (ranks - 1) * std::max(0.0, message - computing); };
   return (blocks + again) * exposed(attention) + blocks * (exposed(2 * attention) + ranks * message);
@@ -257,23 +256,36 @@ StepModel step_of(const ParallelRequest& request, const ParallelWay& way) {
 bool has_blocks(const ParallelRequest& request, std::int64_t stages, std::int64_t chunks) {
   if (request.model.layers + 2 < stages * chunks) return false;
   const std::vector<std::int64_t> blocks =
-      blocks_of_stages(gpt_options(request.model), static_cast<int>(stages), static_cast<int>(chunks));
+      blocks_of_stages(request.model, static_cast<int>(stages), static_cast<int>(chunks));
   return *std::min_element(blocks.begin(), blocks.end()) >= 1;
 }
 
+bool divides_tokens(const ParallelRequest& request, const MeshSizes& mesh) {
+  return request.model.context / mesh.context % mesh.tensor == 0;
+}
+
 std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh) {
-  const Transformer& model = request.model;
+  const TransformerOptions& model = request.model;
   const std::int64_t node = request.cluster.ranks_per_node;
   if (model.heads % mesh.tensor != 0)
     return fmt::format("{} tensor ranks do not divide {}", mesh.tensor, counted(model.heads, "head"));
+  if (model.kv_heads_or_default() % mesh.tensor != 0)
+    return fmt::format("{} tensor ranks do not divide {} of keys and values", mesh.tensor,
+                       counted(model.kv_heads_or_default(), "head"));
   if (model.vocabulary < mesh.tensor)
     return fmt::format("{} tensor ranks are more than a vocabulary of {}", mesh.tensor, model.vocabulary);
-  if (mesh.context > 1 && model.sequence % (2 * mesh.context) != 0)
-    return fmt::format("sequences of {} have no {} equal chunks", counted(model.sequence, "token"),
+  if (mesh.context > 1 && model.context % (2 * mesh.context) != 0)
+    return fmt::format("sequences of {} have no {} equal chunks", counted(model.context, "token"),
                        2 * mesh.context);
+  if (mesh.tensor > 1 && request.sequence.value_or(false) && !divides_tokens(request, mesh))
+    return fmt::format("{} tensor ranks do not divide {}", mesh.tensor,
+                       counted(model.context / mesh.context, "token"));
   if (!has_blocks(request, mesh.pipeline, 1))
     return fmt::format("a model of {} has no block for each of {} stages", counted(model.layers, "layer"),
                        mesh.pipeline);
+  if (mesh.pipeline > 1 && !has_blocks(request, mesh.pipeline, request.chunks.value_or(1)))
+    return fmt::format("a model of {} cannot be divided into {} of {}", counted(model.layers, "layer"),
+                       counted(mesh.pipeline, "stage"), counted(*request.chunks, "chunk"));
   if (request.global_batch % mesh.data != 0)
     return fmt::format("{} data ranks do not divide a batch of {}", mesh.data, request.global_batch);
   if (request.micro_batch && request.global_batch / mesh.data % *request.micro_batch != 0)

@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "dist/mesh.h"
+#include "nn/transformer.h"
 #include "planner/cluster.h"
 #include "planner/collective_time.h"
 #include "planner/model_state.h"
 #include "planner/parallel_traffic.h"
 #include "planner/training_step.h"
-#include "planner/transformer.h"
 
 /// What one way of training a GPT on a mesh takes: memory, traffic, and a model of its step.
 namespace ringtape::planner {
 
 struct ParallelRequest {
-  Transformer model;
+  TransformerOptions model;
   std::int64_t ranks = 8;
   std::int64_t memory = std::int64_t{80} * 1'000'000'000;  ///< bytes of a rank
   std::int64_t workspace = 0;                              ///< bytes of it that are not the model's
@@ -32,6 +32,11 @@ struct ParallelRequest {
   /// What is not searched; none: all that divide.
   std::optional<std::int64_t> tensor, context, pipeline, micro_batch;
   std::optional<int> zero;
+  /// The same of ParallelWay: of ways with tensor ranks, with stages, of ZeRO stage 3, and of all.
+  std::optional<bool> sequence;
+  std::optional<std::int64_t> chunks;
+  std::optional<bool> reshard;
+  std::optional<std::int64_t> recompute;
 };
 
 /// One way of training.
@@ -79,10 +84,14 @@ ParallelPlan plan_of_stage(const ParallelRequest& request, const ParallelWay& wa
 /// context ranks, line_of_ranks(cluster, tensor ranks).
 StepModel step_of(const ParallelRequest& request, const ParallelWay& way);
 
-/// Why a mesh is not possible with these ranks, heads, layers and nodes; empty for one that is.
+/// Why a mesh is not possible with these ranks, heads, layers, nodes and what is not searched; empty for one
+/// that is.
 std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh);
 /// Whether each stage has a block, and each of its chunks a unit.
 bool has_blocks(const ParallelRequest& request, std::int64_t stages, std::int64_t chunks);
+
+/// Whether tensor ranks can divide the tokens of a rank: sequence parallelism.
+bool divides_tokens(const ParallelRequest& request, const MeshSizes& mesh);
 
 /// The line of ranks of which neighbours are `stride` ranks apart, as a cluster of its own: with fewer of
 /// them in a node, and their share of the node's adapters.

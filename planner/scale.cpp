@@ -126,7 +126,7 @@ void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
         counted(ranks, "rank"), of_model, request.mesh->way.mesh.tensor, request.mesh->context_text(),
         request.mesh->way.mesh.pipeline, std::max(of_model, ranks / of_model * of_model));
   const ScaleMesh mesh = mesh_of(request, ranks, request.accumulation);
-  const std::int64_t sequence = mesh.request.model.sequence, context = mesh.way.mesh.context;
+  const std::int64_t sequence = mesh.request.model.context, context = mesh.way.mesh.context;
   check(!mesh.way.sequence || sequence % (context * mesh.way.mesh.tensor) == 0,
         "{} tensor ranks do not divide a sequence of {}", mesh.way.mesh.tensor,
         counted(sequence / context, "token"));
@@ -229,8 +229,8 @@ std::int64_t accumulation_of(const ScaleRequest& request, std::int64_t ranks) {
 /// Seconds of one rank for a sample; of a model that ranks divide those of its FLOPs.
 double seconds_of_a_sample(const ScaleRequest& request) {
   if (request.mesh) {
-    const Transformer& model = request.mesh->request.model;
-    return 3 * forward_flops(gpt_options(model), 1, model.sequence) / request.flops;
+    const TransformerOptions& model = request.mesh->request.model;
+    return 3 * forward_flops(model, 1, model.context) / request.flops;
   }
   const std::int64_t accumulation = accumulation_of(request, 1);
   const StepModel model = step_model(request, 1, accumulation);

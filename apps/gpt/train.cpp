@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "apps/gpt/commands.h"
-#include "apps/gpt/model_flags.h"
 #include "apps/gpt/text_model.h"
 #include "apps/gpt/write_text.h"
+#include "apps/model_flags.h"
 #include "cli/train_program.h"
 #include "core/error.h"
 #include "core/numbers.h"
@@ -53,7 +53,13 @@ const std::vector<Recipe> kRecipes = {{"shakespeare-gpu",
 
 struct TrainCommand {
   TrainCommand(CommandLine& flags) : program(flags, default_options(), kRecipes) {
+    flags.group("Model");
     model.add(flags);
+    flags.option("--dropout", between(model.options.dropout, 0, 0.99), "probability of dropout");
+    flags.option(
+        "--recompute", not_negative(recompute),
+        "keep only the input of each segment of this many blocks and compute the rest again in backward; "
+        "0: keep everything");
     flags.group("Low-rank adaptation");
     flags.option(
         "--lora-rank", not_negative(lora.rank),
@@ -79,7 +85,7 @@ struct TrainCommand {
         flags.file("--from", from, "folder of a model to go on from, with its shape and tokenizer", "DIR");
     from_flag.excludes(flags["--tokenizer"]);
     from_flag.excludes(flags["--recipe"]);  // which sets the shape
-    for (const char* name : ModelFlags::kOfShape) from_flag.excludes(flags[name]);
+    for (const char* name : ModelFlags::kNames) from_flag.excludes(flags[name]);
     dropout_is_given = [dropout = flags["--dropout"]] { return dropout.is_given(); };
     Flag save_flag = flags.file("--save-model", save_model, "folder for the trained model", "DIR");
     for (const char* name :
@@ -127,7 +133,7 @@ struct TrainCommand {
                                            : fmt::format("rank {}, alpha {}, in {}", lora.rank, lora.alpha,
                                                          fmt::join(lora.targets, ","));
     task.settings["tokenizer"] = fmt::format("of {}", counted(shape.vocabulary, "token"));
-    task.execution_settings["--recompute"] = fmt::format("{}", model.recompute);
+    task.execution_settings["--recompute"] = fmt::format("{}", recompute);
     task.unit = "tokens";
     task.units_per_sample = shape.context;
     task.flops_per_sample = training_flops();
@@ -136,7 +142,7 @@ struct TrainCommand {
           estimate_memory(GptMemoryProblem{.model = shape,
                                            .sequences = update.micro_batch,
                                            .state_per_parameter = update.state_per_parameter,
-                                           .recompute = model.recompute,
+                                           .recompute = recompute,
                                            .compute = update.compute});
       if (lora.rank > 0) {  // the factors are small
         bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
@@ -159,7 +165,7 @@ struct TrainCommand {
       const std::shared_ptr<GPT> made =
           is_loaded ? std::exchange(loaded.model, nullptr) : std::make_shared<GPT>(shape, layers);
       if (loaded.model != nullptr) load_whole(*made, *loaded.model);
-      made->set_recompute(model.recompute);
+      made->set_recompute(recompute);
       if (lora.rank > 0) add_lora(*made, lora);
       return made;
     };
@@ -218,6 +224,7 @@ struct TrainCommand {
   LoraOptions lora = {.rank = 0, .targets = {"h.*.attn.c_attn"}};
   TrainProgram program;
   std::string text, tokenizer = "characters", from, save_model;
+  std::int64_t recompute = 0;
   std::int64_t steps_per_epoch = 250, samples = 500, sample_every = 0;
   std::function<bool()> dropout_is_given;
   TextModel loaded;

@@ -2,11 +2,11 @@
 
 #include <memory>
 
+#include "apps/model_flags.h"
 #include "apps/plan/bytes.h"
 #include "apps/plan/cluster_flags.h"
 #include "apps/plan/commands.h"
 #include "apps/plan/output.h"
-#include "apps/plan/transformer_flags.h"
 #include "optim/registry.h"
 #include "planner/numbers.h"
 
@@ -15,7 +15,8 @@ namespace {
 
 struct Options {
   ParallelRequest request;
-  TransformerFlags transformer;
+  ModelFlags model;
+  std::int64_t vocabulary = 0;
   ClusterFlags cluster;
   Bytes memory{.number = 80'000'000'000, .text = "80GB"};
   std::string dtype = "bf16";
@@ -30,7 +31,10 @@ struct Options {
 void add_model_flags(CommandLine& app, Options& options) {
   ParallelRequest& request = options.request;
   app.group("Model and batch");
-  options.transformer.add(app).required();
+  options.model.add(app);
+  for (const char* size : {"--layers", "--heads", "--width", "--context"}) app[size].required();
+  app.option("--vocabulary", between(options.vocabulary, 1, kLargestSize), "size of its vocabulary")
+      .required();
   app.option("--batch-size", between(request.global_batch, 1, kLargestSize), "samples in an update");
   app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}), "compute dtype: f32, bf16 or f16");
   app.option("--optimizer", word(options.optimizer, optimizer_names()),
@@ -61,6 +65,17 @@ void add_rank_flags(CommandLine& app, Options& options) {
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage").no_default();
   app.option("--micro-batch", between(request.micro_batch, 1, kLargestSize), "samples in a forward pass")
       .no_default();
+  app.option("--sequence-parallel", named_option_value(request.sequence, {{"yes", true}, {"no", false}}),
+             "tensor ranks divide the tokens too, or --sequence-parallel no: they do not")
+      .value_may_be_left_out("yes");
+  app.option("--pipeline-chunks", between(request.chunks, 1, 100), "parts of the model in each stage")
+      .no_default();
+  app.option("--recompute", between(request.recompute, 0, kLargestSize),
+             "blocks in a segment, of which only the input is kept; 0: everything is kept")
+      .no_default();
+  app.option("--no-reshard", named_option_value(request.reshard, {{"yes", false}, {"no", true}}),
+             "ZeRO 3 keeps what a forward has gathered until its backward, or --no-reshard no: it does not")
+      .value_may_be_left_out("yes");
   options.cluster.add(app);
   app.group("Output");
   app.option("--show", between(options.show, 1, 1'000'000), "number of rows");
@@ -69,7 +84,7 @@ void add_rank_flags(CommandLine& app, Options& options) {
 
 void plan(const Options& options) {
   ParallelRequest request = options.request;
-  request.model = options.transformer.model();
+  request.model = options.model.shape(options.vocabulary);
   request.cluster = options.cluster.cluster();
   request.algorithm = algorithm_from_name(options.algorithm);
   request.memory = bytes_of("--memory", options.memory);
@@ -91,9 +106,10 @@ void add_parallel_command(CommandLine& app) {
       "parallel",
       "Works out which mesh of tensor, context, pipeline and data ranks trains a GPT fastest: memory, "
       "traffic and the time of a step of each, and why others do not fit.\n"
-      "Example: plan parallel --layers 32 --width 4096 --heads 32 --context 4096 --vocabulary 50257 "
-      "--ranks 64 "
-      "--batch-size 512",
+      "The model's flags and those of what is not searched are those of gpt train, for the numbers of a "
+      "run.\n"
+      "Example: plan parallel --layers 32 --width 4096 --heads 32 --context 4096 --vocabulary 50257 --bias "
+      "--ranks 64 --batch-size 512",
       [options] { plan(*options); });
   add_model_flags(command, *options);
   add_rank_flags(command, *options);

@@ -161,7 +161,7 @@ void add_output_flags(CommandLine& app, Options& options) {
   add_json_flag(app, options.json);
 }
 
-ScaleMesh mesh_of(const Options& options, const Transformer& model) {
+ScaleMesh mesh_of(const Options& options, const TransformerOptions& model) {
   ScaleMesh mesh;
   mesh.request.model = model;
   mesh.request.compute = dtype_from_name(options.dtype.c_str());
@@ -181,7 +181,7 @@ void plan(const Options& options) {
     model.sequence = request.sequence;
     request.parameters = parameter_count(model);
     request.sample_flops = forward_flops(gpt_options(model), 1, request.sequence);
-    if (!options.is_of_any_model()) request.mesh = mesh_of(options, model);
+    if (!options.is_of_any_model()) request.mesh = mesh_of(options, gpt_options(model));
   }
   check(request.parameters > 0, "which model? Expected --parameters or --layers");
   request.cluster = options.cluster.cluster();

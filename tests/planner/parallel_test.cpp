@@ -1,20 +1,25 @@
 #include "planner/parallel.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/error.h"
 #include "dist/pipeline_schedule.h"
 #include "dist/traffic.h"
+#include "nn/gpt.h"
 #include "nn/gpt_estimate.h"
 #include "planner/memory.h"
+#include "planner/transformer.h"
 #include "tests/support/catch.h"
 
 namespace ringtape::planner::test {
 namespace {
 
+constexpr Transformer kGpt{.layers = 8, .hidden = 1024, .heads = 16, .sequence = 512, .vocabulary = 20'000};
+
 ParallelRequest request_of(std::int64_t ranks) {
   ParallelRequest request;
-  request.model = {.layers = 8, .hidden = 1024, .heads = 16, .sequence = 512, .vocabulary = 20'000};
+  request.model = gpt_options(kGpt);
   request.ranks = ranks;
   request.global_batch = 64;
   request.compute = DType::f32;
@@ -37,7 +42,7 @@ ParallelPlan only_plan(ParallelRequest request, std::int64_t tensor, std::int64_
 
 /// Seconds of a sample's forward on one rank.
 double forward_of_sample(const ParallelRequest& request) {
-  return forward_flops(gpt_options(request.model), 1, request.model.sequence) / request.flops;
+  return forward_flops(request.model, 1, request.model.context) / request.flops;
 }
 
 std::int64_t row(const ParallelPlan& plan, const std::string& name) {
@@ -56,7 +61,7 @@ TEST_CASE("plan parallel: one rank has the memory of plan memory and the time of
           "[planner][parallel]") {
   const ParallelRequest request = request_of(1);
   const ParallelPlan plan = only_plan(request, 1, 1, 0, 4);
-  CHECK(plan.bytes == plan_memory(GptRequest{request.model}, {.micro_batch = 4}).total());
+  CHECK(plan.bytes == plan_memory(GptRequest{kGpt}, {.micro_batch = 4}).total());
   CHECK(plan.way.micro_batches == 16);
   CHECK(plan.step == Approx(3 * 64 * forward_of_sample(request)));
   CHECK(plan.utilisation == Approx(1));
@@ -184,6 +189,67 @@ TEST_CASE("plan parallel: a micro-batch is any divisor of a rank's samples", "[p
   CHECK(plan_parallel(request).ways == 2 * 3);  // 1, 3 and 9 samples, with recomputation and without
 }
 
+TEST_CASE("plan parallel: the parameters of each shape are the model's", "[planner][parallel]") {
+  const std::int64_t L = 3, C = 24, H = 40, V = 50, T = 8;
+  TransformerOptions sizes{.vocabulary = V, .context = T, .layers = L, .heads = 4, .width = C, .hidden = H};
+  const std::int64_t gpt = V * C + T * C + C + L * (4 * C * C + 2 * C * H + 2 * C);  // without biases
+  const std::int64_t biases = C + L * (2 * C + 4 * C + H + C);  // of norms, attention and MLP
+  TransformerOptions without = sizes, llama = llama_options(sizes);
+  without.bias = false;
+  llama.kv_heads = 2;  // keys and values of half the width
+  const std::int64_t of_llama = 2 * V * C + C + L * (3 * C * C + 3 * C * H + 2 * C);
+  for (const auto& [model, count] : {std::pair(sizes, gpt + biases), {without, gpt}, {llama, of_llama}}) {
+    INFO(count << " parameters");
+    ParallelRequest request = request_of(1);
+    request.model = model;
+    CHECK(parallel_json(request, plan_parallel(request)).at("parameters").as_int64() == count);
+    std::int64_t elements = 0;
+    for (const NamedParameter& each : GPT(model).named_parameters()) elements += each.tensor->elements();
+    CHECK(elements == count);
+  }
+}
+
+TEST_CASE("plan parallel: what is fixed is not searched", "[planner][parallel]") {
+  ParallelRequest request = request_of(16);
+  request.compress = std::nullopt;
+  request.tensor = request.context = request.pipeline = 2;  // and 2 data ranks
+  request.zero = 3;
+  request.micro_batch = 4;
+  const std::int64_t all = plan_parallel(request).ways;
+  CHECK(all == 3 * 2 * 2 * 2);  // 1, 2 and 4 chunks; sequence parallelism, recomputation, resharding
+  const auto ways_with = [&](const auto& fix) {
+    ParallelRequest fixed = request;
+    fix(fixed);
+    return plan_parallel(fixed);
+  };
+  CHECK(ways_with([](ParallelRequest& r) { r.sequence = true; }).ways == all / 2);
+  CHECK(ways_with([](ParallelRequest& r) { r.chunks = 2; }).ways == all / 3);
+  CHECK(ways_with([](ParallelRequest& r) { r.reshard = false; }).ways == all / 2);
+  CHECK(ways_with([](ParallelRequest& r) { r.recompute = 3; }).ways == all / 2);
+  for (const bool on : {false, true}) {
+    const ParallelPlans plans = ways_with([on](ParallelRequest& r) {
+      r.sequence = r.reshard = on;
+      r.chunks = on ? 2 : 1;
+      r.recompute = on ? 3 : 0;
+    });
+    CHECK(plans.ways == 1);
+    const ParallelWay way{.mesh = {.tensor = 2, .context = 2, .data = 2, .pipeline = 2},
+                          .zero = 3,
+                          .reshard = on,
+                          .sequence = on,
+                          .recompute = on ? 3 : 0,
+                          .chunks = on ? 2 : 1,
+                          .micro_batch = 4,
+                          .micro_batches = 8};
+    const ParallelPlan expected = plan_of(request, way);
+    CHECK(plans.plans.front().bytes == expected.bytes);
+    CHECK(plans.plans.front().bytes_sent == expected.bytes_sent);
+    const ParallelWay& found = plans.plans.front().way;
+    CHECK(std::tuple(found.sequence, found.reshard, found.chunks, found.recompute, found.micro_batches) ==
+          std::tuple(way.sequence, way.reshard, way.chunks, way.recompute, way.micro_batches));
+  }
+}
+
 TEST_CASE("plan parallel: stages on several nodes send by the slower link", "[planner][parallel]") {
   ParallelRequest request = request_of(16);
   request.model.layers = 32;
@@ -261,7 +327,7 @@ TEST_CASE("plan parallel refuses what it cannot plan", "[planner][parallel]") {
           "--tensor-parallel 3: expected a divisor of the 16 ranks");
   refuses([](ParallelRequest& r) { r.context = 3; },
           "--context-parallel 3: expected a divisor of the 16 ranks");
-  refuses([](ParallelRequest& r) { r.context = 16, r.model.sequence = 48; },
+  refuses([](ParallelRequest& r) { r.context = 16, r.model.context = 48; },
           "sequences of 48 tokens have no 32 equal chunks");
   refuses([](ParallelRequest& r) { r.tensor = r.pipeline = 8; },
           "8 tensor ranks and 8 stages do not divide 16 ranks");
@@ -271,6 +337,16 @@ TEST_CASE("plan parallel refuses what it cannot plan", "[planner][parallel]") {
           "a model of 8 layers has no block for each of 16 stages");
   refuses([](ParallelRequest& r) { r.model.vocabulary = 3, r.tensor = 4; }, "more than a vocabulary of 3");
   refuses([](ParallelRequest& r) { r.compress = DType::bf16, r.zero = 1; }, "--compress cannot be used");
+  refuses([](ParallelRequest& r) { r.model.kv_heads = 3; },
+          "3 heads of keys and values do not divide 16 heads");
+  refuses([](ParallelRequest& r) { r.model.heads = 12; }, "12 heads do not divide the width of 1024");
+  refuses([](ParallelRequest& r) { r.model.kv_heads = 2, r.tensor = 4; },
+          "4 tensor ranks do not divide 2 heads of keys and values");
+  refuses([](ParallelRequest& r) { r.model.context = 514, r.context = 1, r.tensor = 4, r.sequence = true; },
+          "4 tensor ranks do not divide 514 tokens");
+  refuses([](ParallelRequest& r) { r.pipeline = 4, r.chunks = 3; },
+          "a model of 8 layers cannot be divided into 4 stages of 3 chunks");
+  refuses([](ParallelRequest& r) { r.recompute = 9; }, "at most the 8 that there are");
   refuses([](ParallelRequest& r) { r.flops = 0; }, "FLOP/s");
   refuses([](ParallelRequest& r) { r.global_batch = std::int64_t{1} << 40; }, "too large");
 }

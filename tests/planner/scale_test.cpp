@@ -240,7 +240,7 @@ ScaleRequest divided_request() {
   request.cluster = cluster_preset("h100-ndr");
   request.ranks = {4, 8, 64};
   ScaleMesh mesh;
-  mesh.request.model = {.layers = 8, .hidden = 1024, .heads = 16, .sequence = 512, .vocabulary = 20'000};
+  mesh.request.model = {.vocabulary = 20'000, .context = 512, .layers = 8, .heads = 16, .width = 1024};
   mesh.way.mesh = {.tensor = 2, .pipeline = 2};
   request.mesh = mesh;
   return request;
@@ -289,8 +289,7 @@ TEST_CASE("plan scale of a mesh by hand", "[planner]") {
   request.cluster.call = 0;
   const ScalePlan plan = plan_scale(request);
   const double forward = plan.forward;  // of the slower stage, which has the output layer
-  const Transformer& model = request.mesh->request.model;
-  const double sample = forward_flops(gpt_options(model), 1, 512);
+  const double sample = forward_flops(request.mesh->request.model, 1, 512);
   CHECK(forward > 2 * sample / request.flops / 4);
   CHECK(plan.backward == Approx(2 * forward));
   // 8 micro-batches and one more, for which the other stage waits.
@@ -340,7 +339,7 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
   });
   refused("2 tensor ranks do not divide a sequence of 511 tokens", [](ScaleRequest& r) {
     r.mesh->way.sequence = true;
-    r.mesh->request.model.sequence = 511;
+    r.mesh->request.model.context = 511;
   });
   refused("4 ranks: expected a multiple of the 8 of a model, 2 tensor x 2 context x 2 pipeline, such as 8",
           [](ScaleRequest& r) {

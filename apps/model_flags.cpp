@@ -1,9 +1,8 @@
-#include "apps/gpt/model_flags.h"
+#include "apps/model_flags.h"
 
-namespace ringtape::gpt {
+namespace ringtape {
 
 void ModelFlags::add(CommandLine& flags) {
-  flags.group("Model");
   flags.option("--architecture", word(architecture, {"gpt2", "llama"}),
                "gpt2: layer norms, learned positions, GELU, a tied output layer; llama: RMS norms, rotary "
                "positions, SwiGLU, an output layer of its own");
@@ -15,12 +14,7 @@ void ModelFlags::add(CommandLine& flags) {
   flags.option("--hidden", between(options.hidden, 0, 1 << 18),
                "elements of the MLP; 0: four times the width");
   flags.option("--context", between(options.context, 1, 1 << 20), "tokens of a sequence");
-  flags.option("--dropout", between(options.dropout, 0, 0.99), "probability of dropout");
   flags.option("--bias", options.bias, "linear layers and layer norms have biases (gpt2)");
-  flags.option(
-      "--recompute", not_negative(recompute),
-      "keep only the input of each segment of this many blocks and compute the rest again in backward; "
-      "0: keep everything");
 }
 
 TransformerOptions ModelFlags::shape(std::int64_t vocabulary) const {
@@ -30,4 +24,4 @@ TransformerOptions ModelFlags::shape(std::int64_t vocabulary) const {
   return shape;
 }
 
-}  // namespace ringtape::gpt
+}  // namespace ringtape
