@@ -31,6 +31,7 @@ void MlpOptions::set_model(Task& task, std::int64_t inputs, std::int64_t outputs
     return model;
   };
   task.estimate_memory = [sizes, segment](const UpdateShape& shape) {
+    if (shape.part.tensor > 1 || shape.part.stages > 1) return BytesByCategory{};
     return estimate_memory({.sizes = sizes,
                             .micro_batch = shape.micro_batch,
                             .state_per_parameter = shape.state_per_parameter,

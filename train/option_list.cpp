@@ -531,7 +531,9 @@ std::vector<TrainerOption> output_options(TrainerOptions& all) {
           .name = "memory-report",
           .group = group,
           .value = option_value(see.memory_report),
-          .help = "print the memory of one update, by category, over time and by formula",
+          .help = "print the memory of one update of the first rank, by category, over time and, for models "
+                  "that have "
+                  "one, by formula",
           .effect = Effect::output,
           .excludes = {"graph"},
       },

@@ -79,7 +79,7 @@ void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, 
 /// Throws Error for a model that does not fit, and announces one that takes long to make.
 void Trainer::Run::check_memory() const {
   constexpr std::size_t kLarge = std::size_t{2} << 30;
-  BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_));
+  BytesByCategory bytes = estimate_memory(compute_dtype(options_.precision, device_), GptPart{});
   const auto world_size = static_cast<std::size_t>(mean_ranks());
   const auto parts = static_cast<std::size_t>(mesh_.sizes().tensor * mesh_.sizes().pipeline);
   for (const MemoryCategory category :

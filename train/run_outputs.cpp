@@ -137,24 +137,45 @@ void Trainer::Run::write_report_of_failure(const Training& training, const std::
   }
 }
 
+/// Samples in a forward pass.
+std::int64_t Trainer::Run::most_of_micro_batch() const {
+  const std::int64_t own = std::min(batch_of_rank(), task_.train->size());
+  const std::int64_t micro_batch = options_.accumulation.micro_batch;
+  return micro_batch > 0 ? std::min(micro_batch, own) : own;
+}
+
+GptPart Trainer::Run::part_of_rank() const {
+  const DistributionOptions& ranks = options_.distribution;
+  GptPart part{.tensor = ranks.tensor_parallel,
+               .tensor_rank = mesh_.along(MeshDimension::tensor)->rank(),
+               .sequence = ranks.sequence_parallel,
+               .context = ranks.context_parallel,
+               .stages = ranks.pipeline_parallel,
+               .stage = mesh_.along(MeshDimension::pipeline)->rank(),
+               .chunks = ranks.pipeline_chunks,
+               .micro_batches = (batch_of_rank() + most_of_micro_batch() - 1) / most_of_micro_batch()};
+  if (part.stages == 1) return part;
+  const PipelineShape shape{part.stages, static_cast<int>(part.micro_batches), part.chunks};
+  part.in_flight = micro_batches_in_flight(ranks.pipeline_schedule, shape, part.stage);
+  return part;
+}
+
 /// The memory of an update by the task's formula, without sharding.
-BytesByCategory Trainer::Run::estimate_memory(DType compute) const {
+BytesByCategory Trainer::Run::estimate_memory(DType compute, const GptPart& part) const {
   if (!task_.estimate_memory) return {};
-  const std::int64_t own = batch_of_rank(), micro_batch = options_.accumulation.micro_batch;
-  const std::int64_t batch = micro_batch > 0 ? std::min(micro_batch, own) : own;
-  return task_.estimate_memory({.micro_batch = std::min(batch, task_.train->size()),
+  return task_.estimate_memory({.micro_batch = most_of_micro_batch(),
                                 .state_per_parameter = state_per_parameter(options_.optimizer),
-                                .compute = compute});
+                                .compute = compute,
+                                .part = part});
 }
 
 /// The same for the arena with its sharding and without frozen parameters. From ZeRO 2 on the gradients
 /// are a shard and the buffers of two buckets, in ZeRO 3 the parameters a shard and the units gathered at a
 /// time.
 BytesByCategory Trainer::Run::estimate_memory() const {
-  if (divides_model()) return {};  // the formula is of a whole model
-  BytesByCategory bytes = estimate_memory(arena_->compute_dtype());
+  BytesByCategory bytes = estimate_memory(arena_->compute_dtype(), part_of_rank());
   const bool has_frozen = arena_->trained_elements() < arena_->parameter_elements();
-  if (!task_.estimate_memory || !(arena_->is_sharded() || has_frozen)) return bytes;
+  if (bytes.total() == 0 || !(arena_->is_sharded() || has_frozen)) return bytes;
   const auto shard = static_cast<std::size_t>(arena_->shard_size()) * sizeof(float);
   bytes[MemoryCategory::optimizer_state] =
       static_cast<std::size_t>(state_per_parameter(options_.optimizer)) * shard;

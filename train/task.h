@@ -13,6 +13,7 @@
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "nn/gpt_estimate.h"
 #include "nn/layer_factory.h"
 #include "nn/module.h"
 
@@ -25,6 +26,7 @@ struct UpdateShape {
   std::int64_t micro_batch = 1;          ///< samples in a forward pass
   std::int64_t state_per_parameter = 0;  ///< f32 values that the optimizer keeps for each parameter
   DType compute = DType::f32;
+  GptPart part = {};  ///< of the model that a rank has, where ranks divide it or its sequences
 };
 
 /// A training task: model, data and loss. A Trainer has the part that all trainings share. Functions with a
@@ -71,7 +73,8 @@ struct Task {
   /// uses. 0: not known.
   double flops_per_sample = 0;
 
-  /// The memory of an update by formula, for --memory-report and --report. Default: no formula.
+  /// The memory of an update by formula, for --memory-report and --report; no bytes for a part of the model
+  /// that it has no formula for. Default: no formula.
   std::function<BytesByCategory(const UpdateShape& shape)> estimate_memory;
   /// The task's input files: a Trainer refuses to overwrite them.
   std::vector<std::string> input_files;

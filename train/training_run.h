@@ -85,6 +85,7 @@ class Trainer::Run {
   std::optional<Batch> next_batch();
   EvaluationResult evaluate_weights();
   std::int64_t batch_of_rank() const { return options_.data.batch_size / data_ranks(); }
+  std::int64_t most_of_micro_batch() const;
   /// Ranks that divide the batch, and which of them this is.
   int data_ranks() const { return mesh_.along(MeshDimension::data)->size(); }
   int data_rank() const { return mesh_.along(MeshDimension::data)->rank(); }
@@ -105,7 +106,8 @@ class Trainer::Run {
   report::RunReport report_of(const RunLog& log) const;
   report::Facts results_of(const RunLog& log, const EvaluationResult& result) const;
   void write_report_of_failure(const Training& training, const std::string& error) const;
-  BytesByCategory estimate_memory(DType compute) const;
+  GptPart part_of_rank() const;
+  BytesByCategory estimate_memory(DType compute, const GptPart& part) const;
   BytesByCategory estimate_memory() const;
 
   Task task_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "apps/gpt/commands.h"
 #include "apps/gpt/text_model.h"
@@ -138,12 +139,16 @@ struct TrainCommand {
     task.units_per_sample = shape.context;
     task.flops_per_sample = training_flops();
     task.estimate_memory = [this](const UpdateShape& update) {
+      const GptPart& part = update.part;
+      const std::vector<std::int64_t> blocks = blocks_of_stages(shape, part.stages, part.chunks);
+      if (blocks[static_cast<std::size_t>(part.stage)] == 0) return BytesByCategory{};
       BytesByCategory bytes =
           estimate_memory(GptMemoryProblem{.model = shape,
                                            .sequences = update.micro_batch,
                                            .state_per_parameter = update.state_per_parameter,
                                            .recompute = recompute,
-                                           .compute = update.compute});
+                                           .compute = update.compute,
+                                           .part = part});
       if (lora.rank > 0) {  // the factors are small
         bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
       }

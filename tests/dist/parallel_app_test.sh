@@ -242,6 +242,31 @@ for row in "communication, tensor" "communication, pipeline"; do
   expect "each rank has a row for $row" [ "$(grep -c "\"thread_name\",.*\"name\":\"$row\"" stages.json)" -eq 4 ]
 done
 
+# ---- what the formulas say of a run -------------------------------------------------------------------------
+
+for way in "--tensor-parallel 2" "--tensor-parallel 2 --sequence-parallel" "--context-parallel 2" "--pipeline-parallel 2 --micro-batch 4"; do
+  # shellcheck disable=SC2086  # several flags
+  run_ranks 0 2 "${gpt[@]}" $way --memory-report
+  for row in parameters gradients "optimizer state"; do
+    expect "$way: the $row of --memory-report, counted and by formula" grep -qE "^$row +([0-9.]+) +\\1 +\\1$" out
+  done
+done
+vocabulary=$(($(grep -o . plays.txt | sort -u | wc -l) + 1)) # with the ends of lines
+while IFS='|' read -r number way; do
+  read -ra flags <<<"$way"
+  run_ranks 0 "$number" "${gpt[@]}" "${flags[@]}" --clip-norm 0 --memory-report
+  timeout 120 "$bin/plan" parallel --layers 2 --heads 4 --width 32 --context 16 --vocabulary $vocabulary --batch-size 8 --dtype f32 \
+    --ranks "$number" "${flags[@]}" >planned 2>err
+  expect "$way: planned" [ $? -eq 0 ]
+  for file in out planned; do sed -n '/^traffic,/,/^total/p' $file >$file.traffic; done
+  expect "$way: tables of traffic" [ "$(grep -c '^traffic,' planned.traffic)" -eq 2 ]
+  expect "$way: the planned calls and bytes are those of the run" cmp planned.traffic out.traffic
+  expect "$way: its parameters too" grep -q "^$(grep -oE '[0-9]+ parameters' out);" <(tr -d , <planned)
+done <<WAYS
+4|--tensor-parallel 2 --context-parallel 1 --pipeline-parallel 1 --zero 2 --micro-batch 2 --sequence-parallel --recompute 1
+4|--tensor-parallel 1 --context-parallel 2 --pipeline-parallel 1 --zero 3 --micro-batch 2 --no-reshard --recompute 0 --architecture llama --kv-heads 2 --hidden 52
+WAYS
+
 # ---- what does not fit --------------------------------------------------------------------------------------
 
 # refused NUMBER TEXT PROGRAM ARGUMENTS...: ends with 1 and one line that has TEXT.

@@ -11,6 +11,7 @@
 #include "dist/pipeline.h"
 #include "dist/self_communicator.h"
 #include "nn/gpt.h"
+#include "nn/gpt_estimate.h"
 #include "nn/layers.h"
 #include "optim/clip.h"
 #include "optim/sgd.h"
@@ -74,14 +75,13 @@ Task sentences() {
 }
 
 /// Windows of one text, which all have as many targets.
-std::shared_ptr<const Dataset> windows_of_text() {
-  constexpr std::int64_t kLength = 5;
+std::shared_ptr<const Dataset> windows_of_text(std::int64_t length = 5) {
   std::vector<std::int32_t> ids;
-  for (std::int32_t i = 0; i < kSamples + kLength; ++i) {
+  for (std::int32_t i = 0; i < kSamples + length; ++i) {
     ids.push_back(static_cast<std::int32_t>((i * i / 2) % kClasses));
   }
   const Tokens tokens(ids, CharacterTokenizer("abc"));
-  return std::make_shared<TokenDataset>(tokens, kLength, TokenDataset::Windows::all);
+  return std::make_shared<TokenDataset>(tokens, length, TokenDataset::Windows::all);
 }
 Task windows() {
   return next_tokens(windows_of_text());
@@ -321,6 +321,54 @@ TEST_CASE("training: all ranks wait while the first writes files", "[dist][train
   CHECK(barriers() == (is_alone ? 0u : 4u));
   trainer.wait_for_first();
   CHECK(barriers() == (is_alone ? 0u : 5u));
+}
+
+TEST_CASE(
+    "training: the memory formula of a rank's part of a GPT has the parameters, gradients and state of it",
+    "[dist][train][bytes]") {
+  using enum MemoryCategory;
+  const std::shared_ptr<Communicator>& world = all_communicators().front().communicator;
+  if (world->size() != 2) return;
+  DistributionOptions tensor, sequence, context, stages, chunks;
+  tensor.tensor_parallel = sequence.tensor_parallel = 2;
+  sequence.sequence_parallel = true;
+  context.context_parallel = 2;
+  stages.pipeline_parallel = chunks.pipeline_parallel = 2;
+  chunks.pipeline_schedule = PipelineScheduleKind::interleaved;
+  chunks.pipeline_chunks = 2;
+  for (const DistributionOptions& ranks : {tensor, sequence, context, stages, chunks}) {
+    INFO(ranks.tensor_parallel << " x " << ranks.context_parallel << " x " << ranks.pipeline_parallel
+                               << " ranks, sequence parallelism " << ranks.sequence_parallel << ", "
+                               << ranks.pipeline_chunks << " chunks");
+    TransformerOptions shape{.vocabulary = kClasses, .context = 8, .layers = 5, .heads = 2, .width = 40};
+    shape.bias = false;
+    const auto data = windows_of_text(8);
+    Task task = language_model_task("", data, data);
+    task.make_model_with = [&](const auto& layers) { return std::make_shared<GPT>(shape, layers); };
+    BytesByCategory formula;
+    task.estimate_memory = [&](const UpdateShape& update) {
+      return formula = estimate_memory(GptMemoryProblem{.model = shape,
+                                                        .sequences = update.micro_batch,
+                                                        .state_per_parameter = update.state_per_parameter,
+                                                        .compute = update.compute,
+                                                        .part = update.part});
+    };
+    TrainerOptions options;
+    options.device = device_of_run();
+    options.data = {.epochs = 1, .batch_size = 12};
+    options.accumulation.micro_batch = 4;
+    options.optimizer.kind = &optimizer_named("adamw");
+    options.distribution = ranks;
+    options.observation.quiet = options.observation.memory_report = true;
+    const BytesByCategory before = memory_stats(world->device()).live_by_category;
+    BytesByCategory live;
+    Trainer trainer(task, options);
+    trainer.after_step([&](const Trainer::Step&) { live = memory_stats(world->device()).live_by_category; });
+    trainer.train();
+    for (const MemoryCategory category : {parameters, gradients, optimizer_state}) {
+      CHECK(live[category] - before[category] == formula[category]);
+    }
+  }
 }
 
 TEST_CASE("training: the whole of a sharded model is another model, with its values", "[dist][train]") {
