@@ -15,7 +15,7 @@
 #   parallel   every collective, scale factor, index and wait of the ranks' code changed in turn: a test must fail
 #              (tests/dist/change_parallel.py)
 #   meshes     gradients and steps on each mesh of 5 to 8 ranks against double precision (tests/dist/every_mesh_test.cpp);
-#              a small GPT and an MLP under each mesh of up to 8 ranks, in 16 ways, against one rank (7,616 runs)
+#              a small GPT and an MLP under each mesh of up to 8 ranks, against one rank (7,960 runs)
 #   sizes      1,000 models of random sizes and flags under random meshes, against one rank
 #   docs       the docs' commands whole, not cut short
 #   torch      10,000 random compositions of operations against PyTorch (PYTHON names a Python that has it)

@@ -4,9 +4,11 @@
     tests/long/meshes.py [--bin build/release/bin] [--ranks 8] [--every 1 [--offset 0]] [--only TEXT] [--jobs 2] [--list]
 
 Meshes: tensor x context x pipeline x data ranks, ZeRO 0 to 3 where there are data or context ranks, sequence parallelism on and off,
-each schedule of a pipeline.
-Ways: with and without micro-batches, recomputation, bfloat16, clipping. --every 7 takes each seventh run from --offset on, --only
-those whose line contains the text.
+each schedule of a pipeline. Where ranks do not divide the usual sizes, as 3, 5, 6 and 7 tensor or context ranks and 5 and 7 data
+ranks, heads, tokens and samples are rounded up to what they do divide, for one rank too; these runs come last, and
+--only "of other sizes" takes them alone.
+Ways: with and without micro-batches, recomputation, bfloat16, clipping: all 16, of other sizes 4. --every 7 takes each seventh run
+from --offset on, --only those whose line contains the text.
 
 Twenty steps of SGD. In f32 losses, the last evaluation and gradient norms must be one rank's within 1e-4 of their value, and weights within 1e-5
 of each tensor's largest. In bfloat16 sums that are divided are rounded at other places, so that two runs part as both part
@@ -26,24 +28,40 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 STEPS = 20
-HEADS, UNITS, CONTEXT = 8, 8, 16  # of the GPT; the MLP has as many layers
+UNITS = 8  # of the GPT; the MLP has as many layers
 ROOT = Path(__file__).resolve().parents[2]
 PLAYS = ROOT / "text/tinyshakespeare/input.txt"
 PART = slice(40000, 50000)  # of the plays: 59 different characters, which no number of tensor ranks divides
 # With its layer of messages named, Open MPI does not look for network cards.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1"]
 PROGRAMS = {
-    "gpt": ["gpt", "train", "--layers", "6", "--heads", str(HEADS), "--width", "32", "--context", str(CONTEXT), "--batch-size", "24",
-            "--eval-batch-size", "256", "--sample-tokens", "0", "--epochs", "1", "--steps-per-epoch", str(STEPS)],
-    "mlp": ["mnist", "--batch-size", "96", "--max-steps", str(STEPS), "--hidden", "40,36,33,28,24,20,16"],
+    "gpt": ["gpt", "train", "--layers", "6", "--eval-batch-size", "256", "--sample-tokens", "0", "--epochs", "1",
+            "--steps-per-epoch", str(STEPS)],
+    "mlp": ["mnist", "--max-steps", str(STEPS), "--hidden", "40,36,33,28,24,20,16"],
 }
 COMMON = ["--device", "cpu", "--quiet", "--optimizer", "sgd", "--lr", "0.05", "--warmup", "0"]
 MICRO_BATCH = {"gpt": "2", "mlp": "7"}
 CLIP_NORM = {"gpt": "0.5", "mlp": "0.1"}
 
 
-def ways(program):
+def rounded_up(number, factor):
+    return number + -number % factor
+
+
+def sizes(program, tensor=1, context=1, data=1):
+    """The flags of the usual sizes, rounded up to what these ranks divide."""
+    if program == "mlp":
+        return ["--batch-size", str(rounded_up(96, data))]
+    heads = rounded_up(8, tensor)
+    return ["--heads", str(heads), "--width", str(4 * heads), "--context", str(rounded_up(16, 2 * context * tensor)),
+            "--batch-size", str(rounded_up(24, data))]
+
+
+def ways(program, some=False):
+    """All 16, or 4 in which each of micro-batches, recomputation and dtype is combined with each of the others, clipped in f32."""
     for micro, recompute, dtype, clip in itertools.product([False, True], [False, True], ["f32", "bf16"], [False, True]):
+        if some and (recompute, clip) != (micro != (dtype == "bf16"), dtype == "f32"):
+            continue
         flags = ["--micro-batch", MICRO_BATCH[program]] * micro + ["--recompute", "1"] * recompute
         yield flags + ["--dtype", "bf16"] * (dtype == "bf16") + ["--clip-norm", CLIP_NORM[program]] * clip
 
@@ -57,27 +75,23 @@ def schedules(stages, units):
 
 
 def meshes(program, most):
-    """Each mesh of several ranks as (ranks, flags)."""
+    """Each mesh of several ranks as (ranks, sizes, flags)."""
     for ranks in range(2, most + 1):
         for tensor, context, stages in itertools.product(range(1, ranks + 1), repeat=3):
             if ranks % (tensor * context * stages) != 0:
                 continue
             data = ranks // (tensor * context * stages)
-            if program == "gpt" and (HEADS % tensor != 0 or 24 % data != 0 or CONTEXT % (2 * context) != 0):
-                continue
             if program == "mlp" and context > 1:
                 continue
             units = UNITS // 2 if program == "mlp" and tensor > 1 else UNITS  # a column and a row layer are one
             if stages > units:
                 continue
             for zero in range(4 if data * context > 1 else 1):
-                if program == "mlp" and 96 % data != 0:
-                    continue
-                for sequence in [False, True] if program == "gpt" and tensor > 1 and CONTEXT // context % tensor == 0 else [False]:
+                for sequence in [False, True] if program == "gpt" and tensor > 1 else [False]:
                     for schedule in schedules(stages, units):
                         flags = ["--tensor-parallel", str(tensor)] * (tensor > 1) + ["--context-parallel", str(context)] * (context > 1)
                         flags += ["--pipeline-parallel", str(stages)] * (stages > 1)
-                        yield ranks, flags + schedule + ["--sequence-parallel"] * sequence + ["--zero", str(zero)] * (zero > 0)
+                        yield ranks, sizes(program, tensor, context, data), flags + schedule + ["--sequence-parallel"] * sequence + ["--zero", str(zero)] * (zero > 0)
 
 
 def tensors_of(path):
@@ -164,8 +178,16 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--list", action="store_true", help="only list the runs")
     options = parser.parse_args()
-    runs = [(program, way, ranks, mesh) for program in PROGRAMS for ranks, mesh in meshes(program, options.ranks) for way in ways(program)]
-    text_of = lambda run: f"{run[0]} on {run[2]} ranks: {' '.join(run[3] + run[1]) or 'plain'}"
+    runs = [(program, of_sizes, way, ranks, mesh) for others in [False, True] for program in PROGRAMS
+            for ranks, of_sizes, mesh in meshes(program, options.ranks) if (of_sizes != sizes(program)) == others
+            for way in ways(program, some=others)]
+
+    def text_of(run):
+        program, of_sizes, way, ranks, mesh = run
+        others = of_sizes != sizes(program)
+        flags = of_sizes * others + mesh + way
+        return f"{program}{' of other sizes' * others} on {ranks} ranks: {' '.join(flags) or 'plain'}"
+
     runs = [run for run in runs[options.offset::options.every] if options.only in text_of(run)]
     if options.list:
         for run in runs:
@@ -177,20 +199,20 @@ def main():
         (data / "text.txt").write_bytes(PLAYS.read_bytes()[PART])
         subprocess.run([ROOT / "tests/support/digits.sh", data, "2000", "500"], check=True)
         source = {"gpt": ["--text", str(data / "text.txt")], "mlp": ["--data", str(data)]}
-        start = lambda program, way, ranks=1, mesh=(): train(
-            options.bin, [*PROGRAMS[program], *source[program], *COMMON, *way], (ranks, mesh))
+        start = lambda program, of_sizes, way, ranks=1, mesh=(): train(
+            options.bin, [*PROGRAMS[program], *source[program], *COMMON, *of_sizes, *way], (ranks, mesh))
         in_f32 = lambda way: [flag for flag in way if flag not in ("--dtype", "bf16")]
         ones = {}
-        for program, way, *_ in runs:
+        for program, of_sizes, way, *_ in runs:
             for each in way, in_f32(way):
-                key = (program, *each)
+                key = (program, *of_sizes, *each)
                 if key not in ones:
-                    ones[key] = pool.submit(start, program, each)
+                    ones[key] = pool.submit(start, program, of_sizes, each)
         failed = 0
         for run, future in [(run, pool.submit(start, *run)) for run in runs]:
-            program, way, *_ = run
+            program, of_sizes, way, *_ = run
             found = future.result()
-            one, exact = (ones[(program, *each)].result() for each in (way, in_f32(way)))
+            one, exact = (ones[(program, *of_sizes, *each)].result() for each in (way, in_f32(way)))
             wrong = next((text for text in (found, one, exact) if isinstance(text, str)), None)
             if wrong is None:
                 wrong = difference(found, one, exact if "bf16" in way else None)
