@@ -13,6 +13,7 @@
 #include "kernels/elementwise.h"
 #include "nn/parameter_shard.h"
 #include "nn/parameter_units.h"
+#include "nn/shard_range.h"
 
 namespace ringtape {
 namespace {
@@ -269,15 +270,9 @@ Tensor ParameterArena::gradient_of_single(const Tensor& parameter) const {
 }
 
 std::vector<Tile> ParameterArena::tiles_of_entry(std::size_t entry) const {
-  std::int64_t first = entries_[entry].offset, end = first + entries_[entry].elements, shift = 0;
-  if (is_sharded()) {
-    std::size_t bucket = 0;
-    while (entry >= buckets_[bucket].first_entry + buckets_[bucket].entries) ++bucket;
-    const ShardSlice& own = slices_[bucket];
-    first = std::max(first, own.offset);
-    end = std::min(end, own.offset + own.elements);
-    shift = own.in_shard - own.offset;
-  }
+  const std::int64_t offset = entries_[entry].offset, elements = entries_[entry].elements;
+  auto [first, end, shift] = is_sharded() ? range_in_shard(buckets_, slices_, entry, offset, elements)
+                                          : ShardRange{offset, offset + elements, 0};
   // In stage 3 the values are in a shard too, at the offsets of the state.
   const std::int64_t value_shift = has_all_values() ? 0 : shift;
   std::vector<Tile> tiles;

@@ -494,8 +494,8 @@ std::vector<TrainerOption> rank_options(TrainerOptions& all) {
           .name = "check-replicas",
           .group = group,
           .value = option_value(d.check_replicas),
-          .help = "compare the parameters that must be equal on several ranks, bit by bit, after every step; "
-                  "slow",
+          .help = "compare the parameters that must be equal on several ranks, bit by bit, after every step "
+                  "(with --zero 3 over --tensor-parallel, and tied weights over --pipeline-parallel); slow",
           .effect = Effect::execution,
       },
       {

@@ -9,7 +9,7 @@
 #include "train/output_files.h"
 #include "train/training_run.h"
 
-// What is checked before a run makes its model.
+// What is checked before a run makes its model, and once it has one.
 namespace ringtape {
 
 /// Checks before the model, which may be large, is made.
@@ -47,8 +47,6 @@ void Trainer::Run::check_before_model() const {
 
 /// Checks what ZeRO stage 3 cannot do, as no rank has all parameters and all ranks run the same forwards.
 void Trainer::Run::check_sharded_parameters() const {
-  check(!options_.distribution.check_replicas,
-        "--check-replicas: with --zero 3 ranks have no equal parameters to compare");
   check(options_.observation.record_values.empty(),
         "--record-values: with --zero 3 no rank has the values between two updates");
   check_last_update();
@@ -62,6 +60,14 @@ void Trainer::Run::check_last_update() const {
   if (length_.steps <= length_.samples / batch) return;
   check_equal_forwards(length_.samples % batch, "samples of an epoch's last update",
                        micro_batch > 0 ? micro_batch : batch,
+/// Checks that --check-replicas has something to compare. What is tied is known with the model.
+void Trainer::Run::check_has_replicas() const {
+  if (!options_.distribution.check_replicas || arena_->has_all_values()) return;
+  check(divides_layers() || (stages() != nullptr && !stages()->copies().empty()),
+        "--check-replicas: with --zero 3 no two of these ranks have the same values, expected "
+        "--tensor-parallel, or --pipeline-parallel of a model with tied weights");
+}
+
                        micro_batch > 0 ? "--micro-batch" : "--batch-size");
 }
 

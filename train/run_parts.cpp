@@ -123,6 +123,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
 
   sampler_ = std::make_shared<DistributedSampler>(order_, data_rank(), data_ranks());
   const std::int64_t ahead = std::clamp<std::int64_t>(kSamplesAhead / options_.data.batch_size, 1, 16);
+  check_has_replicas();
   loader_.emplace(
       task_.train, sampler_,
       DataLoaderOptions{.batch_size = batch_of_rank(), .prefetch_batches = ahead, .device = device_});

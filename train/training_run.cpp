@@ -227,7 +227,7 @@ void Trainer::Run::run_step(Training& training) {
   at.samples += samples;
   if (options_.distribution.check_replicas) {
     arena_->gather_values();
-    verify_replicas(*model_, mesh_, fmt::format("after step {}", at.step), pipeline_.get());
+    verify_replicas(*model_, mesh_, fmt::format("after step {}", at.step), pipeline_.get(), &*arena_);
   }
   training.log.add(
       {.step = at.step, .epoch = step.epoch, .rate = rate, .samples = samples, .bytes_sent = bytes_sent},

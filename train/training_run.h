@@ -24,9 +24,9 @@
 
 namespace ringtape {
 
-/// One training run: its parts (train/run_parts.cpp), what is checked before they are made
-/// (train/run_checks.cpp), the loop over epochs and steps (train/training_run.cpp), and its output at the end
-/// (train/run_outputs.cpp). All ranks do the same; only the first prints and writes files.
+/// One training run: its parts (train/run_parts.cpp), what is checked, most of it before they
+/// are made (train/run_checks.cpp), the loop over epochs and steps (train/training_run.cpp), and its output
+/// at the end (train/run_outputs.cpp). All ranks do the same; only the first prints and writes files.
 class Trainer::Run {
  public:
   Run(Task task, TrainerOptions options, Mesh mesh);
@@ -76,6 +76,7 @@ class Trainer::Run {
   // ---- training_run.cpp ----
   void describe_model() const;
   void describe_device() const;
+  void check_has_replicas() const;
   std::string describe_training() const;
   TrainingSettings checkpoint_settings() const;
   EvaluationResult run_steps(Training& training, TrainingState& state, Checkpointing& checkpoints);

@@ -2,6 +2,7 @@
 #include "dist/layout_check.h"
 
 #include "autograd/recompute.h"
+#include "dist/data_parallel.h"
 #include "dist/self_communicator.h"
 #include "dist/sequence_parallel_ops.h"
 #include "dist/tensor_parallel.h"
@@ -179,3 +180,60 @@ TEST_CASE("layouts: replicas that differ in a bit are found on every rank", "[di
 }
 
 }  // namespace ringtape::test
+TEST_CASE("layouts: under ZeRO 3 the slices of undivided parameters are compared over the tensor ranks",
+          "[dist][tensor][zero][layout]") {
+  const auto comm = this_run();
+  if (comm->size() != 4) return;
+  TransformerOptions options;
+  options.vocabulary = 12;
+  options.context = 9;
+  options.layers = 1;
+  options.heads = 2;
+  options.width = 24;
+  const Mesh mesh(comm, {.tensor = 2, .data = 2});
+  const Communicator& tensor = *mesh.along(MeshDimension::tensor);
+  Communicator& data = *mesh.along(MeshDimension::data);
+  manual_seed(1);
+  GPT model(options, std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor)));
+  std::vector<std::vector<double>> values;
+  for (const auto& [name, parameter] : model.named_parameters()) values.push_back(parameter->to_doubles());
+  ParameterArena arena(model, comm->device(), DType::f32,
+                       {.stage = 3, .rank = data.rank(), .world_size = data.size(), .bucket_sizes = {}});
+  const DataParallel parallel(model, arena, mesh.along(MeshDimension::data));
+  const auto error = [&] {
+    return error_of([&] { verify_replicas(model, mesh, "after step 3", nullptr, &arena); });
+  };
+  CHECK(error() == "");
+  std::size_t number = 0;
+  int on_both = 0;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    INFO(name);
+    Tensor own = own_values(*parameter, &arena);
+    const std::vector<double> before = own.defined() ? own.to_doubles() : std::vector<double>();
+    // The slices of the data ranks, one after the other, are the parameter.
+    const std::int64_t count = std::ssize(before);
+    const Tensor counts = empty({data.size()}, DType::i64, comm->device());
+    data.all_gather(copy_to(from_vector(std::vector<std::int64_t>{count}, {1}), comm->device()), counts)
+        .wait();
+    const std::vector<std::int64_t> of_ranks = counts.to_vector<std::int64_t>();
+    const std::vector<double>& all = values[number++];
+    REQUIRE(of_ranks[0] + of_ranks[1] == std::ssize(all));
+    const auto begin = all.begin() + (data.rank() == 0 ? 0 : of_ranks[0]);
+    CHECK(before == std::vector<double>(begin, begin + count));
+    if (of_ranks[0] > 0 && of_ranks[1] > 0) ++on_both;
+
+    std::vector<double> changed = before;
+    if (!changed.empty() && tensor.rank() == 1) changed.back() += 1;
+    if (own.defined()) own.copy_from(tensor_of(changed, own.shape(), DType::f32, comm->device()));
+    const std::string found = error();
+    if (shard_of(*parameter) == nullptr && own.defined()) {
+      CHECK(found.starts_with("--check-replicas: after step 3 the ranks' parameters differ: undivided"));
+      CHECK_THAT(found, ContainsSubstring(" is " + name + " with the CRC-32 "));
+    } else {
+      CHECK(found == "");
+    }
+    if (own.defined()) own.copy_from(tensor_of(before, own.shape(), DType::f32, comm->device()));
+  }
+  CHECK(on_both > 0);
+}
+

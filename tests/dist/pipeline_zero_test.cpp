@@ -12,6 +12,7 @@
 #include "dist/pipeline.h"
 #include "dist/self_communicator.h"
 #include "dist/stage_parts.h"
+#include "dist/verify_replicas.h"
 #include "nn/gpt.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
@@ -20,6 +21,7 @@
 #include "tests/dist/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/check_build.h"
+#include "tests/support/error_of.h"
 #include "text/token_dataset.h"
 #include "trace/spans.h"
 #include "train/evaluation.h"
@@ -231,6 +233,25 @@ void check_copies(Grid& grid) {
   }
 }
 
+/// --check-replicas finds equal values, and on both stages a value of tied weights that differs.
+void check_replicas(Grid& grid) {
+  const auto error = [&] {
+    return error_of(
+        [&] { verify_replicas(*grid.model, grid.mesh, "after step 1", grid.pipeline.get(), &*grid.arena); });
+  };
+  CHECK(error() == "");
+  for (const Pipeline::TiedPair& copy : grid.pipeline->copies()) {
+    Tensor own = own_values(*copy.parameter, &*grid.arena);
+    std::vector<double> values = own.to_doubles();
+    values.back() += copy.is_owner ? 1 : 0;
+    own.copy_from(tensor_of(values, own.shape(), DType::f32, own.device()));
+  }
+  const bool has_copy = !grid.pipeline->copies().empty();
+  CHECK(error().starts_with(has_copy ? "--check-replicas: after step 1 the ranks' parameters differ: "
+                                       "parameter of two stages 0 is wte.weight with the CRC-32 "
+                                     : ""));
+}
+
 }  // namespace
 
 TEST_CASE("pipeline with data ranks: a GPT is trained as by one rank in every stage of ZeRO",
@@ -338,6 +359,7 @@ TEST_CASE("pipeline with data ranks: tied weights keep equal bits on both stages
         CHECK(grid.pipeline->copies().size() == (has_copy ? 1 : 0));
         for (int step = 0; step < repetitions(10); ++step) grid.step();
         check_copies(grid);
+        check_replicas(grid);
       }
     }
   }

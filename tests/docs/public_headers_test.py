@@ -22,7 +22,7 @@ INTERNAL = {
             "naive_reducer optimizer_state parameter_name port self_communicator shard_exchange share_cores short_slices stage_parts traffic unit_values "
             "verify_parameters verify_replicas verify_same watchdog zero1_reducer zero2_reducer zero3_reducer",
     "io": "checksum embed json mapped_file parse",
-    "nn": "hugging_face_config hugging_face_names module_scope parameter_units",
+    "nn": "hugging_face_config hugging_face_names module_scope parameter_units shard_range",
     "optim": "",
     "text": "gpt2_pieces unicode_classes unicode_ranges utf8",
     "train": "checkpointing console graph_table json_lines learning_rate make metrics model_input option_list option_types option_value "

@@ -110,7 +110,7 @@ def run_of(number, seed, most):
     flags += ["--zero", zero] + ["--no-reshard"] * (zero == 3 and draw.random() < 0.3)
     if draw.random() < 0.5:
         flags += ["--bucket-mib", draw.choice([0.0005, 0.004, 0.03])]
-    flags += ["--no-overlap"] * (zero < 2 and draw.random() < 0.2) + ["--check-replicas"] * (zero < 3 and draw.random() < 0.3)
+    flags += ["--no-overlap"] * (zero < 2 and draw.random() < 0.2) + ["--check-replicas"] * ((zero < 3 or tensor > 1) and draw.random() < 0.3)
     parts = draw.choice(["mesh", "mesh", "mesh", "one, mesh", "mesh, one"]) if schedule == "constant" else "mesh"
     return program, list(map(str, model)), tensor * context * stages * data, list(map(str, flags)), parts
 
