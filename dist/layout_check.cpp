@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "core/error.h"
+#include "kernels/pointwise_table.h"
 #include "nn/parameter_shard.h"
 
 namespace ringtape {
@@ -65,6 +67,12 @@ Layout elementwise(const Operands& x) {
   return x.has_entered() ? Layout{Kind::entered, 0} : x[0];
 }
 
+/// The same of what is not divided: for an operation that looks at more than one place of a tensor.
+Layout undivided(const Operands& x) {
+  for (std::size_t i = 0; i < x.size(); ++i) x.expect(x.is_equal(i), "what is equal on all ranks");
+  return elementwise(x);
+}
+
 Layout by_token(const Operands& x) {
   x.expect(x.is_equal(0) || (x[0].kind == Kind::shard && x[0].dim != x.last_dim(0)), "whole rows");
   for (std::size_t i = 1; i < x.size(); ++i) x.expect(x.is_equal(i), "whole weights");
@@ -97,8 +105,15 @@ Layout linear(const Operands& x) {
   return x[0];
 }
 
+/// ReLU of a part of a sum is not the part of the sum's ReLU.
+Layout linear_relu(const Operands& x) {
+  const Layout result = linear(x);
+  x.expect(result.kind != Kind::partial, "a complete sum");
+  return result;
+}
+
 Layout embedding(const Operands& x) {
-  if (!x.is_shard(0, 0)) return elementwise(x);
+  if (!x.is_shard(0, 0)) return undivided(x);
   x.expect(x.size() == 1, "no positions, which every rank would add");
   return {Kind::partial, 0};
 }
@@ -170,10 +185,14 @@ Layout attention(const Operands& x) {
   return by_head(x);
 }
 
-/// The rule of an operation; those that have none are elementwise.
-Rule rule_of(std::string_view operation) {
-  static const std::map<std::string_view, Rule> rules = {
+/// The rules of all operations: those below, and of the pointwise ones that their table has.
+std::map<std::string_view, Rule> all_rules() {
+  std::map<std::string_view, Rule> rules = {
+      {"relu", elementwise},
+      {"to", elementwise},
+      {"cat", undivided},
       {"linear", linear},
+      {"linear_relu", linear_relu},
       {"embedding", embedding},
       {"layer_norm", by_token},
       {"rms_norm", by_token},
@@ -197,8 +216,19 @@ Rule rule_of(std::string_view operation) {
       {"receive_tokens", receives_tokens},
       {"cross_entropy_of_parts", loss_of_parts},
   };
+  const PointwiseTable table = pointwise_table(Device{});
+  for (const PointwiseOperation& row : std::span(table.rows, table.size)) rules[row.name] = elementwise;
+  return rules;
+}
+
+Rule rule_of(std::string_view operation) {
+  static const std::map<std::string_view, Rule> rules = all_rules();
   const auto found = rules.find(operation);
-  return found == rules.end() ? elementwise : found->second;
+  check(found != rules.end(),
+        "layouts: {} has no rule, expected an operation of autograd/ops.h or of dist/ with one in "
+        "dist/layout_check.cpp",
+        operation);
+  return found->second;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace ringtape {
 
-/// How the ranks that divide a model have a tensor.
+/// How the ranks that divide a model's layers (the mesh's tensor dimension) have a tensor.
 struct Layout {
   enum class Kind {
     replicated,  ///< equal on all ranks
@@ -27,7 +27,8 @@ std::string to_string(const Layout& layout);
 /// and throws Error that names the operation that mixes them up: a nonlinear function of a partial sum,
 /// plain dropout of tokens that sequence parallelism divides, a product of shards that do not match, a column
 /// layer whose input has not gone through copy_to_region, so that its gradient stays partial; and with
-/// context parallelism attention or dropout that takes a rank's tokens for the whole sequence.
+/// context parallelism attention or dropout that takes a rank's tokens for the whole sequence. An operation
+/// without a rule is an Error too.
 /// The layouts of parameters follow from their shards (nn/parameter_shard.h); inputs without a gradient are
 /// equal on all ranks. In a recomputed segment the first run is checked. Use one LayoutCheck for each
 /// forward, with a TapeObserverScope.

@@ -55,6 +55,11 @@ TEST_CASE("layouts: an operation's follows from those of its operands", "[dist][
   const Tensor divided = linear(tensor_of(random_doubles(8, 2), {2, 4}), parameter(0));
   CHECK(check.of(divided) == Layout{Layout::Kind::shard, 1});
   CHECK(check.of(gelu(divided)) == Layout{Layout::Kind::shard, 1});
+  CHECK(check.of(relu(divided)) == Layout{Layout::Kind::shard, 1});
+  CHECK(check.of(linear_relu(tensor_of(random_doubles(8, 2), {2, 4}), parameter(0))) ==
+        Layout{Layout::Kind::shard, 1});
+  CHECK(check.of(linear_relu(same, parameter(-1), bias)) == kReplicated);
+  CHECK(check.of(cat({same, same})) == kReplicated);
   CHECK(check.of(view(divided, {1, 2, 4})) == Layout{Layout::Kind::shard, 2});
   const Tensor part = linear(divided, parameter(1));
   CHECK(check.of(part) == kPartial);
@@ -88,6 +93,23 @@ TEST_CASE("layouts: an operation that mixes them up is named", "[dist][tensor][l
         "layouts: linear of operands that are shard(1), shard(1), replicated: expected no bias, which every "
         "rank "
         "would add");
+  CHECK(error_in([=] { linear_relu(linear(input(), parameter(0)), parameter(1)); }) ==
+        "layouts: linear_relu of operands that are shard(1), shard(1): expected a complete sum");
+  CHECK(error_in([=] { linear_relu(parameter(0), parameter(0)); }) ==
+        "layouts: linear_relu of operands that are shard(0), shard(0): expected an input that has entered "
+        "the divided layers (copy_to_region, all_gather_tokens)");
+  CHECK(error_in([=] {
+          cat({parameter(0), parameter(0)});
+        }) == "layouts: cat of operands that are shard(0), shard(0): expected what is equal on all ranks");
+  CHECK(error_in([=] {
+          embedding(from_vector(std::vector<std::int64_t>{1, 2}, {2}), parameter(1));
+        }) == "layouts: embedding of operands that are shard(1): expected what is equal on all ranks");
+  CHECK(error_in([=] {
+          Tensor y = x();
+          Tape::current().record("square", {y}, y, {}, [](BackwardContext&) {});
+        }) ==
+        "layouts: square has no rule, expected an operation of autograd/ops.h or of dist/ with one in "
+        "dist/layout_check.cpp");
   const auto alone = std::make_shared<SelfCommunicator>(Device{});
   CHECK(error_in([=] { reduce_from_region(x(), {}, alone); }) ==
         "layouts: reduce_from_region of operands that are replicated: expected a sum over the ranks");
@@ -179,7 +201,6 @@ TEST_CASE("layouts: replicas that differ in a bit are found on every rank", "[di
   }
 }
 
-}  // namespace ringtape::test
 TEST_CASE("layouts: under ZeRO 3 the slices of undivided parameters are compared over the tensor ranks",
           "[dist][tensor][zero][layout]") {
   const auto comm = this_run();
@@ -237,3 +258,4 @@ TEST_CASE("layouts: under ZeRO 3 the slices of undivided parameters are compared
   CHECK(on_both > 0);
 }
 
+}  // namespace ringtape::test
