@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/divisors.h"
 #include "core/error.h"
 
 namespace ringtape {
@@ -36,7 +37,7 @@ ContextDataset::ContextDataset(std::shared_ptr<const Dataset> whole, const Conte
   check(length % chunks == 0,
         "--context-parallel {}: sequences of {} tokens have no {} equal chunks, the nearest length that has "
         "is {}",
-        part.ranks, length, chunks, std::max((length + part.ranks) / chunks, std::int64_t{1}) * chunks);
+        part.ranks, length, chunks, nearest_multiple(length, chunks));
   runs_ = part.runs(length / part.ranks);
 }
 

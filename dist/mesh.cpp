@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
+#include "core/divisors.h"
 #include "core/error.h"
 #include "core/numbers.h"
 #include "dist/self_communicator.h"
@@ -54,14 +54,6 @@ const char* name_of(MeshDimension dimension) {
 
 int MeshSizes::along(MeshDimension dimension) const {
   return std::array{tensor, context, data, pipeline}[static_cast<std::size_t>(dimension)];
-}
-
-std::int64_t nearest_divisor(std::int64_t n, std::int64_t wanted) {
-  std::int64_t nearest = 1;
-  for (std::int64_t divisor = 1; divisor <= n; ++divisor) {
-    if (n % divisor == 0 && std::abs(divisor - wanted) < std::abs(nearest - wanted)) nearest = divisor;
-  }
-  return nearest;
 }
 
 MeshSizes mesh_of(int ranks, const MeshSizes& wanted) {

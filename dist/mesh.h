@@ -35,9 +35,6 @@ struct MeshSizes {
 /// does.
 MeshSizes mesh_of(int ranks, const MeshSizes& wanted);
 
-/// The divisor of `n` that is nearest to `wanted`; the smaller one if two are equally near.
-std::int64_t nearest_divisor(std::int64_t n, std::int64_t wanted);
-
 /// The place of a rank along each dimension, by MeshDimension.
 std::array<int, kMeshDimensions> place_in(const MeshSizes& sizes, int rank);
 

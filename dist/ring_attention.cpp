@@ -8,6 +8,7 @@
 #include "autograd/creation.h"
 #include "autograd/operation_scope.h"
 #include "autograd/tape.h"
+#include "core/divisors.h"
 #include "kernels/copy_rows.h"
 #include "kernels/elementwise.h"
 
@@ -153,7 +154,7 @@ Tensor ring_attention(const Tensor& qkv, int heads, int kv_heads, const Attentio
         "--context-parallel {}: dropout of attention needs chunks of a multiple of 4 tokens, found {} chunks "
         "of {}: the nearest length of a sequence is {}",
         comm->size(), 2 * comm->size(), ring.chunk_tokens(),
-        8 * comm->size() * std::max((ring.chunk_tokens() + 2) / 4, std::int64_t{1}));
+        2 * comm->size() * nearest_multiple(ring.chunk_tokens(), 4));
   const OperationScope span("ring_attention", {&qkv});
   Tensor out = empty({sizes.batch, sizes.tokens, sizes.heads * sizes.width}, qkv.dtype(), qkv.device());
   const DType stat = qkv.dtype() == DType::f64 ? DType::f64 : DType::f32;

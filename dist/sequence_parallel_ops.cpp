@@ -6,6 +6,7 @@
 #include "autograd/low_precision.h"
 #include "autograd/operation_scope.h"
 #include "autograd/tape.h"
+#include "core/divisors.h"
 #include "kernels/bias.h"
 #include "kernels/copy_rows.h"
 #include "kernels/elementwise.h"
@@ -78,8 +79,7 @@ Tensor reduce_scatter_tokens(const Tensor& x, const Tensor& given,
   check(x.size(1) % comm->size() == 0,
         "--sequence-parallel: {} ranks do not divide sequences of {} tokens, the nearest that they divide is "
         "{}",
-        comm->size(), x.size(1),
-        std::max<std::int64_t>(1, (x.size(1) + comm->size() / 2) / comm->size()) * comm->size());
+        comm->size(), x.size(1), nearest_multiple(x.size(1), comm->size()));
   const OperationScope span("reduce_scatter_tokens", {&x, &given});
   const Tensor added = in_dtype(given, x.dtype(), "reduce_scatter_tokens");
   Tensor y = scattered(x, *comm);

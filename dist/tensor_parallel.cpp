@@ -1,12 +1,14 @@
 #include "dist/tensor_parallel.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
 #include <utility>
 
 #include "autograd/tape.h"
+#include "core/divisors.h"
 #include "core/error.h"
 #include "core/numbers.h"
-#include "dist/mesh.h"
 #include "dist/sequence_parallel_ops.h"
 #include "dist/tensor_parallel_ops.h"
 #include "nn/layers.h"
@@ -46,11 +48,6 @@ class ColumnLinear : public PartModule {
   ColumnLinear(std::int64_t in, const std::vector<std::int64_t>& blocks, bool with_bias, const Border& border)
       : border_(border) {
     const Communicator& comm = *border.comm;
-    for (const std::int64_t block : blocks) {
-      check(block >= comm.size(),
-            "--tensor-parallel {}: a layer of {} cannot be divided, expected at most {}", comm.size(),
-            counted(block, "output"), block);
-    }
     Linear whole(in, std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0}), with_bias);
     const ParameterShard rows{.dim = 0, .blocks = blocks, .rank = comm.rank(), .ranks = comm.size()};
     weight_ = &register_part(whole, "weight", rows);
@@ -105,14 +102,26 @@ class VocabularyPart : public PartModule {
 }  // namespace
 
 std::int64_t TensorParallelFactory::part_of(const char* what, std::int64_t count) const {
-  check(count % ranks() == 0, "--tensor-parallel {}: does not divide {} {}, the nearest that does is {}",
-        ranks(), count, what, nearest_divisor(count, ranks()));
+  check(count % ranks() == 0,
+        "--tensor-parallel {}: does not divide {} {}, the nearest that divides both them and the ranks is {}",
+        ranks(), count, what, nearest_divisor(std::gcd(count, std::int64_t{all_ranks_}), ranks()));
   return count / ranks();
+}
+
+/// Checks that each rank has one of `most` outputs or tokens.
+void TensorParallelFactory::check_at_most(std::int64_t most, const std::string& what) const {
+  check(ranks() <= most,
+        "--tensor-parallel {}: {}, expected at most {}, the nearest that divides the ranks "
+        "is {}",
+        ranks(), what, most, nearest_divisor(all_ranks_, ranks(), most));
 }
 
 std::shared_ptr<Module> TensorParallelFactory::column_linear(std::int64_t in,
                                                              const std::vector<std::int64_t>& blocks,
                                                              bool with_bias) const {
+  for (const std::int64_t block : blocks) {
+    check_at_most(block, fmt::format("a layer of {} cannot be divided", counted(block, "output")));
+  }
   return std::make_shared<ColumnLinear>(in, blocks, with_bias, Border{comm_, sequence_});
 }
 
@@ -128,9 +137,7 @@ std::shared_ptr<Module> TensorParallelFactory::dropout(double p) const {
 
 std::shared_ptr<Module> TensorParallelFactory::by_vocabulary(std::shared_ptr<Module> table) {
   vocabulary_ = table->parameter("weight").size(0);
-  check(vocabulary_ >= ranks(),
-        "--tensor-parallel {}: a vocabulary of {} has too few tokens, expected at most {}", ranks(),
-        vocabulary_, vocabulary_);
+  check_at_most(vocabulary_, fmt::format("a vocabulary of {} has too few tokens", vocabulary_));
   return std::make_shared<VocabularyPart>(*table, Border{comm_, sequence_});
 }
 

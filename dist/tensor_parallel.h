@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dist/communicator.h"
@@ -19,9 +20,11 @@ namespace ringtape {
 class TensorParallelFactory : public LayerFactory {
  public:
   /// With `sequence`, sequence parallelism (dist/sequence_parallel_ops.h), for a model of tokens: outside of
-  /// the divided layers a rank has its part of each sequence instead of all of it.
-  explicit TensorParallelFactory(std::shared_ptr<Communicator> comm, bool sequence = false)
-      : comm_(std::move(comm)), sequence_(sequence) {}
+  /// the divided layers a rank has its part of each sequence instead of all of it. `all_ranks`: of the
+  /// mesh's tensor and data dimensions, so that errors suggest a number of tensor ranks that divides them; 0:
+  /// comm's.
+  explicit TensorParallelFactory(std::shared_ptr<Communicator> comm, bool sequence = false, int all_ranks = 0)
+      : comm_(std::move(comm)), sequence_(sequence), all_ranks_(all_ranks > 0 ? all_ranks : comm_->size()) {}
 
   int ranks() const override { return comm_->size(); }
   int rank() const override { return comm_->rank(); }
@@ -38,8 +41,11 @@ class TensorParallelFactory : public LayerFactory {
                        const CrossEntropyOptions& options) const override;
 
  private:
+  void check_at_most(std::int64_t most, const std::string& what) const;
+
   std::shared_ptr<Communicator> comm_;
   bool sequence_;
+  int all_ranks_;
   std::int64_t vocabulary_ = 0;  // of the model's tables
 };
 

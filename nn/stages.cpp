@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/divisors.h"
 #include "core/error.h"
 #include "core/numbers.h"
 #include "nn/parameter_shard.h"
@@ -55,12 +56,9 @@ void Stages::divide(const std::vector<double>& costs) {
   const auto parts = static_cast<std::size_t>(place_.stages) * static_cast<std::size_t>(place_.chunks);
   const std::string chunks = place_.chunks > 1 ? fmt::format(" --pipeline-chunks {}", place_.chunks) : "";
   const auto units = std::ssize(costs);
-  const auto most_stages =
-      [&](std::ptrdiff_t limit) {  // a divisor of the stages, so that it divides the ranks
-        std::ptrdiff_t stages = std::min<std::ptrdiff_t>(limit, place_.stages);
-        while (place_.stages % stages != 0) --stages;
-        return stages;
-      };
+  const auto most_stages = [&](std::ptrdiff_t limit) {
+    return nearest_divisor(place_.stages, limit, limit);  // so that it divides the ranks
+  };
   const auto nearest = [&] {
     if (place_.chunks == 1) return fmt::format("--pipeline-parallel {}", most_stages(units));
     // The interleaved schedule needs two chunks, and several stages.

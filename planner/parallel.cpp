@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/divisors.h"
 #include "core/error.h"
 #include "planner/numbers.h"
 

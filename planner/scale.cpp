@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/divisors.h"
 #include "core/error.h"
 #include "planner/collective_finish.h"
 #include "planner/collective_messages.h"
@@ -122,9 +123,9 @@ void check_disturbances(const ScaleRequest& request) {
 void check_mesh(const ScaleRequest& request, std::int64_t ranks) {
   const std::int64_t of_model = request.mesh->model_ranks();
   check(ranks % of_model == 0,
-        "{}: expected a multiple of the {} of a model, {} tensor{} x {} pipeline, such as {}",
+        "{}: expected a multiple of the {} of a model, {} tensor{} x {} pipeline, the nearest is {}",
         counted(ranks, "rank"), of_model, request.mesh->way.mesh.tensor, request.mesh->context_text(),
-        request.mesh->way.mesh.pipeline, std::max(of_model, ranks / of_model * of_model));
+        request.mesh->way.mesh.pipeline, nearest_multiple(ranks, of_model));
   const ScaleMesh mesh = mesh_of(request, ranks, request.accumulation);
   const std::int64_t sequence = mesh.request.model.context, context = mesh.way.mesh.context;
   check(!mesh.way.sequence || sequence % (context * mesh.way.mesh.tensor) == 0,

@@ -37,8 +37,8 @@ std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOp
   const MeshSizes& sizes = mesh.sizes();
   std::shared_ptr<LayerFactory> layers;
   if (sizes.tensor > 1) {
-    layers =
-        std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor), options.sequence_parallel);
+    layers = std::make_shared<TensorParallelFactory>(mesh.along(MeshDimension::tensor),
+                                                     options.sequence_parallel, sizes.tensor * sizes.data);
   }
   if (layers == nullptr && (sizes.pipeline > 1 || sizes.context > 1))
     layers = std::make_shared<LayerFactory>();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/divisors.h"
 #include "core/error.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/trainer.h"
@@ -71,6 +72,13 @@ TEST_CASE("mesh: data takes the ranks that are left", "[dist][mesh]") {
   CHECK(nearest_divisor(12, 5) == 4);
   CHECK(nearest_divisor(12, 100) == 12);
   CHECK(nearest_divisor(7, 3) == 1);
+  CHECK(nearest_divisor(12, 8, 5) == 4);
+  CHECK(nearest_divisor(12, 5, 1) == 1);
+  CHECK(nearest_multiple(7, 4) == 8);
+  CHECK(nearest_multiple(6, 4) == 8);
+  CHECK(nearest_multiple(9, 5) == 10);
+  CHECK(nearest_multiple(11, 5) == 10);
+  CHECK(nearest_multiple(1, 5) == 5);
 }
 
 TEST_CASE("mesh: it is drawn with a column for each place along the tensor dimension", "[dist][mesh]") {

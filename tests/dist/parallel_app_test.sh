@@ -279,14 +279,17 @@ refused() {
   expect "'$text' in one line" [ "$(grep -cF -- "$text" err)" -eq 1 ]
 }
 refused 4 "--tensor-parallel 3: expected a divisor of the 4 ranks, the nearest is 2" "${mnist[@]}" --tensor-parallel 3
-refused 3 "--tensor-parallel 3: does not divide 4 heads, the nearest that does is 2" "${gpt[@]}" --tensor-parallel 3
-refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided" "${mnist[@]}" --hidden 1 --tensor-parallel 2
+refused 3 "--tensor-parallel 3: does not divide 4 heads, the nearest that divides both them and the ranks is 1" "${gpt[@]}" --tensor-parallel 3
+refused 4 "--tensor-parallel 4: a layer of 3 outputs cannot be divided, expected at most 3, the nearest that divides the ranks is 2" \
+  "${mnist[@]}" --hidden 3,3,3 --tensor-parallel 4
+refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided, expected at most 1, the nearest that divides the ranks is 1" "${mnist[@]}" --hidden 1 --tensor-parallel 2
 refused 2 "--sequence-parallel: all_gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
 refused 2 "--pipeline-chunks 9: the model has 4 units for 18 parts, expected at most as many parts, the nearest is --pipeline-chunks 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 9
-refused 3 "--batch-size 8: expected a multiple of the 3 ranks, such as 6" "${gpt[@]}"
-refused 4 "--batch-size 9: expected a multiple of the 2 ranks that divide it, such as 8" gpt train --device cpu --batch-size 9 --tensor-parallel 2
+refused 3 "--batch-size 8: expected a multiple of the 3 ranks, the nearest is 9" "${gpt[@]}"
+refused 4 "--batch-size 7: expected a multiple of the 4 ranks, the nearest is 8" gpt train --device cpu --batch-size 7
+refused 4 "--batch-size 9: expected a multiple of the 2 ranks that divide it, the nearest is 10" gpt train --device cpu --batch-size 9 --tensor-parallel 2
 refused 2 "--micro-batch 9 is larger than the 8 samples of a batch that the run computes: expected at most that number" "${gpt[@]}" --tensor-parallel 2 --micro-batch 9
-refused 2 "--tensor-parallel 2: does not divide 1 heads of keys and values, the nearest that does is 1" "${gpt[@]}" --architecture llama --kv-heads 1 --tensor-parallel 2
+refused 2 "--tensor-parallel 2: does not divide 1 heads of keys and values, the nearest that divides both them and the ranks is 1" "${gpt[@]}" --architecture llama --kv-heads 1 --tensor-parallel 2
 refused 2 "--pipeline-parallel 2: expected a divisor of the 1 rank left, the nearest is 1" "${gpt[@]}" --tensor-parallel 2 --pipeline-parallel 2
 refused 2 "run/step-000000000010.json: was made by another training: --hidden was 65,40,33, found 65,40" "${mnist[@]}" --optimizer sgd --lr 0.05 --momentum 0.9 --hidden 65,40 --pipeline-parallel 2 --checkpoint run --resume
 refused 2 "/dev/null/x: cannot make the folder" "${gpt[@]}" --save-model /dev/null/x

@@ -407,16 +407,31 @@ TEST_CASE("tensor parallel: what cannot be divided is an error that names the ne
   if (comm->size() != 4) return;
   TransformerOptions options = gpt_options();
   options.heads = 6;
-  CHECK(error_of([&] { GPT(options, layers_over(comm)); }) ==
-        "--tensor-parallel 4: does not divide 6 heads, the nearest that does is 3");
+  CHECK(
+      error_of([&] { GPT(options, layers_over(comm)); }) ==
+      "--tensor-parallel 4: does not divide 6 heads, the nearest that divides both them and the ranks is 2");
   options.heads = 24;
   options.kv_heads = 2;
   CHECK(error_of([&] { GPT(options, layers_over(comm)); }) ==
-        "--tensor-parallel 4: does not divide 2 heads of keys and values, the nearest that does is 2");
+        "--tensor-parallel 4: does not divide 2 heads of keys and values, the nearest that divides both them "
+        "and "
+        "the ranks is 2");
+  // Of 12 ranks that tensor and data ranks share, three can divide six heads.
+  options.heads = 6;
+  options.kv_heads = 0;
+  CHECK(error_of([&] {
+          GPT(options, std::make_shared<TensorParallelFactory>(comm, false, 12));
+        }).ends_with("that divides both them and the ranks is 3"));
   options = gpt_options();
   options.vocabulary = 3;
-  CHECK(error_of([&] { GPT(options, layers_over(comm)); }).find("a vocabulary of 3") != std::string::npos);
-  CHECK(error_of([&] { make_mlp({5, 3, 5}, *layers_over(comm)); }).find("3 outputs") != std::string::npos);
+  CHECK(error_of([&] { GPT(options, layers_over(comm)); }) ==
+        "--tensor-parallel 4: a vocabulary of 3 has too few tokens, expected at most 3, the nearest that "
+        "divides the ranks is 2");
+  CHECK(error_of([&] {
+          make_mlp({5, 3, 5}, *layers_over(comm));
+        }) ==
+        "--tensor-parallel 4: a layer of 3 outputs cannot be divided, expected at most 3, the nearest that "
+        "divides the ranks is 2");
 }
 
 }  // namespace ringtape::test

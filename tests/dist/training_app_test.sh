@@ -215,7 +215,7 @@ expect "threads that the user has asked for" grep -q "^device cpu (.*, 3 threads
 # ---- bad input ----------------------------------------------------------------------------------------------
 
 ranks 1 3 mnist --batch-size 64 --max-steps 1
-expect "a batch that the ranks do not divide" grep -q '^error: --batch-size 64: expected a multiple of the 3 ranks, such as 63' err
+expect "a batch that the ranks do not divide" grep -q '^error: --batch-size 64: expected a multiple of the 3 ranks, the nearest is 63' err
 ranks 1 2 mnist --save /nowhere/weights.safetensors --max-steps 1
 expect "a file that cannot be written" grep -q '^error: ' err
 ranks 2 2 mnist --bucket-mib 0

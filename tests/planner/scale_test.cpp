@@ -327,7 +327,7 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
     change(request);
     CHECK_THROWS_WITH(plan_scale(request), ContainsSubstring(message));
   };
-  refused("6 ranks: expected a multiple of the 4 of a model, 2 tensor x 2 pipeline, such as 4",
+  refused("6 ranks: expected a multiple of the 4 of a model, 2 tensor x 2 pipeline, the nearest is 8",
           [](ScaleRequest& r) { r.ranks = {6}; });
   refused("a model of 8 layers is too small for 16 stages of 1 chunk", [](ScaleRequest& r) {
     r.mesh->way.mesh.pipeline = 16;
@@ -341,7 +341,13 @@ TEST_CASE("plan scale: a mesh that does not fit is refused", "[planner]") {
     r.mesh->way.sequence = true;
     r.mesh->request.model.context = 511;
   });
-  refused("4 ranks: expected a multiple of the 8 of a model, 2 tensor x 2 context x 2 pipeline, such as 8",
+  refused(
+      "4 ranks: expected a multiple of the 8 of a model, 2 tensor x 2 context x 2 pipeline, the nearest is 8",
+      [](ScaleRequest& r) {
+        r.mesh->way.mesh.context = 2;
+        r.ranks = {4};
+      });
+  refused("sequences of 512 tokens have no 6 equal chunks, the nearest length that has is 510",
           [](ScaleRequest& r) {
             r.mesh->way.mesh.context = 2;
             r.ranks = {4};
