@@ -7,11 +7,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "dist/mesh.h"
-#include "dist/pipeline_schedule.h"
 #include "dist/rank_environment.h"
 #include "train/console.h"
-#include "train/make.h"
 #include "train/option_list.h"
 
 namespace ringtape {
@@ -65,6 +62,10 @@ void TrainProgram::add_flags() {
                     "draw which stage of --pipeline-parallel computes which micro-batch when, and "
                     "do not train");
   show_pipeline.needs(flags_["--pipeline-parallel"]);
+  std::vector<Flag> modes = {eval_only, print_schedule, show_launch, show_mesh, show_pipeline};
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) modes[i].excludes(modes[j]);
+  }
   // These modes have no such output.
   for (const TrainerOption& option : options_of(options_)) {
     if (option.effect != Effect::output || option.name == "load" || option.name == "quiet") continue;
@@ -134,17 +135,6 @@ int TrainProgram::run(int argc, char** argv, const std::function<Task()>& make_t
   return flags_.run(argc, argv, [&] { train(make_task); });
 }
 
-/// Of a full update. Without a launcher: of one pipeline.
-void TrainProgram::show_pipeline(int ranks) const {
-  const DistributionOptions& options = options_.distribution;
-  const int data = ranks == 1 ? 1 : mesh_of(ranks, mesh_sizes(options)).data;
-  const std::int64_t samples = options_.data.batch_size / data, given = options_.accumulation.micro_batch;
-  const std::int64_t micro_batches = given > 0 ? (samples + given - 1) / given : 1;
-  fmt::print("{}", draw_schedule(options.pipeline_schedule, {.stages = options.pipeline_parallel,
-                                                             .micro_batches = static_cast<int>(micro_batches),
-                                                             .chunks = options.pipeline_chunks}));
-}
-
 /// Where an output of the training has failed, what the program writes itself is written all the same.
 void TrainProgram::run_training(Trainer& trainer, const std::function<void(Trainer&)>& after_training) {
   std::optional<OutputError> failure;
@@ -169,20 +159,28 @@ void TrainProgram::train(const std::function<Task()>& make_task,
     fmt::print("{}", describe(detect_rank_environment(process_environment())));
     return;
   }
-  if (show_mesh_) {
-    const RankEnvironment env = detect_rank_environment(process_environment());
-    const MeshSizes sizes = mesh_of(env.world_size, mesh_sizes(options_.distribution));
-    if (env.rank == 0) fmt::print("{}", draw_mesh(sizes));
+  Task task = make_task();
+  if (show_pipeline_ && detect_rank_environment(process_environment()).world_size == 1) {
+    fmt::print("{}", Trainer::pipeline_text_of_one_rank(std::move(task), options_));
     return;
   }
-  if (show_pipeline_) {
-    const RankEnvironment env = detect_rank_environment(process_environment());
-    if (env.rank == 0) show_pipeline(env.world_size);
-    return;
+  // A rank that trains would wait for one that does not.
+  for (const auto& [flag, is_given] : {std::pair("--eval-only", eval_only_),
+                                       {"--print-schedule", print_schedule_},
+                                       {"--show-mesh", show_mesh_},
+                                       {"--show-pipeline", show_pipeline_}}) {
+    task.execution_settings[flag] = fmt::format("{}", is_given);
   }
-  Trainer trainer(make_task(), options_);
+  Trainer trainer(std::move(task), options_);
+  const auto print = [&](const std::string& text) {
+    if (trainer.comm().rank() == 0) fmt::print("{}", text);
+  };
   if (print_schedule_) {
-    if (trainer.comm().rank() == 0) fmt::print("{}", trainer.schedule_text());
+    print(trainer.schedule_text());
+  } else if (show_mesh_) {
+    print(trainer.mesh_text());
+  } else if (show_pipeline_) {
+    print(trainer.pipeline_text());
   } else if (eval_only_) {
     trainer.evaluate();
   } else {

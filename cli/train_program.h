@@ -46,7 +46,6 @@ class TrainProgram {
   void apply_recipe();
   void reset_tuned_settings();
   void check_only_evaluates();
-  void show_pipeline(int ranks) const;
   static void run_training(Trainer& trainer, const std::function<void(Trainer&)>& after_training);
 
   TrainerOptions options_;

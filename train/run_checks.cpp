@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "core/divisors.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/numbers.h"
@@ -12,22 +13,27 @@
 // What is checked before a run makes its model, and once it has one.
 namespace ringtape {
 
-/// Checks before the model, which may be large, is made.
-void Trainer::Run::check_before_model() const {
-  const std::int64_t batch = options_.data.batch_size, world_size = data_ranks();
-  const std::int64_t below = batch - batch % world_size;
-  check(below == batch, "--batch-size {}: expected a multiple of the {}{}, such as {}", batch,
-        counted(world_size, "rank"), divides_model() ? " that divide it" : "",
-        below > 0 ? below : world_size);
-  check(length_.samples >= world_size, "{}: {} in an epoch, expected at least one for each of the {}",
-        task_.name, counted(length_.samples, "training sample"), counted(world_size, "rank"));
-  check(options_.accumulation.micro_batch <= batch_of_rank(),
+/// Checks how data ranks and stages divide a batch.
+void Trainer::Run::check_batch(const TrainerOptions& options, int data_ranks, bool divides_model) {
+  const std::int64_t batch = options.data.batch_size, micro_batch = options.accumulation.micro_batch;
+  check(batch % data_ranks == 0, "--batch-size {}: expected a multiple of the {}{}, the nearest is {}", batch,
+        counted(data_ranks, "rank"), divides_model ? " that divide it" : "",
+        nearest_multiple(batch, data_ranks));
+  check(micro_batch <= batch / data_ranks,
         "--micro-batch {} is larger than the {} samples of a batch that {} computes: expected at most that "
         "number",
-        options_.accumulation.micro_batch, batch_of_rank(), world_size > 1 ? "one rank" : "the run");
-  const DistributionOptions& ranks = options_.distribution;
+        micro_batch, batch / data_ranks, data_ranks > 1 ? "one rank" : "the run");
+  const DistributionOptions& ranks = options.distribution;
   check(ranks.pipeline_schedule != PipelineScheduleKind::interleaved || ranks.pipeline_chunks > 1,
         "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2");
+}
+
+/// Checks before the model, which may be large, is made.
+void Trainer::Run::check_before_model() const {
+  check_batch(options_, data_ranks(), divides_model());
+  check(length_.samples >= data_ranks(), "{}: {} in an epoch, expected at least one for each of the {}",
+        task_.name, counted(length_.samples, "training sample"), counted(data_ranks(), "rank"));
+  const DistributionOptions& ranks = options_.distribution;
   check(
       ranks.compress != DType::f16 || ranks.tensor_parallel == 1 || ranks.sequence_parallel,
       "--compress f16 cannot be used with --tensor-parallel without --sequence-parallel: each rank scales a "
@@ -36,7 +42,7 @@ void Trainer::Run::check_before_model() const {
   check(!options_.graph || device_.is_cuda(), "--graph: {} has no CUDA graphs, expected a GPU",
         to_string(device_));
   check(!options_.graph || comm_->size() == 1, "--graph: found {} ranks, expected one", comm_->size());
-  warmup_steps(options_.schedule, batch, length_);
+  warmup_steps(options_.schedule, options_.data.batch_size, length_);
   RecordedSteps::check_options(options_.observation, device_, length_.steps);
   check_output_files(options_, task_.input_files, is_first());
   if (task_.check_outputs && is_first()) task_.check_outputs();
@@ -54,12 +60,6 @@ void Trainer::Run::check_sharded_parameters() const {
                        "--eval-batch-size");
 }
 
-/// Checks that all ranks cut the short last update of an epoch into as many micro-batches.
-void Trainer::Run::check_last_update() const {
-  const std::int64_t batch = options_.data.batch_size, micro_batch = options_.accumulation.micro_batch;
-  if (length_.steps <= length_.samples / batch) return;
-  check_equal_forwards(length_.samples % batch, "samples of an epoch's last update",
-                       micro_batch > 0 ? micro_batch : batch,
 /// Checks that --check-replicas has something to compare. What is tied is known with the model.
 void Trainer::Run::check_has_replicas() const {
   if (!options_.distribution.check_replicas || arena_->has_all_values()) return;
@@ -68,6 +68,12 @@ void Trainer::Run::check_has_replicas() const {
         "--tensor-parallel, or --pipeline-parallel of a model with tied weights");
 }
 
+/// Checks that all ranks cut the short last update of an epoch into as many micro-batches.
+void Trainer::Run::check_last_update() const {
+  const std::int64_t batch = options_.data.batch_size, micro_batch = options_.accumulation.micro_batch;
+  if (length_.steps <= length_.samples / batch) return;
+  check_equal_forwards(length_.samples % batch, "samples of an epoch's last update",
+                       micro_batch > 0 ? micro_batch : batch,
                        micro_batch > 0 ? "--micro-batch" : "--batch-size");
 }
 

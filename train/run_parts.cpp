@@ -32,6 +32,21 @@ Task complete(Task task) {
   return task;
 }
 
+std::shared_ptr<Stages> stages_of(const DistributionOptions& options, int stage) {
+  return std::make_shared<Stages>(
+      PipelinePlace{.stage = stage, .stages = options.pipeline_parallel, .chunks = options.pipeline_chunks});
+}
+
+/// Of a data rank with so many samples of a batch.
+std::string draw_pipeline(const TrainerOptions& options, std::int64_t samples) {
+  const std::int64_t given = options.accumulation.micro_batch;
+  const std::int64_t micro_batches = given > 0 ? (samples + given - 1) / given : 1;
+  const DistributionOptions& ranks = options.distribution;
+  return draw_schedule(ranks.pipeline_schedule, {.stages = ranks.pipeline_parallel,
+                                                 .micro_batches = static_cast<int>(micro_batches),
+                                                 .chunks = ranks.pipeline_chunks});
+}
+
 /// The layers of a model that the ranks of the mesh divide; null for ranks that each have all of it.
 std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOptions& options) {
   const MeshSizes& sizes = mesh.sizes();
@@ -44,10 +59,7 @@ std::shared_ptr<LayerFactory> layers_over(const Mesh& mesh, const DistributionOp
     layers = std::make_shared<LayerFactory>();
   if (sizes.context > 1) layers->set_context(context_part_over(mesh.along(MeshDimension::context)));
   if (sizes.pipeline == 1) return layers;
-  layers->set_stages(
-      std::make_shared<Stages>(PipelinePlace{.stage = mesh.along(MeshDimension::pipeline)->rank(),
-                                             .stages = sizes.pipeline,
-                                             .chunks = options.pipeline_chunks}));
+  layers->set_stages(stages_of(options, mesh.along(MeshDimension::pipeline)->rank()));
   return layers;
 }
 
@@ -111,6 +123,7 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
   ArenaSharding sharding = make_sharding(options_.distribution, mean_rank(), mean_ranks());
   sharding.stages = stages();
   arena_.emplace(*model_, device_, dtype, sharding);
+  check_has_replicas();
   if (divides_layers()) {
     arena_->set_division(
         division_over(mesh_.along(MeshDimension::tensor), options_.distribution.sequence_parallel));
@@ -123,11 +136,22 @@ Trainer::Run::Run(Task task, TrainerOptions options, Mesh mesh)
 
   sampler_ = std::make_shared<DistributedSampler>(order_, data_rank(), data_ranks());
   const std::int64_t ahead = std::clamp<std::int64_t>(kSamplesAhead / options_.data.batch_size, 1, 16);
-  check_has_replicas();
   loader_.emplace(
       task_.train, sampler_,
       DataLoaderOptions{.batch_size = batch_of_rank(), .prefetch_batches = ahead, .device = device_});
   schedule_ = make_schedule(options_.schedule, learning_rate_, options_.data.batch_size, length_);
+}
+
+std::string Trainer::Run::pipeline_text() const {
+  return draw_pipeline(options_, batch_of_rank());
+}
+
+std::string Trainer::Run::pipeline_text_of_one_rank(Task task, const TrainerOptions& options) {
+  check_batch(options, 1, true);
+  const auto layers = std::make_shared<LayerFactory>();
+  layers->set_stages(stages_of(options.distribution, 0));
+  make_model(complete(std::move(task)), layers);
+  return draw_pipeline(options, options.data.batch_size);
 }
 
 void Trainer::Run::connect_stages() {

@@ -83,6 +83,15 @@ void Trainer::wait_for_first(double seconds) {
 std::string Trainer::schedule_text() const {
   return run_->schedule_text();
 }
+std::string Trainer::mesh_text() const {
+  return run_->mesh_text();
+}
+std::string Trainer::pipeline_text() const {
+  return run_->pipeline_text();
+}
+std::string Trainer::pipeline_text_of_one_rank(Task task, const TrainerOptions& options) {
+  return Run::pipeline_text_of_one_rank(std::move(task), options);
+}
 Module& Trainer::model() const {
   return run_->model();
 }

@@ -92,6 +92,13 @@ class Trainer {
   void wait_for_first(double seconds = 0);
   /// The learning rate of every step as a table and a chart.
   std::string schedule_text() const;
+  /// The place of each rank in the mesh, and the schedule of a full update's micro-batches through the stages
+  /// of --pipeline-parallel.
+  std::string mesh_text() const;
+  std::string pipeline_text() const;
+  /// The same schedule for one data rank, where the stages have no ranks. Throws Error for a batch or a model
+  /// that these stages would refuse.
+  static std::string pipeline_text_of_one_rank(Task task, const TrainerOptions& options);
 
   /// The parts of this rank, which live as long as the trainer: a model of which it may have a part or a
   /// stage, and the communicator of all ranks.

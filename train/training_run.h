@@ -34,6 +34,9 @@ class Trainer::Run {
   TrainingResult train();
   EvaluationResult evaluate();
   std::string schedule_text() const;
+  std::string mesh_text() const { return draw_mesh(mesh_.sizes()); }
+  std::string pipeline_text() const;
+  static std::string pipeline_text_of_one_rank(Task task, const TrainerOptions& options);
   std::shared_ptr<Module> whole_model();
   void wait_for_first(double seconds = 0) const;
   double seconds_of_files() const;
@@ -67,16 +70,17 @@ class Trainer::Run {
 
   // ---- run_checks.cpp ----
   void check_before_model() const;
+  static void check_batch(const TrainerOptions& options, int data_ranks, bool divides_model);
   void check_sharded_parameters() const;
   void check_last_update() const;
   void check_equal_forwards(std::int64_t samples, const char* what, std::int64_t at_once,
                             const char* flag) const;
   void check_memory() const;
+  void check_has_replicas() const;
 
   // ---- training_run.cpp ----
   void describe_model() const;
   void describe_device() const;
-  void check_has_replicas() const;
   std::string describe_training() const;
   TrainingSettings checkpoint_settings() const;
   EvaluationResult run_steps(Training& training, TrainingState& state, Checkpointing& checkpoints);

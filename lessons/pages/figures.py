@@ -542,11 +542,12 @@ def pipeline(figures):
     """The schedules of a pipeline, as the library draws them."""
     orders = [("one forward, one backward", "1f1b", 1), ("all forwards first", "afab", 1), ("interleaved, 2 chunks", "interleaved", 2)]
     stages, micro_batches = [2, 3, 4, 6], [1, 2, 4, 6, 8, 12]
+    hidden = ",".join(["16"] * 11)  # a layer for each of up to 12 parts
 
     def view(i, j, k):
         _, schedule, chunks = orders[i]
         return timetable(figures.output(f"{BIN}/mnist --show-pipeline --pipeline-parallel {stages[j]} --pipeline-schedule {schedule} "
-                                        f"--pipeline-chunks {chunks} --batch-size {micro_batches[k]} --micro-batch 1"))
+                                        f"--pipeline-chunks {chunks} --hidden {hidden} --batch-size {micro_batches[k]} --micro-batch 1"))
 
     return turned([Knob("order", [name for name, _, _ in orders]), Knob("stages", stages, 2), Knob("micro-batches", micro_batches, 3)], view)
 
@@ -627,6 +628,6 @@ FIGURES = {
     "zero": (zero, "The training state of 7.5 billion parameters, Adam in bf16", f"{BIN}/plan memory --parameters 7500000000 --dtype bf16 --ranks 64 --zero 1"),
     "scale": (scale, "An update of 1.3 billion parameters on more and more ranks, simulated", f"{BIN}/plan scale {PLAYBOOK} --messages-up-to 0"),
     "pipeline": (pipeline, "The stages of a pipeline over time",
-                 f"{BIN}/mnist --show-pipeline --pipeline-parallel 4 --pipeline-schedule 1f1b --batch-size 6 --micro-batch 1"),
+                 f"{BIN}/mnist --show-pipeline --pipeline-parallel 4 --pipeline-schedule 1f1b --hidden 16,16,16 --batch-size 6 --micro-batch 1"),
     "roofline": (roofline, "Operations of a training step under this machine's limits, measured", f"{BIN}/mnist --hidden 512,512 --batch-size 64 --max-steps 40 --report run.html"),
 }

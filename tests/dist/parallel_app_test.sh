@@ -307,6 +307,10 @@ done <<FLAGS
 --pipeline-parallel 2|--pipeline-parallel 2 --pipeline-schedule afab|differ: --pipeline-schedule 1f1b on rank 0, but --pipeline-schedule afab on rank 1
 --zero 3|--zero 3 --no-reshard|differ: --no-reshard false on rank 0, but --no-reshard true on rank 1
 --compress bf16|--compress f16|differ: --compress bf16 on rank 0, but --compress f16 on rank 1
+--slow-link 100,250|--slow-link 100,500|differ: --slow-link 100,250 on rank 0, but --slow-link 100,500 on rank 1
+|--show-mesh|differ: --show-mesh false on rank 0, but --show-mesh true on rank 1
+--pipeline-parallel 2 --show-pipeline|--pipeline-parallel 2|differ: --show-pipeline true on rank 0, but --show-pipeline false on rank 1
+|--print-schedule|differ: --print-schedule false on rank 0, but --print-schedule true on rank 1
 --context-parallel 2 --recompute 1|--context-parallel 2|differ: --recompute 1 on rank 0, but --recompute 0 on rank 1
 FLAGS
 refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu --sample-every 5 --zero 3
@@ -334,6 +338,34 @@ run_ranks 2 2 "${gpt[@]}" --tensor-parallel 2 --freeze "wte.*"
 expect "--freeze is refused" grep -q -- '--tensor-parallel cannot be used with --freeze' err
 run_ranks 0 8 mnist --show-mesh --tensor-parallel 4
 expect "--show-mesh draws the mesh once" grep -q '^8 ranks: 1 pipeline x 2 data x 1 context x 4 tensor$' out
+# What training refuses is not drawn.
+# shellcheck disable=SC2034  # named in the lines below
+small=(gpt train --device cpu --text plays.txt --heads 4 --width 32 --context 16 --steps-per-epoch 20 --epochs 1)
+while IFS='|' read -r number program arguments text; do
+  read -ra flags <<<"$arguments"
+  declare -n drawing=$program
+  if [ "$number" -eq 1 ]; then
+    timeout 60 "$bin/${drawing[0]}" "${drawing[@]:1}" "${flags[@]}" >out 2>err </dev/null
+    expect "$program $arguments: ends with 1" [ $? -eq 1 ]
+  else
+    run_ranks 1 "$number" "${drawing[@]}" "${flags[@]}"
+  fi
+  expect "'$text' in one line" [ "$(grep -cF -- "$text" err)" -eq 1 ]
+  expect "and nothing is drawn" [ ! -s out ]
+done <<REFUSED
+3|small|--show-mesh --tensor-parallel 3 --batch-size 9|--tensor-parallel 3: does not divide 4 heads
+4|small|--show-mesh --pipeline-parallel 4 --layers 1 --batch-size 8|the model has 3 units for 4 parts
+2|mnist|--show-mesh --context-parallel 2|no sequences of tokens, expected a language model
+4|small|--show-pipeline --pipeline-parallel 2 --batch-size 15|--batch-size 15: expected a multiple of the 2 ranks that divide it, the nearest is 16
+1|mnist|--show-pipeline --pipeline-parallel 9 --hidden 64,64,64|the model has 4 units for 9 parts
+1|small|--show-pipeline --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 40 --layers 2|the model has 4 units for 80 parts
+1|small|--show-pipeline --pipeline-parallel 2 --pipeline-schedule interleaved|expected --pipeline-chunks of at least 2
+1|small|--show-pipeline --pipeline-parallel 2 --batch-size 8 --micro-batch 9|--micro-batch 9 is larger than the 8 samples of a batch
+REFUSED
+run_ranks 2 2 "${gpt[@]}" --pipeline-parallel 2 --show-mesh --show-pipeline
+expect "--show-mesh and --show-pipeline exclude each other" grep -q 'cannot be used with' err
+run_ranks 0 4 "${gpt[@]}" --pipeline-parallel 2 --show-pipeline --micro-batch 2
+expect "--show-pipeline draws a data rank's two micro-batches, once" [ "$(grep -cF 'stage 1      f0 b0--- f1 b1---' out)" -eq 1 ]
 expect "--show-mesh has the last rank in its place" grep -qE '^data 1 +4 +5 +6 +7 *$' out
 
 summary
