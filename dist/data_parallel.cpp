@@ -80,7 +80,7 @@ void DataParallel::check_sharding() const {
   check(
       sharding.stage < 2 || options_.overlap,
       "data parallel: ZeRO stage {} has no memory for all gradients, but without overlap they would need to "
-      "be kept until backward ends",
+      "be kept until backward ends: expected overlap, or at most stage 1",
       sharding.stage);
 }
 

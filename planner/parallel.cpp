@@ -137,8 +137,8 @@ void check_request(const ParallelRequest& request) {
         counted(stages, "stage"), grouped(request.ranks, "rank"));
   check(!request.zero || (*request.zero >= 0 && *request.zero <= 3), "ZeRO has stages 0 to 3, found {}",
         request.zero.value_or(0));
-  check(!request.compress || request.zero.value_or(0) == 0, "--compress cannot be used with --zero {}",
-        request.zero.value_or(0));
+  check(!request.compress || request.zero.value_or(0) == 0,
+        "--compress cannot be used with --zero {}: expected one of them", request.zero.value_or(0));
   check(!request.micro_batch || *request.micro_batch >= 1, "the micro-batch must be at least 1, found {}",
         request.micro_batch.value_or(0));
   check(!request.chunks || *request.chunks >= 1, "a stage has at least 1 chunk, found {}",

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "core/divisors.h"
 #include "dist/pipeline_schedule.h"
 #include "dist/traffic.h"
 #include "nn/memory_estimate.h"
@@ -268,15 +270,22 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
   const TransformerOptions& model = request.model;
   const std::int64_t node = request.cluster.ranks_per_node;
   if (model.heads % mesh.tensor != 0)
-    return fmt::format("{} tensor ranks do not divide {}", mesh.tensor, counted(model.heads, "head"));
+    return fmt::format(
+        "{} tensor ranks do not divide {}, the nearest that divides both them and the ranks is {}",
+        mesh.tensor, counted(model.heads, "head"),
+        nearest_divisor(std::gcd(model.heads, request.ranks), mesh.tensor));
   if (model.kv_heads_or_default() % mesh.tensor != 0)
-    return fmt::format("{} tensor ranks do not divide {} of keys and values", mesh.tensor,
-                       counted(model.kv_heads_or_default(), "head"));
+    return fmt::format(
+        "{} tensor ranks do not divide {} of keys and values, the nearest that divides both them and the "
+        "ranks is {}",
+        mesh.tensor, counted(model.kv_heads_or_default(), "head"),
+        nearest_divisor(std::gcd(model.kv_heads_or_default(), request.ranks), mesh.tensor));
   if (model.vocabulary < mesh.tensor)
     return fmt::format("{} tensor ranks are more than a vocabulary of {}", mesh.tensor, model.vocabulary);
   if (mesh.context > 1 && model.context % (2 * mesh.context) != 0)
-    return fmt::format("sequences of {} have no {} equal chunks", counted(model.context, "token"),
-                       2 * mesh.context);
+    return fmt::format("sequences of {} have no {} equal chunks, the nearest length that has is {}",
+                       counted(model.context, "token"), 2 * mesh.context,
+                       nearest_multiple(model.context, 2 * mesh.context));
   if (mesh.tensor > 1 && request.sequence.value_or(false) && !divides_tokens(request, mesh))
     return fmt::format("{} tensor ranks do not divide {}", mesh.tensor,
                        counted(model.context / mesh.context, "token"));
@@ -289,8 +298,9 @@ std::string reason_against(const ParallelRequest& request, const MeshSizes& mesh
   if (request.global_batch % mesh.data != 0)
     return fmt::format("{} data ranks do not divide a batch of {}", mesh.data, request.global_batch);
   if (request.micro_batch && request.global_batch / mesh.data % *request.micro_batch != 0)
-    return fmt::format("micro-batches of {} do not divide the {} of a rank", *request.micro_batch,
-                       counted(request.global_batch / mesh.data, "sample"));
+    return fmt::format("micro-batches of {} do not divide the {} of a rank, the nearest that do are of {}",
+                       *request.micro_batch, counted(request.global_batch / mesh.data, "sample"),
+                       nearest_divisor(request.global_batch / mesh.data, *request.micro_batch));
   const std::int64_t of_stage = std::int64_t{mesh.tensor} * mesh.data_and_context();
   const auto fits = [node](std::int64_t ranks) { return node % ranks == 0 || ranks % node == 0; };
   if (!fits(mesh.tensor) || (mesh.pipeline > 1 && !fits(of_stage)) ||

@@ -7,11 +7,17 @@
 namespace ringtape {
 namespace {
 
-/// Whether the option's value differs from its default.
-bool is_set(const std::vector<TrainerOption>& options, const std::vector<TrainerOption>& defaults,
-            const std::string& name) {
+/// "--zero 1", "--graph"
+std::string text_of(const TrainerOption& option) {
+  return fmt::format("--{}{}", option.name, option.value.type.empty() ? "" : " " + option.value.write());
+}
+
+/// The option, if its value differs from its default; else null.
+const TrainerOption* set_option(const std::vector<TrainerOption>& options,
+                                const std::vector<TrainerOption>& defaults, const std::string& name) {
   for (std::size_t i = 0; i < options.size(); ++i) {
-    if (options[i].name == name) return options[i].value.write() != defaults[i].value.write();
+    if (options[i].name != name) continue;
+    return options[i].value.write() != defaults[i].value.write() ? &options[i] : nullptr;
   }
   fail("no option is called {}", quote(name));
 }
@@ -33,12 +39,13 @@ void check_options(const TrainerOptions& given) {
     }
   }
   for (const TrainerOption& option : options) {
-    if (!is_set(options, defaults, option.name)) continue;
-    const std::string value = option.value.type.empty() ? "" : " " + option.value.write();
-    check(option.needs.text.empty() || option.needs.is_met(), "--{}{} has no effect: expected {} with it",
-          option.name, value, option.needs.text);
-    for (const std::string& other : option.excludes) {
-      if (is_set(options, defaults, other)) fail("--{} cannot be used with --{}", option.name, other);
+    if (set_option(options, defaults, option.name) == nullptr) continue;
+    check(option.needs.text.empty() || option.needs.is_met(), "{} has no effect: expected {} with it",
+          text_of(option), option.needs.text);
+    for (const std::string& name : option.excludes) {
+      const TrainerOption* const other = set_option(options, defaults, name);
+      check(other == nullptr, "--{} cannot be used with --{}: found {} and {}, expected one of them",
+            option.name, name, text_of(option), other == nullptr ? "" : text_of(*other));
     }
   }
 }

@@ -57,9 +57,11 @@ std::shared_ptr<CommHook> make_comm_hook(const DistributionOptions& options, con
 }
 
 ArenaSharding make_sharding(const DistributionOptions& options, int rank, int world_size) {
-  check(options.zero < 2 || !options.no_overlap,
-        "--zero {} has no memory for all gradients until backward ends, as --no-overlap requires",
-        options.zero);
+  check(
+      options.zero < 2 || !options.no_overlap,
+      "--zero {} has no memory for all gradients until backward ends, as --no-overlap requires: expected at "
+      "most --zero 1 with it",
+      options.zero);
   return {.stage = world_size > 1 ? options.zero : 0,
           .rank = rank,
           .world_size = world_size,

@@ -118,7 +118,9 @@ OptionValue option_value(std::optional<SlowLink>& link) {
             link = text.empty() ? std::nullopt : std::optional(parse_slow_link(text));
           },
           [&link] {
-            return link ? fmt::format("{},{}", link->latency.count() * 1e6, link->bytes_per_second * 1e-6)
+            // A double's 15 digits: of 100 us in seconds 16 would show the rounding.
+            return link ? fmt::format("{:.15g},{:.15g}", link->latency.count() * 1e6,
+                                      link->bytes_per_second * 1e-6)
                         : std::string();
           }};
 }

@@ -575,7 +575,7 @@ powers = [1, 2, 4, 8, 16]
 assert found == {(t, c, p, 16 // t // c // p) for t in powers[:4] for c in powers for p in powers[:4] if t * c * p <= 16}, found
 times = [p["step_seconds"] for p in plans["plans"]]
 assert times == sorted(times)
-assert {(l["tensor"], l["reason"]) for l in plans["left_out"]} == {(16, "16 tensor ranks do not divide 8 heads"), (1, "a model of 8 layers has no block for each of 16 stages")}'
+assert {(l["tensor"], l["reason"]) for l in plans["left_out"]} == {(16, "16 tensor ranks do not divide 8 heads, the nearest that divides both them and the ranks is 8"), (1, "a model of 8 layers has no block for each of 16 stages")}'
 else
   echo "skipped: no Python here to read all meshes of plan parallel"
 fi
@@ -593,7 +593,9 @@ refuse "--tensor-parallel 3: expected a divisor of the 16 ranks" plan parallel "
 refuse "--context-parallel 3: expected a divisor of the 16 ranks" plan parallel "${gpt[@]}" --ranks 16 --context-parallel 3
 refuse "fits into 1 MiB a rank: the least," plan parallel "${gpt[@]}" --ranks 16 --memory 1MiB
 refuse "--memory: expected a whole number with a unit" plan parallel "${gpt[@]}" --memory 1.5GB
-refuse "--compress cannot be used with --zero 1" plan parallel "${gpt[@]}" --ranks 16 --compress bf16 --zero 1
+refuse "16 tensor ranks do not divide 8 heads, the nearest that divides both them and the ranks is 8" plan parallel "${gpt[@]}" --ranks 16 --tensor-parallel 16
+refuse "micro-batches of 3 do not divide the 4 samples of a rank, the nearest that do are of 2" plan parallel "${gpt[@]}" --ranks 16 --batch-size 64 --tensor-parallel 1 --context-parallel 1 --pipeline-parallel 1 --micro-batch 3
+refuse "--compress cannot be used with --zero 1: expected one of them" plan parallel "${gpt[@]}" --ranks 16 --compress bf16 --zero 1
 accept plan scale --help
 accept "${scale[@]}" --ranks 1,8,64,100000 --svg scale.svg
 expect "four rows, the last in closed form" [ "$(grep -cE '^ +[0-9,]+ +1 +[0-9,]+ .*%( +[*])?$' "$work/out")" -eq 4 ]

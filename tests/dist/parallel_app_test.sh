@@ -293,7 +293,7 @@ refused 2 "--tensor-parallel 2: does not divide 1 heads of keys and values, the 
 refused 2 "--pipeline-parallel 2: expected a divisor of the 1 rank left, the nearest is 1" "${gpt[@]}" --tensor-parallel 2 --pipeline-parallel 2
 refused 2 "run/step-000000000010.json: was made by another training: --hidden was 65,40,33, found 65,40" "${mnist[@]}" --optimizer sgd --lr 0.05 --momentum 0.9 --hidden 65,40 --pipeline-parallel 2 --checkpoint run --resume
 refused 2 "/dev/null/x: cannot make the folder" "${gpt[@]}" --save-model /dev/null/x
-refused 2 "--zero 3 has no memory for all gradients until backward ends, as --no-overlap requires" "${mnist[@]}" --zero 3 --no-overlap
+refused 2 "--zero 3 has no memory for all gradients until backward ends, as --no-overlap requires: expected at most --zero 1 with it" "${mnist[@]}" --zero 3 --no-overlap
 # Ranks with other flags: one line that names both values.
 while IFS='|' read -r first second text; do
   read -ra of_first <<<"$first"
@@ -313,6 +313,8 @@ done <<FLAGS
 |--print-schedule|differ: --print-schedule false on rank 0, but --print-schedule true on rank 1
 --context-parallel 2 --recompute 1|--context-parallel 2|differ: --recompute 1 on rank 0, but --recompute 0 on rank 1
 FLAGS
+refused 4 "--check-replicas: with --zero 3 no two of these ranks have the same values, expected --tensor-parallel, or --pipeline-parallel of a model with tied weights" \
+  "${mnist[@]}" --pipeline-parallel 2 --zero 3 --check-replicas
 refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu --sample-every 5 --zero 3
 refused 4 "--compress f16 cannot be used with --tensor-parallel without --sequence-parallel" "${gpt[@]}" --tensor-parallel 2 --compress f16
 refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tensor-parallel 2 --lora-rank 2
@@ -320,8 +322,6 @@ refused 3 "--pipeline-parallel 2: expected a divisor of the 3 ranks, the nearest
 refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected at most as many parts, the nearest is --pipeline-parallel 2" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
 refused 2 "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved
 refused 4 "--zero 2: expected as many forwards on every rank, but of the 1 samples of an epoch's last update some of the 2 ranks run 1 and others 0: change --micro-batch" \
-refused 4 "--check-replicas: with --zero 3 no two of these ranks have the same values, expected --tensor-parallel, or --pipeline-parallel of a model with tied weights" \
-  "${mnist[@]}" --pipeline-parallel 2 --zero 3 --check-replicas
   "${regression[@]}" --pipeline-parallel 2 --zero 2 --pipeline-schedule interleaved --pipeline-chunks 2
 refused 2 "--lora-rank cannot be used with --pipeline-parallel" "${gpt[@]}" --pipeline-parallel 2 --lora-rank 2
 refused 2 "--sample-every cannot be used with --pipeline-parallel" gpt train --device cpu --sample-every 5 --pipeline-parallel 2
@@ -334,10 +334,10 @@ for flags in "--pipeline-schedule afab" "--pipeline-parallel 2 --pipeline-chunks
 done
 timeout 60 "$bin/mnist" --show-pipeline --pipeline-parallel 2 --batch-size 64 --micro-batch 16 >out 2>err
 expect "--show-pipeline draws the schedule" grep -qF 'stage 1      f0 b0--- f1 b1--- f2 b2--- f3 b3---' out
+run_ranks 2 2 "${mnist[@]}" --zero 1 --compress bf16
+expect "--compress with ZeRO: names the stage" grep -qF -- "--compress cannot be used with --zero: found --compress bf16 and --zero 1, expected one of them" err
 run_ranks 2 2 "${gpt[@]}" --tensor-parallel 2 --freeze "wte.*"
 expect "--freeze is refused" grep -q -- '--tensor-parallel cannot be used with --freeze' err
-run_ranks 0 8 mnist --show-mesh --tensor-parallel 4
-expect "--show-mesh draws the mesh once" grep -q '^8 ranks: 1 pipeline x 2 data x 1 context x 4 tensor$' out
 # What training refuses is not drawn.
 # shellcheck disable=SC2034  # named in the lines below
 small=(gpt train --device cpu --text plays.txt --heads 4 --width 32 --context 16 --steps-per-epoch 20 --epochs 1)
@@ -366,6 +366,8 @@ run_ranks 2 2 "${gpt[@]}" --pipeline-parallel 2 --show-mesh --show-pipeline
 expect "--show-mesh and --show-pipeline exclude each other" grep -q 'cannot be used with' err
 run_ranks 0 4 "${gpt[@]}" --pipeline-parallel 2 --show-pipeline --micro-batch 2
 expect "--show-pipeline draws a data rank's two micro-batches, once" [ "$(grep -cF 'stage 1      f0 b0--- f1 b1---' out)" -eq 1 ]
+run_ranks 0 8 mnist --show-mesh --tensor-parallel 4
+expect "--show-mesh draws the mesh once" grep -q '^8 ranks: 1 pipeline x 2 data x 1 context x 4 tensor$' out
 expect "--show-mesh has the last rank in its place" grep -qE '^data 1 +4 +5 +6 +7 *$' out
 
 summary

@@ -299,7 +299,10 @@ TEST_CASE("plan parallel: the fastest first, and what is left out says why", "[p
       CHECK_THAT(each.reason, ContainsSubstring("more than there are"));
       too_large = true;
     }
-    heads = heads || each.reason == "3 tensor ranks do not divide 16 heads";
+    heads =
+        heads ||
+        each.reason ==
+            "3 tensor ranks do not divide 16 heads, the nearest that divides both them and the ranks is 2";
     layers = layers || each.reason == "a model of 8 layers has no block for each of 12 stages";
   }
   CHECK(too_large);
@@ -328,7 +331,7 @@ TEST_CASE("plan parallel refuses what it cannot plan", "[planner][parallel]") {
   refuses([](ParallelRequest& r) { r.context = 3; },
           "--context-parallel 3: expected a divisor of the 16 ranks");
   refuses([](ParallelRequest& r) { r.context = 16, r.model.context = 48; },
-          "sequences of 48 tokens have no 32 equal chunks");
+          "sequences of 48 tokens have no 32 equal chunks, the nearest length that has is 64");
   refuses([](ParallelRequest& r) { r.tensor = r.pipeline = 8; },
           "8 tensor ranks and 8 stages do not divide 16 ranks");
   refuses([](ParallelRequest& r) { r.memory = 1'000'000; }, "fits into");
