@@ -1,6 +1,5 @@
 #include "data/context_dataset.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "dist/ring_attention.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "autograd/arguments.h"

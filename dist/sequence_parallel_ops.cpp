@@ -1,7 +1,5 @@
 #include "dist/sequence_parallel_ops.h"
 
-#include <algorithm>
-
 #include "autograd/arguments.h"
 #include "autograd/low_precision.h"
 #include "autograd/operation_scope.h"
