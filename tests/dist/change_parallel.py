@@ -354,9 +354,9 @@ CHANGES = [
     ("ZeRO: all buckets at the arena's beginning", SLICES, "    offset += bucket.elements;\n", ""),
     ("ZeRO 3: all units at the arena's beginning", SLICES, "offset += buckets.back().elements;", ""),
     ("replicas: data ranks are not compared", REPLICAS, "verify_same(*mesh.data_and_context(), what, \"parameter\",\n"
-     "              checksums(model, [](const Tensor&) { return true; }));", ""),
-    ("replicas: tensor ranks are not compared", REPLICAS, "verify_same(*mesh.along(MeshDimension::tensor), what, \"undivided parameter\",\n"
-     "              checksums(model, [](const Tensor& parameter) { return shard_of(parameter) == nullptr; }));", ""),
+     "                checksums(model, arena, [](const Tensor&) { return true; }));", ""),
+    ("replicas: tensor ranks are not compared", REPLICAS, "  verify_same(\n      *mesh.along(MeshDimension::tensor), what, \"undivided parameter\",\n"
+     "      checksums(model, arena, [](const Tensor& parameter) { return shard_of(parameter) == nullptr; }));", ""),
     ("replicas: tensor ranks compare what they divide too", REPLICAS, "return shard_of(parameter) == nullptr;",
      "return shard_of(parameter) == nullptr || true;"),
 ]
