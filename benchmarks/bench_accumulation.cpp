@@ -138,13 +138,11 @@ void throughput_of_steps(Results& results, const Sizes& sizes, std::int64_t batc
     const double rate = static_cast<double>(batch) / seconds;
     fmt::print("{:>6} {:>12} {:>12.3f} {:>18} {:>12.0f} {:>10.3f} {:>10.2f}\n", steps, batch / steps,
                seconds * 1e3, times.range_ms(3), rate, at_once / seconds, mebibytes(peak));
-    results.add({.name = fmt::format("update of {}", name_of(sizes)),
-                 .size = fmt::format("batch {} as {} x {}", batch, steps, batch / steps),
-                 .seconds = seconds,
-                 .more = {{"samples_per_s", rate},
-                          {"peak_bytes", peak},
-                          {"least_seconds", times.least()},
-                          {"most_seconds", times.most()}}});
+    ResultRow row{.name = fmt::format("update of {}", name_of(sizes)),
+                  .size = fmt::format("batch {} as {} x {}", batch, steps, batch / steps),
+                  .more = {{"samples_per_s", rate}, {"peak_bytes", peak}}};
+    times.add_to(row);
+    results.add(row);
   }
   fmt::print("\n");
 }
@@ -170,14 +168,13 @@ void recomputation(Results& results, std::int64_t layers, std::int64_t width, st
                segment == 0 ? "everything kept" : fmt::format("{}", segment), mebibytes(passing),
                mebibytes(expected), mebibytes(at_peak.total()), seconds * 1e3, times.range_ms(3),
                seconds / kept);
-    results.add({.name = fmt::format("update of {} hidden layers of {}, batch {}", layers, width, batch),
-                 .size = segment == 0 ? "everything kept" : fmt::format("segments of {}", segment),
-                 .seconds = seconds,
-                 .more = {{"activation_bytes", passing},
-                          {"formula_bytes", expected},
-                          {"peak_bytes", at_peak.total()},
-                          {"least_seconds", times.least()},
-                          {"most_seconds", times.most()}}});
+    ResultRow row{
+        .name = fmt::format("update of {} hidden layers of {}, batch {}", layers, width, batch),
+        .size = segment == 0 ? "everything kept" : fmt::format("segments of {}", segment),
+        .more = {
+            {"activation_bytes", passing}, {"formula_bytes", expected}, {"peak_bytes", at_peak.total()}}};
+    times.add_to(row);
+    results.add(row);
   }
 }
 

@@ -10,7 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -33,32 +36,26 @@ struct Options {
   std::string json;
 };
 
-/// Processes that only compute, from construction to destruction.
-class BusyProcesses {
+/// A process that only computes, from construction to destruction.
+class BusyProcess {
  public:
-  explicit BusyProcesses(int count) {
-    for (int i = 0; i < count; ++i) {
-      const pid_t child = fork();
-      check(child >= 0, "fork failed: no busy process could be started");
-      if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        setsid();  // the scheduler divides cores among sessions first
-        for (;;) asm volatile("");
-      }
-      children_.push_back(child);
+  BusyProcess() : child_(fork()) {
+    check(child_ >= 0, "a busy process could not be started: {}", std::strerror(errno));
+    if (child_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      setsid();  // the scheduler divides cores among sessions first
+      for (;;) asm volatile("");
     }
   }
-  ~BusyProcesses() {
-    for (const pid_t child : children_) {
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
-    }
+  ~BusyProcess() {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
   }
-  BusyProcesses(const BusyProcesses&) = delete;
-  BusyProcesses& operator=(const BusyProcesses&) = delete;
+  BusyProcess(const BusyProcess&) = delete;
+  BusyProcess& operator=(const BusyProcess&) = delete;
 
  private:
-  std::vector<pid_t> children_;
+  pid_t child_;
 };
 
 int usable_cores() {
@@ -103,18 +100,18 @@ void benchmark(const Options& options) {
     wait.go_on();
     idle.add(mean_step(training, options.round_seconds));
     wait.pause();
-    const BusyProcesses load(processes);
+    std::deque<BusyProcess> load;
+    for (int i = 0; i < processes; ++i) load.emplace_back();
     busy.add(mean_step(training, options.round_seconds));
   }
-  check_quiet(wait.share().value_or(0), "without load");
+  check_quiet(wait.share(), "without load");
   fmt::print("{:<28} {:>10} {:>18} {:>8}\n", "", "ms/step", "least to most", "x idle");
   const auto show = [&](const std::string& name, const Times& times) {
     fmt::print("{:<28} {:>10.3f} {:>18} {:>8.2f}\n", name, times.median() * 1e3, times.range_ms(3),
                times.median() / idle.median());
-    results.add({.name = name,
-                 .size = "784-256-10, batch 64",
-                 .seconds = times.median(),
-                 .more = {{"least_seconds", times.least()}, {"most_seconds", times.most()}}});
+    ResultRow row{.name = name, .size = "784-256-10, batch 64"};
+    times.add_to(row);
+    results.add(row);
   };
   show("idle", idle);
   show(fmt::format("beside {} busy processes", processes), busy);
@@ -126,7 +123,7 @@ void benchmark(const Options& options) {
 int main(int argc, char** argv) {
   CommandLine app("Times a training step on an idle machine and beside busy processes.");
   Options options;
-  app.option("--processes", positive(options.processes), "busy processes (default: one per core)");
+  app.option("--processes", between(options.processes, 1, 1024), "busy processes (default: one per core)");
   app.option("--rounds", positive(options.rounds), "rounds with and without load, each");
   app.option("--round-seconds", between(options.round_seconds, 1e-3, 1e3), "seconds of a round");
   app.file("--json", options.json, kJsonHelp);

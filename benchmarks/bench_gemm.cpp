@@ -1,12 +1,10 @@
 // Times Ringtape's own GEMM against the vendor's, on the three products of a linear layer and on squares.
 #include <fmt/format.h>
 
-#include <random>
 #include <vector>
 
+#include "autograd/creation.h"
 #include "cli/command_line.h"
-#include "core/half.h"
-#include "core/tensor.h"
 #include "kernels/gemm.h"
 #include "profile/machine.h"
 #include "profile/result_file.h"
@@ -32,19 +30,6 @@ void add_layer(std::vector<Shape3>& shapes, std::int64_t rows, std::int64_t in, 
   shapes.push_back({"dW += dY^T X", out, in, rows, true, false, 1});
 }
 
-Tensor random_tensor(std::int64_t elements, DType dtype, Device device) {
-  std::mt19937 engine(1);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  const auto fill = [&](auto convert) {
-    std::vector<decltype(convert(0.0f))> values(static_cast<std::size_t>(elements));
-    for (auto& value : values) value = convert(uniform(engine));
-    return from_vector(values, {elements}, device);
-  };
-  if (dtype == DType::bf16) return fill([](float v) { return on_cpu::to_bfloat16(v); });
-  if (dtype == DType::f16) return fill([](float v) { return on_cpu::to_float16(v); });
-  return fill([](float v) { return v; });
-}
-
 /// A product of its own random matrices.
 class Product {
  public:
@@ -52,10 +37,10 @@ class Product {
       : shape_(shape),
         dtype_(dtype),
         device_(device),
-        a_(random_tensor(shape.m * shape.k, dtype, device)),
-        b_(random_tensor(shape.k * shape.n, dtype, device)),
-        c_(random_tensor(shape.m * shape.n, DType::f32, device)),
-        bias_(random_tensor(shape.n, DType::f32, device)) {
+        a_(rand({shape.m * shape.k}, dtype, device, -1, 1)),
+        b_(rand({shape.k * shape.n}, dtype, device, -1, 1)),
+        c_(rand({shape.m * shape.n}, DType::f32, device, -1, 1)),
+        bias_(rand({shape.n}, DType::f32, device, -1, 1)) {
     args_.m = shape.m;
     args_.n = shape.n;
     args_.k = shape.k;

@@ -3,11 +3,11 @@
 // batches.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <vector>
 
+#include "benchmarks/times.h"
 #include "cli/command_line.h"
 #include "data/loader.h"
 #include "data/mnist.h"
@@ -19,44 +19,41 @@ namespace {
 
 using namespace ringtape;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using Clock = std::chrono::steady_clock;
 
 // Keeps two threads busy, as the kernels of a training step do.
 void compute(double seconds) {
 #pragma omp parallel num_threads(2)
   {
-    const double end = now() + seconds;
-    while (now() < end) {
+    const Clock::time_point start = Clock::now();
+    while (seconds_since(start) < seconds) {
     }
   }
 }
 
 struct Cost {
-  double waiting;  // seconds per batch inside the loader's functions
-  double total;    // seconds per batch of the epoch, without the steps
+  Times waiting;  // per batch, inside the loader's functions
+  Times total;    // per batch of the epoch, without the steps
 };
 
-// The median of five epochs with a step of `step_seconds` after each batch.
+// Of five epochs with a step of `step_seconds` after each batch.
 Cost measure(DataLoader& loader, double step_seconds) {
   const auto batches = static_cast<double>(loader.batches_per_epoch());
-  std::vector<Cost> epochs;
+  Cost cost;
   for (int epoch = 0; epoch < 5; ++epoch) {
-    const double start = now();
+    const Clock::time_point start = Clock::now();
     double computing = 0;
     loader.start_epoch(epoch);
     while (loader.next()) {
-      const double before = now();
+      const Clock::time_point before = Clock::now();
       if (step_seconds > 0) compute(step_seconds);
-      computing += now() - before;
+      computing += seconds_since(before);
     }
-    const double all = now() - start;
-    epochs.push_back({(all - computing) / batches, all / batches - step_seconds});
+    const double all = seconds_since(start);
+    cost.waiting.add((all - computing) / batches);
+    cost.total.add(all / batches - step_seconds);
   }
-  std::nth_element(epochs.begin(), epochs.begin() + 2, epochs.end(),
-                   [](const Cost& a, const Cost& b) { return a.total < b.total; });
-  return epochs[2];
+  return cost;
 }
 
 // Seconds to copy the same number of rows in order.
@@ -65,10 +62,11 @@ double copy_seconds(const TensorDataset& data, std::int64_t batch_size) {
   std::vector<std::uint8_t> to(bytes);
   const auto* from = data.all_features().data<std::uint8_t>();
   const std::int64_t batches = data.size() / batch_size;
-  const double start = now();
-  for (std::int64_t i = 0; i < batches; ++i)
-    std::memcpy(to.data(), from + static_cast<std::size_t>(i) * bytes, bytes);
-  return (now() - start) / static_cast<double>(batches);
+  const auto copy_all = [&] {
+    for (std::int64_t i = 0; i < batches; ++i)
+      std::memcpy(to.data(), from + static_cast<std::size_t>(i) * bytes, bytes);
+  };
+  return median_seconds(copy_all, Device{}) / static_cast<double>(batches);
 }
 
 void benchmark(std::int64_t batch_size, double step_microseconds, const std::string& json) {
@@ -86,15 +84,16 @@ void benchmark(std::int64_t batch_size, double step_microseconds, const std::str
     for (int threads : {0, 1, 2}) {
       DataLoader loader(data, sampler, {.batch_size = batch_size, .prefetch_threads = threads});
       const Cost cost = measure(loader, 1e-6 * step);
-      fmt::print("{:>16} {:>16.0f} {:>20.2f} {:>20.2f}\n", threads, step, 1e6 * cost.waiting,
-                 1e6 * cost.total);
-      results.add({.name = fmt::format("batch, {} prefetch threads, {}", threads,
-                                       step > 0 ? "under a step" : "alone"),
-                   .size = fmt::format("batch {}", batch_size),
-                   .seconds = cost.total,
-                   .bytes = 2 * bytes,
-                   .limit_seconds = copy,
-                   .more = {{"waiting_seconds", cost.waiting}}});
+      fmt::print("{:>16} {:>16.0f} {:>20.2f} {:>20.2f}\n", threads, step, 1e6 * cost.waiting.median(),
+                 1e6 * cost.total.median());
+      ResultRow row{
+          .name = fmt::format("batch, {} prefetch threads, {}", threads, step > 0 ? "under a step" : "alone"),
+          .size = fmt::format("batch {}", batch_size),
+          .bytes = 2 * bytes,
+          .limit_seconds = copy,
+          .more = {{"waiting_seconds", cost.waiting.median()}}};
+      cost.total.add_to(row);
+      results.add(row);
     }
   }
   results.save();

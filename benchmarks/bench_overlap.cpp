@@ -206,10 +206,8 @@ void print_table(Results& results, const std::vector<Way>& ways, const std::vect
          : is_compared ? "not measured"
                        : "",
          way.communicates ? shares_text(measured[i].hidden) : "");
-    ResultRow row{
-        .name = way.name, .size = fmt::format("{} micro-batches", way.micro_batches), .seconds = seconds};
-    row.more["least_seconds"] = times.least();
-    row.more["most_seconds"] = times.most();
+    ResultRow row{.name = way.name, .size = fmt::format("{} micro-batches", way.micro_batches)};
+    times.add_to(row);
     if (is_told) row.more["hidden_by_step_times"] = share;
     if (way.communicates) {
       row.more["hidden_by_timeline"] = median(measured[i].hidden);

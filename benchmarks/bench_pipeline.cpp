@@ -162,16 +162,15 @@ void print_table(Results& results, const std::vector<Measured>& all, int stages)
     line(way.name, way.micro_batches, way.chunks, fmt::format("{:.1f}", update.median() * 1e3),
          update.range_ms(1), fmt::format("{:.1f}", alone.median() * 1e3), alone.range_ms(1),
          fmt::format("{:.1f}%", bubble * 100), fmt::format("{:.1f}%", formula * 100));
-    results.add({.name = way.name,
-                 .size = fmt::format("{} micro-batches, {} chunks", way.micro_batches, way.chunks),
-                 .seconds = update.median(),
-                 .more = {{"least_seconds", update.least()},
-                          {"most_seconds", update.most()},
-                          {"alone_seconds", alone.median()},
-                          {"alone_least_seconds", alone.least()},
-                          {"alone_most_seconds", alone.most()},
-                          {"bubble", bubble},
-                          {"bubble_by_formula", formula}}});
+    ResultRow row{.name = way.name,
+                  .size = fmt::format("{} micro-batches, {} chunks", way.micro_batches, way.chunks),
+                  .more = {{"alone_seconds", alone.median()},
+                           {"alone_least_seconds", alone.least()},
+                           {"alone_most_seconds", alone.most()},
+                           {"bubble", bubble},
+                           {"bubble_by_formula", formula}}};
+    update.add_to(row);
+    results.add(row);
   }
 }
 

@@ -7,10 +7,11 @@
 
 #include <cmath>
 #include <functional>
-#include <random>
 #include <tuple>
 #include <vector>
 
+#include "autograd/creation.h"
+#include "benchmarks/kernels/loops.h"
 #include "cli/command_line.h"
 #include "kernels/simt/fiber.h"
 #include "profile/machine.h"
@@ -20,6 +21,9 @@
 namespace {
 
 using namespace ringtape;
+using kernel_cases::loop_norm;
+using kernel_cases::loop_relu;
+using kernel_cases::loop_sum;
 
 constexpr TimingOptions kTiming{.rounds = 21, .round_seconds = 2e-3};
 
@@ -59,21 +63,7 @@ class Comparison {
   double elementwise_target_, reduction_target_;
 };
 
-std::vector<float> random_values(std::int64_t n, float low, float high, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::uniform_real_distribution<float> distribution(low, high);
-  std::vector<float> values(static_cast<std::size_t>(n));
-  for (float& value : values) value = distribution(generator);
-  return values;
-}
-
-// The loops that kernels are compared with. The result of a reduction is written to memory so that the
-// compiler keeps it.
-
-void loop_relu(const float* x, float* y, std::int64_t n) {
-#pragma omp parallel for simd schedule(static)
-  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] < 0 ? 0 : x[i];
-}
+// The loops that kernels are compared with, besides those of benchmarks/kernels/loops.h.
 
 void loop_axpy(float a, const float* x, float* y, std::int64_t n) {
 #pragma omp parallel for simd schedule(static)
@@ -89,44 +79,28 @@ void loop_adam(const float* g, float* p, float* m, float* v, std::int64_t n) {
   }
 }
 
-void loop_sum(const float* x, std::int64_t n, float* total) {
-  float sum = 0;
-#pragma omp parallel for simd schedule(static) reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += x[i];
-  *total = sum;
-}
-
-void loop_sum_squares(const float* x, std::int64_t n, float* total) {
-  float sum = 0;
-#pragma omp parallel for simd schedule(static) reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
-  *total = sum;
-}
-
 void compare_with_loops(Comparison comparison, std::int64_t n) {
   const Stream stream = Stream::current({});
-  const std::vector<float> x = random_values(n, -1, 1, 1);
-  std::vector<float> y = random_values(n, -1, 1, 2), m = random_values(n, -1, 1, 3),
-                     v = random_values(n, 0, 1, 4);
+  const auto random = [&](double low) { return rand({n}, DType::f32, Device{}, low, 1); };
+  const Tensor of_x = random(-1), of_y = random(-1), of_m = random(-1), of_v = random(0);
+  const float* x = of_x.data<float>();
+  float *y = of_y.data<float>(), *m = of_m.data<float>(), *v = of_v.data<float>();
   std::vector<float> partial(1024);
   unsigned counter = 0;
   float total = 0;
 
   comparison.elementwise(
-      "y=max(x,0)", 8, [&] { bench_relu(stream, x.data(), y.data(), n); },
-      [&] { loop_relu(x.data(), y.data(), n); });
+      "y=max(x,0)", 8, [&] { bench_relu(stream, x, y, n); }, [&] { loop_relu(x, y, n); });
   comparison.elementwise(
-      "y=a*x+y", 12, [&] { bench_axpy(stream, 1e-6f, x.data(), y.data(), n); },
-      [&] { loop_axpy(1e-6f, x.data(), y.data(), n); });
+      "y=a*x+y", 12, [&] { bench_axpy(stream, 1e-6f, x, y, n); }, [&] { loop_axpy(1e-6f, x, y, n); });
   comparison.elementwise(
-      "Adam", 28, [&] { bench_adam(stream, x.data(), y.data(), m.data(), v.data(), n); },
-      [&] { loop_adam(x.data(), y.data(), m.data(), v.data(), n); });
+      "Adam", 28, [&] { bench_adam(stream, x, y, m, v, n); }, [&] { loop_adam(x, y, m, v, n); });
   comparison.reduction(
-      "sum", [&] { bench_sum(stream, x.data(), n, partial.data(), &counter, &total); },
-      [&] { loop_sum(x.data(), n, &total); });
+      "sum", [&] { bench_sum(stream, x, n, partial.data(), &counter, &total); },
+      [&] { loop_sum(x, n, &total); });
   comparison.reduction(
-      "sum of squares", [&] { bench_sum_squares(stream, x.data(), n, partial.data(), &counter, &total); },
-      [&] { loop_sum_squares(x.data(), n, &total); });
+      "sum of squares", [&] { bench_sum_squares(stream, x, n, partial.data(), &counter, &total); },
+      [&] { loop_norm(x, n, &total); });
 }
 
 /// Seconds for one switch from a fiber to another.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,9 +30,13 @@ inline double slowest(Communicator& comm, std::chrono::steady_clock::duration ow
   return largest_over(comm, Seconds(own).count());
 }
 
-/// check_quiet() for the rank that waited longest: throws Error on all ranks.
+/// check_quiet() for the rank that waited longest: throws Error on all ranks. Not known if a rank does not
+/// know it.
 inline void check_quiet(Communicator& comm, const CoreWait& wait, std::string_view when) {
-  check_quiet(largest_over(comm, wait.share().value_or(0)), when);
+  const std::optional<double> own = wait.share();
+  const bool is_known = largest_over(comm, own ? 0 : 1) <= 0;
+  const double largest = largest_over(comm, own.value_or(0));
+  check_quiet(is_known ? std::optional(largest) : std::nullopt, when);
 }
 
 }  // namespace ringtape

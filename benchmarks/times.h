@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/stream.h"
+#include "profile/result_file.h"
 #include "trace/timing.h"
 
 namespace ringtape {
@@ -16,10 +17,15 @@ namespace ringtape {
 class Times {
  public:
   void add(double seconds) { seconds_.push_back(seconds); }
-  const std::vector<double>& all() const { return seconds_; }
   double median() const { return ringtape::median(seconds_); }
   double least() const { return *std::min_element(seconds_.begin(), seconds_.end()); }
   double most() const { return *std::max_element(seconds_.begin(), seconds_.end()); }
+  /// Sets the row's time to the median, and its "least_seconds" and "most_seconds".
+  void add_to(ResultRow& row) const {
+    row.seconds = median();
+    row.more["least_seconds"] = least();
+    row.more["most_seconds"] = most();
+  }
   /// "61.2 to 65.7", in milliseconds.
   std::string range_ms(int decimals) const {
     return fmt::format("{0:.{2}f} to {1:.{2}f}", least() * 1e3, most() * 1e3, decimals);

@@ -45,7 +45,7 @@ Json Results::to_json() const {
 }
 
 void Results::save() const {
-  const std::string remark = too_busy(core_wait_.share().value_or(0));
+  const std::string remark = too_busy(core_wait_.share());
   if (!remark.empty()) fmt::print(stderr, "note: {}\n", remark);
   if (!path_.empty()) save_text(path_, to_json().dump(1) + '\n');
 }

@@ -15,7 +15,7 @@
 ///
 ///   {"program": "bench_kernels", "date": "2026-11-20T15:50:00Z", "revision": "1e8b84d",
 ///    "machine": {"device": "cpu", "cpu": "AMD EPYC", ...},           from describe_machine()
-///    "waited_for_core": 0.003,                                       share of the run's time (core_wait.h)
+///    "waited_for_core": 0.003,      largest share of the run's time that a thread waited (core_wait.h)
 ///    "settings": {"dtype": "f32"},                                   other settings of the run
 ///    "rows": [{"name": "relu_forward", "size": "16777216 f32", "seconds": 0.0024, ...}]}
 ///
@@ -26,10 +26,10 @@ namespace ringtape {
 struct ResultRow {
   std::string name;
   std::string size;                          ///< of the work, in words: "8192 x 1000 f32"
-  std::optional<double> seconds = {};        ///< median
+  std::optional<double> seconds = {};        ///< median, where the program does not say otherwise
   double flops = 0;                          ///< floating-point operations of the work
   double bytes = 0;                          ///< least bytes to read and write
-  std::optional<double> limit_seconds = {};  ///< least time that the machine needs
+  std::optional<double> limit_seconds = {};  ///< least time that the machine needs, or an estimate of it
   Json more = {};                            ///< fields of this program only
 };
 
@@ -45,10 +45,10 @@ class Results {
   /// Appends a row, with the rates that follow from its time: "gflop_per_s" and "gb_per_s". Throws Error for
   /// a second row of one name and size.
   void add(const ResultRow& row);
-  /// Counts the time that this thread waits for a core; pause it where the benchmark itself makes load.
+  /// Counts the time that threads wait for a core; pause it where the benchmark itself makes load.
   CoreWait& core_wait() { return core_wait_; }
   /// Writes the file, where the path is not empty. Throws Error when it cannot be written. Warns on standard
-  /// error if the machine was too busy for reliable figures.
+  /// error if the machine was too busy for reliable figures, or if that is not known.
   void save() const;
   Json to_json() const;
 

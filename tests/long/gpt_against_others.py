@@ -108,9 +108,9 @@ def run(command, environment, folder):
         return out.read(), usage.ru_maxrss * 1024
 
 
-def times_in(output):
+def median_of(output):
     line = next(line for line in output.splitlines() if line.startswith("times"))
-    return [float(word) for word in line.split()[1:]]
+    return statistics.median(float(word) for word in line.split()[1:])
 
 
 def run_ringtape(options, environment, folder, case, dtype):
@@ -126,12 +126,12 @@ def run_ringtape(options, environment, folder, case, dtype):
     options.described = {key: file[key] for key in ("date", "revision", "machine") if key in file}
     row = file["rows"][0]
     limit = row["limit_seconds"] if case == "token" else None
-    return row["times"], memory, limit
+    return row["seconds"], memory, limit
 
 
 def run_torch(mode, options, environment, folder, case, dtype):
     out, memory = run([sys.executable, "-c", TORCH, case, dtype, mode, COUNTS[case], options.threads], environment, folder)
-    return times_in(out), memory, None
+    return median_of(out), memory, None
 
 
 def prepare_llmc(source, folder):
@@ -161,7 +161,7 @@ def prepare_llmc(source, folder):
 
 def run_llmc(options, environment, folder, case, dtype):
     out, memory = run([folder / "llmc", folder / "gpt2_124M.bin", *case.split("x"), LLMC_STEPS], environment, folder)
-    return times_in(out), memory, None
+    return median_of(out), memory, None
 
 
 def programs_for(options, case, dtype):
@@ -178,8 +178,8 @@ def measure(options, environment, folder, case, dtype):
     medians, memories, limits = {p: [] for p in programs}, {p: 0 for p in programs}, []
     for _ in range(options.rounds):
         for name, program in programs.items():
-            times, memory, limit = program(options, environment, folder, case, dtype)
-            medians[name].append(statistics.median(times))
+            seconds, memory, limit = program(options, environment, folder, case, dtype)
+            medians[name].append(seconds)
             memories[name] = max(memories[name], memory)
             if limit:
                 limits.append(limit)

@@ -1,5 +1,9 @@
 #include "profile/core_wait.h"
 
+#include <sched.h>
+
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <thread>
 
@@ -13,7 +17,9 @@ TEST_CASE("a machine is too busy from a certain share of waiting on", "[benchmar
   CHECK(too_busy(kMostCoreWait).empty());
   CHECK_THAT(too_busy(0.41), ContainsSubstring("too busy") && ContainsSubstring("for 41% of the time") &&
                                  ContainsSubstring("at most 5%"));
+  CHECK_THAT(too_busy(std::nullopt), ContainsSubstring("is not known"));
   CHECK_NOTHROW(check_quiet(kMostCoreWait, "at rest"));
+  CHECK_NOTHROW(check_quiet(std::nullopt, "at rest"));
   CHECK_THROWS_WITH(check_quiet(0.41, "at rest"),
                     ContainsSubstring("not measured, at rest: the machine was too busy"));
 }
@@ -31,6 +37,36 @@ TEST_CASE("waiting for a core is a share of the time, and sleeping is not waitin
   // Time in a pause does not count.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(wait.share() == share);
+}
+
+TEST_CASE("the thread that waits longest for a core counts, also where another one measures",
+          "[benchmarks]") {
+  cpu_set_t before, one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);  // new threads have it too
+  CoreWait wait;
+  // Two threads share a core, so that the later one has waited for about half of the time. This one sleeps.
+  std::barrier begun(2), computed(3), measured(3);
+  const auto compute = [&] {
+    begun.arrive_and_wait();
+    for (std::atomic<int> i = 0; i < 10'000'000; ++i) {
+    }
+    computed.arrive_and_wait();
+    measured.arrive_and_wait();
+  };
+  std::thread first(compute), second(compute);
+  computed.arrive_and_wait();
+  wait.pause();
+  measured.arrive_and_wait();
+  first.join();
+  second.join();
+  REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+  const std::optional<double> share = wait.share();
+  if (!share) return;  // the system does not count it
+  CHECK(*share > kMostCoreWait);
+  CHECK(*share <= 1);
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ class Benchmarks(unittest.TestCase):
             self.refused("--dtype: expected f32, bf16", program, "--dtype", "f8", status=2)
         self.refused("--context", "bench_gpt", "--context", "1025", status=2)
         self.refused("expected one of them above 0", "bench_gpt", "--steps", "0", "--tokens", "0", status=2)
-        self.refused("--processes: expected a number from 1", "bench_busy", "--processes", "0", status=2)
+        for processes in ("0", "1025"):
+            self.refused("--processes: expected a number from 1 to 1024", "bench_busy", "--processes", processes, status=2)
         self.refused("--layers: expected a multiple of two, found 3", "bench_pipeline", "--layers", "3", status=2)
         self.refused("--slow-link: expected LATENCY_US,MBYTES_PER_S", "bench_overlap", "--slow-link", "x", status=2)
         if "bench_mpi" in PROGRAMS:
@@ -91,6 +92,16 @@ class Benchmarks(unittest.TestCase):
             self.assertIn("medians of 7 rounds, 3 where one takes 250 ms or more", ladder.stdout)
             for text in (" 0.0%", " 0.0 ", " 0.000 "):
                 self.assertNotIn(text, ladder.stdout)
+            small = run("bench_gpt", "--device", "cpu", "--batch-size", "1", "--context", "2", "--steps", "2", "--tokens", "2",
+                        "--json", path)
+            self.assertEqual(small.returncode, 0, small.stderr)
+            rows = self.check_format(path)["rows"]
+            self.assertEqual([(row["name"], row["size"]) for row in rows],
+                             [("step of GPT-2 124M", "1 x 2 f32"), ("token of GPT-2 124M", "f32")])
+            for row in rows:
+                self.assertGreater(row["least_seconds"], 0)
+                self.assertLessEqual(row["least_seconds"], row["seconds"])
+                self.assertLessEqual(row["seconds"], row["most_seconds"])
             if (BIN / "collectives").exists():
                 alone = run("collectives", "--device", "cpu", "--operations", "all_reduce", "--max-bytes", "2048",
                             "--iterations", "1", "--json", path)
