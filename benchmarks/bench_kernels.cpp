@@ -48,7 +48,7 @@ class Table {
   void measure(const Case& kernel, const std::string& size_text, const Size& size) {
     Setup setup(device_);
     kernel.prepare(setup, size);
-    const double bytes = kernel.bytes_at(size);
+    const double bytes = kernel.bytes_at(size, device_.is_cuda());
     std::vector<TimedWork> ways = {[&] { setup.launch(Stream::current(device_)); }, [&] { copy(bytes); }};
     if (setup.loop && device_.is_cpu()) ways.push_back(setup.loop);
     const std::vector<double> seconds = median_seconds_in_turn(ways, device_, kTiming);

@@ -21,7 +21,11 @@ void* Setup::add(const std::string& name, std::size_t bytes, bool written) {
   return memory_.back().data.get();
 }
 
-double Case::bytes_at(const Size& size) const {
+double Case::bytes_at(const Size& size, bool on_gpu) const {
+  return bytes_of_size ? bytes_of_size(size, on_gpu) : bytes_by_elements(size);
+}
+
+double Case::bytes_by_elements(const Size& size) const {
   const double scale = static_cast<double>(size_of(size.dtype)) / sizeof(float);
   return bytes * scale * static_cast<double>(size.elements()) + bytes_of_row * static_cast<double>(size.rows);
 }

@@ -82,7 +82,7 @@ enum class Measured {
 struct Case {
   std::string name;  ///< for `lens`
   std::string does;  ///< short description; empty: only for bench_kernels
-  double bytes = 0;  ///< read and written for each element, by the header's formula
+  double bytes = 0;  ///< read and written for each element, by the header's formula, at `usual`
   double flops = 0;  ///< for each element: additions, products, comparisons, conversions, functions
   std::function<void(Setup& setup, const Size& size)> prepare;
   Measured measured = Measured::no;
@@ -92,9 +92,13 @@ struct Case {
   std::int64_t columns = 1;                   ///< sizes of `lens` are multiples of it
   std::int64_t most = std::int64_t{1} << 24;  ///< the largest size for `lens`
   std::string unit = "elements";
+  /// All bytes, where those of an element depend on the size or the device; else empty.
+  std::function<double(const Size& size, bool on_gpu)> bytes_of_size = {};
 
   /// Bytes that must be read and written; 0 without a formula.
-  double bytes_at(const Size& size) const;
+  double bytes_at(const Size& size, bool on_gpu) const;
+  /// The same if each element had the bytes that it has at `usual`.
+  double bytes_by_elements(const Size& size) const;
   double flops_at(const Size& size) const { return flops * static_cast<double>(size.elements()); }
 };
 

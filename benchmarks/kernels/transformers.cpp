@@ -59,19 +59,29 @@ void prepare_norm_backward(Setup& s, const Size& size, bool centred) {
   };
 }
 
+/// Its blocks have four rows each at the sizes of `lens` and more at large ones, and each writes a sum for
+/// every column: two in a centred norm.
+Case norm_backward_case(const std::string& name, bool centred, double flops) {
+  constexpr double kOfElement = 3 * sizeof(float);
+  const double of_column = (centred ? 2 : 1) * sizeof(float);
+  Case result = rows_case(name, "its gradients", kOfElement + of_column / 4, flops,
+                          [=](Setup& s, const Size& size) { prepare_norm_backward(s, size, centred); });
+  result.bytes_of_size = [=](const Size& size, bool on_gpu) {
+    return kOfElement * static_cast<double>(size.elements()) +
+           of_column * static_cast<double>(size.columns * norm_backward_blocks(size.rows, on_gpu));
+  };
+  return result;
+}
+
 std::vector<Case> norm_cases() {
-  // A block of the backward handles four rows here and writes two sums for each column.
-  constexpr double kPartial = 2 * 4 / 4.0;
   return {rows_case("layer_norm_forward", "rows of 256 with mean 0 and variance 1", 8, 7,
                     [](Setup& s, const Size& size) { prepare_norm(s, size, true, false); }),
           rows_case("add_layer_norm_forward", "the same of x + residual, which is stored", 16, 8,
                     [](Setup& s, const Size& size) { prepare_norm(s, size, true, true); }),
-          rows_case("layer_norm_backward", "its gradients", 12 + kPartial, 13,
-                    [](Setup& s, const Size& size) { prepare_norm_backward(s, size, true); }),
+          norm_backward_case("layer_norm_backward", true, 13),
           rows_case("rms_norm_forward", "rows of 256 with a mean square of 1", 8, 4,
                     [](Setup& s, const Size& size) { prepare_norm(s, size, false, false); }),
-          rows_case("rms_norm_backward", "its gradients", 12 + kPartial / 2, 10,
-                    [](Setup& s, const Size& size) { prepare_norm_backward(s, size, false); })};
+          norm_backward_case("rms_norm_backward", false, 10)};
 }
 
 std::vector<Case> softmax_cases() {
@@ -124,6 +134,38 @@ std::vector<Case> embedding_cases() {
           })};
 }
 
+Case rotary_case() {
+  constexpr std::int64_t kHead = 64, kSequences = 16;
+  const auto sequence_of = [](const Size& size) { return (size.rows + kSequences - 1) / kSequences; };
+  // A table has an angle for each pair of a head's elements; cosines and sines are written and read.
+  constexpr double kTablesOfRow = 2.0 * sizeof(float) * kHead / kSequences;
+  constexpr double kOfElement = 2 * sizeof(float);
+  Case result = rows_case("rotary", "heads of 64 turned by their positions, and the table of angles",
+                          kOfElement + kTablesOfRow / 256, 3, [=](Setup& s, const Size& size) {
+                            const std::int64_t sequence = sequence_of(size);
+                            float* cosines = s.output("cosines", kHead / 2 * sequence);
+                            float* sines = s.output("sines", kHead / 2 * sequence);
+                            const RotaryProblem problem{.dtype = kF32,
+                                                        .rows = size.rows,
+                                                        .columns = size.columns,
+                                                        .sequence = sequence,
+                                                        .heads = size.columns / kHead,
+                                                        .head_size = kHead,
+                                                        .cosines = cosines,
+                                                        .sines = sines};
+                            const float* x = s.floats("x", size.elements());
+                            s.launch = [=, y = s.output("y", size.elements())](const Stream& stream) {
+                              rotary_table(stream, kF32, cosines, sines, sequence, 0, kHead, 1e4);
+                              rotary(stream, problem, x, y, false);
+                            };
+                          });
+  result.bytes_of_size = [=](const Size& size, bool) {
+    return kOfElement * static_cast<double>(size.elements()) +
+           kTablesOfRow * kSequences * static_cast<double>(sequence_of(size));
+  };
+  return result;
+}
+
 std::vector<Case> other_cases() {
   return {rows_case("matvec", "a vector of 256 by the rows of a matrix", 4, 2,
                     [](Setup& s, const Size& size) {
@@ -149,25 +191,7 @@ std::vector<Case> other_cases() {
                  };
                },
            .measured = Measured::elements},
-          rows_case("rotary", "heads of 64 turned by their positions, and the table of angles",
-                    8 + 2 * 4.0 * 64 / 256 / 16, 3, [](Setup& s, const Size& size) {
-                      const std::int64_t sequence = (size.rows + 15) / 16;
-                      float* cosines = s.output("cosines", 32 * sequence);
-                      float* sines = s.output("sines", 32 * sequence);
-                      const RotaryProblem problem{.dtype = kF32,
-                                                  .rows = size.rows,
-                                                  .columns = size.columns,
-                                                  .sequence = sequence,
-                                                  .heads = size.columns / 64,
-                                                  .head_size = 64,
-                                                  .cosines = cosines,
-                                                  .sines = sines};
-                      const float* x = s.floats("x", size.elements());
-                      s.launch = [=, y = s.output("y", size.elements())](const Stream& stream) {
-                        rotary_table(stream, kF32, cosines, sines, sequence, 0, 64, 1e4);
-                        rotary(stream, problem, x, y, false);
-                      };
-                    })};
+          rotary_case()};
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ Json case_row(const Case& kernel, const std::string& size_text, const Size& size
               {"size", size_text},
               {"elements", size.elements()},
               {"columns", size.lengths.empty() ? size.columns : 0},
-              {"bytes", kernel.bytes_at(size)},
+              {"bytes", kernel.bytes_by_elements(size)},  // as the costs, which are those of a small size
               {"flops", kernel.flops_at(size)},
               {"launches", to_json(recording.launches(), counted, static_cast<double>(small.elements()))}};
 }
