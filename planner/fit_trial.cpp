@@ -32,6 +32,11 @@ std::shared_ptr<Module> make_model(const TrialModel& trial) {
   return mlp;
 }
 
+/// Uniform in [0, classes): as tokens and targets of training are spread over memory.
+Tensor random_classes(Shape shape, std::int64_t classes, DType dtype, Device device) {
+  return to(rand(std::move(shape), DType::f32, device, 0, static_cast<double>(classes)), dtype);
+}
+
 /// Model, optimizer and data of an update, on the device.
 class TrialRun {
  public:
@@ -41,11 +46,12 @@ class TrialRun {
     optimizer_ = kind.make(arena_, kind.defaults, {no_decay_below_two_dimensions()});
     const MemoryScope scope(MemoryCategory::data);
     if (trial.gpt) {
-      x_ = zeros({micro_batch, trial.gpt->sequence}, DType::i32, device);
-      targets_ = zeros({micro_batch * trial.gpt->sequence}, DType::i32, device);
+      x_ = random_classes({micro_batch, trial.gpt->sequence}, trial.gpt->vocabulary, DType::i32, device);
+      targets_ =
+          random_classes({micro_batch * trial.gpt->sequence}, trial.gpt->vocabulary, DType::i32, device);
     } else {
       x_ = randn({micro_batch, trial.sizes.front()}, trial.compute, device);
-      targets_ = zeros({micro_batch}, DType::i64, device);
+      targets_ = random_classes({micro_batch}, trial.sizes.back(), DType::i64, device);
     }
   }
 
