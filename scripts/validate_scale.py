@@ -41,12 +41,19 @@ CASES = [
 ]
 
 
+def run_together(commands):
+    """The outputs of the commands, which run at the same time. Ends the script if one fails."""
+    started = [subprocess.Popen(command, env=dict(os.environ, OMP_NUM_THREADS="1"), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True) for command in commands]
+    outputs = [process.communicate() for process in started]
+    for command, process, (_, errors) in zip(commands, started, outputs):
+        if process.returncode != 0:
+            sys.exit(f"error: {' '.join(map(str, command))} ended with {process.returncode}: {errors.strip()}")
+    return [output for output, _ in outputs]
+
+
 def run(command):
-    result = subprocess.run(command, env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True,
-                            check=False)
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))} ended with {result.returncode}: {result.stderr.strip()}")
-    return result.stdout
+    return run_together([command])[0]
 
 
 def mnist(args, trace, ranks, micro_batches, bucket_mib, flags=()):
@@ -67,9 +74,7 @@ def update_ms(output):
 def calibrate(args, folder, processes):
     """ms of forward, backward and the rest of an update, with `processes` independent single-rank processes."""
     traces = [folder / f"{i}.json" for i in range(processes)]
-    started = [subprocess.Popen(mnist(args, trace, 1, 1, 4), env=dict(os.environ, OMP_NUM_THREADS="1"),
-                                stdout=subprocess.PIPE, text=True) for trace in traces]
-    outputs = [process.communicate()[0] for process in started]
+    outputs = run_together([mnist(args, trace, 1, 1, 4) for trace in traces])
     totals = {"forward": 0.0, "backward": 0.0}
     for trace in traces:
         for event in json.loads(trace.read_text())["traceEvents"]:
@@ -127,13 +132,13 @@ def main():
         compare("1 rank", 1, alone, (0, 1000), 4, 1, [])
         compare("1 rank, 3 micro-batches", 1, alone, (0, 1000), 4, 3, [])
         together = calibrate(args, folder, 2)
-        for what, link, bucket_mib, micro_batches, mnist_flags, plan_flags in CASES:
-            compare(f"2 ranks, {what}", 2, together, link, bucket_mib, micro_batches, mnist_flags, plan_flags)
+        for what, *case in CASES:
+            compare(f"2 ranks, {what}", 2, together, *case)
         print("alone: forward {:.1f} ms, backward {:.1f} ms, rest {:.1f} ms".format(*alone))
         print("two at a time: forward {:.1f} ms, backward {:.1f} ms, rest {:.1f} ms".format(*together))
         print(f"all-reduces without the link: {copying:.1f} ms")
     if missed:
-        sys.exit(f"predicted by more than {100 * LARGEST_ERROR:.0f}% wrong: {', '.join(missed)}")
+        sys.exit(f"error: predicted by more than {100 * LARGEST_ERROR:.0f}% wrong: {', '.join(missed)}")
 
 
 if __name__ == "__main__":
