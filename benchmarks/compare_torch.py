@@ -14,9 +14,9 @@ attention
 loader   shuffled batches of MNIST's size: PyTorch's DataLoader, and rows taken by a random permutation
 
 Both sides use the same number of threads and random data. Each round runs both sides one after the other, so that a
-machine whose speed drifts is the same for both; a ratio is that of the medians over the rounds. But a kernel's is the median
-of the rounds' ratios, and one that memory bounds is measured beside a copy on each side, and its ratio is that of the times
-over the copy's: it need not be that of the two times shown. --json writes what bench_step and the others write
+machine whose speed drifts is the same for both; a ratio is that of the medians over the rounds. But a kernel that memory bounds
+on both sides is measured beside a copy on each, and its ratio is the median of the rounds' ratios of the times over their
+copies': it need not be that of the two times shown. --json writes what bench_step and the others write
 (profile/result_file.h), with "torch_seconds" in each row, and "torch_ratio" in a kernel's.
 """
 import argparse
@@ -24,69 +24,81 @@ import contextlib
 import functools
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
+import result_files  # noqa: E402
+
+# Rounds and the least seconds of one, as the programs measure: bench_kernels, bench_gemm.
+KERNEL_ROUNDS, PRODUCT_ROUNDS = (15, 2e-3), (21, 3e-3)
 STEPS = [((784, 256, 10), 64), ((784, 1024, 1024, 10), 128), ((784, 2048, 2048, 10), 512)]
 
 
 def run_benchmark(options, program):
-    """The content of `program --json`; its description of machine and build is kept in the options."""
+    """The content of `program --json`. The options keep the description of machine and build, and the largest share of the time
+    that a run waited for a core."""
     path = os.path.join(options.bin, program)
     if not os.path.exists(path):
         sys.exit(f"error: {path} was not found: build it first, or name its folder with --bin")
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / f"{program}.json"
         device = [] if program in ("bench_busy", "bench_loader") else ["--device", options.device]
-        subprocess.run([path, *device, "--json", file.name], check=True, stdout=subprocess.DEVNULL,
-                       env=dict(os.environ, OMP_NUM_THREADS=str(options.threads)))
-        with open(file.name) as written:  # the file itself has been replaced
-            result = json.load(written)
-    options.described = {key: result[key] for key in ("date", "revision", "machine") if key in result}
+        run = subprocess.run([path, *device, "--json", file], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             env=dict(os.environ, OMP_NUM_THREADS=str(options.threads)), check=False)
+        if run.returncode != 0:
+            said = run.stderr.strip().splitlines() or ["nothing on standard error"]
+            sys.exit(f"error: {path} ended with {run.returncode}: {said[-1].removeprefix('error: ')}")
+        try:
+            result = result_files.read(file)
+        except result_files.ResultsError as error:
+            sys.exit(f"error: {path} wrote no result file: {error}")
+    described = {key: result[key] for key in ("date", "revision", "machine") if key in result}
+    if described["machine"] != options.described.setdefault("machine", described["machine"]):
+        sys.exit(f"error: {path} describes another machine or device than the program before: expected one for all")
+    options.described.update(described)
+    options.waited.append(result.get("waited_for_core"))
     return result
 
 
 class Timer:
-    """Times a function of PyTorch's: the median of many calls, in seconds."""
+    """Times functions of PyTorch's as trace/timing.h times Ringtape's: on a GPU by events of its stream."""
+
+    LONG_RUN, ROUNDS_OF_LONG_RUNS, MOST_RUNS = 0.25, 3, 1000
 
     def __init__(self, torch, device):
-        self.synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
+        self.torch, self.is_on_gpu = torch, device == "cuda"
 
-    def median(self, work, calls):
-        for _ in range(max(3, calls // 10)):
-            work()
-        times = []
-        for _ in range(calls):
-            self.synchronize()
-            start = time.perf_counter()
-            work()
-            self.synchronize()
-            times.append(time.perf_counter() - start)
-        return statistics.median(times)
-
-    def kernel(self, work):
-        """For work that may be shorter than the clock's overhead: many calls between two readings."""
-        work()
-        self.synchronize()
+    def seconds(self, work, runs):
+        """Of one run of `runs` in a row."""
+        if self.is_on_gpu:
+            start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(runs):
+                work()
+            stop.record()
+            stop.synchronize()
+            return start.elapsed_time(stop) * 1e-3 / runs
         start = time.perf_counter()
-        work()
-        self.synchronize()
-        repeats = min(1000, max(1, int(2e-3 / (time.perf_counter() - start))))
-        return self.median(lambda: [work() for _ in range(repeats)], 11) / repeats
+        for _ in range(runs):
+            work()
+        return (time.perf_counter() - start) / runs
 
-    def beside_copy(self, work, copy):
-        """The seconds of `work`, and of `copy`, measured in turns: the medians of 15."""
-        def seconds(function):
-            self.synchronize()
-            start = time.perf_counter()
-            function()
-            self.synchronize()
-            return time.perf_counter() - start
-
-        pairs = [(seconds(work), seconds(copy)) for _ in range(18)][3:]
-        return statistics.median(own for own, _ in pairs), statistics.median(of_copy for _, of_copy in pairs)
+    def in_turn(self, works, rounds, round_seconds):
+        """The median seconds of a run of each work; a round of each in turn, of so many runs that it takes `round_seconds`."""
+        runs, longest = [], 0
+        for work in works:
+            work()
+            once = max(self.seconds(work, 1), 1e-9)
+            longest = max(longest, once)
+            runs.append(int(min(max(round_seconds / once, 1), self.MOST_RUNS)))
+        rounds = min(rounds, self.ROUNDS_OF_LONG_RUNS) if longest > self.LONG_RUN else rounds
+        times = [[self.seconds(work, n) for work, n in zip(works, runs)] for _ in range(rounds)]
+        return [statistics.median(of_work) for of_work in zip(*times)]
 
 
 def make_step(torch, sizes, batch, device, compiled):
@@ -113,19 +125,39 @@ def make_step(torch, sizes, batch, device, compiled):
 
 
 def merged(runs):
-    """The rows of several runs of one program as one list, with the medians of their seconds."""
-    rows = [dict(row) for row in runs[0]["rows"]]
-    for i, row in enumerate(rows):
-        row["seconds"] = statistics.median(run["rows"][i]["seconds"] for run in runs)
+    """Several runs of one program as one: the medians of their numbers, but the least of the least and the most of the most
+    seconds; rates by the medians."""
+    for run in runs:
+        for difference in result_files.differing_settings(runs[0], run):
+            sys.exit(f"error: two runs of {run['program']} have different settings: {difference}")
+        if [(row["name"], row["size"]) for row in run["rows"]] != [(row["name"], row["size"]) for row in runs[0]["rows"]]:
+            sys.exit(f"error: two runs of {run['program']} have different rows")
+
+    def of_runs(values, name):
+        if any(isinstance(value, str) for value in values):
+            return values[0]
+        return (min if name == "least_seconds" else max if name == "most_seconds" else statistics.median)(values)
+
+    rows = []
+    for of_row in zip(*(run["rows"] for run in runs)):
+        row = {name: of_runs([one[name] for one in of_row if name in one], name) for name in of_row[0]}
+        for rate, amount in (("gflop_per_s", "flops"), ("gb_per_s", "bytes")):
+            if rate in row:
+                row[rate] = row[amount] / row["seconds"] * 1e-9
+        rows.append(row)
     return rows
+
+
+def median_setting(runs, name):
+    return statistics.median(run["settings"][name] for run in runs)
 
 
 def table_row(row, theirs, ratio=None):
     """Prints PyTorch's measured time, and its ratio to Ringtape's: without `ratio` that of the two times."""
-    if ratio:
-        row = dict(row, torch_ratio=ratio)
-    else:
+    if ratio is None:
         ratio = theirs / row["seconds"]
+    else:
+        row = dict(row, torch_ratio=ratio)
     print(f"{row['name']:<30} {row['size']:<22} {row['seconds'] * 1e6:>12.2f} {theirs * 1e6:>12.2f} {ratio:>17.2f}",
           flush=True)
     return dict(row, torch_seconds=theirs)
@@ -149,7 +181,7 @@ def compare_steps(torch, timer, options):
     for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_step"))
         for key, step in candidates.items():
-            theirs.setdefault(key, []).append(timer.median(step, 30 if key[1] > 256 else 200))
+            theirs.setdefault(key, []).extend(timer.in_turn([step], 30 if key[1] > 256 else 200, 0))
 
     print(f"\n{'training step, ms':<20} {'batch':>6} {'Ringtape':>10} {'eager':>10} {'compiled':>10} {'PyTorch/Ringtape':>17}")
     rows = []
@@ -162,8 +194,7 @@ def compare_steps(torch, timer, options):
         cells = [f"{modes[mode] * 1e3:>10.3f}" if mode in modes else f"{'-':>10}" for mode in ("eager", "compiled")]
         print(f"{model:<20} {batch:>6} {row['seconds'] * 1e3:>10.3f} {cells[0]} {cells[1]} {best / row['seconds']:>17.2f}")
         rows.append(dict(row, torch_seconds=best, torch_modes=modes))
-    settings = runs[-1]["settings"]
-    return rows, {"large_product_gflop_per_s": settings["large_product_gflop_per_s"], "gemm": settings["gemm"]}
+    return rows, {"limit_gflop_per_s": median_setting(runs, "limit_gflop_per_s"), "gemm": runs[0]["settings"]["gemm"]}
 
 
 @contextlib.contextmanager
@@ -204,18 +235,22 @@ def compare_busy(torch, timer, options):
 
 @functools.lru_cache(maxsize=1)
 def torch_cross_entropy(torch, size, device):
-    functional = torch.nn.functional
+    functional, aten = torch.nn.functional, torch.ops.aten
     rows, _, classes, dtype = size.split()
     rows, classes, dtype = int(rows), int(classes), {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
     logits = torch.randn(rows, classes, device=device, dtype=dtype)
     targets = torch.randint(0, classes, (rows,), device=device)
+    log_probabilities = torch.empty_like(logits)
     of_both = logits.clone().requires_grad_()
+
+    def forward():  # functional.cross_entropy(logits, targets), without new memory for what is between
+        return functional.nll_loss(aten._log_softmax.out(logits, 1, False, out=log_probabilities), targets)
 
     def both():
         return torch.autograd.grad(functional.cross_entropy(of_both, targets), of_both)
 
     return {
-        "cross_entropy_forward": lambda: functional.cross_entropy(logits, targets),
+        "cross_entropy_forward": forward,
         "cross_entropy, two passes": both,
         "cross_entropy_fused": both,
         "count_correct": lambda: (logits.argmax(1) == targets).sum(),
@@ -275,8 +310,13 @@ def torch_elements(torch, n, device):
     y, one = torch.zeros_like(a), torch.ones((), device=device)
     bf16, f16 = a.bfloat16(), a.half()
     pixels = torch.randint(0, 256, (n,), device=device, dtype=torch.uint8)
-    factor = torch.full((), 0.9999999, device=device)
+    factor, shift = (torch.full((), value, device=device) for value in (0.9999999, -0.13 / 0.31))
     aten = torch.ops.aten
+
+    def largest_abs():
+        least, largest = torch.aminmax(a)
+        return torch.maximum(largest, -least)
+
     return {
         "fill": lambda: y.fill_(1.0),
         "arange": lambda: torch.arange(0, n * 0.5, 0.5, out=y),
@@ -290,13 +330,13 @@ def torch_elements(torch, n, device):
         "cast f32 to f16": lambda: f16.copy_(a),
         "cast bf16 to f32": lambda: y.copy_(bf16),
         "cast f16 to f32": lambda: y.copy_(f16),
-        "normalize_u8": lambda: torch.mul(pixels, 1 / (255 * 0.31), out=y).sub_(0.13 / 0.31),
+        "normalize_u8": lambda: torch.add(shift, y.copy_(pixels), alpha=1 / (255 * 0.31), out=y),
         "uniform": lambda: y.uniform_(),
         "normal": lambda: y.normal_(),
-        "largest_abs": lambda: torch.linalg.vector_norm(a, float("inf")),
+        "largest_abs": largest_abs,
         "relu_forward": lambda: torch.clamp_min(a, 0, out=y),
         "relu_backward": lambda: aten.threshold_backward.grad_input(b, a, 0, grad_input=y),
-        "mse_forward": lambda: torch.nn.functional.mse_loss(a, b),
+        "mse_forward": lambda: aten.mse_loss.out(a, b, 0, out=y).mean(),
         "mse_backward": lambda: aten.mse_loss_backward.grad_input(one, a, b, 1, grad_input=y),
         "sum_dim, everything": lambda: a.sum(),
     }
@@ -320,18 +360,33 @@ def torch_kernel(torch, kernel, size, device):
     return torch_elements(torch, int(size.split()[0]), device).get(kernel)
 
 
-def time_and_ratio(torch, timer, row, work, device):
-    """PyTorch's seconds, and their ratio to Ringtape's. The rate of a machine's memory may double within a minute, so kernels
-    that it bounds are measured beside a copy of the same bytes, as bench_kernels does, and compared by that. (Both copies take
-    equal times within 5%, measured one after the other.)"""
-    if row["bytes"] < 1 << 24 or row["seconds"] > 2 * row["limit_seconds"]:
-        seconds = timer.kernel(work)
-        return seconds, seconds / row["seconds"]
+def times_of_round(torch, timer, row, work, device):
+    """The times of a kernel in one round, as {own, own_copy, torch, torch_copy}, each copy measured in turn with its kernel and
+    of as many bytes; those of bytes that a cache holds are left out."""
+    if row["bytes"] < 1 << 24:
+        return {"own": row["seconds"], "torch": timer.in_turn([work], *KERNEL_ROUNDS)[0]}
     copied = min(int(row["bytes"]), 1 << 29)
     source, target = torch.randn(copied // 8, device=device), torch.empty(copied // 8, device=device)
-    limit = row["limit_seconds"] * copied / row["bytes"]
-    seconds, of_copy = timer.beside_copy(work, lambda: target.copy_(source))
-    return seconds, (seconds / of_copy) / (row["seconds"] / limit)
+    seconds, of_copy = timer.in_turn([work, lambda: target.copy_(source)], *KERNEL_ROUNDS)
+    return {"own": row["seconds"], "own_copy": row["limit_seconds"], "torch": seconds,
+            "torch_copy": of_copy * row["bytes"] / copied}
+
+
+def time_and_ratio(rounds):
+    """PyTorch's seconds, and their ratio to Ringtape's, of the times of all rounds. The rate of a machine's memory may double within
+    a minute, so a kernel that takes at most twice its copy's time on both sides is compared by the copies. (Both take equal
+    times within 5%, measured one after the other.)"""
+    median = {name: statistics.median(times[name] for times in rounds) for name in rounds[0]}
+    if "own_copy" not in median or any(median[side] > 2 * median[f"{side}_copy"] for side in ("own", "torch")):
+        return median["torch"], median["torch"] / median["own"]
+    return median["torch"], statistics.median((times["torch"] / times["torch_copy"]) / (times["own"] / times["own_copy"])
+                                              for times in rounds)
+
+
+def check_lengths(row):
+    """Both sides have GPT-2's parameters: the Euclidean norm reads each of f32 once."""
+    if (row["name"], row["size"]) == ("gradient_norm", "148 of GPT-2") and row["bytes"] != 4 * sum(gpt2_lengths()):
+        sys.exit(f"error: bench_kernels has {row['bytes'] / 4:.0f} elements in {row['size']}, expected {sum(gpt2_lengths())}")
 
 
 def compare_kernels(torch, timer, options):
@@ -339,13 +394,14 @@ def compare_kernels(torch, timer, options):
     for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_kernels"))
         for row in runs[-1]["rows"]:
+            check_lengths(row)
             work = torch_kernel(torch, row["name"], row["size"], options.device)
             if work is not None:
                 key = row["name"], row["size"]
-                measured.setdefault(key, []).append(time_and_ratio(torch, timer, row, work, options.device))
+                measured.setdefault(key, []).append(times_of_round(torch, timer, row, work, options.device))
     table_head("kernel")
-    keys = [(row["name"], row["size"]) for row in runs[0]["rows"]]
-    return [table_row(row, *map(statistics.median, zip(*measured[key]))) for row, key in zip(merged(runs), keys) if key in measured]
+    rows = [row for row in merged(runs) if (row["name"], row["size"]) in measured]
+    return [table_row(row, *time_and_ratio(measured[row["name"], row["size"]])) for row in rows]
 
 
 def compare_products(torch, timer, options):
@@ -356,7 +412,7 @@ def compare_products(torch, timer, options):
         a, b = (torch.rand(shape, device=options.device) * 2 - 1 for shape in shapes)
         c, bias = torch.zeros(m, n, device=options.device), torch.randn(n, device=options.device)
         if name == "Y = X W^T + b":
-            return lambda: torch.nn.functional.linear(a, b, bias)
+            return lambda: torch.addmm(bias, a, b.t(), out=c)
         if name == "dW += dY^T X":
             return lambda: c.addmm_(a.t(), b)
         return lambda: torch.mm(a, b, out=c)
@@ -367,7 +423,8 @@ def compare_products(torch, timer, options):
         for row in runs[0]["rows"]:
             way, name = row["name"].split(": ")
             if way == "vendor":
-                theirs.setdefault((row["name"], row["size"]), []).append(timer.kernel(work_of(name, row["size"])))
+                theirs.setdefault((row["name"], row["size"]), []).extend(
+                    timer.in_turn([work_of(name, row["size"])], *PRODUCT_ROUNDS))
     table_head("product")
     return [table_row(row, statistics.median(theirs[row["name"], row["size"]])) for row in merged(runs)
             if row["name"].startswith("vendor")]
@@ -392,8 +449,8 @@ def compare_attention(torch, timer, options):
     for _ in range(options.rounds):
         runs.append(run_benchmark(options, "bench_attention"))
         for row in runs[0]["rows"]:
-            calls = 3 if row["tokens"] > 1024 else 21
-            theirs.setdefault((row["name"], row["size"]), []).append(timer.median(work_of(row), calls))
+            rounds = 5 if row["tokens"] > 1024 else 21
+            theirs.setdefault((row["name"], row["size"]), []).extend(timer.in_turn([work_of(row)], rounds, 5e-3))
     table_head("attention")
     return [table_row(row, statistics.median(theirs[row["name"], row["size"]])) for row in merged(runs)]
 
@@ -412,15 +469,39 @@ def compare_loader(torch, timer, options):
             rows = order[i * batch:(i + 1) * batch]
             pixels[rows], classes[rows]
 
-    runs = [run_benchmark(options, "bench_loader") for _ in range(options.rounds)]
+    def by_loader():
+        for _ in loader:
+            pass
+
+    ways = {"batch, DataLoader": by_loader, "batch, rows by a permutation": by_permutation}
+    runs, theirs = [], {name: [] for name in ways}
+    for _ in range(options.rounds):
+        runs.append(run_benchmark(options, "bench_loader"))
+        for name, epoch in ways.items():
+            theirs[name] += timer.in_turn([epoch], 5, 0)
     row = next(row for row in merged(runs) if row["name"] == "batch, 0 prefetch threads, alone")
     table_head("loader")
-    return [table_row(dict(row, name="batch, DataLoader"), timer.median(lambda: [None for _ in loader], 3) / batches),
-            table_row(dict(row, name="batch, rows by a permutation"), timer.median(by_permutation, 5) / batches)]
+    return [table_row(dict(row, name=name), statistics.median(seconds) / batches) for name, seconds in theirs.items()]
 
 
 WORK = {"steps": compare_steps, "busy": compare_busy, "kernels": compare_kernels, "gemm": compare_products,
         "attention": compare_attention, "loader": compare_loader}
+OF_A_CPU = ("busy", "loader")  # of its threads
+
+
+def check_writable(path):
+    """Ends the program where the file cannot be written, before anything is measured."""
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        sys.exit(f"error: {path} cannot be written: expected a file in a folder that can be written")
+
+
+def write_whole(path, text):
+    """Replaces the file at once, so that nobody reads half of it."""
+    with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path) or ".", delete=False) as file:
+        file.write(text)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
 
 
 def main():
@@ -434,6 +515,11 @@ def main():
     options = parser.parse_args()
     if options.rounds < 1 or options.threads < 1:
         parser.error("--rounds and --threads must be at least 1")
+    if options.work in OF_A_CPU and options.device != "cpu":
+        parser.error(f"{options.work} measures a CPU's threads: expected --device cpu")
+    if options.json is not None:
+        check_writable(options.json)
+    options.described, options.waited = {}, []
     try:
         import torch
     except ImportError:
@@ -445,21 +531,22 @@ def main():
     timer = Timer(torch, options.device)
 
     print(f"{options.threads} threads; PyTorch {torch.__version__}; medians of {options.rounds} rounds")
-    settings = {"torch": torch.__version__, "rounds": options.rounds}
+    settings = {"torch": torch.__version__, "torch_build": torch.__config__.show(),
+                "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(), "rounds": options.rounds}
     rows = []
     for work in WORK if options.work == "all" else [options.work]:
-        if work == "busy" and options.device != "cpu":
-            continue  # measures a CPU's threads
+        if work in OF_A_CPU and options.device != "cpu":
+            continue
         found = WORK[work](torch, timer, options)
         if work == "steps":
             found, of_steps = found
             settings.update(of_steps)
         rows += found
-    if options.json:
+    if options.json is not None:
+        if None not in options.waited:  # a system that does not count it
+            options.described["waited_for_core"] = max(options.waited)
         result = dict(options.described, program="compare_torch", settings=settings, rows=rows)
-        with open(options.json, "w") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
+        write_whole(options.json, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

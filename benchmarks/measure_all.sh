@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs all benchmarks once, a quarter of an hour on two cores, and writes their output and their result files:
+# Runs all benchmarks but bench_gpt (tests/long/gpt_against_others.py runs it beside other programs) once, a quarter of an
+# hour on two cores, and writes their output and their result files:
 #   benchmarks/measure_all.sh OUTDIR [BIN_DIR] [WRAPPER...]
 # Then `scripts/readme_figures.py --folder NAME` makes the tables of the docs of benchmarks/results/NAME. WRAPPER is put
 # before each command, for example `chrt -f 1`. PYTHON names a Python with PyTorch; without it that part is omitted.
@@ -7,7 +8,7 @@
 # takes more than five minutes is named at the end, and the exit status is then 1; the others still run.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-[ $# -ge 1 ] || { sed -n '2,7s/^# *//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,8s/^# *//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 bin=$(cd "${2:-$root/build/release/bin}" && pwd)

@@ -6,8 +6,8 @@
 
 Rows are matched by program, name and size. The ratio is the new time over the old one. Ends with 1 where a row takes
 longer by more than the threshold in percent, or where a file or a timed row of OLD is missing in NEW, and with 2 for
-files that cannot be compared: those that are no result files, have no row in common, or come from different machines
-(--other-machine compares them all the same).
+files that cannot be compared: those that are no result files, have no row in common, were measured with different
+settings, or come from different machines (--other-machine compares them all the same).
 """
 import argparse
 import math
@@ -30,22 +30,19 @@ def files_of(path):
     return {file.name: file for file in sorted(path.glob("*.json"))} if path.is_dir() else {"": path}
 
 
-def differences(old, new, names):
-    return [f"{name}: {old.get(name, 'unknown')} and {new.get(name, 'unknown')}" for name in names
-            if old.get(name) != new.get(name)]
-
-
 def check_comparable(old, new, options):
     if old["program"] != new["program"]:
         refuse(f"the files are of {old['program']} and of {new['program']}: expected one program")
-    of_machine = differences(old["machine"], new["machine"], HARDWARE)
+    of_settings = result_files.differing_settings(old, new)
+    if of_settings:
+        refuse(f"the files of {new['program']} have different settings ({'; '.join(of_settings)})")
+    of_machine = result_files.differing(old["machine"], new["machine"], HARDWARE)
     if of_machine and not options.other_machine:
         refuse(f"the files are from different machines ({'; '.join(of_machine)}): --other-machine compares them anyway")
     other = sorted((old["machine"].keys() | new["machine"].keys()) - set(HARDWARE))
-    for text in of_machine + differences(old["machine"], new["machine"], other):
+    for text in of_machine + result_files.differing(old["machine"], new["machine"], other):
         print(f"  note: {text}")
-    measured = ("dtype", "ranks", "slow_link", "model", "batch", "step_microseconds")  # else a setting is a measurement
-    for text in differences(old["settings"], new["settings"], measured):
+    for text in result_files.differing(old["settings"], new["settings"], result_files.LIBRARY_SETTINGS):
         print(f"  note: setting {text}")
 
 

@@ -1,9 +1,13 @@
 """Reads the result files that the programs of benchmarks/ write with --json (format: profile/result_file.h)."""
 import json
 import math
+import sys
 
 TEXTS = ("name", "size", "model", "inputs", "file", "limit", "occupancy_limit", "source")
 TORCH_MODES = ("eager", "compiled")
+MEASURED_SETTINGS = ("limit_gflop_per_s", "large_product_gflop_per_s")  # not chosen; the second in older files
+LIBRARY_SETTINGS = ("vendor", "torch", "torch_build", "torch_cpu_capability")  # two versions may be what is compared
+LARGEST_WAIT = 0.05  # as kMostCoreWait in profile/core_wait.h
 
 
 class ResultsError(Exception):
@@ -39,6 +43,25 @@ def check_row(path, i, row):
             raise ResultsError(f"{where} has {repr(value)[:20]} as {key}, expected text")
 
 
+def differing(old, new, names):
+    """A text for each of the names that has another value in `new`."""
+    return [f"{name}: {old.get(name, 'unknown')} and {new.get(name, 'unknown')}" for name in names
+            if old.get(name) != new.get(name)]
+
+
+def differing_settings(old, new):
+    """A text for each setting that two result files chose differently."""
+    chosen = [name for name in {**old["settings"], **new["settings"]} if name not in MEASURED_SETTINGS + LIBRARY_SETTINGS]
+    return differing(old["settings"], new["settings"], chosen)
+
+
+def warn_if_busy(path, waited):
+    """A note on standard error, where a measured thread waited for a core for too large a share of the time."""
+    if waited is not None and waited > LARGEST_WAIT:
+        print(f"note: {path}: the machine was too busy: a thread waited for a core for {100 * waited:.0f}% of the time, "
+              f"expected at most {100 * LARGEST_WAIT:.0f}%", file=sys.stderr)
+
+
 def read(path):
     """The result file at `path`, checked: texts are texts, numbers finite, rows at least one and none twice."""
     try:
@@ -55,6 +78,9 @@ def read(path):
         raise ResultsError(f"{path} is no result file: expected 'machine' and 'settings', each an object")
     if not isinstance(result.get("rows"), list) or not result["rows"]:
         raise ResultsError(f"{path} is no result file: expected 'rows', a list of one at least")
+    if "waited_for_core" in result:
+        check_number(path, "waited_for_core", result["waited_for_core"])
+        warn_if_busy(path, result["waited_for_core"])
     seen = set()
     for i, row in enumerate(result["rows"]):
         check_row(path, i, row)

@@ -12,7 +12,7 @@ MACHINE = {"device": "cpu", "cpu": "A", "cores": "2", "threads": "2", "compiler"
 
 def result(seconds, machine=None, **more):
     rows = [{"name": name, "size": "8", "seconds": value} for name, value in seconds.items()]
-    return {"program": "bench", "machine": machine or MACHINE, "settings": {}, "rows": rows, **more}
+    return {"program": "bench", "machine": machine or MACHINE, "settings": {}, "rows": rows} | more
 
 
 class CompareResults(unittest.TestCase):
@@ -76,6 +76,23 @@ class CompareResults(unittest.TestCase):
         run = self.compare(result({"a": 1.0}), result({"a": 1.0}, dict(MACHINE, compiler="g++ 13")))
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("note: compiler: g++ 12 and g++ 13", run.stdout)
+
+    def test_other_settings(self):
+        old, new = (result({"a": 1.0}, settings={"dtype": dtype, "limit_gflop_per_s": 1.0}) for dtype in ("f32", "bf16"))
+        self.refused(self.compare(old, new), "the files of bench have different settings (dtype: f32 and bf16)")
+        self.refused(self.compare(old, new, "--other-machine"), "different settings")
+        self.refused(self.compare(result({"a": 1.0}), result({"a": 1.0}, settings={"rounds": 3})), "rounds: unknown and 3")
+        new = dict(old, settings={"dtype": "f32", "limit_gflop_per_s": 2.0, "vendor": "oneDNN 3"})
+        run = self.compare(old, new)  # measured, and a library's version
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("note: setting vendor: unknown and oneDNN 3", run.stdout)
+
+    def test_a_busy_machine_is_named(self):
+        run = self.compare(result({"a": 1.0}, waited_for_core=0.05), result({"a": 1.0}, waited_for_core=0.41))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
+        self.assertIn("new.json: the machine was too busy: a thread waited for a core for 41% of the time", run.stderr)
+        self.refused(self.compare(result({"a": 1.0}), result({"a": 1.0}, waited_for_core="1")), "has '1' waited_for_core")
 
     def test_folders(self):
         self.write("old/x.json", result({"a": 1.0}))
