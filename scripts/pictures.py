@@ -139,13 +139,13 @@ def ladder(figure, rungs, others, unit, title):
 
 def steps(figure, rows, title):
     """rows: (model, [(name, seconds)]), the first Ringtape's. Bars are times, relative to the longest of a model."""
-    colours = {"Ringtape": BLUE, "floor": GREY, "PyTorch eager": ORANGE, "PyTorch compiled": VIOLET}
+    colours = {"Ringtape": BLUE, "estimate": GREY, "PyTorch eager": ORANGE, "PyTorch compiled": VIOLET}
     figure.set_size_inches(800 / figure.dpi, (40 + sum(18 * len(times) + 34 for _, times in rows)) / figure.dpi)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, weight="bold")
     for axes, (model, times) in zip(figure.subplots(len(rows), squeeze=False)[:, 0], rows):
         first = times[0][1]
         texts = [f"{number(seconds * 1e3)} ms" +
-                 ("" if name in ("Ringtape", "floor") else f", {seconds / first:.1f} x") for name, seconds in times]
+                 ("" if name in ("Ringtape", "estimate") else f", {seconds / first:.1f} x") for name, seconds in times]
         bars(axes, [(name, seconds, colours[name], text) for (name, seconds), text in zip(times, texts)])
         axes.set(xlim=(0, 1.25 * max(seconds for _, seconds in times)), xticks=[])
         axes.set_title(model, fontsize=9)

@@ -15,10 +15,12 @@ Names of tables: see TABLES below. The pictures go to docs/pictures; matplotlib 
 --check does without it.
 """
 import argparse
+import datetime
 import pathlib
 import re
 import statistics
 import sys
+import textwrap
 
 import gpt_figures
 import pictures
@@ -28,7 +30,7 @@ import training_figures
 from result_files import ResultsError
 
 MARKER = re.compile(r"(<!-- figures: ([a-z0-9 -]+?) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
-PAGES = ["README.md", "docs", "lessons"]
+PAGES = ["README.md", "docs", "lessons"]  # and the README of the result files' folder
 
 
 class Results:
@@ -101,7 +103,7 @@ def percent(share):
 
 
 def steps(results):
-    return table(["model, batch", "Ringtape", "floor", "PyTorch", "PyTorch / Ringtape"],
+    return table(["model, batch", "Ringtape", "estimate", "PyTorch", "PyTorch / Ringtape"],
                  [[f"{row['model']}, {row['batch']}", time_text(row["seconds"]), time_text(row["limit_seconds"]),
                    time_text(row["torch_seconds"]), f"{row['torch_seconds'] / row['seconds']:.1f}"]
                   for row in results.rows("torch_steps")])
@@ -109,8 +111,8 @@ def steps(results):
 
 def steps_by_dtype(results):
     files = {dtype: results.rows(f"bench_step_{dtype}") for dtype in ("f32", "bf16", "f16")}
-    return table(["model, batch", "f32", "times its floor", "bf16", "times its floor", "f16, multiplied in f32",
-                  "times its floor"],
+    return table(["model, batch", "f32", "times the estimate", "bf16", "times the estimate", "f16, multiplied in f32",
+                  "times the estimate"],
                  [[f"{row['model']}, {row['batch']}"] +
                   [text for rows in files.values()
                    for text in (time_text(rows[i]["seconds"]), f"{rows[i]['seconds'] / rows[i]['limit_seconds']:.2f}")]
@@ -139,8 +141,7 @@ def simt_costs(results):
 
 
 def torch_ratio(row):
-    """PyTorch's time over Ringtape's. A kernel that memory bounds has a "torch_ratio" by both sides' copies; in files from
-    before there was one, the times have that ratio."""
+    """PyTorch's time over Ringtape's: a kernel's "torch_ratio", which may be by both sides' copies; a product has none."""
     return row.get("torch_ratio", row["torch_seconds"] / row["seconds"])
 
 
@@ -180,6 +181,19 @@ def gemm(results):
                   "own of it", "PyTorch / Ringtape with it"], lines)
 
 
+def in_gflop_per_s(rates):
+    return f"{min(rates):.0f} to {max(rates):.0f}"
+
+
+def is_narrow(row):
+    """A product for a last layer of 10 classes."""
+    return "10" in row["size"].split()
+
+
+def torch_rates(results):
+    return [row["flops"] / row["torch_seconds"] * 1e-9 for row in results.rows("torch_gemm") if not is_narrow(row)]
+
+
 def gemm_in_words(results):
     file = results.file("bench_gemm")
     own, vendor, narrow = [], [], []
@@ -189,16 +203,25 @@ def gemm_in_words(results):
             continue
         other = results.row("bench_gemm", f"vendor: {name}", row["size"])
         share = 100 * other["seconds"] / row["seconds"]
-        if "10" in row["size"].split():
+        if is_narrow(row):
             narrow.append(share)
         else:
             own.append((row["gflop_per_s"], share))
             vendor.append(other["gflop_per_s"])
     rates, shares = zip(*own)
-    return [f"By `bench_gemm`, our own kernel reaches {min(rates):.0f} to {max(rates):.0f} GFLOP/s on the shapes of these "
-            f"models,", f"{min(shares):.0f} to {max(shares):.0f}% of the {min(vendor):.0f} to {max(vendor):.0f} of "
+    return [f"By `bench_gemm`, our own kernel reaches {in_gflop_per_s(rates)} GFLOP/s on the shapes of these "
+            f"models,", f"{min(shares):.0f} to {max(shares):.0f}% of the {in_gflop_per_s(vendor)} of "
             f"{file['settings']['vendor']}; for a last layer of 10 classes it is {min(narrow):.0f} to {max(narrow):.0f}%.",
-            "That is why the library is the default where there is one."]
+            "That is why the library is the default where there is one.",
+            f"PyTorch reaches {in_gflop_per_s(torch_rates(results))} GFLOP/s on the wide ones."]
+
+
+def libraries_in_words(results):
+    vendor = results.file("bench_gemm")["settings"]["vendor"]
+    rates = [row["gflop_per_s"] for row in results.rows("bench_gemm") if row["name"].startswith("vendor") and not is_narrow(row)]
+    return ["The larger a model, the more of a step is matrix products, so the last row mostly compares two libraries:",
+            f"{vendor}, with which Ringtape was built, has {in_gflop_per_s(rates)} GFLOP/s on such products, and the BLAS of the "
+            f"PyTorch package", f"{in_gflop_per_s(torch_rates(results))} on this CPU."]
 
 
 def behind(results):
@@ -237,6 +260,11 @@ def inputs_of(row):
     return row.get("inputs", "f32")
 
 
+def limit_seconds_of(rows):
+    """The limit of a ladder's rungs, for which there is the same work to do: it was measured in turn with each."""
+    return statistics.median(row["limit_seconds"] for row in rows)
+
+
 def ladder(results, name):
     rows = results.rows(f"ladder_{name}")
     rate, unit = rate_of(rows)
@@ -250,7 +278,7 @@ def ladder(results, name):
     for row in rows:
         inputs = "" if inputs_of(row) == "f32" else f" ({inputs_of(row)})"
         lines.append([row["name"] + inputs + (r" \*" if row["name"] in slow else ""), time_text(row["seconds"]),
-                      pictures.number(row[rate]), percent(row["limit_seconds"] / row["seconds"])] +
+                      pictures.number(row[rate]), percent(limit_seconds_of(rows) / row["seconds"])] +
                      ([percent(row["vendor_seconds"] / row["seconds"])] if has_vendor else []))
     note = (rf"\* not faster than the rung before, in this run: {', '.join(slow)}." if slow else
             "Each rung is faster than the one before.")
@@ -346,12 +374,31 @@ def all_reduce(results):
 
 
 def machine(results):
-    file = results.file("bench_kernels")
-    names = sorted(path.stem for path in results.folder.glob("*.json"))
-    dates, revisions = (sorted({results.file(name).get(key, "unknown") for name in names}) for key in ("date", "revision"))
-    return table(["", ""], [[name, value] for name, value in file["machine"].items()] +
-                 [["revision", ", ".join(revisions)],
-                  ["result files written", f"{dates[0].replace('T', ' ')} to {dates[-1].replace('T', ' ')}"]])
+    return table(["", ""], [[name, value] for name, value in results.file("bench_kernels")["machine"].items()])
+
+
+LONGEST_PAUSE = datetime.timedelta(minutes=15)  # between two files of one run, as measure_all.sh takes in all
+
+
+def runs(results):
+    """Which result files were written together, when and at which revision."""
+    found = []
+    for name in (path.stem for path in results.folder.glob("*.json")):
+        file = results.file(name)
+        found.append((datetime.datetime.strptime(file["date"], "%Y-%m-%dT%H:%M:%SZ"), file["revision"], name))
+    groups = []
+    for date, revision, name in sorted(found):
+        if not groups or revision != groups[-1][-1][1] or date - groups[-1][-1][0] > LONGEST_PAUSE:
+            groups.append([])
+        groups[-1].append((date, revision, name))
+    lines = []
+    for group in groups:
+        times = list(dict.fromkeys(f"{date:%H:%M}" for date in (group[0][0], group[-1][0])))
+        names = ", ".join(f"`{name}`" for name in sorted(name for _, _, name in group))
+        lines += textwrap.wrap(f"- {group[0][0]:%Y-%m-%d}, {' to '.join(times)} UTC, revision {group[0][1]}: {names}", 120,
+                               subsequent_indent="  ", break_on_hyphens=False)
+    note = ["", "`-dirty`: that commit with changes that were not committed yet."]
+    return lines + (note if any(revision.endswith("-dirty") for _, revision, _ in found) else [])
 
 
 def gpt_others(results):
@@ -377,9 +424,10 @@ def sass_faults(results):
 LADDERS = ["gemm", "reduce", "norm", "softmax", "layer_norm", "attention", "transpose"]
 TABLES = {"steps": steps, "steps by dtype": steps_by_dtype, "loops": loops, "simt": simt, "simt costs": simt_costs,
           "kernels": kernels, "behind": behind, "gemm": gemm,
-          "gemm in words": gemm_in_words, "loader": loader,
+          "gemm in words": gemm_in_words, "libraries in words": libraries_in_words, "loader": loader,
           "memory": memory_of_batches, "accumulation": accumulation, "recomputation": recomputation,
-          "overlap": overlap, "hidden in words": hidden_in_words, "pipeline": pipeline, "all-reduce": all_reduce, "machine": machine, "gpt others": gpt_others, "gpt shakespeare": gpt_shakespeare,
+          "overlap": overlap, "hidden in words": hidden_in_words, "pipeline": pipeline, "all-reduce": all_reduce, "machine": machine,
+          "runs": runs, "gpt others": gpt_others, "gpt shakespeare": gpt_shakespeare,
           "sass estimates": sass_estimates,
           "sass published": sass_published, "sass faults": sass_faults}
 TABLES.update({name: (lambda results, make=make: table(*make(results.training)))
@@ -448,7 +496,7 @@ def ladder_picture(results, name):
     others, dtypes = {}, list(dict.fromkeys(inputs_of(row) for row in rows))
     if "vendor" in settings:  # a bar for each dtype of the inputs, by the first rung that has it
         others = {f"{settings['vendor']}, {inputs_of(row)}": work / row["vendor_seconds"] * 1e-9 for row in reversed(rows)}
-    others["limit"] = work / statistics.median(row["limit_seconds"] for row in rows) * 1e-9
+    others["limit"] = work / limit_seconds_of(rows) * 1e-9
     bars = [(row["name"] + (f", {inputs_of(row)}" if inputs_of(row) != dtypes[0] else ""), row[rate]) for row in rows]
     return pictures.ladder, [bars, list(others.items()), unit, f"{name}, {rows[0]['size']}, {' and '.join(dtypes)}"]
 
@@ -457,7 +505,7 @@ def steps_picture(results):
     rows = []
     for row in results.rows("torch_steps"):
         rows.append((f"{row['model']}, batch {row['batch']}",
-                     [("Ringtape", row["seconds"]), ("floor", row["limit_seconds"])] +
+                     [("Ringtape", row["seconds"]), ("estimate", row["limit_seconds"])] +
                      [(f"PyTorch {mode}", seconds) for mode, seconds in row["torch_modes"].items()]))
     settings = results.file("torch_steps")["settings"]
     return pictures.steps, [rows, f"A training step, f32, beside PyTorch {settings['torch'].split('+')[0]}"]
@@ -495,8 +543,7 @@ def with_tables(text, results, page):
 
 def stale_files(root, results):
     """The pages and pictures that differ from the result files: (path, function that makes the text)."""
-    for place in PAGES:
-        path = root / place
+    for path in [root / place for place in PAGES] + [results.folder / "README.md"]:
         for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
             text = page.read_text()
             if "<!-- figures: " in text:

@@ -1,8 +1,6 @@
 """Tests of scripts/readme_figures.py on a copy of the repository's pages and result files. Without matplotlib, stale
 pictures are refused instead of drawn."""
-import contextlib
 import importlib.util
-import io
 import json
 import pathlib
 import shutil
@@ -15,23 +13,7 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import readme_figures  # noqa: E402
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import compare_torch  # noqa: E402
 RESULTS = pathlib.Path("benchmarks/results/cpu-amd-epyc-2-threads")
-
-
-class TorchOfNoMemory:
-    @staticmethod
-    def randn(n, device):
-        return None
-
-    empty = randn
-
-
-class TimerOfFixedTimes:
-    @staticmethod
-    def beside_copy(work, copy):
-        return 0.012, 0.004
 
 
 class ReadmeFigures(unittest.TestCase):
@@ -91,14 +73,37 @@ class ReadmeFigures(unittest.TestCase):
 
     def test_a_ratio_to_pytorch_that_was_measured_beside_a_copy_is_taken_as_it_is(self):
         self.assertEqual(readme_figures.torch_ratio({"seconds": 2.0, "torch_seconds": 3.0}), 1.5)
-        row = {"bytes": 1 << 26, "seconds": 0.004, "limit_seconds": 0.002}  # half of its copy's rate
-        seconds, ratio = compare_torch.time_and_ratio(TorchOfNoMemory, TimerOfFixedTimes, row, None, "cpu")
-        self.assertEqual((seconds, ratio), (0.012, 1.5))  # a third of that: the machine is slower now
-        with contextlib.redirect_stdout(io.StringIO()) as line:
-            row = compare_torch.table_row(dict(row, name="add", size="2^24"), seconds, ratio)
-        self.assertEqual(line.getvalue().split()[-3:], ["4000.00", "12000.00", "1.50"])
-        self.assertEqual(row["torch_seconds"], 0.012)
-        self.assertEqual(readme_figures.torch_ratio(row), 1.5)
+        self.assertEqual(readme_figures.torch_ratio({"seconds": 2.0, "torch_seconds": 3.0, "torch_ratio": 1.2}), 1.2)
+
+    def test_the_runs_of_the_files_are_named_by_revision_and_time(self):
+        for path in (self.root / RESULTS).glob("*.json"):
+            self.edit(path.name, lambda result: result.update(date="2026-11-25T04:00:00Z", revision="a1"))
+        page, readme = self.root / "docs/figures.md", self.root / RESULTS / "README.md"
+        run = self.refused("docs/figures.md", "--check")
+        self.assertIn(str(RESULTS / "README.md"), run.stderr)
+        for name, date, revision in (("bench_mpi", "2026-11-25T04:14:59Z", "a1"), ("bench_busy", "2026-11-25T04:30:00Z", "a1"),
+                                     ("bench_simt", "2026-11-25T04:31:00Z", "b2-dirty")):
+            self.edit(f"{name}.json", lambda result: result.update(date=date, revision=revision))
+        self.assertEqual(self.run_script().returncode, 0)
+        for path in (page, readme):
+            text = path.read_text()
+            self.assertIn("- 2026-11-25, 04:00 to 04:14 UTC, revision a1: `bench_accumulation`,", text)
+            self.assertIn("- 2026-11-25, 04:30 UTC, revision a1: `bench_busy`\n"
+                          "- 2026-11-25, 04:31 UTC, revision b2-dirty: `bench_simt`\n\n`-dirty`: ", text)
+        self.assertEqual(self.run_script("--check").returncode, 0)
+        self.edit("bench_busy.json", lambda result: result.pop("date"))
+        self.refused("'runs' cannot be made of", "--check")
+
+    def test_a_rung_is_compared_with_the_limit_of_the_picture(self):
+        def change(result):
+            for row, limit in zip(result["rows"], (0.1, 0.2, 0.3, 0.4, 0.9, 0.9)):
+                row.update(seconds=1.0, limit_seconds=limit)
+        self.edit("ladder_norm.json", change)
+        results = readme_figures.Results(self.root / RESULTS)
+        shares = [line.split(" | ")[3] for line in readme_figures.ladder(results, "norm")[2:8]]
+        self.assertEqual([share.rstrip(" |") for share in shares], ["35%"] * 6)
+        _, (_, others, _, _) = readme_figures.ladder_picture(results, "norm")
+        self.assertAlmostEqual(dict(others)["limit"], results.rows("ladder_norm")[0]["bytes"] / 0.35 * 1e-9)
 
     def test_a_picture_that_is_missing_or_of_other_data_is_stale(self):
         (self.root / "docs/pictures/roofline.svg").unlink()
