@@ -5,7 +5,7 @@
 #include "cli/command_line.h"
 #include "core/error.h"
 #include "core/numbers.h"
-#include "kernels/ladders/trial.h"
+#include "kernels/ladders/ladders.h"
 #include "profile/machine.h"
 #include "profile/result_file.h"
 #include "trace/timing.h"

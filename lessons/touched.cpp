@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "kernels/ladders/trial.h"
+#include "kernels/ladders/ladders.h"
 #include "kernels/simt/observer.h"
 
 namespace ringtape {

@@ -1,25 +1,11 @@
 #pragma once
 
-#include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "core/tensor.h"
+#include "train/report/run_curves.h"
 
 namespace ringtape {
-
-/// One finished training step, read back from the device.
-struct StepRecord {
-  std::int64_t step;
-  std::int64_t epoch;
-  double rate;  ///< the learning rate
-  std::int64_t samples;
-  double bytes_sent = 0;  ///< to other ranks, of this rank's update: MeshTraffic
-  double loss = 0;
-  double grad_norm = 0;      ///< NaN when it was not measured
-  std::int64_t correct = 0;  ///< correct predictions in the batch; negative when they are not counted
-  double samples_per_second = std::numeric_limits<double>::quiet_NaN();  ///< NaN when it was not measured
-};
 
 /// Keeps the results of steps on the device and copies them to the host many at a time, so that a step does
 /// not wait for its own loss.

@@ -118,7 +118,8 @@ double RunLog::samples_per_second() const {
 }
 
 void RunLog::end_epoch(std::int64_t epoch, const EvaluationResult& result) {
-  curves_.evaluations.push_back({std::ssize(curves_.steps), result});
+  curves_.evaluations.push_back(
+      {.step = std::ssize(curves_.steps), .loss = result.loss, .accuracy = result.accuracy});
   const std::vector<double> losses = this->losses();
   const auto first = losses.begin() + static_cast<std::ptrdiff_t>(first_of_epoch_);
   const double mean = std::accumulate(first, losses.end(), 0.0) / static_cast<double>(losses.end() - first);

@@ -12,30 +12,10 @@
 #include "train/json_lines.h"
 #include "train/metrics.h"
 #include "train/progress.h"
+#include "train/report/run_curves.h"
 #include "train/update.h"
 
 namespace ringtape {
-
-/// The result of an evaluation after a step.
-struct EvaluationPoint {
-  std::int64_t step = 0;
-  EvaluationResult result{};
-};
-
-/// The curves of a run.
-struct RunCurves {
-  /// For steps before the run was resumed only the loss is known: their learning rate and norm are NaN, and
-  /// their number of correct predictions is unknown.
-  std::vector<StepRecord> steps;
-  std::vector<EvaluationPoint> evaluations;
-};
-
-/// A text that was made after a step, such as a sample of a language model's text.
-struct StepText {
-  std::int64_t step = 0;
-  std::string title;
-  std::string text;
-};
 
 /// How fast a training is: units, such as tokens, and FLOPs.
 struct Throughput {

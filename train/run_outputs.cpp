@@ -13,9 +13,9 @@
 #include "train/option_list.h"
 #include "train/output_files.h"
 #include "train/profile_table.h"
-#include "train/report/write_report.h"
 #include "train/timeline.h"
 #include "train/training_run.h"
+#include "train/write_report.h"
 
 namespace ringtape {
 

@@ -10,7 +10,7 @@
 #include "benchmarks/kernels/analyse.h"
 #include "cli/command_line.h"
 #include "core/error.h"
-#include "kernels/ladders/trial.h"
+#include "kernels/ladders/ladders.h"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "kernels/gemm_tiled.h"
-#include "kernels/ladders/trial.h"
+#include "kernels/ladders/ladders.h"
 
 namespace {
 

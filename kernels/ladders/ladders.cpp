@@ -1,12 +1,10 @@
-#include "kernels/ladders/trial.h"
+#include "kernels/ladders/ladders.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
-#include "core/memory.h"
 #include "kernels/ladders/attention/trial.h"
 #include "kernels/ladders/gemm/trial.h"
 #include "kernels/ladders/layer_norm/trial.h"
@@ -34,17 +32,6 @@ void check_size(const std::string& ladder, int size) {
   const auto [multiple, usual, most] = sizes_of(ladder);
   check(size > 0 && size <= most && size % multiple == 0,
         "ladder {}: a size of {}, expected a multiple of {} up to {}", ladder, size, multiple, most);
-}
-
-double error_of(const Trial& trial, const RungFunction& compute, const Stream& stream, int version) {
-  for (const TrialBuffer& buffer : trial.memory) {
-    if (buffer.written) continue;
-    const std::vector<float> unwritten(buffer.bytes / sizeof(float), NAN);
-    copy_bytes(buffer.data, stream.device(), unwritten.data(), Device{}, buffer.bytes);
-  }
-  compute(stream, version);
-  const double error = trial.error();
-  return std::isnan(error) ? INFINITY : error;
 }
 
 Trial make_trial(const std::string& name, int size, Device device) {

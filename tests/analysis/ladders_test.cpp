@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/analysis/totals.h"
-#include "kernels/ladders/trial.h"
+#include "kernels/ladders/ladders.h"
 #include "tests/support/catch.h"
 
 namespace ringtape::test {

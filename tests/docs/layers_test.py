@@ -1,4 +1,5 @@
 """Checks the order of the folders: a file includes only from its own folder and from the folders below it in README.md's table.
+Sub-folders have no table: among all folders, a folder must not include from itself through others.
 
     tests/docs/layers_test.py            run the test
     tests/docs/layers_test.py --print    print which folders each folder includes from
@@ -7,7 +8,7 @@ import re
 import subprocess
 import sys
 import unittest
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
 # The parts of kernels/, highest first. Files that stand in kernels/ itself are the library's kernels.
@@ -38,6 +39,26 @@ def upward_includes(sources, parts):
     return wrong
 
 
+def circles(sources):
+    """The folders, at any depth, that include from themselves through other folders, sorted."""
+    uses = {}
+    for path, text in sources.items():
+        for included in INCLUDE.findall(text):
+            own, other = str(PurePosixPath(path).parent), str(PurePosixPath(included).parent)
+            if own != other and included in sources:
+                uses.setdefault(own, set()).add(other)
+
+    def reached(folder):
+        found, left = set(), [folder]
+        while left:
+            new = uses.get(left.pop(), set()) - found
+            found |= new
+            left += new
+        return found
+
+    return sorted(folder for folder in uses if folder in reached(folder))
+
+
 def paths_of_code():
     """The files that Git knows; without Git, of an unpacked archive, those in the folders of README.md's table."""
     patterns = ("*.h", "*.cpp", "*.cu")
@@ -54,9 +75,10 @@ def sources():
 
 
 class Layers(unittest.TestCase):
-    def setUp(self):
-        self.layers = layers((ROOT / "README.md").read_text())
-        self.sources = sources()
+    @classmethod
+    def setUpClass(cls):
+        cls.layers = layers((ROOT / "README.md").read_text())
+        cls.sources = sources()
 
     def test_table_has_every_folder_of_code(self):
         folders = {path.split("/")[0] for path in self.sources if "/" in path}
@@ -67,6 +89,14 @@ class Layers(unittest.TestCase):
 
     def test_parts_of_kernels_include_downwards(self):
         self.assertEqual(upward_includes(self.sources, PARTS_OF_KERNELS), [])
+
+    def test_no_folders_include_in_a_circle(self):
+        self.assertEqual(circles(self.sources), [])
+
+    def test_a_circle_is_found(self):
+        planted = {"a/x/1.h": '#include "b/1.h"\n', "b/1.h": '#include "a/1.h"\n', "a/1.h": '#include "a/x/1.h"\n',
+                   "c/1.h": '#include "b/1.h"\n#include "c/2.h"\n', "c/2.h": ""}
+        self.assertEqual(circles(planted), ["a", "a/x", "b"])
 
     def test_no_include_leaves_out_its_folder(self):
         bare = [(path, name) for path, text in self.sources.items() for name in INCLUDE.findall(text)

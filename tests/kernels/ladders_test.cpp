@@ -4,10 +4,10 @@
 
 #include "core/error.h"
 #include "kernels/ladders/gemm/gemm.h"
+#include "kernels/ladders/ladders.h"
 #include "kernels/ladders/reduce/reduce.h"
 #include "kernels/ladders/softmax/softmax.h"
 #include "kernels/ladders/transpose/transpose.h"
-#include "kernels/ladders/trial.h"
 #include "tests/support/kernel_test.h"
 
 namespace ringtape::test {

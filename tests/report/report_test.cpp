@@ -36,7 +36,7 @@ RunReport whole() {
   report.settings = {{"--epochs", "3"}};
   report.machine = {{"cpu", "AMD EPYC"}};
   for (int i = 1; i <= 10; ++i) report.curves.steps.push_back(step(i, 1.0 / i));
-  report.curves.evaluations = {{10, {0.1, 0.97}}};
+  report.curves.evaluations = {{10, 0.1, 0.97}};
   report.profile = make_profile({.spans = two_steps(),
                                  .wall = std::chrono::milliseconds(150),
                                  .limits = {.bytes_per_second = 1e9, .flops_per_second = 1e11}});

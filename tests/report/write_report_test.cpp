@@ -6,7 +6,7 @@
 #include "io/json.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
-#include "train/report/write_report.h"
+#include "train/write_report.h"
 
 namespace ringtape::test {
 

@@ -20,10 +20,10 @@ std::vector<Point> over_steps(const RunReport& report,
   return points;
 }
 
-std::vector<Point> over_tests(const RunReport& report, double EvaluationResult::*value, double factor = 1) {
+std::vector<Point> over_tests(const RunReport& report, double EvaluationPoint::*value, double factor = 1) {
   std::vector<Point> points;
   for (const EvaluationPoint& test : report.curves.evaluations) {
-    points.push_back({static_cast<double>(test.step), test.result.*value * factor});
+    points.push_back({static_cast<double>(test.step), test.*value * factor});
   }
   return points;
 }
@@ -55,12 +55,12 @@ Json curves_of(const RunReport& report) {
   if (report.curves.steps.empty()) return {};
   Json::Array charts = {chart("Loss", "", false,
                               {{"training", over_steps(report, [](const auto& s) { return s.loss; })},
-                               {"test", over_tests(report, &EvaluationResult::loss), true}})};
+                               {"test", over_tests(report, &EvaluationPoint::loss), true}})};
   const std::vector<Point> accuracy = over_steps(report, percent_correct);
   if (has_figures(accuracy)) {
-    charts.push_back(chart("Accuracy", "%", false,
-                           {{"training batch", accuracy},
-                            {"test", over_tests(report, &EvaluationResult::accuracy, 100), true}}));
+    charts.push_back(chart(
+        "Accuracy", "%", false,
+        {{"training batch", accuracy}, {"test", over_tests(report, &EvaluationPoint::accuracy, 100), true}}));
   }
   charts.push_back(
       chart("Learning rate", "", true, {{"rate", over_steps(report, [](const auto& s) { return s.rate; })}}));

@@ -11,8 +11,8 @@
 #include "autograd/tape_graph.h"
 #include "profile/memory_levels.h"
 #include "profile/profile.h"
+#include "train/report/run_curves.h"
 #include "train/report/step_timeline.h"
-#include "train/run_log.h"
 
 /// The contents of --report for a training run.
 namespace ringtape::report {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/ladders/attention/attention.h"
-#include "kernels/ladders/trial.h"
+#include "kernels/ladders/common/trial.h"
 
 namespace ringtape::ladders {
 

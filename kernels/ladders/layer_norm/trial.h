@@ -1,7 +1,7 @@
 #pragma once
 
+#include "kernels/ladders/common/trial.h"
 #include "kernels/ladders/layer_norm/layer_norm.h"
-#include "kernels/ladders/trial.h"
 
 namespace ringtape::ladders {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "kernels/ladders/common/trial.h"
 #include "kernels/ladders/transpose/transpose.h"
-#include "kernels/ladders/trial.h"
 
 namespace ringtape::ladders {
 
