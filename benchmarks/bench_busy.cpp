@@ -15,12 +15,14 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "benchmarks/mlp_training.h"
 #include "benchmarks/times.h"
 #include "cli/command_line.h"
 #include "core/error.h"
+#include "dist/share_cores.h"
 #include "profile/machine.h"
 #include "profile/result_file.h"
 
@@ -58,13 +60,6 @@ class BusyProcess {
   pid_t child_;
 };
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  check(sched_getaffinity(0, sizeof set, &set) == 0, "sched_getaffinity failed");
-  return CPU_COUNT(&set);
-}
-
 /// Mean seconds of a step, over `seconds` seconds.
 double mean_step(MlpTraining& training, double seconds) {
   const Clock::time_point start = Clock::now();
@@ -83,7 +78,8 @@ void schedule_as_others() {
 
 void benchmark(const Options& options) {
   schedule_as_others();
-  const int processes = options.processes ? *options.processes : usable_cores();
+  const CoreMask own = usable_cores();
+  const int processes = options.processes ? *options.processes : threads_of_rank(own, std::span(&own, 1));
   Results results("bench_busy", Device{}, options.json);
   results.setting("processes", processes);
   results.setting("rounds", options.rounds);

@@ -14,6 +14,10 @@ std::shared_ptr<Communicator> connect_ranks(const std::optional<SlowLink>& link)
   return connect(env, device_of_rank(env, "cpu", 0), Seconds(60), link);
 }
 
+std::string link_text(const SlowLink& link) {
+  return fmt::format("{:g} us and {:g} MB/s", link.latency.count() * 1e6, link.bytes_per_second * 1e-6);
+}
+
 void print_by_rank(Communicator& comm, const std::string& text) {
   for (const std::string& own : gather_text(comm, text)) fmt::print("{}", own);
   std::fflush(stdout);

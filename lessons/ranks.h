@@ -14,6 +14,9 @@ namespace ringtape::lessons {
 /// `link`: a slow link between several ranks.
 std::shared_ptr<Communicator> connect_ranks(const std::optional<SlowLink>& link = {});
 
+/// "100 us and 250 MB/s".
+std::string link_text(const SlowLink& link);
+
 /// Prints the text of each rank, in the order of ranks. All ranks must call it.
 void print_by_rank(Communicator& comm, const std::string& text);
 

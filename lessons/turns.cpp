@@ -15,10 +15,7 @@ double seconds_of_slowest(Communicator& comm, const std::function<void()>& way) 
   comm.barrier();
   const Clock::time_point start = Clock::now();
   way();
-  const Tensor time =
-      from_vector(std::vector{static_cast<float>(Seconds(Clock::now() - start).count())}, {1});
-  comm.all_reduce(time, ReduceOp::max).wait();
-  return time.item();
+  return slowest(comm, Seconds(Clock::now() - start).count());
 }
 
 double median_of(std::vector<double> values) {
@@ -42,6 +39,12 @@ std::vector<Ratio> time_in_turns(Communicator& comm, const std::vector<std::func
     ratios.push_back({median_of(of_way) / unit, *lowest / unit, *highest / unit});
   }
   return ratios;
+}
+
+double slowest(Communicator& comm, double seconds) {
+  const Tensor time = from_vector(std::vector{static_cast<float>(seconds)}, {1});
+  comm.all_reduce(time, ReduceOp::max).wait();
+  return time.item();
 }
 
 std::string text_of(const Ratio& ratio) {

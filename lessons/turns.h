@@ -18,6 +18,9 @@ struct Ratio {
 std::vector<Ratio> time_in_turns(Communicator& comm, const std::vector<std::function<void()>>& ways,
                                  int rounds);
 
+/// The time of the slowest rank, on all ranks.
+double slowest(Communicator& comm, double seconds);
+
 /// "1.52 (1.47 to 1.60)".
 std::string text_of(const Ratio& ratio);
 

@@ -44,7 +44,7 @@ def updates(batch, epochs):
 class Measure:
     """What a claim's runs are compared by."""
     name: str  # of the column
-    of: collections.abc.Callable  # of the records of --metrics
+    of: collections.abc.Callable  # of the records of --metrics, or the one of --json
     digits: int
     unit: str
     diverged: float  # of a run that diverges
@@ -280,7 +280,8 @@ def train(claim, folder, run):
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     with tempfile.TemporaryDirectory() as temporary:
         metrics = pathlib.Path(temporary) / "metrics.jsonl"
-        result = subprocess.run([*ranks, program, *flags.split(), "--seed", str(seed), "--metrics", str(metrics)],
+        flag = "--json" if claim.program.startswith("lessons/") else "--metrics"
+        result = subprocess.run([*ranks, program, *flags.split(), "--seed", str(seed), flag, str(metrics)],
                                 env=environment, capture_output=True, text=True, check=False)
         if "diverged" in result.stderr:
             return claim.measure.diverged

@@ -50,7 +50,7 @@ void add_mesh_flags(CommandLine& app, Options& options) {
   Flag dtype = app.option("--dtype", word(options.dtype, {"f32", "bf16", "f16"}),
                           "compute dtype, f32, bf16 or f16; gradients are f32");
   const std::vector<const char*> of_any_model = {"--forward-ms", "--backward-ms", "--gradient-bytes",
-                                                 "--parameter-bytes", "--compression"};
+                                                 "--parameter-bytes", "--compression-ratio"};
   for (Flag* const flag : {&tensor, &context, &pipeline, &recompute, &dtype}) {
     flag->needs(app["--layers"]);
     for (const char* other : of_any_model) flag->excludes(app[other]);
@@ -109,7 +109,7 @@ void add_communication_flags(CommandLine& app, Options& options) {
              "bytes of a gradient in the all-reduce");
   app.option("--parameter-bytes", between(request.parameter_bytes, 1, 8),
              "bytes of a parameter in ZeRO's all-gather");
-  app.option("--compression", between(request.compression, 1, 1000), "compression ratio of the gradients");
+  app.option("--compression-ratio", between(request.compression, 1, 1000), "compression ratio of the gradients");
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage");
 
   app.option("--no-overlap", options.no_overlap, "reduce after backward instead of during it");

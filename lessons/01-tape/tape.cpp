@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   app.option("--b", numbers.b, "the bias");
   app.option("--target", numbers.target, "the target t");
   std::string picture;
-  app.file("--svg", picture, "draw the tape to this file");
+  app.file("--save-tape", picture, "draw the tape to this file");
   return app.run(argc, argv, [&] {
     show_by_hand(numbers);
     show_by_tape(numbers, picture);

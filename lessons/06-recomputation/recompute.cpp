@@ -109,9 +109,9 @@ void show_time(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "Activations with accumulation and recomputation.\nExample: recompute --layers 36 --segment 6");
+      "Activations with accumulation and recomputation.\nExample: recompute --layers 36 --recompute 6");
   app.option("--layers", between(options.layers, 1, 1000), "hidden layers");
-  app.option("--segment", between(options.segment, 1, 1000), "layers in a segment");
+  app.option("--recompute", between(options.segment, 1, 1000), "layers in a segment");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
   app.option("--batch-size", between(options.batch, 1, 65536), "samples in an update");
   app.option("--accumulation", between(options.steps, 1, 65536),

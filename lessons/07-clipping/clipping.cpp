@@ -98,8 +98,8 @@ void show(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "Clipping once for a batch, and after each of its micro-batches.\nExample: clipping --limit 30");
-  app.option("--limit", between(options.limit, 1e-6, 1e6), "limit of the gradient's norm");
+      "Clipping once for a batch, and after each of its micro-batches.\nExample: clipping --clip-norm 30");
+  app.option("--clip-norm", between(options.limit, 1e-6, 1e6), "greatest norm of the gradient");
   app.option("--target", between(options.target, -1e6, 1e6), "target of the sample that is far off");
   app.option("--seed", options.seed, "of the weights and samples");
   return app.run(argc, argv, [&] { show(options); });

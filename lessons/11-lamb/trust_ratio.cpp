@@ -1,11 +1,11 @@
 // LAMB's trust ratio: the size of each parameter's step, relative to the parameter.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <vector>
 
 #include "autograd/ops.h"
 #include "cli/command_line.h"
+#include "lessons/norm.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
@@ -15,6 +15,7 @@
 namespace {
 
 using namespace ringtape;
+using lessons::norm;
 
 constexpr std::int64_t kBatch = 256;
 
@@ -23,12 +24,6 @@ struct Options {
   double scale = 1;  ///< of the loss, and so of all gradients
   std::uint64_t seed = 0;
 };
-
-double norm(const std::vector<double>& values) {
-  double squares = 0;
-  for (const double value : values) squares += value * value;
-  return std::sqrt(squares);
-}
 
 /// Four layers whose weights differ in size; the gradients of a batch.
 struct Example {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "lessons/ranks.h"
 #include "lessons/turns.h"
 #include "nn/layers.h"
+#include "train/option_types.h"
 
 namespace {
 
@@ -32,7 +34,7 @@ struct Options {
   std::int64_t bucket_kib = 128;               ///< of the second row of buckets
   std::int64_t calls = 256;                    ///< that reduce 256 KiB together
   bool time = false;                           ///< an update
-  double link = 300;                           ///< MB/s
+  std::optional<SlowLink> slow_link = SlowLink{Seconds(0), 300e6};
   std::int64_t rounds = 25;
 };
 
@@ -166,7 +168,7 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
     alone.arena.zero_grad();
     alone.backward();
   };
-  const auto linked = connect_ranks(SlowLink{Seconds(0), options.link * 1e6});
+  const auto linked = connect_ranks(options.slow_link);
 
   Example mine(*linked, options);
   ByHand by_hand(mine, *linked, options.by_hand);
@@ -210,8 +212,8 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
     return example->arena.gradients().to_doubles() == mine.arena.gradients().to_doubles();
   });
   if (!prints(*comm)) return;
-  fmt::print("\nAn update over a link of {} MB/s, as a multiple of the time to compute it; median of {}\n",
-             options.link, options.rounds);
+  fmt::print("\nAn update over a link of {}, as a multiple of the time to compute it; median of {}\n",
+             link_text(options.slow_link.value_or(SlowLink())), options.rounds);
   fmt::print("                       buckets  early  time (lowest to highest)\n");
   for (std::size_t i = 0; i < ways.size(); ++i)
     fmt::print("  {:<20} {:<14}  {}\n", names[i], buckets[i], text_of(ratios[i]));
@@ -254,7 +256,8 @@ int main(int argc, char** argv) {
   app.option("--bucket-kib", between(options.bucket_kib, 1, 1 << 20), "KiB of a bucket in the second row");
   app.option("--calls", between(options.calls, 1, 65536), "calls that reduce 256 KiB together");
   app.option("--time", options.time, "also time an update, over a slow link");
-  app.option("--link", between(options.link, 0.1, 1e6), "with --time: MB/s of the link");
+  app.option("--slow-link", option_value(options.slow_link), "with --time: latency and bandwidth of the link")
+      .needs(app["--time"]);
   app.option("--rounds", between(options.rounds, 1, 1000), "with --time: updates of each way");
   return app.run(argc, argv, [&] {
     check(std::accumulate(options.by_hand.begin(), options.by_hand.end(), std::int64_t{0}) == 8,

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "autograd/ops.h"
@@ -16,6 +17,7 @@
 #include "nn/layers.h"
 #include "optim/accumulation.h"
 #include "optim/clip.h"
+#include "train/option_types.h"
 
 namespace {
 
@@ -28,7 +30,7 @@ struct Options {
   std::int64_t micro_batch = 16, steps = 4;  ///< of each rank
   std::int64_t hidden = 128;
   bool time = false;  ///< an update
-  double link = 100;  ///< MB/s
+  std::optional<SlowLink> slow_link = SlowLink{Seconds(0), 100e6};
   std::int64_t rounds = 25;
 };
 
@@ -104,7 +106,7 @@ Result run(const std::shared_ptr<Communicator>& comm, const Options& options, bo
 void time_updates(const std::shared_ptr<Communicator>& comm, const Options& options) {
   const auto rounds = static_cast<int>(options.rounds);
   Example alone(*comm, options);
-  const auto linked = connect_ranks(SlowLink{Seconds(0), options.link * 1e6});
+  const auto linked = connect_ranks(options.slow_link);
   Example example(*linked, options);
   DataParallel parallel(*example.model, example.arena, linked);
   // Reductions of an update: none, one behind the last micro-batch, or one behind each.
@@ -125,9 +127,9 @@ void time_updates(const std::shared_ptr<Communicator>& comm, const Options& opti
       time_in_turns(*linked, {compute, one_alone, [&] { update(true); }, [&] { update(false); }}, rounds);
   if (!prints(*comm)) return;
   fmt::print(
-      "\nAn update over a link of {} MB/s, as a multiple of the time to compute it; median of {} "
-      "(lowest to highest)\n",
-      options.link, options.rounds);
+      "\nAn update over a link of {}, as a multiple of the time to compute it; median of {} (lowest to "
+      "highest)\n",
+      link_text(options.slow_link.value_or(SlowLink())), options.rounds);
   const char* const names[] = {"nothing is reduced", "an all_reduce alone", "with no_sync",
                                "without no_sync"};
   for (std::size_t i = 0; i < ratios.size(); ++i) fmt::print("  {:<19}  {}\n", names[i], text_of(ratios[i]));
@@ -158,7 +160,8 @@ int main(int argc, char** argv) {
   app.option("--micro-batch", between(options.micro_batch, 1, 4096), "samples in each");
   app.option("--hidden", between(options.hidden, 1, 65536), "neurons of the hidden layer");
   app.option("--time", options.time, "also time an update, over a slow link");
-  app.option("--link", between(options.link, 0.1, 1e6), "with --time: MB/s of the link");
+  app.option("--slow-link", option_value(options.slow_link), "with --time: latency and bandwidth of the link")
+      .needs(app["--time"]);
   app.option("--rounds", between(options.rounds, 1, 1000), "with --time: updates of each way");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();

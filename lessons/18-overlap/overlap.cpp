@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "dist/data_parallel.h"
 #include "lessons/ranks.h"
+#include "lessons/turns.h"
 #include "nn/layers.h"
 #include "trace/spans.h"
 
@@ -86,13 +87,6 @@ class Example {
   DataParallel parallel_;
   Tensor x_, y_;
 };
-
-/// The time of the slowest rank, on all ranks.
-double slowest(Communicator& comm, double seconds) {
-  const Tensor time = from_vector(std::vector<float>{static_cast<float>(seconds)}, {1});
-  comm.all_reduce(time, ReduceOp::max).wait();
-  return time.item();
-}
 
 /// Times of the slowest rank, the same on all ranks. All others are in units of `compute`.
 struct Times {

@@ -126,16 +126,15 @@ int main(int argc, char** argv) {
   CommandLine app(
       "Where the work of an update is, and its time.\n"
       "Example: bottleneck --micro-batch 64 --accumulation 4");
-  app.option("--widths", options.widths, "neurons of each layer, the input's first");
+  app.option("--mlp", options.widths, "neurons of each layer, the input's first");
   app.option("--micro-batch", between(options.batch, 1, 65536), "samples of a micro-batch");
   app.option("--accumulation", between(options.accumulate, 1, 4096), "micro-batches of an update");
   app.option("--updates", between(options.updates, 1, 1000), "updates to time");
   app.option("--times", options.times, "also measure the time, and the machine's limits");
   return app.run(argc, argv, [&] {
-    check(options.widths.size() >= 2, "--widths: expected at least 2 numbers, found {}",
-          options.widths.size());
+    check(options.widths.size() >= 2, "--mlp: expected at least 2 numbers, found {}", options.widths.size());
     for (const std::int64_t width : options.widths)
-      check(width >= 1 && width <= 8192, "--widths: expected 1 to 8192, found {}", width);
+      check(width >= 1 && width <= 8192, "--mlp: expected 1 to 8192, found {}", width);
     const std::vector<Kinds> updates = updates_of(options);
     show_work(options, updates[0]);
     if (options.times) show_times(updates);

@@ -3,8 +3,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "data/loader.h"
 #include "data/mnist.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "lessons/32-larger-batch/curvature.h"
 #include "nn/arena.h"
@@ -31,7 +32,7 @@ struct Options {
   std::int64_t batch = 64, factor = 4;
   std::uint64_t seed = 0;
   bool curvature = false;
-  std::string metrics;
+  std::string json;
 };
 
 struct Stage {
@@ -56,6 +57,8 @@ double accuracy(Module& model, const TensorDataset& samples) {
 }
 
 void train(const Options& options) {
+  std::optional<AtomicFile> file;  // made before the training, which a wrong name must not waste
+  if (!options.json.empty()) file.emplace(options.json);
   const MnistData data = load_mnist();
   const auto samples = std::make_shared<TensorDataset>(data.train);
   const auto order = std::make_shared<RandomSampler>(samples->size(), options.seed);
@@ -96,14 +99,12 @@ void train(const Options& options) {
         lessons::largest_curvature(arena, [&] { cross_entropy((*model)(x), some.all_targets()).backward(); });
     fmt::print("largest curvature {:.2f}\n", curvature);
   }
-  if (options.metrics.empty()) return;
-  std::ofstream file(options.metrics);
-  file << Json{{"test_accuracy", accuracy(*model, data.test) / 100},
-               {"updates", updates},
-               {"curvature", curvature}}
-              .dump()
-       << "\n";
-  check(file.good(), "--metrics: cannot write {}", options.metrics);
+  if (!file) return;
+  const Json result = {
+      {"test_accuracy", accuracy(*model, data.test) / 100}, {"updates", updates}, {"curvature", curvature}};
+  const std::string text = result.dump() + "\n";
+  file->write(text.data(), text.size());
+  file->commit();
 }
 
 }  // namespace
@@ -125,6 +126,6 @@ int main(int argc, char** argv) {
   app.option("--seed", options.seed, "of the weights and the order");
   app.option("--curvature", options.curvature,
              "also find the largest eigenvalue of the Hessian, of 4,096 training samples");
-  app.file("--metrics", options.metrics, "write the result to this file, as JSON");
+  app.file("--json", options.json, "write the result to this file, as JSON");
   return app.run(argc, argv, [&] { train(options); });
 }

@@ -3,7 +3,6 @@
 //   mpirun -n 2 compression
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "dist/compress_hook.h"
 #include "dist/traffic.h"
 #include "kernels/compress.h"
+#include "lessons/norm.h"
 #include "lessons/ranks.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
@@ -26,8 +26,8 @@ using namespace ringtape::lessons;
 constexpr std::int64_t kBatch = 32, kWidth = 128;
 
 struct Options {
-  double scale = 1;            ///< of the loss, and so of all gradients
-  std::string dtype = "bf16";  ///< of the second table
+  double scale = 1;               ///< of the loss, and so of all gradients
+  std::string compress = "bf16";  ///< of the second table
   std::uint64_t seed = 0;
 };
 
@@ -63,12 +63,6 @@ struct Example {
     scale(mse_loss((*model)(x), y), options.scale).backward();
   }
 };
-
-double norm(const std::vector<double>& values) {
-  double squares = 0;
-  for (const double value : values) squares += value * value;
-  return std::sqrt(squares);
-}
 
 std::vector<double> difference(std::vector<double> a, const std::vector<double>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
@@ -122,7 +116,7 @@ void one_reduction(Communicator& comm, const Options& options) {
 /// The error of the sum of 1, 10, 100 reductions, over the norm of the first mean gradient.
 std::vector<double> errors_of_sums(Communicator& comm, const Options& options, bool feedback, bool same) {
   Example example(options);
-  CompressHook hook(example.arena, dtype_from_name(options.dtype.c_str()), feedback);
+  CompressHook hook(example.arena, dtype_from_name(options.compress.c_str()), feedback);
   std::vector<double> off(static_cast<std::size_t>(example.arena.size())), errors;
   double first = 0;
   for (int i = 1; i <= 100; ++i) {
@@ -142,7 +136,8 @@ void many_reductions(Communicator& comm, const Options& options) {
     for (const bool feedback : {false, true})
       columns.push_back(errors_of_sums(comm, options, feedback, same));
   if (!prints(comm)) return;
-  fmt::print("\nMany reductions in {}: error of their sum, in norms of one mean gradient\n", options.dtype);
+  fmt::print("\nMany reductions in {}: error of their sum, in norms of one mean gradient\n",
+             options.compress);
   fmt::print("{:<10} {:>24} {:>30}\n", "", "the same gradients", "of new samples each time");
   fmt::print("{:<10} {:>12} {:>13} {:>14} {:>13}\n", "reductions", "no feedback", "feedback", "no feedback",
              "feedback");
@@ -157,9 +152,9 @@ void many_reductions(Communicator& comm, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine app(
-      "Gradients sent in 16 bits, and what is lost.\nExample: mpirun -n 2 compression --dtype f16");
+      "Gradients sent in 16 bits, and what is lost.\nExample: mpirun -n 2 compression --compress f16");
   app.option("--scale", between(options.scale, 1e-30, 1e30), "factor of the loss, and so of all gradients");
-  app.option("--dtype", word(options.dtype, {"bf16", "f16"}), "sent in the second table");
+  app.option("--compress", word(options.compress, {"bf16", "f16"}), "sent in the second table");
   app.option("--seed", options.seed, "of the weights and samples");
   return app.run(argc, argv, [&] {
     const auto comm = connect_ranks();

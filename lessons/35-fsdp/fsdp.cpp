@@ -169,7 +169,7 @@ int main(int argc, char** argv) {
   app.option("--layers", between(options.layers, 2, 1000), "layers of the table");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
   app.option("--accumulation", between(options.micro_batches, 1, kBatch), "micro-batches of rows 3 and 4");
-  app.option("--segment", between(options.segment, 1, 1000), "layers recomputed together in the last row");
+  app.option("--recompute", between(options.segment, 1, 1000), "layers recomputed together in the last row");
   return app.run(argc, argv, [&] {
     check(kBatch % options.micro_batches == 0, "--accumulation must divide {} samples, found {}", kBatch,
           options.micro_batches);

@@ -166,17 +166,17 @@ void show_run(const std::shared_ptr<Communicator>& line, const Options& options)
 int main(int argc, char** argv) {
   Options options;
   CommandLine app("Schedules of a pipeline, and a GPT in stages.\nExample: mpirun -n 3 pipeline");
-  app.option("--stages", between(options.stages, 2, 64),
+  app.option("--pipeline-parallel", between(options.stages, 2, 64),
              "stages of the drawings; the run has a stage a rank");
   app.option("--accumulation", between(options.micro_batches, 1, 100),
              "micro-batches of an update; the interleaved drawing has one for each stage");
-  app.option("--chunks", between(options.chunks, 1, 16), "chunks of a stage, interleaved");
+  app.option("--pipeline-chunks", between(options.chunks, 1, 16), "chunks of a stage, interleaved");
   app.option("--layers", between(options.layers, 1, 100), "blocks of the GPT");
   return app.run(argc, argv, [&] {
     const auto line = connect_ranks();
     const std::int64_t units = options.layers + 2, parts = std::int64_t{line->size()} * options.chunks;
     check(units >= parts,
-          "{} x --chunks {} are {} parts of a GPT of {} blocks, which has {}: expected --layers {}",
+          "{} x --pipeline-chunks {} are {} parts of a GPT of {} blocks, which has {}: expected --layers {}",
           counted(line->size(), "rank"), options.chunks, parts, options.layers, counted(units, "unit"),
           parts - 2);
     if (prints(*line)) {

@@ -1,7 +1,6 @@
 // LARS beside SGD: the first steps of both on MNIST, by layer.
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +10,7 @@
 #include "cli/command_line.h"
 #include "data/loader.h"
 #include "data/mnist.h"
+#include "lessons/norm.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
 #include "optim/lars.h"
@@ -19,6 +19,7 @@
 namespace {
 
 using namespace ringtape;
+using lessons::norm;
 
 struct Options {
   double lr = 0.1, lars_lr = 10;  ///< of SGD, of LARS
@@ -29,12 +30,6 @@ struct Options {
   std::string biases = "rate";
   std::uint64_t seed = 0;
 };
-
-double norm(const std::vector<double>& values) {
-  double squares = 0;
-  for (const double value : values) squares += value * value;
-  return std::sqrt(squares);
-}
 
 /// Of a parameter in a step: the norms before it, and that of its change.
 struct Step {

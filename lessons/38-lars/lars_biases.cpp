@@ -3,8 +3,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "autograd/ops.h"
@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "data/loader.h"
 #include "data/mnist.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "nn/arena.h"
 #include "nn/layers.h"
@@ -28,7 +29,7 @@ struct Options {
   double lr = 20;
   std::int64_t warmup = 0, epochs = 5, batch = 8192;
   std::uint64_t seed = 0;
-  std::string metrics;
+  std::string json;
 };
 
 ParameterGroup biases_of(const std::string& way) {
@@ -47,6 +48,8 @@ Schedule schedule_of(const Options& options, std::int64_t updates) {
 }
 
 void train(const Options& options) {
+  std::optional<AtomicFile> file;  // made before the training, which a wrong name must not waste
+  if (!options.json.empty()) file.emplace(options.json);
   const MnistData data = load_mnist();
   const auto samples = std::make_shared<TensorDataset>(data.train);
   DataLoader loader(samples, std::make_shared<RandomSampler>(samples->size(), options.seed),
@@ -77,10 +80,10 @@ void train(const Options& options) {
   const double accuracy =
       count_correct(logits, data.test.all_targets()).item() / static_cast<double>(data.test.size());
   fmt::print("test accuracy {:.2f}%\n", 100 * accuracy);
-  if (options.metrics.empty()) return;
-  std::ofstream file(options.metrics);
-  file << Json{{"test_accuracy", accuracy}}.dump() << "\n";
-  check(file.good(), "--metrics: cannot write {}", options.metrics);
+  if (!file) return;
+  const std::string text = Json{{"test_accuracy", accuracy}}.dump() + "\n";
+  file->write(text.data(), text.size());
+  file->commit();
 }
 
 }  // namespace
@@ -99,6 +102,6 @@ int main(int argc, char** argv) {
   app.option("--epochs", between(options.epochs, 1, 100), "passes over the training data");
   app.option("--batch-size", between(options.batch, 1, 60000), "samples of an update");
   app.option("--seed", options.seed, "of the weights and the order");
-  app.file("--metrics", options.metrics, "write the result to this file, as JSON");
+  app.file("--json", options.json, "write the result to this file, as JSON");
   return app.run(argc, argv, [&] { train(options); });
 }

@@ -144,7 +144,7 @@ class Figures:
 
     def colours(self):
         """The style of the library's pictures (plot/style.cpp), whose dark colours the page's switch chooses too."""
-        style = re.search(r"<style>(.*?)</style>", self.file(f"{BIN}/lessons/tape --svg tape.svg", "tape.svg"), re.DOTALL)[1]
+        style = re.search(r"<style>(.*?)</style>", self.file(f"{BIN}/lessons/tape --save-tape tape.svg", "tape.svg"), re.DOTALL)[1]
         dark = re.search(r"@media \(prefers-color-scheme: dark\) \{\s*:root \{(.*?)\}\s*\}", style, re.DOTALL)
         return (style.replace(dark[0], dark[0].replace(":root {", ':root:not([data-theme="light"]) {'))
                 + f':root[data-theme="dark"] {{{dark[1]}}}\n')
@@ -155,7 +155,7 @@ class Figures:
 
 def tape(figures):
     """The program's own picture of its three operations, at several weights."""
-    return scrolling(figures.file(f"{BIN}/lessons/tape --svg tape.svg", "tape.svg"), "the tape, from the leaves to the loss")
+    return scrolling(figures.file(f"{BIN}/lessons/tape --save-tape tape.svg", "tape.svg"), "the tape, from the leaves to the loss")
 
 
 def ladder(figures):
@@ -604,7 +604,7 @@ MEASURED = {"timeline", "roofline"}
 
 # Of each figure: its function, its title, and the command (with the first values of the sliders) that a reader can try.
 FIGURES = {
-    "tape": (tape, "The tape of this loss: an operation in each row, with what it is computed from", f"{BIN}/lessons/tape --svg tape.svg"),
+    "tape": (tape, "The tape of this loss: an operation in each row, with what it is computed from", f"{BIN}/lessons/tape --save-tape tape.svg"),
     "ladder": (ladder, "What each version of a matrix product of 128 x 128 asks of a GPU's memory", f"{BIN}/lens gemm --size 128"),
     "tiles": (tiles, "What a block, a warp and a thread of each rung touch", f"{BIN}/lessons/tiles --rung 3 --step 0 --svg tiles.svg"),
     "fragments": (fragments, "The lane that holds each element of a tensor core's product", f"{BIN}/lessons/fragments --all --lane 5"),

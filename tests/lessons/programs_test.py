@@ -57,17 +57,19 @@ class Programs(unittest.TestCase):
         self.refused(1, "--block: expected the block's two indices", "tiles", "--block", "1")
         self.refused(1, "--thread: a block of rung 4 has 512 threads, found 512", "tiles", "--rung", "4", "--thread", "512")
         self.refused(1, "--step: rung 3 has steps 0 to 3 at this size, found 4", "tiles", "--step", "4")
-        self.refused(1, "--scores and --values: expected as many of each, found 1 and 4", "online_attention", "--scores", "1")
+        self.refused(1, "--scores and --values: expected the same number of each, found 1 and 4", "online_attention", "--scores", "1")
         self.refused(1, "--tokens: expected 1 to 4096, found 0", "online_attention", "--tokens", "0")
-        self.refused(1, "expected as many numbers of each, at least 2, found 3, 4 and 3", "layer_norm_backward", "--x", "1,2,3")
+        self.refused(1, "expected the same number of each, at least 2, found 3, 4 and 3", "layer_norm_backward", "--x", "1,2,3")
         self.refused(2, "--without: expected nothing, host-wait or stream-wait, found 'x'", "race", "--without", "x")
         self.refused(1, "--lengths: expected 1 to 65536 tokens, found 0", "memory_kept", "--lengths", "0")
-        self.refused(1, "--widths: expected at least 2 numbers, found 1", "bottleneck", "--widths", "10")
+        self.refused(1, "--mlp: expected at least 2 numbers, found 1", "bottleneck", "--mlp", "10")
         self.refused(1, "--large must be a multiple of --small, found 1024 and 100", "noise_scale", "--small", "100")
         self.refused(1, "--updates: expected numbers from 0 on in ascending order, found 10,5", "noise_scale", "--updates", "10,5")
         self.refused(2, "rate, batch, neither or large", "larger_batch", "--way", "both")
-        self.refused(1, "--metrics: cannot write /nowhere/x", "larger_batch", "--epochs", "1", "--metrics", "/nowhere/x")
-        self.refused(2, "bf16 or f16", "compression", "--dtype", "f32")
+        for program in ("larger_batch", "lars_biases"):  # before the training, whose output would come first
+            self.refused(1, "/nowhere/x: cannot write", program, "--json", "/nowhere/x")
+            self.assertEqual(run(program, "--json", "/nowhere/x").stdout, "")
+        self.refused(2, "bf16 or f16", "compression", "--compress", "f32")
         self.refused(1, "--batch-size must be a multiple of --ranks, found 4 and 3", "sample_order", "--ranks", "3")
         self.refused(1, "--samples: expected at least the batch, 4, found 3", "sample_order", "--samples", "3")
         self.refused(1, "--consumed: expected 0 to 10, found 11", "sample_order", "--consumed", "11")
@@ -78,9 +80,9 @@ class Programs(unittest.TestCase):
         self.refused(1, "--warmup: expected fewer than the 40 updates, found 40", "lars_biases", "--warmup", "40")
         self.refused(1, "--accumulation must divide 16 samples, found 3", "fsdp", "--accumulation", "3")
         self.refused(1, "--x: expected two numbers, found 3", "divided_layers", "--x", "1,2,3")
-        for program, flag, value in (("kernel", "--threads", "0"), ("clipping", "--limit", "-1"), ("trust_ratio", "--lr", "0"),
+        for program, flag, value in (("kernel", "--threads", "0"), ("clipping", "--clip-norm", "-1"), ("trust_ratio", "--lr", "0"),
                                      ("mixed_precision", "--scale", "0.5"), ("zero", "--layers", "0"), ("overlap", "--layers", "x"),
-                                     ("no_sync", "--accumulation", "0"), ("fragments", "--lane", "32"), ("pipeline", "--stages", "1"), ("simulated_reduce", "--elements", "0")):
+                                     ("no_sync", "--accumulation", "0"), ("fragments", "--lane", "32"), ("pipeline", "--pipeline-parallel", "1"), ("simulated_reduce", "--elements", "0")):
             self.refused(2, flag, program, flag, value)
 
     def test_pictures_are_those_that_the_programs_draw(self):
