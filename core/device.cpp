@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 
 #include "core/cuda_check.h"
 #include "core/error.h"
@@ -36,7 +37,11 @@ Device Device::parse(std::string_view text) {
   std::string_view number = text == "cuda" ? "0" : "";
   if (text.starts_with("cuda:")) number = text.substr(5);
   int index = -1;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+  auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+  if (error == std::errc::result_out_of_range && number.front() != '-') {
+    index = std::numeric_limits<int>::max();  // more digits than an int, and more than there are GPUs
+    error = {};
+  }
   if (error != std::errc() || end != number.data() + number.size() || index < 0) {
     fail("device '{}' is unknown: expected auto, cpu, cuda or cuda:N", text);
   }

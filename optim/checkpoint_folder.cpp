@@ -144,8 +144,10 @@ void CheckpointFolder::remove_old(std::int64_t newest_step) const {
     failed.push_back(step);
     if (reason.empty()) reason = fmt::format("cannot remove the old {}: {}", name, error.message());
   }
-  check(failed.empty(), "checkpoint of step {} was saved, but {} in {} stay: {}", newest_step,
-        counted(std::ssize(failed), "old checkpoint"), folder_.string(), reason);
+  if (failed.empty()) return;
+  throw OldCheckpointError(fmt::format("checkpoint of step {} was saved, but {} in {} stay: {}", newest_step,
+                                       counted(std::ssize(failed), "old checkpoint"), folder_.string(),
+                                       reason));
 }
 
 std::optional<Checkpoint> CheckpointFolder::newest() {

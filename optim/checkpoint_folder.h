@@ -6,9 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "optim/checkpoint.h"
 
 namespace ringtape {
+
+/// The new checkpoint is complete, but an older one could not be removed.
+class OldCheckpointError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// A folder of checkpoints of one training run: step-000000000120.json, its .safetensors, and so on. A lock
 /// (flock on the file `lock`, which ends with the process) excludes other processes.
@@ -25,8 +32,8 @@ class CheckpointFolder {
   /// ones, which a resumed run has skipped), and half-written files of a killed process, which have temporary
   /// names. Files of other names and .safetensors without a .json are kept. On failure, such as a full disk,
   /// Error is thrown and the older checkpoints stay: an old one is only removed after the new one is
-  /// complete, so the disk must have room for one more than `keep`. An Error that says that the checkpoint
-  /// was saved, but an old one stays, comes after all others are removed.
+  /// complete, so the disk must have room for one more than `keep`. OldCheckpointError
+  /// comes after all other old ones are removed.
   void save(const CheckpointContents& state) const;
 
   /// The newest complete checkpoint; nothing for a folder without checkpoints. Skips damaged ones. Throws

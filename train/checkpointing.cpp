@@ -68,9 +68,13 @@ void Checkpointing::save(const TrainingPosition& position, std::vector<NamedTens
   state.settings = settings_;
   state.tensors = std::move(tensors);
   state.history = std::move(history);
+  failure_.clear();
   try {
     folder_->save(state);
+  } catch (const OldCheckpointError& error) {
+    warn("{}", error.what());
   } catch (const Error& error) {
+    failure_ = error.what();
     warn("{}", error.what());
   }
 }

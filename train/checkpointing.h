@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "optim/checkpoint_folder.h"
 #include "train/options.h"
@@ -30,6 +32,8 @@ class Checkpointing {
   /// prints a warning; training continues, and older checkpoints stay.
   void save(const TrainingPosition& position, std::vector<NamedTensor> tensors,
             std::vector<NamedTensor> history);
+  /// Why the last checkpoint was not saved; empty if it was.
+  const std::string& failure() const { return failure_; }
 
  private:
   void expect_settings(const Checkpoint& checkpoint) const;
@@ -37,6 +41,7 @@ class Checkpointing {
   CheckpointOptions options_;
   TrainingSettings settings_;
   std::optional<CheckpointFolder> folder_;
+  std::string failure_;
 };
 
 }  // namespace ringtape

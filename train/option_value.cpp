@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <limits>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/quote.h"
@@ -13,8 +14,10 @@ namespace {
 
 std::int64_t read_whole(const std::string& text) {
   const std::optional<std::int64_t> number = parse_int64(text);
-  check(number.has_value(), "expected a whole number, found {}", quote(text));
-  return *number;
+  if (number) return *number;
+  const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
+  const bool is_whole = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+  fail("expected a whole number{}, found {}", is_whole ? " from -2^63 to 2^63 - 1" : "", quote(text));
 }
 
 int read_int(const std::string& text) {

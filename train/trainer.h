@@ -24,8 +24,8 @@ struct TrainingResult {
   double seconds = 0;        ///< of training and evaluation since the start or the resume
 };
 
-/// The training is complete, but not its output: a file could not be written (the other files are written),
-/// or the test loss is not finite (all files are written).
+/// The training is complete, but not its output: a file, or the checkpoint of the last step, could not be
+/// written (the other files are written), or the test loss is not finite (all files are written).
 class OutputError : public Error {
  public:
   using Error::Error;

@@ -162,6 +162,7 @@ TrainingResult Trainer::Run::train() {
     throw OutputError(fmt::format("the test loss is not finite after {}: found {}",
                                   counted(ended.steps, "step"), ended.test.loss));
   }
+  if (!checkpoints.failure().empty()) throw OutputError("--checkpoint: " + checkpoints.failure());
   return ended;
 }
 

@@ -696,8 +696,11 @@ rm kept.jsonl
 before=$(cksum run/*)
 soft_limit=$(ulimit -S -f)
 ulimit -S -f 2
-warn "File too large" "${run[@]}" --resume --max-steps 80
+"$bin/${run[0]}" "${run[@]:1}" --resume --max-steps 80 >"$work/out" 2>"$work/err"
+expect "a run whose last checkpoint is lost is an error" [ $? -eq 1 ]
 ulimit -S -f "$soft_limit"
+expect "at the end, after a warning" [ "$(cut -d ' ' -f 1 "$work/err" | tail -n 2 | tr '\n' ' ')" = "warning: error: " ]
+expect "which names the step" grep -q '^error: --checkpoint: checkpoint of step 80 was not saved, older ones are unchanged: .*File too large' "$work/err"
 expect "the old checkpoints after a full disk" [ "$before" = "$(cksum run/*)" ]
 accept "${run[@]}" --resume --max-steps 80
 rm -r run
@@ -818,6 +821,7 @@ refuse_early() {
 
 refuse_early "expected a value on each side of a comma, found '3,,4'" mnist --hidden 3,,4
 refuse_early "expected a whole number, found '2.5'" mnist --epochs 2.5
+refuse_early "expected a whole number from -2^63 to 2^63 - 1, found '99999999999999999999'" mnist --max-steps 99999999999999999999
 refuse_early "--micro-batch 100 is larger than the 64 samples" mnist --micro-batch 100
 refuse_early "--clip-norm-type: expected a number of at least 1e-06, found '0'" mnist --clip-norm 1 --clip-norm-type 0
 refuse_early "--profile-steps 5:9: the run has 4 steps" mnist --device cpu --profile --profile-steps 5:9 --max-steps 4
