@@ -363,8 +363,10 @@ std::vector<TrainerOption> checkpoint_options(TrainerOptions& all) {
   };
 }
 
-std::vector<TrainerOption> rank_options(TrainerOptions& all) {
-  const std::string group = "Several ranks (mpirun, torchrun, srun)";
+constexpr const char* kRankGroup = "Several ranks (mpirun, torchrun, srun)";
+
+std::vector<TrainerOption> data_parallel_options(TrainerOptions& all) {
+  const std::string group = kRankGroup;
   DistributionOptions& d = all.distribution;
   return {
       {
@@ -426,6 +428,13 @@ std::vector<TrainerOption> rank_options(TrainerOptions& all) {
           .effect = Effect::execution,
           .needs = {"--zero 3", [&d] { return d.zero == 3; }},
       },
+  };
+}
+
+std::vector<TrainerOption> model_parallel_options(TrainerOptions& all) {
+  const std::string group = kRankGroup;
+  DistributionOptions& d = all.distribution;
+  return {
       {
           .name = "tensor-parallel",
           .group = group,
@@ -490,6 +499,13 @@ std::vector<TrainerOption> rank_options(TrainerOptions& all) {
           .needs = {"--pipeline-schedule interleaved",
                     [&d] { return d.pipeline_schedule == PipelineScheduleKind::interleaved; }},
       },
+  };
+}
+
+std::vector<TrainerOption> rank_test_options(TrainerOptions& all) {
+  const std::string group = kRankGroup;
+  DistributionOptions& d = all.distribution;
+  return {
       {
           .name = "check-replicas",
           .group = group,
@@ -509,8 +525,10 @@ std::vector<TrainerOption> rank_options(TrainerOptions& all) {
   };
 }
 
-std::vector<TrainerOption> output_options(TrainerOptions& all) {
-  const std::string group = "Output";
+constexpr const char* kOutputGroup = "Output";
+
+std::vector<TrainerOption> measurement_options(TrainerOptions& all) {
+  const std::string group = kOutputGroup;
   ObservationOptions& see = all.observation;
   return {
       {
@@ -571,6 +589,13 @@ std::vector<TrainerOption> output_options(TrainerOptions& all) {
           .effect = Effect::output,
           .needs = {"--profile", [&see] { return see.profile; }},
       },
+  };
+}
+
+std::vector<TrainerOption> record_options(TrainerOptions& all) {
+  const std::string group = kOutputGroup;
+  ObservationOptions& see = all.observation;
+  return {
       {
           .name = "print-tape",
           .group = group,
@@ -609,7 +634,7 @@ std::vector<TrainerOption> output_options(TrainerOptions& all) {
           .name = "save-graph",
           .group = group,
           .value = file_value(see.save_graph),
-          .help = "write what --print-graph prints to this file, for benchmarks/sass graph",
+          .help = "write the table of --print-graph to this file, for benchmarks/sass graph",
           .effect = Effect::output,
           .needs = {"--graph", [&all] { return all.graph; }},
       },
@@ -627,9 +652,9 @@ std::vector<TrainerOption> output_options(TrainerOptions& all) {
 
 std::vector<TrainerOption> options_of(TrainerOptions& all) {
   std::vector<TrainerOption> options;
-  for (const auto group :
-       {machine_options, model_options, training_options, optimizer_options, clipping_options,
-        schedule_options, checkpoint_options, rank_options, output_options}) {
+  for (const auto group : {machine_options, model_options, training_options, optimizer_options,
+                           clipping_options, schedule_options, checkpoint_options, data_parallel_options,
+                           model_parallel_options, rank_test_options, measurement_options, record_options}) {
     for (TrainerOption& option : group(all)) options.push_back(std::move(option));
   }
   return options;
