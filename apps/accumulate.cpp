@@ -264,8 +264,8 @@ void print_mistakes(Example& example, const Pieces& pieces) {
     if (i % 10 != 0) example.ignore(i);
   }
   const Gradients of_counted = example.at_once();
-  const std::string with_ignored =
-      fmt::format("{} of {} targets count, most in the second half", example.targets({{0, batch}}), batch);
+  const std::string with_ignored = fmt::format("{} of {} targets are not ignored, most in the second half",
+                                               example.targets({{0, batch}}), batch);
   line(with_ignored + fmt::format(": means over {}", counted(std::ssize(pieces), "step")),
        example.accumulate(pieces, mean_over_steps(pieces)), of_counted);
   line(fmt::format("the same targets, right: sums over N = {}", example.targets({{0, batch}})),

@@ -96,14 +96,14 @@ struct AttentionRing {
 };
 
 void forward(const AttentionRing& ring, const Tensor& qkv, const Tensor& out, const Tensor& lse) {
-  Shard present = ring.shard_of(qkv), next = ring.empty_shard(qkv);
+  Shard current = ring.shard_of(qkv), next = ring.empty_shard(qkv);
   for (int step = 0; step < ring.ranks(); ++step) {
     Work arrives;
-    if (step + 1 < ring.ranks()) arrives = ring.pass_on(present, next);
-    ring.for_each_pair(step, qkv, present, out, lse,
+    if (step + 1 < ring.ranks()) arrives = ring.pass_on(current, next);
+    ring.for_each_pair(step, qkv, current, out, lse,
                        [&](const AttentionArgs& args, int, int) { attention_forward(stream_of(qkv), args); });
     arrives.wait();
-    std::swap(present, next);
+    std::swap(current, next);
   }
 }
 
@@ -116,13 +116,13 @@ void backward(const AttentionRing& ring, BackwardContext& context) {
   const auto set_zero = [](const Tensor& x) { fill(stream_of(x), x.dtype(), x.raw(), x.elements(), 0.0); };
   if (!dqkv.accumulate) set_zero(dqkv.grad);
   const Tensor delta = empty(lse.shape(), lse.dtype(), lse.device());
-  Shard present = ring.shard_of(qkv), next = ring.empty_shard(qkv);
+  Shard current = ring.shard_of(qkv), next = ring.empty_shard(qkv);
   Shard gradients = ring.empty_shard(qkv), arriving = ring.empty_shard(qkv);
   set_zero(gradients);
   for (int step = 0; step < ring.ranks(); ++step) {
     Work arrives;
-    if (step + 1 < ring.ranks()) arrives = ring.pass_on(present, next);
-    ring.for_each_pair(step, qkv, present, out, lse, [&](const AttentionArgs& args, int own, int other) {
+    if (step + 1 < ring.ranks()) arrives = ring.pass_on(current, next);
+    ring.for_each_pair(step, qkv, current, out, lse, [&](const AttentionArgs& args, int own, int other) {
       AttentionGradients to;
       to.dout = ring.chunk(sizes.results(dout), own, dout.dtype());
       to.dq = ring.chunk(sizes.queries(dqkv.grad), own, dqkv.grad.dtype());
@@ -133,7 +133,7 @@ void backward(const AttentionRing& ring, BackwardContext& context) {
       attention_backward(stream_of(qkv), args, to);
     });
     arrives.wait();
-    std::swap(present, next);
+    std::swap(current, next);
     ring.pass_on(gradients, arriving).wait();
     std::swap(gradients, arriving);
   }

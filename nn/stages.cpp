@@ -68,7 +68,7 @@ void Stages::divide(const std::vector<double>& costs) {
     return fmt::format("--pipeline-parallel {} without --pipeline-chunks", most_stages(units));
   };
   check(costs.size() >= parts,
-        "--pipeline-parallel {}{}: the model has {} for {} parts, expected at most as many parts, the "
+        "--pipeline-parallel {}{}: the model has {} for {} parts, expected no more parts than units, the "
         "nearest is "
         "{}",
         place_.stages, chunks, counted(units, "unit"), parts, nearest());

@@ -62,13 +62,13 @@ struct TrainCommand {
         "keep only the input of each segment of this many blocks and compute the rest again in backward; "
         "0: keep everything");
     flags.group("Low-rank adaptation");
-    flags.option(
-        "--lora-rank", not_negative(lora.rank),
-        "train only the factors, of this rank, of what is added to the weights of linear layers; the saved "
-        "model has the sums. 0: train the weights themselves");
+    flags.option("--lora-rank", not_negative(lora.rank),
+                 "train two factors of this rank for the weights of each linear layer, and nothing else: "
+                 "their product "
+                 "is added to the weights; the saved model has the sums. 0: train the weights themselves");
     flags
         .option("--lora-alpha", between(lora.alpha, 1e-6, 1e9),
-                "what is added is multiplied by this over the rank")
+                "the product is multiplied by this over the rank")
         .needs(flags["--lora-rank"]);
     flags.option("--lora-targets", lora.targets, "names of the linear layers; * is any text")
         .needs(flags["--lora-rank"]);

@@ -120,7 +120,7 @@ struct ShardBatch {
 /// here.
 std::vector<Case> shard_cases() {
   std::vector<Case> cases = {
-      {"cross_entropy_shard_statistics", "what a rank knows of rows whose classes ranks divide", 4, 3,
+      {"cross_entropy_shard_statistics", "a rank's statistics of rows whose classes ranks divide", 4, 3,
        [](Setup& s, const Size& size) {
          const ShardBatch batch(s, size);
          s.launch = [batch, statistics = s.output("statistics", 3 * size.rows)](const Stream& stream) {
@@ -128,7 +128,7 @@ std::vector<Case> shard_cases() {
          };
        },
        Measured::no, "", 8 + 12},
-      {"cross_entropy_shard_loss", "the loss, from what all ranks know", 0, 0,
+      {"cross_entropy_shard_loss", "the loss, from the statistics of all ranks", 0, 0,
        [](Setup& s, const Size& size) {
          const ShardBatch batch(s, size);
          s.launch = [batch, statistics = s.floats("statistics", 2 * 3 * size.rows),

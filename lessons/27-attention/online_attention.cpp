@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
   app.option("--tokens", options.tokens, "numbers of tokens whose memory is measured");
   return app.run(argc, argv, [&] {
     check(options.scores.size() == options.values.size() && !options.scores.empty(),
-          "--scores and --values: expected as many of each, found {} and {}", options.scores.size(),
+          "--scores and --values: expected the same number of each, found {} and {}", options.scores.size(),
           options.values.size());
     for (const std::int64_t n : options.tokens)
       check(n >= 1 && n <= 4096, "--tokens: expected 1 to 4096, found {}", n);

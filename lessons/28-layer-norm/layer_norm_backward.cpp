@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
     if (options.weight.empty()) options.weight.assign(options.x.size(), 1);
     check(options.x.size() >= 2 && options.dy.size() == options.x.size() &&
               options.weight.size() == options.x.size(),
-          "--x, --dy and --weight: expected as many numbers of each, at least 2, found {}, {} and {}",
+          "--x, --dy and --weight: expected the same number of each, at least 2, found {}, {} and {}",
           options.x.size(), options.dy.size(), options.weight.size());
     show_backward(options);
     show_variance(options);

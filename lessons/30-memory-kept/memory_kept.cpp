@@ -59,7 +59,7 @@ void show_gradients() {
   model.push_back(std::make_shared<Linear>(512, 512));
   ParameterArena arena(model, Device());
   const Tensor x = randn({4, 512});
-  fmt::print("\nGradients of a layer of 512 x 512\n  {:<28} {:>12}  {:>8}  {}\n", "", "bytes", "present",
+  fmt::print("\nGradients of a layer of 512 x 512\n  {:<28} {:>12}  {:>8}  {}\n", "", "bytes", "defined",
              "first element in memory");
   const auto print = [&](const char* when) {
     const std::size_t bytes = memory_stats(Device()).live_by_category[MemoryCategory::gradients];

@@ -284,7 +284,7 @@ refused 4 "--tensor-parallel 4: a layer of 3 outputs cannot be divided, expected
   "${mnist[@]}" --hidden 3,3,3 --tensor-parallel 4
 refused 2 "--tensor-parallel 2: a layer of 1 output cannot be divided, expected at most 1, the nearest that divides the ranks is 1" "${mnist[@]}" --hidden 1 --tensor-parallel 2
 refused 2 "--sequence-parallel: all_gather_tokens: expected tokens [B, T, C], found f32[96, 784]" "${mnist[@]}" --tensor-parallel 2 --sequence-parallel
-refused 2 "--pipeline-chunks 9: the model has 4 units for 18 parts, expected at most as many parts, the nearest is --pipeline-chunks 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 9
+refused 2 "--pipeline-chunks 9: the model has 4 units for 18 parts, expected no more parts than units, the nearest is --pipeline-chunks 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved --pipeline-chunks 9
 refused 3 "--batch-size 8: expected a multiple of the 3 ranks, the nearest is 9" "${gpt[@]}"
 refused 4 "--batch-size 7: expected a multiple of the 4 ranks, the nearest is 8" gpt train --device cpu --batch-size 7
 refused 4 "--batch-size 9: expected a multiple of the 2 ranks that divide it, the nearest is 10" gpt train --device cpu --batch-size 9 --tensor-parallel 2
@@ -319,9 +319,9 @@ refused 2 "--sample-every cannot be used with --zero 3" gpt train --device cpu -
 refused 4 "--compress f16 cannot be used with --tensor-parallel without --sequence-parallel" "${gpt[@]}" --tensor-parallel 2 --compress f16
 refused 2 "--lora-rank cannot be used with --tensor-parallel" "${gpt[@]}" --tensor-parallel 2 --lora-rank 2
 refused 3 "--pipeline-parallel 2: expected a divisor of the 3 ranks, the nearest is 1" "${gpt[@]}" --pipeline-parallel 2
-refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected at most as many parts, the nearest is --pipeline-parallel 2" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
+refused 4 "--pipeline-parallel 4: the model has 3 units for 4 parts, expected no more parts than units, the nearest is --pipeline-parallel 2" "${mnist[@]}" --hidden 20,20 --pipeline-parallel 4
 refused 2 "--pipeline-schedule interleaved: expected --pipeline-chunks of at least 2, the nearest is 2" "${gpt[@]}" --pipeline-parallel 2 --pipeline-schedule interleaved
-refused 4 "--zero 2: expected as many forwards on every rank, but of the 1 samples of an epoch's last update some of the 2 ranks run 1 and others 0: change --micro-batch" \
+refused 4 "--zero 2: expected the same number of forwards on every rank, but of the 1 samples of an epoch's last update some of the 2 ranks run 1 and others 0: change --micro-batch" \
   "${regression[@]}" --pipeline-parallel 2 --zero 2 --pipeline-schedule interleaved --pipeline-chunks 2
 refused 2 "--lora-rank cannot be used with --pipeline-parallel" "${gpt[@]}" --pipeline-parallel 2 --lora-rank 2
 refused 2 "--sample-every cannot be used with --pipeline-parallel" gpt train --device cpu --sample-every 5 --pipeline-parallel 2

@@ -146,7 +146,7 @@ ranks 0 3 regression "${flags[@]}" --epochs 3 --checkpoint zero --resume --zero 
 expect "4 ranks in stage 2, one rank, 3 in stage 1: the last steps of one process" same 1e-5 resumed.jsonl <(tail -n +7 one.jsonl)
 ranks 0 1 regression "${flags[@]}" --epochs 1 --zero 2
 ranks 1 2 regression "${flags[@]}" --epochs 1 --zero 3
-expect "stage 3 with a rank that has no sample" grep -q "^error: --zero 3: expected as many forwards on every rank, but of the 1 samples" err
+expect "stage 3 with a rank that has no sample" grep -q "^error: --zero 3: expected the same number of forwards on every rank, but of the 1 samples" err
 flags=(--data digits --hidden 8 --batch-size 96 --schedule constant)
 timeout 120 "$bin/mnist" --device cpu "${flags[@]}" --max-steps 9 --metrics one.jsonl >out 2>err
 ranks 0 2 mnist "${flags[@]}" --max-steps 3 --checkpoint sharded --zero 3
@@ -157,7 +157,7 @@ ranks 2 2 mnist --zero 4
 expect "a stage that there is not" grep -q '^error: --zero: expected a number from 0 to 3, found .4.' err
 for way in "--check-replicas|--check-replicas: with --zero 3 no two of these ranks have the same values, expected --tensor-parallel, or --pipeline-parallel of a model with tied weights" \
   "--record-values values|--record-values: with --zero 3 no rank has the values between two updates" \
-  "--eval-batch-size 3333|--zero 3: expected as many forwards on every rank, but of the 10000 test samples some of the 3 ranks run"; do
+  "--eval-batch-size 3333|--zero 3: expected the same number of forwards on every rank, but of the 10000 test samples some of the 3 ranks run"; do
   read -ra arguments <<<"${way%%|*}"
   ranks 1 3 mnist --zero 3 --batch-size 96 --max-steps 1 "${arguments[@]}"
   expect "--zero 3 ${way%%|*} is refused in one line" [ "$(grep -c '^error: ' err)" -eq 1 ]

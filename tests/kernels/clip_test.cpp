@@ -38,7 +38,7 @@ GradientNorm run_gradient_norm(Device device, const Stream& stream, const std::v
 
 }  // namespace
 
-TEST_CASE("gradient_norm covers the present parameters and no padding", "[clip]") {
+TEST_CASE("gradient_norm covers the parameters that have a gradient and no padding", "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({1, 31, 20000, 64, 8192, 300}, length);
   const std::vector<std::uint8_t> has_grad = {1, 1, 1, 0, 1, 1};
@@ -224,7 +224,8 @@ TEST_CASE("with a loss scale the norm is that of the unscaled gradients", "[clip
   });
 }
 
-TEST_CASE("clip_gradients scales what is present, in memory, and leaves a loss scale in it", "[clip]") {
+TEST_CASE("clip_gradients scales the gradients that are defined, in memory, and leaves a loss scale in it",
+          "[clip]") {
   std::int64_t length = 0;
   const std::vector<Tile> tiles = tiles_of({9001, 33, 5}, length);
   const std::vector<std::uint8_t> has_grad = {1, 0, 1};

@@ -28,8 +28,8 @@ from meshes import PLAYS, ROOT, difference, train
 
 STEPS = 12
 # What the draws may ask for and a mesh cannot do: a part of the program's line.
-REFUSALS = ["expected a multiple of the", "expected at most as many parts, the nearest is", "dropout of attention needs chunks of a multiple",
-            "a part of a sequence: expected multiples of 4 elements", "--zero 3: expected as many forwards on every rank"]
+REFUSALS = ["expected a multiple of the", "expected no more parts than units, the nearest is", "dropout of attention needs chunks of a multiple",
+            "a part of a sequence: expected multiples of 4 elements", "--zero 3: expected the same number of forwards on every rank"]
 
 
 def divisors(number):

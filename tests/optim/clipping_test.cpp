@@ -44,7 +44,7 @@ TEST_CASE("a norm below the limit leaves the step as it is, and an infinite limi
   }
 }
 
-TEST_CASE("the norm is that of the gradients present, and zero_grad forgets the factor", "[optim]") {
+TEST_CASE("the norm is that of the defined gradients, and zero_grad forgets the factor", "[optim]") {
   Two model;
   ParameterArena arena(model, Device{});
   SGD optimizer(arena, {.learning_rate = 1});

@@ -103,7 +103,7 @@ TEST_CASE("built-ins: shuffles", "[simt]") {
   });
 }
 
-TEST_CASE("built-ins: the halves of a warp meet apart, under masks of their own", "[simt]") {
+TEST_CASE("built-ins: the halves of a warp arrive at barriers of their own, by their masks", "[simt]") {
   on_every_device([](Device device, Stream stream) {
     DeviceArray<int> out(device, 32, -1);
     test_partial_masks(stream, 3, out.data());
