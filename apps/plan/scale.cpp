@@ -109,7 +109,8 @@ void add_communication_flags(CommandLine& app, Options& options) {
              "bytes of a gradient in the all-reduce");
   app.option("--parameter-bytes", between(request.parameter_bytes, 1, 8),
              "bytes of a parameter in ZeRO's all-gather");
-  app.option("--compression-ratio", between(request.compression, 1, 1000), "compression ratio of the gradients");
+  app.option("--compression-ratio", between(request.compression, 1, 1000),
+             "compression ratio of the gradients");
   app.option("--zero", between(request.zero, 0, 3), "ZeRO stage");
 
   app.option("--no-overlap", options.no_overlap, "reduce after backward instead of during it");
