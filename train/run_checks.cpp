@@ -103,6 +103,8 @@ void Trainer::Run::check_memory() const {
   bytes[MemoryCategory::activations] /= parts * static_cast<std::size_t>(mesh_.sizes().context);
   if (options_.distribution.zero >= 1) bytes[MemoryCategory::optimizer_state] /= world_size;
   if (options_.distribution.zero >= 2) bytes[MemoryCategory::gradients] /= world_size;
+  // A CPU's memory is also where every rank makes the whole model.
+  if (options_.distribution.zero == 3 && device_.is_cuda()) bytes[MemoryCategory::parameters] /= world_size;
   // What will be frozen is not known before there is a model.
   const bool freezes = !options_.model.freeze.empty() || !options_.model.train_only.empty();
   if (freezes) bytes[MemoryCategory::gradients] = bytes[MemoryCategory::optimizer_state] = 0;
