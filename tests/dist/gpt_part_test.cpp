@@ -77,7 +77,7 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
     options.hidden = 68;
   }
   const int stage = mesh.along(MeshDimension::pipeline)->rank();
-  const PipelineShape shape{way.stages, way.micro_batches, way.chunks};
+  const PipelineShape shape{way.stages, static_cast<int>(way.micro_batches), way.chunks};
   const int in_flight =
       way.stages == 1 ? way.chunks : most_in_flight(stage_schedule(schedule_of(way), shape, stage));
   return {.model = options,

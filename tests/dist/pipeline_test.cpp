@@ -564,8 +564,8 @@ TEST_CASE("pipeline: more stages than units are refused", "[dist][stages]") {
         [&] { make_mlp(std::vector<std::int64_t>(static_cast<std::size_t>(layers) + 1, 5), *factory); });
   };
   CHECK(refusal(4, 2, 2) ==
-        "--pipeline-parallel 4 --pipeline-chunks 2: the model has 2 units for 8 parts, expected at most as "
-        "many parts, the nearest is --pipeline-parallel 2 without --pipeline-chunks");
+        "--pipeline-parallel 4 --pipeline-chunks 2: the model has 2 units for 8 parts, expected no more "
+        "parts than units, the nearest is --pipeline-parallel 2 without --pipeline-chunks");
   // 3 stages would not divide the ranks that 4 divide.
   CHECK(refusal(4, 1, 3).ends_with("the nearest is --pipeline-parallel 2"));
   CHECK(refusal(4, 2, 7).ends_with("the nearest is --pipeline-parallel 2"));
