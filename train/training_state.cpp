@@ -53,8 +53,10 @@ TrainingPosition TrainingState::broadcast_from_first(const TrainingPosition& at)
       broadcasts.push_back(mesh_.data_and_context()->broadcast(*parameter.tensor, 0));
     }
   }
-  for (const auto& [name, tensor] : trained(weights_of(model_))) {
-    broadcasts.push_back(mesh_.data_and_context()->broadcast(tensor, 0));
+  if (arena_.has_all_values()) {  // with ZeRO 3 each rank receives its slices when DataParallel is made
+    for (const auto& [name, tensor] : trained(weights_of(model_))) {
+      broadcasts.push_back(mesh_.data_and_context()->broadcast(tensor, 0));
+    }
   }
   for (const Work& work : broadcasts) work.wait();
   if (scaler_ != nullptr) scaler_->loaded();
