@@ -84,8 +84,7 @@ void Trainer::Run::check_equal_forwards(std::int64_t samples, const char* what, 
   const std::int64_t fewest = forwards(samples / ranks), most = forwards((samples + ranks - 1) / ranks);
   check(fewest == most,
         "--zero {}: expected the same number of forwards on every rank, but of the {} {} some of the {} "
-        "ranks run {} "
-        "and others {}: change {}",
+        "ranks run {} and others {}: change {}",
         options_.distribution.zero, samples, what, ranks, most, fewest, flag);
 }
 

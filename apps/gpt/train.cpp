@@ -62,10 +62,11 @@ struct TrainCommand {
         "keep only the input of each segment of this many blocks and compute the rest again in backward; "
         "0: keep everything");
     flags.group("Low-rank adaptation");
-    flags.option("--lora-rank", not_negative(lora.rank),
-                 "train two factors of this rank for the weights of each linear layer, and nothing else: "
-                 "their product "
-                 "is added to the weights; the saved model has the sums. 0: train the weights themselves");
+    flags.option(
+        "--lora-rank", not_negative(lora.rank),
+        "train two factors of this rank for the weights of each linear layer, and nothing else: their "
+        "product is added to the weights; the saved model has the sums. 0: train the weights "
+        "themselves");
     flags
         .option("--lora-alpha", between(lora.alpha, 1e-6, 1e9),
                 "the product is multiplied by this over the rank")

@@ -78,8 +78,7 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
   }
   const int stage = mesh.along(MeshDimension::pipeline)->rank();
   const PipelineShape shape{way.stages, static_cast<int>(way.micro_batches), way.chunks};
-  const int in_flight =
-      way.stages == 1 ? way.chunks : most_in_flight(stage_schedule(schedule_of(way), shape, stage));
+  const double in_flight = way.stages == 1 ? 1 : micro_batches_in_flight(schedule_of(way), shape, stage);
   return {.model = options,
           .sequences = kSequences,
           .tokens = kTokens,
@@ -92,7 +91,7 @@ GptMemoryProblem problem_of(const Way& way, const Mesh& mesh) {
                    .stages = way.stages,
                    .stage = stage,
                    .chunks = way.chunks,
-                   .in_flight = static_cast<double>(in_flight) / way.chunks,
+                   .in_flight = in_flight,
                    .micro_batches = way.micro_batches},
           .sharding = {.stage = mesh.data_and_context()->size() > 1 ? way.zero : 0,
                        .rank = mesh.data_and_context()->rank(),
