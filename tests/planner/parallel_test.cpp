@@ -203,8 +203,9 @@ TEST_CASE("plan parallel: the parameters of each shape are the model's", "[plann
     ParallelRequest request = request_of(1);
     request.model = model;
     CHECK(parallel_json(request, plan_parallel(request)).at("parameters").as_int64() == count);
+    GPT module(model);
     std::int64_t elements = 0;
-    for (const NamedParameter& each : GPT(model).named_parameters()) elements += each.tensor->elements();
+    for (const NamedParameter& each : module.named_parameters()) elements += each.tensor->elements();
     CHECK(elements == count);
   }
 }
