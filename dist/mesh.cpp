@@ -19,14 +19,14 @@ constexpr std::array kDimensions = {MeshDimension::tensor, MeshDimension::contex
 /// The communicator of the ranks that differ from this one only along `dimensions`.
 std::shared_ptr<Communicator> split_along(const std::shared_ptr<Communicator>& world, const MeshSizes& sizes,
                                           const std::vector<MeshDimension>& dimensions) {
-  std::array<int, kMeshDimensions> line = place_in(sizes, world->rank());
+  std::array<int, kMeshDimensions> place = place_in(sizes, world->rank());
   int ranks = 1, number = 0, step = 1;
   for (const MeshDimension dimension : dimensions) ranks *= sizes.along(dimension);
   if (ranks == world->size()) return world;
   if (ranks == 1) return std::make_shared<SelfCommunicator>(world->device(), world->timeout());
-  for (const MeshDimension dimension : dimensions) line[static_cast<std::size_t>(dimension)] = 0;
+  for (const MeshDimension dimension : dimensions) place[static_cast<std::size_t>(dimension)] = 0;
   for (const MeshDimension dimension : kDimensions) {
-    number += step * line[static_cast<std::size_t>(dimension)];
+    number += step * place[static_cast<std::size_t>(dimension)];
     step *= sizes.along(dimension);
   }
   return world->split(number, world->rank());
@@ -101,9 +101,9 @@ Mesh::Mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes)
   check(sizes.ranks() == world_->size(), "mesh: sizes for {} ranks, found {}", sizes.ranks(), world_->size());
   world_->set_group("");  // of an earlier mesh
   for (const MeshDimension dimension : kDimensions) {
-    std::shared_ptr<Communicator>& line = lines_[static_cast<std::size_t>(dimension)];
-    line = split_along(world_, sizes_, {dimension});
-    if (line->size() > 1) line->set_group(name_of(dimension));
+    std::shared_ptr<Communicator>& group = groups_[static_cast<std::size_t>(dimension)];
+    group = split_along(world_, sizes_, {dimension});
+    if (group->size() > 1) group->set_group(name_of(dimension));
   }
   data_and_context_ = sizes_.context == 1 ? along(MeshDimension::data)
                       : sizes_.data == 1

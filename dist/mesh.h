@@ -43,7 +43,7 @@ std::array<int, kMeshDimensions> place_in(const MeshSizes& sizes, int rank);
 std::string draw_mesh(const MeshSizes& sizes);
 
 /// Ranks with names: a grid with a dimension for each way of dividing the work, and a communicator for each
-/// line of it (docs/parallel.md).
+/// group of ranks that differ along one (docs/parallel.md).
 class Mesh {
  public:
   /// Splits `world`; all ranks must call it. Throws Error for sizes of another number of ranks.
@@ -53,7 +53,7 @@ class Mesh {
   const std::shared_ptr<Communicator>& world() const { return world_; }
   /// The ranks that differ from this one only along `dimension`.
   const std::shared_ptr<Communicator>& along(MeshDimension dimension) const {
-    return lines_[static_cast<std::size_t>(dimension)];
+    return groups_[static_cast<std::size_t>(dimension)];
   }
   /// The ranks that have the same part of the model (Megatron's data-parallel group with context parallel).
   /// Gradients and losses are means over them.
@@ -62,7 +62,7 @@ class Mesh {
  private:
   MeshSizes sizes_;
   std::shared_ptr<Communicator> world_;
-  std::array<std::shared_ptr<Communicator>, kMeshDimensions> lines_;
+  std::array<std::shared_ptr<Communicator>, kMeshDimensions> groups_;
   std::shared_ptr<Communicator> data_and_context_;
 };
 

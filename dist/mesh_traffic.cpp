@@ -23,16 +23,16 @@ MeshTraffic::MeshTraffic(const Mesh& mesh, const std::vector<std::shared_ptr<Com
   for (const auto& comm : communicators_) before_.push_back(comm->collectives());
 }
 
-std::vector<MeshTraffic::Line> MeshTraffic::lines() const {
-  std::vector<Line> lines;
+std::vector<MeshTraffic::Group> MeshTraffic::groups() const {
+  std::vector<Group> groups;
   for (std::size_t i = 0; i < communicators_.size(); ++i) {
     const Communicator& comm = *communicators_[i];
     const CollectiveCounts counts = difference(before_[i], comm.collectives());
-    const auto same = std::find_if(lines.begin(), lines.end(), [&comm](const Line& line) {
-      return line.group == comm.group() && line.ranks == comm.size();
+    const auto same = std::find_if(groups.begin(), groups.end(), [&comm](const Group& each) {
+      return each.name == comm.group() && each.ranks == comm.size();
     });
-    if (same == lines.end()) {
-      lines.push_back({comm.group(), comm.size(), counts});
+    if (same == groups.end()) {
+      groups.push_back({comm.group(), comm.size(), counts});
       continue;
     }
     for (std::size_t o = 0; o < counts.size(); ++o) {
@@ -40,23 +40,23 @@ std::vector<MeshTraffic::Line> MeshTraffic::lines() const {
       same->counts[o].bytes += counts[o].bytes;
     }
   }
-  return lines;
+  return groups;
 }
 
 double MeshTraffic::bytes_sent() const {
   double bytes = 0;
-  for (const Line& line : lines()) bytes += ringtape::bytes_sent(line.counts, line.ranks);
+  for (const Group& each : groups()) bytes += ringtape::bytes_sent(each.counts, each.ranks);
   return bytes;
 }
 
 std::string MeshTraffic::table() const {
   std::string text;
-  for (const Line& line : lines()) {
-    const bool is_silent = std::all_of(line.counts.begin(), line.counts.end(),
+  for (const Group& each : groups()) {
+    const bool is_silent = std::all_of(each.counts.begin(), each.counts.end(),
                                        [](const CollectiveCount& count) { return count.calls == 0; });
     if (is_silent) continue;
     if (!text.empty()) text += "\n";
-    text += traffic_table(line.counts, line.group, line.ranks);
+    text += traffic_table(each.counts, each.name, each.ranks);
   }
   return text;
 }

@@ -12,8 +12,8 @@ namespace ringtape {
 class MeshTraffic {
  public:
   /// The calls on the communicators of a group with this number of ranks.
-  struct Line {
-    std::string group;  ///< Communicator::group()
+  struct Group {
+    std::string name;  ///< Communicator::group()
     int ranks = 1;
     CollectiveCounts counts{};
   };
@@ -22,11 +22,11 @@ class MeshTraffic {
   /// null.
   explicit MeshTraffic(const Mesh& mesh, const std::vector<std::shared_ptr<Communicator>>& others = {});
 
-  /// The lines of all communicators with several ranks.
-  std::vector<Line> lines() const;
+  /// The groups of all communicators with several ranks.
+  std::vector<Group> groups() const;
   /// Bytes that this rank has sent, by the formulas of bytes_sent() (dist/traffic.h).
   double bytes_sent() const;
-  /// A table of each line (traffic_table() of dist/traffic.h) with calls.
+  /// A table of each group (traffic_table() of dist/traffic.h) with calls.
   std::string table() const;
 
  private:

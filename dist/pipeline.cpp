@@ -33,17 +33,17 @@ void wait_for(const std::vector<Work>& sends) {
   for (const Work& sent : sends) sent.wait();
 }
 
-/// The communicator of ranks `a` and `b` of `line`; null on the others. All must call it.
-std::shared_ptr<Communicator> pair_of(Communicator& line, int a, int b) {
-  return line.split(line.rank() == a || line.rank() == b ? 0 : -1, line.rank());
+/// The communicator of ranks `a` and `b` of `comm`; null on the others. All must call it.
+std::shared_ptr<Communicator> pair_of(Communicator& comm, int a, int b) {
+  return comm.split(comm.rank() == a || comm.rank() == b ? 0 : -1, comm.rank());
 }
 
 }  // namespace
 
-Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communicator> line,
+Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communicator> comm,
                    const PipelineOptions& options)
-    : model_(model), stages_(stages), line_(std::move(line)), options_(options) {
-  const int ranks = line_->size(), rank = line_->rank();
+    : model_(model), stages_(stages), comm_(std::move(comm)), options_(options) {
+  const int ranks = comm_->size(), rank = comm_->rank();
   check(stages.place().stages == ranks && stages.place().stage == rank && ranks > 1,
         "pipeline: stage {} of {} on rank {} of {}, expected the same, and at least two",
         stages.place().stage, stages.place().stages, rank, ranks);
@@ -51,12 +51,12 @@ Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communic
       stages.place().chunks > 1;  // the last stage's results go to the first one's next chunk
   for (int from = 0; from < (is_ring ? ranks : ranks - 1); ++from) {
     const int to = (from + 1) % ranks;
-    Link link{pair_of(*line_, from, to), pair_of(*line_, from, to)};
+    Link link{pair_of(*comm_, from, to), pair_of(*comm_, from, to)};
     if (rank == from) next_ = link;
     if (rank == to) previous_ = link;
   }
   for (const Stages::TiedCopy& copy : stages.copies()) {
-    const auto pair = pair_of(*line_, copy.owner, copy.stage);
+    const auto pair = pair_of(*comm_, copy.owner, copy.stage);
     if (pair != nullptr)
       copies_.push_back({copy.name, rank == copy.owner, &model.parameter(copy.name), pair});
   }
@@ -66,7 +66,7 @@ Pipeline::Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communic
 /// otherwise first wait for the next.
 Pipeline::~Pipeline() {
   copies_.clear();
-  if (line_->rank() == 0) next_ = {};
+  if (comm_->rank() == 0) next_ = {};
   previous_ = {};
   next_ = {};
 }
@@ -111,7 +111,7 @@ Tensor Pipeline::input_of(const StageTask& task, const ForwardPlan& plan,
   if (part_of(task.chunk) == 0) return input();
   const MemoryScope category(MemoryCategory::activations);
   const ChunkInput& before = plan.chunks[static_cast<std::size_t>(task.chunk)];
-  Tensor x = empty(before.shape, before.dtype, line_->device());
+  Tensor x = empty(before.shape, before.dtype, comm_->device());
   receive(*previous_.results, x);
   if (!Tape::is_recording()) return x;
   free_received_gradients(task);
@@ -136,7 +136,7 @@ const Pipeline::ForwardPlan& Pipeline::plan(const Shape& shape, const std::funct
 Pipeline::ForwardPlan Pipeline::infer_shapes(const std::function<Tensor()>& input) {
   const NoGrad no_grad;
   const UnitValues::Zeros no_gathers;
-  const Device device = line_->device();
+  const Device device = comm_->device();
   ForwardPlan plan;
   std::vector<Work> sends;
   std::uint64_t counters = 0;
@@ -164,7 +164,7 @@ Pipeline::ForwardPlan Pipeline::infer_shapes(const std::function<Tensor()>& inpu
     sends.push_back(send(*next_.results, copy_to(from_vector(header, {kHeader}), device)));
   }
   const Tensor in_all = copy_to(from_vector(std::vector{static_cast<std::int64_t>(counters)}, {1}), device);
-  line_->broadcast(in_all, line_->size() - 1).wait();
+  comm_->broadcast(in_all, comm_->size() - 1).wait();
   plan.counters = static_cast<std::uint64_t>(in_all.to_vector<std::int64_t>()[0]);
   wait_for(sends);
   return plan;
@@ -191,7 +191,7 @@ void Pipeline::backward(InFlight& flight, const StageTask& task, const Callbacks
     return;
   }
   const MemoryScope category(MemoryCategory::activation_gradients);
-  Tensor gradient = empty(flight.result.shape(), flight.result.dtype(), line_->device());
+  Tensor gradient = empty(flight.result.shape(), flight.result.dtype(), comm_->device());
   receive(*next_.gradients, gradient);
   flight.sent.wait();  // the next stage has computed with it
   const std::shared_ptr<AutogradMeta> root = std::exchange(flight.result, {}).autograd;
@@ -270,8 +270,8 @@ void Pipeline::sum_tied_gradients(const ParameterArena* arena) {
 }
 
 ModelStages Pipeline::of_arena() const {
-  ModelStages others{.sum = all_reduce_over(line_, ReduceOp::sum),
-                     .max = all_reduce_over(line_, ReduceOp::max),
+  ModelStages others{.sum = all_reduce_over(comm_, ReduceOp::sum),
+                     .max = all_reduce_over(comm_, ReduceOp::max),
                      .copies = {}};
   for (const TiedPair& copy : copies_) {
     others.copies.push_back(

@@ -33,12 +33,12 @@ struct PipelineOptions {
 /// gradient and runs that tape, whose first node sends the gradient of the input.
 class Pipeline {
  public:
-  /// `model` has been made with `stages`, and both must outlive the pipeline; `line` connects the stages in
-  /// their order, and all of its ranks must call this. Throws Error unless `line` has as many ranks as there
+  /// `model` has been made with `stages`, and both must outlive the pipeline; `comm` connects the stages in
+  /// their order, and all of its ranks must call this. Throws Error unless `comm` has as many ranks as there
   /// are stages, at least two, and this rank's number is its stage's.
-  Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communicator> line,
+  Pipeline(Module& model, const Stages& stages, std::shared_ptr<Communicator> comm,
            const PipelineOptions& options);
-  /// All ranks of `line` must destroy it at the same time, as with NCCL a communicator may wait for the
+  /// All ranks of `comm` must destroy it at the same time, as with NCCL a communicator may wait for the
   /// others.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
@@ -78,10 +78,10 @@ class Pipeline {
   /// What the arena of this stage must know of the others.
   ModelStages of_arena() const;
 
-  Communicator& line() const { return *line_; }
+  Communicator& comm() const { return *comm_; }
   /// The other communicators of this rank: with its neighbours, and for copies(). Null where there is none.
   std::vector<std::shared_ptr<Communicator>> communicators() const;
-  bool is_last() const { return line_->rank() + 1 == line_->size(); }
+  bool is_last() const { return comm_->rank() + 1 == comm_->size(); }
 
  private:
   /// The two communicators with a neighbour. It is rank 1 - rank() there.
@@ -126,7 +126,7 @@ class Pipeline {
 
   Module& model_;
   const Stages& stages_;
-  std::shared_ptr<Communicator> line_;
+  std::shared_ptr<Communicator> comm_;
   PipelineOptions options_;
   Link previous_, next_;
   std::vector<TiedPair> copies_;

@@ -36,15 +36,15 @@ std::vector<Group> groups_of(const std::vector<NamedTensor>& tensors,
 }
 
 /// Copies `from` on rank `sender` to `to` on rank `receiver`, which may be the same.
-void move(const Tensor& from, int sender, const Tensor& to, int receiver, Communicator& line) {
-  if (line.rank() == sender && sender == receiver) {
+void move(const Tensor& from, int sender, const Tensor& to, int receiver, Communicator& comm) {
+  if (comm.rank() == sender && sender == receiver) {
     Tensor target = to.detach();
     if (target.raw() != from.raw()) target.copy_from(from);
-  } else if (line.rank() == sender) {
-    line.exchange({{copy_to(from.detach(), line.device()), receiver}}, {}).wait();
-  } else if (line.rank() == receiver) {
-    const Tensor received = empty(to.shape(), to.dtype(), line.device());
-    line.exchange({}, {{received, sender}}).wait();
+  } else if (comm.rank() == sender) {
+    comm.exchange({{copy_to(from.detach(), comm.device()), receiver}}, {}).wait();
+  } else if (comm.rank() == receiver) {
+    const Tensor received = empty(to.shape(), to.dtype(), comm.device());
+    comm.exchange({}, {{received, sender}}).wait();
     Tensor target = to.detach();
     target.copy_from(received);
   }
@@ -71,8 +71,8 @@ bool is_by_entry(const Tensor& tensor) {
 }  // namespace
 
 std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<NamedTensor>& own,
-                                       Communicator& line) {
-  const int rank = line.rank();
+                                       Communicator& comm) {
+  const int rank = comm.rank();
   const bool is_first = rank == 0;
   std::vector<NamedTensor> all;
   for (const Group& group : groups_of(own, stages.names_of(rank))) {
@@ -86,7 +86,7 @@ std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<N
         } else {
           all.push_back({name, empty(parameter.shape, dtype)});
         }
-        if (parameter.stage != 0) move(from, parameter.stage, all.back().tensor, 0, line);
+        if (parameter.stage != 0) move(from, parameter.stage, all.back().tensor, 0, comm);
       }
       continue;
     }
@@ -94,9 +94,9 @@ std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<N
     all.push_back({group.name, of_stage});
     if (!is_by_entry(of_stage)) continue;
     const Tensor whole = empty({std::ssize(stages.parameters())}, of_stage.dtype());
-    for (int stage = 0; stage < line.size(); ++stage) {
+    for (int stage = 0; stage < comm.size(); ++stage) {
       const Tensor part = empty({std::ssize(stages.names_of(stage))}, of_stage.dtype());
-      move(of_stage, stage, part, 0, line);
+      move(of_stage, stage, part, 0, comm);
       for_each_entry(stages, stage, [&](std::int64_t i, std::int64_t j) {
         whole.alias({1}, i).copy_from(part.alias({1}, j));
       });
@@ -107,23 +107,23 @@ std::vector<NamedTensor> gather_stages(const Stages& stages, const std::vector<N
 }
 
 void scatter_stages(const Stages& stages, const std::vector<NamedTensor>& all,
-                    const std::vector<NamedTensor>& own, Communicator& line) {
-  const int rank = line.rank();
+                    const std::vector<NamedTensor>& own, Communicator& comm) {
+  const int rank = comm.rank();
   const auto of_whole = [&](const std::string& name) {
     return rank == 0 ? tensor_named(all, name) : Tensor();
   };
   for (const Group& group : groups_of(own, stages.names_of(rank))) {
     if (group.is_by_parameter) {
-      for (int stage = 0; stage < line.size(); ++stage) {
+      for (int stage = 0; stage < comm.size(); ++stage) {
         for (const std::string& name : stages.names_of(stage)) {
           const std::string full = group.name + name;
-          move(of_whole(full), 0, rank == stage ? tensor_named(own, full) : Tensor(), stage, line);
+          move(of_whole(full), 0, rank == stage ? tensor_named(own, full) : Tensor(), stage, comm);
         }
       }
       continue;
     }
     const Tensor& of_stage = tensor_named(own, group.name);
-    for (int stage = 0; stage < line.size(); ++stage) {
+    for (int stage = 0; stage < comm.size(); ++stage) {
       Tensor part = of_whole(group.name);
       if (is_by_entry(of_stage) && rank == 0) {
         const Tensor whole = copy_to(part, Device{});
@@ -132,7 +132,7 @@ void scatter_stages(const Stages& stages, const std::vector<NamedTensor>& all,
           part.alias({1}, j).copy_from(whole.alias({1}, i));
         });
       }
-      move(part, 0, of_stage, stage, line);
+      move(part, 0, of_stage, stage, comm);
     }
   }
 }

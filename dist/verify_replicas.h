@@ -15,7 +15,7 @@ Tensor own_values(const Tensor& parameter, const ParameterArena* arena);
 /// over the ranks that have the same part of the model, and undivided parameters over the ranks that divide
 /// it; with a `pipeline`, also the parameters that two stages have. `arena`: the model's; null for none. In
 /// its ZeRO stage 3 ranks with the same part of the model have slices of other elements, so that these are
-/// compared only over the tensor ranks and stages. Throws Error, on all ranks of a line of the mesh where one
+/// compared only over the tensor ranks and stages. Throws Error, on all ranks of a group in which one
 /// differs, that names the first; `when` is "after step 3". All ranks must call it.
 void verify_replicas(Module& model, const Mesh& mesh, const std::string& when,
                      const Pipeline* pipeline = nullptr, const ParameterArena* arena = nullptr);

@@ -55,8 +55,8 @@ EvaluationResult evaluate(const Task& task, Module& model, DType dtype, std::int
   loss = sum_over_ranks(static_cast<float>(loss), comm);
   correct = sum_over_ranks(correct, comm);
   if (pipeline != nullptr) {
-    loss = sum_over_ranks(static_cast<float>(loss), pipeline->line());
-    correct = sum_over_ranks(correct, pipeline->line());
+    loss = sum_over_ranks(static_cast<float>(loss), pipeline->comm());
+    correct = sum_over_ranks(correct, pipeline->comm());
   }
   const auto targets = static_cast<double>(sum_over_ranks(counted, comm));
   return {without_nan_sign(loss / targets),

@@ -232,8 +232,8 @@ void Update::reduce_results(UpdateResult& result) {
   loss.wait();
   correct.wait();
   if (pipeline_ == nullptr) return;
-  pipeline_->line().all_reduce(result.loss, ReduceOp::sum).wait();
-  if (task_.counts_correct) pipeline_->line().all_reduce(result.correct, ReduceOp::sum).wait();
+  pipeline_->comm().all_reduce(result.loss, ReduceOp::sum).wait();
+  if (task_.counts_correct) pipeline_->comm().all_reduce(result.correct, ReduceOp::sum).wait();
 }
 
 void Update::clip_after_micro_batch(std::size_t micro_batches) {

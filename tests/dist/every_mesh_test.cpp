@@ -265,7 +265,7 @@ class Divided {
     Communicator& divides = *mesh_.along(MeshDimension::tensor);
     if (divides.size() > 1) all = gather_wholes(*model_, all, divides);
     if (pipeline_ != nullptr && divides.rank() == 0)
-      all = gather_stages(*layers_->stages(), all, pipeline_->line());
+      all = gather_stages(*layers_->stages(), all, pipeline_->comm());
     Values values;
     if (mesh_.world()->rank() != 0) return values;
     for (const auto& [name, tensor] : all) values[name] = tensor.to_doubles();

@@ -176,7 +176,7 @@ class PartTrainer {
     arena_.sum_parts_of_gradients();
     const Tensor loss = full({}, 0, DType::f32, arena_.device());
     mesh_.data_and_context()->all_reduce(loss, ReduceOp::mean).wait();
-    if (pipeline_ != nullptr) pipeline_->line().all_reduce(loss, ReduceOp::sum).wait();
+    if (pipeline_ != nullptr) pipeline_->comm().all_reduce(loss, ReduceOp::sum).wait();
     optimizer_.step();
   }
 
@@ -328,21 +328,21 @@ static void check_memory_between_updates(const PartTrainer& trainer, const GptMe
   CHECK(found[optimizer_state] == expected[optimizer_state]);
 }
 
-static void check_traffic(const std::vector<MeshTraffic::Line>& lines, const Mesh& mesh,
+static void check_traffic(const std::vector<MeshTraffic::Group>& groups, const Mesh& mesh,
                           const planner::ParallelTraffic& expected) {
-  for (const MeshTraffic::Line& line : lines) {
-    INFO(line.group);
-    const bool is_mean = line.group == std::string(mesh.data_and_context()->group());
+  for (const MeshTraffic::Group& group : groups) {
+    INFO(group.name);
+    const bool is_mean = group.name == std::string(mesh.data_and_context()->group());
     const std::string data_and_context = is_mean ? text_of(expected.data) : "";
-    if (line.group.find("data") != std::string::npos) CHECK(text_of(line.counts) == data_and_context);
-    if (line.group == "context") CHECK(text_of(line.counts) == data_and_context + text_of(expected.context));
-    if (line.group == "pipeline") {
+    if (group.name.find("data") != std::string::npos) CHECK(text_of(group.counts) == data_and_context);
+    if (group.name == "context") CHECK(text_of(group.counts) == data_and_context + text_of(expected.context));
+    if (group.name == "pipeline") {
       // A communicator counts what it receives too, as calls of no bytes.
-      CollectiveCounts sent = line.counts;
+      CollectiveCounts sent = group.counts;
       sent[static_cast<std::size_t>(Operation::exchange)].calls /= 2;
       CHECK(text_of(sent) == text_of(expected.pipeline));
     }
-    if (line.group == "tensor") CHECK(text_of(line.counts) == text_of(expected.tensor));
+    if (group.name == "tensor") CHECK(text_of(group.counts) == text_of(expected.tensor));
   }
 }
 
@@ -361,7 +361,7 @@ TEST_CASE("planner: memory and calls of a rank's part of a GPT are what is count
     MemoryRecording recording(world->device());
     trainer.update();
     recording.stop();
-    check_traffic(traffic.lines(), mesh,
+    check_traffic(traffic.groups(), mesh,
                   planner::update_traffic(
                       {.gpt = problem, .micro_batches = way.micro_batches, .compress = way.compress}));
     const BytesByCategory expected = estimate_memory(problem);
@@ -419,7 +419,7 @@ class StageTrainer {
                                     },
                                 .backward = [](const Tensor& loss) { loss.backward(); }});
     pipeline_.sum_tied_gradients();
-    pipeline_.line().all_reduce(full({}, 0, DType::f32, arena_.device()), ReduceOp::sum).wait();  // the loss
+    pipeline_.comm().all_reduce(full({}, 0, DType::f32, arena_.device()), ReduceOp::sum).wait();  // the loss
     optimizer_.step();
   }
 
@@ -488,7 +488,7 @@ TEST_CASE("planner: memory and messages of a stage of a GPT are those of a run",
       for (const Operation operation : {Operation::exchange, Operation::all_reduce}) {
         const auto i = static_cast<std::size_t>(operation);
         CollectiveCount counted{};
-        for (const MeshTraffic::Line& each : traffic.lines()) {
+        for (const MeshTraffic::Group& each : traffic.groups()) {
           counted.calls += each.counts[i].calls;
           counted.bytes += each.counts[i].bytes;
         }

@@ -143,7 +143,7 @@ class Grid {
   Weights weights() {
     std::vector<NamedTensor> all = gather_weights(*model, *arena, *comm());
     if (pipeline != nullptr && comm()->rank() == 0)
-      all = gather_stages(*layers->stages(), all, pipeline->line());
+      all = gather_stages(*layers->stages(), all, pipeline->comm());
     Weights values;
     if (mesh.world()->rank() != 0) return values;
     for (const auto& [name, tensor] : all) values[name] = tensor.to_doubles();
@@ -355,7 +355,7 @@ TEST_CASE("pipeline with data ranks: tied weights keep equal bits on both stages
         const How how{.zero = zero, .clip_norm = 0.5, .optimizer = optimizer};
         INFO(text_of(how, this_run()->size() / stages));
         Grid grid(this_run(), stages, how);
-        const bool has_copy = grid.pipeline->is_last() || grid.pipeline->line().rank() == 0;
+        const bool has_copy = grid.pipeline->is_last() || grid.pipeline->comm().rank() == 0;
         CHECK(grid.pipeline->copies().size() == (has_copy ? 1 : 0));
         for (int step = 0; step < repetitions(10); ++step) grid.step();
         check_copies(grid);
@@ -379,7 +379,7 @@ TEST_CASE(
       INFO(text_of(how, data));
       const std::size_t before = live();
       Grid grid(this_run(), stages, how);
-      const int stage = grid.pipeline->line().rank();
+      const int stage = grid.pipeline->comm().rank();
       const std::vector<std::size_t>& begins = grid.layers->stages()->begins();
       const auto at = static_cast<std::size_t>(stage);
       const bool is_first = stage == 0, is_last = stage + 1 == stages;
