@@ -49,7 +49,7 @@ Fault fault_of(const Operand& operand, int device) {
 }
 
 /// Takes the product's place in its stream: the work before it is done as usual.
-Operation operation_of(const Fault& fault, const Call& call) {
+Operation operation_of(const Fault& fault, const ProductCall& call) {
   Operation operation;
   operation.name = call.name;
   operation.caller = call.caller;
@@ -60,7 +60,7 @@ Operation operation_of(const Fault& fault, const Call& call) {
   return operation;
 }
 
-Operation operation_of(Product product, const std::vector<Operand>& operands, const Call& call) {
+Operation operation_of(Product product, const std::vector<Operand>& operands, const ProductCall& call) {
   Operation operation;
   operation.name = call.name;
   operation.caller = call.caller;
@@ -82,7 +82,7 @@ Operation operation_of(Product product, const std::vector<Operand>& operands, co
 }
 
 /// Reports the first operand with a fault.
-Fault find_fault(const std::vector<Operand>& operands, const Call& call) {
+Fault find_fault(const std::vector<Operand>& operands, const ProductCall& call) {
   const Lock lock(state().mutex);
   for (const Operand& operand : operands) {
     Fault fault = fault_of(operand, call.device);
@@ -96,7 +96,7 @@ Fault find_fault(const std::vector<Operand>& operands, const Call& call) {
 
 /// Reports a result that overlaps with an operand: an implementation may write parts of C before it has read
 /// all of A and B.
-void check_aliases(const Product& product, const Call& call) {
+void check_aliases(const Product& product, const ProductCall& call) {
   const auto check = [&](const char* name, const void* operand, const Layout& layout) {
     if (!overlap(operand, layout, product.c, product.c_layout)) return;
     const Lock lock(state().mutex);
@@ -108,7 +108,7 @@ void check_aliases(const Product& product, const Call& call) {
 
 }  // namespace
 
-cublasStatus_t queue_product(const Product& product, const Call& call) {
+cublasStatus_t queue_product(const Product& product, const ProductCall& call) {
   // "The cuBLAS library context is tied to the CUDA context that was current at the time of cublasCreate()."
   if (call.device != current_device() || call.device != device_of(call.stream)) {
     return CUBLAS_STATUS_EXECUTION_FAILED;

@@ -8,7 +8,7 @@ namespace gpu_model {
 constexpr std::uintptr_t kWorkspaceAlignment = 256;
 
 /// A call that queues a product.
-struct Call {
+struct ProductCall {
   const char* name;
   const void* caller;  ///< its return address
   int device;          ///< of the handle
@@ -22,6 +22,6 @@ struct Call {
 /// An operand that the device cannot access (memory of the host, of another device, freed, or shorter than
 /// the matrix) is reported, and the product is not computed: as on a GPU the call succeeds, and the device
 /// has a sticky error once the work before it is done.
-cublasStatus_t queue_product(const Product& product, const Call& call);
+cublasStatus_t queue_product(const Product& product, const ProductCall& call);
 
 }  // namespace gpu_model

@@ -30,7 +30,7 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-struct Call {
+struct NcclCall {
   Shape shape;
   const char* send;  ///< null if the rank sends nothing
   char* receive;     ///< null if the rank receives nothing

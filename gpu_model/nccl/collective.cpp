@@ -13,7 +13,7 @@ namespace {
 using Contributions = std::vector<std::vector<char>>;
 
 struct Plan {
-  const Call& call;
+  const NcclCall& call;
   int ranks, rank;
   std::size_t element = size_of(call.shape.type);
 
@@ -131,7 +131,7 @@ struct Plan {
 
 }  // namespace
 
-std::vector<Step> steps_of(const Call& call, int ranks, int rank) {
+std::vector<Step> steps_of(const NcclCall& call, int ranks, int rank) {
   const Plan plan{call, ranks, rank};
   switch (call.shape.function) {
     case Function::all_reduce:

@@ -19,6 +19,6 @@ struct Step {
 /// which the elements of ranks r + 2, ... and finally r are added one by one. An all-reduce is divided into
 /// one equal part for each rank (the last may be shorter); the sum of part r is computed on rank r. NCCL also
 /// divides it among its channels and may use trees, which have another order.
-std::vector<Step> steps_of(const Call& call, int ranks, int rank);
+std::vector<Step> steps_of(const NcclCall& call, int ranks, int rank);
 
 }  // namespace gpu_model::nccl

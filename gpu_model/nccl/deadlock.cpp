@@ -4,21 +4,21 @@
 #include <set>
 #include <string>
 
-#include "gpu_model/nccl/communicator.h"
+#include "gpu_model/nccl/comm_rank.h"
 #include "gpu_model/nccl/host_threads.h"
 #include "gpu_model/runtime/engine.h"
 
 namespace gpu_model::nccl {
 namespace {
 
-std::set<std::int32_t> processes_of(const Communicator& comm) {
+std::set<std::int32_t> processes_of(const CommRank& comm) {
   std::set<std::int32_t> processes;
   for (int rank = 0; rank < comm.ranks(); ++rank) processes.insert(comm.segment().rank(rank).process);
   return processes;
 }
 
 /// The waits of this process, "" if it is not quiet.
-std::string waits_when_quiet(const Communicator& comm) {
+std::string waits_when_quiet(const CommRank& comm) {
   if (!all_host_threads_wait()) return "";
   const std::set<std::int32_t> processes = processes_of(comm);
   std::string text;
@@ -42,7 +42,7 @@ std::string waits_when_quiet(const Communicator& comm) {
 
 /// Whether all ranks have taken part in this rank's last wave. Only observations after that count for the
 /// next wave, as the effects of earlier actions of other ranks are then visible.
-bool is_next_wave(const Communicator& comm) {
+bool is_next_wave(const CommRank& comm) {
   const Segment& segment = comm.segment();
   const Segment::Lock lock(segment);
   for (int rank = 0; rank < comm.ranks(); ++rank) {
@@ -53,7 +53,7 @@ bool is_next_wave(const Communicator& comm) {
 
 }  // namespace
 
-void look_for_deadlock(const Communicator& comm) {
+void look_for_deadlock(const CommRank& comm) {
   if (!is_next_wave(comm)) return;
   const std::uint64_t before = activity();
   const std::string waits = waits_when_quiet(comm);

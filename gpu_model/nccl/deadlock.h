@@ -2,7 +2,7 @@
 
 namespace gpu_model::nccl {
 
-class Communicator;
+class CommRank;
 
 /// Takes this rank's part in the detection of deadlocks, in which the threads of all ranks of a communicator
 /// cooperate. A process is quiet when all its threads that use NCCL wait, and its communicators wait only for
@@ -12,6 +12,6 @@ class Communicator;
 ///
 /// It does not detect waits of threads that have not called NCCL before, of ranks in ncclCommInitRank(), for
 /// events outside NCCL (MPI), and cycles through several communicators if none of them has all the processes.
-void look_for_deadlock(const Communicator& comm);
+void look_for_deadlock(const CommRank& comm);
 
 }  // namespace gpu_model::nccl

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "gpu_model/nccl/communicator.h"
+#include "gpu_model/nccl/comm_rank.h"
 #include "gpu_model/nccl/error.h"
 #include "gpu_model/nccl/host_threads.h"
-#include "gpu_model/nccl/work.h"
+#include "gpu_model/nccl/queued_calls.h"
 #include "gpu_model/runtime/engine.h"
 
 namespace gpu_model::nccl {
@@ -17,8 +17,8 @@ namespace {
 
 /// The calls of a group on one communicator.
 struct Part {
-  std::shared_ptr<Communicator> comm;
-  std::vector<Call> calls;
+  std::shared_ptr<CommRank> comm;
+  std::vector<NcclCall> calls;
   std::vector<cudaStream_t> streams;  ///< each once
   const void* caller;
 };
@@ -57,7 +57,7 @@ ncclResult_t cuda_failed(cudaError_t error) {
 /// Sends of a rank to itself need the same number of receives, of the same sizes.
 ncclResult_t check_own_messages(const Part& part) {
   std::vector<Shape> sends, receives;
-  for (const Call& call : part.calls) {
+  for (const NcclCall& call : part.calls) {
     if (call.is_collective() || call.shape.root != part.comm->rank()) continue;
     Shape shape = call.shape;
     shape.function = Function::send;
@@ -81,7 +81,7 @@ cudaError_t order(cudaStream_t earlier, cudaStream_t later) {
 }
 
 void add_ranges(const Part& part, Operation& operation) {
-  for (const Call& call : part.calls) {
+  for (const NcclCall& call : part.calls) {
     const Buffers buffers = buffers_of(call.shape, part.comm->ranks(), part.comm->rank());
     if (buffers.send > 0) operation.reads.push_back({call.send, buffers.send});
     if (buffers.receive > 0) operation.writes.push_back({call.receive, buffers.receive});
@@ -104,9 +104,9 @@ ncclResult_t launch(const Part& part) {
   }
   if (device_of(stream) != part.comm->device()) return cuda_failed(cudaErrorInvalidResourceHandle);
   const bool captured = is_capturing(stream);
-  std::vector<Call> calls = part.calls;
-  for (Call& call : calls) call = {call.shape, for_operations(call.send), for_operations(call.receive)};
-  const auto work = std::make_shared<Work>(part.comm, std::move(calls), captured);
+  std::vector<NcclCall> calls = part.calls;
+  for (NcclCall& call : calls) call = {call.shape, for_operations(call.send), for_operations(call.receive)};
+  const auto work = std::make_shared<QueuedCalls>(part.comm, std::move(calls), captured);
   if (!captured) work->set_issue(part.comm->issue());
   Operation operation;
   operation.kind = Kind::collective;
@@ -138,7 +138,7 @@ ncclResult_t run_waits(const std::vector<std::function<ncclResult_t()>>& waits) 
 
 }  // namespace
 
-ncclResult_t queue_call(const std::shared_ptr<Communicator>& comm, const Call& call, cudaStream_t stream,
+ncclResult_t queue_call(const std::shared_ptr<CommRank>& comm, const NcclCall& call, cudaStream_t stream,
                         const void* caller) {
   enter_host_thread();
   if (group().depth == 0) return launch({comm, {call}, {stream}, caller});

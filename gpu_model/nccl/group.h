@@ -10,10 +10,10 @@
 /// Calls between ncclGroupStart() and ncclGroupEnd(), which are executed at the end of the outermost group.
 namespace gpu_model::nccl {
 
-class Communicator;
+class CommRank;
 
 /// Queues the call, or stores it for the end of the group.
-ncclResult_t queue_call(const std::shared_ptr<Communicator>& comm, const Call& call, cudaStream_t stream,
+ncclResult_t queue_call(const std::shared_ptr<CommRank>& comm, const NcclCall& call, cudaStream_t stream,
                         const void* caller);
 /// The same for a call that waits for other ranks; calls of a group wait concurrently.
 ncclResult_t wait_in_group(const std::function<ncclResult_t()>& call);

@@ -6,13 +6,13 @@
 
 namespace gpu_model::nccl {
 
-class Communicator;
+class CommRank;
 
 /// Makes a handle.
-ncclComm_t make_handle(std::shared_ptr<Communicator> comm);
+ncclComm_t make_handle(std::shared_ptr<CommRank> comm);
 /// The communicator of a handle, null for an unknown or destroyed handle.
-std::shared_ptr<Communicator> find(const ncclComm* handle);
+std::shared_ptr<CommRank> find(const ncclComm* handle);
 /// Ends the handle.
-std::shared_ptr<Communicator> take(ncclComm_t handle);
+std::shared_ptr<CommRank> take(ncclComm_t handle);
 
 }  // namespace gpu_model::nccl

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "gpu_model/nccl/communicator.h"
+#include "gpu_model/nccl/comm_rank.h"
 #include "gpu_model/nccl/connect.h"
 #include "gpu_model/nccl/error.h"
 #include "gpu_model/nccl/group.h"
@@ -20,7 +20,7 @@ ncclResult_t join(const std::string& place, int ranks, int rank, int device, ncc
   enter_host_thread();
   int file = -1;
   if (const ncclResult_t error = connect(place, ranks, rank, device, file)) return error;
-  const auto comm = std::make_shared<Communicator>(file, rank, device, place);
+  const auto comm = std::make_shared<CommRank>(file, rank, device, place);
   if (!comm->is_mapped()) return fail(ncclSystemError, "the shared memory of the ranks cannot be mapped");
   remember(comm);
   if (const ncclResult_t error = comm->start()) return error;
@@ -32,7 +32,7 @@ ncclResult_t unknown_handle(const char* function) {
   return fail_group(fail(ncclInvalidArgument, std::string(function) + ": invalid communicator"));
 }
 
-ncclResult_t split(const std::shared_ptr<Communicator>& parent, int color, int key, ncclComm_t* handle) {
+ncclResult_t split(const std::shared_ptr<CommRank>& parent, int color, int key, ncclComm_t* handle) {
   enter_host_thread();
   if (const std::uint64_t left = parent->unfinished()) {
     report("NCCL: rank " + std::to_string(parent->rank()) + " calls ncclCommSplit while " +

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "gpu_model/nccl/communicator.h"
+#include "gpu_model/nccl/comm_rank.h"
 #include "gpu_model/nccl/error.h"
 #include "gpu_model/nccl/group.h"
 #include "gpu_model/nccl/handles.h"
@@ -39,7 +39,7 @@ std::string objection(const void* address, std::size_t bytes, int device) {
 }
 
 /// True if buffers share bytes other than by the guide's "In-place Operations".
-bool overlaps(const Call& call, const Buffers& buffers, int rank) {
+bool overlaps(const NcclCall& call, const Buffers& buffers, int rank) {
   if (buffers.send == 0 || buffers.receive == 0) return false;
   const auto at = static_cast<std::size_t>(rank);
   const char* in_place = call.receive;
@@ -71,7 +71,7 @@ ncclResult_t check_and_queue(const Shape& shape, const void* send, void* receive
     return refuse(shape, "the receive buffer " + why);
   }
   if (const ncclResult_t error = comm->error()) return fail_group(error);
-  const Call call{shape, static_cast<const char*>(send), static_cast<char*>(receive)};
+  const NcclCall call{shape, static_cast<const char*>(send), static_cast<char*>(receive)};
   if (overlaps(call, buffers, comm->rank())) {
     report("NCCL: " + describe(shape) +
            ": send and receive buffer overlap, but not as for an in-place operation");

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "gpu_model/nccl/communicator.h"
+#include "gpu_model/nccl/comm_rank.h"
 #include "gpu_model/nccl/host_threads.h"
 #include "gpu_model/runtime/engine.h"
 #include "gpu_model/runtime/memory_space.h"
@@ -16,7 +16,7 @@ bool is_written(const Transfer& transfer) {
 }
 
 /// True if bytes were sent.
-bool send_some(const Communicator& comm, Transfer& transfer, const MessageHead& head) {
+bool send_some(const CommRank& comm, Transfer& transfer, const MessageHead& head) {
   const Segment& segment = comm.segment();
   std::size_t moved = 0;
   if (transfer.head_done < sizeof head) {
@@ -43,8 +43,7 @@ bool matches(const MessageHead& came, const MessageHead& expected) {
          came.shape.type == expected.shape.type && came.shape.count == expected.shape.count;
 }
 
-void report_mismatch(const Communicator& comm, int peer, const MessageHead& came,
-                     const MessageHead& expected) {
+void report_mismatch(const CommRank& comm, int peer, const MessageHead& came, const MessageHead& expected) {
   const std::string text = "ranks differ: rank " + std::to_string(comm.rank()) + " is in " +
                            describe(expected.shape) + " (number " + std::to_string(expected.number) +
                            "), rank " + std::to_string(peer) + " in " + describe(came.shape) + " (number " +
@@ -52,7 +51,7 @@ void report_mismatch(const Communicator& comm, int peer, const MessageHead& came
   if (comm.segment().fail(ncclInvalidUsage, text)) report("NCCL: " + text);
 }
 
-bool receive_some(const Communicator& comm, Transfer& transfer, const MessageHead& head) {
+bool receive_some(const CommRank& comm, Transfer& transfer, const MessageHead& head) {
   const Segment& segment = comm.segment();
   const Channel& channel = segment.channel(transfer.peer, comm.rank());
   bool moved = false;
@@ -77,7 +76,7 @@ bool receive_some(const Communicator& comm, Transfer& transfer, const MessageHea
 
 }  // namespace
 
-std::uint64_t move_transfers(Communicator& comm, std::vector<Transfer>& transfers,
+std::uint64_t move_transfers(CommRank& comm, std::vector<Transfer>& transfers,
                              const std::vector<MessageHead>& heads, bool until_read) {
   const Segment& segment = comm.segment();
   std::uint64_t waits_for = 0, rings = 0;

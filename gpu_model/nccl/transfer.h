@@ -9,7 +9,7 @@
 /// Messages between two ranks: a head, which names the operation, and the bytes.
 namespace gpu_model::nccl {
 
-class Communicator;
+class CommRank;
 
 struct Transfer {
   int peer;
@@ -32,7 +32,7 @@ struct MessageHead {
 /// each transfer sends or expects. With `until_read`, a message counts as sent when the peer has read it.
 /// Returns a bit for each rank that the remaining transfers wait for; 0 when all are complete. An unexpected
 /// head is reported and ends the communicator.
-std::uint64_t move_transfers(Communicator& comm, std::vector<Transfer>& transfers,
+std::uint64_t move_transfers(CommRank& comm, std::vector<Transfer>& transfers,
                              const std::vector<MessageHead>& heads, bool until_read);
 
 }  // namespace gpu_model::nccl

@@ -1,4 +1,4 @@
-#include "gpu_model/nccl/work.h"
+#include "gpu_model/nccl/queued_calls.h"
 
 #include <cstring>
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace gpu_model::nccl {
 
-Work::Work(std::shared_ptr<Communicator> comm, std::vector<Call> calls, bool captured)
+QueuedCalls::QueuedCalls(std::shared_ptr<CommRank> comm, std::vector<NcclCall> calls, bool captured)
     : comm_(std::move(comm)), captured_(captured) {
-  for (const Call& call : calls) (call.is_collective() ? collectives_ : messages_).push_back(call);
+  for (const NcclCall& call : calls) (call.is_collective() ? collectives_ : messages_).push_back(call);
   if (captured_) ++comm_->captured;
 }
 
-Work::~Work() {
+QueuedCalls::~QueuedCalls() {
   if (captured_) --comm_->captured;
 }
 
-Progress Work::run() {
+Progress QueuedCalls::run() {
   if (comm_->is_aborted()) return end();
   if (comm_->has_failed() || !begin()) return Progress::blocked;
   const std::size_t stages = collectives_.size() + (messages_.empty() ? 0 : 1);
@@ -32,8 +32,8 @@ Progress Work::run() {
   return end();
 }
 
-bool Work::begin() {
-  Communicator::Turn& turn = comm_->turn;
+bool QueuedCalls::begin() {
+  CommRank::Turn& turn = comm_->turn;
   if (turn.running == this) return true;
   if (turn.running != nullptr) return false;
   if (!captured_ && issue_ != turn.begun) {
@@ -45,7 +45,7 @@ bool Work::begin() {
   return true;
 }
 
-Progress Work::end() {
+Progress QueuedCalls::end() {
   wait_for({});
   if (comm_->turn.running == this) comm_->turn.running = nullptr;
   if (!captured_) {
@@ -60,9 +60,9 @@ Progress Work::end() {
   return Progress::done;
 }
 
-bool Work::advance() {
+bool QueuedCalls::advance() {
   if (stage_ < collectives_.size()) {
-    const Call& call = collectives_[stage_];
+    const NcclCall& call = collectives_[stage_];
     if (!has_steps_) {
       if (!all_agree(call)) return false;
       steps_ = steps_of(call, comm_->ranks(), comm_->rank());
@@ -74,7 +74,7 @@ bool Work::advance() {
   return run_steps(true, messages_[0].shape, 0);
 }
 
-bool Work::all_agree(const Call& call) {
+bool QueuedCalls::all_agree(const NcclCall& call) {
   const Segment& segment = comm_->segment();
   RankArea& own = segment.rank(comm_->rank());
   if (!has_shown_) {
@@ -114,12 +114,12 @@ bool Work::all_agree(const Call& call) {
   return missing == 0;
 }
 
-void Work::make_exchange() {
-  Communicator::Turn& turn = comm_->turn;
+void QueuedCalls::make_exchange() {
+  CommRank::Turn& turn = comm_->turn;
   Step step;
-  std::vector<const Call*> own_sends, own_receives;  // from this rank to itself
+  std::vector<const NcclCall*> own_sends, own_receives;  // from this rank to itself
   heads_.clear();
-  for (const Call& call : messages_) {
+  for (const NcclCall& call : messages_) {
     const bool is_send = call.shape.function == Function::send;
     const int peer = call.shape.root;
     if (peer == comm_->rank()) {
@@ -142,7 +142,7 @@ void Work::make_exchange() {
   has_steps_ = true;
 }
 
-bool Work::run_steps(bool until_read, const Shape& shape, std::uint64_t number) {
+bool QueuedCalls::run_steps(bool until_read, const Shape& shape, std::uint64_t number) {
   for (; step_ < steps_.size(); ++step_) {
     Step& step = steps_[step_];
     const bool is_collective = stage_ < collectives_.size();
@@ -152,7 +152,7 @@ bool Work::run_steps(bool until_read, const Shape& shape, std::uint64_t number) 
     if (peers != 0) {
       Shape first = shape;
       if (!is_collective) {
-        for (const Call& call : messages_) {
+        for (const NcclCall& call : messages_) {
           if ((peers >> call.shape.root & 1) != 0) first = call.shape;
         }
       }
@@ -166,7 +166,7 @@ bool Work::run_steps(bool until_read, const Shape& shape, std::uint64_t number) 
   return true;
 }
 
-void Work::wait_for(const Waiting& waiting) {
+void QueuedCalls::wait_for(const Waiting& waiting) {
   if (waiting == waiting_) return;
   waiting_ = waiting;
   comm_->set_waiting(waiting);

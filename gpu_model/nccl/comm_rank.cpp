@@ -1,4 +1,4 @@
-#include "gpu_model/nccl/communicator.h"
+#include "gpu_model/nccl/comm_rank.h"
 
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ constexpr int kTick = 50;  // milliseconds
 
 struct Registry {
   std::mutex mutex;
-  std::vector<std::shared_ptr<Communicator>> communicators;
+  std::vector<std::shared_ptr<CommRank>> communicators;
 };
 
 Registry& registry() {
@@ -38,21 +38,21 @@ std::string list_of(std::uint64_t ranks) {
 
 }  // namespace
 
-Communicator::Communicator(int file, int rank, int device, std::string place)
+CommRank::CommRank(int file, int rank, int device, std::string place)
     : segment_(file), rank_(rank), device_(device), place_(std::move(place)) {
   if (!is_mapped()) return;
   turn.sent.resize(static_cast<std::size_t>(ranks()));
   turn.received.resize(static_cast<std::size_t>(ranks()));
 }
 
-Communicator::~Communicator() = default;
+CommRank::~CommRank() = default;
 
-ncclResult_t Communicator::error() const {
+ncclResult_t CommRank::error() const {
   const ncclResult_t error = segment_.error();
   return error == ncclSuccess ? error : fail(error, segment_.error_text());
 }
 
-ncclResult_t Communicator::start() {
+ncclResult_t CommRank::start() {
   segment_.rank(rank_).process = static_cast<std::int32_t>(getpid());
   thread_ = std::thread([this] { loop(); });
   for (int other = 0; other < ranks();) {
@@ -66,7 +66,7 @@ ncclResult_t Communicator::start() {
   return ncclSuccess;
 }
 
-void Communicator::leave(Presence how) {
+void CommRank::leave(Presence how) {
   if (how == Presence::aborted) {
     aborted_ = true;
     make_progress(true);  // completes the operations
@@ -78,7 +78,7 @@ void Communicator::leave(Presence how) {
   wake_waiting();
 }
 
-ncclResult_t Communicator::wait_for_operations() {
+ncclResult_t CommRank::wait_for_operations() {
   const auto is_over = [this] { return has_failed() || unfinished() == 0; };
   const HostWait wait(is_over);
   while (!is_over()) {
@@ -88,17 +88,17 @@ ncclResult_t Communicator::wait_for_operations() {
   return error();
 }
 
-void Communicator::has_queued() {
+void CommRank::has_queued() {
   note_activity();
   if (peers_wait_for_this()) segment_.ring(rank_);
 }
 
-void Communicator::set_waiting(const Waiting& waiting) {
+void CommRank::set_waiting(const Waiting& waiting) {
   const std::lock_guard lock(waiting_mutex_);
   waiting_ = waiting;
 }
 
-Waiting Communicator::waiting() const {
+Waiting CommRank::waiting() const {
   Waiting waiting;
   {
     const std::lock_guard lock(waiting_mutex_);
@@ -109,7 +109,7 @@ Waiting Communicator::waiting() const {
   return waiting.ranks == 0 ? Waiting{} : waiting;
 }
 
-bool Communicator::peers_wait_for_this() const {
+bool CommRank::peers_wait_for_this() const {
   for (int other = 0; other < ranks(); ++other) {
     if (other == rank_) continue;
     const Channel& to = segment_.channel(rank_, other);
@@ -123,7 +123,7 @@ bool Communicator::peers_wait_for_this() const {
   return false;
 }
 
-std::uint64_t Communicator::missing_in_split(std::uint64_t number) const {
+std::uint64_t CommRank::missing_in_split(std::uint64_t number) const {
   std::uint64_t missing = 0;
   const Segment::Lock lock(segment_);
   for (int other = 0; other < ranks(); ++other) {
@@ -132,14 +132,14 @@ std::uint64_t Communicator::missing_in_split(std::uint64_t number) const {
   return missing;
 }
 
-std::string Communicator::end_of(int rank) const {
+std::string CommRank::end_of(int rank) const {
   const Presence presence = segment_.rank(rank).presence;
   if (presence == Presence::destroyed) return "has destroyed its communicator";
   if (presence == Presence::aborted) return "has aborted its communicator";
   return segment_.has_died(rank) ? "has ended" : "";
 }
 
-void Communicator::look_for_the_dead() {
+void CommRank::look_for_the_dead() {
   for (int other = 0; other < ranks(); ++other) {
     if ((waiting().ranks >> other & 1) == 0 || other == rank_) continue;
     const std::string how = end_of(other);
@@ -153,7 +153,7 @@ void Communicator::look_for_the_dead() {
   }
 }
 
-void Communicator::loop() {
+void CommRank::loop() {
   RankArea& area = segment_.rank(rank_);
   pthread_mutex_lock(&area.alive);
   area.presence = Presence::here;
@@ -172,7 +172,7 @@ void Communicator::loop() {
   pthread_mutex_unlock(&area.alive);
 }
 
-ncclResult_t Communicator::split(int color, int key, std::string& place, int& new_ranks, int& new_rank) {
+ncclResult_t CommRank::split(int color, int key, std::string& place, int& new_ranks, int& new_rank) {
   RankArea& area = segment_.rank(rank_);
   const std::uint64_t number = area.splits;
   {
@@ -215,17 +215,17 @@ ncclResult_t Communicator::split(int color, int key, std::string& place, int& ne
   return ncclSuccess;
 }
 
-std::vector<std::shared_ptr<Communicator>> all_communicators() {
+std::vector<std::shared_ptr<CommRank>> all_communicators() {
   const std::lock_guard lock(registry().mutex);
   return registry().communicators;
 }
 
-void remember(const std::shared_ptr<Communicator>& comm) {
+void remember(const std::shared_ptr<CommRank>& comm) {
   const std::lock_guard lock(registry().mutex);
   registry().communicators.push_back(comm);
 }
 
-void forget(const Communicator* comm) {
+void forget(const CommRank* comm) {
   const std::lock_guard lock(registry().mutex);
   std::erase_if(registry().communicators, [&](const auto& other) { return other.get() == comm; });
 }

@@ -15,7 +15,7 @@
 
 namespace gpu_model::nccl {
 
-class Work;
+class QueuedCalls;
 
 /// The operation that a rank waits in, for reports.
 struct Waiting {
@@ -27,12 +27,12 @@ struct Waiting {
 };
 
 /// A rank of a communicator. It lives until the last operation queued with it is destroyed.
-class Communicator {
+class CommRank {
  public:
-  Communicator(int file, int rank, int device, std::string place);
-  ~Communicator();
-  Communicator(const Communicator&) = delete;
-  Communicator& operator=(const Communicator&) = delete;
+  CommRank(int file, int rank, int device, std::string place);
+  ~CommRank();
+  CommRank(const CommRank&) = delete;
+  CommRank& operator=(const CommRank&) = delete;
 
   const Segment& segment() const { return segment_; }
   bool is_mapped() const { return segment_.is_mapped(); }
@@ -69,9 +69,9 @@ class Communicator {
 
   ncclResult_t split(int color, int key, std::string& place, int& new_ranks, int& new_rank);
 
-  /// For Work, which runs under the engine's mutex.
+  /// For QueuedCalls, which runs under the engine's mutex.
   struct Turn {
-    const Work* running = nullptr;
+    const QueuedCalls* running = nullptr;
     std::uint64_t begun = 0;                    ///< operations begun, of those numbered by issue()
     std::uint64_t collectives = 0;              ///< collectives begun
     std::vector<std::uint64_t> sent, received;  ///< messages of ncclSend and ncclRecv, for each peer
@@ -100,9 +100,9 @@ class Communicator {
 };
 
 /// All communicators of this process that have started and not been destroyed.
-std::vector<std::shared_ptr<Communicator>> all_communicators();
-void remember(const std::shared_ptr<Communicator>& comm);
-void forget(const Communicator* comm);
+std::vector<std::shared_ptr<CommRank>> all_communicators();
+void remember(const std::shared_ptr<CommRank>& comm);
+void forget(const CommRank* comm);
 
 /// "rank 0 waits in ncclAllReduce of 4 ncclFloat32, ncclSum (collective 3 of the communicator) for rank 1"
 std::string describe(const Waiting& waiting, int rank);
@@ -111,5 +111,5 @@ std::string describe(const Waiting& waiting, int rank);
 
 /// A handle.
 struct ncclComm {
-  std::shared_ptr<gpu_model::nccl::Communicator> self;
+  std::shared_ptr<gpu_model::nccl::CommRank> self;
 };

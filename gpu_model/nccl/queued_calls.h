@@ -6,7 +6,7 @@
 
 #include "gpu_model/nccl/call.h"
 #include "gpu_model/nccl/collective.h"
-#include "gpu_model/nccl/communicator.h"
+#include "gpu_model/nccl/comm_rank.h"
 #include "gpu_model/runtime/engine.h"
 
 namespace gpu_model::nccl {
@@ -17,13 +17,13 @@ namespace gpu_model::nccl {
 ///
 /// A collective begins when all ranks have called it, and a send ends when its peer has received: NCCL
 /// guarantees neither, and programs that do not rely on it run on both.
-class Work {
+class QueuedCalls {
  public:
   /// `captured`: for a graph, which runs it any number of times.
-  Work(std::shared_ptr<Communicator> comm, std::vector<Call> calls, bool captured);
-  ~Work();
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
+  QueuedCalls(std::shared_ptr<CommRank> comm, std::vector<NcclCall> calls, bool captured);
+  ~QueuedCalls();
+  QueuedCalls(const QueuedCalls&) = delete;
+  QueuedCalls& operator=(const QueuedCalls&) = delete;
 
   void set_issue(std::uint64_t issue) { issue_ = issue; }
   Progress run();
@@ -34,13 +34,13 @@ class Work {
   /// Advances by one stage: a collective, or all sends and receives. False while it is blocked.
   bool advance();
   /// Publishes this rank's collective to the others; true when all of them have reached the same one.
-  bool all_agree(const Call& call);
+  bool all_agree(const NcclCall& call);
   void make_exchange();
   bool run_steps(bool until_read, const Shape& shape, std::uint64_t number);
   void wait_for(const Waiting& waiting);
 
-  std::shared_ptr<Communicator> comm_;
-  std::vector<Call> collectives_, messages_;
+  std::shared_ptr<CommRank> comm_;
+  std::vector<NcclCall> collectives_, messages_;
   bool captured_;
   std::uint64_t issue_ = 0;
 
