@@ -101,8 +101,8 @@ def show_graph(options):
         for launch in each_launch:
             known.setdefault(launch.kernel, []).append(launch)
     print("\n".join(graph.text_of(nodes, gpu, kernels, known)))
-    if options.picture:
-        tools.write_text(options.picture, graph.picture(nodes, gpu, kernels, known))
+    if options.dot:
+        tools.write_text(options.dot, graph.dot(nodes, gpu, kernels, known))
 
 
 def compare_published(options):
@@ -132,7 +132,7 @@ def main():
     command = commands.add_parser("graph", parents=[with_build], help="the estimated times of the launches of an update")
     command.add_argument("file", type=pathlib.Path, help="what --save-graph has written")
     command.add_argument("--gpu", choices=list(machine.GPUS), default="H200")
-    command.add_argument("--picture", type=pathlib.Path, metavar="FILE", help="draw the graph to this file, as SVG")
+    command.add_argument("--dot", type=pathlib.Path, metavar="FILE", help="write the graph to this file for Graphviz: dot -Tsvg FILE")
     command.set_defaults(run=show_graph)
     commands.add_parser("table", parents=[with_build], help="write the result files").set_defaults(run=table)
     command = commands.add_parser("check", parents=[with_build], help="compare a build with what is expected")

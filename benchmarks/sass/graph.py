@@ -7,7 +7,6 @@ of blocks as there are. A product of a library gets a limit, its bytes or its ar
 block.
 """
 import dataclasses
-import html
 import json
 import math
 
@@ -148,34 +147,15 @@ def text_of(nodes, gpu, kernels, known):
     yield f"the longest chain: {len(chain)} launches with {GAP * 1e6:g} us between two, {total * 1e6:.1f} us"
 
 
-def levels_of(nodes):
-    """For each launch the number of launches before it on the longest way to it."""
-    levels = []
-    for node in nodes:
-        levels.append(max((levels[before] + 1 for before in node.after), default=0))
-    return levels
-
-
-def picture(nodes, gpu, kernels, known):
-    """The graph as SVG: a row for each level, launches of one level beside each other."""
-    wide, high, gap = 330, 34, 22
-    levels, taken, places = levels_of(nodes), {}, []
-    for level in levels:
-        places.append((10 + taken.get(level, 0) * (wide + gap), 10 + level * (high + gap)))
-        taken[level] = taken.get(level, 0) + 1
-    width, height = max((x for x, _ in places), default=0) + wide + 10, max((y for _, y in places), default=0) + high + 10
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
-             f'<rect width="{width}" height="{height}" fill="white"/>']
+def dot(nodes, gpu, kernels, known):
+    """The graph in Graphviz' language: a box for each launch, an edge from each launch that it waits for."""
+    lines = ["digraph launches {", '  node [shape=box, fontname="Helvetica", fontsize=11];']
     for place, node in enumerate(nodes):
-        for before in node.after:
-            (x0, y0), (x1, y1) = places[before], places[place]
-            parts.append(f'<line x1="{x0 + wide / 2}" y1="{y0 + high}" x2="{x1 + wide / 2}" y2="{y1}" stroke="#888"/>')
-    for place, (node, (x, y)) in enumerate(zip(nodes, places)):
         shape = " x ".join(map(str, node.grid)) + " blocks of " + " x ".join(map(str, node.block))
         seconds, kind = time_of(gpu, node, kernels, known)
         time = "code unknown" if kind == "unknown" else f"{kind} {seconds * 1e6:.1f} us on {gpu.name}"
         detail = f"{shape}; {time}" if node.kernel in kernels else time
-        parts += [f'<rect x="{x}" y="{y}" width="{wide}" height="{high}" rx="4" fill="#eef3fb" stroke="#47689e"/>',
-                  f'<text x="{x + 6}" y="{y + 14}">{place + 1}  {html.escape(node.kernel[:48])}</text>',
-                  f'<text x="{x + 6}" y="{y + 28}" fill="#555">{html.escape(detail)}</text>']
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        label = json.dumps(f"{place + 1}  {node.kernel}\n{detail}", ensure_ascii=False)
+        lines.append(f"  {place + 1} [label={label}];")
+        lines += [f"  {before + 1} -> {place + 1};" for before in node.after]
+    return "\n".join([*lines, "}"]) + "\n"
