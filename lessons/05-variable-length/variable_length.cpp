@@ -28,7 +28,7 @@ using namespace ringtape;
 struct Options {
   std::int64_t first = 1, lines = 12, micro_batch = 2;
   bool unsorted = false;
-  std::int64_t updates = 0, layers = 2, width = 32;
+  std::int64_t steps = 0, layers = 2, width = 32;
   std::uint64_t seed = 0;
 };
 
@@ -151,7 +151,7 @@ void show(const Options& options) {
   check(tokens > 0, "--first and --lines: these lines are empty");
 
   Example example(options, text);
-  for (std::int64_t update = 0; update < options.updates; ++update) {
+  for (std::int64_t update = 0; update < options.steps; ++update) {
     const std::int64_t after = options.first - 1 + options.lines;  // the lines shown
     example.train(part_of(text, {(after + 64 * update) % (available - 63), 64}));
   }
@@ -210,7 +210,7 @@ int main(int argc, char** argv) {
   app.option("--lines", between(options.lines, 1, 1024), "lines of the text, each a sample");
   app.option("--micro-batch", between(options.micro_batch, 1, 1024), "lines in a micro-batch");
   app.option("--unsorted", options.unsorted, "the lines as they stand in the text, not the longest first");
-  app.option("--updates", between(options.updates, 0, 10000),
+  app.option("--steps", between(options.steps, 0, 10000),
              "train the model on so many times 64 lines, those that follow, before");
   app.option("--layers", between(options.layers, 1, 48), "blocks of the model");
   app.option("--width", between(options.width, 4, 1024), "of the model, a multiple of its 4 heads");

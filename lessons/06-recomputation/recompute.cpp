@@ -21,9 +21,9 @@ using namespace ringtape;
 
 struct Options {
   std::int64_t batch = 512, width = 128, layers = 16;
-  std::int64_t segment = 4;  ///< layers that are recomputed together
-  std::int64_t steps = 4;    ///< micro-batches of the lower half of the table
-  int updates = 0;           ///< updates to time; 0: none
+  std::int64_t segment = 4;       ///< layers that are recomputed together
+  std::int64_t accumulation = 4;  ///< micro-batches of the lower half of the table
+  int steps = 0;                  ///< optimizer steps to time; 0: none
 };
 
 /// A ReLU that counts its forwards: the layers that ran.
@@ -47,7 +47,7 @@ struct Result {
   double seconds;
 };
 
-Result update(const Options& options, std::int64_t steps, bool recomputes) {
+Result update(const Options& options, std::int64_t micro_batches, bool recomputes) {
   const std::int64_t batch = options.batch, width = options.width;
   manual_seed(0);
   int forwards = 0;
@@ -63,7 +63,7 @@ Result update(const Options& options, std::int64_t steps, bool recomputes) {
   reset_peak_memory(Device());
   const auto start = std::chrono::steady_clock::now();
   arena.zero_grad();
-  for (const MicroBatch& piece : cut_into_micro_batches(batch, batch / steps)) {
+  for (const MicroBatch& piece : cut_into_micro_batches(batch, batch / micro_batches)) {
     const auto part = [&](const Tensor& all) { return all.alias({piece.size, width}, piece.first * width); };
     mse_loss(model(part(x)), part(target), Reduction::sum, static_cast<double>(batch)).backward();
   }
@@ -77,13 +77,13 @@ void show(const Options& options) {
   fmt::print("{} hidden layers of {}, a batch of {}; a layer's result for the batch is {} KiB\n\n",
              options.layers, options.width, options.batch, options.batch * options.width * 4 / 1024);
   fmt::print("micro-batches  recompute  activations  their gradients  layers run  gradients\n");
-  for (const std::int64_t steps : {std::int64_t{1}, options.steps}) {
-    const Result kept = update(options, steps, false);
+  for (const std::int64_t micro_batches : {std::int64_t{1}, options.accumulation}) {
+    const Result kept = update(options, micro_batches, false);
     for (const bool recomputes : {false, true}) {
-      const Result result = recomputes ? update(options, steps, true) : kept;
+      const Result result = recomputes ? update(options, micro_batches, true) : kept;
       const auto kib = [](std::size_t bytes) { return fmt::format("{} KiB", bytes / 1024); };
       fmt::print("{:>13}  {:>9}  {:>11}  {:>15}  {:>10}  {}\n",
-                 fmt::format("{} x {}", steps, options.batch / steps),
+                 fmt::format("{} x {}", micro_batches, options.batch / micro_batches),
                  recomputes ? fmt::format("by {}", options.segment) : "no", kib(result.activations),
                  kib(result.activation_gradients), result.forwards,
                  !recomputes                          ? ""
@@ -93,10 +93,10 @@ void show(const Options& options) {
   }
 }
 
-/// The fastest of some updates of each kind. They take turns, so that other work affects both.
+/// The fastest of some steps of each kind. They take turns, so that other work affects both.
 void show_time(const Options& options) {
   double kept = 1e9, recomputed = 1e9;
-  for (int i = 0; i < options.updates; ++i) {
+  for (int i = 0; i < options.steps; ++i) {
     kept = std::min(kept, update(options, 1, false).seconds);
     recomputed = std::min(recomputed, update(options, 1, true).seconds);
   }
@@ -114,13 +114,14 @@ int main(int argc, char** argv) {
   app.option("--recompute", between(options.segment, 1, 1000), "layers in a segment");
   app.option("--width", between(options.width, 1, 4096), "neurons in a layer");
   app.option("--batch-size", between(options.batch, 1, 65536), "samples in an update");
-  app.option("--accumulation", between(options.steps, 1, 65536),
+  app.option("--accumulation", between(options.accumulation, 1, 65536),
              "accumulation steps in the lower half of the table");
-  app.option("--updates", between(options.updates, 0, 1000), "time this many updates; 0: none");
+  app.option("--steps", between(options.steps, 0, 1000), "time this many optimizer steps; 0: none");
   return app.run(argc, argv, [&] {
-    check(options.batch % options.steps == 0,
-          "--batch-size must be a multiple of --accumulation, found {} and {}", options.batch, options.steps);
+    check(options.batch % options.accumulation == 0,
+          "--batch-size must be a multiple of --accumulation, found {} and {}", options.batch,
+          options.accumulation);
     show(options);
-    if (options.updates > 0) show_time(options);
+    if (options.steps > 0) show_time(options);
   });
 }

@@ -25,7 +25,7 @@ using namespace ringtape;
 struct Options {
   std::vector<std::int64_t> widths = {784, 1024, 1024, 10};
   std::int64_t batch = 16, accumulate = 1;
-  int updates = 5;
+  int steps = 5;
   bool times = false;
 };
 
@@ -64,7 +64,7 @@ std::vector<Kinds> updates_of(const Options& options) {
   const Tensor x = randn({options.batch, options.widths.front()});
   const Tensor y = zeros({options.batch}, DType::i64);
   std::vector<Kinds> updates;
-  for (int update = 0; update <= options.updates; ++update) {
+  for (int update = 0; update <= options.steps; ++update) {
     SpanRecording recording;
     {
       const SpanScope step(SpanKind::step, "step");
@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
   app.option("--mlp", options.widths, "neurons of each layer, the input's first");
   app.option("--micro-batch", between(options.batch, 1, 65536), "samples of a micro-batch");
   app.option("--accumulation", between(options.accumulate, 1, 4096), "micro-batches of an update");
-  app.option("--updates", between(options.updates, 1, 1000), "updates to time");
+  app.option("--steps", between(options.steps, 1, 1000), "steps to time");
   app.option("--times", options.times, "also measure the time, and the machine's limits");
   return app.run(argc, argv, [&] {
     check(options.widths.size() >= 2, "--mlp: expected at least 2 numbers, found {}", options.widths.size());

@@ -22,8 +22,8 @@ namespace {
 using namespace ringtape;
 
 struct Options {
-  std::vector<std::int64_t> updates = {0, 100, 1000, 5000};  ///< after which it is measured
-  std::int64_t batch = 64;                                   ///< of the training
+  std::vector<std::int64_t> steps = {0, 100, 1000, 5000};  ///< after which it is measured
+  std::int64_t batch = 64;                                 ///< of the training
   double lr = 0.01;
   std::int64_t small = 64, large = 1024, repeats = 32;  ///< of the estimate
   std::int64_t samples = 4096;                          ///< of which the noise is measured
@@ -44,10 +44,10 @@ class Training {
                 std::make_shared<RandomSampler>(data_.train.size(), options.seed),
                 {.batch_size = options.batch, .drop_last = true}) {}
 
-  void until(std::int64_t updates) {
-    for (; updates_ < updates; ++updates_) {
-      if (updates_ % loader_.batches_per_epoch() == 0)
-        loader_.start_epoch(updates_ / loader_.batches_per_epoch());
+  void until(std::int64_t steps) {
+    for (; steps_ < steps; ++steps_) {
+      if (steps_ % loader_.batches_per_epoch() == 0)
+        loader_.start_epoch(steps_ / loader_.batches_per_epoch());
       const auto [images, labels] = loader_.next()->to(Device());
       loss_of(images, labels).backward();
       optimizer_.step();
@@ -79,7 +79,7 @@ class Training {
   std::shared_ptr<Sequential> model_ = (manual_seed(options_.seed), make_mlp({784, 64, 10}));
   ParameterArena arena_{*model_, Device()};
   SGD optimizer_{arena_, {.learning_rate = options_.lr, .momentum = 0.9}};
-  std::int64_t updates_ = 0;
+  std::int64_t steps_ = 0;
 };
 
 double squared(const std::vector<double>& values) {
@@ -128,14 +128,14 @@ void show(const Options& options) {
   fmt::print("784-64-10, SGD at {} with momentum 0.9, batch {}, seed {}\n", options.lr, options.batch,
              options.seed);
   fmt::print("         {:>8} {:>21} {:>21} {:>21}\n", "", "|G|^2", "tr(Sigma)", "noise scale");
-  fmt::print("updates  {:>8}", "loss");
+  fmt::print("  steps  {:>8}", "loss");
   for (int i = 0; i < 3; ++i) fmt::print(" {:>10} {:>10}", "exact", "estimate");
   fmt::print("\n");
-  for (const std::int64_t updates : options.updates) {
-    training.until(updates);
+  for (const std::int64_t steps : options.steps) {
+    training.until(steps);
     double loss = 0;
     const Noise found = exact(training, options, loss), guessed = estimate(training, options);
-    fmt::print("{:>7}  {:>8.4f} {:>10.5f} {:>10.5f} {:>10.3f} {:>10.3f} {:>10.1f} {:>10.1f}\n", updates, loss,
+    fmt::print("{:>7}  {:>8.4f} {:>10.5f} {:>10.5f} {:>10.3f} {:>10.3f} {:>10.1f} {:>10.1f}\n", steps, loss,
                found.mean_squared, guessed.mean_squared, found.trace, guessed.trace, found.scale(),
                guessed.scale());
   }
@@ -147,8 +147,8 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine app(
       "The gradient noise scale during a training run, estimated and exactly.\n"
-      "Example: noise_scale --updates 0,10 --samples 256 --repeats 4");
-  app.option("--updates", options.updates, "of the training, after which it is measured, in ascending order");
+      "Example: noise_scale --steps 0,10 --samples 256 --repeats 4");
+  app.option("--steps", options.steps, "of the training, after which it is measured, in ascending order");
   app.option("--batch-size", between(options.batch, 1, 60000), "samples of an update of the training");
   app.option("--lr", between(options.lr, 1e-9, 1e3), "learning rate of the training");
   app.option("--small", between(options.small, 1, 30000), "samples of a small batch");
@@ -160,10 +160,9 @@ int main(int argc, char** argv) {
   return app.run(argc, argv, [&] {
     check(options.large % options.small == 0 && options.large > options.small,
           "--large must be a multiple of --small, found {} and {}", options.large, options.small);
-    check(!options.updates.empty() && options.updates.front() >= 0 &&
-              std::is_sorted(options.updates.begin(), options.updates.end()),
-          "--updates: expected numbers from 0 on in ascending order, found {}",
-          fmt::join(options.updates, ","));
+    check(!options.steps.empty() && options.steps.front() >= 0 &&
+              std::is_sorted(options.steps.begin(), options.steps.end()),
+          "--steps: expected numbers from 0 on in ascending order, found {}", fmt::join(options.steps, ","));
     show(options);
   });
 }

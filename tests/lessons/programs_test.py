@@ -64,7 +64,7 @@ class Programs(unittest.TestCase):
         self.refused(1, "--lengths: expected 1 to 65536 tokens, found 0", "memory_kept", "--lengths", "0")
         self.refused(1, "--mlp: expected at least 2 numbers, found 1", "bottleneck", "--mlp", "10")
         self.refused(1, "--large must be a multiple of --small, found 1024 and 100", "noise_scale", "--small", "100")
-        self.refused(1, "--updates: expected numbers from 0 on in ascending order, found 10,5", "noise_scale", "--updates", "10,5")
+        self.refused(1, "--steps: expected numbers from 0 on in ascending order, found 10,5", "noise_scale", "--steps", "10,5")
         self.refused(2, "rate, batch, neither or large", "larger_batch", "--way", "both")
         for program in ("larger_batch", "lars_biases"):  # before the training, whose output would come first
             self.refused(1, "/nowhere/x: cannot write", program, "--json", "/nowhere/x")
