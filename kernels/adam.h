@@ -7,7 +7,7 @@ namespace ringtape {
 
 /// Per-parameter factors of one Adam step, computed on the device in double before the step.
 struct alignas(16) AdamCoefficients {
-  float decay;         ///< AdamW: lr * weight_decay (1 - it would lose digits in f32)
+  float decay;         ///< AdamW: lr * weight_decay (1 - decay would lose digits in f32)
   float l2;            ///< Adam: weight_decay, adds decay * value to the gradient
   float step_size;     ///< lr / (1 - beta1^t)
   float inverse_root;  ///< 1 / sqrt(1 - beta2^t)
@@ -28,8 +28,8 @@ struct AdamStep {
 
 }  // namespace ringtape
 
-/// One step over the whole arena, as PyTorch computes it. With g the gradient times the clip factor, per
-/// element:
+/// One step over the whole arena, as PyTorch computes it. With g the unscaled gradient times the clip factor,
+/// per element:
 ///   AdamW: w = (1 - lr * decay) * w;   Adam: g = g + decay * w
 ///   m = m + (1 - beta1) (g - m);   v = beta2 * v + (1 - beta2) g^2
 ///   w = w - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)

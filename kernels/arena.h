@@ -33,7 +33,7 @@ struct ArenaView {
   float* values;
   void* low_precision;  ///< bf16 or f16 copy of the values, at the same offsets, written with them; or null
   DType low_precision_dtype;
-  const float* gradients;  ///< at each tile's gradient_shift
+  const float* gradients;  ///< of a tile: at offset + gradient_shift
   const Tile* tiles;
   std::int64_t tile_count;
   std::int64_t parameter_count;

@@ -40,13 +40,13 @@ __device__ inline bool takes_part(const ArenaView& arena, std::int64_t p) {
   return has_grad & !is_skipped(arena);
 }
 
-/// All threads of the first launch of a step must call this.
+/// All threads of a step's first launch must call this or for_each_with_grad(), which counts too.
 __device__ inline void count_if_skipped(const ArenaView& arena) {
   // The other threads need not wait for the flag.
   if (blockIdx.x == 0 && threadIdx.x == 0 && is_skipped(arena)) ++*arena.skipped_updates;
 }
 
-/// The begin of the tile's elements in each buffer.
+/// The start of the tile's elements in each buffer.
 __device__ inline float* values_of(const ArenaView& arena, const Tile& tile) {
   return arena.values + tile.offset;
 }
@@ -81,8 +81,8 @@ __device__ void update_values(const ArenaView& arena, const Tile& tile, const Bo
 }
 
 /// Calls prepare(p, t, options, learning rate) for each parameter p that takes part in the update, after it
-/// has counted in steps[p] that this is the parameter's step t. For the first launch of a step: it counts the
-/// update if it is skipped.
+/// has counted in steps[p] that this is the parameter's step t. For the first launch of a step: it also
+/// counts an update that is skipped.
 template <class Prepare>
 __device__ void for_each_with_grad(const ArenaView& arena, std::int64_t* steps, const Prepare& prepare) {
   for_each_vec<ParameterOptions>(arena.parameter_count, [=](std::int64_t p, auto) {

@@ -6,8 +6,8 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// The first tile of parameter p or a later one, by binary search: tiles are sorted by parameter. An int
-/// counts tiles, as a grid has a block for each.
+/// The first tile of parameter p or of a later one, by binary search: tiles are sorted by parameter. An int
+/// can count the tiles, because a grid has a block for each.
 __device__ int first_tile_of(const ArenaView& arena, int p) {
   int low = 0, high = static_cast<int>(arena.tile_count);
   while (low < high) {
@@ -46,7 +46,7 @@ __global__ void parameter_norms(ArenaView arena, const SquaredNorms* of_tiles, S
   if (!takes_part(arena, p)) return;
   SquaredNorms sum{};
   const TileRange range = tiles_of(arena, p);
-  // A parameter may have thousands of tiles and one block: four loads are under way together.
+  // A parameter may have thousands of tiles but has one block: four loads are in flight together.
 #pragma unroll 4
   for (int t = range.begin + thread_rank(); t < range.end; t += block_threads()) {
     const SquaredNorms of_tile = of_tiles[t];

@@ -8,7 +8,7 @@ namespace ringtape {
 /// Sums of squares over a tile or a parameter, in double, for a trust ratio.
 struct alignas(16) SquaredNorms {
   double values;  ///< of the parameter
-  double step;    ///< of LAMB's update, or LARS's gradient
+  double step;    ///< of LAMB's update, or of LARS's gradient before unscaling and clipping
 };
 
 }  // namespace ringtape

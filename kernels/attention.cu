@@ -8,7 +8,7 @@ namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
 /// The online softmax of the columns of `scores`, tile after tile: each column's maximum and sum so far, and
-/// the factor for what was added up with the maximum before.
+/// the factor for what was added up under the previous maximum.
 template <class Tile>
 class OnlineSoftmax {
   using A = typename Tile::Accumulator;
@@ -32,7 +32,7 @@ class OnlineSoftmax {
     }
   }
 
-  /// Goes on from the statistics of `count` columns.
+  /// Continues from the log-sum-exp of `count` columns.
   __device__ void resume(const A* lse, int count) {
     if (part_ != 0) return;
     for (int c = 0; c < kOwn; ++c) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void forward_of_queries(const Problem& p) {
     zero_columns<Tile>(out_columns, p.width);
   }
 
-  // The first query sees the keys up to `first_sees`, the last one those up to the end.
+  // The first query sees the keys up to `first_sees`, the last query the keys before `end`.
   const std::int64_t first_sees = share.first + p.offset();
   const std::int64_t end = p.end_of_keys(first_sees + share.count);
   for (std::int64_t key = 0; key < end; key += Tile::tokens) {

@@ -13,14 +13,14 @@ struct AttentionOperand {
   std::int64_t head = 0;
 };
 
-/// A call whose keys are a piece of those that the queries see, for softmax to go through them call by call.
+/// For a call with a piece of the keys that its queries see: several calls compute one softmax.
 struct AttentionPiece {
-  bool is_one = false;           ///< false: all keys are there, and what follows is not used
-  bool causal = true;            ///< as many queries as keys, of the same tokens; false: all see all
-  bool resumes = false;          ///< out and lse have the results of other pieces, to which this one's come
+  bool is_one = false;           ///< false: the call has all keys, and the other members are not used
+  bool causal = true;            ///< queries and keys are the same tokens; false: each query sees all keys
+  bool resumes = false;          ///< out and lse hold the results of earlier pieces, which this call extends
   std::int64_t tokens = 0;       ///< of a whole sequence
-  std::int64_t first_query = 0;  ///< position of the first query in it
-  std::int64_t first_key = 0;    ///< and of the first key: with dropout a multiple of 4
+  std::int64_t first_query = 0;  ///< position of the first query in the sequence
+  std::int64_t first_key = 0;    ///< position of the first key: with dropout a multiple of 4
 };
 
 /// Causal attention. Query i of a head sees the keys j <= i + keys - queries, so that the last query sees the
@@ -29,12 +29,12 @@ struct AttentionPiece {
 ///
 ///   lse_i = log sum_j exp(s_ij)      p_ij = exp(s_ij - lse_i)      out_i = sum_j m_ij p_ij v_j
 ///
-/// m_ij is 1, or with dropout 0 with that probability and else 1 / (1 - dropout): 0 where word j % 4 of
-/// Philox (core/philox.h) is below dropout * 2^32, at the counter whose low half is `counter` and whose high
-/// half is (head * keys + i + keys - queries) * ceil(keys / 4) + j / 4, where heads count through all
-/// sequences, all `mask_heads` of each. So the backward, and a forward that is computed again, have the same
-/// mask, and nothing is stored. Of a piece, positions in the whole sequence and its tokens take the place of
-/// i, j and keys.
+/// m_ij is 1 without dropout. With dropout it is 0 with that probability, else 1 / (1 - dropout): 0 where
+/// word j % 4 of Philox (core/philox.h) is below dropout * 2^32, at the counter whose low half is `counter`
+/// and whose high half is (head * keys + i + keys - queries) * ceil(keys / 4) + j / 4, where heads are
+/// counted through all sequences, `mask_heads` in each. So the backward, and a forward that is computed
+/// again, have the same mask, and nothing is stored. For a piece, positions in the whole sequence replace i
+/// and j, and the sequence's tokens replace `keys`.
 struct AttentionArgs {
   DType dtype = DType::f32;  ///< of q, k, v, out: f32, bf16 or f16; f64 on the CPU
   std::int64_t batch = 0;
@@ -49,18 +49,18 @@ struct AttentionArgs {
   double dropout = 0;   ///< probability, below 1
   std::uint64_t seed = 0;
   std::uint64_t counter = 0;  ///< taken from the generator: one for each call
-  // Where the heads are some of a larger number, whose masks they have:
-  std::int64_t mask_heads = 0;       ///< all of them; 0: `heads`
-  std::int64_t first_mask_head = 0;  ///< number of the first of these
+  // If the heads are some of a larger number of heads, whose masks they have:
+  std::int64_t mask_heads = 0;       ///< the number of all heads; 0: `heads`
+  std::int64_t first_mask_head = 0;  ///< number of the first of this call's heads
   AttentionPiece piece = {};
 };
 
 inline constexpr std::int64_t kMostAttentionWidth = 128;
 
-/// Up to so many queries are computed by attention_forward_few().
+/// At most this many queries are computed by attention_forward_few().
 inline constexpr std::int64_t kFewQueries = 2;
 
-/// The gradients of q, k and v, from that of out. With dp_ij = dout_i . v_j:
+/// The gradients of q, k and v, from the gradient of out. With dp_ij = dout_i . v_j:
 ///
 ///   delta_i = dout_i . out_i      ds_ij = scale * p_ij * (m_ij dp_ij - delta_i)
 ///   dq_i = sum_j ds_ij k_j      dk_j = sum_i ds_ij q_i      dv_j = sum_i m_ij p_ij dout_i
@@ -72,16 +72,16 @@ struct AttentionGradients {
 
 }  // namespace ringtape
 
-/// Writes out and lse. One or two queries without dropout are computed one by one. Otherwise a block computes
-/// a tile of queries, and goes through the keys tile by tile with a running maximum and sum (Milakov and
-/// Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2: Faster Attention
-/// with Better Parallelism and Work Partitioning", 2023): nothing of size queries x keys is stored.
+/// Writes out and lse. One or two queries without dropout or piece are computed one by one. Otherwise a block
+/// computes a tile of queries and goes through the keys tile by tile with a running maximum and sum (Milakov
+/// and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2: Faster
+/// Attention with Better Parallelism and Work Partitioning", 2023): nothing of size queries x keys is stored.
 RINGTAPE_LAUNCHER(attention_forward, const AttentionArgs& args);
 
-/// The same without dropout, for few queries, of which a block computes one: attention_forward() calls it.
+/// The same without dropout, for few queries: a block for each query and head. attention_forward() calls it.
 RINGTAPE_LAUNCHER(attention_forward_few, const AttentionArgs& args);
 
-/// Reads q, k, v, out and lse; computes p again from lse. One pass over tiles of queries gives dq, one over
-/// tiles of keys dk and dv, each sum in a fixed order. A single pass would save two of the seven products of
-/// tiles, but needs atomics or a buffer for the parts of dq.
+/// Reads q, k, v, out, lse and dout; computes p again from lse. One pass over tiles of queries gives dq, one
+/// over tiles of keys dk and dv, each sum in a fixed order. A single pass would save two of the seven
+/// products of tiles, but needs atomics or a buffer for the parts of dq.
 RINGTAPE_LAUNCHER(attention_backward, const AttentionArgs& args, const AttentionGradients& gradients);

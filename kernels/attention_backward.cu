@@ -2,8 +2,8 @@
 
 #include "kernels/attention_block.h"
 
-// For the queries a block has a tile of them and goes through the keys; for the keys and values it has a tile
-// of keys and goes through the queries.
+// For dq a block has a tile of queries and goes through the keys; for dk and dv it has a tile of keys and
+// goes through the queries.
 
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
@@ -48,8 +48,8 @@ __device__ void to_weights(A* scores, int rows, const Lse& lse_of) {
       scores, rows, [=](int row, int column, A& score) { score = softmax_exp(score - lse_of(row, column)); });
 }
 
-/// What the product of values and gradients does with its sums dp: replaces marked weights by ds = scale *
-/// weight * (m * dp - delta_of(row, column)).
+/// For the product of values and gradients, whose sums are dp: replaces marked weights by ds = scale * weight
+/// * (m * dp - delta_of(row, column)).
 template <class Tile, class A, class Delta>
 __device__ auto write_gradient(A* scores, A scale, A kept, const Delta& delta_of) {
   return [=](int row, int column, const auto& sums) {
@@ -158,7 +158,7 @@ __device__ __forceinline__ void backward_of_keys(const Problem& p) {
       load_stats<Tile>(p.lse + first_row + query, count, lse);
       load_stats<Tile>(p.delta + first_row + query, count, delta);
       __syncthreads();
-      // In row 0; in the next, one column more. Rows that are no queries see none.
+      // The last column that row 0 sees; each further row sees one more. Rows that are no queries see none.
       const int visible = static_cast<int>(query + p.offset() - share.first);
       multiply<Tile, false>(rows, stride, k_columns, padded, width,
                             write_scores<Tile>(scores, p.scale, [=](int row, int column) {

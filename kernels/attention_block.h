@@ -9,12 +9,12 @@
 #include "kernels/attention_tile.h"
 #include "kernels/softmax.h"
 
-/// What the kernels of attention share: their arguments by element type, a block's share of the tokens, the
-/// mask of dropout, the scores of a tile of keys, and the choice of the tile. attention.cu has the forward,
-/// attention_query.cu that of few queries, attention_backward.cu the backward.
+/// Shared by the attention kernels: their arguments by element type, a block's share of the tokens, the
+/// dropout mask, the scores of a tile of keys, and the choice of the tile. attention.cu has the forward,
+/// attention_query.cu the forward of few queries, attention_backward.cu the backward.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// One of the operands, by element type.
+/// An operand, by element type.
 template <class T>
 struct AttentionInput {
   T* data;
@@ -32,7 +32,7 @@ struct AttentionDropout {
   std::uint64_t seed, counter, keys;
   std::int64_t mask_heads, first_mask_head;
   std::uint32_t threshold;  // 0 without dropout
-  A kept;                   // factor of what is not dropped
+  A kept;                   // factor of the weights that are not dropped
 
   explicit AttentionDropout(const AttentionArgs& args)
       : seed(args.seed),
@@ -43,11 +43,11 @@ struct AttentionDropout {
         threshold(static_cast<std::uint32_t>(args.dropout * 4294967296.0)),
         kept(static_cast<A>(1 / (1 - args.dropout))) {}
 
-  /// The number of a head among those of all masks.
+  /// The number of a head among all heads that have masks.
   __device__ std::int64_t head_number(std::int64_t b, std::int64_t h) const {
     return b * mask_heads + first_mask_head + h;
   }
-  /// The words of the keys `key` to key + 3, for a multiple of 4.
+  /// The words of the keys `key` to key + 3; `key` is a multiple of 4.
   __device__ Philox4 words(std::int64_t head, std::int64_t query, std::int64_t key) const {
     const std::uint64_t row = static_cast<std::uint64_t>(head) * keys + static_cast<std::uint64_t>(query);
     return philox4x32_10(seed, counter, row * ((keys + 3) / 4) + static_cast<std::uint64_t>(key) / 4);
@@ -89,15 +89,15 @@ struct AttentionProblem {
         delta(static_cast<A*>(gradients.delta)),
         accumulate(gradients.accumulate) {}
 
-  /// Query i sees the keys j <= i + offset(). Here the keys before the first query.
+  /// Query i sees the keys j <= i + offset(). Here offset() is the number of keys before the first query.
   __device__ std::int64_t offset() const { return keys - queries; }
-  /// `end`, or the end of the keys.
+  /// `end`, or the number of keys if that is smaller.
   __device__ std::int64_t end_of_keys(std::int64_t end) const { return end; }
-  /// Whether a query that sees the keys of a tile up to `visible` does not see the key `row`, of `count`.
+  /// Whether key `row` of a tile of `count` keys is hidden from a query that sees the tile up to `visible`.
   __device__ static bool masked(int row, int visible, int /*count*/) { return row > visible; }
-  /// Whether out and lse have the results of other keys.
+  /// Whether out and lse hold the results of other keys.
   static constexpr bool resumes = false;
-  /// Where the mask of dropout has the query `query`, which sees the keys up to `sees`, and the key `key`.
+  /// The positions in the dropout mask of query `query`, which sees the keys up to `sees`, and of key `key`.
   __device__ std::int64_t query_in_mask(std::int64_t /*query*/, std::int64_t sees) const { return sees; }
   __device__ std::int64_t key_in_mask(std::int64_t key) const { return key; }
   __device__ std::int64_t heads_per_kv() const { return heads / kv_heads; }
@@ -107,8 +107,8 @@ struct AttentionProblem {
   }
 };
 
-/// The same for a piece of the keys (kernels/attention.h), in kernels of its own: these checks would cost the
-/// others registers.
+/// The same for a piece of the keys (kernels/attention.h), with separate kernels: its checks would cost the
+/// other kernels registers.
 template <class T>
 struct AttentionPieceProblem : AttentionProblem<T> {
   std::int64_t sees_after, first_query, first_key;
@@ -150,8 +150,8 @@ __device__ TokenShare share_of_block(std::int64_t tokens, std::int64_t heads, bo
           static_cast<int>(minimum<std::int64_t>(Tile::tokens, tokens - first))};
 }
 
-/// Which elements of `scores` a thread has outside of products: the columns first to first + kOwn - 1, and in
-/// these every kParts-th group of four rows. On the CPU that is everything.
+/// The elements of `scores` that a thread has outside of products: the columns first to first + kOwn - 1, and
+/// in them every kParts-th group of four rows. On the CPU these are all elements.
 template <class Tile>
 struct ColumnShare {
   static constexpr int kOwn = kGpuGeometry ? 1 : Tile::tokens;
@@ -176,8 +176,8 @@ struct ColumnShare {
   }
 };
 
-/// Makes the weights negative that dropout drops. The rows are the keys from `key` on and the columns the
-/// queries from `query` on or, without kRowsAreKeys, the reverse; both `key` and the tile are multiples of 4.
+/// Makes the weights that dropout drops negative. The rows are the keys from `key` on and the columns the
+/// queries from `query` on or, without kRowsAreKeys, the reverse; `key` and the tile are multiples of 4.
 template <class Tile, bool kRowsAreKeys, class A>
 __device__ void mark_dropped(A* weights, int rows, const AttentionDropout<A>& dropout, std::int64_t head,
                              std::int64_t query, std::int64_t key) {
@@ -198,8 +198,8 @@ __device__ void mark_dropped(A* weights, int rows, const AttentionDropout<A>& dr
       }
     } else {
       if constexpr (share.kOwn == 1) {
-        // Four lanes with neighbouring keys have their words of a row from one group: each draws the group of
-        // one of the four rows, and they exchange the words.
+        // The words of four neighbouring keys of a row come from one Philox call. Each of their four lanes
+        // makes the call for one of the four rows, and the lanes exchange the words.
         const int word = share.first % 4;
         const Philox4 drawn = dropout.words(head, query + row + word, key + share.first - word);
 #pragma unroll
@@ -236,7 +236,7 @@ __device__ void keep_weights(A* weights, A* kept, int rows, A factor) {
   });
 }
 
-/// What a product of keys and queries does with its sums: scores, and -inf where masked(row, column).
+/// For a product of keys and queries: writes its sums as scores, and -inf where masked(row, column).
 template <class Tile, class A, class Masked>
 __device__ auto write_scores(A* scores, A scale, const Masked& masked) {
   return [=](int row, int column, const auto& sums) {
@@ -260,15 +260,15 @@ __device__ A sum_of_lanes(Vec<A, W> values) {
   return sum;
 }
 
-/// The number of keys from `key` on, up to a tile of them and to `end`.
+/// The number of keys in the tile that starts at `key`, up to `end`.
 template <class Tile>
 __device__ int keys_of_tile(std::int64_t key, std::int64_t end) {
   return static_cast<int>(minimum<std::int64_t>(Tile::tokens, end - key));
 }
 
-/// Reads the keys from `key` on, up to a tile of them and to `end`, into `rows`, and writes their scores with
-/// the queries in `q_columns`, of which the first sees the keys up to `first_sees` and each further one a key
-/// more. Returns the rows of scores. Called by all threads of the block; it begins and ends with a barrier.
+/// Reads the tile of keys from `key` on, up to `end`, into `rows`, and writes the scores with the queries in
+/// `q_columns`: the first query sees the keys up to `first_sees`, each further one a key more. Returns the
+/// rows of scores. Called by all threads of the block; it begins and ends with a barrier.
 template <class Tile, class Problem, class T, class A>
 __device__ __forceinline__ int write_scores_of_keys(const Problem& p, const Tokens<T>& keys, std::int64_t key,
                                                     std::int64_t end, std::int64_t first_sees,
@@ -278,7 +278,7 @@ __device__ __forceinline__ int write_scores_of_keys(const Problem& p, const Toke
   __syncthreads();
   load_rows<Tile>(keys, key, count, p.width, rows);
   __syncthreads();
-  const int visible = static_cast<int>(first_sees - key);  // in column 0; in the next, one row more
+  const int visible = static_cast<int>(first_sees - key);  // of column 0; each next column sees a row more
   multiply<Tile, false>(rows, row_stride(p.width), q_columns, padded, padded_width(p.width),
                         write_scores<Tile>(scores, p.scale, [=](int row, int column) {
                           return Problem::masked(row, visible + column, count);
@@ -292,10 +292,10 @@ __device__ __forceinline__ int write_scores_of_keys(const Problem& p, const Toke
 template <class Tile>
 inline constexpr int kStatElements = (3 + 2 * ColumnShare<Tile>::kParts) * Tile::tokens;
 
-/// What a block of compute capability 8.6 and 8.9 may have; others of 8.0 and later have more.
+/// The least limit of shared memory per block from compute capability 8.0 on: of 8.6, 8.9 and 12.x.
 inline constexpr std::size_t kMostSharedBytes = 99 * 1024;
 
-/// Shared memory of a kernel with so many `columns` and `scores`, one of `rows`, and some statistics.
+/// Bytes of shared memory of a kernel with `columns` and `scores` tiles, one of `rows`, and `stats` elements.
 template <class Tile>
 std::size_t shared_bytes(int width, int columns, int scores, int stats) {
   return sizeof(typename Tile::Accumulator) *
@@ -304,7 +304,7 @@ std::size_t shared_bytes(int width, int columns, int scores, int stats) {
                                   Tile::tokens * row_stride(width) + stats);
 }
 
-/// Calls body(tile, shared memory) with the largest tile that fits.
+/// Calls body(tile, bytes of shared memory) with the largest tile that fits.
 template <class A, class Body>
 void with_tile(int width, int columns, int scores, const Body& body) {
   using Large = AttentionTile<A, 64, 4>;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kQueryThreads = kGpuGeometry ? 128 : 1;
 constexpr int kKeysAtOnce = 256;
-// The threads that share a key, and those that share a value; each of these threads adds up some pieces of
-// the values of every kValueParts-th key.
+// The numbers of threads that share a key, and that share a value. Each thread of the latter adds up some
+// pieces of the values of every kValueParts-th key.
 constexpr int kThreadsOfKey = kGpuGeometry ? 8 : 1;
 constexpr int kThreadsOfValue = kGpuGeometry ? 16 : 1;
 constexpr int kValueParts = kQueryThreads / kThreadsOfValue;
@@ -53,10 +53,10 @@ __global__ void __launch_bounds__(kQueryThreads) attention_forward_query(Attenti
       if (rank % kThreadsOfKey == 0) weights[i] = score;
       max = maximum(max, score);
     }
-    max = block_max(max);  // and a barrier: now the scores can be read
+    max = block_max(max);  // has a barrier: now the scores can be read
     for (int i = rank; i < kKeysAtOnce; i += kQueryThreads) weights[i] = softmax_exp(weights[i] - max);
     for (int i = rank; i < kKeysAtOnce; i += kQueryThreads) added += weights[i];
-    added = block_sum(added);  // and again: the weights
+    added = block_sum(added);  // has a barrier: now the weights can be read
     const A factor = softmax_exp(largest - max);
     sum = sum * factor + added;
     largest = max;

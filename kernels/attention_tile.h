@@ -5,7 +5,7 @@
 #include "kernels/common/register_row.h"
 #include "kernels/common/store_result.h"
 
-/// Tiles of tokens in shared memory and their products, from which attention is made (kernels/attention.cu).
+/// Tiles of tokens in shared memory and their products, the parts of attention (kernels/attention.cu).
 ///
 /// The tokens that a block computes are the columns of its tiles, the tokens that it goes through are rows.
 /// So there are three forms: `columns` [width, tokens], the block's own tokens, transposed; `rows` [tokens,
@@ -15,8 +15,8 @@
 /// are a column's: the CPU computes them for a vector register of tokens at once.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// The sizes of a block: tiles of `Tokens` tokens, and a thread's part of a product, ThreadRows rows of some
-/// columns. On the CPU one thread computes a block.
+/// The sizes of a block: tiles of `Tokens` tokens, and a thread's part of a product, ThreadRows rows by
+/// thread_columns columns. On the CPU one thread computes a block.
 template <class A, int Tokens, int ThreadRows>
 struct AttentionTile {
   using Accumulator = A;
@@ -31,7 +31,7 @@ struct AttentionTile {
   static constexpr int column_stride = Tokens + kLanes<A>;
 };
 
-/// A head's width in tiles, with zeros beyond its end.
+/// A head's width in tiles: padded with zeros to a multiple of 16.
 RINGTAPE_HOST_DEVICE constexpr int padded_width(int width) {
   return static_cast<int>(ceil_div(width, 16)) * 16;
 }
@@ -70,7 +70,7 @@ __device__ __forceinline__ void for_each_piece(int tokens, int width, const Body
   }
 }
 
-/// The elements d and on of a token, as far as it has them, then 0.
+/// The elements of a token from d on; 0 beyond the token's end.
 template <class A, class T>
 __device__ __forceinline__ Vec<A, kTokenWidth<T>> read_piece_of(const T* token, int d, int width) {
   constexpr int kWidth = kTokenWidth<T>;
@@ -101,7 +101,7 @@ __device__ void load_rows(const Tokens<T>& tokens, std::int64_t first, int count
   });
 }
 
-/// Reads these tokens into `columns`, with 0 in the other columns.
+/// Reads the tokens first to first + count - 1 into `columns`, with 0 in the other columns.
 template <class Tile, class T>
 __device__ void load_columns(const Tokens<T>& tokens, std::int64_t first, int count, int width,
                              typename Tile::Accumulator* columns) {
@@ -115,7 +115,7 @@ __device__ void load_columns(const Tokens<T>& tokens, std::int64_t first, int co
   });
 }
 
-/// Writes `columns`, column i times scale(i), to these tokens, or adds it there.
+/// Writes `columns`, column i times scale(i), to the tokens from `first` on, or adds it to them.
 template <class Tile, class T, class Scale>
 __device__ void store_columns(const Tokens<T>& tokens, std::int64_t first, int count, int width,
                               const typename Tile::Accumulator* columns, bool accumulate,

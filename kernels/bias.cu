@@ -5,9 +5,9 @@
 namespace ringtape::RINGTAPE_TARGET {
 namespace {
 
-/// Neighbouring columns that a thread of the CPU takes, a loop that the compiler vectorises: whole rows of
-/// most matrices, as memory is fastest from end to end. A thread of the GPU has a vector of 16 bytes where
-/// rows consist of these, and else one column.
+/// On the CPU a thread takes kCpuColumns neighbouring columns in a loop that the compiler vectorises: whole
+/// rows of most matrices, because memory is fastest from end to end. A GPU thread has a vector of 16 bytes
+/// where rows consist of whole vectors, otherwise one column.
 constexpr std::int64_t kCpuColumns = 4096, kCpuElements = 65536;
 constexpr int kRowsOfThread = 8;  // on the GPU
 
@@ -41,7 +41,7 @@ __global__ void add_bias(const T* bias, T* y, std::int64_t rows, std::int64_t co
         store_vec(y + (row + r * blockDim.y) * ld + begin, values[r]);
       }
     };
-    constexpr int kTogether = 4;  // rows of which the loads are under way together
+    constexpr int kTogether = 4;  // rows whose loads are in flight together
     const std::int64_t step = blockDim.y;
     std::int64_t row = first_row + threadIdx.y;
     for (; row + (kTogether - 1) * step < last_row; row += kTogether * step)

@@ -13,8 +13,8 @@ namespace {
 constexpr unsigned kTileThreads = kGpuGeometry ? 256 : 1;
 
 /// The kinds of norm: each value becomes a term, Op combines the terms, and the norm is the root of the
-/// result. kBlocksHeld is the number of blocks for which a multiprocessor has registers: all of a launch at
-/// once where a term is a few instructions.
+/// result. kBlocksHeld is the number of blocks for which a multiprocessor has registers: with terms of a few
+/// instructions, all blocks of a launch at once.
 struct EuclideanNorm {
   static constexpr int kBlocksHeld = 8;
   using Op = Sum;
@@ -158,8 +158,8 @@ __global__ void clip_to_limit(float* x, std::int64_t n, float limit, const float
   });
 }
 
-/// Calls body(kind) with the norm of that type. A norm of another type than 1, 2 and infinity reads the
-/// largest element from `largest`.
+/// Calls body(kind) for the norm of this type. Types other than 1, 2 and infinity read the largest element
+/// from `largest`.
 template <class Body>
 void with_norm(double type, const GradientNorm* largest, const Body& body) {
   if (type == 2) {

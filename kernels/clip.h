@@ -8,8 +8,8 @@ namespace ringtape {
 /// The result of gradient_norm, on the device.
 struct GradientNorm {
   float norm;  ///< of the unscaled gradients
-  /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_; the loss scale is not in it. 0 for an
-  /// infinite norm, NaN for a NaN norm.
+  /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_; the loss scale is not in it. Unless
+  /// max_norm is infinite: 0 for an infinite norm, NaN for a NaN norm.
   float clip_factor;
   int nonfinite;  ///< 1 when the norm is infinite or NaN, else 0
 };
@@ -30,13 +30,13 @@ struct GradientNormProblem {
 /// Norm and clip factor, in one launch; for a p other than 1, 2 and infinity in two, of which the first finds
 /// m, the largest |g|, and the second m * (sum (|g| / m)^p)^(1/p). Sums are in double, so that the norm is
 /// infinite only where it is above 3.4e38, float's largest, or a gradient is infinite. With p below 1
-/// ordinary gradients exceed it: the norm of n equal ones is m * n^(1/p), 1e50 m for p = 0.1 and n = 100,000.
+/// ordinary norms exceed it: of n gradients of m the norm is m * n^(1/p), 1e50 m for p = 0.1 and n = 100,000.
 RINGTAPE_LAUNCHER(gradient_norm, const GradientNormProblem& problem, GradientNorm* result);
 
-/// The two halves of gradient_norm where each rank has a shard of the gradients: the first writes the rank's
-/// total, to be summed over the ranks (for an infinite norm_type, to be maximised; NaN counts as infinity
-/// there), the second computes norm and factor from the result. For a p other than 1, 2 and infinity both are
-/// called for infinity first, without a loss scale: the norm in `result` is then m.
+/// The two halves of gradient_norm where each rank has a shard of the gradients. The first writes the rank's
+/// total; the caller sums the totals over the ranks (for an infinite norm_type it takes their maximum, in
+/// which NaN counts as infinity). The second computes norm and factor from the result. For a p other than 1,
+/// 2 and infinity call both for infinity first, without a loss scale: `result` then holds m as the norm.
 RINGTAPE_LAUNCHER(gradient_norm_total, const GradientNormProblem& problem, const GradientNorm* result,
                   double* total);
 RINGTAPE_LAUNCHER(gradient_norm_of_total, const GradientNormProblem& problem, const double* total,

@@ -57,7 +57,7 @@ RINGTAPE_HOST_DEVICE inline T from_accumulate(accumulate_t<T> value) {
   return FromAccumulate<T>::convert(value);
 }
 
-/// The smaller and the larger of two values. When one is NaN the result is `a`.
+/// The smaller, or the larger, of two values; `a` if either is NaN.
 template <class T>
 RINGTAPE_HOST_DEVICE constexpr T minimum(T a, T b) {
   return b < a ? b : a;

@@ -6,17 +6,17 @@
 #include "kernels/common/check_alignment.h"
 #endif
 
-/// cp.async: copies from global to shared memory while the thread computes (compute capability 8.0 and
-/// later), and a model of them for the CPU.
+/// cp.async (compute capability 8.0 and later): a thread copies from global to shared memory while it
+/// computes. For the CPU there is a model.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// One thread's copies in flight, in groups: call copy() for each, then commit(); after wait<N>() all groups
-/// but the last N have arrived, for this thread. Other threads see them after a following barrier.
+/// One thread's copies in flight, in groups: call copy() for each copy, then commit(). After wait<N>() all
+/// groups but the last N have arrived, for this thread; other threads see them after a following barrier.
 class AsyncCopies {
  public:
 #if defined(__CUDACC__)
-  /// Begins to copy 16 or 4 bytes. Both addresses are multiples of that. (16 bytes bypass the first-level
-  /// cache, which 4 cannot.)
+  /// Starts a copy of kBytes, 16 or 4. Both addresses must be multiples of kBytes. (Copies of 16 bytes bypass
+  /// the L1 cache; copies of 4 bytes cannot.)
   template <int kBytes = 16>
   __device__ __forceinline__ void copy(void* shared, const void* global) {
     const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -26,7 +26,7 @@ class AsyncCopies {
       asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(global) : "memory");
     }
   }
-  /// The same with only the first `valid` bytes from `global`, where no other need exist, and then zeros.
+  /// The same, but reads only the first `valid` bytes (others need not exist) and writes zeros for the rest.
   template <int kBytes = 16>
   __device__ __forceinline__ void copy(void* shared, const void* global, int valid) {
     const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -47,8 +47,8 @@ class AsyncCopies {
   }
 #else
   // The model reads the source at once, but the copy arrives as late as possible, and until then the
-  // destination holds NaN: a kernel that does not wait, or that begins a copy while others still read the old
-  // values, computes NaN.
+  // destination holds NaN (for the analysis, a mark): a kernel that does not wait, or that starts a copy
+  // while others still read the old values, computes NaN.
   template <int kBytes = 16>
   void copy(void* shared, const void* global) {
     begin({shared, *static_cast<const volatile Bytes<kBytes>*>(global), kBytes});
@@ -80,7 +80,7 @@ class AsyncCopies {
   }
 
  private:
-  // Volatile when moved: one access for the analysis to count.
+  // Moved as volatile values: the analysis counts one access for each.
   using Sixteen = unsigned __int128;
   using Four = std::uint32_t;
   template <int kBytes>

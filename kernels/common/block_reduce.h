@@ -6,17 +6,17 @@
 #include "kernels/common/accumulate.h"
 #include "kernels/common/elements.h"
 
-/// Sums and maxima over a warp or a block. Every thread must take part and every thread gets the result.
-/// Values are combined as a butterfly: lane i with lane i + 16, then + 8, 4, 2, 1; then the warps' results in
+/// Sums and maxima over a warp or a block. Every thread must take part, and every thread gets the result. The
+/// values are combined in a butterfly: lane i with lane i + 16, then + 8, 4, 2, 1; then the warps' results in
 /// the same way. The order depends only on the block's shape.
 namespace ringtape::RINGTAPE_TARGET {
 
-// The CPU could run the GPU's form below, and does so in check builds and in the analysis; but there each
-// shuffle is a fiber switch for every lane. So in normal builds there is one barrier, and the last thread to
-// arrive combines the values of all.
+// The CPU could run the GPU's form below, and does in check builds and in the analysis, but each shuffle
+// costs a fiber switch for every lane. So normal builds have one barrier, at which the last thread to arrive
+// combines all values.
 #if defined(RINGTAPE_FOR_GPU) || defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 
-/// Combines the values of lanes 0 to count - 1 of a warp that has just these lanes; every lane gets the
+/// Combines the values of lanes 0 to count - 1 of a warp that has only these lanes; every lane gets the
 /// result.
 template <class Op, class T>
 __device__ inline T reduce_lanes(T value, int count) {
@@ -47,9 +47,9 @@ __device__ inline T warp_reduce(T value, SourceLocation) {
   return reduce_lanes<Op>(value, warp_lanes());
 }
 
-/// One 8-byte word for each warp of a block, and one for the result. `static`, because GCC keeps a variable
-/// in the section of shared memory (check builds) only where the function is neither a template nor inline
-/// elsewhere.
+/// One 8-byte word for each warp of a block, and one for the result. `static`, because in check builds GCC
+/// keeps a variable in the section of shared memory only if its function is neither a template nor an inline
+/// function with external linkage.
 static __device__ inline std::uint64_t* reduce_words() {
   __shared__ std::uint64_t words[33];
   return words;
@@ -63,15 +63,15 @@ __device__ inline T block_reduce(T value, SourceLocation location) {
     __syncwarp();  // orders the lanes' accesses to memory, as the barriers below do; a shuffle orders none
     return value;
   }
-  // A word for each warp whatever T is: where a reduction of another type came before, its result, words[32],
-  // may still be read while this one writes the others.
+  // Each value has a whole word, whatever T is: threads may still be reading words[32], the result of an
+  // earlier reduction of another type, while this one writes the other words.
   const auto word = [](int i) { return reinterpret_cast<T*>(reduce_words() + i); };
   const int lane = thread_rank() % 32;
   const int warp = thread_rank() / 32;
   if (lane == 0) *word(warp) = value;
   __syncthreads();
   if (warp == 0) {
-    // A lane without a warp has the first warp's value, which is not combined.
+    // A lane beyond the last warp reads the first warp's value, which is not combined.
     value = *word(lane < warps ? lane : 0);
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {
@@ -167,7 +167,7 @@ static __device__ inline bool& last_block_flag() {
 /// 0 again afterwards.
 __device__ inline bool last_block_done(unsigned* counter, unsigned blocks) {
   __threadfence();
-  __syncthreads();  // for other blocks: all threads write before the block is counted
+  __syncthreads();  // between blocks: all threads write before the block is counted
   bool& last = last_block_flag();
   if (thread_rank() == 0) {
     last = atomicAdd(counter, 1u) == blocks - 1;

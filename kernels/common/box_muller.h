@@ -7,8 +7,8 @@
 #include "core/half.h"
 
 /// The Box-Muller transform (Box and Muller, "A note on the generation of random normal deviates", 1958) in
-/// f32, of operations that round in one way on every target: no functions of a library but sqrt, and each
-/// product that is added to something an fmaf. So the CPU and the GPU give the same bits.
+/// f32, from operations that round in the same way on every target: sqrt is the only library function, and a
+/// product is added to something only by fmaf. So the CPU and the GPU give the same bits.
 namespace ringtape::RINGTAPE_TARGET {
 
 struct NormalPair {
@@ -16,7 +16,7 @@ struct NormalPair {
 };
 
 /// log(1 + f) for 1 / sqrt(2) <= 1 + f <= sqrt(2). The polynomial's coefficients are a least-squares fit at
-/// Chebyshev nodes, its relative error below 2^-26.
+/// Chebyshev nodes, with a relative error below 2^-26.
 RINGTAPE_HOST_DEVICE inline float log_near_one(float f) {
   float series = -0.0763422996f;
   series = fmaf(series, f, 0.127614692f);
@@ -45,11 +45,11 @@ RINGTAPE_HOST_DEVICE inline float log_of_word(std::uint32_t word) {
   return fmaf(static_cast<float>(static_cast<std::int32_t>(exponent)), kLog2 * kUnit, log_near_one(f));
 }
 
-/// The sine and cosine of 2 pi word / 2^32: Taylor's series on an eighth of the circle to either side of the
-/// nearest axis.
+/// The sine and cosine of 2 pi word / 2^32, by Taylor series up to an eighth of the circle to either side of
+/// the nearest axis.
 RINGTAPE_HOST_DEVICE inline NormalPair cosine_and_sine(std::uint32_t word) {
   const std::uint32_t turned = word + 0x20000000u;  // the nearest axis in the two highest bits
-  // Times 4 the axis overflows, and the difference to it is left.
+  // Multiplied by 4, the axis overflows, and the difference from it is left.
   const float t = static_cast<float>(static_cast<std::int32_t>(word << 2)) * (1.46291808e-9f / 4);
   const float square = t * t;
   float sine = 2.75573192e-6f;
@@ -73,7 +73,7 @@ RINGTAPE_HOST_DEVICE inline NormalPair cosine_and_sine(std::uint32_t word) {
 /// sqrt(x), correctly rounded, for x from 2^-100 to 2^100.
 RINGTAPE_HOST_DEVICE inline float root_of_moderate(float x) {
 #if defined(__CUDA_ARCH__)
-  // What nvcc makes of sqrtf(x), without its branch for other x.
+  // The code that nvcc generates for sqrtf(x), without its branch for other x.
   float inverse;
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
   const float root = x * inverse;

@@ -6,11 +6,11 @@
 
 #include "core/target.h"
 
-/// For kernels on the GPU model, which moves in smaller parts what a GPU moves with one instruction.
+/// For kernels on the GPU model, which splits accesses that a GPU makes with one instruction.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// Fails the launch with cudaErrorMisalignedAddress unless `address` is a multiple of the size of P. A GPU
-/// has no access of this size elsewhere.
+/// Fails the launch with cudaErrorMisalignedAddress unless `address` is a multiple of the size of P, as a GPU
+/// requires for an access of this size.
 template <class P>
 inline void check_alignment(const void* address, const char* file = __builtin_FILE(),
                             unsigned line = __builtin_LINE()) {

@@ -28,8 +28,8 @@ RINGTAPE_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_
 /// The number of running values (sums, maxima) in a body of for_each_vec: one for each slot.
 inline constexpr int kSlots = kGpuGeometry ? 8 : 64;
 
-/// The larger of two element types. A conversion visits its elements by the larger type: with 16 bytes of it
-/// for each thread neither the reads nor the writes of a warp leave gaps.
+/// The larger of two element types. A conversion visits its elements in vectors of the larger type: with 16
+/// bytes of it for each thread, neither the reads nor the writes of a warp leave gaps.
 template <class A, class B>
 using Wider = std::conditional_t<(sizeof(A) >= sizeof(B)), A, B>;
 
@@ -47,7 +47,7 @@ inline LaunchShape elementwise_shape(std::int64_t n) {
   }
 }
 
-/// At most this many blocks in a reduction_shape: the length of a buffer with one partial result per block.
+/// The most blocks of a reduction_shape: the length of a buffer with one partial result per block.
 inline constexpr int kMaxReductionBlocks = 1024;
 
 /// The shape for a kernel that reduces n elements to one value per block. The shape and the order of the
@@ -59,11 +59,11 @@ inline LaunchShape reduction_shape(std::int64_t n) {
   return shape;
 }
 
-/// At most this many threads in a block of row_shape.
+/// The most threads in a block of row_shape.
 inline constexpr int kMostRowThreads = kGpuGeometry ? 512 : 4;
 
-/// The shape for a kernel in which each block handles one row, through for_each_vec_in_block<T>; on the GPU a
-/// thread has this many vectors of it.
+/// The shape for a kernel in which each block handles one row, through for_each_vec_in_block<T>. On the GPU a
+/// thread has up to `vectors_of_thread` vectors of the row, more only in a block of kMostRowThreads.
 template <class T = float>
 inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns, int vectors_of_thread = 1) {
   const std::int64_t wanted =
@@ -74,7 +74,7 @@ inline LaunchShape row_shape(std::int64_t rows, std::int64_t columns, int vector
           static_cast<unsigned>(minimum<std::int64_t>(maximum(wanted, least), kMostRowThreads))};
 }
 
-/// The elements in the accumulation type. The GPU converts bf16 two at a time, with one instruction for each.
+/// Converts to the accumulation type. The GPU converts bf16 in pairs, with one instruction per element.
 template <class T, int W>
 RINGTAPE_HOST_DEVICE inline Vec<accumulate_t<T>, W> to_accumulate(const Vec<T, W>& elements) {
   Vec<accumulate_t<T>, W> values;
@@ -102,8 +102,8 @@ __device__ inline void visit(const Body& body, std::int64_t i, LaneCount lanes, 
   }
 }
 
-/// Visits the elements, out of n, of worker `rank` of `workers`. A number of 32 bits (I) takes the GPU half
-/// the registers and instructions of one of 64.
+/// Visits the elements, out of n, of worker `rank` of `workers`. On the GPU a 32-bit index type I takes half
+/// the registers and instructions of a 64-bit type.
 template <class T, class I, class Body>
 __device__ inline void for_each_vec_of(I n, I rank, I workers, const Body& body) {
   if constexpr (kGpuGeometry) {
@@ -111,7 +111,7 @@ __device__ inline void for_each_vec_of(I n, I rank, I workers, const Body& body)
     const I vectors = n / kWidth;
     I v = rank;
     if constexpr (std::is_invocable_v<const Body&, std::int64_t, Lanes<1>, int>) {
-      // A body that adds up writes little, so the loads of several calls can be under way together.
+      // A body that adds up writes little, so the loads of several calls can be in flight together.
       constexpr int kCalls = 4;
       for (; v + (kCalls - 1) * workers < vectors; v += kCalls * workers) {
 #pragma unroll
@@ -159,7 +159,7 @@ __device__ inline void for_each_vec(std::int64_t n, const Body& body) {
   for_each_vec_of<T, std::int64_t>(n, rank, std::int64_t{gridDim.x} * blockDim.x, body);
 }
 
-/// for_each_vec over the threads of one block, for n elements of this block only, a number of 32 or 64 bits.
+/// for_each_vec over the threads of one block, for n elements of this block only; I has 32 or 64 bits.
 template <class T, class I, class Body>
 __device__ inline void for_each_vec_in_block(I n, const Body& body) {
   for_each_vec_of<T, I>(n, thread_rank(), block_threads(), body);

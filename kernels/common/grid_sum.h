@@ -5,7 +5,7 @@
 #include "kernels/common/reduce_scratch.h"
 
 /// One sum (or maximum) over a whole launch without float atomics: every block writes a partial result, and
-/// the block that finishes last combines them in the order of the blocks.
+/// the block that finishes last combines the results in a fixed order.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// reduction_shape with at least one block, so that a sum of 0 elements is written too.
@@ -14,7 +14,7 @@ LaunchShape grid_sum_shape(std::int64_t n) {
   return reduction_shape<T>(maximum<std::int64_t>(n, 1));
 }
 
-/// The items (rows, tiles) of a block, out of n, where there may be more items than blocks:
+/// A block's share of n items (rows, tiles), where there may be more items than blocks:
 ///   for (std::int64_t i = share.first; i < share.end; i += share.step)
 /// On the GPU concurrent blocks have neighbouring items; on the CPU a block has a contiguous range.
 struct BlockShare {
@@ -28,8 +28,8 @@ __device__ inline BlockShare share_of_block(std::int64_t n) {
 }
 
 /// Called once by all threads of every block, with the block's partial result in thread 0. In the block that
-/// finishes last it returns true and sets `total`, in all threads: the combination of all results and 0. At
-/// most ReduceScratch::kMaxBlocks blocks.
+/// finishes last it returns true and sets `total`, in all threads, to the combination of 0 and all partial
+/// results; in other blocks it returns false. At most ReduceScratch::kMaxBlocks blocks.
 template <class Op>
 __device__ inline bool grid_reduce(double block_partial, ReduceScratch* scratch, double& total) {
   if (threadIdx.x == 0) scratch->partial[blockIdx.x] = block_partial;

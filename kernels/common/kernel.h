@@ -1,7 +1,7 @@
 #pragma once
 
-/// The first include of every `.cu` file: the CUDA built-ins on both targets, and the few helpers kernels are
-/// written with. docs/simt.md explains how the CPU runs them.
+/// The first include of every `.cu` file: the CUDA built-ins on both targets, and the few helpers with which
+/// kernels are written. docs/simt.md explains how the CPU runs kernels.
 #define RINGTAPE_IN_KERNEL_FILE
 
 #include "core/target.h"

@@ -31,8 +31,8 @@ class ModelCall final : public gpu_model::KernelCall {
  public:
   ModelCall(const LaunchShape& shape, const void* entry, const Thread& thread)
       : shape_(shape), entry_(entry), thread_(thread) {
-    // The model takes words of the arguments for pointers, and a short argument leaves beside it what the
-    // stack held, such as half of an earlier pointer.
+    // The model takes words of the arguments for pointers, and the padding after a short argument holds data
+    // left on the stack, such as half of an earlier pointer.
     __builtin_clear_padding(&thread_);
   }
   void run() const override {
@@ -92,8 +92,8 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream& s
 
 #else
 
-/// Runs `kernel` to its end. An empty grid or block is no error. Rethrows the first error of a thread; throws
-/// Error for more threads in a block than CUDA allows.
+/// Runs `kernel` to its end. An empty grid or block is no error. Rethrows the error of the failing block with
+/// the lowest number; throws Error for a shape that CUDA does not allow (simt::run_grid).
 template <class... Params>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, const Stream&,
             std::type_identity_t<Params>... args) {

@@ -40,7 +40,7 @@
   }                                                      \
   static_assert(true)
 
-#else  // without CUDA there is no Device::cuda: Device::parse refuses it
+#else  // without CUDA no device is a GPU: Device::parse refuses GPUs
 
 #define RINGTAPE_LAUNCHER(name, ...)                     \
   RINGTAPE_LAUNCHER_OF(on_cpu, name, __VA_ARGS__)        \

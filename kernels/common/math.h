@@ -10,7 +10,7 @@
 /// Elementary functions for kernels on both targets, cheaper than the C library's.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// 2^x for x < 128, on the GPU one instruction; results under 2^-126 may be 0.
+/// 2^x for x < 128; one instruction on the GPU. Results below 2^-126 may be 0.
 RINGTAPE_HOST_DEVICE inline float power_of_two(float x) {
 #if defined(__CUDA_ARCH__)
   float result;
@@ -21,9 +21,9 @@ RINGTAPE_HOST_DEVICE inline float power_of_two(float x) {
 #endif
 }
 
-/// exp(x) for x <= 88, for the inner loops of a softmax. Relative error below 2 ulp for -1 <= x and, where
-/// the GPU's ex2 instruction works on the rounded product x * log2(e), below (2 + |x|) ulp; results under
-/// 2^-126 are 0. exp(-inf) is 0 and NaN stays NaN.
+/// exp(x) for x <= 88, for the inner loops of a softmax. Relative error: at most 1 ulp on the CPU; below (2 +
+/// |x|) ulp on the GPU, whose ex2 instruction works on the rounded product x * log2(e). Results below 2^-126
+/// are 0. exp(-inf) is 0 and NaN stays NaN.
 ///
 /// CPU: x = n ln 2 + r with |r| <= ln(2)/2, ln 2 in two parts (Cody and Waite, "Software Manual for the
 /// Elementary Functions", 1980), the Taylor polynomial of degree 7 in r, then n added to the exponent bits.
@@ -50,7 +50,7 @@ RINGTAPE_HOST_DEVICE inline float softmax_exp(float x) {
 #endif
 }
 
-/// The larger of two logits. Of a NaN and a number it may be either: the sum of a softmax becomes NaN anyway.
+/// The larger of two logits; either of them if one is NaN, because the softmax's sum becomes NaN anyway.
 template <class A>
 RINGTAPE_HOST_DEVICE inline A larger_logit(A a, A b) {
 #if defined(__CUDA_ARCH__)

@@ -6,8 +6,8 @@
 
 namespace ringtape {
 
-/// The partial sums of a launch's blocks, for the block that finishes last: of all blocks, or of the blocks
-/// that share a sum.
+/// The partial results of a launch's blocks, for the block that finishes last: the last of all blocks, or of
+/// the blocks that share a sum.
 struct ReduceScratch {
   static constexpr int kMaxBlocks = 2048;
   static constexpr int kMaxPartials = 32768;
@@ -17,8 +17,8 @@ struct ReduceScratch {
   unsigned of_group_done[kMaxGroups];  ///< likewise, of each group of blocks
 };
 
-/// The scratch of this stream, on its device. Launches on one stream run one after the other, so they can
-/// share it. The first call for a stream allocates, so it must come before a graph capture of that stream.
+/// The calling thread's scratch for this stream, on its device. Launches on a stream run one after the other,
+/// so they can share it. A thread's first call for a stream allocates: it must precede a graph capture.
 ReduceScratch* reduce_scratch(const Stream& stream);
 
 }  // namespace ringtape

@@ -2,7 +2,7 @@
 
 #include "kernels/common/kernel.h"
 
-/// The pieces of which a thread's part of a matrix product is made, in registers.
+/// Parts of a thread's share of a matrix product, in registers.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// Neighbouring values that are read and multiplied together: 16 bytes on the GPU, a vector register on the
@@ -45,9 +45,9 @@ inline constexpr int kRowBytes = kGpuGeometry ? 16 : kCpuRegisterBytes;
 template <class A>
 inline constexpr int kLanes = kRowBytes / static_cast<int>(sizeof(A));
 
-/// Reads W values, from an address that is a multiple of their size. Several products may use the result:
-/// left alone, GCC reads a vector register's worth again for each, and the loads take longer than the
-/// products.
+/// Reads W values from an address that is a multiple of their total size. Several products may use the
+/// result: without the asm, GCC reads the values from memory again for each product, and the loads take
+/// longer than the products.
 template <int W, class A>
 __device__ __forceinline__ Row<A, W> read_row(const A* from) {
   Row<A, W> row = *reinterpret_cast<const Row<A, W>*>(from);

@@ -4,18 +4,18 @@
 
 #include "kernels/common/grid_sum.h"
 
-/// Kernels in which a block handles one row of a matrix at a time, again and again from the cache: its
-/// threads visit the same elements in every pass (for_each_vec_in_block), so none waits for what another has
-/// written.
+/// Kernels in which a block handles one row of a matrix at a time, in several passes, most of them over the
+/// cache. Its threads visit the same elements in every pass (for_each_vec_in_block), so no thread waits for
+/// what another has written.
 namespace ringtape::RINGTAPE_TARGET {
 
-/// Vectors of 16 bytes that a thread of the GPU keeps of each row. Four of them are under way together, and a
-/// row of 1,024 floats has two warps, whose reductions cost less than the reductions of eight.
+/// The 16-byte vectors of each row that a GPU thread keeps. Four are in flight together, and a row of 1,024
+/// floats has two warps, whose reductions cost less than the reductions of eight warps.
 inline constexpr int kKeptVectors = 4;
 
-/// The shape for a kernel that goes through its rows by share_of_block(rows). On the GPU a block takes a row
-/// at a time, and several of many rows, as its start takes as long as two reads from memory; on the CPU one
-/// thread takes at least 8192 elements.
+/// The shape for a kernel that goes through its rows by share_of_block(rows). On the GPU a block takes one
+/// row at a time, and several if there are many rows, because starting a block takes as long as two reads
+/// from memory; on the CPU a block is one thread and has up to 8192 elements, or a single longer row.
 template <class T>
 LaunchShape rows_shape(std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kMostBlocks = 8192;
@@ -24,15 +24,15 @@ LaunchShape rows_shape(std::int64_t rows, std::int64_t columns) {
   return {static_cast<unsigned>(ceil_div(rows, rows_of_block)), 1};
 }
 
-/// Elements i to i + W - 1 in the accumulation type.
+/// W elements from `from` on, in the accumulation type.
 template <int W, class T>
 __device__ inline Vec<accumulate_t<T>, W> load_accumulate(const T* from) {
   return to_accumulate(load_vec<W>(from));
 }
 
 /// N rows of equal length that several passes read together. On the GPU a thread keeps its elements in
-/// registers, up to kKeptVectors of each row, so that they come from memory once; on the CPU they are read
-/// again from the cache.
+/// registers, up to kKeptVectors vectors of each row, so that they are read from memory once; on the CPU they
+/// are read again from the cache.
 template <class T, int N>
 class RowsInPasses {
  public:
@@ -49,7 +49,7 @@ class RowsInPasses {
     }
   }
 
-  /// Adds another row to the first, rounded to T, and writes the result to `sum`, which takes its place.
+  /// Adds `other` to the first row, rounded to T, and writes the result to `sum`, which replaces that row.
   __device__ void add(const T* other, T* sum) {
     const auto add_at = [&](std::int64_t i, auto lanes, auto values) {
       const auto added = load_accumulate<lanes>(other + i);
@@ -78,7 +78,7 @@ class RowsInPasses {
     rows_[0] = sum;  // a thread reads there what it has written itself
   }
 
-  /// for_each_vec_in_block with the elements: body(i, lanes, slot, values), values[n][k] of row n.
+  /// for_each_vec_in_block with the elements: body(i, lanes, slot, values), where values[n][k] is of row n.
   template <class Body>
   __device__ void for_each(const Body& body) const {
     if constexpr (kGpuGeometry) {

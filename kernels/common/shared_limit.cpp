@@ -17,7 +17,7 @@ void allow_shared_memory(const void* kernel, Device device, std::size_t bytes) {
   static auto* const limits = new std::map<std::pair<const void*, int>, std::size_t>;
   const std::lock_guard lock(mutex);
   std::size_t& limit = (*limits)[{kernel, device.index}];
-  if (bytes <= limit) return;  // lowered, it would refuse another thread's launch
+  if (bytes <= limit) return;  // a lower limit could refuse another thread's launch
   cudaFuncAttributes attributes;
   check_launch(cudaFuncGetAttributes(&attributes, kernel), kernel);
   if (attributes.sharedSizeBytes + bytes > kWithoutAsking) {

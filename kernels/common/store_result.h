@@ -5,7 +5,7 @@
 namespace ringtape::RINGTAPE_TARGET {
 
 /// Rounds `values` to T and writes them at `to`; with `accumulate` adds them to the values there, rounding
-/// the sum. With kAligned, `to` is as load_aligned<W> needs it.
+/// the sum. With kAligned, `to` must be aligned as for load_aligned<W>.
 template <bool kAligned = false, class T, int W>
 __device__ __forceinline__ void store_result(T* to, Vec<accumulate_t<T>, W> values, bool accumulate) {
   if (accumulate) {

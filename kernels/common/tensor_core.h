@@ -6,15 +6,15 @@
 #include "kernels/simt/tensor_core.h"
 #endif
 
-/// Instructions of the tensor cores (compute capability 8.0 and later): ldmatrix, which brings small matrices
-/// from shared memory into the registers of a warp, and mma, which multiplies them. All 32 lanes must call
-/// them together. On the CPU kernels/simt/tensor_core.cpp models which lane holds which element. Source of
-/// the layouts: NVIDIA's PTX ISA, sections on ldmatrix and on mma.m16n8k16.
+/// Tensor core instructions (compute capability 8.0 and later): ldmatrix, which loads small matrices from
+/// shared memory into the registers of a warp, and mma, which multiplies them. All 32 lanes must call them
+/// together. On the CPU kernels/simt/tensor_core.cpp models which lane holds which element. Source of the
+/// layouts: NVIDIA's PTX ISA, sections on ldmatrix and on mma.m16n8k16.
 namespace ringtape::RINGTAPE_TARGET {
 
 /// Loads four 8 x 8 matrices of 16-bit elements. Lane 8 i + r gives the address of row r of matrix i: 16
-/// bytes, aligned to 16. Lane l then holds in registers[i] the elements [l / 4][2 (l % 4)] (low half) and [l
-/// / 4][2 (l % 4) + 1] (high half) of matrix i; with kTransposed, of its transpose.
+/// bytes, aligned to 16. Lane l then holds in registers[i] the elements [l / 4][2 (l % 4)] (low half) and
+/// [l / 4][2 (l % 4) + 1] (high half) of matrix i; with kTransposed, of its transpose.
 template <bool kTransposed = false>
 __device__ __forceinline__ void load_matrices(
     const void* row, unsigned (&registers)[4],
@@ -40,10 +40,10 @@ __device__ __forceinline__ void load_matrices(
 #endif
 }
 
-/// sums += A B on the tensor cores: A is 16 x 16 and B 16 x 8, both of T, bfloat16 or float16, sums 16 x 8 in
-/// f32. In terms of 8 x 8 quarters as load_matrices leaves them, `a` holds A's upper left, lower left, upper
-/// right and lower right; `b` holds B's upper and lower half, transposed. Of the sums, lane l holds [l / 4][2
-/// (l % 4)] and the next column, then the same columns of row l / 4 + 8.
+/// sums += A B on the tensor cores: A is 16 x 16 and B 16 x 8, both of T (bfloat16 or float16), and sums is
+/// 16 x 8 in f32. In 8 x 8 quarters as load_matrices leaves them, `a` holds A's upper left, lower left, upper
+/// right and lower right; `b` holds B's upper and lower half, transposed. Of the sums, lane l holds
+/// [l / 4][2 (l % 4)] and the next column, then the same columns of row l / 4 + 8.
 template <class T = bfloat16>
 __device__ __forceinline__ void multiply_matrices(
     float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],

@@ -31,7 +31,7 @@ struct Vec {
 };
 
 /// Whether vectors are moved in pieces of up to 16 bytes: on the GPU, and in the analysis, which counts the
-/// GPU's accesses. The CPU's compiler makes its own vectors of loops over elements.
+/// GPU's accesses. On the CPU the compiler vectorises loops over elements.
 #if defined(__CUDA_ARCH__)
 inline constexpr bool kPieces = true;
 using Piece16 = uint4;
@@ -47,12 +47,12 @@ using Piece8 = std::uint64_t;
 #endif
 using Piece4 = std::uint32_t;
 
-/// The part of a Vec that one instruction moves: 16 bytes or, where its size is not a multiple of that, 8 or
-/// 4.
+/// The part of a Vec that one instruction moves: 16 bytes or, if the size of the Vec is not a multiple of 16,
+/// 8 or 4.
 template <class V>
 using Piece = std::conditional_t<sizeof(V) % sizeof(Piece16) == 0, Piece16,
                                  std::conditional_t<sizeof(V) % sizeof(Piece8) == 0, Piece8, Piece4>>;
-/// Whether a Vec of T moves in pieces of P: on the GPU, and here.
+/// Whether a Vec of T moves in pieces of P: on the GPU, and on this target.
 template <class T, class V, class P = Piece<V>>
 inline constexpr bool kInPiecesOnGpu = sizeof(V) % sizeof(P) == 0 && sizeof(P) > sizeof(T);
 template <class T, class V>
@@ -78,8 +78,8 @@ RINGTAPE_HOST_DEVICE inline void write_piece(P* to, P piece) {
   *static_cast<volatile P*>(to) = piece;
 #else
 #if defined(__CUDA_ARCH__)
-  // nvcc 13.0 takes an assignment of 16 bytes apart where the same loop also has the elements one by one. It
-  // knows while compiling which memory `to` is in.
+  // nvcc 13.0 splits a 16-byte assignment where the same loop also accesses the elements one by one. It knows
+  // at compile time which memory `to` points to.
   if constexpr (sizeof(P) == 16) {
     if (__isGlobal(to)) {
       asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(piece.x), "r"(piece.y),
@@ -100,8 +100,8 @@ RINGTAPE_HOST_DEVICE inline void write_piece(P* to, P piece) {
 #endif
 }
 
-/// Reads W elements that start at `from`, which is a multiple of 16 bytes or, where the size of the Vec is
-/// not, of 8 or 4 bytes like the size: the GPU reads that number of bytes at a time.
+/// Reads W elements from `from` on, which must be a multiple of 16 bytes or, if the size of the Vec is not,
+/// of 8 or 4 bytes like that size: the GPU reads pieces of this size.
 template <int W, class T>
 RINGTAPE_HOST_DEVICE inline Vec<T, W> load_aligned(const T* from) {
   using P = Piece<Vec<T, W>>;

@@ -10,7 +10,7 @@ void result_of_shuffle(Warp& warp, unsigned lanes, Combine) {
   for (int lane = 0; lane < kWarp; ++lane) {
     if (!contains(lanes, lane)) continue;
     const int source = warp.sources[lane];
-    // What a GPU returns of a lane that does not take part is undefined: here NaN, or -1.
+    // On a GPU the value from a lane that does not take part is undefined; here it is NaN, or -1.
     warp.results[lane] = contains(lanes, source) ? warp.words[source] : ~std::uint64_t{0};
   }
 }

@@ -17,8 +17,8 @@
 
 // A block runs on one OS thread, so its threads share thread-local storage, and blocks that run at the same
 // time do not. Check builds and the analysis run one block at a time, whichever thread launches it, and keep
-// shared memory in a section of its own: check builds overwrite it before each block and AddressSanitizer
-// watches it; the analysis recognises shared addresses by it.
+// shared memory in its own section: check builds overwrite it before each block, and AddressSanitizer watches
+// it; the analysis recognises shared addresses by it.
 #if defined(RINGTAPE_CHECK) || defined(RINGTAPE_ANALYSIS)
 #define __shared__ static __attribute__((section("simt_shared")))
 #else
@@ -58,8 +58,8 @@ inline T* dynamic_shared() {
   return static_cast<T*>(simt::dynamic_shared_bytes());
 }
 
-// A default argument is evaluated where the function is called: an error about a barrier names the kernel's
-// line.
+// A default argument is evaluated where the function is called, so an error about a barrier names the
+// kernel's line.
 using simt::SourceLocation;
 
 inline void __syncthreads(SourceLocation location = SourceLocation::here()) {
@@ -70,7 +70,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, SourceLocation location = So
   simt::sync_warp(mask, location);
 }
 
-/// Value of `value` in lane `source` (0 to 31) of this warp.
+/// The `value` of lane `source` (0 to 31) of this warp.
 template <class T>
 inline T shuffle(unsigned mask, T value, int source, SourceLocation location) {
   static_assert(sizeof(T) <= sizeof(std::uint64_t));
@@ -133,7 +133,7 @@ inline int __popc(unsigned bits) {
   return __builtin_popcount(bits);
 }
 
-// Integers only: a sum of floats by atomics would depend on the order in which blocks run.
+// Integers only: a float sum by atomics would depend on the order in which blocks run.
 inline int atomicAdd(int* address, int value) {
   return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);
 }

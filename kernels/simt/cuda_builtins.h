@@ -11,8 +11,8 @@
 namespace ringtape::on_cuda {
 
 inline constexpr bool kIsCpu = false;
-/// True where for_each_vec and the shapes use the GPU's geometry: under nvcc, and on the CPU in check builds
-/// and in the analysis.
+/// True where for_each_vec and the shapes use the GPU's geometry: under nvcc, and for kernels that the CPU
+/// runs in check builds, in the analysis and on the GPU model.
 inline constexpr bool kGpuGeometry = true;
 
 /// The source location of a barrier. Only the CPU's executor uses it.

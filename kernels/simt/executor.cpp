@@ -40,7 +40,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(co
         kMaxGridYZ);
   check(!Worker::current().busy(), "launch from inside a kernel");
 
-  // Shared memory in a section of its own is one for all threads of the host: so is an observer.
+  // Shared memory in a section, and an observer, exist once for all threads of the host.
   static std::mutex one_launch_at_a_time;
   std::unique_lock lock(one_launch_at_a_time, std::defer_lock);
   if (kCheck || observer() != nullptr) lock.lock();

@@ -34,9 +34,9 @@ struct SourceLocation {
   }
 };
 
-/// Runs `thread(context)` once for every thread of the grid. `kernel` is the kernel's address, from which an
-/// Observer (observer.h) finds its name. Rethrows the error of the first block that failed. Throws Error for
-/// a block of more than 1024 threads, and for a launch from inside a kernel.
+/// Runs `thread(context)` for every thread of the grid. `kernel` is the kernel's address, from which an
+/// Observer finds its name. Rethrows the error of the failing block with the lowest number. Throws Error for
+/// a block of more than 1024 threads, more than 65535 blocks in y or z, or a launch inside a kernel.
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*thread)(const void* context),
               const void* context, const void* kernel);
 
@@ -51,12 +51,12 @@ void* dynamic_shared_bytes();
 /// when threads of the block wait at different lines.
 void sync_block(SourceLocation location);
 
-/// __syncwarp: returns when the lanes in `mask` have arrived that have not returned and exist ("all
-/// non-exited threads named in mask": CUDA C++ Programming Guide). In check builds the functions below throw
-/// Error when `mask` names another lane, whose word nothing defines; otherwise they do not wait for it.
+/// __syncwarp: returns when all lanes in `mask` that exist and have not returned have arrived ("all
+/// non-exited threads named in mask": CUDA C++ Programming Guide). If `mask` names another lane, whose word
+/// is undefined, the functions below throw Error in check builds, and otherwise do not wait for that lane.
 void sync_warp(unsigned mask, SourceLocation location);
-/// The `word` of lane `source`; ones in every bit when `source` is not in the mask, where a GPU's result is
-/// undefined.
+/// The `word` of lane `source`; ones in every bit if `source` is not a lane that arrived, where a GPU's
+/// result is undefined.
 std::uint64_t shuffle_word(unsigned mask, std::uint64_t word, int source, SourceLocation location);
 /// One bit for each lane of `mask` whose `predicate` holds.
 unsigned ballot(unsigned mask, bool predicate, SourceLocation location);

@@ -46,7 +46,7 @@ inline void start_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] co
 #endif
 }
 
-/// Call after switching to a fiber; returns the stack that was left.
+/// Call after switching to a fiber; `left_bottom` and `left_size` receive the stack that was left.
 inline void finish_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** left_bottom,
                           [[maybe_unused]] std::size_t* left_size) {
 #if defined(__SANITIZE_ADDRESS__)

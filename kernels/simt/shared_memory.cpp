@@ -41,9 +41,9 @@ StaticShared static_shared() {
   return {__start_simt_shared, __stop_simt_shared};
 }
 
-// AddressSanitizer has redzones between the variables, which checked code must not write; the empty assembly
-// keeps the compiler from replacing the loop by memset, which is checked. The kernels of a program may have
-// some hundred KiB, and this runs for each block: so it stores 16 bytes at a time.
+// AddressSanitizer has redzones between the variables, which checked code must not write. The empty assembly
+// keeps the compiler from replacing the loop by memset, which is checked. The kernels of a program may have a
+// few hundred KiB, and this runs for each block: so it stores 16 bytes at a time.
 __attribute__((no_sanitize("address", "undefined"))) void poison_static_shared() {
   using Wide = std::uint64_t __attribute__((vector_size(16), aligned(1), may_alias));
   unsigned char* byte = __start_simt_shared;

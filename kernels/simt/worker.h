@@ -112,7 +112,7 @@ class Worker {
   std::vector<int> shuffled_;
   RunnerList ready_;
   Barrier block_barrier_;
-  Combine block_combine_ = nullptr;  // of block_barrier_; null for a barrier
+  Combine block_combine_ = nullptr;  // of block_barrier_; null for __syncthreads
   std::vector<std::uint64_t> words_ = std::vector<std::uint64_t>(kMaxThreads);
   std::uint64_t result_ = 0;
   std::vector<Warp> warps_ = std::vector<Warp>(kMaxThreads / kWarp);

@@ -138,7 +138,7 @@ void Worker::switch_to(Runner* runner) {
 
 // ---- errors ----
 
-/// Ends the block: threads that have not started never start, waiting threads are woken to unwind.
+/// Ends the block: threads that have not started never start; waiting threads are woken to unwind.
 void Worker::fail_block(std::exception_ptr error) {
   launch_->report(error, block_number_);
   cancelled_ = true;
